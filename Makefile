@@ -1,0 +1,77 @@
+# Every target does its own set-up in $(VENV); a second run skips it.
+#
+#   make test                                     lint, types, tests, coverage
+#   make test PYTHON=python3.13 VENV=.venv313     the same with another interpreter
+#   make test PYTEST="-k truncation"              some tests (without coverage)
+
+VENV    ?= .venv
+SECONDS ?= 60
+PYTEST  ?=
+
+# A given PYTHON is the only candidate; otherwise the first one that is new enough.
+ifeq ($(origin PYTHON),undefined)
+CANDIDATES := python3 python3.14 python3.13 python3.12 python3.11
+else
+CANDIDATES := $(PYTHON)
+endif
+
+BIN  := $(VENV)/bin
+CODE := $(wildcard src tests examples benchmarks)
+
+.DEFAULT_GOAL := help
+.PHONY: help test lint types unit demo bench fuzz format clean
+
+help:
+	@echo 'make test | demo | bench | fuzz [SECONDS=60] | format | clean   (PYTHON=python3.13 VENV=.venv313 for another interpreter)'
+
+test: lint types unit
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev
+	$(BIN)/mypy $(CODE)
+	$(BIN)/pyright --pythonpath $(BIN)/python $(CODE)
+
+unit: $(VENV)/.dev
+ifeq ($(strip $(PYTEST)),)
+	$(BIN)/pytest -q -n auto --dist worksteal --cov --cov-report=term
+else
+	$(BIN)/pytest $(PYTEST)
+endif
+
+demo: $(VENV)/.base
+	$(BIN)/python examples/translate.py
+
+bench: $(VENV)/.base
+	$(BIN)/python -m benchmarks
+
+fuzz: $(VENV)/.dev
+	$(BIN)/python tests/fuzz.py --seconds $(SECONDS)
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix-only .
+	$(BIN)/ruff format .
+
+clean:
+	rm -rf $(VENV) build dist .coverage .coverage.* .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	find $(CODE) -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# ── set-up ──────────────────────────────────────────────────────────────────
+
+$(BIN)/python:
+	@for python in $(CANDIDATES); do \
+	    if $$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null; then \
+	        echo "$$python -m venv $(VENV)"; exec $$python -m venv $(VENV); \
+	    fi; \
+	done; \
+	echo 'no Python 3.11 or newer among: $(CANDIDATES); name one with PYTHON=' >&2; exit 1
+
+$(VENV)/.base: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.base

@@ -1,0 +1,1 @@
+"""One vocabulary for every LLM provider's protocol."""

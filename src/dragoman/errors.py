@@ -1,0 +1,527 @@
+"""Status, code and words of a failure in, one typed error with flat facts out.
+
+DragomanError
+ ├ RequestError      ours or the caller's, before a byte left:   Unsupported, InvalidRequest, InvalidTool
+ ├ ProviderError     they answered, and the answer is no:        AuthFailed, RateLimited, Overloaded, ContextTooLong,
+ │                                                              Blocked, ModelNotFound, BadRequest, ServerFault
+ ├ WireError         their bytes broke the protocol:             Malformed, Truncated, TooLarge, MalformedToolCall
+ ├ TransportError    no answer:                                  ConnectFailed, TimedOut, Reset
+ ├ EmptyResponse     nothing in the answer
+ ├ Interrupted       broke after events were shown; has .partial
+ ├ OutputError       the text was not of the wanted type; has .text and .reasons
+ ├ ToolLoop, MaxSteps   the agent was stopped; has .result
+ └ ChainExhausted    every target failed or was skipped; has .attempts
+SetupError           outside the tree: unknown provider or alias, alias cycle, malformed DSN
+"""
+
+import re
+from typing import TYPE_CHECKING, Any, ClassVar
+
+if TYPE_CHECKING:
+    from dragoman.types import Attempt, Response, Usage
+
+
+class SetupError(Exception):
+    """The set-up is wrong: an unknown provider or alias, a cycle, a malformed DSN.
+
+    >>> str(SetupError("no provider 'grok'; did you mean 'groq'?"))
+    "no provider 'grok'; did you mean 'groq'?"
+    """
+
+
+class DragomanError(Exception):
+    """What every error of a call is, with the flat facts that decide what happens next.
+
+    >>> DragomanError("no", provider="groq", status=503).status
+    503
+    """
+
+    transient: bool = True
+    """May the same target succeed when asked again?"""
+    advance: bool = True
+    """May another target succeed?"""
+    penalise: bool = True
+    """Does it count against the target's health?"""
+    http_status: ClassVar[int] = 500
+    """What a server that was asked should answer."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        provider: str | None = None,
+        model: str | None = None,
+        status: int | None = None,
+        code: str | None = None,
+        retry_after: float | None = None,
+        usage: "Usage | None" = None,
+        transient: bool | None = None,
+        advance: bool | None = None,
+        penalise: bool | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.message = message
+        self.provider = provider
+        self.model = model
+        self.status = status
+        self.code = code
+        self.retry_after = retry_after
+        self.usage = usage
+        self.transient = self.transient if transient is None else transient
+        self.advance = self.advance if advance is None else advance
+        self.penalise = self.penalise if penalise is None else penalise
+
+
+class RequestError(DragomanError):
+    """Wrong before a byte left.
+
+    >>> RequestError("no messages").transient
+    False
+    """
+
+    transient = False
+    advance = False
+    penalise = False
+    http_status = 400
+
+
+class Unsupported(RequestError):
+    """The target cannot do what is asked; another may.
+
+    >>> Unsupported("ollama: no documents").advance
+    True
+    """
+
+    advance = True
+
+
+class InvalidRequest(RequestError):
+    """The request makes no sense to any target.
+
+    >>> InvalidRequest("messages: missing").advance
+    False
+    """
+
+
+class InvalidTool(RequestError):
+    """A tool cannot be used as it is defined.
+
+    >>> InvalidTool("two tools are called 'tide'").http_status
+    400
+    """
+
+
+class ProviderError(DragomanError):
+    """They answered, and the answer is no.
+
+    >>> ProviderError("no", status=500).penalise
+    True
+    """
+
+    http_status = 502
+
+
+class AuthFailed(ProviderError):
+    """The key is wrong, or may not do this.
+
+    >>> AuthFailed("bad key", status=401).advance
+    False
+    """
+
+    transient = False
+    advance = False
+    penalise = False
+    http_status = 401
+
+
+class RateLimited(ProviderError):
+    """Too many requests, or no credit left (then it is not transient).
+
+    >>> RateLimited("slow down", retry_after=2.0).retry_after
+    2.0
+    """
+
+    http_status = 429
+
+
+class Overloaded(ProviderError):
+    """They have no capacity now.
+
+    >>> Overloaded("busy", status=529).transient
+    True
+    """
+
+    http_status = 503
+
+
+class ContextTooLong(ProviderError):
+    """The prompt does not fit; `tokens` and `limit` where they were told.
+
+    >>> ContextTooLong("too long", tokens=2009, limit=512).limit
+    512
+    """
+
+    transient = False
+    penalise = False
+    http_status = 400
+
+    def __init__(self, message: str, *, tokens: int | None = None, limit: int | None = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.tokens = tokens
+        self.limit = limit
+
+
+class Blocked(ProviderError):
+    """A content filter or policy refused.
+
+    >>> Blocked("unsafe", status=400).advance
+    False
+    """
+
+    transient = False
+    advance = False
+    penalise = False
+    http_status = 400
+
+
+class ModelNotFound(ProviderError):
+    """They do not have that model; another target may.
+
+    >>> ModelNotFound("gpt-9", status=404).advance
+    True
+    """
+
+    transient = False
+    penalise = False
+    http_status = 404
+
+
+class BadRequest(ProviderError):
+    """They say that the request is wrong.
+
+    >>> BadRequest("temperature", status=400).transient
+    False
+    """
+
+    transient = False
+    advance = False
+    penalise = False
+    http_status = 400
+
+
+class ServerFault(ProviderError):
+    """Something broke on their side, or they said what nobody knows.
+
+    >>> ServerFault("boom", status=500).transient
+    True
+    """
+
+
+class WireError(DragomanError):
+    """Their bytes broke the protocol.
+
+    >>> WireError("?").http_status
+    502
+    """
+
+    http_status = 502
+
+
+class Malformed(WireError):
+    """Bytes that are not what the protocol says.
+
+    >>> Malformed("not JSON").penalise
+    True
+    """
+
+
+class Truncated(WireError):
+    """A stream or body that ended before its end.
+
+    >>> Truncated("no farewell").transient
+    True
+    """
+
+
+class TooLarge(WireError):
+    """More than the limit.
+
+    >>> TooLarge("a line of 65 MiB").transient
+    True
+    """
+
+
+class MalformedToolCall(WireError):
+    """A call whose arguments are not a JSON object.
+
+    >>> MalformedToolCall("no", id="call_1", name="tide", text="{").name
+    'tide'
+    """
+
+    penalise = False
+
+    def __init__(self, message: str, *, id: str = "", name: str = "", text: str = "", **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.id = id
+        self.name = name
+        self.text = text
+
+
+class TransportError(DragomanError):
+    """No answer.
+
+    >>> TransportError("?").advance
+    True
+    """
+
+    http_status = 502
+
+
+class ConnectFailed(TransportError):
+    """No connection: refused, unknown host, bad certificate.
+
+    >>> ConnectFailed("refused").transient
+    True
+    """
+
+
+class TimedOut(TransportError):
+    """Nothing came in time.
+
+    >>> TimedOut("first event").http_status
+    504
+    """
+
+    http_status = 504
+
+
+class Reset(TransportError):
+    """The connection broke.
+
+    >>> Reset("by peer").transient
+    True
+    """
+
+
+class EmptyResponse(DragomanError):
+    """Nothing in the answer.
+
+    >>> EmptyResponse("blank").transient
+    False
+    """
+
+    transient = False
+    http_status = 502
+
+
+class Interrupted(DragomanError):
+    """Broke after events were shown; `partial` is the response so far.
+
+    >>> Interrupted("cut").partial is None
+    True
+    """
+
+    transient = False
+    advance = False
+    http_status = 502
+
+    def __init__(self, message: str, *, partial: "Response | None" = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.partial = partial
+
+
+class OutputError(DragomanError):
+    """The text was not of the wanted type.
+
+    >>> OutputError("no", text="4", reasons=("$: not an object",)).reasons[0]
+    '$: not an object'
+    """
+
+    transient = False
+    advance = False
+    penalise = False
+    http_status = 502
+
+    def __init__(self, message: str, *, text: str = "", reasons: tuple[str, ...] = (), **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.text = text
+        self.reasons = reasons
+
+
+class _AgentStopped(DragomanError):
+    transient = False
+    advance = False
+    penalise = False
+
+    def __init__(self, message: str, *, result: object = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.result = result
+
+
+class ToolLoop(_AgentStopped):
+    """The agent went round in circles; `result` is what there was.
+
+    >>> ToolLoop("three times the same call").result is None
+    True
+    """
+
+
+class MaxSteps(_AgentStopped):
+    """The agent had no steps left; `result` is what there was.
+
+    >>> MaxSteps("10 steps").transient
+    False
+    """
+
+
+class ChainExhausted(DragomanError):
+    """Every target failed or was skipped; `attempts` says why each.
+
+    >>> ChainExhausted("nobody answered").attempts
+    ()
+    """
+
+    transient = False
+    advance = False
+    penalise = False
+    http_status = 503
+
+    def __init__(self, message: str, *, attempts: "tuple[Attempt, ...]" = (), **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.attempts = attempts
+
+
+_NO_CREDIT = {"transient": False}
+_OTHER_MAY = {"advance": True}
+_MODEL_SLIP = {"transient": True, "advance": True}
+
+_BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
+    code: (kind, facts)
+    for kind, facts, codes in (
+        (AuthFailed, {}, "invalid_api_key authentication_error permission_error api_key_invalid unauthenticated"),
+        (AuthFailed, {}, "permission_denied permissiondenied unauthorized"),
+        (RateLimited, {}, "rate_limit_exceeded rate_limit_error ratelimitreached ramp_limit_exceeded 1300 3505"),
+        (
+            RateLimited,
+            _NO_CREDIT,
+            "insufficient_quota billing_error billing_hard_limit_reached enforced_spend_limit_reached",
+        ),
+        (RateLimited, _NO_CREDIT, "payment_method_required insufficient_balance credit_balance_too_low"),
+        (Overloaded, {}, "overloaded_error unavailable unavailable_error capacity_exceeded queue_exceeded slow_down"),
+        (Overloaded, {}, "insufficient_system_resource engine_overloaded_error"),
+        (ContextTooLong, {}, "context_length_exceeded exceed_context_size_error too_many_prompt_tokens"),
+        (ContextTooLong, {}, "model_context_window_exceeded string_above_max_length"),
+        (Blocked, {}, "content_filter content_policy_violation responsibleaipolicyviolation bio_policy invalid_prompt"),
+        (Blocked, {}, "misalignment_policy_violation image_content_policy_violation moderation_blocked"),
+        (
+            ModelNotFound,
+            {},
+            "model_not_found not_found_error deploymentnotfound invalid_model resource_not_found_error",
+        ),
+        (BadRequest, _MODEL_SLIP, "tool_use_failed json_validate_failed"),
+        (BadRequest, _OTHER_MAY, "request_too_large"),
+    )
+    for code in codes.split()
+}
+
+_BY_STATUS: dict[int, tuple[type[ProviderError], dict[str, bool]]] = {
+    400: (BadRequest, {}),
+    401: (AuthFailed, {}),
+    402: (RateLimited, _NO_CREDIT),
+    403: (AuthFailed, {}),
+    404: (ModelNotFound, {}),
+    405: (BadRequest, {}),
+    410: (ModelNotFound, {}),
+    413: (BadRequest, _OTHER_MAY),
+    422: (BadRequest, {}),
+    429: (RateLimited, {}),
+    498: (Overloaded, {}),
+    503: (Overloaded, {}),
+    529: (Overloaded, {}),
+}
+
+_STATUS_OF_TYPE = {
+    "invalid_request_error": 400,
+    "invalid_argument": 400,
+    "failed_precondition": 400,
+    "bad_request": 400,
+    "badrequesterror": 400,
+    "not_found": 404,
+    "resource_exhausted": 429,
+    "api_error": 500,
+    "server_error": 500,
+    "internal": 500,
+    "timeout_error": 504,
+    "deadline_exceeded": 504,
+}
+"""What a failure inside an HTTP 200 would have been, where only its type is told."""
+
+_BY_PROSE: tuple[tuple[type[ProviderError], re.Pattern[str]], ...] = tuple(
+    (kind, re.compile(pattern, re.IGNORECASE))
+    for kind, pattern in (
+        (
+            ContextTooLong,
+            r"context (length|window|size)|maximum context|exceeds? the (maximum|available|model'?s)[^.]{0,40}(token|context)"
+            r"|prompt is too long|too many (input |prompt )?tokens|messages is too long|reduce the length of",
+        ),
+        (AuthFailed, r"(incorrect|invalid) api.?key|api.?key (is )?(not valid|invalid|missing)"),
+        (
+            ModelNotFound,
+            r"model [^.]{0,200}(not found|does not exist)|not a valid model|^invalid model|no such model"
+            r"|supported api model names",
+        ),
+        (Blocked, r"content (violates|management policy|policy)|flagged (for|by|as)|safety (check|system)|moderation"),
+    )
+)
+"""Prose is looked at only for a 4xx whose code says nothing."""
+
+_TOKEN_NUMBERS = re.compile(r"(\d[\d,]{2,}) ?(?:input |prompt )?tokens?|token count \((\d+)\)|allowed \((\d+)\)")
+
+
+def classify(
+    message: str,
+    /,
+    *,
+    status: int | None = None,
+    codes: tuple[str | int | None, ...] = (),
+    retry_after: float | None = None,
+    tokens: int | None = None,
+    limit: int | None = None,
+) -> ProviderError:
+    """The typed error of a provider's answer: by code, then status; by prose where these say nothing.
+
+    `codes` are the provider's own words for it, most telling first (code, then type).
+
+    >>> error = classify("busy", status=529, codes=("overloaded_error",))
+    >>> type(error).__name__, error.transient, error.code
+    ('Overloaded', True, 'overloaded_error')
+    """
+    words = [str(code) for code in codes if code not in (None, "")]
+    if status is None or status < 400:
+        status = next((known for word in words if (known := _status_of(word))), status)
+    kind, facts = _kind(message, status, words)
+    flat: dict[str, Any] = {"status": status, "code": words[0] if words else None, "retry_after": retry_after, **facts}
+    if kind is ContextTooLong:
+        matches = _TOKEN_NUMBERS.findall(message)
+        told = [int(number.replace(",", "")) for match in matches for number in match if number]
+        if len(told) > 1:
+            tokens, limit = tokens or max(told), limit or min(told)
+        return ContextTooLong(message, tokens=tokens, limit=limit, **flat)
+    return kind(message, **flat)
+
+
+def _status_of(word: str) -> int | None:
+    if word.isdecimal() and 400 <= int(word) <= 599:
+        return int(word)
+    return _STATUS_OF_TYPE.get(word.lower())
+
+
+def _kind(message: str, status: int | None, words: list[str]) -> tuple[type[ProviderError], dict[str, bool]]:
+    for word in words:
+        if found := _BY_CODE.get(word.lower()):
+            return found
+    if status is not None and 400 <= status < 500 and status not in (401, 402, 429):
+        for kind, pattern in _BY_PROSE:
+            if pattern.search(message):
+                return kind, {}
+    return _BY_STATUS.get(status or 0, (ServerFault, {}))

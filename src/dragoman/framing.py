@@ -1,0 +1,286 @@
+"""Bytes in any pieces in, frames out (SSE, NDJSON, a JSON array); frames in, bytes out. Every buffer has a limit."""
+
+import re
+from typing import Protocol
+
+import msgspec
+
+from dragoman.errors import TooLarge, Truncated
+
+MAX_FRAME = 64 * 1024 * 1024
+"""Bytes that one frame may have before it is TooLarge."""
+
+
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """One message of a stream: its name, where it has one, and its bytes.
+
+    `whole` is False for what stood at the end of the stream without its end. A frame named BARE holds lines that
+    are not of the framing at all, such as a plain JSON error in the middle of an event stream.
+
+    >>> Frame(name="ping", data=b"{}").whole
+    True
+    """
+
+    name: str
+    data: bytes
+    whole: bool = True
+
+
+BARE = "\x00bare"
+
+
+class FrameDecoder(Protocol):
+    """Bytes to frames; b"" is the end of the file."""
+
+    def feed(self, data: bytes, /) -> list[Frame]:
+        """The frames that these bytes complete."""
+        ...
+
+
+class _Lines:
+    """Bytes to lines that end in \\n, \\r\\n or \\r, wherever the bytes are cut."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._pieces: list[bytes] = []
+        self._size = 0
+        self._after_cr = False
+
+    def feed(self, data: bytes) -> list[bytes]:
+        if self._after_cr and data:
+            self._after_cr = False
+            if data[:1] == b"\n":
+                data = data[1:]
+        if b"\n" not in data and b"\r" not in data:
+            self._keep(data)
+            return []
+        if b"\r" in data:
+            # bytes.splitlines breaks at \n, \r and \r\n only, as SSE does; str.splitlines would break at more.
+            lines = data.splitlines(keepends=True)
+            self._after_cr = data.endswith(b"\r")
+            last = b"" if lines[-1][-1:] in (b"\n", b"\r") else lines.pop()
+            lines = [line.rstrip(b"\r\n") for line in lines]
+        else:
+            lines = data.split(b"\n")
+            last = lines.pop()
+        if self._pieces:
+            lines[0] = b"".join((*self._pieces, lines[0]))
+            self._pieces.clear()
+            self._size = 0
+        self._keep(last)
+        return lines
+
+    def rest(self) -> bytes:
+        rest = b"".join(self._pieces)
+        self._pieces.clear()
+        self._size = 0
+        return rest
+
+    def _keep(self, data: bytes) -> None:
+        if data:
+            self._pieces.append(data)
+            self._size += len(data)
+            if self._size > self._limit:
+                raise TooLarge(f"a line of the stream is larger than {self._limit} bytes")
+
+
+_FIELDS = (b"data", b"event", b"id", b"retry", b"error")
+_BOM = b"\xef\xbb\xbf"
+
+
+class SseDecoder:
+    """Server-sent events: any line end, comments, several data lines, a byte order mark, split characters.
+
+    >>> SseDecoder().feed(b"event: ping\\r\\ndata: {}\\r\\n\\r\\n")
+    [Frame(name='ping', data=b'{}', whole=True)]
+    """
+
+    def __init__(self, *, limit: int = MAX_FRAME) -> None:
+        self._limit = limit
+        self._lines = _Lines(limit)
+        self._first = True
+        self._name = ""
+        self._data: list[bytes] = []
+        self._size = 0
+        self._bare: list[bytes] = []
+
+    def feed(self, data: bytes, /) -> list[Frame]:
+        """The events that these bytes complete; at the end, also what stands there without its blank line."""
+        frames: list[Frame] = []
+        if data:
+            for line in self._lines.feed(data):
+                self._line(line, frames)
+            return frames
+        if rest := self._lines.rest():
+            self._line(rest, frames)
+        if self._data:
+            self._dispatch(frames, whole=False)
+        if self._bare:
+            frames.append(Frame(name=BARE, data=b"\n".join(self._bare), whole=False))
+            self._bare.clear()
+        return frames
+
+    def _line(self, line: bytes, frames: list[Frame]) -> None:
+        if self._first:
+            self._first = False
+            line = line.removeprefix(_BOM)
+        if not line:
+            if self._data:
+                self._dispatch(frames, whole=True)
+            self._name = ""
+            return
+        field, colon, value = line.partition(b":")
+        value = value[1:] if value[:1] == b" " else value
+        if field == b"data":
+            self._data.append(value)
+            self._spend(len(value))
+        elif field == b"event":
+            self._name = value.decode("utf-8", "replace")
+        elif field == b"error" and colon:
+            frames.append(Frame(name="error", data=value))
+        elif field and field not in _FIELDS:
+            self._bare.append(line)
+            self._spend(len(line))
+
+    def _dispatch(self, frames: list[Frame], *, whole: bool) -> None:
+        frames.append(Frame(name=self._name, data=b"\n".join(self._data), whole=whole))
+        self._data.clear()
+        self._size = sum(map(len, self._bare))
+
+    def _spend(self, size: int) -> None:
+        self._size += size
+        if self._size > self._limit:
+            raise TooLarge(f"an event of the stream is larger than {self._limit} bytes")
+
+
+class NdjsonDecoder:
+    """JSON objects, one a line.
+
+    >>> NdjsonDecoder().feed(b'{"a":1}\\n{"b"')
+    [Frame(name='', data=b'{"a":1}', whole=True)]
+    """
+
+    def __init__(self, *, limit: int = MAX_FRAME) -> None:
+        self._lines = _Lines(limit)
+
+    def feed(self, data: bytes, /) -> list[Frame]:
+        """The lines that these bytes complete; at the end, also one without its line end."""
+        if data:
+            return [Frame(name="", data=line) for line in self._lines.feed(data) if line.strip()]
+        rest = self._lines.rest()
+        return [Frame(name="", data=rest, whole=False)] if rest.strip() else []
+
+
+_STRUCTURE = re.compile(rb'["{}\[\]]')
+_STRING_END = re.compile(rb'["\\]')
+
+
+class JsonArrayDecoder:
+    """The objects of a JSON array (or one object alone), each as soon as it is complete.
+
+    >>> [frame.data for frame in JsonArrayDecoder().feed(b'[{"a": "}"},\\n{"b": [1]}')]
+    [b'{"a": "}"}', b'{"b": [1]}']
+    """
+
+    def __init__(self, *, limit: int = MAX_FRAME) -> None:
+        self._limit = limit
+        self._buffer = bytearray()
+        self._seen = 0
+        self._start = -1
+        self._depth = 0
+        self._in_string = False
+        self._in_array = False
+        self._closed = False
+
+    def feed(self, data: bytes, /) -> list[Frame]:
+        """The objects that these bytes complete; an array that never closed is Truncated at the end."""
+        if not data:
+            if self._depth or (self._in_array and not self._closed):
+                raise Truncated("the JSON array ended before its end")
+            return []
+        self._buffer += data
+        frames: list[Frame] = []
+        self._scan(frames)
+        if len(self._buffer) > self._limit:
+            raise TooLarge(f"an object of the stream is larger than {self._limit} bytes")
+        return frames
+
+    def _scan(self, frames: list[Frame]) -> None:
+        buffer, at = self._buffer, self._seen
+        while True:
+            found = (_STRING_END if self._in_string else _STRUCTURE).search(buffer, at)
+            if found is None:
+                at = len(buffer)
+                break
+            byte, at = found.group(), found.end()
+            if self._in_string:
+                if byte == b"\\":
+                    if at == len(buffer):
+                        at -= 1
+                        break
+                    at += 1
+                else:
+                    self._in_string = False
+            elif byte == b'"':
+                self._in_string = True
+            elif byte in b"{[":
+                self._open(byte, at)
+            else:
+                self._close(byte, at, frames)
+        keep = self._start if self._depth else at
+        del buffer[:keep]
+        self._start = 0
+        self._seen = at - keep
+
+    def _open(self, byte: bytes, at: int) -> None:
+        if not self._depth and byte == b"[":
+            self._in_array = True
+            return
+        if not self._depth:
+            self._start = at - 1
+        self._depth += 1
+
+    def _close(self, byte: bytes, at: int, frames: list[Frame]) -> None:
+        if not self._depth:
+            self._closed = self._closed or byte == b"]"
+            return
+        self._depth -= 1
+        if not self._depth:
+            frames.append(Frame(name="", data=bytes(self._buffer[self._start : at])))
+
+
+def encode_sse(data: bytes, /, *, name: str = "") -> bytes:
+    """One server-sent event; `data` is JSON, so it has no line ends.
+
+    >>> encode_sse(b"{}", name="ping")
+    b'event: ping\\ndata: {}\\n\\n'
+    """
+    return b"event: %b\ndata: %b\n\n" % (name.encode(), data) if name else b"data: %b\n\n" % data
+
+
+def encode_ndjson(data: bytes, /) -> bytes:
+    """One line.
+
+    >>> encode_ndjson(b"{}")
+    b'{}\\n'
+    """
+    return data + b"\n"
+
+
+class JsonArrayEncoder:
+    """The pieces of a JSON array, one object at a time; b"" closes it.
+
+    >>> array = JsonArrayEncoder()
+    >>> array.feed(b"{}") + array.feed(b"{}") + array.feed(b"")
+    b'[{}\\n,{}\\n]'
+    """
+
+    def __init__(self) -> None:
+        self._lead = b"["
+
+    def feed(self, data: bytes, /) -> bytes:
+        """The bytes of the next object, or of the end."""
+        lead, self._lead = self._lead, b"\n,"
+        if data:
+            return lead + data
+        return b"[]" if lead == b"[" else b"\n]"

@@ -1,0 +1,43 @@
+"""How hard to think in, the word or the budget that a target takes out."""
+
+from typing import get_args
+
+from dragoman.target import Target
+from dragoman.types import Effort
+from dragoman.wire import Notes
+
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+BUDGETS: dict[Effort, int] = {"none": 0, "minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "max": 32768}
+"""Tokens that a word stands for, where a target wants a number."""
+
+
+def as_effort(reasoning: Effort | int, target: Target, notes: Notes, /) -> Effort:
+    """The target's word that is nearest to what is asked.
+
+    >>> target = Target(provider="p", model="m", wire="w", base_url="https://x")
+    >>> as_effort(9000, target, Notes("w"))
+    'medium'
+    """
+    effort = reasoning if isinstance(reasoning, str) else _nearest_word(reasoning)
+    if not isinstance(reasoning, str):
+        notes.add("changed", "reasoning", f"it takes a word, so {reasoning} tokens became {effort!r}")
+    allowed = target.quirks.efforts
+    if allowed is None or effort in allowed:
+        return effort
+    rank = EFFORTS.index(effort)
+    nearest = min(allowed, key=lambda word: abs(EFFORTS.index(word) - rank))
+    notes.add("changed", "reasoning", f"it does not take {effort!r}, so it got {nearest!r}")
+    return nearest
+
+
+def as_budget(reasoning: Effort | int, /) -> int:
+    """The tokens that are asked for.
+
+    >>> as_budget("low"), as_budget(500)
+    (2048, 500)
+    """
+    return BUDGETS[reasoning] if isinstance(reasoning, str) else reasoning
+
+
+def _nearest_word(tokens: int) -> Effort:
+    return min(EFFORTS, key=lambda word: abs(BUDGETS[word] - tokens))

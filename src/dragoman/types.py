@@ -1,0 +1,462 @@
+"""Plain facts in, values out: the vocabulary that every wire is translated to and from."""
+
+import base64
+import binascii
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, TypeGuard
+
+import msgspec
+
+JsonObject: TypeAlias = dict[str, Any]
+Extra: TypeAlias = dict[str, Any]
+"""Opaque data per wire name: given back verbatim to the same wire and to no other."""
+
+Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "blocked", "pause", "other"]
+Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "max"]
+NoticeKind: TypeAlias = Literal["dropped", "changed", "repaired", "renamed", "told"]
+UsageSource: TypeAlias = Literal["reported", "partial", "estimated", "unknown"]
+
+
+class Text(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"):
+    """Words.
+
+    >>> Text(text="hello").text
+    'hello'
+    """
+
+    text: str
+    extra: Extra = {}
+
+
+class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
+    """A picture: bytes with their type, or a URL that the target can fetch by itself.
+
+    >>> Image.from_data_url("data:image/gif;base64,R0lGODlh").mime
+    'image/gif'
+    """
+
+    data: bytes | None = None
+    mime: str | None = None
+    url: str | None = None
+    detail: str | None = None
+    extra: Extra = {}
+
+    @classmethod
+    def from_path(cls, path: str | Path, /, *, detail: str | None = None) -> "Image":
+        import mimetypes
+
+        mime = mimetypes.guess_type(str(path))[0] or "application/octet-stream"
+        return cls(data=Path(path).read_bytes(), mime=mime, detail=detail)
+
+    @classmethod
+    def from_base64(cls, text: str, /, *, mime: str, detail: str | None = None) -> "Image":
+        return cls(data=decode_base64(text), mime=mime, detail=detail)
+
+    @classmethod
+    def from_data_url(cls, url: str, /, *, detail: str | None = None) -> "Image":
+        mime, data = split_data_url(url)
+        return cls(data=data, mime=mime, detail=detail)
+
+
+class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="document"):
+    """A PDF or a plain text file.
+
+    >>> Document(data=b"%PDF-1.7", mime="application/pdf", name="bill.pdf").name
+    'bill.pdf'
+    """
+
+    data: bytes
+    mime: str
+    name: str | None = None
+    extra: Extra = {}
+
+
+class Audio(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="audio"):
+    """A sound, as input.
+
+    >>> Audio(data=b"RIFF", mime="audio/wav").mime
+    'audio/wav'
+    """
+
+    data: bytes
+    mime: str
+    extra: Extra = {}
+
+
+class Thinking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="thinking"):
+    """What the model thought; its signature or encrypted form travels in `extra`.
+
+    >>> Thinking(text="Seven, or eight?").redacted
+    False
+    """
+
+    text: str
+    redacted: bool = False
+    extra: Extra = {}
+
+
+class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"):
+    """The model wants a tool run. `raw` is the provider's own text of the arguments, where it gave text.
+
+    >>> ToolCall(id="call_1", name="tide", arguments={"port": "Brest"}).arguments["port"]
+    'Brest'
+    """
+
+    id: str
+    name: str
+    arguments: JsonObject = {}
+    raw: str | None = None
+    extra: Extra = {}
+
+
+class Opaque(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="opaque"):
+    """A block (or tool) of one provider's that the vocabulary has no word for, kept in its place.
+
+    >>> Opaque(wire="anthropic", data={"type": "server_tool_use"}).wire
+    'anthropic'
+    """
+
+    wire: str
+    data: JsonObject
+
+
+ResultPart: TypeAlias = Text | Image | Document | Opaque
+
+
+class ToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
+    """What a tool gave back; `id` echoes the call.
+
+    >>> ToolResult(id="call_1", name="tide", content="4.2 m").text
+    '4.2 m'
+    """
+
+    id: str
+    name: str = ""
+    content: str | tuple[ResultPart, ...] = ""
+    is_error: bool = False
+    extra: Extra = {}
+
+    @property
+    def parts(self) -> tuple[ResultPart, ...]:
+        """The content as parts, whatever form it has."""
+        return (Text(text=self.content),) if isinstance(self.content, str) else self.content
+
+    @property
+    def text(self) -> str:
+        """The text of the content."""
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+Part: TypeAlias = Text | Image | Document | Audio | Thinking | ToolCall | ToolResult | Opaque
+
+
+class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One turn: who speaks, and what, in order.
+
+    >>> Message(role="user", parts=(Text(text="hello"),)).text
+    'hello'
+    """
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+    extra: Extra = {}
+
+    @property
+    def text(self) -> str:
+        """All text of the message."""
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def thinking(self) -> str:
+        """All thinking of the message."""
+        return "".join(part.text for part in self.parts if isinstance(part, Thinking))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls, in order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        """The results, in order."""
+        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+
+class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool"):
+    """A function that the model may call; `parameters` is a JSON Schema, None for no arguments.
+
+    >>> Tool(name="now", description="The time").parameters is None
+    True
+    """
+
+    name: str
+    description: str | None = None
+    parameters: JsonObject | None = None
+    strict: bool | None = None
+    extra: Extra = {}
+    handler: Callable[..., Any] | None = None
+
+
+ToolChoice: TypeAlias = str
+"""`auto`, `none`, `required`, or the name of a tool."""
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something was dropped, changed, repaired, renamed, or is worth telling.
+
+    >>> Notice(kind="dropped", what="seed", why="anthropic has no seed").loss
+    True
+    """
+
+    kind: NoticeKind
+    what: str
+    why: str
+
+    @property
+    def loss(self) -> bool:
+        """Whether meaning was lost: what `strict` refuses."""
+        return self.kind in ("dropped", "changed")
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """All that is asked of a model. None means: not told, so not sent.
+
+    >>> request = Request(messages=(user("hello"),), temperature=0.0)
+    >>> msgspec.structs.replace(request, max_tokens=5).max_tokens
+    5
+    """
+
+    messages: tuple[Message, ...] = ()
+    system: str | tuple[Text, ...] | None = None
+    tools: tuple[Tool | Opaque, ...] = ()
+    tool_choice: ToolChoice | None = None
+    parallel_tool_calls: bool | None = None
+    schema: JsonObject | None = None
+    """JSON Schema of the answer; an empty one asks for any JSON."""
+    schema_name: str = "response"
+    schema_strict: bool | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    reasoning: Effort | int | None = None
+    """How hard to think: a word, or a budget of tokens."""
+    cache: bool | None = None
+    user: str | None = None
+    metadata: dict[str, str] = {}
+    stream: bool = False
+    strict: bool = False
+    extra: Extra = {}
+    """Per provider or wire name: merged verbatim into the body."""
+
+
+class Finish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why the model stopped: our word, and the provider's own.
+
+    >>> Finish(reason="length", raw="MAX_TOKENS").raw
+    'MAX_TOKENS'
+    """
+
+    reason: FinishReason
+    raw: str | None = None
+
+
+class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tokens: `input` and `output` are totals, the others portions of them; None = not told.
+
+    >>> Usage(input=10, output=3, cache_read=8).reasoning is None
+    True
+    """
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+    source: UsageSource = "reported"
+
+
+UNKNOWN_USAGE = Usage(source="unknown")
+
+
+class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One try of one target: how it ended, and what it used.
+
+    >>> Attempt(target="groq/llama", outcome="served", duration=0.2).error is None
+    True
+    """
+
+    target: str
+    outcome: str
+    error: str | None = None
+    duration: float | None = None
+    usage: Usage = UNKNOWN_USAGE
+
+
+class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The answer and its receipt: what was said, why it ended, what it cost, what was bent on the way.
+
+    >>> Response(message=assistant("hello"), finish=Finish(reason="stop")).text
+    'hello'
+    """
+
+    message: Message
+    finish: Finish
+    usage: Usage = UNKNOWN_USAGE
+    id: str | None = None
+    model: str | None = None
+    created: int | None = None
+    target: str | None = None
+    notices: tuple[Notice, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    raw: bytes | None = None
+
+    @property
+    def text(self) -> str:
+        """All text of the answer."""
+        return self.message.text
+
+    @property
+    def thinking(self) -> str:
+        """All thinking of the answer."""
+        return self.message.thinking
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        """The calls of the answer, in order."""
+        return self.message.tool_calls
+
+    @property
+    def is_empty(self) -> bool:
+        """No tool calls and no content: no parts, or white space only."""
+        return not any(
+            part.text.strip() if isinstance(part, Text) else not isinstance(part, Thinking)
+            for part in self.message.parts
+        )
+
+
+def _message(role: Role, parts: tuple[Part | str, ...]) -> Message:
+    return Message(role=role, parts=tuple(Text(text=part) if isinstance(part, str) else part for part in parts))
+
+
+def system(*parts: Part | str) -> Message:
+    """A system message.
+
+    >>> system("Be brief.").role
+    'system'
+    """
+    return _message("system", parts)
+
+
+def user(*parts: Part | str) -> Message:
+    """A user message from strings and parts.
+
+    >>> user("What is this?", Image(url="https://example.org/a.png")).parts[1].url
+    'https://example.org/a.png'
+    """
+    return _message("user", parts)
+
+
+def assistant(*parts: Part | str) -> Message:
+    """An assistant message from strings and parts.
+
+    >>> assistant("hello").text
+    'hello'
+    """
+    return _message("assistant", parts)
+
+
+def tool_results(*results: ToolResult) -> Message:
+    """The message that answers tool calls.
+
+    >>> tool_results(ToolResult(id="call_1", content="4.2 m")).role
+    'tool'
+    """
+    return Message(role="tool", parts=results)
+
+
+def is_object(value: object, /) -> TypeGuard[JsonObject]:
+    """Whether a JSON value is an object.
+
+    >>> is_object({}), is_object([])
+    (True, False)
+    """
+    return isinstance(value, dict)
+
+
+def is_list(value: object, /) -> TypeGuard[list[Any]]:
+    """Whether a JSON value is a list.
+
+    >>> is_list([]), is_list("")
+    (True, False)
+    """
+    return isinstance(value, list)
+
+
+def decode_base64(text: str, /) -> bytes:
+    """Bytes of standard or URL-safe base64, padded or not; ValueError where it is neither.
+
+    >>> decode_base64("aGk")
+    b'hi'
+    """
+    plain = text.translate(_URL_SAFE)
+    try:
+        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+    except binascii.Error as error:
+        raise ValueError(f"not base64: {error}") from error
+
+
+_URL_SAFE = str.maketrans({"-": "+", "_": "/", "\n": None, "\r": None, "=": None})
+
+
+def encode_base64(data: bytes, /) -> str:
+    """Standard base64.
+
+    >>> encode_base64(b"hi")
+    'aGk='
+    """
+    return base64.b64encode(data).decode("ascii")
+
+
+def split_data_url(url: str, /) -> tuple[str, bytes]:
+    """Type and bytes of a base64 data URL; ValueError where it is none.
+
+    >>> split_data_url("data:text/plain;base64,aGk=")
+    ('text/plain', b'hi')
+    """
+    head, comma, payload = url.partition(",")
+    if not (head.startswith("data:") and head.endswith(";base64") and comma):
+        raise ValueError("not a base64 data URL")
+    return head[5:-7].partition(";")[0], decode_base64(payload)
+
+
+def dump(value: Message | Request | Response | Iterable[Message], /) -> bytes:
+    """JSON of a message, a transcript, a request or a response.
+
+    >>> load(dump([user("hello")]))[0].text
+    'hello'
+    """
+    return _ENCODER.encode(value if isinstance(value, msgspec.Struct) else tuple(value))
+
+
+def _encode_unknown(value: object) -> object:
+    if callable(value):
+        return None
+    raise NotImplementedError(f"{type(value).__name__} is not JSON")
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=_encode_unknown)
+_TRANSCRIPT = msgspec.json.Decoder(tuple[Message, ...])
+
+
+def load(data: bytes, /) -> tuple[Message, ...]:
+    """The transcript that `dump` wrote.
+
+    >>> load(b'[{"role":"user","parts":[{"type":"text","text":"hello"}]}]')[0].role
+    'user'
+    """
+    return _TRANSCRIPT.decode(data)

@@ -1,0 +1,395 @@
+"""The contract of a wire, and what all wires need to keep it: bytes and values on one side, events on the other."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol, TypeVar
+
+import msgspec
+
+from dragoman.errors import DragomanError, InvalidRequest, Malformed, ProviderError, Truncated, Unsupported
+from dragoman.events import Assembler, Event
+from dragoman.framing import Frame, FrameDecoder
+from dragoman.http import Head, HttpReply, HttpRequest, split_base_url
+from dragoman.target import Target
+from dragoman.types import (
+    Finish,
+    FinishReason,
+    JsonObject,
+    Notice,
+    NoticeKind,
+    Request,
+    Response,
+    Usage,
+    is_object,
+)
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+ERROR_PREFIX = "ERROR: "
+"""What stands before a tool's error on wires that have no word for it."""
+
+
+class StreamDecoder(Protocol):
+    """Bytes to events; b"" is the end of the file.
+
+    An error is raised by the `feed` after the one that gave the last events before it; `error` has it at once.
+    """
+
+    error: DragomanError | None
+
+    def feed(self, data: bytes, /) -> list[Event]:
+        """The events that these bytes complete."""
+        ...
+
+
+class StreamEncoder(Protocol):
+    """Events to bytes: the mirror. An error is said as the dialect says it, and ends the stream."""
+
+    content_type: str
+
+    def feed(self, event: Event | DragomanError, /) -> bytes:
+        """The bytes of one event."""
+        ...
+
+
+class ClientHalf(Protocol):
+    """We call them."""
+
+    def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
+        """The exact bytes for this target."""
+        ...
+
+    def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
+        """The events of a whole body."""
+        ...
+
+    def decode_error(self, head: Head, body: bytes, /) -> ProviderError:
+        """The typed error of an answer that is no."""
+        ...
+
+    def stream_decoder(self, request: Request | None = None, /) -> StreamDecoder:
+        """A reader of one streamed answer; the request tells it what came before."""
+        ...
+
+
+class Route(msgspec.Struct, frozen=True, kw_only=True):
+    """A path that a server half answers; `{model}` stands for a model's name.
+
+    >>> Route(method="POST", path="/v1/messages").path
+    '/v1/messages'
+    """
+
+    method: str
+    path: str
+
+
+class ServerHalf(Protocol):
+    """They call us."""
+
+    @property
+    def routes(self) -> tuple[Route, ...]:
+        """The paths of this dialect."""
+        ...
+
+    def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
+        """The model's name and the request."""
+        ...
+
+    def encode_body(self, response: Response, /) -> HttpReply:
+        """The whole answer in this dialect."""
+        ...
+
+    def encode_error(self, error: DragomanError, /) -> HttpReply:
+        """The refusal in this dialect."""
+        ...
+
+    def stream_encoder(self, request: Request, /) -> StreamEncoder:
+        """A writer of one streamed answer."""
+        ...
+
+
+class Wire(msgspec.Struct, frozen=True, kw_only=True):
+    """One protocol, both directions.
+
+    >>> from dragoman import wires
+    >>> wires.get("anthropic").name
+    'anthropic'
+    """
+
+    name: str
+    client: ClientHalf
+    server: ServerHalf
+
+
+class Notes:
+    """Collects notices on the way to one target; under `strict`, a loss is refused instead.
+
+    >>> notes = Notes("ollama")
+    >>> notes.add("dropped", "user", "it has no user id")
+    >>> notes.notices[0].why
+    'ollama: it has no user id'
+    """
+
+    def __init__(self, wire: str, *, strict: bool = False) -> None:
+        self.wire = wire
+        self._strict = strict
+        self._notices: dict[Notice, None] = {}
+
+    @property
+    def notices(self) -> tuple[Notice, ...]:
+        """All of them, each once, in order."""
+        return tuple(self._notices)
+
+    def add(self, kind: NoticeKind, what: str, why: str) -> None:
+        """Note one thing."""
+        self.take(Notice(kind=kind, what=what, why=f"{self.wire}: {why}"))
+
+    def take(self, *notices: Notice) -> None:
+        """Note what somebody else found."""
+        for notice in notices:
+            if self._strict and notice.loss:
+                raise Unsupported(f"{notice.what}: {notice.why} (strict)")
+            self._notices[notice] = None
+
+
+class Reader:
+    """A stream decoder made of a framing, a function that reads one frame, and one that says farewell.
+
+    >>> from dragoman.framing import NdjsonDecoder
+    >>> out = Assembler()
+    >>> reader = Reader(NdjsonDecoder(), out, lambda frame: out.delta(0, "text", frame.data.decode()), lambda: None)
+    >>> len(reader.feed(b"1\\n"))
+    3
+    """
+
+    def __init__(
+        self, framing: FrameDecoder, out: Assembler, read: Callable[[Frame], None], end: Callable[[], None]
+    ) -> None:
+        self.error: DragomanError | None = None
+        self._framing = framing
+        self._out = out
+        self._read = read
+        self._end = end
+
+    def feed(self, data: bytes, /) -> list[Event]:
+        """The events that these bytes complete; b"" is the end of the file."""
+        if self.error is not None:
+            raise self.error
+        out = self._out
+        if out.is_finished():
+            return []
+        try:
+            for frame in self._framing.feed(data):
+                self._read(frame)
+                if out.is_finished():
+                    break
+            if not data and not out.is_finished():
+                self._end()
+        except DragomanError as error:
+            self.error = error
+            if error.usage is None and out.usage is not None:
+                error.usage = msgspec.structs.replace(out.usage, source="partial")
+            events = out.take()
+            if not events:
+                raise
+            return events
+        return out.take()
+
+
+def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:
+    """A frame's JSON; Truncated where the frame itself had no end, Malformed otherwise.
+
+    >>> decode_frame(msgspec.json.Decoder(), Frame(name="", data=b"{}"))
+    {}
+    """
+    try:
+        return decoder.decode(frame.data)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        if not frame.whole:
+            raise Truncated(f"the stream ended inside an event: {preview(frame.data)}") from error
+        raise Malformed(f"an event is not what the protocol says ({error}): {preview(frame.data)}") from error
+
+
+def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
+    """A body's JSON; Truncated where it is empty or breaks off, Malformed otherwise.
+
+    >>> decode_json(msgspec.json.Decoder(), b' {"a": 1} ')
+    {'a': 1}
+    """
+    try:
+        return decoder.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        kind = Truncated if not body.strip() or "truncated" in str(error) else Malformed
+        raise kind(f"the body is not what the protocol says ({error}): {preview(body)}") from error
+
+
+def preview(data: bytes, /) -> str:
+    """The beginning of some bytes, for a message.
+
+    >>> preview(b"hello")
+    'hello'
+    """
+    return data[:200].decode("utf-8", "replace")
+
+
+def truncated(wire: str, /) -> Truncated:
+    """The error of a stream that ended without its farewell.
+
+    >>> truncated("ollama").message
+    'ollama: the stream ended before its end'
+    """
+    return Truncated(f"{wire}: the stream ended before its end")
+
+
+def read_shape(shape: type[T], data: object, where: str, /) -> tuple[T, JsonObject]:
+    """What we know of an object that a client sent, checked, and the rest of it verbatim.
+
+    >>> class Point(msgspec.Struct):
+    ...     x: int
+    >>> read_shape(Point, {"x": 1, "y": 2}, "$")
+    (Point(x=1), {'y': 2})
+    """
+    try:
+        known = msgspec.convert(data, shape)
+    except msgspec.ValidationError as error:
+        text = str(error)
+        reason, _, path = text.partition(" - at `$")
+        raise InvalidRequest(f"{where}{path.rstrip('`')}: {reason}") from error
+    fields = shape.__struct_encode_fields__
+    return known, {key: value for key, value in data.items() if key not in fields} if is_object(data) else {}
+
+
+def decode_request_json(http: HttpRequest, /) -> JsonObject:
+    """The JSON object that a client sent.
+
+    >>> decode_request_json(HttpRequest(method="POST", path="/", body=b"{}"))
+    {}
+    """
+    try:
+        return _OBJECT.decode(http.body)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise InvalidRequest(f"the body is not a JSON object: {error}") from error
+    except RecursionError as error:
+        raise InvalidRequest("the body is nested too deeply") from error
+
+
+_OBJECT = msgspec.json.Decoder(dict[str, Any])
+
+
+def http_request(target: Target, path: str, body: JsonObject, notes: Notes, /, **headers: str) -> HttpRequest:
+    """The POST of a JSON body to a target, with its key and its own headers.
+
+    >>> target = Target(provider="p", model="m", wire="w", base_url="https://x/v1", api_key="k")
+    >>> http_request(target, "/chat", {}, Notes("w")).url
+    'https://x/v1/chat'
+    """
+    origin, prefix = split_base_url(target.base_url)
+    return HttpRequest(
+        method="POST",
+        origin=origin,
+        path=prefix + path,
+        headers={"content-type": "application/json", **headers, **target.auth_headers(), **target.headers},
+        body=encode_json(body),
+        notices=notes.notices,
+    )
+
+
+def encode_json(value: object, /) -> bytes:
+    """Compact JSON; what cannot be JSON is the caller's mistake.
+
+    >>> encode_json({"a": [1]})
+    b'{"a":[1]}'
+    """
+    try:
+        return msgspec.json.encode(value)
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise InvalidRequest(f"the request is not JSON: {error}") from error
+
+
+def wire_extra(extra: Mapping[str, Any], wire: str, /) -> JsonObject:
+    """What `extra` holds for this wire.
+
+    >>> wire_extra({"ollama": {"keep_alive": 0}}, "ollama")
+    {'keep_alive': 0}
+    """
+    data = extra.get(wire)
+    return data if is_object(data) else {}
+
+
+def body_extra(request: Request, target: Target, notes: Notes, /) -> JsonObject:
+    """What the caller wants merged verbatim into the body: under the wire's name, then under the provider's.
+
+    >>> target = Target(provider="groq", model="m", wire="openai_chat", base_url="https://x")
+    >>> body_extra(Request(extra={"groq": {"a": 1}, "openai_chat": {"b": 2}}), target, Notes("openai_chat"))
+    {'b': 2, 'a': 1}
+    """
+    for name in request.extra:
+        if name not in (target.wire, target.provider):
+            for field in wire_extra(request.extra, name):
+                notes.add("dropped", f"{name}: {field}", "it belongs to another wire")
+    return {**wire_extra(request.extra, target.wire), **wire_extra(request.extra, target.provider)}
+
+
+def without_none(data: JsonObject, /) -> JsonObject:
+    """The same without what is not told.
+
+    >>> without_none({"a": None, "b": 0})
+    {'b': 0}
+    """
+    return {key: value for key, value in data.items() if value is not None}
+
+
+def own_extra(wire: str, data: JsonObject, /) -> dict[str, Any]:
+    """The `extra` of a value that holds this for one wire; nothing where there is nothing.
+
+    >>> own_extra("ollama", {}), own_extra("ollama", {"index": 0})
+    ({}, {'ollama': {'index': 0}})
+    """
+    return {wire: data} if data else {}
+
+
+def whole_number(value: object, /) -> int | None:
+    """An int that is one, and no bool.
+
+    >>> whole_number(3), whole_number(True), whole_number("3")
+    (3, None, None)
+    """
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def finish_word(finish: Finish, meanings: Mapping[str, FinishReason], words: Mapping[FinishReason, str], /) -> str:
+    """A dialect's word for a finish: the provider's own where it is of this dialect and means the same.
+
+    >>> finish_word(Finish(reason="stop", raw="eos"), {"eos": "stop"}, {"stop": "stop"})
+    'eos'
+    """
+    raw = finish.raw
+    return raw if raw and meanings.get(raw) == finish.reason else words[finish.reason]
+
+
+def error_headers(error: DragomanError, /) -> dict[str, str]:
+    """The headers of a refusal.
+
+    >>> error_headers(DragomanError("slow down", retry_after=1.5))
+    {'content-type': 'application/json', 'retry-after': '2'}
+    """
+    headers = {"content-type": "application/json"}
+    if error.retry_after is not None:
+        headers["retry-after"] = str(max(1, round(error.retry_after)))
+    return headers
+
+
+def latest_usage(old: Usage | None, new: Usage, /) -> Usage:
+    """Usage with what was told last, field by field.
+
+    >>> latest_usage(Usage(input=3), Usage(output=1))
+    Usage(input=3, output=1, cache_read=None, cache_write=None, reasoning=None, source='reported')
+    """
+    if old is None:
+        return new
+    return Usage(
+        input=old.input if new.input is None else new.input,
+        output=old.output if new.output is None else new.output,
+        cache_read=old.cache_read if new.cache_read is None else new.cache_read,
+        cache_write=old.cache_write if new.cache_write is None else new.cache_write,
+        reasoning=old.reasoning if new.reasoning is None else new.reasoning,
+    )

@@ -1,0 +1,244 @@
+"""Parts of messages to and from the JSON of Chat Completions, for both halves."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from dragoman.errors import InvalidRequest
+from dragoman.events import arguments_text, parse_arguments, raw_arguments
+from dragoman.history import refuse
+from dragoman.types import (
+    Audio,
+    Document,
+    Image,
+    JsonObject,
+    Opaque,
+    Part,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    decode_base64,
+    encode_base64,
+    is_list,
+    is_object,
+    split_data_url,
+)
+from dragoman.wire import encode_json, own_extra, read_shape, wire_extra, without_none
+from dragoman.wires.openai_chat.shapes import AUDIO_FORMATS, AUDIO_TYPES, NAME, FunctionShape
+
+
+def encode_part(part: Part) -> JsonObject:
+    """One content part of a user message."""
+    match part:
+        case Text():
+            return {"type": "text", "text": part.text, **wire_extra(part.extra, NAME)}
+        case Image():
+            image = without_none({"url": image_url(part), "detail": part.detail})
+            return {"type": "image_url", "image_url": image, **wire_extra(part.extra, NAME)}
+        case Document():
+            file = {"filename": part.name or "document", "file_data": data_url(part.mime, part.data)}
+            return {"type": "file", "file": file, **wire_extra(part.extra, NAME)}
+        case Audio() if part.mime in AUDIO_FORMATS:
+            audio = {"data": encode_base64(part.data), "format": AUDIO_FORMATS[part.mime]}
+            return {"type": "input_audio", "input_audio": audio, **wire_extra(part.extra, NAME)}
+        case Opaque():
+            return part.data
+        case _:
+            raise refuse(part, NAME)
+
+
+def decode_part(data: str | JsonObject, where: str) -> Part:
+    """The mirror of `encode_part`; what we have no word for is kept as it is."""
+    if isinstance(data, str):
+        return Text(text=data)
+    read = _DECODERS.get(data.get("type", ""))
+    try:
+        part = read(data) if read else None
+    except (ValueError, TypeError, AttributeError) as error:
+        raise InvalidRequest(f"{where}: {error}") from error
+    return part or Opaque(wire=NAME, data=data)
+
+
+def _text(data: JsonObject) -> Part | None:
+    text = data.get("text")
+    return Text(text=text, extra=_rest(data, "text")) if isinstance(text, str) else None
+
+
+def _image(data: JsonObject) -> Part | None:
+    image = data.get("image_url")
+    image = {"url": image} if isinstance(image, str) else image
+    if not is_object(image) or not isinstance(image.get("url"), str):
+        return None
+    url, extra = image["url"], _rest(data, "image_url")
+    if url.startswith("data:"):
+        return msgspec.structs.replace(Image.from_data_url(url, detail=image.get("detail")), extra=extra)
+    return Image(url=url, detail=image.get("detail"), extra=extra)
+
+
+def _file(data: JsonObject) -> Part | None:
+    file = data.get("file")
+    if not is_object(file) or not str(file.get("file_data", "")).startswith("data:"):
+        return None
+    mime, content = split_data_url(file["file_data"])
+    return Document(data=content, mime=mime, name=file.get("filename"), extra=_rest(data, "file"))
+
+
+def _audio(data: JsonObject) -> Part | None:
+    audio = data.get("input_audio")
+    if not is_object(audio) or audio.get("format") not in AUDIO_TYPES:
+        return None
+    mime = AUDIO_TYPES[audio["format"]]
+    return Audio(data=decode_base64(audio["data"]), mime=mime, extra=_rest(data, "input_audio"))
+
+
+_DECODERS = {"text": _text, "image_url": _image, "file": _file, "input_audio": _audio}
+
+
+def decode_thinking(data: JsonObject) -> Thinking | None:
+    """A content part that is thinking, itself a list of texts; None for any other."""
+    texts = data.get("thinking")
+    if data.get("type") != "thinking" or not is_list(texts):
+        return None
+    text = "".join(str(item.get("text", "")) for item in texts if is_object(item))
+    rest = {key: value for key, value in data.items() if key not in ("type", "thinking")}
+    return Thinking(text=text, extra={NAME: {"field": "content", **({"chunk": rest} if rest else {})}})
+
+
+def _rest(data: JsonObject, known: str) -> JsonObject:
+    rest = {key: value for key, value in data.items() if key not in ("type", known)}
+    return own_extra(NAME, rest)
+
+
+def image_url(image: Image) -> str:
+    """The URL of an image: its own, or one that holds its bytes."""
+    if image.data is None:
+        return image.url or ""
+    return data_url(image.mime or "image/png", image.data)
+
+
+def data_url(mime: str, data: bytes) -> str:
+    """A URL that holds some bytes."""
+    return f"data:{mime};base64,{encode_base64(data)}"
+
+
+def encode_call(call: ToolCall) -> JsonObject:
+    """A tool call; the provider's own text of the arguments is given back as it was."""
+    extra = wire_extra(call.extra, NAME)
+    if extra.get("type") == "custom":
+        return {"id": call.id, **extra, "custom": {"name": call.name, "input": call.arguments.get("input", "")}}
+    function = {"name": call.name, "arguments": arguments_text(call)}
+    return {"id": call.id, "type": "function", "function": function, **extra}
+
+
+def decode_call(data: JsonObject, where: str) -> ToolCall:
+    """The mirror of `encode_call`."""
+    id = str(data.get("id") or "")
+    if is_object(custom := data.get("custom")):
+        given = {"input": custom.get("input", "")}
+        return ToolCall(id=id, name=str(custom.get("name", "")), arguments=given, extra={NAME: {"type": "custom"}})
+    function = data.get("function")
+    if not is_object(function):
+        raise InvalidRequest(f"{where}.function: expected an object")
+    text = function.get("arguments")
+    text = text if isinstance(text, str) else encode_json(text or {}).decode()
+    arguments = parse_arguments(text)
+    if arguments is None:
+        raise InvalidRequest(f"{where}.function.arguments: expected the text of a JSON object, got {text[:100]!r}")
+    rest = {key: value for key, value in data.items() if key not in ("id", "type", "function", "index")}
+    return ToolCall(
+        id=id,
+        name=str(function.get("name", "")),
+        arguments=arguments,
+        raw=raw_arguments(text, arguments),
+        extra=own_extra(NAME, rest),
+    )
+
+
+def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonObject:
+    """An assistant's message. Thinking stands in the field that it came in, or in the default one."""
+    message: JsonObject = {"role": "assistant", "content": None}
+    texts: list[Text] = []
+    chunks: list[JsonObject] = []
+    calls: list[JsonObject] = []
+    for part in parts:
+        match part:
+            case Text() if wire_extra(part.extra, NAME).get("refusal"):
+                message["refusal"] = message.get("refusal", "") + part.text
+            case Text():
+                texts.append(part)
+                chunks.append(encode_part(msgspec.structs.replace(part, extra=_request_extra(part))))
+            case Thinking():
+                _encode_thinking(part, message, chunks, default_field)
+            case ToolCall():
+                calls.append(encode_call(part))
+            case Image():
+                message.setdefault("images", []).append(encode_part(part))
+            case Opaque() if part.wire == NAME and "type" in part.data:
+                chunks.append(part.data)
+            case Opaque():
+                message.update(part.data if part.wire == NAME else {})
+            case _:
+                raise refuse(part, NAME)
+    plain = len(chunks) == len(texts) and all(set(chunk) == {"type", "text"} for chunk in chunks)
+    if chunks:
+        message["content"] = "".join(text.text for text in texts) if plain else chunks
+    elif not calls and "refusal" not in message:
+        message["content"] = ""
+    if calls:
+        message["tool_calls"] = calls
+    return message
+
+
+RESPONSE_ONLY = frozenset({"logprobs", "annotations", "citations", "search_results"})
+"""What a text's extra holds of a response, which no request takes."""
+
+
+def _request_extra(text: Text) -> JsonObject:
+    extra = {key: value for key, value in wire_extra(text.extra, NAME).items() if key not in RESPONSE_ONLY}
+    return own_extra(NAME, extra)
+
+
+def _encode_thinking(part: Thinking, message: JsonObject, chunks: list[JsonObject], default_field: str | None) -> None:
+    extra = wire_extra(part.extra, NAME)
+    field = extra.get("field", default_field)
+    if field == "content":
+        thinking = [{"type": "text", "text": part.text}]
+        chunks.append({"type": "thinking", "thinking": thinking, **extra.get("chunk", {})})
+    elif field and (part.text or not part.redacted):
+        message[field] = message.get(field, "") + part.text
+    if details := extra.get("details"):
+        message["reasoning_details"] = message.get("reasoning_details", []) + details
+
+
+def encode_tool(tool: Tool | Opaque) -> JsonObject:
+    """A tool's definition."""
+    if isinstance(tool, Opaque):
+        return tool.data
+    function = without_none(
+        {"name": tool.name, "description": tool.description, "parameters": tool.parameters, "strict": tool.strict}
+    )
+    extra = wire_extra(tool.extra, NAME)
+    return {"type": "function", "function": {**function, **extra.get("function", {})}, **_outer(extra)}
+
+
+def _outer(extra: JsonObject) -> JsonObject:
+    return {key: value for key, value in extra.items() if key != "function"}
+
+
+def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
+    """The mirror of `encode_tool`; tools that are not functions are kept as they are."""
+    if "function" not in data:
+        return Opaque(wire=NAME, data=data)
+    shape, inner = read_shape(FunctionShape, data["function"], f"{where}.function")
+    extra: dict[str, Any] = {key: value for key, value in data.items() if key not in ("type", "function")}
+    if inner:
+        extra["function"] = inner
+    return Tool(
+        name=shape.name,
+        description=shape.description,
+        parameters=shape.parameters,
+        strict=shape.strict,
+        extra=own_extra(NAME, extra),
+    )

@@ -1,0 +1,202 @@
+"""The fields of Chat Completions that we read, and the tables that both halves share."""
+
+from typing import Any
+
+import msgspec
+
+from dragoman.types import FinishReason, JsonObject, Usage
+from dragoman.wire import without_none
+
+NAME = "openai_chat"
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+CITATIONS = ("citations", "search_results")
+
+FINISH: dict[str, FinishReason] = {
+    "stop": "stop",
+    "eos": "stop",
+    "length": "length",
+    "model_length": "length",
+    "max_tokens": "length",
+    "tool_calls": "tool_calls",
+    "tool_call": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "blocked",
+    "error": "other",
+    "abort": "other",
+    "repetition": "other",
+    "insufficient_system_resource": "other",
+}
+FINISH_WORD: dict[FinishReason, str] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "blocked": "content_filter",
+    "pause": "stop",
+    "other": "stop",
+}
+
+AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+
+SAME_CONCEPT: dict[str, tuple[str, ...]] = {
+    "reasoning_effort": ("reasoning", "thinking", "enable_thinking"),
+    "reasoning": ("reasoning_effort", "thinking", "enable_thinking"),
+    "thinking": ("reasoning_effort", "reasoning", "enable_thinking"),
+    "seed": ("random_seed",),
+    "tools": ("functions",),
+}
+"""A field of ours gives way to what the caller put into `extra` under one of these names."""
+
+
+class Function(msgspec.Struct):
+    name: str | None = None
+    arguments: Any = None
+
+
+class Custom(msgspec.Struct):
+    name: str | None = None
+    input: str | None = None
+
+
+class Call(msgspec.Struct):
+    index: int | None = None
+    id: str | int | None = None
+    function: Function | None = None
+    custom: Custom | None = None
+
+
+class Said(msgspec.Struct):
+    """A `message` or a `delta`."""
+
+    content: Any = None
+    refusal: str | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    reasoning_details: list[JsonObject] | None = None
+    tool_calls: list[Call] | None = None
+    function_call: Function | None = None
+    annotations: list[Any] | None = None
+    images: list[JsonObject] | None = None
+    audio: JsonObject | None = None
+
+
+class Choice(msgspec.Struct):
+    index: int | None = None
+    delta: Said | None = None
+    message: Said | None = None
+    finish_reason: str | None = None
+    logprobs: Any = None
+
+
+class Tokens(msgspec.Struct):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: JsonObject | None = None
+    completion_tokens_details: JsonObject | None = None
+    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class Chunk(msgspec.Struct):
+    """A chunk of a stream, or a whole body: they differ in `delta` and `message` only."""
+
+    id: str | int | None = None
+    object: str | None = None
+    model: str | None = None
+    created: Any = None
+    choices: list[Choice] | None = None
+    usage: Tokens | None = None
+    error: Any = None
+    citations: list[Any] | None = None
+    search_results: list[Any] | None = None
+
+
+class ChatRequest(msgspec.Struct):
+    """What a client asks."""
+
+    model: str = ""
+    messages: list[JsonObject] = []
+    tools: list[JsonObject] | None = None
+    tool_choice: str | JsonObject | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: JsonObject | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    stop: str | list[str] | None = None
+    seed: int | None = None
+    reasoning_effort: str | None = None
+    stream: bool | None = None
+    user: str | None = None
+    metadata: dict[str, str] | None = None
+
+
+class MessageShape(msgspec.Struct):
+    """One message that a client sent."""
+
+    role: str
+    content: str | list[str | JsonObject] | JsonObject | None = None
+    tool_calls: list[JsonObject] | None = None
+    tool_call_id: str | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[JsonObject] | None = None
+    refusal: str | None = None
+
+
+class FunctionShape(msgspec.Struct):
+    """The function of a tool that a client sent."""
+
+    name: str
+    description: str | None = None
+    parameters: JsonObject | None = None
+    strict: bool | None = None
+
+
+def read_usage(tokens: Tokens) -> Usage:
+    """Totals and their portions, wherever a server puts them."""
+    prompt = tokens.prompt_tokens_details or {}
+    completion = tokens.completion_tokens_details or {}
+    reasoning = _first(completion.get("reasoning_tokens"), tokens.reasoning_tokens)
+    output = tokens.completion_tokens
+    if output is not None and reasoning and tokens.total_tokens == (tokens.prompt_tokens or 0) + output + reasoning:
+        # Some servers leave reasoning out of completion_tokens; the total tells (seen 2026-08).
+        output += reasoning
+    return Usage(
+        input=tokens.prompt_tokens,
+        output=output,
+        cache_read=_first(
+            prompt.get("cached_tokens"),
+            tokens.prompt_cache_hit_tokens,
+            tokens.cached_tokens,
+            tokens.cache_read_input_tokens,
+        ),
+        cache_write=_first(prompt.get("cache_write_tokens"), tokens.cache_creation_input_tokens),
+        reasoning=reasoning,
+    )
+
+
+def write_usage(usage: Usage) -> JsonObject | None:
+    """The mirror of `read_usage`: only what is known."""
+    if usage.source == "unknown":
+        return None
+    prompt = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
+    completion = {"reasoning_tokens": usage.reasoning}
+    known = usage.input is not None and usage.output is not None
+    tokens = {
+        "prompt_tokens": usage.input,
+        "completion_tokens": usage.output,
+        "total_tokens": (usage.input or 0) + (usage.output or 0) if known else None,
+        "prompt_tokens_details": without_none(prompt) or None,
+        "completion_tokens_details": without_none(completion) or None,
+    }
+    return without_none(tokens)
+
+
+def _first(*values: object) -> int | None:
+    return next((value for value in values if isinstance(value, int)), None)

@@ -1,0 +1,16 @@
+"""Hypothesis profiles: `steady` (the default) tries the same examples on every run, `explore` new ones."""
+
+import os
+
+from hypothesis import HealthCheck, settings
+
+settings.register_profile(
+    "steady",
+    derandomize=True,
+    deadline=None,
+    database=None,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+settings.register_profile("explore", settings.get_profile("steady"), derandomize=False, max_examples=2000)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "steady"))

@@ -1,0 +1,89 @@
+"""What users may rely on: sorted, complete, explained, and shown by an example that the tests run."""
+
+import ast
+import importlib
+import inspect
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+import dragoman
+
+EXPLAINED = ("types", "events", "errors", "http", "framing", "schema", "codec")
+EXPORTED = ("types", "events", "errors")
+"""Modules whose every public class is exported from `dragoman`."""
+
+
+def public_definitions(module: ModuleType) -> dict[str, Any]:
+    """The classes and functions without a leading underscore that the module itself defines."""
+    return {
+        name: value
+        for name, value in vars(module).items()
+        if not name.startswith("_")
+        and (inspect.isclass(value) or inspect.isfunction(value))
+        and value.__module__ == module.__name__
+    }
+
+
+def explained() -> Iterator[tuple[str, Any]]:
+    for name in dragoman.__all__:
+        value = getattr(dragoman, name)
+        if inspect.isclass(value) or inspect.isfunction(value):
+            yield f"dragoman.{name}", value
+    for short in EXPLAINED:
+        module = importlib.import_module(f"dragoman.{short}")
+        for name, value in public_definitions(module).items():
+            yield f"dragoman.{short}.{name}", value
+
+
+def imported_names(source: str) -> set[str]:
+    """The public names that a module's imports bind, under TYPE_CHECKING, too."""
+    return {
+        alias.asname or alias.name
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "dragoman"
+        for alias in node.names
+        if not alias.name.startswith("_")
+    }
+
+
+def test_all_is_sorted() -> None:
+    assert list(dragoman.__all__) == sorted(dragoman.__all__)
+
+
+def test_all_names_nothing_twice() -> None:
+    assert len(dragoman.__all__) == len(set(dragoman.__all__))
+
+
+@pytest.mark.parametrize("name", dragoman.__all__)
+def test_every_name_resolves(name: str) -> None:
+    assert getattr(dragoman, name) is not None
+    assert name in dir(dragoman)
+
+
+def test_what_is_imported_to_be_public_is_in_all() -> None:
+    assert dragoman.__file__ is not None
+    assert imported_names(Path(dragoman.__file__).read_text(encoding="utf-8")) <= set(dragoman.__all__)
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no_such_name"):
+        getattr(dragoman, "no_such_name")  # noqa: B009 - the checkers know that it is not there
+
+
+@pytest.mark.parametrize("short", EXPORTED)
+def test_every_value_is_exported(short: str) -> None:
+    module = importlib.import_module(f"dragoman.{short}")
+    classes = {name: value for name, value in public_definitions(module).items() if inspect.isclass(value)}
+    missing = sorted(set(classes) - set(dragoman.__all__))
+    assert not missing, f"not exported from dragoman: {', '.join(missing)}"
+    assert all(getattr(dragoman, name) is value for name, value in classes.items())
+
+
+@pytest.mark.parametrize("value", [pytest.param(value, id=name) for name, value in explained()])
+def test_every_public_name_has_an_example(value: Any) -> None:
+    # Not inspect.getdoc: it would take the words of a parent for the class's own.
+    assert ">>> " in (value.__doc__ or "")
