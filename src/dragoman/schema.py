@@ -7,6 +7,7 @@ merged, `$ref` inlined, …), else dropped. Each change is a Notice; no Notice, 
 import re
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from typing import Any, Literal, TypeGuard
 from urllib.parse import unquote
 
@@ -89,7 +90,7 @@ def is_strict(schema: JsonObject, /) -> bool:
         properties, required = node.get("properties", {}), node.get("required", [])
         if level > 10 or not _SAYS_TYPE & node.keys() or not _is_object(properties) or not _is_list(required):
             return False
-        if not properties.keys() <= set(required):
+        if not properties.keys() <= set(map(str, required)):
             return False
         names += properties
         choices += _listed(node.get("enum", []))
@@ -134,24 +135,15 @@ def _steps(path: list[str | int]) -> str:
     )
 
 
-_ONE = frozenset(
-    "items additionalItems additionalProperties contains contentSchema propertyNames not if then else unevaluatedItems "
-    "unevaluatedProperties".split()
-)
+_ONE = frozenset("items additionalItems additionalProperties contains contentSchema propertyNames not if".split())
+_ONE |= {"then", "else", "unevaluatedItems", "unevaluatedProperties"}
 _MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
 _HOMES = frozenset({"$defs", "definitions"})
 _UNSPOKEN = frozenset({"$schema", "$id", "$anchor", "$comment", "title", "discriminator", "propertyOrdering", *_HOMES})
 _ANNOTATIONS = _UNSPOKEN | {"description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly"}
 _SAYS_TYPE = frozenset({"type", "anyOf", "$ref"})
-_TYPES: dict[type, str] = {
-    str: "string",
-    bool: "boolean",
-    int: "integer",
-    float: "number",
-    type(None): "null",
-    dict: "object",
-}
+_TYPES = {"str": "string", "bool": "boolean", "int": "integer", "float": "number", "NoneType": "null", "dict": "object"}
 _OF_TYPE = {
     "string": frozenset({"minLength", "maxLength", "pattern", "format"}),
     "array": frozenset("items prefixItems minItems maxItems uniqueItems contains minContains maxContains".split()),
@@ -160,7 +152,6 @@ _OF_TYPE = {
         "propertyOrdering".split()
     ),
 }
-_NONE: frozenset[str] = frozenset()
 _ROOT = frozenset({"#"})
 _NOT_SIMPLE = re.compile(r"\[(?:\\.|[^\]\\])*\]|(?P<hard>\\[1-9bBk]|\(\?(?:[=!]|<[=!]|P=))|\\.", re.DOTALL)
 
@@ -191,12 +182,11 @@ def _is_list(value: object) -> TypeGuard[list[Any]]:
 
 
 def _json_type(value: object) -> str:
-    return _TYPES.get(type(value), "array")
+    return _TYPES.get(type(value).__name__, "array")
 
 
-def _types(keywords: JsonObject) -> list[Any]:
-    told = keywords.get("type", [])
-    return told if _is_list(told) else [told]
+def _types(keywords: JsonObject) -> list[str]:
+    return [one for one in _listed(keywords.get("type", [])) if isinstance(one, str)]
 
 
 def _map_children(keyword: str, value: Any, visit: Callable[[object, str], object]) -> Any:
@@ -250,7 +240,7 @@ class _Node(msgspec.Struct):
 
     def say(self, keyword: str, value: object) -> None:
         words = f"{keyword}: {msgspec.json.encode(value).decode()}"
-        if keyword not in _UNSPOKEN and len(words) <= _MAX_WORDS:
+        if keyword not in _UNSPOKEN and value is not None and len(words) <= _MAX_WORDS:
             self.said.append(words)
 
     def drop(self, keyword: str, why: str) -> None:
@@ -314,7 +304,7 @@ class _Fitter:
         """The keywords of a schema, joined with those of its `allOf` and `$ref` where these have to go."""
         self.room -= 1
         if self.room < 0:
-            size = f"more than {MAX_SUBSCHEMAS} subschemas once each $ref is inlined"
+            size = f"more than {MAX_SUBSCHEMAS} subschemas, each $ref inlined that has to be"
             raise Unsupported(f"{self.subset.name}: {self.where}: {size}; make the schema smaller")
         own = _with_null(schema, node)
         members: list[Any] = []
@@ -323,13 +313,10 @@ class _Fitter:
             node.note("renamed", "allOf", "no allOf; merged")
         if not inline and "$ref" not in own and len(members) == 1 and _is_lone_ref(members[0]):
             own |= members.pop()
-        whole: JsonObject = {}
-        for part in (*self.follow(own, node, inline=inline), *members):
-            if _is_object(part):
-                whole = _join(whole, self.flat(part, node, inline=True), node)
-            elif part is False:
-                node.note("dropped", "allOf", "cannot say that nothing is valid")
-        return _join(whole, own, node)
+        parts = [*self.follow(own, node, inline=inline), *members]
+        if any(part is False for part in parts):
+            node.note("dropped", "allOf", "cannot say that nothing is valid")
+        return _join([*(self.flat(part, node, inline=True) for part in parts if _is_object(part)), own], node)
 
     def follow(self, own: JsonObject, node: _Node, *, inline: bool) -> list[object]:
         """What `$ref` points to, where it must be inlined; else it stays in `own`."""
@@ -383,40 +370,54 @@ def _is_lone_ref(schema: object) -> TypeGuard[JsonObject]:
     return _is_object(schema) and schema.keys() == {"$ref"}
 
 
-def _join(first: JsonObject, second: JsonObject, node: _Node) -> JsonObject:
-    """What satisfies both, as one; the annotations of the second win."""
-    joined = dict(first)
-    for keyword, value in second.items():
-        if keyword not in first or keyword in _ANNOTATIONS or first[keyword] == value:
-            joined[keyword] = value
-            continue
-        try:
-            joined[keyword] = _JOINS[keyword](first[keyword], value)
-        except (KeyError, TypeError, ValueError):
-            node.say(keyword, value)
-            node.note("dropped", keyword, "two of them cannot be merged")
-    return joined
+def _join(parts: list[JsonObject], node: _Node) -> JsonObject:
+    """What satisfies all of them, as one; of annotations the last wins."""
+    told: dict[str, list[Any]] = {}
+    for part in parts:
+        for keyword, value in part.items():
+            told.setdefault(keyword, []).append(value)
+    return {keyword: _join_values(keyword, values, node) for keyword, values in told.items()}
 
 
-def _join_named(first: JsonObject, second: JsonObject) -> JsonObject:
-    return {**first, **{name: _join_both(first.get(name, True), item) for name, item in {**second}.items()}}
+def _join_values(keyword: str, values: list[Any], node: _Node) -> Any:
+    if keyword in _ANNOTATIONS or all(value == values[0] for value in values):
+        return values[-1]
+    try:
+        return _JOINS[keyword](values)
+    except (KeyError, TypeError, ValueError):
+        node.say(keyword, values[1:])
+        node.note("dropped", keyword, "several of them cannot be merged")
+        return values[0]
 
 
-def _join_both(first: object, second: object) -> object:
-    if first is False or second is False:
+def _join_named(values: list[JsonObject]) -> JsonObject:
+    told: dict[str, list[Any]] = {}
+    for value in values:
+        for name, item in {**value}.items():
+            told.setdefault(name, []).append(item)
+    return {name: _join_schemas(items) for name, items in told.items()}
+
+
+def _join_schemas(schemas: list[Any]) -> Any:
+    if any(schema is False for schema in schemas):
         return False
-    return second if first is True or first == second else {"allOf": [first, second]}
+    if all(schema == schemas[0] for schema in schemas):
+        return schemas[0]
+    return {"allOf": [schema for schema in schemas if schema is not True]}
 
 
-def _join_types(first: object, second: object) -> object:
-    sides = (_listed(first), _listed(second))
-    each = dict.fromkeys([*sides[0], *sides[1]])
-    common = [one for one in each if all(one in side or (one == "integer" and "number" in side) for side in sides)]
-    return _one_or_list(common)
+def _join_types(values: list[Any]) -> Any:
+    sides = [{*_listed(value), *(["integer"] if "number" in _listed(value) else [])} for value in values]
+    return _one_or_list(
+        [one for one in dict.fromkeys(chain(*map(_listed, values))) if all(one in side for side in sides)]
+    )
 
 
-def _join_enums(first: list[Any], second: list[Any]) -> list[Any]:
-    return _listed(_one_or_list([value for value in first if value in second]))
+def _join_enums(values: list[list[Any]]) -> list[Any]:
+    sides = [{msgspec.json.encode(item) for item in value} for value in values]
+    return _listed(
+        _one_or_list([item for item in values[0] if all(msgspec.json.encode(item) in side for side in sides)])
+    )
 
 
 def _listed(value: object) -> list[Any]:
@@ -429,13 +430,13 @@ def _one_or_list(values: list[Any]) -> Any:
     return values[0] if len(values) == 1 else values
 
 
-_JOINS: dict[str, Callable[[Any, Any], Any]] = {
-    "allOf": lambda first, second: [*first, *second],
-    "required": lambda first, second: [*dict.fromkeys([*first, *second])],
+_JOINS: dict[str, Callable[[list[Any]], Any]] = {
+    "allOf": lambda values: [*chain(*values)],
+    "required": lambda values: [*dict.fromkeys(chain(*values))],
     "type": _join_types,
     "enum": _join_enums,
     **dict.fromkeys(("properties", "patternProperties", "dependentSchemas"), _join_named),
-    **dict.fromkeys(("items", "additionalProperties", "propertyNames"), _join_both),
+    **dict.fromkeys(("items", "additionalProperties", "propertyNames"), _join_schemas),
     **dict.fromkeys("minimum exclusiveMinimum minLength minItems minProperties minContains".split(), max),
     **dict.fromkeys("maximum exclusiveMaximum maxLength maxItems maxProperties maxContains".split(), min),
 }
@@ -460,8 +461,10 @@ def _with_null(schema: JsonObject, node: _Node) -> JsonObject:
 
 def _const_as_enum(node: _Node, _: Subset) -> None:
     if node.lacks("const") and node.knows("enum"):
-        node.keywords["enum"] = [node.keywords.pop("const")]
-        node.note("renamed", "const", "no const; said as enum")
+        value = node.keywords.pop("const")
+        among = value in _listed(node.keywords.get("enum", value))
+        node.keywords["enum"] = [value]
+        node.note("renamed" if among else "changed", "const", "no const; said as enum")
 
 
 def _one_of_as_any_of(node: _Node, _: Subset) -> None:
@@ -515,10 +518,12 @@ def _types_of_enum(node: _Node, subset: Subset) -> None:
     alien = {_json_type(value).replace("integer", "number") for value in values} - subset.enums
     rest = [value for value in values if value is not None]
     if alien == {"null"} and rest and node.knows("anyOf") and "anyOf" not in own:
-        own.pop("enum")
-        types = [one for one in _types(own) if one != "null"]
-        own.pop("type", None)
-        own["anyOf"] = [{**({"type": _one_or_list(types)} if types else {}), "enum": rest}, {"type": "null"}]
+        own["enum"] = rest
+        if "type" not in own or "null" in _types(own):
+            del own["enum"]
+            types = [one for one in _types(own) if one != "null"]
+            own.pop("type", None)
+            own["anyOf"] = [{**({"type": _one_or_list(types)} if types else {}), "enum": rest}, {"type": "null"}]
         node.note("renamed", "enum", "no null in an enum; said by anyOf")
     elif alien:
         node.drop("enum", f"no {' or '.join(sorted(alien))} in an enum")
@@ -532,17 +537,18 @@ def _types_apart(node: _Node, subset: Subset) -> None:
         node.drop("type", "a list of types only with null")
         return
     del own["type"]
-    own["anyOf"] = [
-        {"type": one, **{keyword: own[keyword] for keyword in own.keys() & _OF_TYPE.get(one, _NONE)}} for one in types
+    typed = [
+        (one, {keyword: own[keyword] for keyword in own if keyword in _OF_TYPE.get(one, frozenset())}) for one in types
     ]
-    for keyword in own.keys() & _NONE.union(*(_OF_TYPE.get(one, _NONE) for one in types)):
+    for keyword in {keyword for _, keywords in typed for keyword in keywords}:
         del own[keyword]
+    own["anyOf"] = [{"type": one, **keywords} for one, keywords in typed]
     node.note("renamed", "type", "a list of types only with null; said by anyOf")
 
 
 def _limits(node: _Node, subset: Subset) -> None:
     own = node.keywords
-    if "format" in own and subset.formats is not None and own["format"] not in subset.formats:
+    if "format" in own and subset.formats is not None and str(own["format"]) not in subset.formats:
         node.drop("format", f"no format {own['format']}")
     if subset.simple_patterns and _is_hard(own.get("pattern")):
         node.drop("pattern", "no lookaround, backreference or word boundary in a pattern")

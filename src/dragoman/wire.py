@@ -189,7 +189,7 @@ class Reader:
             if error.usage is None and out.usage is not None:
                 error.usage = msgspec.structs.replace(out.usage, source="partial")
             events = out.take()
-            if not events:
+            if not data or not events:
                 raise
             return events
         return out.take()

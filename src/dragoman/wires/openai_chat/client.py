@@ -30,6 +30,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wire import (
+    ERROR_PREFIX,
     Notes,
     Reader,
     StreamDecoder,
@@ -43,12 +44,18 @@ from dragoman.wire import (
     wire_extra,
     without_none,
 )
-from dragoman.wires.openai_chat.parts import decode_part, decode_thinking, encode_assistant, encode_part, encode_tool
+from dragoman.wires.openai_chat.parts import (
+    decode_part,
+    decode_thinking,
+    encode_assistant,
+    encode_part,
+    encode_tool,
+    reasoning_fields,
+)
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
     FINISH,
     NAME,
-    REASONING_FIELDS,
     SAME_CONCEPT,
     Call,
     Choice,
@@ -87,7 +94,7 @@ class Client:
     def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
         """The events of a whole body."""
         reader = _Reader(request)
-        reader.read_body(body)
+        reader.read_body(body, decode_json(_CHUNK, body))
         return reader.out.take()
 
     def decode_error(self, head: Head, body: bytes, /) -> ProviderError:
@@ -138,8 +145,13 @@ def _encode_results(turn: Message) -> list[JsonObject]:
 
 def encode_result(result: ToolResult) -> JsonObject:
     """The message that answers one call."""
-    extra = wire_extra(result.extra, NAME)
-    return {"role": "tool", "tool_call_id": result.id, "content": error_text(result), **extra}
+    content: Any = error_text(result)
+    texts = [part for part in result.parts if isinstance(part, Text)]
+    if any(NAME in text.extra for text in texts):
+        prefix = ERROR_PREFIX if result.is_error else ""
+        content = [encode_part(text) for text in texts]
+        content[0]["text"] = prefix + texts[0].text
+    return {"role": "tool", "tool_call_id": result.id, "content": content, **wire_extra(result.extra, NAME)}
 
 
 _TURNS: dict[str, Callable[[Message], list[JsonObject]]] = {
@@ -271,10 +283,9 @@ class _Reader:
         self._images: list[JsonObject] = []
         self._choices: set[int] = set()
 
-    def read_body(self, body: bytes) -> None:
-        chunk: Chunk = decode_json(_CHUNK, body)
+    def read_body(self, body: bytes, chunk: Chunk) -> None:
         if chunk.error or chunk.choices is None:
-            self._fail(decode_json(_ANY, body), chunk)
+            self._fail(_ANY.decode(body), chunk)
         self._read(chunk, lambda choice: choice.message or choice.delta)
         self.finish()
 
@@ -282,17 +293,17 @@ class _Reader:
         if frame.data.strip() == b"[DONE]":
             self.finish()
             return
-        if frame.name == BARE:
-            self.read_body(frame.data)
-            return
         chunk: Chunk = decode_frame(_CHUNK, frame)
+        if frame.name == BARE:
+            self.read_body(frame.data, chunk)
+            return
         if chunk.error or frame.name == "error" or chunk.object == "error":
             raise read_failure(_ANY.decode(frame.data))
         self._read(chunk, lambda choice: choice.delta)
 
     def end(self) -> None:
-        """The connection closed. Some servers never say [DONE]; a finish reason is farewell enough."""
-        if self._finish is None:
+        """The connection closed. Servers that never say [DONE] end with a finish reason and the usage (2026-08)."""
+        if self._finish is None or self.out.usage is None:
             raise truncated(NAME)
         self.finish()
 
@@ -366,6 +377,7 @@ class _Reader:
     def _delta(self, key: Literal["text", "thinking", "refusal"], text: str, extra: JsonObject | None = None) -> None:
         if not text:
             return
+        self._finish = None
         out = self.out
         if not out.is_open(key):
             self._settle()
@@ -380,18 +392,15 @@ class _Reader:
         if kind == "text" and isinstance(piece.get("text"), str):
             self._delta("text", piece["text"])
         elif (thinking := decode_thinking(piece)) is not None:
-            self._delta("thinking", thinking.text, {NAME: {"field": "content"}})
+            self._delta("thinking", thinking.text, {NAME: {"fields": ["content"]}})
             if self.out.is_open("thinking"):
                 self.out.note("thinking", NAME, thinking.extra[NAME])
         else:
             self.out.whole(Opaque(wire=NAME, data=piece))
 
     def _reasoning(self, said: Said) -> None:
-        for field in REASONING_FIELDS:
-            text = getattr(said, field)
-            if isinstance(text, str) and text:
-                self._delta("thinking", text, {NAME: {"field": field}})
-                break
+        if fields := reasoning_fields(said):
+            self._delta("thinking", getattr(said, fields[0]), {NAME: {"fields": fields}})
         for detail in said.reasoning_details or ():
             key = (detail.get("index", len(self._details)), detail.get("type"))
             self._merge(self._details.setdefault(key, {}), detail)

@@ -26,7 +26,15 @@ from dragoman.types import (
     split_data_url,
 )
 from dragoman.wire import encode_json, own_extra, read_shape, wire_extra, without_none
-from dragoman.wires.openai_chat.shapes import AUDIO_FORMATS, AUDIO_TYPES, NAME, FunctionShape
+from dragoman.wires.openai_chat.shapes import (
+    AUDIO_FORMATS,
+    AUDIO_TYPES,
+    NAME,
+    REASONING_FIELDS,
+    FunctionShape,
+    MessageShape,
+    Said,
+)
 
 
 def encode_part(part: Part) -> JsonObject:
@@ -96,6 +104,12 @@ def _audio(data: JsonObject) -> Part | None:
 _DECODERS = {"text": _text, "image_url": _image, "file": _file, "input_audio": _audio}
 
 
+def reasoning_fields(said: Said | MessageShape) -> list[str]:
+    """The fields that hold the thinking; some servers say it twice."""
+    told = [field for field in REASONING_FIELDS if isinstance(getattr(said, field), str)]
+    return [field for field in told if getattr(said, field) == getattr(said, told[0])]
+
+
 def decode_thinking(data: JsonObject) -> Thinking | None:
     """A content part that is thinking, itself a list of texts; None for any other."""
     texts = data.get("thinking")
@@ -103,7 +117,7 @@ def decode_thinking(data: JsonObject) -> Thinking | None:
         return None
     text = "".join(str(item.get("text", "")) for item in texts if is_object(item))
     rest = {key: value for key, value in data.items() if key not in ("type", "thinking")}
-    return Thinking(text=text, extra={NAME: {"field": "content", **({"chunk": rest} if rest else {})}})
+    return Thinking(text=text, extra={NAME: {"fields": ["content"], **({"chunk": rest} if rest else {})}})
 
 
 def _rest(data: JsonObject, known: str) -> JsonObject:
@@ -202,12 +216,12 @@ def _request_extra(text: Text) -> JsonObject:
 
 def _encode_thinking(part: Thinking, message: JsonObject, chunks: list[JsonObject], default_field: str | None) -> None:
     extra = wire_extra(part.extra, NAME)
-    field = extra.get("field", default_field)
-    if field == "content":
+    fields = extra.get("fields") or ([default_field] if default_field else [])
+    if fields == ["content"]:
         thinking = [{"type": "text", "text": part.text}]
         chunks.append({"type": "thinking", "thinking": thinking, **extra.get("chunk", {})})
-    elif field and (part.text or not part.redacted):
-        message[field] = message.get(field, "") + part.text
+    elif part.text or not part.redacted:
+        message.update({field: message.get(field, "") + part.text for field in fields})
     if details := extra.get("details"):
         message["reasoning_details"] = message.get("reasoning_details", []) + details
 

@@ -2,12 +2,15 @@
 
 from typing import Any, cast, get_args
 
+import msgspec
+
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.framing import encode_sse
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
 from dragoman.types import (
+    Document,
     Effort,
     Finish,
     Image,
@@ -17,6 +20,7 @@ from dragoman.types import (
     Part,
     Request,
     Response,
+    ResultPart,
     Role,
     Text,
     Thinking,
@@ -46,6 +50,7 @@ from dragoman.wires.openai_chat.parts import (
     encode_assistant,
     encode_call,
     encode_part,
+    reasoning_fields,
 )
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
@@ -53,6 +58,7 @@ from dragoman.wires.openai_chat.shapes import (
     FINISH_WORD,
     NAME,
     REASONING_FIELDS,
+    SAME_CONCEPT,
     ChatRequest,
     MessageShape,
     write_usage,
@@ -80,7 +86,9 @@ class Server:
         shape, extra = read_shape(ChatRequest, decode_request_json(http), "body")
         system, messages = _decode_messages(shape.messages)
         extra = {**extra, **_beside_schema(shape), **_beside_choice(shape)}
-        if shape.reasoning_effort is not None and shape.reasoning_effort not in _EFFORTS:
+        if shape.reasoning_effort is not None and (
+            shape.reasoning_effort not in _EFFORTS or extra.keys() & set(SAME_CONCEPT["reasoning_effort"])
+        ):
             extra["reasoning_effort"] = shape.reasoning_effort
         return shape.model, Request(
             messages=messages,
@@ -145,28 +153,44 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
     """Leading system messages, and the turns; results that follow each other are one turn."""
     system: list[Text] = []
     turns: list[Message] = []
-    names: dict[str, str] = {}
+    calls = _Calls()
     for i, data in enumerate(messages):
         where = f"messages[{i}]"
         shape, rest = read_shape(MessageShape, data, where)
         role = _ROLES.get(shape.role)
         if role is None:
             raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
-        extra = own_extra(NAME, rest)
         if role == "tool":
-            result = _decode_result(shape, rest, names)
-            if turns and turns[-1].role == "tool":
-                turns[-1] = Message(role="tool", parts=(*turns[-1].parts, result))
-            else:
-                turns.append(Message(role="tool", parts=(result,)))
+            result = _decode_result(shape, rest, where, calls)
+            before = turns.pop().parts if turns and turns[-1].role == "tool" else ()
+            turns.append(Message(role="tool", parts=(*before, result)))
             continue
-        parts = _decode_assistant(shape, where) if role == "assistant" else _decode_content(shape, where)
+        parts = _decode_assistant(shape, where, calls) if role == "assistant" else _decode_content(shape, where)
         if role == "system" and not turns:
             system += [_system_text(part, rest) for part in parts]
-            continue
-        names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
-        turns.append(Message(role=role, parts=parts, extra=extra))
+        else:
+            turns.append(Message(role=role, parts=parts, extra=own_extra(NAME, rest)))
     return system, tuple(turns)
+
+
+class _Calls:
+    """The calls so far: those without an id get one, and results without one answer the first that waits."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._waiting: dict[str, str] = {}
+
+    def add(self, call: ToolCall) -> ToolCall:
+        self._count += 1
+        call = call if call.id else msgspec.structs.replace(call, id=f"call_{self._count}")
+        self._waiting[call.id] = call.name
+        return call
+
+    def answer(self, id: str | None, name: str) -> tuple[str, str]:
+        if not id:
+            same = [waiting for waiting, called in self._waiting.items() if called == name] or list(self._waiting)
+            id = same[0] if same else ""
+        return id, self._waiting.pop(id, name)
 
 
 def _system_text(part: Part, rest: JsonObject) -> Text:
@@ -186,13 +210,13 @@ def _decode_content(shape: MessageShape, where: str) -> tuple[Part, ...]:
     return tuple(decode_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(pieces))
 
 
-def _decode_assistant(shape: MessageShape, where: str) -> tuple[Part, ...]:
+def _decode_assistant(shape: MessageShape, where: str, calls: _Calls) -> tuple[Part, ...]:
     parts: list[Part] = []
-    field = next((field for field in REASONING_FIELDS if getattr(shape, field) is not None), None)
-    if field or shape.reasoning_details:
-        extra = without_none({"field": field, "details": shape.reasoning_details})
-        text = getattr(shape, field) if field else ""
-        parts.append(Thinking(text=text, redacted=not field, extra={NAME: extra}))
+    fields = reasoning_fields(shape)
+    if fields or shape.reasoning_details:
+        extra = without_none({"fields": fields or None, "details": shape.reasoning_details})
+        text = getattr(shape, fields[0]) if fields else ""
+        parts.append(Thinking(text=text, redacted=not fields, extra={NAME: extra}))
     for part in _decode_content(shape, where):
         if isinstance(part, Opaque):
             parts.append(decode_thinking(part.data) or part)
@@ -200,23 +224,22 @@ def _decode_assistant(shape: MessageShape, where: str) -> tuple[Part, ...]:
             parts.append(part)
     if shape.refusal:
         parts.append(Text(text=shape.refusal, extra={NAME: {"refusal": True}}))
-    parts += [decode_call(call, f"{where}.tool_calls[{i}]") for i, call in enumerate(shape.tool_calls or ())]
+    for i, call in enumerate(shape.tool_calls or ()):
+        parts.append(calls.add(decode_call(call, f"{where}.tool_calls[{i}]")))
     return tuple(parts)
 
 
-def _decode_result(shape: MessageShape, rest: JsonObject, names: dict[str, str]) -> ToolResult:
-    parts = _decode_content(shape, "content")
-    texts = [part.text for part in parts if isinstance(part, Text)]
-    text, is_error = split_error("\n".join(texts))
-    media = tuple(part for part in parts if isinstance(part, Image))
-    id = shape.tool_call_id or ""
-    return ToolResult(
-        id=id,
-        name=names.get(id) or str(rest.get("name") or ""),
-        content=(Text(text=text), *media) if media else text,
-        is_error=is_error,
-        extra=own_extra(NAME, rest),
-    )
+def _decode_result(shape: MessageShape, rest: JsonObject, where: str, calls: _Calls) -> ToolResult:
+    parts = _decode_content(shape, where)
+    texts = [part for part in parts if isinstance(part, Text)]
+    text, is_error = split_error("\n".join(part.text for part in texts))
+    content: str | tuple[ResultPart, ...] = text
+    if len(texts) < len(parts) or any(part.extra for part in texts):
+        first = [msgspec.structs.replace(texts[0], text=split_error(texts[0].text)[0])] if texts else []
+        others = [part for part in parts if part not in texts[:1] and isinstance(part, Text | Image | Document)]
+        content = (*first, *others)
+    id, name = calls.answer(shape.tool_call_id, str(rest.get("name") or ""))
+    return ToolResult(id=id, name=name, content=content, is_error=is_error, extra=own_extra(NAME, rest))
 
 
 def _decode_choice(choice: str | JsonObject | None) -> str | None:
@@ -298,7 +321,7 @@ class _Writer:
         options = wire_extra(request.extra, NAME).get("stream_options")
         self._usage_chunk = is_object(options) and bool(options.get("include_usage"))
         self._head: JsonObject = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": ""}
-        self._fields: dict[int, str] = {}
+        self._fields: dict[int, tuple[str, ...]] = {}
         self._calls = 0
         self._streamed: set[int] = set()
 
@@ -309,7 +332,7 @@ class _Writer:
                 self._streamed.add(event.index)
                 return self._chunk(_delta(self._fields[event.index], event.text))
             case PartStarted():
-                self._fields[event.index] = _field(event)
+                self._fields[event.index] = _fields(event)
                 return b""
             case PartEnded():
                 return self._ended(event)
@@ -372,18 +395,16 @@ class _Writer:
         return last + encode_sse(b"[DONE]")
 
 
-def _field(event: PartStarted) -> str:
+def _fields(event: PartStarted) -> tuple[str, ...]:
+    """The fields that a part is written to; ("",) is a list of thinking in the content."""
     extra = wire_extra(event.extra, NAME)
     if event.kind == "thinking":
-        field = str(extra.get("field", REASONING_FIELDS[0]))
-        return _THINKING_LIST if field == "content" else field
-    return "refusal" if extra.get("refusal") else "content"
+        fields = tuple(extra.get("fields") or REASONING_FIELDS[:1])
+        return ("",) if fields == ("content",) else fields
+    return ("refusal",) if extra.get("refusal") else ("content",)
 
 
-_THINKING_LIST = "content of thinking"
-
-
-def _delta(field: str, text: str) -> JsonObject:
-    if field == _THINKING_LIST:
+def _delta(fields: tuple[str, ...], text: str) -> JsonObject:
+    if fields == ("",):
         return {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}
-    return {field: text}
+    return dict.fromkeys(fields, text)

@@ -1,0 +1,142 @@
+"""Every recorded exchange: decoded, encoded again, decoded again; cut in every way; errors typed."""
+
+import msgspec
+import pytest
+
+from dragoman import wires
+from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.events import Event, fold
+from dragoman.http import Head, HttpRequest
+from dragoman.providers import target
+from dragoman.types import Request, Response
+from tests.corpus.errors import expected_error
+from tests.corpus.exchanges import FOLDER, Exchange, exchanges
+from tests.corpus.rules import level
+from tests.wires import laws
+
+pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no recorded exchanges at {FOLDER}")
+HOME = {
+    "anthropic": "anthropic",
+    "google": "google",
+    "ollama": "ollama",
+    "openai_chat": "openai",
+    "openai_responses": "openai-responses",
+}
+
+
+def every(*exchanges: Exchange) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize(
+        "exchange", exchanges, ids=[f"{exchange.wire}:{exchange.id}" for exchange in exchanges]
+    )
+
+
+ANSWERED = [exchange for exchange in exchanges() if exchange.status < 400]
+REFUSED = [exchange for exchange in exchanges() if exchange.status >= 400]
+STREAMED = [exchange for exchange in ANSWERED if exchange.streamed]
+ASKED = [exchange for exchange in exchanges() if exchange.request is not None]
+
+
+@every(*ANSWERED)
+def test_a_response_survives(exchange: Exchange) -> None:
+    wire = wires.get(exchange.wire)
+    events, error = decode(exchange)
+    if error is not None:
+        assert "stream-error" in exchange.features or b"error" in exchange.body
+        return
+    laws.obeys_grammar(events)
+    response = fold(events)
+    back = fold(wire.client.decode_body(wire.server.encode_body(response).body))
+    assert view(back) == view(response)
+    if not exchange.streamed:
+        assert back.message == response.message
+        return
+    encoder = wire.server.stream_encoder(decoded_request(exchange))
+    data = b"".join(encoder.feed(event) for event in events)
+    again, error = laws.read(wire.client.stream_decoder(), [data])
+    assert error is None
+    assert view(fold(again)) == view(response)
+    assert fold(again).message == response.message
+
+
+def decode(exchange: Exchange) -> tuple[list[Event], DragomanError | None]:
+    client = wires.get(exchange.wire).client
+    if exchange.streamed:
+        return laws.read(client.stream_decoder(), [exchange.body])
+    try:
+        return client.decode_body(exchange.body), None
+    except DragomanError as error:
+        return [], error
+
+
+def decoded_request(exchange: Exchange) -> Request:
+    http = HttpRequest(method="POST", path=exchange.path, body=msgspec.json.encode(exchange.request or {}))
+    return wires.get(exchange.wire).server.decode_request(http)[1]
+
+
+def view(response: Response) -> dict[str, object]:
+    """What a response means, whatever form it came in."""
+    return {
+        "id": response.id,
+        "model": response.model,
+        "created": response.created,
+        "text": response.text,
+        "thinking": response.thinking,
+        "calls": [(call.id, call.name, call.arguments) for call in response.tool_calls],
+        "finish": response.finish.reason,
+        "usage": response.usage,
+    }
+
+
+@every(*STREAMED)
+def test_a_stream_reads_the_same_however_it_is_cut(exchange: Exchange) -> None:
+    client = wires.get(exchange.wire).client
+    whole = laws.read(client.stream_decoder(), [exchange.body])
+    ways = laws.random_splits(exchange.body, 50, seed=len(exchange.body))
+    if exchange.chunk_lengths:
+        ends = [sum(exchange.chunk_lengths[: i + 1]) for i in range(len(exchange.chunk_lengths))]
+        ways.append(laws.split(exchange.body, ends))
+    for pieces in ways:
+        events, error = laws.read(client.stream_decoder(), pieces)
+        assert events == whole[0]
+        assert type(error) is type(whole[1])
+
+
+@every(*STREAMED)
+def test_a_cut_stream_is_truncated_or_a_prefix(exchange: Exchange) -> None:
+    client = wires.get(exchange.wire).client
+    whole, error = laws.read(client.stream_decoder(), [exchange.body])
+    for cut in range(0, len(exchange.body), max(1, len(exchange.body) // 40)):
+        events, cut_error = laws.read(client.stream_decoder(), [exchange.body[:cut]])
+        assert events == whole[: len(events)]
+        assert cut_error is not None or (error is None and events == whole)
+
+
+@every(*ASKED)
+def test_a_request_survives(exchange: Exchange) -> None:
+    assert exchange.request is not None
+    wire = wires.get(exchange.wire)
+    http = HttpRequest(method=exchange.method, path=exchange.path, body=msgspec.json.encode(exchange.request))
+    try:
+        model, request = wire.server.decode_request(http)
+    except InvalidRequest:
+        assert exchange.status in (400, 422), "the provider took it"
+        return
+    sent = wire.client.encode_request(request, target(f"{HOME[exchange.wire]}/{model or 'm'}", api_key="k"))
+    body = msgspec.json.decode(sent.body)
+    if "model" in exchange.request:
+        assert model == exchange.request["model"]
+    else:
+        body.pop("model", None)
+    assert level(exchange.wire, body) == level(exchange.wire, exchange.request)
+
+
+@every(*REFUSED)
+def test_an_error_is_typed(exchange: Exchange) -> None:
+    error = wires.get(exchange.wire).client.decode_error(
+        Head(status=exchange.status, headers=exchange.headers), exchange.body
+    )
+    kind, facts = expected_error(exchange)
+    assert type(error) is kind
+    assert error.status == exchange.status
+    assert {name: getattr(error, name) for name in facts} == facts
+    assert str(error)
