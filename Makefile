@@ -44,7 +44,7 @@ endif
 demo: $(VENV)/.base
 	$(BIN)/python examples/translate.py
 
-bench: $(VENV)/.base
+bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks
 
 fuzz: $(VENV)/.dev
@@ -74,4 +74,8 @@ $(VENV)/.base: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.base
+
+$(VENV)/.bench: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@ $(VENV)/.base

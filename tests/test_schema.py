@@ -46,7 +46,7 @@ GOOGLE = Subset(
     name="google",
     keywords=frozenset(
         "$id $defs $ref $anchor type format title description enum items prefixItems minItems maxItems minimum maximum "
-        "anyOf oneOf properties additionalProperties required propertyOrdering".split()
+        "anyOf properties additionalProperties required propertyOrdering".split()
     ),
     enums=frozenset({"string", "number"}),
     type_lists="null",
@@ -115,6 +115,11 @@ def test_const_is_said_as_enum_with_its_type() -> None:
         ("renamed", "s.properties.a: const"),
         ("renamed", "s.properties.a: enum"),
     ]
+
+
+def test_const_rules_an_enum_beside_it() -> None:
+    assert kinds({"const": 1, "enum": [1, 2], "type": "integer"}, GOOGLE) == [("renamed", "s: const")]
+    assert kinds({"const": 1, "enum": [2], "type": "integer"}, GOOGLE) == [("changed", "s: const")]
 
 
 def test_const_is_dropped_where_there_is_no_enum() -> None:
@@ -246,7 +251,7 @@ def test_a_long_story_is_not_said() -> None:
 
 
 def test_an_annotation_that_is_dropped_is_no_loss() -> None:
-    schema: JsonObject = {"title": "T", "default": 3, "$schema": "x", "minimum": 1}
+    schema: JsonObject = {"title": "T", "default": 3, "$schema": "x", "minimum": 1, "x-mine": True}
     _, notices = fit(schema, OLLAMA_TOOL, where="s")
     assert [notice.what for notice in notices if notice.loss] == ["s: minimum", "s: type"]
 
@@ -306,6 +311,12 @@ def test_a_pattern_that_is_not_simple_is_dropped(pattern: str, simple: bool) -> 
     assert ("pattern" in fitted({"pattern": pattern}, only("pattern", simple_patterns=True))) is simple
 
 
+@pytest.mark.parametrize(("pattern", "stays"), [("^a$", True), ("^a", False), ("a$", False), (3, False)])
+def test_a_pattern_that_is_not_anchored_is_dropped(pattern: object, stays: bool) -> None:  # noqa: FBT001
+    assert ("pattern" in fitted({"pattern": pattern}, only("pattern", anchored_patterns=True))) is stays
+    assert fitted({}, only("pattern", anchored_patterns=True)) == {}
+
+
 @pytest.mark.parametrize("odd", [{"pattern": 3}, {"minItems": "x"}, {"minItems": 1}])
 def test_what_is_within_the_limits_or_no_schema_at_all_stays(odd: JsonObject) -> None:
     assert fitted(odd, ANTHROPIC) is odd
@@ -327,6 +338,7 @@ def test_a_null_among_strings_becomes_a_type_of_its_own() -> None:
     split = {"anyOf": [{"type": "string", "enum": ["a"]}, {"type": "null"}]}
     assert fitted({"enum": ["a", None]}, GOOGLE) == split
     assert fitted({"enum": ["a", None], "type": ["string", "null"]}, GOOGLE) == split
+    assert fitted({"enum": ["a", None], "type": "string"}, GOOGLE) == {"type": "string", "enum": ["a"]}
     assert fitted({"enum": ["a", None]}, only("enum", "anyOf", enums=frozenset({"string"}))) == {
         "anyOf": [{"enum": ["a"]}, {}]
     }
@@ -392,7 +404,11 @@ def test_all_of_is_merged() -> None:
         "maxProperties": 3,
         "additionalProperties": False,
     }
-    assert set(kinds(schema, only(*known))) == {("renamed", "s: allOf"), ("renamed", "s.properties.a: allOf")}
+    assert set(kinds(schema, only(*known))) == {
+        ("renamed", "s: allOf"),
+        ("changed", "s: additionalProperties"),
+        ("renamed", "s.properties.a: allOf"),
+    }
 
 
 @pytest.mark.parametrize(
@@ -439,6 +455,24 @@ def test_what_cannot_be_merged_is_dropped(keyword: str, first: object, second: o
 
 def test_all_of_with_a_false_member_cannot_be_said() -> None:
     assert kinds({"allOf": [False]}, only("type")) == [("renamed", "s: allOf"), ("dropped", "s: allOf")]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "loss"),
+    [
+        ({"properties": {"a": {}}, "additionalProperties": False}, {"properties": {"b": {}}}, True),
+        ({"prefixItems": [True]}, {"items": {"type": "null"}}, True),
+        ({"properties": {"a": {}}, "additionalProperties": False}, {"required": ["a"]}, False),
+        ({"properties": {"a": {}}}, {"properties": {"b": {}}}, False),
+    ],
+)
+def test_merging_what_is_closed_is_a_loss(first: Any, second: Any, loss: bool) -> None:  # noqa: FBT001
+    _, notices = fit({"allOf": [first, second]}, GOOGLE, where="s")
+    assert any(notice.loss for notice in notices) is loss
+
+
+def test_all_of_one_keyword_is_merged_like_any_other() -> None:
+    assert fitted({"type": "number", "allOf": [{"type": "integer"}]}, GOOGLE) == {"type": "integer"}
 
 
 def test_all_of_that_is_known_stays() -> None:
@@ -897,6 +931,7 @@ def test_what_breaks_a_rule_is_not_strict(change: JsonObject) -> None:
 def test_more_than_ten_levels_are_not_strict() -> None:
     assert is_strict(nest(9))
     assert not is_strict(nest(11))
+    assert not is_strict(nest(3000))
 
 
 # ── validate ───────────────────────────────────────────────────────────────

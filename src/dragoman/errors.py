@@ -21,6 +21,25 @@ if TYPE_CHECKING:
     from dragoman.types import Attempt, Response, Usage
 
 
+_KEY = (
+    r"\b(?:sk|rk|gsk|csk|xai|hf|nvapi|tgp|pplx)[-_][-_A-Za-z0-9*.]{6,}"
+    r"|\b(?:pk|key|fw|r8)[-_](?=[-_A-Za-z*.]*\d)[-_A-Za-z0-9*.]{6,}"
+    r"|\bAIza[-_A-Za-z0-9*]{8,}|\bAKIA[A-Z0-9]{8,}|\beyJ[-_A-Za-z0-9]{8,}\.[-_.A-Za-z0-9]+"
+    r"|(?i:(?<=bearer )|(?<=[?&]key=)|(?<=api[-_ ]key: )|(?<=api[-_ ]key=)|(?<=key provided: ))"
+    r"(?=[^\s\"'&,;]*\d)[^\s\"'&,;]{6,}"
+)
+"""Keys as providers make them, and what stands where a key does and has a digit in it."""
+
+
+def redact(text: str, /) -> str:
+    """The same with its keys blotted out: providers say keys back, and a URL may hold one.
+
+    >>> redact("Incorrect API key provided: sk-proj-12345678")
+    'Incorrect API key provided: [redacted]'
+    """
+    return re.sub(_KEY, "[redacted]", text)
+
+
 class SetupError(Exception):
     """The set-up is wrong: an unknown provider or alias, a cycle, a malformed DSN.
 
@@ -44,6 +63,8 @@ class DragomanError(Exception):
     """Does it count against the target's health?"""
     http_status: ClassVar[int] = 500
     """What a server that was asked should answer."""
+    attempts: "tuple[Attempt, ...]" = ()
+    """Which targets were tried or skipped, where a chain was."""
 
     def __init__(
         self,
@@ -59,6 +80,7 @@ class DragomanError(Exception):
         advance: bool | None = None,
         penalise: bool | None = None,
     ) -> None:
+        message = redact(message)
         super().__init__(message)
         self.message = message
         self.provider = provider
@@ -406,7 +428,7 @@ _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
             _NO_CREDIT,
             "insufficient_quota billing_error billing_hard_limit_reached enforced_spend_limit_reached",
         ),
-        (RateLimited, _NO_CREDIT, "payment_method_required insufficient_balance credit_balance_too_low"),
+        (RateLimited, _NO_CREDIT, "payment_method_required insufficient_balance credit_balance_too_low quota_per_day"),
         (Overloaded, {}, "overloaded_error unavailable unavailable_error capacity_exceeded queue_exceeded slow_down"),
         (Overloaded, {}, "insufficient_system_resource engine_overloaded_error"),
         (ContextTooLong, {}, "context_length_exceeded exceed_context_size_error too_many_prompt_tokens"),
@@ -456,26 +478,31 @@ _STATUS_OF_TYPE = {
 }
 """What a failure inside an HTTP 200 would have been, where only its type is told."""
 
-_BY_PROSE: tuple[tuple[type[ProviderError], re.Pattern[str]], ...] = tuple(
-    (kind, re.compile(pattern, re.IGNORECASE))
-    for kind, pattern in (
-        (
-            ContextTooLong,
-            r"context (length|window|size)|maximum context|exceeds? the (maximum|available|model'?s)[^.]{0,40}(token|context)"
-            r"|prompt is too long|too many (input |prompt )?tokens|messages is too long|reduce the length of",
-        ),
-        (AuthFailed, r"(incorrect|invalid) api.?key|api.?key (is )?(not valid|invalid|missing)"),
-        (
-            ModelNotFound,
-            r"model [^.]{0,200}(not found|does not exist)|not a valid model|^invalid model|no such model"
-            r"|supported api model names",
-        ),
-        (Blocked, r"content (violates|management policy|policy)|flagged (for|by|as)|safety (check|system)|moderation"),
-    )
+_BY_PROSE: tuple[tuple[type[ProviderError], str], ...] = (
+    (
+        ContextTooLong,
+        r"context (length|window|size|limit)|maximum context"
+        r"|exceeds? the (maximum|available|model'?s)[^.]{0,40}(token|context)"
+        r"|prompt is too long|too many (input |prompt )?tokens|messages is too long|reduce the length of"
+        r"|maximum (prompt|input) length|input is too long|token count of [\d,]+ exceeds|input tokens exceed",
+    ),
+    (AuthFailed, r"(incorrect|invalid) api.?key|api.?key (is )?(not valid|invalid|missing)"),
+    (
+        ModelNotFound,
+        r"model [^.]{0,200}(not found|does not exist)|not a valid model|^invalid model|no such model"
+        r"|supported api model names",
+    ),
+    (Blocked, r"content (violates|management policy|policy)|flagged (for|by|as)|safety (check|system)|moderation"),
 )
 """Prose is looked at only for a 4xx whose code says nothing."""
 
-_TOKEN_NUMBERS = re.compile(r"(\d[\d,]{2,}) ?(?:input |prompt )?tokens?|token count \((\d+)\)|allowed \((\d+)\)")
+_COUNT = r"(?<![-\w.])(\d[\d,]{2,14})(?!\w)"
+_MOST = (
+    rf"> ?{_COUNT}",
+    rf"{_COUNT} maximum",
+    rf"(?:max|limit|allowed|available|context)(?:(?! by )\D){{0,60}}?{_COUNT}",
+)
+"""How the number of tokens is told that would have fitted, the most telling way first."""
 
 
 def classify(
@@ -500,14 +527,28 @@ def classify(
     if status is None or status < 400:
         status = next((known for word in words if (known := _status_of(word))), status)
     kind, facts = _kind(message, status, words)
+    if status == 402 and retry_after is not None:
+        facts = {}  # OpenRouter's budget in flight: it comes back (2026-08)
     flat: dict[str, Any] = {"status": status, "code": words[0] if words else None, "retry_after": retry_after, **facts}
     if kind is ContextTooLong:
-        matches = _TOKEN_NUMBERS.findall(message)
-        told = [int(number.replace(",", "")) for match in matches for number in match if number]
-        if len(told) > 1:
-            tokens, limit = tokens or max(told), limit or min(told)
-        return ContextTooLong(message, tokens=tokens, limit=limit, **flat)
+        told_tokens, told_limit = _token_numbers(message)
+        return ContextTooLong(message, tokens=tokens or told_tokens, limit=limit or told_limit, **flat)
     return kind(message, **flat)
+
+
+def _token_numbers(message: str) -> tuple[int | None, int | None]:
+    """How many tokens there were, and how many would have fitted."""
+    found = next((found for way in _MOST if (found := re.search(way, message, re.IGNORECASE))), None)
+    if found is None:
+        return None, None
+    limit = _number(found[1])
+    told = [_number(count) for count in re.findall(_COUNT, message)]
+    told += [_number(a) + _number(b) for a, b in re.findall(rf"{_COUNT} \+ {_COUNT} >", message)]
+    return (most if (most := max(told)) > limit else None), limit
+
+
+def _number(text: str) -> int:
+    return int(text.replace(",", ""))
 
 
 def _status_of(word: str) -> int | None:
@@ -518,10 +559,12 @@ def _status_of(word: str) -> int | None:
 
 def _kind(message: str, status: int | None, words: list[str]) -> tuple[type[ProviderError], dict[str, bool]]:
     for word in words:
-        if found := _BY_CODE.get(word.lower()):
+        found = _BY_CODE.get(word.lower())
+        # Groq calls one request that is larger than a minute's tokens a rate limit: waiting cannot help (2026-08).
+        if found and not (status == 413 and found[0] is RateLimited):
             return found
     if status is not None and 400 <= status < 500 and status not in (401, 402, 429):
         for kind, pattern in _BY_PROSE:
-            if pattern.search(message):
+            if re.search(pattern, message, re.IGNORECASE):
                 return kind, {}
     return _BY_STATUS.get(status or 0, (ServerFault, {}))

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from dragoman.errors import MalformedToolCall, TooLarge
+from dragoman.errors import Malformed, MalformedToolCall, TooLarge
 from dragoman.types import (
     UNKNOWN_USAGE,
     Extra,
@@ -223,17 +223,20 @@ class Assembler:
         return queue
 
     def ping(self) -> None:
-        """Queue a ping."""
-        self._queue.append(Ping())
+        """Queue a ping, if the stream has begun and not ended."""
+        if self._started:
+            self._push(Ping())
 
     def start(self, *, id: str | None = None, model: str | None = None, created: int | None = None) -> None:
         """Queue Started, the first time."""
         if not self._started:
             self._started = True
-            self._queue.append(Started(id=id or None, model=model or None, created=created))
+            self._push(Started(id=id or None, model=model or None, created=created))
 
     def open(self, key: object, kind: Literal["text", "thinking"], extra: Extra | None = None) -> None:
         """Begin a text or thinking part, if that key is not open."""
+        if key in self._open and self._open[key].kind != kind:
+            self.close(key)
         if key not in self._open:
             extra = extra or {}
             self._open[key] = _Open(index=self._begin(kind, extra), kind=kind, extra=extra)
@@ -243,15 +246,15 @@ class Assembler:
         if text:
             self._spend(len(text))
             part = self._open.get(key)
-            if part is None:
+            if part is None or part.kind != kind:
                 self.open(key, kind, extra)
                 part = self._open[key]
             part.pieces.append(text)
-            self._queue.append(PartDelta(index=part.index, text=text))
+            self._push(PartDelta(index=part.index, text=text))
 
     def note(self, key: object, wire: str, data: JsonObject) -> None:
         """Merge `data` into the extra of an open part or call."""
-        holder = self._open.get(key) or self._calls[key]
+        holder = self._open.get(key) or self._call(key)
         holder.extra = {**holder.extra, wire: {**holder.extra.get(wire, {}), **data}}
 
     def text_of(self, key: object) -> str:
@@ -262,15 +265,17 @@ class Assembler:
         """Whether a part or call of that key is open."""
         return key in self._open or key in self._calls
 
-    def close(self, key: object) -> None:
-        """End a text or thinking part, or a call, if that key is open."""
+    def close(self, key: object, *, redacted: bool = False) -> None:
+        """End a text or thinking part, or a call, if that key is open; thinking may be redacted."""
         if key in self._open:
             part = self._open.pop(key)
             text = "".join(part.pieces)
             whole: Part = (
-                Text(text=text, extra=part.extra) if part.kind == "text" else Thinking(text=text, extra=part.extra)
+                Text(text=text, extra=part.extra)
+                if part.kind == "text"
+                else Thinking(text=text, redacted=redacted, extra=part.extra)
             )
-            self._queue.append(PartEnded(index=part.index, part=whole))
+            self._push(PartEnded(index=part.index, part=whole))
         elif key in self._calls:
             call = self._calls[key]
             if (arguments := parse_arguments("".join(call.pieces))) is not None:
@@ -287,59 +292,78 @@ class Assembler:
         if isinstance(part, ToolCall):
             part = msgspec.structs.replace(part, id=self._fresh_id(part.id))
         index = self._begin(kind_of(part), part.extra if isinstance(part, Text | Thinking) else {})
-        self._queue.append(PartEnded(index=index, part=part))
+        self._push(PartEnded(index=index, part=part))
 
     def fragment(self, key: object, *, id: str | None = None, name: str | None = None, text: str | None = None) -> None:
         """More of a call: its id and name stand once, its arguments are joined."""
         call = self._calls.setdefault(key, _Call())
-        call.id = call.id or id or ""
-        call.name = call.name or name or ""
+        if id and not call.id:
+            self._spend(len(id))
+            call.id = id
+        if name and not call.name:
+            self._spend(len(name))
+            call.name = name
         if text:
             self._spend(len(text))
             call.pieces.append(text)
 
     def call_is_complete(self, key: object) -> bool:
         """Whether the arguments joined so far are a whole object."""
-        text = "".join(self._calls[key].pieces)
-        return bool(text) and parse_arguments(text) is not None
+        pieces = self._call(key).pieces
+        # Asked at every fragment, so that they are joined only where the last one can be the end.
+        return pieces[-1:] != [] and pieces[-1].rstrip()[-1:] in "}l" and parse_arguments("".join(pieces)) is not None
 
     def replace_arguments(self, key: object, text: str) -> None:
         """The whole text of a call's arguments, in place of what was joined so far."""
         self._spend(len(text))
-        self._calls[key].pieces = [text]
+        self._call(key).pieces = [text]
 
     def finish(self, finish: Finish) -> None:
         """End all that is open and queue Finished. Calls that the length limit cut off are left out with a notice."""
         if self._finished:
             return
         self.start()
+        calls = [(call, self._whole_arguments(call, finish)) for call in self._calls.values()]
         for key in list(self._open):
             self.close(key)
-        for call in self._calls.values():
-            self._end_call(call, finish)
+        for call, arguments in calls:
+            if arguments is None:
+                why = f"the length limit cut its arguments off: {''.join(call.pieces)}"
+                self.notices.append(Notice(kind="dropped", what=f"tool call {call.name}", why=why))
+            else:
+                self._emit_call(call, arguments)
         self._calls.clear()
         if self._ids and finish.reason in ("stop", "other"):
-            finish = Finish(reason="tool_calls", raw=finish.raw)
-        self._finished = True
+            finish = msgspec.structs.replace(finish, reason="tool_calls")
         usage = self.usage or UNKNOWN_USAGE
-        self._queue.append(Finished(finish=finish, usage=usage, notices=tuple(self.notices)))
+        self._push(Finished(finish=finish, usage=usage, notices=tuple(self.notices)))
+        self._finished = True
 
     def _begin(self, kind: PartKind, extra: Extra) -> int:
         self.start()
         index = self._index
         self._index += 1
-        self._queue.append(PartStarted(index=index, kind=kind, extra=extra))
+        self._push(PartStarted(index=index, kind=kind, extra=extra))
         return index
 
-    def _end_call(self, call: _Call, finish: Finish) -> None:
+    def _push(self, event: Event) -> None:
+        if not self._finished:
+            self._queue.append(event)
+
+    def _call(self, key: object) -> _Call:
+        if key not in self._calls:
+            raise Malformed(f"the stream tells more of part {key!r}, which is not open")
+        return self._calls[key]
+
+    def _whole_arguments(self, call: _Call, finish: Finish) -> JsonObject | None:
+        """The arguments of a call that is open at the end; None where the length limit cut them off."""
         text = "".join(call.pieces)
         arguments = parse_arguments(text)
-        if arguments is not None:
-            self._emit_call(call, arguments)
-        elif finish.reason == "length":
-            why = f"the length limit cut its arguments off: {text}"
-            self.notices.append(Notice(kind="dropped", what=f"tool call {call.name}", why=why))
-        else:
+        if finish.reason == "length":
+            # The limit cuts what was written last: a call that has no arguments there was not to have none.
+            is_last = call is next(reversed(self._calls.values()))
+            return None if is_last and not text else arguments
+        if arguments is None:
             raise MalformedToolCall(
                 f"arguments of {call.name or 'a call'} are not a JSON object: {text[:200]}",
                 id=call.id,
@@ -347,6 +371,7 @@ class Assembler:
                 text=text,
                 usage=self.usage,
             )
+        return arguments
 
     def _emit_call(self, call: _Call, arguments: JsonObject) -> None:
         raw = raw_arguments("".join(call.pieces), arguments)
@@ -360,6 +385,10 @@ class Assembler:
             id = f"call_{number}"
         self._ids.add(id)
         return id
+
+    def spend(self, size: int) -> None:
+        """Count what a wire's reader holds by itself against the limit."""
+        self._spend(size)
 
     def _spend(self, size: int) -> None:
         self._budget -= size
@@ -378,7 +407,7 @@ def parse_arguments(text: str, /) -> JsonObject | None:
         return {}
     try:
         return _OBJECT.decode(text)
-    except msgspec.MsgspecError:
+    except (msgspec.MsgspecError, RecursionError):
         return None
 
 

@@ -1,6 +1,5 @@
 """Status, headers and body of an answer that is no in, a typed error out: every shape that servers use for it."""
 
-import re
 from typing import Any
 
 import msgspec
@@ -9,8 +8,11 @@ from dragoman.errors import ProviderError, classify
 from dragoman.http import Head, decode_duration, retry_after
 from dragoman.types import is_list, is_object
 
-_KEY = re.compile(r"\b(?:sk|pk|gsk|xai|AIza|key|hf|nvapi|csk|tgp)[-_][-_A-Za-z0-9*.]{6,}|AIza[-_A-Za-z0-9*]{8,}")
 _ANY = msgspec.json.Decoder()
+MAX_MESSAGE = 2000
+"""Characters of a message that are kept: some servers say the whole prompt back."""
+MAX_DEPTH = 8
+"""Envelopes that are opened."""
 
 
 def decode_failure(head: Head, body: bytes, /) -> ProviderError:
@@ -21,8 +23,8 @@ def decode_failure(head: Head, body: bytes, /) -> ProviderError:
     """
     try:
         data = _ANY.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError):
-        data = body[:500].decode("utf-8", "replace").strip()
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        data = body[:MAX_MESSAGE].decode("utf-8", "replace").strip()
     return read_failure(data, head)
 
 
@@ -34,12 +36,12 @@ def read_failure(data: object, head: Head | None = None, /) -> ProviderError:
     ('Overloaded', 'busy')
     """
     facts = _flat(data)
-    message = _KEY.sub("[redacted]", _message(facts)) or (f"HTTP {head.status}" if head else "no reason told")
+    message = _message(facts)[:MAX_MESSAGE] or (f"HTTP {head.status}" if head else "no reason told")
     codes = tuple(facts.get(key) for key in ("reason", "error_code", "code", "inner_code", "status", "type"))
-    told = facts.get("status_code") or facts.get("raw_status_code")
+    told = _whole(facts.get("status_code") or facts.get("raw_status_code"))
     return classify(
         message,
-        status=head.status if head else told if isinstance(told, int) else None,
+        status=head.status if head and (head.status >= 400 or told is None) else told,
         codes=tuple(code for code in codes if isinstance(code, str | int) and not isinstance(code, bool)),
         retry_after=_retry_after(facts, head),
         tokens=_whole(facts.get("n_prompt_tokens")),
@@ -47,23 +49,36 @@ def read_failure(data: object, head: Head | None = None, /) -> ProviderError:
     )
 
 
-def _flat(data: object) -> dict[str, Any]:
-    """The innermost object that says something: under `error` or `fault`, in a list, or as JSON in a string."""
+def _flat(data: object, depth: int = 0) -> dict[str, Any]:
+    """The innermost object that says something, with what those around it say: in envelopes, lists and strings."""
     if is_list(data):
-        return _flat(data[0]) if data else {}
+        return _flat(data[0], depth + 1) if data and depth < MAX_DEPTH else {}
     if isinstance(data, str):
         try:
-            inner = _ANY.decode(data)
-        except msgspec.MsgspecError:
-            return {"message": data}
-        return _flat(inner) if is_object(inner) else {"message": data}
+            inner = _ANY.decode(data) if depth < MAX_DEPTH else None
+        except (msgspec.MsgspecError, RecursionError):
+            inner = None
+        return (_flat(inner, depth + 1) if is_object(inner) or is_list(inner) else {}) or {"message": data}
     if not is_object(data):
         return {}
-    for key in ("error", "fault"):
-        if data.get(key):
-            inner = _flat(data[key])
-            return _google_details({**data, **inner} if "message" in inner else inner)
+    for key in _ENVELOPES:
+        inner = data.get(key)
+        if depth < MAX_DEPTH and (inner if key in _ALWAYS else is_object(inner)):
+            said = _flat(inner, depth + 1)
+            told = (key, *_WORDS) if _says(said) else (key,)
+            around = {name: value for name, value in data.items() if name not in told}
+            return _google_details({**around, **said})
     return data
+
+
+_ENVELOPES = ("error", "fault", "errors", "detail")
+_ALWAYS = ("error", "fault", "errors")
+"""Those that hold what was wrong, whatever they hold; `detail` may be a sentence, or FastAPI's list of places."""
+_WORDS = ("message", "msg", "detail", "description", "title")
+
+
+def _says(facts: dict[str, Any]) -> bool:
+    return any(facts.get(word) for word in _WORDS)
 
 
 def _google_details(facts: dict[str, Any]) -> dict[str, Any]:
@@ -73,6 +88,9 @@ def _google_details(facts: dict[str, Any]) -> dict[str, Any]:
     for detail in details if is_list(details) else [details]:
         if is_object(detail):
             more.update({key: detail[key] for key in ("reason", "retryDelay", "error_code") if key in detail})
+            # A quota of Google's that is full for the day tells a delay all the same (2026-09).
+            if "PerDay" in str(detail.get("violations")):
+                return {**facts, **more, "reason": "quota_per_day"}
     inner = facts.get("innererror")
     if is_object(inner):
         more["inner_code"] = inner.get("code")
@@ -80,16 +98,30 @@ def _google_details(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def _message(facts: dict[str, Any]) -> str:
-    for key in ("message", "msg", "detail", "description"):
-        value = facts.get(key)
-        if value:
-            text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-            break
-    else:
+    value = next((facts[word] for word in _WORDS if facts.get(word)), None)
+    if value is None:
         return ""
+    if is_object(value):
+        value = next((value[word] for word in _WORDS if value.get(word)), value)
+    text = value if isinstance(value, str) else _places(value)
     metadata = facts.get("metadata")
     raw = metadata.get("raw") if is_object(metadata) else None
     return f"{text}: {raw}" if isinstance(raw, str) else text
+
+
+def _places(value: object) -> str:
+    """FastAPI's list of what is wrong where, without the input that it says back; other things as JSON."""
+    found = [item for item in value if is_object(item) and "msg" in item] if is_list(value) else []
+    if found:
+        return "; ".join(f"{_place(item.get('loc'))}: {item['msg']}" for item in found)
+    try:
+        return msgspec.json.encode(value).decode()
+    except RecursionError:
+        return "its reason is nested too deeply to be told"
+
+
+def _place(loc: object) -> str:
+    return ".".join(map(str, loc)) if is_list(loc) else "$"
 
 
 def _retry_after(facts: dict[str, Any], head: Head | None) -> float | None:
@@ -100,4 +132,4 @@ def _retry_after(facts: dict[str, Any], head: Head | None) -> float | None:
 
 
 def _whole(value: object) -> int | None:
-    return value if isinstance(value, int) else None
+    return value if isinstance(value, int) and not isinstance(value, bool) else None

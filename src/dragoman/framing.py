@@ -1,6 +1,8 @@
 """Bytes in any pieces in, frames out (SSE, NDJSON, a JSON array); frames in, bytes out. Every buffer has a limit."""
 
 import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from typing import Protocol
 
 import msgspec
@@ -37,23 +39,55 @@ class FrameDecoder(Protocol):
         ...
 
 
+class _Bounded(ABC):
+    """A frame decoder with a limit: the frames before what is too large are given first, wherever the bytes are cut."""
+
+    def __init__(self, *, limit: int = MAX_FRAME) -> None:
+        self._limit = limit
+        self._error: TooLarge | None = None
+
+    def feed(self, data: bytes, /) -> list[Frame]:
+        """The frames that these bytes complete; at the end, also what stands there without its end."""
+        if self._error is not None:
+            raise self._error
+        frames: list[Frame] = []
+        try:
+            self._read(data, frames)
+        except TooLarge as error:
+            self._error = error
+            if not frames:
+                raise
+        return frames
+
+    @abstractmethod
+    def _read(self, data: bytes, frames: list[Frame]) -> None:
+        """Add the frames that these bytes complete."""
+
+    def _check(self, size: int) -> None:
+        if size > self._limit:
+            raise _too_large("a frame", self._limit)
+
+
+def _too_large(what: str, limit: int) -> TooLarge:
+    return TooLarge(f"{what} of the stream is larger than {limit} bytes")
+
+
 class _Lines:
     """Bytes to lines that end in \\n, \\r\\n or \\r, wherever the bytes are cut."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._pieces: list[bytes] = []
-        self._size = 0
+        self._begun = bytearray()
         self._after_cr = False
 
-    def feed(self, data: bytes) -> list[bytes]:
+    def feed(self, data: bytes) -> Iterator[bytes]:
         if self._after_cr and data:
             self._after_cr = False
             if data[:1] == b"\n":
                 data = data[1:]
         if b"\n" not in data and b"\r" not in data:
             self._keep(data)
-            return []
+            return
         if b"\r" in data:
             # bytes.splitlines breaks at \n, \r and \r\n only, as SSE does; str.splitlines would break at more.
             lines = data.splitlines(keepends=True)
@@ -63,32 +97,32 @@ class _Lines:
         else:
             lines = data.split(b"\n")
             last = lines.pop()
-        if self._pieces:
-            lines[0] = b"".join((*self._pieces, lines[0]))
-            self._pieces.clear()
-            self._size = 0
+        if self._begun:
+            lines[0] = self.rest() + lines[0]
+        for line in lines:
+            if len(line) > self._limit:
+                raise _too_large("a line", self._limit)
+            yield line
         self._keep(last)
-        return lines
 
     def rest(self) -> bytes:
-        rest = b"".join(self._pieces)
-        self._pieces.clear()
-        self._size = 0
+        rest = bytes(self._begun)
+        self._begun.clear()
         return rest
 
     def _keep(self, data: bytes) -> None:
-        if data:
-            self._pieces.append(data)
-            self._size += len(data)
-            if self._size > self._limit:
-                raise TooLarge(f"a line of the stream is larger than {self._limit} bytes")
+        if len(self._begun) + len(data) > self._limit:
+            raise _too_large("a line", self._limit)
+        self._begun += data
 
 
 _FIELDS = (b"data", b"event", b"id", b"retry", b"error")
+_LINE_COST = 48
+"""Bytes that the second and each further line of an event takes up beside its own: empty lines count, too."""
 _BOM = b"\xef\xbb\xbf"
 
 
-class SseDecoder:
+class SseDecoder(_Bounded):
     """Server-sent events: any line end, comments, several data lines, a byte order mark, split characters.
 
     >>> SseDecoder().feed(b"event: ping\\r\\ndata: {}\\r\\n\\r\\n")
@@ -96,21 +130,20 @@ class SseDecoder:
     """
 
     def __init__(self, *, limit: int = MAX_FRAME) -> None:
-        self._limit = limit
+        super().__init__(limit=limit)
         self._lines = _Lines(limit)
         self._first = True
         self._name = ""
         self._data: list[bytes] = []
         self._size = 0
         self._bare: list[bytes] = []
+        self._bare_size = 0
 
-    def feed(self, data: bytes, /) -> list[Frame]:
-        """The events that these bytes complete; at the end, also what stands there without its blank line."""
-        frames: list[Frame] = []
+    def _read(self, data: bytes, frames: list[Frame]) -> None:
         if data:
             for line in self._lines.feed(data):
                 self._line(line, frames)
-            return frames
+            return
         if rest := self._lines.rest():
             self._line(rest, frames)
         if self._data:
@@ -118,7 +151,6 @@ class SseDecoder:
         if self._bare:
             frames.append(Frame(name=BARE, data=b"\n".join(self._bare), whole=False))
             self._bare.clear()
-        return frames
 
     def _line(self, line: bytes, frames: list[Frame]) -> None:
         if self._first:
@@ -132,28 +164,25 @@ class SseDecoder:
         field, colon, value = line.partition(b":")
         value = value[1:] if value[:1] == b" " else value
         if field == b"data":
+            self._size += len(value) + (_LINE_COST if self._data else 0)
+            self._check(self._size)
             self._data.append(value)
-            self._spend(len(value))
         elif field == b"event":
             self._name = value.decode("utf-8", "replace")
         elif field == b"error" and colon:
             frames.append(Frame(name="error", data=value))
         elif field and field not in _FIELDS:
+            self._bare_size += len(line) + (_LINE_COST if self._bare else 0)
+            self._check(self._bare_size)
             self._bare.append(line)
-            self._spend(len(line))
 
     def _dispatch(self, frames: list[Frame], *, whole: bool) -> None:
         frames.append(Frame(name=self._name, data=b"\n".join(self._data), whole=whole))
         self._data.clear()
-        self._size = sum(map(len, self._bare))
-
-    def _spend(self, size: int) -> None:
-        self._size += size
-        if self._size > self._limit:
-            raise TooLarge(f"an event of the stream is larger than {self._limit} bytes")
+        self._size = 0
 
 
-class NdjsonDecoder:
+class NdjsonDecoder(_Bounded):
     """JSON objects, one a line.
 
     >>> NdjsonDecoder().feed(b'{"a":1}\\n{"b"')
@@ -161,21 +190,20 @@ class NdjsonDecoder:
     """
 
     def __init__(self, *, limit: int = MAX_FRAME) -> None:
+        super().__init__(limit=limit)
         self._lines = _Lines(limit)
 
-    def feed(self, data: bytes, /) -> list[Frame]:
-        """The lines that these bytes complete; at the end, also one without its line end."""
-        if data:
-            return [Frame(name="", data=line) for line in self._lines.feed(data) if line.strip()]
-        rest = self._lines.rest()
-        return [Frame(name="", data=rest, whole=False)] if rest.strip() else []
+    def _read(self, data: bytes, frames: list[Frame]) -> None:
+        frames.extend(Frame(name="", data=line) for line in self._lines.feed(data) if line.strip())
+        if not data and (rest := self._lines.rest()).strip():
+            frames.append(Frame(name="", data=rest, whole=False))
 
 
 _STRUCTURE = re.compile(rb'["{}\[\]]')
 _STRING_END = re.compile(rb'["\\]')
 
 
-class JsonArrayDecoder:
+class JsonArrayDecoder(_Bounded):
     """The objects of a JSON array (or one object alone), each as soon as it is complete.
 
     >>> [frame.data for frame in JsonArrayDecoder().feed(b'[{"a": "}"},\\n{"b": [1]}')]
@@ -183,7 +211,7 @@ class JsonArrayDecoder:
     """
 
     def __init__(self, *, limit: int = MAX_FRAME) -> None:
-        self._limit = limit
+        super().__init__(limit=limit)
         self._buffer = bytearray()
         self._seen = 0
         self._start = -1
@@ -192,18 +220,13 @@ class JsonArrayDecoder:
         self._in_array = False
         self._closed = False
 
-    def feed(self, data: bytes, /) -> list[Frame]:
-        """The objects that these bytes complete; an array that never closed is Truncated at the end."""
-        if not data:
-            if self._depth or (self._in_array and not self._closed):
-                raise Truncated("the JSON array ended before its end")
-            return []
+    def _read(self, data: bytes, frames: list[Frame]) -> None:
+        """An array that never closed is Truncated at the end."""
+        if not data and (self._depth or (self._in_array and not self._closed)):
+            raise Truncated("the JSON array ended before its end")
         self._buffer += data
-        frames: list[Frame] = []
         self._scan(frames)
-        if len(self._buffer) > self._limit:
-            raise TooLarge(f"an object of the stream is larger than {self._limit} bytes")
-        return frames
+        self._check(len(self._buffer))
 
     def _scan(self, frames: list[Frame]) -> None:
         buffer, at = self._buffer, self._seen
@@ -246,6 +269,7 @@ class JsonArrayDecoder:
             return
         self._depth -= 1
         if not self._depth:
+            self._check(at - self._start)
             frames.append(Frame(name="", data=bytes(self._buffer[self._start : at])))
 
 

@@ -1,12 +1,13 @@
 """A canonical history in, one that every provider accepts out: repaired, with notices of what was mended."""
 
-import hashlib
 import re
 from collections.abc import Iterable, Sequence
+from itertools import count
 
 import msgspec
 
 from dragoman.errors import Unsupported
+from dragoman.target import Target
 from dragoman.types import Document, Image, Message, Opaque, Part, Request, Text, Thinking, ToolCall, ToolResult, user
 from dragoman.wire import ERROR_PREFIX, Notes
 
@@ -34,31 +35,70 @@ def repair(request: Request, notes: Notes, /) -> History:
     'result unavailable; do not assume that it ran'
     """
     texts = list(system_texts(request))
+    calls = _Calls(request, notes)
     turns: list[Message] = []
-    answers: dict[int, dict[str, ToolResult]] = {}
-    waiting: dict[str, int] = {}
-    for given in request.messages:
-        message = given
+    for message in request.messages:
         if message.role == "system":
             texts += _fold_system(message, notes, started=bool(turns))
             continue
-        results = message.tool_results
-        for result in results:
-            turn = waiting.pop(result.id, None)
-            if turn is None:
-                notes.add("dropped", f"result {result.id}", "no call waits for it")
-            else:
-                answers[turn][result.id] = result
-        if results or message.role == "tool":
-            rest = tuple(part for part in message.parts if not isinstance(part, ToolResult))
-            message = msgspec.structs.replace(message, role="user", parts=rest)
-            if not rest:
-                continue
-        turns.append(msgspec.structs.replace(message, parts=_own_parts(message.parts, notes)))
-        if calls := message.tool_calls:
-            answers[len(turns) - 1] = {}
-            waiting.update((call.id, len(turns) - 1) for call in calls)
-    return History(system=tuple(texts), turns=tuple(_with_answers(turns, answers, notes)))
+        parts: list[Part] = []
+        for part in message.parts:
+            match part:
+                case ToolResult():
+                    calls.answer(part, last=len(turns) - 1)
+                case ToolCall() if message.role == "assistant":
+                    parts.append(calls.begin(part, turn=len(turns)))
+                case ToolCall():
+                    notes.add("dropped", f"call {part.id}", f"a message of the {message.role} calls no tools")
+                case _:
+                    parts.append(part)
+        kept = _own_parts(parts, notes)
+        if kept:
+            role = "user" if message.role == "tool" else message.role
+            turns.append(msgspec.structs.replace(message, role=role, parts=kept))
+    return History(system=tuple(texts), turns=tuple(_with_answers(turns, calls)))
+
+
+class _Calls:
+    """The calls of a history, each with an id of its own, and the results that answer them."""
+
+    def __init__(self, request: Request, notes: Notes) -> None:
+        self._notes = notes
+        self._given = {call.id for message in request.messages for call in message.tool_calls}
+        self._ids: set[str] = set()
+        self._waiting: dict[str, list[tuple[int, str]]] = {}
+        self._answers: dict[str, ToolResult] = {}
+
+    def begin(self, call: ToolCall, *, turn: int) -> ToolCall:
+        """The call, under another id where an earlier one has the same. A result is of the latest turn that waits."""
+        id = call.id
+        if not id or id in self._ids:
+            numbers = (f"{id or 'call'}_{number}" for number in count(2 if id else 1))
+            id = next(number for number in numbers if number not in self._ids | self._given)
+            self._notes.add("renamed", f"call id {call.id}", "each call needs one of its own")
+        self._ids.add(id)
+        waiting = self._waiting.get(call.id, [])
+        self._waiting[call.id] = [*(one for one in waiting if one[0] == turn), (turn, id)]
+        return msgspec.structs.replace(call, id=id)
+
+    def answer(self, result: ToolResult, *, last: int) -> None:
+        """Keep a result for the call that waits for it; `last` is the turn before it."""
+        waiting = self._waiting.get(result.id)
+        if not waiting:
+            self._notes.add("dropped", f"result {result.id}", "no call waits for it")
+            return
+        turn, id = waiting.pop(0)
+        if turn < last:
+            self._notes.add("repaired", f"result {result.id}", "it came late, so it was put right behind its call")
+        self._answers[id] = msgspec.structs.replace(result, id=id)
+
+    def answer_of(self, call: ToolCall) -> ToolResult:
+        """What answers a call: its result, or the error that there is none."""
+        result = self._answers.get(call.id)
+        if result is None:
+            self._notes.add("repaired", f"call {call.id}", "it never got a result, so it gets an error")
+            return ToolResult(id=call.id, name=call.name, content=UNAVAILABLE, is_error=True)
+        return result if result.name else msgspec.structs.replace(result, name=call.name)
 
 
 def system_texts(request: Request, /) -> tuple[Text, ...]:
@@ -105,22 +145,11 @@ def _own_parts(parts: Iterable[Part], notes: Notes) -> tuple[Part, ...]:
     return tuple(kept)
 
 
-def _with_answers(turns: list[Message], answers: dict[int, dict[str, ToolResult]], notes: Notes) -> Iterable[Message]:
-    for index, turn in enumerate(turns):
-        if index not in answers:
-            if turn.parts:
-                yield turn
-            continue
+def _with_answers(turns: Iterable[Message], calls: _Calls) -> Iterable[Message]:
+    for turn in turns:
         yield turn
-        yield Message(role="tool", parts=tuple(_answer(call, answers[index], notes) for call in turn.tool_calls))
-
-
-def _answer(call: ToolCall, answers: dict[str, ToolResult], notes: Notes) -> ToolResult:
-    result = answers.get(call.id)
-    if result is None:
-        notes.add("repaired", f"call {call.id}", "it never got a result, so it gets an error")
-        return ToolResult(id=call.id, name=call.name, content=UNAVAILABLE, is_error=True)
-    return result if result.name else msgspec.structs.replace(result, name=call.name)
+        if turn.tool_calls:
+            yield Message(role="tool", parts=tuple(calls.answer_of(call) for call in turn.tool_calls))
 
 
 def merge(turns: Iterable[Message], /) -> list[Message]:
@@ -191,6 +220,8 @@ def fit_id(id: str, pattern: str, length: int, notes: Notes, /) -> str:
     """
     if re.fullmatch(pattern, id):
         return id
+    import hashlib
+
     number = int.from_bytes(hashlib.sha256(id.encode()).digest(), "big")
     digits: list[str] = []
     for _ in range(length):
@@ -204,13 +235,31 @@ def fit_id(id: str, pattern: str, length: int, notes: Notes, /) -> str:
 _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
+def check_urls(turns: Iterable[Message], target: Target, /) -> None:
+    """Refuse pictures by URL for a target that cannot fetch them.
+
+    >>> check_urls([user("hello")], Target(provider="p", model="m", wire="w", base_url="https://x"))
+    """
+    if target.limits.image_urls:
+        return
+    for turn in turns:
+        results = (part for result in turn.tool_results for part in result.parts)
+        for part in (*turn.parts, *results):
+            if isinstance(part, Image) and part.data is None:
+                raise Unsupported(f"{target.name}: cannot fetch {part.url}; give the bytes of the image")
+
+
 def calls_before(request: Request | None, /) -> int:
-    """How many calls the conversation has had, so that new ids never repeat.
+    """How many calls the conversation has had, also where its beginning was cut, so that new ids never repeat.
 
     >>> calls_before(None)
     0
     """
-    return sum(len(message.tool_calls) for message in request.messages) if request else 0
+    if request is None:
+        return 0
+    ids = [call.id for message in request.messages for call in message.tool_calls]
+    numbers = [int(found[1]) for id in ids if (found := re.fullmatch(r"call_([0-9]{1,9})", id))]
+    return max(len(ids), *numbers, 0)
 
 
 def refuse(part: Part, wire: str, /) -> Unsupported:
@@ -219,5 +268,6 @@ def refuse(part: Part, wire: str, /) -> Unsupported:
     >>> str(refuse(Document(data=b"", mime="application/pdf"), "ollama"))
     'ollama: cannot carry a document; use another target, or put its text into the prompt'
     """
-    what = part.__struct_config__.tag
-    return Unsupported(f"{wire}: cannot carry a {what}; use another target, or put its text into the prompt")
+    what = str(part.__struct_config__.tag)
+    article = "an" if what[0] in "aio" else "a"
+    return Unsupported(f"{wire}: cannot carry {article} {what}; use another target, or put its text into the prompt")

@@ -2,13 +2,16 @@
 
 import re
 from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlsplit
 
 import msgspec
 
+from dragoman.errors import SetupError
 from dragoman.types import Notice
 
-SECRET_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie", "proxy-authorization"})
+_TELLTALE = "auth|key|token|secret|cookie|password|credential|signature"
+"""What stands in the name of a header or query field that holds a secret: a target may name its own."""
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
@@ -32,12 +35,20 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def redacted(self) -> "HttpRequest":
         """The same with its keys blotted out."""
-        headers = {name: "[redacted]" if name.lower() in SECRET_HEADERS else v for name, v in self.headers.items()}
-        return msgspec.structs.replace(self, headers=headers)
+        headers = {name: "[redacted]" if re.search(_TELLTALE, name.lower()) else v for name, v in self.headers.items()}
+        path = re.sub(rf"(?i)([?&][^=&]*(?:{_TELLTALE})[^=&]*=)[^&#]*", r"\1[redacted]", self.path)
+        origin = re.sub(r"//[^/@]*@", "//[redacted]@", self.origin)
+        return msgspec.structs.replace(self, headers=headers, path=path, origin=origin)
 
     def __repr__(self) -> str:
         """Without keys and without the body."""
-        return f"HttpRequest({self.method} {self.url}, headers={self.redacted().headers!r}, {len(self.body)} bytes)"
+        shown = self.redacted()
+        return f"HttpRequest({self.method} {shown.url}, headers={shown.headers!r}, {len(self.body)} bytes)"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """As `repr`: msgspec's own would show the keys."""
+        shown = self.redacted()
+        return [("method", shown.method), ("url", shown.url), ("headers", shown.headers)]
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,6 +63,7 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
 
     def header(self, name: str, /) -> str | None:
         """A header's value, whatever the case of its name."""
+        name = name.lower()
         return next((value for key, value in self.headers.items() if key.lower() == name), None)
 
 
@@ -74,11 +86,16 @@ def split_base_url(base_url: str, /) -> tuple[str, str]:
     ('https://api.example.org', '/v1')
     """
     parts = urlsplit(base_url)
+    if not parts.scheme or not parts.netloc:
+        raise SetupError(f"base URL {base_url!r} is not whole; write it with its scheme, as https://host/path")
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
 
 
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h|d)")
-_SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_NUMBER = r"\d{1,15}(?:\.\d*)?|\.\d+"
+_DURATION = rf"({_NUMBER})(ns|us|µs|μs|ms|s|m|h|d)"
+_MICRO = 1e-6
+_SECONDS = {"ns": 1e-9, "us": _MICRO, "µs": _MICRO, "μs": _MICRO, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+_SECONDS["d"] = 86400.0
 
 
 def decode_duration(text: str, /) -> float | None:
@@ -88,9 +105,9 @@ def decode_duration(text: str, /) -> float | None:
     (360.5, 3.0, None)
     """
     text = text.strip()
-    if re.fullmatch(r"\d+(\.\d+)?", text):
+    if re.fullmatch(_NUMBER, text, re.ASCII):
         return float(text)
-    found = _DURATION.findall(text)
+    found = re.findall(_DURATION, text, re.ASCII)
     if not found or "".join(number + unit for number, unit in found) != text:
         return None
     return sum(float(number) * _SECONDS[unit] for number, unit in found)
@@ -104,11 +121,12 @@ def retry_after(head: Head, /) -> float | None:
     >>> retry_after(Head(status=429, headers={"retry-after-ms": "250"}))
     0.25
     """
-    if (ms := head.header("retry-after-ms")) and (seconds := decode_duration(ms)):
-        return seconds / 1000
-    if after := head.header("retry-after"):
-        seconds = decode_duration(after)
-        return seconds if seconds is not None else _until(after, head)
+    ms = decode_duration(head.header("retry-after-ms") or "")
+    if ms:
+        return ms / 1000
+    # Azure says 0 ms beside one second (2026-08): the second is meant.
+    if (seconds := _wait(head.header("retry-after") or "", head)) is not None or ms is not None:
+        return seconds or 0.0
     if head.status != 429:
         return None
     waits = [wait for name, value in head.headers.items() if (wait := _reset(name.lower(), value, head)) is not None]
@@ -118,26 +136,30 @@ def retry_after(head: Head, /) -> float | None:
 def _reset(name: str, value: str, head: Head) -> float | None:
     if "ratelimit" not in name or "reset" not in name:
         return None
-    if (head.header(name.replace("reset", "remaining")) or "0") != "0":
+    if decode_duration(head.header(name.replace("reset", "remaining")) or "0"):
         return None
-    seconds = decode_duration(value)
-    return seconds if seconds is not None and seconds < 1e9 else _until(value, head)
+    return _wait(value, head)
 
 
-def _until(moment: str, head: Head) -> float | None:
-    now, then = _timestamp(head.header("date") or ""), _timestamp(moment)
+def _wait(text: str, head: Head) -> float | None:
+    """Seconds to wait: told as a duration, or as a moment, which a number of more than thirty years is, too."""
+    seconds = decode_duration(text)
+    if seconds is not None and seconds < 1e9:
+        return seconds
+    now, then = _timestamp(head.header("date") or ""), _timestamp(text.strip())
     return None if now is None or then is None else max(0.0, then - now)
 
 
 def _timestamp(text: str) -> float | None:
-    from datetime import datetime
+    from datetime import UTC, datetime
     from email.utils import parsedate_to_datetime
 
-    if re.fullmatch(r"\d{10,13}", text):
-        return int(text) / (1000 if len(text) > 11 else 1)
+    if re.fullmatch(r"\d{10,13}(\.\d*)?", text, re.ASCII):
+        return float(text) / (1000 if float(text) > 1e11 else 1)
     for read in (parsedate_to_datetime, datetime.fromisoformat):
         try:
-            return read(text).timestamp()
-        except (ValueError, TypeError):
+            moment = read(text)
+        except (ValueError, TypeError, IndexError, OverflowError):
             continue
+        return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
     return None

@@ -22,10 +22,10 @@ def as_effort(reasoning: Effort | int, target: Target, notes: Notes, /) -> Effor
     if not isinstance(reasoning, str):
         notes.add("changed", "reasoning", f"it takes a word, so {reasoning} tokens became {effort!r}")
     allowed = target.quirks.efforts
-    if allowed is None or effort in allowed:
+    if not allowed or effort in allowed:
         return effort
     rank = EFFORTS.index(effort)
-    nearest = min(allowed, key=lambda word: abs(EFFORTS.index(word) - rank))
+    nearest = min(allowed, key=lambda word: (abs(EFFORTS.index(word) - rank), word == "none"))
     notes.add("changed", "reasoning", f"it does not take {effort!r}, so it got {nearest!r}")
     return nearest
 
@@ -40,4 +40,5 @@ def as_budget(reasoning: Effort | int, /) -> int:
 
 
 def _nearest_word(tokens: int) -> Effort:
-    return min(EFFORTS, key=lambda word: abs(BUDGETS[word] - tokens))
+    """Any tokens at all are not "none"."""
+    return min(EFFORTS[1:], key=lambda word: abs(BUDGETS[word] - tokens)) if tokens > 0 else "none"

@@ -43,6 +43,8 @@ class Subset(msgspec.Struct, frozen=True, kw_only=True):
     """`null`: a list of types may only make one type nullable."""
     simple_patterns: bool = False
     """No lookaround, backreference or word boundary in a `pattern`."""
+    anchored_patterns: bool = False
+    """A `pattern` begins with ^ and ends with $."""
     lone_refs: bool = False
     """Beside `$ref` stand only keywords with a `$`."""
     recursion: bool = True
@@ -82,7 +84,7 @@ def is_strict(schema: JsonObject, /) -> bool:
         _, notices = fit(schema, _STRICT, where="schema")
     except RequestError:
         return False
-    if notices or schema.get("type") != "object":
+    if notices or schema.get("type") != "object" or "anyOf" in schema:
         return False
     names: list[Any] = []
     choices: list[Any] = []
@@ -135,23 +137,25 @@ def _steps(path: list[str | int]) -> str:
     )
 
 
-_ONE = frozenset("items additionalItems additionalProperties contains contentSchema propertyNames not if".split())
-_ONE |= {"then", "else", "unevaluatedItems", "unevaluatedProperties"}
+_ONE = frozenset("items additionalItems contains propertyNames not if then else unevaluatedItems".split())
+_ONE_OR_BOOLEAN = frozenset({"additionalProperties", "unevaluatedProperties"})
 _MANY = frozenset({"anyOf", "oneOf", "allOf", "prefixItems"})
 _NAMED = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
 _HOMES = frozenset({"$defs", "definitions"})
-_UNSPOKEN = frozenset({"$schema", "$id", "$anchor", "$comment", "title", "discriminator", "propertyOrdering", *_HOMES})
-_ANNOTATIONS = _UNSPOKEN | {"description", "default", "examples", "example", "deprecated", "readOnly", "writeOnly"}
 _SAYS_TYPE = frozenset({"type", "anyOf", "$ref"})
 _TYPES = {"str": "string", "bool": "boolean", "int": "integer", "float": "number", "NoneType": "null", "dict": "object"}
 _OF_TYPE = {
     "string": frozenset({"minLength", "maxLength", "pattern", "format"}),
     "array": frozenset("items prefixItems minItems maxItems uniqueItems contains minContains maxContains".split()),
-    "object": frozenset(
-        "properties required additionalProperties patternProperties propertyNames minProperties maxProperties "
-        "propertyOrdering".split()
-    ),
+    "object": frozenset("properties required additionalProperties patternProperties propertyNames".split())
+    | {"minProperties", "maxProperties"},
 }
+_CONSTRAINTS: frozenset[str] = frozenset(
+    "$ref $dynamicRef type enum const nullable minimum maximum exclusiveMinimum exclusiveMaximum multipleOf "
+    "dependentRequired dependencies".split()
+).union(_ONE, _ONE_OR_BOOLEAN, _MANY, _NAMED - _HOMES, *_OF_TYPE.values())
+"""All other keywords are annotations, those that nobody knows included."""
+_SPOKEN = _CONSTRAINTS | {"default", "examples", "example", "deprecated", "readOnly", "writeOnly"}
 _ROOT = frozenset({"#"})
 _NOT_SIMPLE = re.compile(r"\[(?:\\.|[^\]\\])*\]|(?P<hard>\\[1-9bBk]|\(\?(?:[=!]|<[=!]|P=))|\\.", re.DOTALL)
 
@@ -162,14 +166,10 @@ _STRICT = Subset(
         "additionalProperties items pattern format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf "
         "minItems maxItems".split()
     ),
-    root_keywords=frozenset(
-        "$schema $defs definitions type title description properties required additionalProperties".split()
-    ),
     formats=frozenset("date-time time date duration email hostname ipv4 ipv6 uuid".split()),
     simple_patterns=True,
     lone_refs=True,
     closed=True,
-    root_object=True,
 )
 
 
@@ -191,7 +191,7 @@ def _types(keywords: JsonObject) -> list[str]:
 
 def _map_children(keyword: str, value: Any, visit: Callable[[object, str], object]) -> Any:
     """The value with each subschema in it replaced by what `visit(subschema, step)` gives; other values are data."""
-    if keyword in _ONE:
+    if keyword in _ONE | _ONE_OR_BOOLEAN:
         return visit(value, "")
     if keyword in _MANY and _is_list(value):
         return [visit(item, f"[{index}]") for index, item in enumerate(value)]
@@ -240,12 +240,12 @@ class _Node(msgspec.Struct):
 
     def say(self, keyword: str, value: object) -> None:
         words = f"{keyword}: {msgspec.json.encode(value).decode()}"
-        if keyword not in _UNSPOKEN and value is not None and len(words) <= _MAX_WORDS:
+        if keyword in _SPOKEN and value is not None and len(words) <= _MAX_WORDS:
             self.said.append(words)
 
     def drop(self, keyword: str, why: str) -> None:
         self.say(keyword, self.keywords.pop(keyword))
-        self.note("told" if keyword in _ANNOTATIONS else "dropped", keyword, why)
+        self.note("dropped" if keyword in _CONSTRAINTS else "told", keyword, why)
 
 
 class _Fitter:
@@ -286,10 +286,11 @@ class _Fitter:
         return fitted
 
     def fit_value(self, keyword: str, value: object, node: _Node) -> object:
-        if keyword == "additionalProperties" and isinstance(value, bool):
+        if keyword in _ONE_OR_BOOLEAN and isinstance(value, bool):
             return value
         if node.root and keyword in _HOMES and _is_object(value):
-            return {name: self.define(f"#/{keyword}/{_escaped(name)}", item, _ROOT) for name, item in value.items()}
+            names = {name: name.replace("~", "~0").replace("/", "~1") for name in value}
+            return {name: self.define(f"#/{keyword}/{names[name]}", item, _ROOT) for name, item in value.items()}
         place = f"{node.place}.{keyword}"
         return _map_children(keyword, value, lambda child, step: self.fit(child, place + step, node.stack))
 
@@ -311,7 +312,8 @@ class _Fitter:
         if _is_list(own.get("allOf")) and not node.knows("allOf"):
             members = list(own.pop("allOf"))
             node.note("renamed", "allOf", "no allOf; merged")
-        if not inline and "$ref" not in own and len(members) == 1 and _is_lone_ref(members[0]):
+        lone = members[0] if len(members) == 1 and not inline else None
+        if _is_object(lone) and lone.keys() == {"$ref"} and "$ref" not in own:
             own |= members.pop()
         parts = [*self.follow(own, node, inline=inline), *members]
         if any(part is False for part in parts):
@@ -348,10 +350,6 @@ class _Fitter:
         return pointer == "#" or (pointer.count("/") == 2 and pointer.split("/")[1] in homes)
 
 
-def _escaped(name: str) -> str:
-    return name.replace("~", "~0").replace("/", "~1")
-
-
 def _target(root: object, pointer: str) -> object:
     """The schema that a pointer points to, None where there is none."""
     if pointer != "#" and not pointer.startswith("#/"):
@@ -366,21 +364,21 @@ def _target(root: object, pointer: str) -> object:
     return found if _is_object(found) or isinstance(found, bool) else None
 
 
-def _is_lone_ref(schema: object) -> TypeGuard[JsonObject]:
-    return _is_object(schema) and schema.keys() == {"$ref"}
-
-
 def _join(parts: list[JsonObject], node: _Node) -> JsonObject:
     """What satisfies all of them, as one; of annotations the last wins."""
     told: dict[str, list[Any]] = {}
     for part in parts:
         for keyword, value in part.items():
             told.setdefault(keyword, []).append(value)
+    for rest, named in (("additionalProperties", "properties"), ("items", "prefixItems")):
+        having = [part for part in parts if part.get(rest, True) is not True]
+        if any(named in part for part in parts if having and part is not having[0]):
+            node.note("changed", rest, f"{rest} is what is in none of the merged {named}")
     return {keyword: _join_values(keyword, values, node) for keyword, values in told.items()}
 
 
 def _join_values(keyword: str, values: list[Any], node: _Node) -> Any:
-    if keyword in _ANNOTATIONS or all(value == values[0] for value in values):
+    if keyword not in _CONSTRAINTS or all(value == values[0] for value in values):
         return values[-1]
     try:
         return _JOINS[keyword](values)
@@ -455,7 +453,7 @@ def _with_null(schema: JsonObject, node: _Node) -> JsonObject:
         if _is_list(own.get("enum")) and None not in own["enum"]:
             own["enum"] = [*own["enum"], None]
         return own
-    outside = {keyword: own.pop(keyword) for keyword in list(own) if keyword in _ANNOTATIONS}
+    outside = {keyword: own.pop(keyword) for keyword in list(own) if keyword not in _CONSTRAINTS}
     return {**outside, "anyOf": [own, {"type": "null"}]}
 
 
@@ -550,17 +548,15 @@ def _limits(node: _Node, subset: Subset) -> None:
     own = node.keywords
     if "format" in own and subset.formats is not None and str(own["format"]) not in subset.formats:
         node.drop("format", f"no format {own['format']}")
-    if subset.simple_patterns and _is_hard(own.get("pattern")):
+    if subset.simple_patterns and any(found["hard"] for found in _NOT_SIMPLE.finditer(str(own.get("pattern", "")))):
         node.drop("pattern", "no lookaround, backreference or word boundary in a pattern")
+    if subset.anchored_patterns and not re.fullmatch(r"\^.*\$", str(own.get("pattern", "^$")), re.DOTALL):
+        node.drop("pattern", "a pattern begins with ^ and ends with $")
     least = own.get("minItems")
     if subset.min_items is not None and isinstance(least, int) and least > subset.min_items:
         own["minItems"] = subset.min_items
         node.say("minItems", least)
         node.note("changed", "minItems", f"minItems is at most {subset.min_items}")
-
-
-def _is_hard(pattern: object) -> bool:
-    return isinstance(pattern, str) and any(found["hard"] for found in _NOT_SIMPLE.finditer(pattern))
 
 
 def _unknown(node: _Node, subset: Subset) -> None:
@@ -578,14 +574,11 @@ def _closed(node: _Node, subset: Subset) -> None:
             raise Unsupported(f"{subset.name}: {node.place}: the root must be an object; put the schema into one")
         own["type"] = "object"
         node.note("changed", "type", "the root is an object")
-    if subset.closed and own.get("additionalProperties") is not False and _takes_objects(own):
+    takes_objects = "object" in _types(own) or ("type" not in own and "properties" in own)
+    if subset.closed and takes_objects and own.get("additionalProperties") is not False:
         whole = "properties" in own and "additionalProperties" not in own
         own["additionalProperties"] = False
         node.note("told" if whole else "changed", "additionalProperties", "every object is closed")
-
-
-def _takes_objects(own: JsonObject) -> bool:
-    return "object" in _types(own) or ("type" not in own and "properties" in own)
 
 
 _RULES: tuple[Callable[[_Node, Subset], None], ...] = (

@@ -1,7 +1,7 @@
 """Where a request goes, as whom, and what is known of the place: Target, Limits, Quirks."""
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -58,6 +58,26 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     efforts: tuple[Effort, ...] | None = None
     """The words that the target takes; None is all."""
     api_version: str | None = None
+    system_turns: bool = False
+    """A system message may stand inside the history."""
+    lone_temperature: bool = False
+    """A temperature and top_p together are refused."""
+    signed_thinking: bool = False
+    """Thinking without a signature is refused."""
+    thought_signatures: bool = False
+    """The first call of a step is refused without a thought signature."""
+    result_media: bool = False
+    """A tool's result may hold pictures and documents."""
+    schema_with_tools: bool = True
+    """A schema of the answer may be asked for beside tools."""
+    strict: bool = True
+    """The strict flag of tools and schemas is known."""
+    reasoning_with_tools: bool = True
+    """A model that has tools may think."""
+    user_after_tool: bool = True
+    """A user's message may follow a tool's result."""
+    replayed: tuple[str, ...] | None = None
+    """The fields in which earlier thinking is taken back; None is wherever it came in."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,6 +94,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     api_key: str | None = None
     auth: str = "bearer"
     """`bearer`, or the name of the header that takes the key as it is."""
+    needs_key: bool = False
+    key_names: tuple[str, ...] = ()
+    """The environment variables that may hold the key."""
     headers: Mapping[str, str] = {}
     limits: Limits = Limits()
     quirks: Quirks = Quirks()
@@ -85,10 +108,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
 
     def auth_headers(self) -> dict[str, str]:
         """The header that says who asks; none without a key."""
-        if self.api_key is None:
+        if not self.api_key:
             return {}
         return {"authorization": f"Bearer {self.api_key}"} if self.auth == "bearer" else {self.auth: self.api_key}
 
     def __repr__(self) -> str:
         """Without the key."""
         return f"Target({self.name})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        """As `repr`: msgspec's own would show the key."""
+        return [("name", self.name)]

@@ -1,12 +1,13 @@
 """Plain facts in, values out: the vocabulary that every wire is translated to and from."""
 
-import base64
 import binascii
 from collections.abc import Callable, Iterable
-from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
 
 import msgspec
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 JsonObject: TypeAlias = dict[str, Any]
 Extra: TypeAlias = dict[str, Any]
@@ -19,7 +20,26 @@ NoticeKind: TypeAlias = Literal["dropped", "changed", "repaired", "renamed", "to
 UsageSource: TypeAlias = Literal["reported", "partial", "estimated", "unknown"]
 
 
-class Text(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"):
+class _Value:
+    """Lets our values be fields of users' pydantic models: values and plain data in, plain data out."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object, /) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, cls) else msgspec.convert(value, cls),
+            serialization=core_schema.plain_serializer_function_ser_schema(_to_plain),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: object, handler: object, /) -> JsonObject:
+        return {"type": "object", "title": cls.__name__}
+
+
+class Text(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"):
     """Words.
 
     >>> Text(text="hello").text
@@ -30,7 +50,7 @@ class Text(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="t
     extra: Extra = {}
 
 
-class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
+class Image(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
     """A picture: bytes with their type, or a URL that the target can fetch by itself.
 
     >>> Image.from_data_url("data:image/gif;base64,R0lGODlh").mime
@@ -44,11 +64,13 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="
     extra: Extra = {}
 
     @classmethod
-    def from_path(cls, path: str | Path, /, *, detail: str | None = None) -> "Image":
+    def from_path(cls, path: "str | Path", /, *, detail: str | None = None) -> "Image":
         import mimetypes
+        from pathlib import Path
 
-        mime = mimetypes.guess_type(str(path))[0] or "application/octet-stream"
-        return cls(data=Path(path).read_bytes(), mime=mime, detail=detail)
+        data = Path(path).read_bytes()
+        mime = _sniff(data) or mimetypes.guess_type(str(path))[0] or "application/octet-stream"
+        return cls(data=data, mime=mime, detail=detail)
 
     @classmethod
     def from_base64(cls, text: str, /, *, mime: str, detail: str | None = None) -> "Image":
@@ -60,7 +82,17 @@ class Image(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="
         return cls(data=data, mime=mime, detail=detail)
 
 
-class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="document"):
+def _sniff(data: bytes) -> str | None:
+    """The type of a picture that every provider takes: a name may lie, and providers refuse a wrong type."""
+    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
+        return "image/webp"
+    return next((mime for signature, mime in _SIGNATURES if data.startswith(signature)), None)
+
+
+_SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
+
+
+class Document(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="document"):
     """A PDF or a plain text file.
 
     >>> Document(data=b"%PDF-1.7", mime="application/pdf", name="bill.pdf").name
@@ -73,7 +105,7 @@ class Document(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     extra: Extra = {}
 
 
-class Audio(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="audio"):
+class Audio(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="audio"):
     """A sound, as input.
 
     >>> Audio(data=b"RIFF", mime="audio/wav").mime
@@ -85,7 +117,7 @@ class Audio(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="
     extra: Extra = {}
 
 
-class Thinking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="thinking"):
+class Thinking(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="thinking"):
     """What the model thought; its signature or encrypted form travels in `extra`.
 
     >>> Thinking(text="Seven, or eight?").redacted
@@ -97,7 +129,7 @@ class Thinking(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     extra: Extra = {}
 
 
-class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"):
+class ToolCall(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"):
     """The model wants a tool run. `raw` is the provider's own text of the arguments, where it gave text.
 
     >>> ToolCall(id="call_1", name="tide", arguments={"port": "Brest"}).arguments["port"]
@@ -111,7 +143,7 @@ class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     extra: Extra = {}
 
 
-class Opaque(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="opaque"):
+class Opaque(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="opaque"):
     """A block (or tool) of one provider's that the vocabulary has no word for, kept in its place.
 
     >>> Opaque(wire="anthropic", data={"type": "server_tool_use"}).wire
@@ -125,7 +157,7 @@ class Opaque(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag=
 ResultPart: TypeAlias = Text | Image | Document | Opaque
 
 
-class ToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
+class ToolResult(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
     """What a tool gave back; `id` echoes the call.
 
     >>> ToolResult(id="call_1", name="tide", content="4.2 m").text
@@ -152,7 +184,7 @@ class ToolResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, 
 Part: TypeAlias = Text | Image | Document | Audio | Thinking | ToolCall | ToolResult | Opaque
 
 
-class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Message(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One turn: who speaks, and what, in order.
 
     >>> Message(role="user", parts=(Text(text="hello"),)).text
@@ -184,7 +216,7 @@ class Message(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
 
 
-class Tool(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool"):
+class Tool(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool"):
     """A function that the model may call; `parameters` is a JSON Schema, None for no arguments.
 
     >>> Tool(name="now", description="The time").parameters is None
@@ -203,7 +235,7 @@ ToolChoice: TypeAlias = str
 """`auto`, `none`, `required`, or the name of a tool."""
 
 
-class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Notice(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Something was dropped, changed, repaired, renamed, or is worth telling.
 
     >>> Notice(kind="dropped", what="seed", why="anthropic has no seed").loss
@@ -220,7 +252,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.kind in ("dropped", "changed")
 
 
-class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Request(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """All that is asked of a model. None means: not told, so not sent.
 
     >>> request = Request(messages=(user("hello"),), temperature=0.0)
@@ -254,7 +286,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Per provider or wire name: merged verbatim into the body."""
 
 
-class Finish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Finish(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the model stopped: our word, and the provider's own.
 
     >>> Finish(reason="length", raw="MAX_TOKENS").raw
@@ -263,9 +295,11 @@ class Finish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     reason: FinishReason
     raw: str | None = None
+    extra: Extra = {}
+    """What else a wire tells at the end: the stop sequence that was met, why it refused, …"""
 
 
-class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Usage(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Tokens: `input` and `output` are totals, the others portions of them; None = not told.
 
     >>> Usage(input=10, output=3, cache_read=8).reasoning is None
@@ -283,7 +317,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 UNKNOWN_USAGE = Usage(source="unknown")
 
 
-class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Attempt(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One try of one target: how it ended, and what it used.
 
     >>> Attempt(target="groq/llama", outcome="served", duration=0.2).error is None
@@ -297,7 +331,7 @@ class Attempt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     usage: Usage = UNKNOWN_USAGE
 
 
-class Response(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Response(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The answer and its receipt: what was said, why it ended, what it cost, what was bent on the way.
 
     >>> Response(message=assistant("hello"), finish=Finish(reason="stop")).text
@@ -405,12 +439,12 @@ def decode_base64(text: str, /) -> bytes:
     """
     plain = text.translate(_URL_SAFE)
     try:
-        return base64.b64decode(plain + "=" * (-len(plain) % 4), validate=True)
+        return binascii.a2b_base64(plain + "=" * (-len(plain) % 4), strict_mode=True)
     except binascii.Error as error:
         raise ValueError(f"not base64: {error}") from error
 
 
-_URL_SAFE = str.maketrans({"-": "+", "_": "/", "\n": None, "\r": None, "=": None})
+_URL_SAFE = str.maketrans({"-": "+", "_": "/", **dict.fromkeys("\n\r\t =")})
 
 
 def encode_base64(data: bytes, /) -> str:
@@ -419,7 +453,7 @@ def encode_base64(data: bytes, /) -> str:
     >>> encode_base64(b"hi")
     'aGk='
     """
-    return base64.b64encode(data).decode("ascii")
+    return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
 def split_data_url(url: str, /) -> tuple[str, bytes]:
@@ -429,9 +463,10 @@ def split_data_url(url: str, /) -> tuple[str, bytes]:
     ('text/plain', b'hi')
     """
     head, comma, payload = url.partition(",")
+    head = head.lower()
     if not (head.startswith("data:") and head.endswith(";base64") and comma):
         raise ValueError("not a base64 data URL")
-    return head[5:-7].partition(";")[0], decode_base64(payload)
+    return head[5:-7].partition(";")[0].strip(), decode_base64(payload.replace("%3D", "=").replace("%3d", "="))
 
 
 def dump(value: Message | Request | Response | Iterable[Message], /) -> bytes:
@@ -446,7 +481,11 @@ def dump(value: Message | Request | Response | Iterable[Message], /) -> bytes:
 def _encode_unknown(value: object) -> object:
     if callable(value):
         return None
-    raise NotImplementedError(f"{type(value).__name__} is not JSON")
+    raise TypeError(f"{type(value).__name__} is not JSON")
+
+
+def _to_plain(value: object) -> object:
+    return msgspec.to_builtins(value, enc_hook=_encode_unknown)
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_unknown)

@@ -1,5 +1,6 @@
 """The contract of a wire, and what all wires need to keep it: bytes and values on one side, events on the other."""
 
+import math
 from collections.abc import Callable, Mapping
 from typing import Any, Protocol, TypeVar
 
@@ -16,8 +17,11 @@ from dragoman.types import (
     JsonObject,
     Notice,
     NoticeKind,
+    Opaque,
     Request,
     Response,
+    Tool,
+    ToolResult,
     Usage,
     is_object,
 )
@@ -56,6 +60,14 @@ class ClientHalf(Protocol):
 
     def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
         """The exact bytes for this target."""
+        ...
+
+    def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
+        """The definitions of some tools, as they stand in a request."""
+        ...
+
+    def encode_result(self, result: ToolResult, /) -> JsonObject:
+        """A tool's result, as it stands in the next request."""
         ...
 
     def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
@@ -178,12 +190,7 @@ class Reader:
         if out.is_finished():
             return []
         try:
-            for frame in self._framing.feed(data):
-                self._read(frame)
-                if out.is_finished():
-                    break
-            if not data and not out.is_finished():
-                self._end()
+            self._advance(data)
         except DragomanError as error:
             self.error = error
             if error.usage is None and out.usage is not None:
@@ -194,6 +201,17 @@ class Reader:
             return events
         return out.take()
 
+    def _advance(self, data: bytes) -> None:
+        try:
+            for frame in self._framing.feed(data):
+                self._read(frame)
+                if self._out.is_finished():
+                    return
+            if not data:
+                self._end()
+        except RecursionError as error:
+            raise Malformed("an event is nested too deeply") from error
+
 
 def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:
     """A frame's JSON; Truncated where the frame itself had no end, Malformed otherwise.
@@ -203,7 +221,7 @@ def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:
     """
     try:
         return decoder.decode(frame.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         if not frame.whole:
             raise Truncated(f"the stream ended inside an event: {preview(frame.data)}") from error
         raise Malformed(f"an event is not what the protocol says ({error}): {preview(frame.data)}") from error
@@ -217,7 +235,7 @@ def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
     """
     try:
         return decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         kind = Truncated if not body.strip() or "truncated" in str(error) else Malformed
         raise kind(f"the body is not what the protocol says ({error}): {preview(body)}") from error
 
@@ -266,10 +284,8 @@ def decode_request_json(http: HttpRequest, /) -> JsonObject:
     """
     try:
         return _OBJECT.decode(http.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         raise InvalidRequest(f"the body is not a JSON object: {error}") from error
-    except RecursionError as error:
-        raise InvalidRequest("the body is nested too deeply") from error
 
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])
@@ -374,7 +390,7 @@ def error_headers(error: DragomanError, /) -> dict[str, str]:
     """
     headers = {"content-type": "application/json"}
     if error.retry_after is not None:
-        headers["retry-after"] = str(max(1, round(error.retry_after)))
+        headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
     return headers
 
 
@@ -392,4 +408,5 @@ def latest_usage(old: Usage | None, new: Usage, /) -> Usage:
         cache_read=old.cache_read if new.cache_read is None else new.cache_read,
         cache_write=old.cache_write if new.cache_write is None else new.cache_write,
         reasoning=old.reasoning if new.reasoning is None else new.reasoning,
+        source=new.source,
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from dragoman.types import is_list, is_object
+from dragoman.wires import NAMES
 
 
 class Rule(NamedTuple):
@@ -36,3 +37,39 @@ def without_nulls(value: Any) -> Any:
     if is_object(value):
         return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
     return [without_nulls(inner) for inner in value] if is_list(value) else value
+
+
+RESPONSES = (
+    ("finish.raw", "where calls are there, the reason is tool_calls whatever the server said, and is said so again"),
+    ("notices", "they are the receipt of one call, so a dialect has no word for them"),
+    ("choices", "the first is the response; a notice says how many there were"),
+    (
+        "order of parts in a Chat Completions body",
+        "that body has one text and one thinking; parts that a stream interleaved are joined there, and only there",
+    ),
+    ("null arguments", "some servers write null for no arguments; it is read as {}"),
+)
+"""What of a response may differ after it was decoded and encoded again, and why."""
+
+
+def page() -> str:
+    """docs/differences.md."""
+    lines = [
+        "# Differences of form",
+        "",
+        "A request that a client sent is decoded into the vocabulary and encoded again for a target of the same wire.",
+        "What comes out means the same. Its form may differ as follows, and in no other way: the tests compare every",
+        "recorded request with what we make of it, and level only these.",
+        "",
+        "Made from `tests/corpus/rules*.py` by `python -m tests.corpus.rules > docs/differences.md`.",
+    ]
+    for wire in NAMES:
+        lines += ["", f"## Requests: {wire}", "", "| rule | why it is no difference of meaning |", "|---|---|"]
+        lines += [f"| {rule.name} | {rule.reason} |" for rule in rules(wire)]
+    lines += ["", "## Responses: all wires", "", "| what | why |", "|---|---|"]
+    lines += [f"| {what} | {why} |" for what, why in RESPONSES]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    print(page(), end="")

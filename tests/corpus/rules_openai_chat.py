@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dragoman.types import is_list, is_object
+from dragoman.wires.openai_chat.turns import MEDIA_BELOW
 from tests.corpus.rules import Rule, without_nulls
 
 Json = dict[str, Any]
@@ -125,8 +126,7 @@ def _format(body: Json) -> Json:
     if form == {"type": "text"}:
         return {key: value for key, value in body.items() if key != "response_format"}
     if is_object(form) and is_object(form.get("json_schema")):
-        inner = {key: value for key, value in form["json_schema"].items() if key != "strict"}
-        return {**body, "response_format": {**form, "json_schema": {"name": "response", **inner}}}
+        return {**body, "response_format": {**form, "json_schema": {"name": "response", **form["json_schema"]}}}
     return body
 
 
@@ -174,7 +174,8 @@ def _result_media(body: Json) -> Json:
         if is_list(content):
             moved += [part for part in content if part.get("type") == "image_url"]
             content = [part for part in content if part.get("type") != "image_url"]
-        messages.append(_plain_content({**message, "content": content}))
+        plain = _plain_content({**message, "content": content})
+        messages.append({**plain, "content": "" if plain["content"] == MEDIA_BELOW else plain["content"]})
     if moved:
         messages.append({"role": "user", "content": moved})
     return {**body, "messages": messages}
@@ -226,7 +227,7 @@ RULES = [
     Rule("choice-words", "any is an old word for required", _choice),
     Rule(
         "format",
-        "text is the default format; strict is sent only for a schema that satisfies the strict rules",
+        "text is the default format; a schema's name is required, and response where a server takes one without",
         _format,
     ),
     Rule(
@@ -234,7 +235,11 @@ RULES = [
         "a call without an id gets one, and a result without one answers the first call that waits",
         _ids,
     ),
-    Rule("pictures-after-results", "a result is text on this wire; its pictures follow in a user turn", _result_media),
+    Rule(
+        "pictures-after-results",
+        "a result is text on this wire; its pictures follow in a user turn, to which a result without text points",
+        _result_media,
+    ),
     Rule("one-thought", "the texts of one thinking part are one text", each_message(_thinking_lists)),
     Rule("unanswered-calls", "a call that never got a result gets an error as its result", each_message(_repaired)),
     Rule("empty-turns", "a message that says nothing is left out", each_message(_empty_turns)),

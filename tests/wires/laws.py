@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,6 +67,8 @@ class Profile(NamedTuple):
     usage: SearchStrategy[Usage] = st.builds(Usage, input=NUMBERS, output=NUMBERS)
     finishes: tuple[Finish, ...] = ()
     """Finishes that survive in both forms, with the raw word of this wire."""
+    request: Callable[[Request], Request] = lambda request: request
+    """The request with what this wire must always say, and without options that exclude each other."""
     response: Callable[[Response], Response] = lambda response: response
     """The response as this wire's decoder would have given it (extras that it always adds)."""
     created: bool = True
@@ -100,13 +103,13 @@ def requests(draw: st.DrawFn, profile: Profile) -> Request:
     options = {name: draw(values) for name, values in profile.options.items() if draw(st.booleans())}
     if calls or draw(st.booleans()):
         options["tools"] = (Tool(name="tide", description="Tide height", parameters=SCHEMA), Tool(name="now"))
-        if draw(st.booleans()):
+        if draw(st.booleans()) and profile.tool_choices:
             options["tool_choice"] = draw(st.sampled_from(profile.tool_choices))
     else:
         options.pop("parallel_tool_calls", None)
     system = draw(st.none() | profile.words)
     merged = _merge_users(messages)
-    return Request(messages=tuple(merged), system=system, stream=draw(st.booleans()), **options)
+    return profile.request(Request(messages=tuple(merged), system=system, stream=draw(st.booleans()), **options))
 
 
 def _merge_users(messages: list[Message]) -> list[Message]:
@@ -267,7 +270,7 @@ def read(decoder: StreamDecoder, pieces: Sequence[bytes]) -> tuple[list[Event], 
 def split(data: bytes, cuts: Sequence[int]) -> list[bytes]:
     """The data cut at these places (taken modulo its length), without empty pieces."""
     places = sorted({cut % (len(data) + 1) for cut in cuts} | {0, len(data)})
-    return [data[start:end] for start, end in zip(places, places[1:], strict=False)]
+    return [data[start:end] for start, end in pairwise(places)]
 
 
 def random_splits(data: bytes, count: int, seed: int) -> list[list[bytes]]:

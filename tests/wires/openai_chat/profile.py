@@ -1,10 +1,17 @@
 """What Chat Completions can carry."""
 
+import msgspec
 from hypothesis import strategies as st
 
 from dragoman.providers import target
-from dragoman.types import Audio, Document, Finish, Image, Thinking, Usage
+from dragoman.types import Audio, Document, Finish, Image, Request, Thinking, Usage
 from tests.wires.laws import FRACTIONS, NAMES, NUMBERS, SCHEMA, WORDS, Profile
+
+
+def says_json(request: Request) -> Request:
+    """JSON mode demands the word JSON in the prompt."""
+    return msgspec.structs.replace(request, system="Answer in JSON.") if request.schema == {} else request
+
 
 PROFILE = Profile(
     name="openai_chat",
@@ -48,4 +55,5 @@ PROFILE = Profile(
         Finish(reason="tool_calls", raw="tool_calls"),
         Finish(reason="blocked", raw="content_filter"),
     ),
+    request=says_json,
 )

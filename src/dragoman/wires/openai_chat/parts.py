@@ -8,6 +8,7 @@ import msgspec
 from dragoman.errors import InvalidRequest
 from dragoman.events import arguments_text, parse_arguments, raw_arguments
 from dragoman.history import refuse
+from dragoman.schema import is_strict
 from dragoman.types import (
     Audio,
     Document,
@@ -31,8 +32,9 @@ from dragoman.wires.openai_chat.shapes import (
     AUDIO_TYPES,
     NAME,
     REASONING_FIELDS,
+    AssistantShape,
+    CallShape,
     FunctionShape,
-    MessageShape,
     Said,
 )
 
@@ -61,10 +63,10 @@ def decode_part(data: str | JsonObject, where: str) -> Part:
     """The mirror of `encode_part`; what we have no word for is kept as it is."""
     if isinstance(data, str):
         return Text(text=data)
-    read = _DECODERS.get(data.get("type", ""))
+    read = _DECODERS.get(str(data.get("type")))
     try:
         part = read(data) if read else None
-    except (ValueError, TypeError, AttributeError) as error:
+    except ValueError as error:
         raise InvalidRequest(f"{where}: {error}") from error
     return part or Opaque(wire=NAME, data=data)
 
@@ -87,7 +89,7 @@ def _image(data: JsonObject) -> Part | None:
 
 def _file(data: JsonObject) -> Part | None:
     file = data.get("file")
-    if not is_object(file) or not str(file.get("file_data", "")).startswith("data:"):
+    if not is_object(file) or not str(file.get("file_data")).startswith("data:"):
         return None
     mime, content = split_data_url(file["file_data"])
     return Document(data=content, mime=mime, name=file.get("filename"), extra=_rest(data, "file"))
@@ -95,19 +97,28 @@ def _file(data: JsonObject) -> Part | None:
 
 def _audio(data: JsonObject) -> Part | None:
     audio = data.get("input_audio")
-    if not is_object(audio) or audio.get("format") not in AUDIO_TYPES:
+    mime = AUDIO_TYPES.get(str(audio.get("format"))) if is_object(audio) else None
+    if not is_object(audio) or mime is None or not isinstance(audio.get("data"), str):
         return None
-    mime = AUDIO_TYPES[audio["format"]]
     return Audio(data=decode_base64(audio["data"]), mime=mime, extra=_rest(data, "input_audio"))
 
 
 _DECODERS = {"text": _text, "image_url": _image, "file": _file, "input_audio": _audio}
 
 
-def reasoning_fields(said: Said | MessageShape) -> list[str]:
-    """The fields that hold the thinking; some servers say it twice."""
+def decode_made(data: JsonObject, where: str) -> Part:
+    """A picture that a model made, with the mark of this wire, so that it is given back in its place."""
+    part = decode_part(data, where)
+    if not isinstance(part, Image):
+        return Opaque(wire=NAME, data={"images": [data]})
+    return msgspec.structs.replace(part, extra={NAME: wire_extra(part.extra, NAME)})
+
+
+def reasoning_fields(said: Said | AssistantShape) -> list[str]:
+    """The fields that hold the thinking; some servers say it twice, and some have a second field that is empty."""
     told = [field for field in REASONING_FIELDS if isinstance(getattr(said, field), str)]
-    return [field for field in told if getattr(said, field) == getattr(said, told[0])]
+    first = next((field for field in told if getattr(said, field)), told[0] if told else None)
+    return [field for field in told if getattr(said, field) == getattr(said, str(first))]
 
 
 def decode_thinking(data: JsonObject) -> Thinking | None:
@@ -149,25 +160,24 @@ def encode_call(call: ToolCall) -> JsonObject:
 def decode_call(data: JsonObject, where: str) -> ToolCall:
     """The mirror of `encode_call`."""
     id = str(data.get("id") or "")
+    rest = {key: value for key, value in data.items() if key not in ("id", "type", "function", "custom", "index")}
     if is_object(custom := data.get("custom")):
         given = {"input": custom.get("input", "")}
-        return ToolCall(id=id, name=str(custom.get("name", "")), arguments=given, extra={NAME: {"type": "custom"}})
-    function = data.get("function")
-    if not is_object(function):
-        raise InvalidRequest(f"{where}.function: expected an object")
-    text = function.get("arguments")
-    text = text if isinstance(text, str) else encode_json(text or {}).decode()
+        extra = {NAME: {"type": "custom", **rest}}
+        return ToolCall(id=id, name=str(custom.get("name", "")), arguments=given, extra=extra)
+    call = decode_function(data.get("function"), f"{where}.function")
+    return msgspec.structs.replace(call, id=id, extra=own_extra(NAME, rest))
+
+
+def decode_function(data: object, where: str) -> ToolCall:
+    """A call without an id, from its function."""
+    shape, _ = read_shape(CallShape, data, where)
+    given = shape.arguments
+    text = given if isinstance(given, str) else encode_json(given or {}).decode()
     arguments = parse_arguments(text)
     if arguments is None:
-        raise InvalidRequest(f"{where}.function.arguments: expected the text of a JSON object, got {text[:100]!r}")
-    rest = {key: value for key, value in data.items() if key not in ("id", "type", "function", "index")}
-    return ToolCall(
-        id=id,
-        name=str(function.get("name", "")),
-        arguments=arguments,
-        raw=raw_arguments(text, arguments),
-        extra=own_extra(NAME, rest),
-    )
+        raise InvalidRequest(f"{where}.arguments: expected the text of a JSON object, got {text[:100]!r}")
+    return ToolCall(id="", name=shape.name, arguments=arguments, raw=raw_arguments(text, arguments))
 
 
 def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonObject:
@@ -191,8 +201,11 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
                 message.setdefault("images", []).append(encode_part(part))
             case Opaque() if part.wire == NAME and "type" in part.data:
                 chunks.append(part.data)
+            case Opaque() if part.wire == NAME:
+                fields = part.data.items()
+                message.update({key: message.get(key, []) + v if is_list(v) else v for key, v in fields})
             case Opaque():
-                message.update(part.data if part.wire == NAME else {})
+                continue
             case _:
                 raise refuse(part, NAME)
     plain = len(chunks) == len(texts) and all(set(chunk) == {"type", "text"} for chunk in chunks)
@@ -207,6 +220,12 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
 
 RESPONSE_ONLY = frozenset({"logprobs", "annotations", "citations", "search_results"})
 """What a text's extra holds of a response, which no request takes."""
+
+
+def join_logprobs(held: JsonObject, new: JsonObject) -> JsonObject:
+    """The log-probabilities of a text, and of more of it."""
+    told = {key: value for key, value in new.items() if value}
+    return {**held, **{key: [*held.get(key, ()), *value] if is_list(value) else value for key, value in told.items()}}
 
 
 def _request_extra(text: Text) -> JsonObject:
@@ -246,6 +265,9 @@ def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
     if "function" not in data:
         return Opaque(wire=NAME, data=data)
     shape, inner = read_shape(FunctionShape, data["function"], f"{where}.function")
+    if shape.strict and shape.parameters is not None and not is_strict(shape.parameters):
+        # Some servers take the flag for any schema (2026-08), so a client's own word stands on its own wire.
+        inner = {**inner, "strict": True}
     extra: dict[str, Any] = {key: value for key, value in data.items() if key not in ("type", "function")}
     if inner:
         extra["function"] = inner

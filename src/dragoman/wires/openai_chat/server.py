@@ -1,18 +1,16 @@
 """A Chat Completions call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
-from typing import Any, cast, get_args
+from typing import Any, get_args
 
 import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
-from dragoman.framing import encode_sse
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
+from dragoman.schema import is_strict
 from dragoman.types import (
     Document,
     Effort,
-    Finish,
     Image,
     JsonObject,
     Message,
@@ -26,7 +24,6 @@ from dragoman.types import (
     Thinking,
     ToolCall,
     ToolResult,
-    Usage,
     is_object,
 )
 from dragoman.wire import (
@@ -35,7 +32,6 @@ from dragoman.wire import (
     decode_request_json,
     encode_json,
     error_headers,
-    finish_word,
     own_extra,
     read_shape,
     whole_number,
@@ -44,27 +40,29 @@ from dragoman.wire import (
 )
 from dragoman.wires.openai_chat.parts import (
     decode_call,
+    decode_function,
+    decode_made,
     decode_part,
     decode_thinking,
     decode_tool,
     encode_assistant,
-    encode_call,
     encode_part,
     reasoning_fields,
 )
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
-    FINISH,
-    FINISH_WORD,
     NAME,
     REASONING_FIELDS,
     SAME_CONCEPT,
+    AssistantShape,
     ChatRequest,
     MessageShape,
     write_usage,
 )
+from dragoman.wires.openai_chat.writer import ChatWriter, encode_failure, encode_finish, text_notes
 
-_EFFORTS = frozenset(get_args(Effort))
+_EFFORTS: tuple[Effort, ...] = get_args(Effort)
+_NEAREST: dict[str | None, Effort] = {**{effort: effort for effort in _EFFORTS}, "xhigh": "max"}
 _CHOICES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -83,20 +81,19 @@ class Server:
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
-        shape, extra = read_shape(ChatRequest, decode_request_json(http), "body")
+        shape, rest = read_shape(ChatRequest, decode_request_json(http), "body")
         system, messages = _decode_messages(shape.messages)
-        extra = {**extra, **_beside_schema(shape), **_beside_choice(shape)}
-        if shape.reasoning_effort is not None and (
-            shape.reasoning_effort not in _EFFORTS or extra.keys() & set(SAME_CONCEPT["reasoning_effort"])
-        ):
+        extra = without_none(rest)
+        if _is_more_than_a_word(shape.reasoning_effort, extra):
             extra["reasoning_effort"] = shape.reasoning_effort
+        extra.update({**_beside_format(shape.response_format or {}), **_beside_choice(shape.tool_choice)})
         return shape.model, Request(
             messages=messages,
             system=as_system(system),
             tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ())),
             tool_choice=_decode_choice(shape.tool_choice),
             parallel_tool_calls=shape.parallel_tool_calls,
-            **_decode_format(shape.response_format),
+            **_decode_format(shape.response_format or {}),
             temperature=shape.temperature,
             top_p=shape.top_p,
             top_k=whole_number(extra.get("top_k")),
@@ -113,15 +110,14 @@ class Server:
     def encode_body(self, response: Response, /) -> HttpReply:
         """The whole answer in this dialect."""
         message = encode_assistant(response.message.parts, REASONING_FIELDS[0])
-        message.setdefault("refusal", None)
-        notes = _text_notes(response.message.parts)
+        notes = text_notes(response.message.parts)
         if "annotations" in notes:
             message["annotations"] = notes["annotations"]
         choice = {
             "index": 0,
-            "message": message,
+            "message": {"refusal": None, **message},
             "logprobs": notes.get("logprobs"),
-            "finish_reason": _finish_word(response.finish),
+            "finish_reason": encode_finish(response.finish, is_refused="refusal" in message),
         }
         body = {
             "id": response.id or "",
@@ -136,17 +132,12 @@ class Server:
 
     def encode_error(self, error: DragomanError, /) -> HttpReply:
         """The refusal in this dialect."""
-        body = encode_json({"error": _error(error)})
+        body = encode_json({"error": encode_failure(error)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         """A writer of one streamed answer."""
-        return _Writer(request)
-
-
-def _error(error: DragomanError) -> JsonObject:
-    kind = "invalid_request_error" if error.http_status < 500 else "api_error"
-    return {"message": error.message, "type": kind, "param": None, "code": error.code}
+        return ChatWriter(request)
 
 
 def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Message, ...]]:
@@ -156,7 +147,9 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
     calls = _Calls()
     for i, data in enumerate(messages):
         where = f"messages[{i}]"
-        shape, rest = read_shape(MessageShape, data, where)
+        expected = AssistantShape if data.get("role") == "assistant" else MessageShape
+        shape, nullable = read_shape(expected, data, where)
+        rest = without_none(nullable)
         role = _ROLES.get(shape.role)
         if role is None:
             raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
@@ -165,9 +158,12 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
             before = turns.pop().parts if turns and turns[-1].role == "tool" else ()
             turns.append(Message(role="tool", parts=(*before, result)))
             continue
-        parts = _decode_assistant(shape, where, calls) if role == "assistant" else _decode_content(shape, where)
+        if isinstance(shape, AssistantShape):
+            parts = _decode_assistant(shape, where, calls)
+        else:
+            parts = _decode_content(shape, where)
         if role == "system" and not turns:
-            system += [_system_text(part, rest) for part in parts]
+            system += [_system_text(part, rest, where) for part in parts]
         else:
             turns.append(Message(role=role, parts=parts, extra=own_extra(NAME, rest)))
     return system, tuple(turns)
@@ -193,10 +189,10 @@ class _Calls:
         return id, self._waiting.pop(id, name)
 
 
-def _system_text(part: Part, rest: JsonObject) -> Text:
+def _system_text(part: Part, message: JsonObject, where: str) -> Text:
     if not isinstance(part, Text):
-        raise InvalidRequest("a system message takes text only")
-    extra = {**wire_extra(part.extra, NAME), **rest}
+        raise InvalidRequest(f"{where}.content: a system message takes text only")
+    extra = {**wire_extra(part.extra, NAME), **({"message": message} if message else {})}
     return Text(text=part.text, extra=own_extra(NAME, extra))
 
 
@@ -210,36 +206,59 @@ def _decode_content(shape: MessageShape, where: str) -> tuple[Part, ...]:
     return tuple(decode_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(pieces))
 
 
-def _decode_assistant(shape: MessageShape, where: str, calls: _Calls) -> tuple[Part, ...]:
+def _decode_assistant(shape: AssistantShape, where: str, calls: _Calls) -> tuple[Part, ...]:
     parts: list[Part] = []
     fields = reasoning_fields(shape)
     if fields or shape.reasoning_details:
         extra = without_none({"fields": fields or None, "details": shape.reasoning_details})
         text = getattr(shape, fields[0]) if fields else ""
         parts.append(Thinking(text=text, redacted=not fields, extra={NAME: extra}))
-    for part in _decode_content(shape, where):
-        if isinstance(part, Opaque):
-            parts.append(decode_thinking(part.data) or part)
-        elif not (isinstance(part, Text) and not part.text):
-            parts.append(part)
+    said = (_decode_said(part) for part in _decode_content(shape, where))
+    parts += [part for part in said if part != Text(text="")]
     if shape.refusal:
         parts.append(Text(text=shape.refusal, extra={NAME: {"refusal": True}}))
+    parts += [decode_made(image, f"{where}.images[{i}]") for i, image in enumerate(shape.images or ())]
     for i, call in enumerate(shape.tool_calls or ()):
         parts.append(calls.add(decode_call(call, f"{where}.tool_calls[{i}]")))
+    if shape.function_call is not None:
+        parts.append(calls.add(decode_function(shape.function_call, f"{where}.function_call")))
     return tuple(parts)
 
 
+def _decode_said(part: Part) -> Part:
+    """Parts that only an assistant's content has: thinking and refusals."""
+    match part:
+        case Opaque(data={"type": "refusal", "refusal": str(text), **rest}) if not rest:
+            return Text(text=text, extra={NAME: {"refusal": True}})
+        case Opaque():
+            return decode_thinking(part.data) or part
+        case _:
+            return part
+
+
 def _decode_result(shape: MessageShape, rest: JsonObject, where: str, calls: _Calls) -> ToolResult:
-    parts = _decode_content(shape, where)
-    texts = [part for part in parts if isinstance(part, Text)]
-    text, is_error = split_error("\n".join(part.text for part in texts))
-    content: str | tuple[ResultPart, ...] = text
-    if len(texts) < len(parts) or any(part.extra for part in texts):
-        first = [msgspec.structs.replace(texts[0], text=split_error(texts[0].text)[0])] if texts else []
-        others = [part for part in parts if part not in texts[:1] and isinstance(part, Text | Image | Document)]
-        content = (*first, *others)
+    parts = [_result_part(part) for part in _decode_content(shape, where)]
+    texts = [part for part in parts if isinstance(part, Text) and not part.extra]
+    content: str | tuple[ResultPart, ...]
+    if len(texts) == len(parts):
+        content, is_error = split_error("\n".join(part.text for part in texts))
+    else:
+        content, is_error = _split_first(parts)
     id, name = calls.answer(shape.tool_call_id, str(rest.get("name") or ""))
     return ToolResult(id=id, name=name, content=content, is_error=is_error, extra=own_extra(NAME, rest))
+
+
+def _result_part(part: Part) -> ResultPart:
+    return part if isinstance(part, Text | Image | Document | Opaque) else Opaque(wire=NAME, data=encode_part(part))
+
+
+def _split_first(parts: list[ResultPart]) -> tuple[tuple[ResultPart, ...], bool]:
+    """The parts, and whether the first text says that it is an error; it stands without that word then."""
+    for i, part in enumerate(parts):
+        if isinstance(part, Text):
+            text, is_error = split_error(part.text)
+            return (*parts[:i], msgspec.structs.replace(part, text=text), *parts[i + 1 :]), is_error
+    return tuple(parts), False
 
 
 def _decode_choice(choice: str | JsonObject | None) -> str | None:
@@ -248,21 +267,22 @@ def _decode_choice(choice: str | JsonObject | None) -> str | None:
             return _CHOICES.get(choice)
         case {"function": {"name": str(name)}}:
             return name
+        case {"allowed_tools": {"mode": str(mode)}}:
+            return _CHOICES.get(mode)
         case _:
             return None
 
 
-def _beside_choice(shape: ChatRequest) -> JsonObject:
-    known = shape.tool_choice is None or _decode_choice(shape.tool_choice) is not None
-    return {} if known else {"tool_choice": shape.tool_choice}
+def _beside_choice(choice: str | JsonObject | None) -> JsonObject:
+    covered = choice is None or (_decode_choice(choice) is not None and "allowed_tools" not in choice)
+    return {} if covered else {"tool_choice": choice}
 
 
-def _decode_format(data: JsonObject | None) -> dict[str, Any]:
-    kind = (data or {}).get("type")
-    if kind == "json_object":
-        return {"schema": {}}
-    inner = (data or {}).get("json_schema")
-    if kind != "json_schema" or not is_object(inner) or not is_object(inner.get("schema")):
+def _decode_format(data: JsonObject) -> dict[str, Any]:
+    if data.get("type") == "json_object":
+        return {"schema": data["schema"] if is_object(data.get("schema")) else {}}
+    inner = _json_schema(data)
+    if inner is None:
         return {}
     name, strict = inner.get("name"), inner.get("strict")
     return {
@@ -272,23 +292,37 @@ def _decode_format(data: JsonObject | None) -> dict[str, Any]:
     }
 
 
-def _beside_schema(shape: ChatRequest) -> JsonObject:
+def _beside_format(data: JsonObject) -> JsonObject:
     """A format that our words do not cover whole is kept verbatim beside them."""
-    data = shape.response_format or {}
-    inner = data.get("json_schema")
-    covered = data.keys() <= {"type"} or (
-        data.keys() <= {"type", "json_schema"} and is_object(inner) and inner.keys() <= {"name", "schema", "strict"}
-    )
+    inner = _json_schema(data)
+    if inner is None:
+        covered = data.keys() <= {"type"} and data.get("type") in (None, "text", "json_object")
+    else:
+        known = data.keys() <= {"type", "json_schema"} and without_none(inner).keys() <= {"name", "schema", "strict"}
+        covered = known and (not inner.get("strict") or is_strict(inner["schema"]))
     return {} if covered else {"response_format": data}
 
 
+def _json_schema(data: JsonObject) -> JsonObject | None:
+    inner = data.get("json_schema")
+    if data.get("type") != "json_schema" or not is_object(inner) or not is_object(inner.get("schema")):
+        return None
+    return inner
+
+
+def _is_more_than_a_word(effort: str | None, extra: JsonObject) -> bool:
+    return effort is not None and (effort not in _EFFORTS or bool(extra.keys() & set(SAME_CONCEPT["reasoning_effort"])))
+
+
 def _decode_reasoning(effort: str | None, extra: JsonObject) -> Effort | int | None:
-    if effort in _EFFORTS:
-        return cast("Effort", effort)
+    if effort in _NEAREST:
+        return _NEAREST[effort]
     match extra:
-        case {"reasoning": {"effort": str(word)}} if word in _EFFORTS:
-            return cast("Effort", word)
+        case {"reasoning": {"effort": str(word)}} if word in _NEAREST:
+            return _NEAREST[word]
         case {"reasoning": {"max_tokens": int(tokens)}}:
+            return tokens
+        case {"thinking": {"type": "enabled", "budget_tokens": int(tokens)}}:
             return tokens
         case {"reasoning": {"enabled": False}} | {"thinking": {"type": "disabled"}} | {"enable_thinking": False}:
             return "none"
@@ -296,115 +330,3 @@ def _decode_reasoning(effort: str | None, extra: JsonObject) -> Effort | int | N
             return "medium"
         case _:
             return None
-
-
-def _finish_word(finish: Finish) -> str | None:
-    unknown = finish.raw is None and finish.reason == "other"
-    return None if unknown else finish_word(finish, FINISH, FINISH_WORD)
-
-
-def _text_notes(parts: tuple[Part, ...]) -> JsonObject:
-    """What belongs to the text and stands elsewhere in this dialect: log-probabilities and citations."""
-    notes: JsonObject = {}
-    for part in parts:
-        if isinstance(part, Text):
-            notes.update(wire_extra(part.extra, NAME))
-    return notes
-
-
-class _Writer:
-    """Events to chunks."""
-
-    content_type = "text/event-stream"
-
-    def __init__(self, request: Request) -> None:
-        options = wire_extra(request.extra, NAME).get("stream_options")
-        self._usage_chunk = is_object(options) and bool(options.get("include_usage"))
-        self._head: JsonObject = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": ""}
-        self._fields: dict[int, tuple[str, ...]] = {}
-        self._calls = 0
-        self._streamed: set[int] = set()
-
-    def feed(self, event: Event | DragomanError, /) -> bytes:
-        """The bytes of one event."""
-        match event:
-            case PartDelta():
-                self._streamed.add(event.index)
-                return self._chunk(_delta(self._fields[event.index], event.text))
-            case PartStarted():
-                self._fields[event.index] = _fields(event)
-                return b""
-            case PartEnded():
-                return self._ended(event)
-            case Started():
-                self._head.update(id=event.id or "", created=event.created or 0, model=event.model or "")
-                return self._chunk({"role": "assistant", "content": ""})
-            case Finished():
-                return self._finished(event.finish, event.usage)
-            case Ping():
-                return b": ping\n\n"
-            case DragomanError():
-                return encode_sse(encode_json({"error": _error(event)}))
-
-    def _chunk(self, delta: JsonObject, finish: str | None = None, **more: Any) -> bytes:
-        choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": finish}
-        if "logprobs" in more:
-            choice["logprobs"] = more.pop("logprobs")
-        return encode_sse(encode_json({**self._head, "choices": [choice], **more}))
-
-    def _ended(self, event: PartEnded) -> bytes:
-        match event.part:
-            case ToolCall():
-                call = {"index": self._calls, **encode_call(event.part)}
-                self._calls += 1
-                return self._chunk({"tool_calls": [call]})
-            case Text() | Thinking():
-                return self._late_text(event.index, event.part)
-            case Image():
-                return self._chunk({"images": [encode_part(event.part)]})
-            case Opaque() if event.part.wire == NAME:
-                return self._chunk({"content": [event.part.data]} if "type" in event.part.data else event.part.data)
-            case _:
-                return b""
-
-    def _late_text(self, index: int, part: Text | Thinking) -> bytes:
-        """What only the end of a part tells: its details and citations, and a text that came without deltas."""
-        extra = wire_extra(part.extra, NAME)
-        delta: JsonObject = {}
-        if part.text and index not in self._streamed:
-            delta = _delta(self._fields[index], part.text)
-        if isinstance(part, Thinking):
-            if "details" in extra:
-                delta["reasoning_details"] = extra["details"]
-            if "chunk" in extra:
-                delta.setdefault("content", []).append({"type": "thinking", "thinking": [], **extra["chunk"]})
-            return self._chunk(delta) if delta else b""
-        if "annotations" in extra:
-            delta["annotations"] = extra["annotations"]
-        more = {key: extra[key] for key in (*CITATIONS, "logprobs") if key in extra}
-        return self._chunk(delta, **more) if delta or more else b""
-
-    def _finished(self, finish: Finish, usage: Usage) -> bytes:
-        told = write_usage(usage)
-        word = _finish_word(finish)
-        if not self._usage_chunk:
-            last = self._chunk({}, word, **({"usage": told} if told else {}))
-        else:
-            tail: JsonObject = {**self._head, "choices": [], "usage": told}
-            last = self._chunk({}, word) + encode_sse(encode_json(tail))
-        return last + encode_sse(b"[DONE]")
-
-
-def _fields(event: PartStarted) -> tuple[str, ...]:
-    """The fields that a part is written to; ("",) is a list of thinking in the content."""
-    extra = wire_extra(event.extra, NAME)
-    if event.kind == "thinking":
-        fields = tuple(extra.get("fields") or REASONING_FIELDS[:1])
-        return ("",) if fields == ("content",) else fields
-    return ("refusal",) if extra.get("refusal") else ("content",)
-
-
-def _delta(fields: tuple[str, ...], text: str) -> JsonObject:
-    if fields == ("",):
-        return {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}
-    return dict.fromkeys(fields, text)

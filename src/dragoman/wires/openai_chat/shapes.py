@@ -4,6 +4,15 @@ from typing import Any
 
 import msgspec
 
+from dragoman.errors import (
+    AuthFailed,
+    Blocked,
+    ContextTooLong,
+    DragomanError,
+    ModelNotFound,
+    Overloaded,
+    RateLimited,
+)
 from dragoman.types import FinishReason, JsonObject, Usage
 from dragoman.wire import without_none
 
@@ -21,11 +30,11 @@ FINISH: dict[str, FinishReason] = {
     "tool_call": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "blocked",
-    "error": "other",
     "abort": "other",
     "repetition": "other",
-    "insufficient_system_resource": "other",
 }
+FAILED = frozenset({"error", "insufficient_system_resource"})
+"""Finish reasons that say that the server broke off."""
 FINISH_WORD: dict[FinishReason, str] = {
     "stop": "stop",
     "length": "length",
@@ -39,6 +48,8 @@ AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", 
 AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 
 SAME_CONCEPT: dict[str, tuple[str, ...]] = {
+    "max_completion_tokens": ("max_tokens",),
+    "max_tokens": ("max_completion_tokens",),
     "reasoning_effort": ("reasoning", "thinking", "enable_thinking"),
     "reasoning": ("reasoning_effort", "thinking", "enable_thinking"),
     "thinking": ("reasoning_effort", "reasoning", "enable_thinking"),
@@ -46,6 +57,30 @@ SAME_CONCEPT: dict[str, tuple[str, ...]] = {
     "tools": ("functions",),
 }
 """A field of ours gives way to what the caller put into `extra` under one of these names."""
+
+
+BASE_CODES = {
+    1001: "timeout_error",
+    1002: "rate_limit_exceeded",
+    1004: "invalid_api_key",
+    1008: "insufficient_balance",
+    1026: "content_filter",
+    1027: "content_filter",
+    1039: "context_length_exceeded",
+    2013: "invalid_request_error",
+    2049: "invalid_api_key",
+}
+"""What the codes of a `base_resp` mean (documented 2026-06); any other is a fault of the server."""
+
+ERRORS: tuple[tuple[type[DragomanError], str], ...] = (
+    (AuthFailed, "invalid_api_key"),
+    (RateLimited, "rate_limit_exceeded"),
+    (Overloaded, "slow_down"),
+    (ContextTooLong, "context_length_exceeded"),
+    (Blocked, "content_filter"),
+    (ModelNotFound, "model_not_found"),
+)
+"""This dialect's code for an error, whatever the provider that made it called it."""
 
 
 class Function(msgspec.Struct):
@@ -63,6 +98,7 @@ class Call(msgspec.Struct):
     id: str | int | None = None
     function: Function | None = None
     custom: Custom | None = None
+    extra_content: JsonObject | None = None
 
 
 class Said(msgspec.Struct):
@@ -86,6 +122,8 @@ class Choice(msgspec.Struct):
     message: Said | None = None
     finish_reason: str | None = None
     logprobs: Any = None
+    usage: "Tokens | None" = None
+    error: Any = None
 
 
 class Tokens(msgspec.Struct):
@@ -96,9 +134,16 @@ class Tokens(msgspec.Struct):
     completion_tokens_details: JsonObject | None = None
     prompt_cache_hit_tokens: int | None = None
     cached_tokens: int | None = None
+    num_cached_tokens: int | None = None
+    cached_input_tokens: int | None = None
     cache_read_input_tokens: int | None = None
     cache_creation_input_tokens: int | None = None
     reasoning_tokens: int | None = None
+
+
+class BaseResponse(msgspec.Struct):
+    status_code: int = 0
+    status_msg: str | None = None
 
 
 class Chunk(msgspec.Struct):
@@ -111,6 +156,9 @@ class Chunk(msgspec.Struct):
     choices: list[Choice] | None = None
     usage: Tokens | None = None
     error: Any = None
+    message: Any = None
+    detail: Any = None
+    base_resp: BaseResponse | None = None
     citations: list[Any] | None = None
     search_results: list[Any] | None = None
 
@@ -141,12 +189,26 @@ class MessageShape(msgspec.Struct):
 
     role: str
     content: str | list[str | JsonObject] | JsonObject | None = None
-    tool_calls: list[JsonObject] | None = None
     tool_call_id: str | None = None
+
+
+class AssistantShape(MessageShape):
+    """One message of an assistant's that a client sent."""
+
+    tool_calls: list[JsonObject] | None = None
+    function_call: JsonObject | None = None
     reasoning_content: str | None = None
     reasoning: str | None = None
     reasoning_details: list[JsonObject] | None = None
     refusal: str | None = None
+    images: list[JsonObject] | None = None
+
+
+class CallShape(msgspec.Struct):
+    """The function of a call that a client sent."""
+
+    name: str
+    arguments: Any = None
 
 
 class FunctionShape(msgspec.Struct):
@@ -174,6 +236,8 @@ def read_usage(tokens: Tokens) -> Usage:
             prompt.get("cached_tokens"),
             tokens.prompt_cache_hit_tokens,
             tokens.cached_tokens,
+            tokens.num_cached_tokens,
+            tokens.cached_input_tokens,
             tokens.cache_read_input_tokens,
         ),
         cache_write=_first(prompt.get("cache_write_tokens"), tokens.cache_creation_input_tokens),

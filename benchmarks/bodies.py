@@ -1,0 +1,38 @@
+"""What one call costs on its way out and back: whole bodies and requests."""
+
+import json
+
+from benchmarks.clock import per_call
+from benchmarks.samples import REQUEST, RESPONSE, TARGETS
+from benchmarks.table import Section, us
+from dragoman import wires
+from dragoman.wire import Wire
+
+
+def bodies() -> Section:
+    """A request with a system prompt, four messages and two tools; an answer with a text and a call."""
+    rows = [row for name in wires.NAMES for row in _rows(wires.get(name))]
+    heads = ("", "encode_request", "decode_body", "decode_request", "encode_body", "all four")
+    return Section("(d) one call: a request of 4 messages and 2 tools, and its answer", heads, rows)
+
+
+def _rows(wire: Wire) -> list[tuple[str, ...]]:
+    target = TARGETS[wire.name]
+    body, http = wire.server.encode_body(RESPONSE).body, wire.client.encode_request(REQUEST, target)
+    asked, answered = json.loads(http.body), json.loads(body)
+    ours = (
+        per_call(lambda: wire.client.encode_request(REQUEST, target)),
+        per_call(lambda: wire.client.decode_body(body)),
+        per_call(lambda: wire.server.decode_request(http)),
+        per_call(lambda: wire.server.encode_body(RESPONSE)),
+    )
+    plain = (
+        per_call(lambda: json.dumps(asked)),
+        per_call(lambda: json.loads(body)),
+        per_call(lambda: json.loads(http.body)),
+        per_call(lambda: json.dumps(answered)),
+    )
+    return [
+        (wire.name, *map(us, ours), us(sum(ours))),
+        ("  json.dumps, json.loads", *map(us, plain), us(sum(plain))),
+    ]

@@ -1,0 +1,104 @@
+"""Translate a request and a stream between dialects, without any key or network.
+
+A client speaks one dialect; each provider gets the request in its own. The provider's stream comes back as events,
+and is said again in the client's dialect.
+"""
+
+import json
+
+from dragoman import wires
+from dragoman.events import fold
+from dragoman.http import HttpRequest
+from dragoman.providers import target
+
+ASKED = {
+    "model": "any",
+    "stream": True,
+    "messages": [
+        {"role": "system", "content": "Be brief."},
+        {"role": "user", "content": "How high is the tide in Brest and in Cork?"},
+    ],
+    "tools": [
+        {
+            "type": "function",
+            "function": {
+                "name": "tide",
+                "description": "Tide height at a port, in metres",
+                "parameters": {"type": "object", "properties": {"port": {"type": "string"}}, "required": ["port"]},
+            },
+        }
+    ],
+    "tool_choice": "required",
+    "seed": 7,
+}
+
+ANSWERED = b"""\
+event: message_start
+data: {"type":"message_start","message":{"id":"msg_1","model":"claude-x","usage":{"input_tokens":31}}}
+
+event: content_block_start
+data: {"type":"content_block_start","index":0,"content_block":{"type":"text","text":""}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"Looking up "}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":"both."}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":0}
+
+event: content_block_start
+data: {"type":"content_block_start","index":1,"content_block":{"type":"tool_use","id":"toolu_1","name":"tide"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"{\\"port\\":"}}
+
+event: content_block_delta
+data: {"type":"content_block_delta","index":1,"delta":{"type":"input_json_delta","partial_json":"\\"Brest\\"}"}}
+
+event: content_block_stop
+data: {"type":"content_block_stop","index":1}
+
+event: message_delta
+data: {"type":"message_delta","delta":{"stop_reason":"tool_use"},"usage":{"output_tokens":24}}
+
+event: message_stop
+data: {"type":"message_stop"}
+
+"""
+
+TARGETS = ("anthropic/claude-x", "google/gemini-x", "ollama/qwen-x", "openai-responses/gpt-x")
+
+
+def main() -> None:
+    """Print the request in every dialect, then the answer as events and in the client's dialect."""
+    client = wires.get("openai_chat")
+    http = HttpRequest(method="POST", path="/v1/chat/completions", body=json.dumps(ASKED).encode())
+    _, request = client.server.decode_request(http)
+    print("A Chat Completions request\n")
+    print(json.dumps(ASKED, indent=2))
+    for spec in TARGETS:
+        place = target(spec, api_key="secret")
+        sent = wires.get(place.wire).client.encode_request(request, place)
+        print(f"\n--- as {spec} gets it: {sent.method} {sent.url}\n")
+        print(json.dumps(json.loads(sent.body), indent=2))
+        for notice in sent.notices:
+            print(f"notice: {notice.kind} {notice.what}: {notice.why}")
+
+    decoder = wires.get("anthropic").client.stream_decoder(request)
+    events = decoder.feed(ANSWERED) + decoder.feed(b"")
+    print("\n--- a Messages stream comes back, as events\n")
+    for event in events:
+        print(event)
+    response = fold(events)
+    print(f"\ntext {response.text!r}, calls {[(call.name, call.arguments) for call in response.tool_calls]}")
+    finish, usage = response.finish, response.usage
+    print(f"finish {finish.reason} ({finish.raw}), {usage.input} tokens in, {usage.output} out")
+    print("\n--- and as the client reads it, in its own dialect\n")
+    encoder = client.server.stream_encoder(request)
+    print(b"".join(encoder.feed(event) for event in events).decode())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,45 @@
+"""A Request in, the bytes of a Messages call out; its answer's bytes in, events out."""
+
+from dragoman.errors import ProviderError
+from dragoman.events import Event
+from dragoman.failure import decode_failure
+from dragoman.framing import SseDecoder
+from dragoman.http import Head, HttpRequest
+from dragoman.target import Target
+from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult
+from dragoman.wire import Notes, Reader, StreamDecoder
+from dragoman.wires.anthropic.parts import encode_result, encode_tool
+from dragoman.wires.anthropic.reader import MessageReader
+from dragoman.wires.anthropic.request import RequestEncoder
+from dragoman.wires.anthropic.shapes import NAME
+
+
+class Client:
+    """We call them."""
+
+    def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
+        """The exact bytes for this target."""
+        return RequestEncoder(request, target).http_request()
+
+    def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
+        """The definitions of some tools, as they stand in a request."""
+        return [encode_tool(tool, Notes(NAME)) for tool in tools]
+
+    def encode_result(self, result: ToolResult, /) -> JsonObject:
+        """A tool's result, as it stands in the next request."""
+        return encode_result(result, Notes(NAME))
+
+    def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
+        """The events of a whole body."""
+        reader = MessageReader(request)
+        reader.read_body(body)
+        return reader.out.take()
+
+    def decode_error(self, head: Head, body: bytes, /) -> ProviderError:
+        """The typed error of an answer that is no."""
+        return decode_failure(head, body)
+
+    def stream_decoder(self, request: Request | None = None, /) -> StreamDecoder:
+        """A reader of one streamed answer."""
+        reader = MessageReader(request)
+        return Reader(SseDecoder(), reader.out, reader.read_frame, reader.end)

@@ -1,0 +1,258 @@
+"""Parts of messages to and from the blocks of the Messages API, for both halves."""
+
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+from dragoman.errors import InvalidRequest, Unsupported
+from dragoman.history import fit_id, refuse
+from dragoman.schema import fit
+from dragoman.types import (
+    Document,
+    Image,
+    JsonObject,
+    Opaque,
+    Part,
+    ResultPart,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    decode_base64,
+    encode_base64,
+)
+from dragoman.wire import Notes, own_extra, read_shape, wire_extra, without_none
+from dragoman.wires.anthropic.shapes import (
+    CALL_ID,
+    CALL_ID_LENGTH,
+    NAME,
+    NO_ARGUMENTS,
+    SUBSET,
+    MediaBlock,
+    TextBlock,
+    ThinkingBlock,
+    ToolResultBlock,
+    ToolShape,
+    ToolUseBlock,
+)
+
+
+def encode_block(part: Part, notes: Notes) -> JsonObject:
+    """One block of a message that we send."""
+    match part:
+        case Text():
+            return {"type": "text", "text": part.text, **wire_extra(part.extra, NAME)}
+        case Thinking():
+            head = {"type": "redacted_thinking"} if part.redacted else {"type": "thinking", "thinking": part.text}
+            return {**head, **wire_extra(part.extra, NAME)}
+        case ToolCall():
+            id = fit_id(part.id, CALL_ID, CALL_ID_LENGTH, notes)
+            call = {"type": "tool_use", "id": id, "name": part.name, "input": part.arguments}
+            return {**call, **wire_extra(part.extra, NAME)}
+        case ToolResult():
+            return encode_result(part, notes)
+        case Image():
+            if part.detail not in (None, "auto"):
+                notes.add("dropped", "image detail", "it has no such option")
+            if part.data is None and (part.url or "").startswith("http:"):
+                raise Unsupported(f"{NAME}: it fetches pictures from https only; give their bytes instead")
+            return encode_image(part)
+        case Document():
+            title = without_none({"title": part.name})
+            return {"type": "document", "source": _source(part, notes), **title, **wire_extra(part.extra, NAME)}
+        case Opaque():
+            return part.data
+        case _:
+            raise refuse(part, NAME)
+
+
+def encode_image(image: Image) -> JsonObject:
+    """An image by its bytes, or by its URL."""
+    url, extra = image.url or "", wire_extra(image.extra, NAME)
+    if image.data is None and url.startswith("data:"):
+        try:
+            image = Image.from_data_url(url)
+        except ValueError as error:
+            raise InvalidRequest(f"an image's URL: {error}") from error
+    if image.data is None:
+        return {"type": "image", "source": {"type": "url", "url": url}, **extra}
+    media_type, data = image.mime or "image/png", encode_base64(image.data)
+    return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}, **extra}
+
+
+def _source(document: Document, notes: Notes) -> JsonObject:
+    if document.mime == "application/pdf":
+        return {"type": "base64", "media_type": document.mime, "data": encode_base64(document.data)}
+    if not document.mime.startswith("text/"):
+        raise refuse(document, NAME)
+    if document.mime != "text/plain":
+        notes.add("changed", "a document's type", f"it takes plain text, so {document.mime} is sent as that")
+    try:
+        text = document.data.decode()
+    except UnicodeDecodeError as error:
+        raise Unsupported(f"{NAME}: a document is not UTF-8 text; give it as a PDF") from error
+    return {"type": "text", "media_type": "text/plain", "data": text}
+
+
+def encode_result(result: ToolResult, notes: Notes) -> JsonObject:
+    """The block that answers one call."""
+    content: Any = result.content
+    if not isinstance(content, str):
+        content = [encode_block(part, notes) for part in result.parts if says_something(part, notes)]
+    elif not says_something(Text(text=content), notes):
+        content = None
+    id = fit_id(result.id, CALL_ID, CALL_ID_LENGTH, notes)
+    told = {"content": content or None, "is_error": result.is_error or None}
+    return {"type": "tool_result", "tool_use_id": id, **without_none(told), **wire_extra(result.extra, NAME)}
+
+
+def says_something(part: Part, notes: Notes) -> bool:
+    """Whether a part may be sent: texts of white space only are refused, and blocks of other wires not known."""
+    if isinstance(part, Opaque) and part.wire != NAME:
+        notes.add("dropped", f"a block of {part.wire}", "it has no word for it")
+        return False
+    if not isinstance(part, Text) or part.text.strip():
+        return True
+    if part.text:
+        notes.add("repaired", "a text of white space", "it refuses such a text, so it was left out")
+    return False
+
+
+_Decode: TypeAlias = Callable[[JsonObject, str], Part | None]
+
+
+def decode_block(data: str | JsonObject, where: str) -> Part:
+    """The mirror of `encode_block`; what we have no word for is kept as it is."""
+    if isinstance(data, str):
+        return Text(text=data)
+    read = _DECODERS.get(str(data.get("type")))
+    return (read(data, where) if read else None) or Opaque(wire=NAME, data=data)
+
+
+def _rest(rest: JsonObject) -> dict[str, Any]:
+    """What is given back verbatim; no citations are the same as none."""
+    return {key: value for key, value in rest.items() if value is not None and (key != "citations" or value)}
+
+
+def _text(data: JsonObject, where: str) -> Part:
+    shape, rest = read_shape(TextBlock, data, where)
+    return Text(text=shape.text, extra=own_extra(NAME, _rest(rest)))
+
+
+def _thinking(data: JsonObject, where: str) -> Part:
+    shape, rest = read_shape(ThinkingBlock, data, where)
+    return Thinking(text=shape.thinking, extra={NAME: thinking_extra(rest)})
+
+
+def thinking_extra(rest: JsonObject) -> JsonObject:
+    """The signature and whatever else thinking has; an empty signature is none."""
+    return {key: value for key, value in rest.items() if value is not None and (key != "signature" or value)}
+
+
+def _redacted(data: JsonObject, _: str) -> Part:
+    return decode_redacted(data)
+
+
+def decode_redacted(data: JsonObject) -> Thinking:
+    """Thinking that is encrypted."""
+    rest = {key: value for key, value in data.items() if key != "type"}
+    return Thinking(text="", redacted=True, extra={NAME: rest})
+
+
+def _tool_use(data: JsonObject, where: str) -> Part:
+    shape, rest = read_shape(ToolUseBlock, data, where)
+    return ToolCall(id=shape.id, name=shape.name, arguments=shape.input, extra=own_extra(NAME, _rest(rest)))
+
+
+def _image(data: JsonObject, where: str) -> Part | None:
+    shape, rest = read_shape(MediaBlock, data, where)
+    extra = own_extra(NAME, _rest(rest))
+    match shape.source:
+        case {"type": "base64", "media_type": str(mime), "data": str(text)}:
+            return Image(data=_bytes(text, where), mime=mime, extra=extra)
+        case {"type": "url", "url": str(url)}:
+            return Image(url=url, extra=extra)
+        case _:
+            return None
+
+
+def _document(data: JsonObject, where: str) -> Part | None:
+    shape, rest = read_shape(MediaBlock, data, where)
+    extra = own_extra(NAME, _rest(rest))
+    match shape.source:
+        case {"type": "base64", "media_type": "application/pdf" as mime, "data": str(text)}:
+            return Document(data=_bytes(text, where), mime=mime, name=shape.title, extra=extra)
+        case {"type": "text", "data": str(text)}:
+            return Document(data=text.encode(), mime="text/plain", name=shape.title, extra=extra)
+        case _:
+            return None
+
+
+def _bytes(text: str, where: str) -> bytes:
+    try:
+        return decode_base64(text)
+    except ValueError as error:
+        raise InvalidRequest(f"{where}.source.data: {error}") from error
+
+
+_DECODERS: dict[str, _Decode] = {
+    "text": _text,
+    "image": _image,
+    "document": _document,
+    "thinking": _thinking,
+    "redacted_thinking": _redacted,
+    "tool_use": _tool_use,
+}
+
+
+def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolResult:
+    """The mirror of `encode_result`; `names` are those of the calls so far, by id."""
+    shape, rest = read_shape(ToolResultBlock, data, where)
+    content: str | tuple[ResultPart, ...] = shape.content if isinstance(shape.content, str) else ""
+    if isinstance(shape.content, list):
+        content = tuple(_result_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(shape.content))
+    return ToolResult(
+        id=shape.tool_use_id,
+        name=names.get(shape.tool_use_id, ""),
+        content=content,
+        is_error=bool(shape.is_error),
+        extra=own_extra(NAME, _rest(rest)),
+    )
+
+
+def _result_part(data: str | JsonObject, where: str) -> ResultPart:
+    part = decode_block(data, where)
+    if isinstance(part, Text | Image | Document | Opaque):
+        return part
+    raise InvalidRequest(f"{where}: a result takes no {part.__struct_config__.tag}")
+
+
+def encode_tool(tool: Tool | Opaque, notes: Notes) -> JsonObject:
+    """A tool's definition; the schema of a strict one is fitted to what the API can enforce."""
+    if isinstance(tool, Opaque):
+        return tool.data
+    where = f"tool {tool.name}"
+    schema = NO_ARGUMENTS if tool.parameters is None else tool.parameters
+    if schema.get("type") != "object":
+        kind = schema.get("type")
+        notes.add("changed" if kind else "repaired", f"{where}: type", "the root of a tool's schema is an object")
+        schema = {**schema, "type": "object"}
+    if tool.strict:
+        schema, notices = fit(schema, SUBSET, where=where)
+        notes.take(*notices)
+    told = {"description": tool.description, "input_schema": schema, "strict": tool.strict}
+    return {"name": tool.name, **without_none(told), **wire_extra(tool.extra, NAME)}
+
+
+def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
+    """The mirror of `encode_tool`; tools that run at the provider are kept as they are."""
+    if "input_schema" not in data:
+        return Opaque(wire=NAME, data=data)
+    shape, rest = read_shape(ToolShape, data, where)
+    return Tool(
+        name=shape.name,
+        description=shape.description,
+        parameters=None if shape.input_schema == NO_ARGUMENTS else shape.input_schema,
+        strict=shape.strict,
+        extra=own_extra(NAME, without_none(rest)),
+    )

@@ -1,0 +1,202 @@
+"""A Messages call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
+
+from typing import Any
+
+from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.history import as_system
+from dragoman.http import HttpReply, HttpRequest
+from dragoman.types import (
+    Effort,
+    JsonObject,
+    Message,
+    Opaque,
+    Part,
+    Request,
+    Response,
+    Text,
+    ToolCall,
+    is_object,
+)
+from dragoman.wire import (
+    Route,
+    StreamEncoder,
+    decode_request_json,
+    encode_json,
+    error_headers,
+    own_extra,
+    read_shape,
+)
+from dragoman.wires.anthropic.parts import decode_block, decode_result, decode_tool
+from dragoman.wires.anthropic.shapes import (
+    CHOICE_OF,
+    DEFAULT_EFFORT,
+    EFFORT_OF,
+    EPHEMERAL,
+    NAME,
+    PATH_MODEL,
+    MessageShape,
+    MessagesRequest,
+)
+from dragoman.wires.anthropic.writer import MessageWriter, encode_failure, encode_message
+
+
+class Server:
+    """They call us."""
+
+    routes = (Route(method="POST", path="/v1/messages"),)
+
+    def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
+        """The model's name and the request."""
+        shape, extra = read_shape(MessagesRequest, decode_request_json(http), "body")
+        system, messages = _decode_messages(shape)
+        choice, parallel, beside_choice = _decode_choice(shape.tool_choice or {})
+        schema, output_config = _decode_format(shape)
+        reasoning, thinking = _decode_reasoning(shape.thinking or {}, output_config.get("effort"))
+        user, metadata = _decode_metadata(shape.metadata or {})
+        beside = {
+            "betas": _betas(http, shape),
+            "tool_choice": beside_choice,
+            "output_config": output_config,
+            "thinking": thinking,
+            "metadata": metadata,
+            "cache_control": {} if shape.cache_control == EPHEMERAL else shape.cache_control,
+        }
+        extra |= {field: value for field, value in beside.items() if value}
+        path = PATH_MODEL.search(http.path)
+        return shape.model or (path[1] if path else ""), Request(
+            messages=messages,
+            system=as_system(system),
+            tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ())),
+            tool_choice=choice,
+            parallel_tool_calls=parallel,
+            schema=schema,
+            temperature=shape.temperature,
+            top_p=shape.top_p,
+            top_k=shape.top_k,
+            max_tokens=shape.max_tokens,
+            stop=tuple(shape.stop_sequences or ()),
+            reasoning=reasoning,
+            cache=True if shape.cache_control else None,
+            user=user,
+            stream=bool(shape.stream or (path and path[2] == "streamRawPredict")),
+            extra=own_extra(NAME, extra),
+        )
+
+    def encode_body(self, response: Response, /) -> HttpReply:
+        """The whole answer in this dialect."""
+        return HttpReply(body=encode_json(encode_message(response)))
+
+    def encode_error(self, error: DragomanError, /) -> HttpReply:
+        """The refusal in this dialect."""
+        body = encode_json(encode_failure(error))
+        return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
+
+    def stream_encoder(self, request: Request, /) -> StreamEncoder:
+        """A writer of one streamed answer."""
+        del request
+        return MessageWriter()
+
+
+def _decode_messages(shape: MessagesRequest) -> tuple[list[Text], tuple[Message, ...]]:
+    """The system prompt, and the turns: results stand in turns of their own, before the user's words."""
+    given = [shape.system] if isinstance(shape.system, str) else shape.system or []
+    system = _system_texts(given, "system")
+    turns: list[Message] = []
+    names: dict[str, str] = {}
+    for i, data in enumerate(shape.messages):
+        where = f"messages[{i}]"
+        message, rest = read_shape(MessageShape, data, where)
+        blocks = [message.content] if isinstance(message.content, str) else message.content or []
+        extra = own_extra(NAME, rest)
+        match message.role:
+            case "user":
+                _add_user(turns, blocks, f"{where}.content", names, extra)
+            case "assistant":
+                parts = tuple(decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks))
+                names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
+                turns.append(Message(role="assistant", parts=parts, extra=extra))
+            case "system" if not all(isinstance(block, str) or block.get("type") == "text" for block in blocks):
+                turns.append(Message(role="user", parts=(Opaque(wire=NAME, data=data),)))
+            case "system" if not turns:
+                system += _system_texts(blocks, f"{where}.content")
+            case "system":
+                turns.append(Message(role="system", parts=tuple(_system_texts(blocks, where)), extra=extra))
+            case _:
+                raise InvalidRequest(f"{where}.role: {message.role!r} is none of user, assistant, system")
+    return system, tuple(turns)
+
+
+def _system_texts(blocks: list[Any], where: str) -> list[Text]:
+    texts: list[Text] = []
+    for i, block in enumerate(blocks):
+        part = decode_block(block, f"{where}[{i}]")
+        if not isinstance(part, Text):
+            raise InvalidRequest(f"{where}[{i}]: a system prompt takes text only")
+        texts.append(part)
+    return texts
+
+
+def _add_user(
+    turns: list[Message], blocks: list[Any], where: str, names: dict[str, str], extra: dict[str, Any]
+) -> None:
+    results: list[Part] = []
+    parts: list[Part] = []
+    for i, block in enumerate(blocks):
+        if is_object(block) and block.get("type") == "tool_result":
+            results.append(decode_result(block, f"{where}[{i}]", names))
+        else:
+            parts.append(decode_block(block, f"{where}[{i}]"))
+    if results:
+        before = turns.pop().parts if turns and turns[-1].role == "tool" else ()
+        turns.append(Message(role="tool", parts=(*before, *results), extra={} if parts else extra))
+    if parts or not results:
+        turns.append(Message(role="user", parts=tuple(parts), extra=extra))
+
+
+def _betas(http: HttpRequest, shape: MessagesRequest) -> list[str]:
+    headers = [value for name, value in http.headers.items() if name.lower() == "anthropic-beta"]
+    words = [word.strip() for value in headers for word in value.split(",")]
+    return [*dict.fromkeys(word for word in (*words, *(shape.anthropic_beta or ())) if word)]
+
+
+def _decode_choice(data: JsonObject) -> tuple[str | None, bool | None, JsonObject]:
+    """Whom to call, whether several at once, and the choice as it came where our words do not cover it."""
+    kind, name, alone = data.get("type"), data.get("name"), data.get("disable_parallel_tool_use")
+    parallel = not alone if isinstance(alone, bool) else None
+    choice = name if kind == "tool" and isinstance(name, str) else CHOICE_OF.get(str(kind))
+    covered = choice is not None and data.keys() <= {"type", "name", "disable_parallel_tool_use"}
+    return choice, parallel, {} if covered else data
+
+
+def _decode_format(shape: MessagesRequest) -> tuple[JsonObject | None, JsonObject]:
+    """The schema of the answer, and what else stands beside it in `output_config`."""
+    config = shape.output_config or {}
+    # Until 2026 the format stood alone, as `output_format`.
+    format = config.get("format") or shape.output_format or {}
+    rest = {key: value for key, value in config.items() if key != "format" and value is not None}
+    schema = format.get("schema") if is_object(format) and format.get("type") == "json_schema" else None
+    covered = is_object(schema) and format.keys() <= {"type", "schema"}
+    if format and not covered:
+        rest["format"] = format
+    return schema if is_object(schema) else None, rest
+
+
+def _decode_reasoning(thinking: JsonObject, effort: object) -> tuple[Effort | int | None, JsonObject]:
+    """How hard to think, and the API's own words for it where ours do not cover them."""
+    word = EFFORT_OF.get(str(effort))
+    rest = {key: value for key, value in thinking.items() if key not in ("type", "budget_tokens")}
+    match thinking:
+        case {"type": "disabled"}:
+            return "none", thinking if effort else rest
+        case {"type": "enabled", "budget_tokens": int(budget)}:
+            return budget, thinking if effort else rest
+        case {"type": "adaptive"}:
+            return word or DEFAULT_EFFORT, thinking
+        case _:
+            return word, thinking
+
+
+def _decode_metadata(metadata: JsonObject) -> tuple[str | None, JsonObject]:
+    user = metadata.get("user_id")
+    rest = {key: value for key, value in metadata.items() if key != "user_id"}
+    return user if isinstance(user, str) else None, rest

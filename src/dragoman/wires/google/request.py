@@ -1,0 +1,189 @@
+"""A Request and its Target in, the bytes of a generateContent call out, with notices of what was bent on the way."""
+
+import re
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+from dragoman.http import HttpRequest
+from dragoman.reasoning import as_budget, as_effort
+from dragoman.schema import fit
+from dragoman.target import Target
+from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
+from dragoman.wire import Notes, body_extra, encode_json, http_request, without_none
+from dragoman.wires.google.parts import encode_tool
+from dragoman.wires.google.shapes import (
+    ALT,
+    LEVELS,
+    MAX_BUDGET,
+    MAX_SEED,
+    MAX_STOPS,
+    MODES,
+    NAME,
+    SAME_CONCEPT,
+    SUBSET,
+    camel,
+)
+from dragoman.wires.google.turns import encode_turns
+
+SCHEMA_WANTED = "Answer with one JSON value and nothing else. It must satisfy this JSON Schema: "
+_RESOURCE = "(models|tunedModels|endpoints|publishers|projects)/"
+
+
+def encode_request(request: Request, target: Target) -> HttpRequest:
+    """The exact bytes for this target."""
+    notes = Notes(NAME, strict=request.strict)
+    extra = camel(body_extra(request, target, notes))
+    theirs = _section(extra, "generationConfig")
+    system, contents = encode_turns(request, target, notes)
+    config: JsonObject = {}
+    for encode in (_options, _reasoning):
+        config.update(encode(request, target, notes, theirs))
+    if _is_schema_apart(request, target):
+        notes.add("changed", "schema", "it takes no schema beside functions, so it is asked for in the system prompt")
+        system.append({"text": SCHEMA_WANTED + encode_json(request.schema).decode()})
+    else:
+        config.update(_schema(request, notes, theirs))
+    body: JsonObject = {
+        "systemInstruction": {"parts": system} if system else None,
+        "contents": contents,
+        "tools": encode_tools(request.tools, notes) or None,
+        "toolConfig": _choice(request, target, notes, _section(extra, "toolConfig")) or None,
+        "generationConfig": {**_giving_way(config, theirs), **theirs} or None,
+    }
+    return http_request(target, _path(request, target), {**without_none(body), **extra}, notes)
+
+
+def _path(request: Request, target: Target) -> str:
+    """The model is in the path: under `models/`, unless its name says where it is."""
+    model = target.model
+    place = f"/{quote(model)}" if re.match(_RESOURCE, model) else f"/models/{quote(model, safe='')}"
+    if not request.stream:
+        return f"{place}:generateContent"
+    return f"{place}:streamGenerateContent" + ("" if request.extra.get(ALT) == "json" else "?alt=sse")
+
+
+def _section(extra: JsonObject, name: str) -> JsonObject:
+    """An object that the caller wants merged into ours, taken out of `extra`."""
+    section = extra.pop(name, None)
+    return camel(section) if is_object(section) else {}
+
+
+def _giving_way(ours: JsonObject, theirs: JsonObject) -> JsonObject:
+    return {field: value for field, value in ours.items() if not theirs.keys() & set(SAME_CONCEPT.get(field, ()))}
+
+
+def encode_tools(tools: Iterable[Tool | Opaque], notes: Notes) -> list[JsonObject]:
+    """All functions in one entry, at the place of the first: several entries with functions are refused."""
+    entries: list[JsonObject] = []
+    functions: list[JsonObject] = []
+    for tool in tools:
+        if isinstance(tool, Tool):
+            if not functions:
+                entries.append({"functionDeclarations": functions})
+            functions.append(encode_tool(tool, notes))
+        elif tool.wire == NAME:
+            entries.append(tool.data)
+        else:
+            notes.add("dropped", "a tool that runs at another provider", "it has no such tool")
+    return entries
+
+
+def _has_functions(request: Request) -> bool:
+    return any(isinstance(tool, Tool) for tool in request.tools)
+
+
+def _choice(request: Request, target: Target, notes: Notes, theirs: JsonObject) -> JsonObject:
+    choice = request.tool_choice
+    if request.parallel_tool_calls is False:
+        notes.add("dropped", "parallel_tool_calls", "it has no such switch")
+    if choice is None or "functionCallingConfig" in theirs:
+        return theirs
+    if not _has_functions(request):
+        if choice not in ("none", "auto"):
+            notes.add("dropped", "tool_choice", "there are no functions")
+        return theirs
+    if choice not in ("none", "auto") and not target.limits.forced_choice:
+        notes.add("changed", "tool_choice", "a call cannot be forced, so the choice is its own")
+        choice = "auto"
+    named = {} if choice in MODES else {"allowedFunctionNames": [choice]}
+    return {"functionCallingConfig": {"mode": MODES.get(choice, "ANY"), **named}, **theirs}
+
+
+def _options(request: Request, target: Target, notes: Notes, theirs: JsonObject) -> JsonObject:
+    quirks = target.quirks
+    told: tuple[tuple[str, Any, str | None], ...] = (
+        ("temperature", request.temperature, "temperature" if quirks.sampling else None),
+        ("top_p", request.top_p, "topP" if quirks.sampling else None),
+        ("top_k", request.top_k, "topK" if quirks.sampling else None),
+        ("max_tokens", _max_tokens(request, target, notes), "maxOutputTokens"),
+        ("stop", _stops(request, notes), "stopSequences" if quirks.stop else None),
+        ("seed", _seed(request, notes), "seed"),
+        ("user", request.user, None),
+        ("metadata", request.metadata or None, None),
+    )
+    config: JsonObject = {}
+    for name, value, field in told:
+        if value is None:
+            continue
+        if field is not None:
+            config[field] = value
+        elif name not in theirs:
+            notes.add("dropped", name, "it has no such option")
+    return config
+
+
+def _max_tokens(request: Request, target: Target, notes: Notes) -> int | None:
+    told, most = request.max_tokens, target.limits.max_output
+    if told is None or most is None or told <= most:
+        return told
+    notes.add("changed", "max_tokens", f"{told} is more than the {most} that it can")
+    return most
+
+
+def _stops(request: Request, notes: Notes) -> list[str] | None:
+    if len(request.stop) > MAX_STOPS:
+        notes.add("dropped", "stop", f"it takes {MAX_STOPS} at most, so the others are left out")
+    return list(request.stop[:MAX_STOPS]) or None
+
+
+def _seed(request: Request, notes: Notes) -> int | None:
+    if request.seed is None or -MAX_SEED <= request.seed < MAX_SEED:
+        return request.seed
+    notes.add("changed", "seed", "it takes 32 bits, so it got the lower ones")
+    return request.seed % MAX_SEED
+
+
+def _is_schema_apart(request: Request, target: Target) -> bool:
+    return request.schema is not None and not target.quirks.schema_with_tools and _has_functions(request)
+
+
+def _schema(request: Request, notes: Notes, theirs: JsonObject) -> JsonObject:
+    if request.schema is None:
+        return {}
+    config: JsonObject = {"responseMimeType": "application/json"}
+    if not request.schema or theirs.keys() & {"responseJsonSchema", *SAME_CONCEPT["responseJsonSchema"]}:
+        return config
+    schema, notices = fit(request.schema, SUBSET, where="schema")
+    notes.take(*notices)
+    return {**config, "responseJsonSchema": schema}
+
+
+def _reasoning(request: Request, target: Target, notes: Notes, theirs: JsonObject) -> JsonObject:
+    """A level for targets that take one, else a budget; both are refused."""
+    reasoning = request.reasoning
+    if reasoning is None or "thinkingConfig" in theirs:
+        return {}
+    if not target.limits.thinking:
+        if reasoning not in ("none", 0):
+            notes.add("dropped", "reasoning", "the model does not think")
+        return {}
+    if target.quirks.reasoning != "level":
+        budget = as_budget(reasoning)
+        budget = min(budget, MAX_BUDGET) if isinstance(reasoning, str) else budget
+        return {"thinkingConfig": {**({"includeThoughts": True} if budget else {}), "thinkingBudget": budget}}
+    effort = as_effort(reasoning, target, notes)
+    if effort in ("none", "max"):
+        notes.add("changed", "reasoning", f"it does not take {effort!r}, so it got {LEVELS[effort]}")
+    shown = {} if reasoning in ("none", 0) else {"includeThoughts": True}
+    return {"thinkingConfig": {**shown, "thinkingLevel": LEVELS[effort]}}

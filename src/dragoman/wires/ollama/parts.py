@@ -1,0 +1,183 @@
+"""Parts of messages, tools and wished formats to and from Ollama's JSON, for both halves."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from dragoman.errors import InvalidRequest, Unsupported
+from dragoman.events import parse_arguments, raw_arguments
+from dragoman.history import refuse
+from dragoman.schema import fit
+from dragoman.types import (
+    Image,
+    JsonObject,
+    Opaque,
+    Part,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    decode_base64,
+    encode_base64,
+    is_object,
+)
+from dragoman.wire import Notes, encode_json, own_extra, read_shape, wire_extra, without_none
+from dragoman.wires.ollama.shapes import (
+    FORMAT_SUBSET,
+    JSON_WANTED,
+    NAME,
+    NO_ARGUMENTS,
+    SCHEMA_WANTED,
+    TOOL_SUBSET,
+    ToolFunction,
+    image_type,
+)
+
+_JSON = msgspec.json.Decoder()
+
+
+def encode_image(image: Image) -> str:
+    """The bytes of an image; a URL cannot be said."""
+    if image.data is None:
+        raise Unsupported(f"{NAME}: cannot carry an image by its URL; pass its bytes")
+    return encode_base64(image.data)
+
+
+def decode_image(text: str) -> Image:
+    """The mirror of `encode_image`; ValueError where it is not base64."""
+    data = decode_base64(text)
+    return Image(data=data, mime=image_type(data))
+
+
+def encode_message(role: str, parts: Iterable[Part], separator: str) -> JsonObject:
+    """A message of the user or the assistant; each kind of part has its own field, so their order is lost."""
+    texts: list[str] = []
+    thoughts: list[str] = []
+    images: list[str] = []
+    calls: list[JsonObject] = []
+    more: JsonObject = {}
+    for part in parts:
+        match part:
+            case Text():
+                texts.append(part.text)
+            case Thinking():
+                thoughts.append(part.text)
+            case Image():
+                images.append(encode_image(part))
+            case ToolCall():
+                calls.append(encode_call(part, len(calls)))
+            case Opaque():
+                more.update(part.data if part.wire == NAME else {})
+            case _:
+                raise refuse(part, NAME)
+    message: JsonObject = {"role": role, "content": separator.join(texts)}
+    fields: JsonObject = {"thinking": "".join(thoughts), "images": images, "tool_calls": calls}
+    return {**message, **{field: value for field, value in fields.items() if value}, **more}
+
+
+def encode_call(call: ToolCall, index: int) -> JsonObject:
+    """A tool call; its arguments are an object."""
+    extra = wire_extra(call.extra, NAME)
+    function = {"index": index, "name": call.name, "arguments": call.arguments, **extra.get("function", {})}
+    return {"id": call.id, **_outer(extra), "function": function}
+
+
+def split_call(data: JsonObject) -> tuple[ToolCall, Any]:
+    """A call without its arguments, and these as they came."""
+    function = data.get("function")
+    inner: JsonObject = function if is_object(function) else {}
+    extra = {key: value for key, value in data.items() if key not in ("id", "type", "function")}
+    if rest := {key: value for key, value in inner.items() if key not in ("index", "name", "arguments")}:
+        extra["function"] = rest
+    call = ToolCall(id=str(data.get("id") or ""), name=str(inner.get("name") or ""), extra=own_extra(NAME, extra))
+    return call, inner.get("arguments")
+
+
+def arguments_text(arguments: object) -> str:
+    """The JSON text of arguments that are no object; models leave them out where a tool takes none."""
+    if arguments is None:
+        return ""
+    return arguments if isinstance(arguments, str) else encode_json(arguments).decode()
+
+
+def decode_call(data: JsonObject, where: str) -> ToolCall:
+    """The mirror of `encode_call`; arguments may also be the text of an object."""
+    if not is_object(data.get("function")):
+        raise InvalidRequest(f"{where}.function: expected an object")
+    call, given = split_call(data)
+    if is_object(given):
+        return msgspec.structs.replace(call, arguments=given)
+    text = arguments_text(given)
+    arguments = parse_arguments(text)
+    if arguments is None:
+        raise InvalidRequest(f"{where}.function.arguments: expected an object, got {text[:100]}")
+    return msgspec.structs.replace(call, arguments=arguments, raw=raw_arguments(text, arguments))
+
+
+def encode_tool(tool: Tool | Opaque, notes: Notes) -> JsonObject:
+    """A tool's definition, in the words that the server does not drop."""
+    if isinstance(tool, Opaque):
+        return tool.data
+    parameters = tool.parameters
+    if parameters is not None:
+        parameters, notices = fit(parameters, TOOL_SUBSET, where=f"tools.{tool.name}")
+        notes.take(*notices)
+    if tool.strict:
+        notes.add("dropped", f"tools.{tool.name}: strict", "arguments are never enforced")
+    extra = wire_extra(tool.extra, NAME)
+    function = without_none({"name": tool.name, "description": tool.description})
+    function["parameters"] = NO_ARGUMENTS if parameters is None else parameters
+    return {"type": "function", "function": {**function, **extra.get("function", {})}, **_outer(extra)}
+
+
+def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
+    """The mirror of `encode_tool`; tools that are not functions are kept as they are."""
+    if "function" not in data:
+        return Opaque(wire=NAME, data=data)
+    shape, inner = read_shape(ToolFunction, data["function"], f"{where}.function")
+    extra: JsonObject = {key: value for key, value in data.items() if key not in ("type", "function")}
+    if inner:
+        extra["function"] = inner
+    return Tool(
+        name=shape.name,
+        description=shape.description,
+        parameters=None if shape.parameters == NO_ARGUMENTS else shape.parameters,
+        extra=own_extra(NAME, extra),
+    )
+
+
+def _outer(extra: JsonObject) -> JsonObject:
+    return {key: value for key, value in extra.items() if key != "function"}
+
+
+def encode_format(schema: JsonObject, notes: Notes) -> str | JsonObject:
+    """The `format` that a schema asks for; an empty one asks for any JSON."""
+    if not schema:
+        return "json"
+    fitted, notices = fit(schema, FORMAT_SUBSET, where="schema")
+    notes.take(*notices)
+    return fitted
+
+
+def with_instruction(texts: Sequence[str], schema: JsonObject | None) -> str | None:
+    """The system prompt, with the schema said at its end; None where there is neither."""
+    said: list[str] = []
+    if schema is not None:
+        said = [SCHEMA_WANTED + encode_json(schema).decode() if schema else JSON_WANTED]
+    return "\n\n".join([*texts, *said]) if texts or said else None
+
+
+def split_instruction(text: str) -> tuple[str | None, JsonObject | None]:
+    """The mirror of `with_instruction`: the prompt without the schema, and the schema; None where there is none."""
+    before, gap, last = text.rpartition("\n\n")
+    prompt = before if gap else None
+    if last == JSON_WANTED:
+        return prompt, {}
+    if not last.startswith(SCHEMA_WANTED):
+        return text, None
+    try:
+        schema = _JSON.decode(last.removeprefix(SCHEMA_WANTED))
+    except msgspec.DecodeError:
+        return text, None
+    return (prompt, schema) if is_object(schema) else (text, None)

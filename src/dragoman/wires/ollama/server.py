@@ -1,0 +1,312 @@
+"""The bytes of an Ollama chat in, a Request out; a Response or events in, the bytes of its answer out."""
+
+from typing import Any
+
+import msgspec
+
+from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
+from dragoman.framing import encode_ndjson
+from dragoman.history import as_system, split_error
+from dragoman.http import HttpReply, HttpRequest
+from dragoman.types import (
+    Effort,
+    Finish,
+    Image,
+    JsonObject,
+    Message,
+    Part,
+    Request,
+    Response,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
+from dragoman.wire import (
+    Route,
+    StreamEncoder,
+    decode_request_json,
+    encode_json,
+    error_headers,
+    finish_word,
+    own_extra,
+    read_shape,
+    wire_extra,
+    without_none,
+)
+from dragoman.wires.ollama.context import context_size
+from dragoman.wires.ollama.parts import (
+    decode_call,
+    decode_image,
+    decode_tool,
+    encode_call,
+    encode_image,
+    encode_message,
+    split_instruction,
+)
+from dragoman.wires.ollama.shapes import (
+    FINISH,
+    FINISH_WORD,
+    NAME,
+    THINK,
+    ChatRequest,
+    MessageShape,
+    OptionsShape,
+    write_moment,
+    write_usage,
+)
+
+_ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
+
+
+class Server:
+    """They call us."""
+
+    routes = (Route(method="POST", path="/api/chat"),)
+
+    def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
+        """The model's name and the request."""
+        shape, extra = read_shape(ChatRequest, decode_request_json(http), "body")
+        system, messages = _History().read(shape.messages or [])
+        system, schema = _split_schema(system)
+        wanted = _decode_format(shape.format)
+        if shape.tools and wanted is not None:
+            extra["format"] = shape.format
+        if isinstance(shape.think, str):
+            extra["think"] = shape.think
+        options, beside = _decode_options(shape)
+        if beside:
+            extra["options"] = beside
+        return shape.model, Request(
+            messages=messages,
+            system=as_system(system),
+            tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ())),
+            schema=wanted if schema is None else schema,
+            **options,
+            reasoning=_decode_think(shape),
+            # Absent means a stream here, unlike in other dialects.
+            stream=shape.stream is not False,
+            extra=own_extra(NAME, extra),
+        )
+
+    def encode_body(self, response: Response, /) -> HttpReply:
+        """The whole answer in this dialect."""
+        message = encode_message("assistant", response.message.parts, "")
+        head = _head(response.model, response.created)
+        last = _last(response.finish, response.usage)
+        logprobs = [logprob for part in response.message.parts for logprob in _logprobs(part)]
+        more = {"logprobs": logprobs} if logprobs else {}
+        return HttpReply(body=encode_json({**head, "message": message, **last, **more}))
+
+    def encode_error(self, error: DragomanError, /) -> HttpReply:
+        """The refusal in this dialect."""
+        body = encode_json({"error": error.message})
+        return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
+
+    def stream_encoder(self, _: Request, /) -> StreamEncoder:
+        """A writer of one streamed answer."""
+        return _Writer()
+
+
+class _History:
+    """Messages to turns. Calls without ids get some, and results without ids find their calls."""
+
+    def __init__(self) -> None:
+        self._system: list[Text] = []
+        self._turns: list[Message] = []
+        self._names: dict[str, str] = {}
+        self._waiting: list[ToolCall] = []
+        self._nameless: set[str] = set()
+        self._count = 0
+
+    def read(self, messages: list[JsonObject]) -> tuple[list[Text], tuple[Message, ...]]:
+        """Leading system messages, and the turns; results that follow each other are one turn."""
+        for i, data in enumerate(messages):
+            where = f"messages[{i}]"
+            shape, rest = read_shape(MessageShape, data, where)
+            role = _ROLES.get(shape.role.lower())
+            if role is None:
+                raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
+            if role == "tool":
+                self._result(shape, rest, where)
+            elif role == "system" and not self._turns:
+                self._system.append(Text(text=shape.content or "", extra=own_extra(NAME, rest)))
+            else:
+                parts = self._parts(shape, where)
+                self._turns.append(Message(role=role, parts=parts, extra=own_extra(NAME, rest)))
+        return self._system, tuple(self._turns)
+
+    def _parts(self, shape: MessageShape, where: str) -> tuple[Part, ...]:
+        parts: list[Part] = []
+        if shape.thinking:
+            parts.append(Thinking(text=shape.thinking, extra={NAME: {}}))
+        images = _decode_images(shape, where)
+        calls = [decode_call(call, f"{where}.tool_calls[{i}]") for i, call in enumerate(shape.tool_calls or ())]
+        if shape.content or (shape.content is not None and not (parts or images or calls)):
+            parts.append(Text(text=shape.content))
+        parts += images
+        if calls:
+            self._waiting = [self._named(call) for call in calls]
+            parts += self._waiting
+        return tuple(parts)
+
+    def _named(self, call: ToolCall) -> ToolCall:
+        self._count += 1
+        if not call.id:
+            number = self._count
+            while f"call_{number}" in self._names:
+                number += 1
+            call = msgspec.structs.replace(call, id=f"call_{number}")
+            self._nameless.add(call.id)
+        self._names[call.id] = call.name
+        return call
+
+    def _result(self, shape: MessageShape, rest: JsonObject, where: str) -> None:
+        id = self._answered(shape)
+        text, is_error = split_error(shape.content or "")
+        images = _decode_images(shape, where)
+        result = ToolResult(
+            id=id,
+            name=self._names.get(id) or shape.tool_name or "",
+            content=(Text(text=text), *images) if images else text,
+            is_error=is_error,
+            extra=own_extra(NAME, rest),
+        )
+        before = self._turns.pop().parts if self._turns and self._turns[-1].role == "tool" else ()
+        self._turns.append(Message(role="tool", parts=(*before, result)))
+
+    def _answered(self, shape: MessageShape) -> str:
+        """The id of the call that a result answers: by its id, else the first of that name that waits."""
+        given, name = shape.tool_call_id or "", shape.tool_name
+        for call in self._waiting:
+            mine = call.id == given if given and call.id not in self._nameless else name in (None, "", call.name)
+            if mine:
+                self._waiting.remove(call)
+                return call.id
+        return given
+
+
+def _decode_images(shape: MessageShape, where: str) -> list[Image]:
+    images: list[Image] = []
+    for i, text in enumerate(shape.images or ()):
+        try:
+            images.append(decode_image(text))
+        except ValueError as error:
+            raise InvalidRequest(f"{where}.images[{i}]: {error}") from error
+    return images
+
+
+def _split_schema(system: list[Text]) -> tuple[list[Text], JsonObject | None]:
+    """The system prompt without the schema that our own client half says at its end."""
+    if not system:
+        return system, None
+    prompt, schema = split_instruction(system[-1].text)
+    last = [] if prompt is None else [Text(text=prompt, extra=system[-1].extra)]
+    return [*system[:-1], *last], schema
+
+
+def _decode_format(format: str | JsonObject | None) -> JsonObject | None:
+    if format is None or format == "":
+        return None
+    if isinstance(format, str) and format != "json":
+        raise InvalidRequest(f"body.format: expected 'json' or a JSON Schema, got {format!r}")
+    return {} if isinstance(format, str) else format
+
+
+def _decode_think(shape: ChatRequest) -> Effort | None:
+    if shape.think is None:
+        return None
+    if shape.think not in THINK:
+        raise InvalidRequest(f"body.think: expected true, false, low, medium, high or max, got {shape.think!r}")
+    return THINK[shape.think]
+
+
+def _decode_options(shape: ChatRequest) -> tuple[dict[str, Any], JsonObject]:
+    """The options that we have a word for, and the rest; without a `num_ctx` that our own client half would say."""
+    known, rest = read_shape(OptionsShape, shape.options or {}, "body.options")
+    limit = known.num_predict
+    if limit is not None and limit < 0:
+        # -1 is until the end, -2 until the context is full: no numbers of tokens.
+        rest["num_predict"], limit = limit, None
+    if "num_ctx" in rest and rest["num_ctx"] == context_size(shape.messages or [], shape.tools or [], limit, None):
+        del rest["num_ctx"]
+    options = {
+        "temperature": known.temperature,
+        "top_p": known.top_p,
+        "top_k": known.top_k,
+        "seed": known.seed,
+        "max_tokens": limit,
+        "stop": (known.stop,) if isinstance(known.stop, str) else tuple(known.stop or ()),
+    }
+    return options, rest
+
+
+def _head(model: str | None, created: int | None) -> JsonObject:
+    return {"model": model or "", "created_at": write_moment(created)}
+
+
+def _last(finish: Finish, usage: Usage) -> JsonObject:
+    word = None if finish.reason == "other" else finish_word(finish, FINISH, FINISH_WORD)
+    return {"done": True, **without_none({"done_reason": word}), **write_usage(usage)}
+
+
+def _logprobs(part: Part) -> list[Any]:
+    extra = wire_extra(part.extra, NAME) if isinstance(part, Text | Thinking) else {}
+    return extra.get("logprobs") or []
+
+
+class _Writer:
+    """Events to lines."""
+
+    content_type = "application/x-ndjson"
+
+    def __init__(self) -> None:
+        self._head = _head(None, None)
+        self._fields: dict[int, str] = {}
+        self._streamed: set[int] = set()
+        self._calls = 0
+
+    def feed(self, event: Event | DragomanError, /) -> bytes:
+        """The bytes of one event."""
+        match event:
+            case PartDelta():
+                self._streamed.add(event.index)
+                return self._line({self._fields[event.index]: event.text})
+            case PartStarted():
+                self._fields[event.index] = "thinking" if event.kind == "thinking" else "content"
+                return b""
+            case PartEnded():
+                return self._ended(event)
+            case Started():
+                self._head = _head(event.model, event.created)
+                return b""
+            case Finished():
+                return self._line({}, **_last(event.finish, event.usage))
+            case DragomanError():
+                return encode_ndjson(encode_json({"error": event.message}))
+            case _:
+                # A ping. Readers take every line for JSON, so there is none that says nothing.
+                return b""
+
+    def _line(self, said: JsonObject, **more: Any) -> bytes:
+        message = {"role": "assistant", "content": "", **said}
+        return encode_ndjson(encode_json({**self._head, "message": message, "done": False, **more}))
+
+    def _ended(self, event: PartEnded) -> bytes:
+        match event.part:
+            case ToolCall():
+                self._calls += 1
+                return self._line({"tool_calls": [encode_call(event.part, self._calls - 1)]})
+            case Text() | Thinking():
+                late = event.part.text if event.index not in self._streamed else ""
+                logprobs = _logprobs(event.part)
+                said: JsonObject = {self._fields[event.index]: late} if late else {}
+                more = {"logprobs": logprobs} if logprobs else {}
+                return self._line(said, **more) if said or more else b""
+            case Image():
+                return self._line({"images": [encode_image(event.part)]})
+            case _:
+                return b""

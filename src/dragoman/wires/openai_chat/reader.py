@@ -1,0 +1,258 @@
+"""The chunks of a Chat Completions answer in, events out; a whole body is one chunk."""
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any, Literal
+
+import msgspec
+
+from dragoman.errors import InvalidRequest, Malformed, ProviderError
+from dragoman.events import Assembler
+from dragoman.failure import read_failure
+from dragoman.framing import BARE, Frame
+from dragoman.history import calls_before
+from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, Thinking, is_list, is_object
+from dragoman.wire import decode_frame, decode_json, encode_json, latest_usage, truncated
+from dragoman.wires.openai_chat.calls import Calls
+from dragoman.wires.openai_chat.parts import decode_made, decode_thinking, join_logprobs, reasoning_fields
+from dragoman.wires.openai_chat.shapes import (
+    BASE_CODES,
+    CITATIONS,
+    FAILED,
+    FINISH,
+    NAME,
+    Call,
+    Choice,
+    Chunk,
+    Said,
+    Tokens,
+    read_usage,
+)
+
+_CHUNK = msgspec.json.Decoder(Chunk, strict=False)
+_ANY = msgspec.json.Decoder()
+_JOINED = ("text", "summary", "data", "transcript")
+"""Members of details and of audio that come in pieces; the others are whole wherever they stand."""
+
+
+class ChatReader:
+    """Reads chunks; a whole body has a `message` in place of a `delta`."""
+
+    def __init__(self, request: Request | None) -> None:
+        self.out = Assembler(calls_before=calls_before(request))
+        self._calls = Calls(self.out)
+        self._finish: str | None = None
+        self._is_over = False
+        self._is_refused = False
+        self._blank_fields: list[str] = []
+        self._has_thought = False
+        self._details: dict[tuple[Any, ...], JsonObject] = {}
+        self._notes: JsonObject = {}
+        self._audio: JsonObject = {}
+        self._images: list[JsonObject] = []
+        self._choices: set[int] = set()
+
+    def read_body(self, body: bytes) -> None:
+        """A whole answer."""
+        self._read_whole(decode_json(_CHUNK, body), body)
+
+    def read_frame(self, frame: Frame) -> None:
+        """One event of a stream."""
+        data = frame.data.strip()
+        if data == b"[DONE]":
+            self._end()
+            return
+        if frame.name == "error":
+            raise read_failure(data.decode("utf-8", "replace"))
+        if not data:
+            return
+        chunk: Chunk = decode_frame(_CHUNK, frame)
+        if frame.name == BARE:
+            self._read_whole(chunk, data)
+            return
+        if (failure := _failure(chunk, data)) is not None:
+            raise failure
+        self._read(chunk, lambda choice: choice.delta)
+        if self._details or self._notes or self._audio or self._images:
+            self.out.spend(len(data))
+
+    def end(self) -> None:
+        """The connection closed. Servers that never say [DONE] end with a finish reason and the usage (2026-08)."""
+        if not self._is_over or self.out.usage is None:
+            raise truncated(NAME)
+        self._end()
+
+    def _read_whole(self, chunk: Chunk, body: bytes) -> None:
+        if (failure := _failure(chunk, body)) is not None:
+            raise failure
+        if chunk.choices is None:
+            raise Malformed(f"{NAME}: the body has no choices")
+        self._read(chunk, lambda choice: choice.message or choice.delta)
+        self._end()
+
+    def _read(self, chunk: Chunk, said_by: Callable[[Choice], Said | None]) -> None:
+        self._usage(chunk.usage)
+        for key in CITATIONS:
+            if value := getattr(chunk, key):
+                self._notes[key] = value
+        for choice in chunk.choices or ():
+            self._choices.add(choice.index or 0)
+            if choice.index:
+                continue
+            created = chunk.created if isinstance(chunk.created, int) and chunk.created else None
+            self.out.start(id=str(chunk.id or ""), model=chunk.model, created=created)
+            self._choice(choice, said_by(choice))
+
+    def _usage(self, tokens: Tokens | None) -> None:
+        if tokens is not None:
+            self.out.usage = latest_usage(self.out.usage, read_usage(tokens))
+
+    def _choice(self, choice: Choice, said: Said | None) -> None:
+        if choice.error:
+            raise read_failure({"error": choice.error})
+        self._usage(choice.usage)
+        if is_object(choice.logprobs) and (logprobs := join_logprobs(self._notes.get("logprobs", {}), choice.logprobs)):
+            self._notes["logprobs"] = logprobs
+        if said is not None:
+            self._said(said)
+        if choice.finish_reason:
+            self._finish = choice.finish_reason
+            self._is_over = True
+
+    def _said(self, said: Said) -> None:
+        self._reasoning(said)
+        self._content(said.content)
+        if said.refusal:
+            self._is_refused = True
+            self._delta("refusal", said.refusal, {"refusal": True})
+        for call in said.tool_calls or ():
+            self._call(call)
+        if said.function_call is not None and (said.function_call.name or said.function_call.arguments):
+            self._call(Call(index=0, function=said.function_call))
+        if said.annotations:
+            self._notes.setdefault("annotations", []).extend(said.annotations)
+        self._images.extend(said.images or ())
+        _merge(self._audio, said.audio or {})
+
+    def _call(self, call: Call) -> None:
+        self._is_over = False
+        self._calls.read(call)
+
+    def _reasoning(self, said: Said) -> None:
+        if fields := reasoning_fields(said):
+            text = getattr(said, fields[0])
+            self._delta("thinking", text, {"fields": fields})
+            self._has_thought = self._has_thought or bool(text)
+            self._blank_fields = fields
+        if said.reasoning_details:
+            self._merge_details(said.reasoning_details)
+
+    def _merge_details(self, details: list[JsonObject]) -> None:
+        """Details of one chunk are apart from each other, and go on with those of the chunks before by their index."""
+        seen: Counter[tuple[Any, ...]] = Counter()
+        for detail in details:
+            index, kind = detail.get("index"), detail.get("type")
+            # Encrypted details of several calls share an index, and differ in their id (seen 2026-08).
+            id = detail.get("id") if kind == "reasoning.encrypted" else None
+            key = (index, kind, id) if index is not None else (len(self._details),)
+            seen[key] += 1
+            _merge(self._details.setdefault((*key, seen[key]), {}), detail)
+
+    def _content(self, content: object) -> None:
+        if isinstance(content, str):
+            self._delta("text", content)
+        elif is_list(content):
+            for piece in content:
+                self._piece(piece)
+        elif content is not None:
+            self._delta("text", encode_json(content).decode())
+
+    def _piece(self, piece: object) -> None:
+        """A chunk of list content: text, or thinking that is itself a list."""
+        if not is_object(piece):
+            raise Malformed(f"{NAME}: content is neither text nor a list of parts")
+        if piece.get("type") == "text" and isinstance(piece.get("text"), str):
+            self._delta("text", piece["text"])
+        elif (thinking := decode_thinking(piece)) is not None:
+            self._delta("thinking", thinking.text, {"fields": ["content"]})
+            if self.out.is_open("thinking"):
+                self.out.note("thinking", NAME, thinking.extra[NAME])
+        else:
+            self._switch("piece")
+            self.out.whole(Opaque(wire=NAME, data=piece))
+
+    def _delta(self, key: Literal["text", "thinking", "refusal"], text: str, extra: JsonObject | None = None) -> None:
+        if text:
+            self._is_over = False
+            self._switch(key)
+            self.out.delta(key, "thinking" if key == "thinking" else "text", text, {NAME: extra} if extra else None)
+
+    def _switch(self, key: str) -> None:
+        """End what is open, unless it is this."""
+        if not self.out.is_open(key):
+            self._settle()
+            self.out.close_others(key)
+
+    def _settle(self) -> None:
+        """Give the text or thinking that ends here what belongs to it."""
+        if self._notes and self.out.is_open("text"):
+            self.out.note("text", NAME, self._notes)
+            self._notes = {}
+        if self._details and self.out.is_open("thinking"):
+            self.out.note("thinking", NAME, {"details": list(self._details.values())})
+            self._details = {}
+
+    def _end(self) -> None:
+        if self._finish in FAILED:
+            failure = read_failure({"code": self._finish, "message": f"the server broke off: {self._finish}"})
+            failure.usage = self.out.usage
+            raise failure
+        reason = "blocked" if self._is_refused else FINISH.get(self._finish or "", "other")
+        self._calls.finish(cut=reason == "length")
+        self._leftovers()
+        self.out.finish(Finish(reason=reason, raw=self._finish))
+
+    def _leftovers(self) -> None:
+        """What came without the part that it belongs to, or has no end of its own."""
+        out = self.out
+        self._settle()
+        if self._details:
+            out.whole(Thinking(text="", redacted=True, extra={NAME: {"details": list(self._details.values())}}))
+        elif self._blank_fields and not self._has_thought and self._calls:
+            # Thinking that says nothing must be given back, too, with the calls that followed it (2026-08).
+            out.whole(Thinking(text="", extra={NAME: {"fields": self._blank_fields}}))
+        for image in self._images:
+            out.whole(_image(image))
+        if self._audio:
+            out.whole(Opaque(wire=NAME, data={"audio": self._audio}))
+        for what in self._notes:
+            out.notices.append(Notice(kind="dropped", what=what, why="there is no text that it belongs to"))
+        if len(self._choices) > 1:
+            why = f"there were {len(self._choices)} choices; the first is the response"
+            out.notices.append(Notice(kind="told", what="choices", why=why))
+
+
+def _failure(chunk: Chunk, data: bytes) -> ProviderError | None:
+    """The error that stands in place of an answer, in any of the shapes that servers give it."""
+    if chunk.error or chunk.object == "error":
+        return read_failure(_ANY.decode(data))
+    if chunk.choices:
+        return None
+    if chunk.base_resp is not None and (code := chunk.base_resp.status_code):
+        return read_failure({"code": code, "type": BASE_CODES.get(code), "message": chunk.base_resp.status_msg})
+    return read_failure(_ANY.decode(data)) if chunk.choices is None and (chunk.message or chunk.detail) else None
+
+
+def _image(data: JsonObject) -> Part:
+    try:
+        return decode_made(data, "images")
+    except InvalidRequest as error:
+        raise Malformed(f"{NAME}: {error.message}") from error
+
+
+def _merge(into: JsonObject, new: JsonObject) -> None:
+    for key, value in new.items():
+        if key in _JOINED and isinstance(value, str):
+            into[key] = into.get(key, "") + value
+        elif value is not None or key not in into:
+            into[key] = value

@@ -1,0 +1,158 @@
+"""Events in, the bytes of a Chat Completions stream out; and what a whole body says in the same words."""
+
+from typing import Any
+
+from dragoman.errors import DragomanError, RateLimited
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
+from dragoman.framing import encode_sse
+from dragoman.types import (
+    Finish,
+    Image,
+    JsonObject,
+    Opaque,
+    Part,
+    Request,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    is_object,
+)
+from dragoman.wire import encode_json, finish_word, wire_extra
+from dragoman.wires.openai_chat.parts import encode_call, encode_part, join_logprobs
+from dragoman.wires.openai_chat.shapes import (
+    CITATIONS,
+    ERRORS,
+    FINISH,
+    FINISH_WORD,
+    NAME,
+    REASONING_FIELDS,
+    write_usage,
+)
+
+
+class ChatWriter:
+    """Events to chunks."""
+
+    content_type = "text/event-stream"
+
+    def __init__(self, request: Request) -> None:
+        options = wire_extra(request.extra, NAME).get("stream_options")
+        self._usage_chunk = is_object(options) and bool(options.get("include_usage"))
+        self._head: JsonObject = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": ""}
+        self._fields: dict[int, tuple[str, ...]] = {}
+        self._calls = 0
+        self._streamed: set[int] = set()
+        self._is_refused = False
+
+    def feed(self, event: Event | DragomanError, /) -> bytes:
+        """The bytes of one event."""
+        match event:
+            case PartDelta():
+                self._streamed.add(event.index)
+                return self._chunk(_delta(self._fields[event.index], event.text))
+            case PartStarted():
+                self._fields[event.index] = _fields(event)
+                return b""
+            case PartEnded():
+                return self._ended(event)
+            case Started():
+                self._head.update(id=event.id or "", created=event.created or 0, model=event.model or "")
+                return self._chunk({"role": "assistant", "content": ""})
+            case Finished():
+                return self._finished(event.finish, event.usage)
+            case Ping():
+                return b": ping\n\n"
+            case DragomanError():
+                return encode_sse(encode_json({"error": encode_failure(event)}))
+
+    def _chunk(self, delta: JsonObject, finish: str | None = None, **more: Any) -> bytes:
+        choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": finish}
+        if "logprobs" in more:
+            choice["logprobs"] = more.pop("logprobs")
+        return encode_sse(encode_json({**self._head, "choices": [choice], **more}))
+
+    def _ended(self, event: PartEnded) -> bytes:
+        match event.part:
+            case ToolCall():
+                call = {"index": self._calls, **encode_call(event.part)}
+                self._calls += 1
+                return self._chunk({"tool_calls": [call]})
+            case Text() | Thinking():
+                return self._late_text(event.index, event.part)
+            case Image():
+                return self._chunk({"images": [encode_part(event.part)]})
+            case Opaque() if event.part.wire == NAME:
+                return self._chunk({"content": [event.part.data]} if "type" in event.part.data else event.part.data)
+            case _:
+                return b""
+
+    def _late_text(self, index: int, part: Text | Thinking) -> bytes:
+        """What only the end of a part tells: its details and citations, and a text that came without deltas."""
+        extra = wire_extra(part.extra, NAME)
+        self._is_refused = self._is_refused or bool(extra.get("refusal"))
+        unsaid = index not in self._streamed and bool(part.text or extra.get("fields"))
+        delta = _delta(self._fields[index], part.text) if unsaid else {}
+        if "details" in extra:
+            delta["reasoning_details"] = extra["details"]
+        if "chunk" in extra:
+            delta.setdefault("content", []).append({"type": "thinking", "thinking": [], **extra["chunk"]})
+        if "annotations" in extra:
+            delta["annotations"] = extra["annotations"]
+        more = {key: extra[key] for key in (*CITATIONS, "logprobs") if key in extra}
+        return self._chunk(delta, **more) if delta or more else b""
+
+    def _finished(self, finish: Finish, usage: Usage) -> bytes:
+        told = write_usage(usage)
+        word = encode_finish(finish, is_refused=self._is_refused)
+        if not self._usage_chunk:
+            last = self._chunk({}, word, **({"usage": told} if told else {}))
+        else:
+            tail: JsonObject = {**self._head, "choices": [], "usage": told}
+            last = self._chunk({}, word) + encode_sse(encode_json(tail))
+        return last + encode_sse(b"[DONE]")
+
+
+def _fields(event: PartStarted) -> tuple[str, ...]:
+    """The fields that a part is written to; ("",) is a list of thinking in the content."""
+    extra = wire_extra(event.extra, NAME)
+    if event.kind == "thinking":
+        fields = tuple(extra.get("fields") or REASONING_FIELDS[:1])
+        return ("",) if fields == ("content",) else fields
+    return ("refusal",) if extra.get("refusal") else ("content",)
+
+
+def _delta(fields: tuple[str, ...], text: str) -> JsonObject:
+    if fields == ("",):
+        return {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}
+    return dict.fromkeys(fields, text)
+
+
+def encode_failure(error: DragomanError) -> JsonObject:
+    """The refusal in this dialect, with its own code where it has one."""
+    kind = "invalid_request_error" if error.http_status < 500 else "api_error"
+    code = next((word for cls, word in ERRORS if isinstance(error, cls)), error.code)
+    if isinstance(error, RateLimited) and not error.transient:
+        code = "insufficient_quota"
+    return {"message": error.message, "type": kind, "param": None, "code": code}
+
+
+def encode_finish(finish: Finish, *, is_refused: bool) -> str | None:
+    """The dialect's word; a refusal is told by its text, and by no word."""
+    if is_refused:
+        return finish.raw if finish.raw in FINISH else "stop"
+    unknown = finish.raw is None and finish.reason == "other"
+    return None if unknown else finish_word(finish, FINISH, FINISH_WORD)
+
+
+def text_notes(parts: tuple[Part, ...]) -> JsonObject:
+    """What belongs to texts and stands elsewhere in this dialect: log-probabilities and citations."""
+    notes: JsonObject = {}
+    for part in parts:
+        extra = wire_extra(part.extra, NAME) if isinstance(part, Text) else {}
+        if "annotations" in extra:
+            notes["annotations"] = [*notes.get("annotations", ()), *extra["annotations"]]
+        if "logprobs" in extra:
+            notes["logprobs"] = join_logprobs(notes.get("logprobs", {}), extra["logprobs"])
+        notes.update((key, extra[key]) for key in CITATIONS if key in extra)
+    return notes

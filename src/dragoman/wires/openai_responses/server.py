@@ -1,0 +1,254 @@
+"""A Responses call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
+
+from typing import Any
+
+import msgspec
+
+from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.events import Started
+from dragoman.history import as_system, split_error
+from dragoman.http import HttpReply, HttpRequest
+from dragoman.reasoning import EFFORTS
+from dragoman.schema import is_strict
+from dragoman.types import (
+    Effort,
+    JsonObject,
+    Message,
+    Opaque,
+    Part,
+    Request,
+    Response,
+    ResultPart,
+    Role,
+    Text,
+    ToolResult,
+    is_object,
+)
+from dragoman.wire import (
+    Route,
+    StreamEncoder,
+    decode_request_json,
+    encode_json,
+    error_headers,
+    own_extra,
+    read_shape,
+    wire_extra,
+    without_none,
+)
+from dragoman.wires.openai_responses.parts import (
+    EMPTY,
+    decode_call,
+    decode_content,
+    decode_made,
+    decode_reasoning,
+    decode_said,
+    decode_tool,
+    item_of,
+    item_rest,
+    message_extra,
+    text_extra,
+)
+from dragoman.wires.openai_responses.shapes import (
+    CUSTOM,
+    NAME,
+    STATEFUL,
+    MessageShape,
+    OutputShape,
+    ResponsesRequest,
+)
+from dragoman.wires.openai_responses.writer import Writer, encode_failure, encode_output, ended
+
+_CHOICES = ("auto", "none", "required")
+_ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+_OUTPUTS = ("function_call_output", f"{CUSTOM}_output")
+_CALLS = ("function_call", CUSTOM)
+
+
+class Server:
+    """They call us."""
+
+    routes = (Route(method="POST", path="/v1/responses"),)
+
+    def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
+        """The model's name and the request."""
+        shape, extra = read_shape(ResponsesRequest, decode_request_json(http), "body")
+        remembers = any(extra.get(field) for field in STATEFUL) or bool(extra.get("store"))
+        conversation = _Conversation(remembers=remembers)
+        conversation.read(shape.input or [])
+        system = [] if shape.instructions is None else [Text(text=shape.instructions)]
+        choice, beside_choice = _decode_choice(shape.tool_choice)
+        form, beside_format = _decode_format(shape.text or {})
+        effort, beside_effort = _decode_reasoning(shape.reasoning or {})
+        return shape.model, Request(
+            messages=tuple(conversation.turns),
+            system=as_system([*system, *conversation.system]),
+            tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ())),
+            tool_choice=choice,
+            parallel_tool_calls=shape.parallel_tool_calls,
+            **form,
+            temperature=shape.temperature,
+            top_p=shape.top_p,
+            max_tokens=shape.max_output_tokens,
+            reasoning=effort,
+            user=shape.user,
+            metadata=shape.metadata or {},
+            stream=bool(shape.stream),
+            extra=own_extra(NAME, {**extra, **beside_choice, **beside_format, **beside_effort}),
+        )
+
+    def encode_body(self, response: Response, /) -> HttpReply:
+        """The whole answer in this dialect."""
+        head = Started(id=response.id, model=response.model, created=response.created)
+        output = encode_output(response.message.parts, response.id)
+        return HttpReply(body=encode_json(ended(head, output, response.finish, response.usage)))
+
+    def encode_error(self, error: DragomanError, /) -> HttpReply:
+        """The refusal in this dialect."""
+        body = encode_json({"error": encode_failure(error)})
+        return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
+
+    def stream_encoder(self, _: Request, /) -> StreamEncoder:
+        """A writer of one streamed answer."""
+        return Writer()
+
+
+class _Conversation:
+    """Input items to turns: the items of one assistant's turn are one message, and so are results in a row."""
+
+    def __init__(self, *, remembers: bool) -> None:
+        self.system: list[Text] = []
+        self.turns: list[Message] = []
+        self._remembers = remembers
+        self._names: dict[str, str] = {}
+
+    def read(self, given: str | list[JsonObject]) -> None:
+        items: list[JsonObject] = [{"role": "user", "content": given}] if isinstance(given, str) else given
+        self._remembers = self._remembers or any(item.get("type") == "item_reference" for item in items)
+        for i, item in enumerate(items):
+            self._item(item, f"input[{i}]")
+
+    def _item(self, item: JsonObject, where: str) -> None:
+        kind = item.get("type", "message")
+        if kind == "message":
+            self._message(item, where)
+        elif kind in _OUTPUTS:
+            self._result(item, where)
+        elif kind in _CALLS:
+            call = decode_call(item, where)
+            self._names[call.id] = call.name
+            self._append("assistant", call)
+        elif kind == "reasoning":
+            self._append("assistant", decode_reasoning(item))
+        elif kind == "image_generation_call":
+            self._append("assistant", decode_made(item))
+        else:
+            self._append("assistant", Opaque(wire=NAME, data=item))
+
+    def _append(self, role: Role, *parts: Part) -> None:
+        if self.turns and self.turns[-1].role == role:
+            parts = (*self.turns.pop().parts, *parts)
+        self.turns.append(Message(role=role, parts=parts))
+
+    def _message(self, item: JsonObject, where: str) -> None:
+        shape, rest = read_shape(MessageShape, item, where)
+        role = _ROLES.get(shape.role)
+        if role is None:
+            raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
+        if role == "assistant":
+            self._said(shape, message_extra(item))
+            return
+        parts = _decode_parts(shape.content, f"{where}.content")
+        texts = [part for part in parts if isinstance(part, Text)]
+        if role == "system" and not self.turns and len(texts) == len(parts):
+            self.system += [self._system_text(text, shape.role, rest) for text in texts]
+        else:
+            self.turns.append(Message(role=role, parts=parts, extra=own_extra(NAME, rest)))
+
+    def _system_text(self, text: Text, role: str, rest: JsonObject) -> Text:
+        """A text of the system prompt. Where the server remembers, an item is not what `instructions` are."""
+        extra = {**wire_extra(text.extra, NAME), **rest}
+        kept = {"role": role, **extra} if extra or self._remembers else {}
+        return Text(text=text.text, extra=own_extra(NAME, kept))
+
+    def _said(self, shape: MessageShape, item: JsonObject) -> None:
+        content = [{"type": "output_text", "text": shape.content}] if isinstance(shape.content, str) else shape.content
+        parts: list[Part] = [decode_said(part, item) for part in content or ()]
+        if not parts:
+            parts = [Text(text="", extra=text_extra(item, {EMPTY: True}, refused=False))]
+        last = self.turns[-1].parts[-1] if self.turns and self.turns[-1].role == "assistant" else None
+        if isinstance(last, Text) and item_of(last) == item:
+            self.turns.append(Message(role="assistant", parts=tuple(parts)))
+        else:
+            self._append("assistant", *parts)
+
+    def _result(self, item: JsonObject, where: str) -> None:
+        shape, rest = read_shape(OutputShape, item, where)
+        if shape.call_id not in self._names and self._remembers:
+            self._append("assistant", Opaque(wire=NAME, data=item))
+            return
+        content, is_error = _decode_output(shape.output, f"{where}.output")
+        name = self._names.get(shape.call_id, "")
+        extra = own_extra(NAME, item_rest(rest))
+        self._append("tool", ToolResult(id=shape.call_id, name=name, content=content, is_error=is_error, extra=extra))
+
+
+def _decode_parts(content: str | list[JsonObject] | None, where: str) -> tuple[ResultPart, ...]:
+    if isinstance(content, str):
+        return (Text(text=content),)
+    return tuple(decode_content(part, f"{where}[{i}]") for i, part in enumerate(content or ()))
+
+
+def _decode_output(output: str | list[JsonObject], where: str) -> tuple[str | tuple[ResultPart, ...], bool]:
+    if isinstance(output, str):
+        return split_error(output)
+    parts = _decode_parts(output, where)
+    match parts:
+        case (Text() as first, *rest):
+            text, is_error = split_error(first.text)
+            kept = (msgspec.structs.replace(first, text=text),) if text or not is_error else ()
+            return (*kept, *rest), is_error
+        case _:
+            return parts, False
+
+
+def _decode_choice(choice: str | JsonObject | None) -> tuple[str | None, JsonObject]:
+    """Our word for a choice, and its verbatim form where our word does not say all of it."""
+    match choice:
+        case None:
+            return None, {}
+        case str() if choice in _CHOICES:
+            return choice, {}
+        case {"type": "function", "name": str(name)}:
+            return name, {}
+        case {"type": "allowed_tools", "mode": str(mode)} if mode in _CHOICES:
+            return mode, {"tool_choice": choice}
+        case _:
+            return None, {"tool_choice": choice}
+
+
+def _decode_format(text: JsonObject) -> tuple[dict[str, Any], JsonObject]:
+    """The schema, and what else `text` says, verbatim."""
+    rest = dict(text)
+    form = rest.get("format")
+    known: dict[str, Any] = {}
+    if form == {"type": "json_object"}:
+        known = {"schema": {}}
+    elif is_object(form) and form.get("type") == "json_schema" and is_object(form.get("schema")):
+        name, strict = form.get("name"), form.get("strict")
+        known = {"schema": form["schema"], "schema_strict": strict if isinstance(strict, bool) else None}
+        known |= {"schema_name": name} if isinstance(name, str) else {}
+    covered = form is None or (known != {} and without_none(form).keys() <= {"type", "name", "schema", "strict"})
+    if covered and (not known.get("schema_strict") or is_strict(known["schema"])):
+        rest.pop("format", None)
+    return known, {"text": rest} if rest else {}
+
+
+_ALIASES: dict[str, Effort] = {**{effort: effort for effort in EFFORTS}, "xhigh": "max"}
+
+
+def _decode_reasoning(reasoning: JsonObject) -> tuple[Effort | None, JsonObject]:
+    """How hard to think, and what else `reasoning` says, verbatim."""
+    told = reasoning.get("effort")
+    effort = _ALIASES.get(told) if isinstance(told, str) else None
+    rest = {key: value for key, value in reasoning.items() if key != "effort" or effort != value}
+    return effort, {"reasoning": rest} if rest else {}
