@@ -47,7 +47,7 @@ print(cpu, rss)
 """
 
 
-def fresh(statements: list[str], /, *, runs: int = 15) -> list[tuple[float, float]]:
+def fresh(statements: list[str], /, *, runs: int = 9) -> list[tuple[float, float]]:
     """CPU seconds and resident bytes of fresh interpreters that run each of these statements, taken in turns."""
     seen: list[list[tuple[float, float]]] = [[] for _ in statements]
     for _ in range(runs + 1):

@@ -28,7 +28,7 @@ def sdk(wire: str) -> tuple[str, Read | None]:
 
 
 def _client(module: str, kind: str, library: str, pieces: list[bytes]) -> Any:
-    """An SDK's client that hears these pieces whatever it asks; `library` is the HTTP client that the SDK is built on."""
+    """An SDK's client that hears these pieces whatever it asks; `library` is the HTTP client beneath it."""
     http: Any = import_module(library)
 
     def answer(_: object) -> Any:

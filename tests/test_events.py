@@ -16,7 +16,9 @@ from dragoman.events import (
     PartEnded,
     PartStarted,
     Ping,
+    Restarted,
     Started,
+    StreamEvent,
     arguments_text,
     fold,
     kind_of,
@@ -147,6 +149,23 @@ def test_of_a_stream_that_broke_off_there_is_what_was_shown() -> None:
         message=assistant(Thinking(text="hm"), "So"),
         finish=Finish(reason="other"),
         usage=Usage(source="partial"),
+    )
+
+
+def test_what_came_before_a_new_start_is_void() -> None:
+    events: list[StreamEvent] = [
+        Started(id="msg_1"),
+        PartStarted(index=0, kind="text"),
+        PartDelta(index=0, text="void"),
+        PartStarted(index=1, kind="text"),
+        PartEnded(index=1, part=Text(text="void")),
+        Finished(finish=STOP),
+        Restarted(left="aa/m1", target="bb/m2", why="Reset: by peer"),
+        PartStarted(index=0, kind="text"),
+        PartDelta(index=0, text="anew"),
+    ]
+    assert fold(events) == Response(
+        message=assistant("anew"), finish=Finish(reason="other"), usage=Usage(source="partial")
     )
 
 
@@ -504,12 +523,17 @@ def test_only_text_that_differs_from_ours_is_kept(text: str, raw: str | None) ->
 # Limits and linear work -----------------------------------------------------------------------------------------------
 
 
+def replace_all(out: Assembler, _: int) -> None:
+    out.fragment("a")
+    out.replace_arguments("a", "xx")
+
+
 GROWTH: list[Callable[[Assembler, int], object]] = [
     lambda out, _: out.delta("a", "text", "xx"),
     lambda out, _: out.fragment("a", text="xx"),
     lambda out, n: out.fragment(n, id="xx"),
     lambda out, n: out.fragment(n, name="xx"),
-    lambda out, _: (out.fragment("a"), out.replace_arguments("a", "xx")),
+    replace_all,
     lambda out, _: out.spend(2),
 ]
 
@@ -521,6 +545,14 @@ def test_what_never_ends_is_too_large(grow: Callable[[Assembler, int], object]) 
         grow(out, number)
     with pytest.raises(TooLarge):
         grow(out, 5)
+
+
+def test_what_was_heard_is_counted_shown_or_not() -> None:
+    out = Assembler()
+    out.ping()
+    out.delta("a", "text", "1234")
+    out.fragment("b", text="{")
+    assert out.heard == 5
 
 
 def fragments(count: int) -> Callable[[], object]:

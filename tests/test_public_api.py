@@ -31,7 +31,7 @@ def public_definitions(module: ModuleType) -> dict[str, Any]:
 def explained() -> Iterator[tuple[str, Any]]:
     for name in dragoman.__all__:
         value = getattr(dragoman, name)
-        if inspect.isclass(value) or inspect.isfunction(value):
+        if (inspect.isclass(value) or inspect.isfunction(value)) and value.__module__ != "builtins":
             yield f"dragoman.{name}", value
     for short in EXPLAINED:
         module = importlib.import_module(f"dragoman.{short}")

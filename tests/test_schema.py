@@ -9,9 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from dragoman import schema as module
+from dragoman import fitting as module
+from dragoman import schema as schema_module
 from dragoman.errors import InvalidRequest, RequestError, Unsupported
-from dragoman.schema import Subset, fit, is_strict, validate
+from dragoman.fitting import Subset, fit
+from dragoman.schema import is_strict, validate
 from dragoman.types import JsonObject, Notice
 
 ANTHROPIC = Subset(
@@ -768,7 +770,7 @@ law = settings(max_examples=100, deadline=None, suppress_health_check=[HealthChe
 
 
 def used_keywords(schema: object) -> set[str]:
-    return {keyword for node, _ in module._subschemas(schema) for keyword in node}  # pyright: ignore[reportPrivateUsage]
+    return {keyword for node, _ in module.subschemas(schema) for keyword in node}
 
 
 def fit_or_none(schema: JsonObject, subset: Subset) -> tuple[JsonObject, tuple[Notice, ...]] | None:
@@ -972,13 +974,13 @@ def test_a_broken_schema_is_an_invalid_request(schema: JsonObject) -> None:
 @pytest.mark.parametrize("ref", ["http://127.0.0.1:9/x", "https://example.org/x.json", "file:///etc/hostname"])
 def test_nothing_is_fetched_for_a_ref(ref: str, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[str] = []
-    refuse = module._refuse  # pyright: ignore[reportPrivateUsage]
+    refuse = schema_module._refuse  # pyright: ignore[reportPrivateUsage]
 
     def ask(uri: str, /) -> JsonObject:
         asked.append(uri)
         return refuse(uri)
 
-    monkeypatch.setattr(module, "_refuse", ask)
+    monkeypatch.setattr(schema_module, "_refuse", ask)
     with pytest.raises(InvalidRequest, match="nothing is fetched"):
         validate(1, {"$ref": ref})
     assert asked == [ref]

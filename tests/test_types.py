@@ -4,7 +4,7 @@ from typing import Any, ClassVar
 import msgspec
 import pydantic
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dragoman.types import (
@@ -266,6 +266,7 @@ class Chat(pydantic.BaseModel):
     response: Response | None = None
 
 
+@settings(max_examples=30)
 @given(st.lists(values.MESSAGES, max_size=2), values.PARTS, values.REQUESTS, values.RESPONSES)
 def test_values_survive_a_pydantic_model_as_json(
     messages: list[Message], part: Part, request: Request, response: Response

@@ -1,5 +1,7 @@
 """One vocabulary for every LLM provider's protocol."""
 
+from typing import TYPE_CHECKING
+
 from dragoman.errors import (
     AuthFailed,
     BadRequest,
@@ -41,7 +43,9 @@ from dragoman.events import (
     PartKind,
     PartStarted,
     Ping,
+    Restarted,
     Started,
+    StreamEvent,
     fold,
     unfold,
 )
@@ -80,14 +84,35 @@ from dragoman.types import (
     user,
 )
 
+if TYPE_CHECKING:
+    from dragoman.call import Timeouts
+    from dragoman.chain import Options, Verdict
+    from dragoman.health import Condition, Health, Policy
+    from dragoman.models import (
+        Explanation,
+        Model,
+        Registry,
+        agenerate,
+        astream,
+        default_registry,
+        generate,
+        model,
+        stream,
+    )
+    from dragoman.providers import Provider
+    from dragoman.streams import AsyncStream, Stream, TextDelta, ThinkingDelta
+    from dragoman.target import Limits, Quirks, Target
+
 __all__ = [
     "Assembler",
+    "AsyncStream",
     "Attempt",
     "Audio",
     "AuthFailed",
     "BadRequest",
     "Blocked",
     "ChainExhausted",
+    "Condition",
     "ConnectFailed",
     "ContextTooLong",
     "Document",
@@ -95,23 +120,28 @@ __all__ = [
     "Effort",
     "EmptyResponse",
     "Event",
+    "Explanation",
     "Extra",
     "Finish",
     "FinishReason",
     "Finished",
+    "Health",
     "Image",
     "Interrupted",
     "InvalidRequest",
     "InvalidTool",
     "JsonObject",
+    "Limits",
     "Malformed",
     "MalformedToolCall",
     "MaxSteps",
     "Message",
+    "Model",
     "ModelNotFound",
     "Notice",
     "NoticeKind",
     "Opaque",
+    "Options",
     "OutputError",
     "Overloaded",
     "Part",
@@ -120,20 +150,31 @@ __all__ = [
     "PartKind",
     "PartStarted",
     "Ping",
+    "Policy",
+    "Provider",
     "ProviderError",
+    "Quirks",
     "RateLimited",
+    "Registry",
     "Request",
     "RequestError",
     "Reset",
     "Response",
+    "Restarted",
     "ResultPart",
     "Role",
     "ServerFault",
     "SetupError",
     "Started",
+    "Stream",
+    "StreamEvent",
+    "Target",
     "Text",
+    "TextDelta",
     "Thinking",
+    "ThinkingDelta",
     "TimedOut",
+    "Timeouts",
     "TooLarge",
     "Tool",
     "ToolCall",
@@ -145,13 +186,45 @@ __all__ = [
     "Unsupported",
     "Usage",
     "UsageSource",
+    "Verdict",
     "WireError",
+    "agenerate",
     "assistant",
+    "astream",
+    "default_registry",
     "dump",
     "fold",
+    "generate",
     "load",
+    "model",
+    "stream",
     "system",
     "tool_results",
     "unfold",
     "user",
 ]
+
+_LAZY = {
+    "call": "Timeouts",
+    "chain": "Options Verdict",
+    "health": "Condition Health Policy",
+    "models": "Explanation Model Registry agenerate astream default_registry generate model stream",
+    "providers": "Provider",
+    "streams": "AsyncStream Stream TextDelta ThinkingDelta",
+    "target": "Limits Quirks Target",
+}
+"""What is heavy is imported at first use: module, and the names that it has."""
+_HOME = {name: module for module, names in _LAZY.items() for name in names.split()}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOME:
+        raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
+    from importlib import import_module
+
+    value = globals()[name] = getattr(import_module(f"dragoman.{_HOME[name]}"), name)
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -28,6 +28,11 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     step: float | None = None
     tool: float | None = None
 
+    @property
+    def longest_silence(self) -> float | None:
+        """The longer of `first_event` and `idle`; None where one of them is not limited."""
+        return None if self.first_event is None or self.idle is None else max(self.first_event, self.idle)
+
 
 def check(request: Request, target: Target, /) -> None:
     """Refuse what the target cannot do, before anything is sent.
@@ -135,7 +140,13 @@ def _stream(
 ) -> Flow[Response]:
     client = wires.get(target.wire).client
     began: float = yield Now()
-    exchange: Exchange = yield Open(http, _left(deadline, began, timeouts.first_event), timeouts.connect)
+    exchange: Exchange = yield Open(
+        http,
+        _left(deadline, began, timeouts.first_event),
+        timeouts.connect,
+        total=_left(deadline, began),
+        quiet=timeouts.longest_silence,
+    )
     if exchange.head.status >= 400:
         body = yield from _read_error(exchange, deadline)
         raise client.decode_error(exchange.head, body)

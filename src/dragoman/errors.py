@@ -552,7 +552,7 @@ def _number(text: str) -> int:
 
 
 def _status_of(word: str) -> int | None:
-    if word.isdecimal() and 400 <= int(word) <= 599:
+    if len(word) == 3 and word.isdecimal() and 400 <= int(word) <= 599:
         return int(word)
     return _STATUS_OF_TYPE.get(word.lower())
 

@@ -95,17 +95,34 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
     notices: tuple[Notice, ...] = ()
 
 
+class Restarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="restarted"):
+    """All that came before is void: another target starts over. Only for those who asked for it.
+
+    >>> Restarted(left="aa/m1", target="bb/m2", why="Reset: by peer").target
+    'bb/m2'
+    """
+
+    left: str
+    """The target that broke off."""
+    target: str
+    """The target that starts over."""
+    why: str
+
+
 Event: TypeAlias = Started | PartStarted | PartDelta | PartEnded | Ping | Finished
+"""What a provider's stream is made of: what wires read and write."""
+StreamEvent: TypeAlias = Event | Restarted
+"""What a caller's stream is made of."""
 
 
-def fold(events: Iterable[Event], /) -> Response:
+def fold(events: Iterable[StreamEvent], /) -> Response:
     """The response that a stream amounts to; of a stream that broke off, what there was.
 
     >>> fold([PartEnded(index=0, part=Text(text="hi")), Finished(finish=Finish(reason="stop"))]).text
     'hi'
     """
     started = Started()
-    finished = Finished(finish=Finish(reason="other"), usage=Usage(source="partial"))
+    finished = unfinished = Finished(finish=Finish(reason="other"), usage=Usage(source="partial"))
     parts: dict[int, Part] = {}
     open_kinds: dict[int, PartKind] = {}
     pieces: dict[int, list[str]] = {}
@@ -119,10 +136,12 @@ def fold(events: Iterable[Event], /) -> Response:
                 open_kinds[event.index] = event.kind
             case Started():
                 started = event
-            case Finished():
-                finished = event
+            case Restarted():
+                started, finished, parts, open_kinds, pieces = Started(), unfinished, {}, {}, {}
             case Ping():
                 continue
+            case _:
+                finished = event
     for index, texts in pieces.items():
         if index not in parts:
             kind = Thinking if open_kinds.get(index) == "thinking" else Text
@@ -206,12 +225,17 @@ class Assembler:
         self._calls: dict[object, _Call] = {}
         self._ids: set[str] = set()
         self._calls_before = calls_before
-        self._budget = limit
+        self._limit = self._budget = limit
 
     @property
     def has_calls(self) -> bool:
         """Whether a call was seen, complete or not."""
         return bool(self._calls or self._ids)
+
+    @property
+    def heard(self) -> int:
+        """Characters of content so far: those of calls that are still being gathered, too, and no pings."""
+        return self._limit - self._budget
 
     def is_finished(self) -> bool:
         """Whether Finished was queued."""

@@ -4,12 +4,12 @@ A `Flow[T]` is a generator that yields effects and ends in a T. It does no I/O, 
 driver does, once for blocking and once for async use. An effect that fails is raised inside the plan.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from dragoman.events import Event
+from dragoman.events import StreamEvent
 from dragoman.http import Head, HttpRequest
 
 T = TypeVar("T")
@@ -35,14 +35,24 @@ class Send(msgspec.Struct, frozen=True):
     request: HttpRequest
     timeout: float | None = None
     connect: float | None = None
+    limit: int | None = None
+    """Bytes that the answer may have; more of them are not read, and are TooLarge."""
 
 
 class Open(msgspec.Struct, frozen=True):
-    """Send a request and begin to read its answer: gives an `Exchange`. The driver closes it."""
+    """Send a request and begin to read its answer: gives an `Exchange`.
+
+    The driver closes it when the plan ends, or asks for something that comes after it (a Sleep, another request).
+    """
 
     request: HttpRequest
     timeout: float | None = None
+    """Seconds until the head must be there."""
     connect: float | None = None
+    total: float | None = None
+    """Seconds until the whole answer must be there."""
+    quiet: float | None = None
+    """The longest silence that any `Read` will bear."""
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -55,7 +65,7 @@ class Read(msgspec.Struct, frozen=True):
 class Emit(msgspec.Struct, frozen=True):
     """Show these events to whoever listens."""
 
-    events: list[Event]
+    events: Sequence[StreamEvent]
 
 
 class Compute(msgspec.Struct, frozen=True):

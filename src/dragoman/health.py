@@ -2,11 +2,13 @@
 
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
+from msgspec.structs import replace
 
 State: TypeAlias = Literal["well", "benched", "probing"]
+Admission: TypeAlias = Literal["well", "probe"]
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -17,6 +19,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     threshold: int = 2
+    """Failures in a row that bench."""
     base: float = 5.0
     multiplier: float = 2.0
     cap: float = 300.0
@@ -27,7 +30,7 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Condition(msgspec.Struct, frozen=True, kw_only=True):
-    """How one target is.
+    """How one target is. Moments are those of the clock that `now` is read from.
 
     >>> Condition().state
     'well'
@@ -35,21 +38,82 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
 
     state: State = "well"
     failures: int = 0
+    """Failures in a row."""
     benches: int = 0
+    """Benches in a row that failures brought."""
     until: float | None = None
     reason: str | None = None
+    """Why it is benched."""
     last_error: str | None = None
     last_latency: float | None = None
+    """Seconds that the last good answer took, or its first event where it was streamed."""
+
+    @property
+    def is_well(self) -> bool:
+        """Whether every request may go there."""
+        return self.state == "well"
+
+
+class Conditions(Protocol):
+    """Where conditions are kept: the port behind which processes may share them.
+
+    A store that several machines share has to translate moments: each machine's clock counts from its own beginning.
+    """
+
+    def read(self, target: str, /) -> Condition:
+        """The condition of a target; well where nothing is known of it."""
+        ...
+
+    def swap(self, target: str, old: Condition, new: Condition, /) -> bool:
+        """Put `new` in the place of `old`, at once; False where another one stands there by now."""
+        ...
+
+    def all(self) -> dict[str, Condition]:
+        """All of them."""
+        ...
+
+
+class Memory:
+    """Conditions of one process.
+
+    >>> memory = Memory()
+    >>> memory.swap("aa/m", Condition(), Condition(failures=1)), memory.swap("aa/m", Condition(), Condition())
+    (True, False)
+    """
+
+    def __init__(self, lock: AbstractContextManager[object] | None = None) -> None:
+        self._lock = lock or nullcontext()
+        self._conditions: dict[str, Condition] = {}
+
+    def read(self, target: str, /) -> Condition:
+        """The condition of a target; well where nothing is known of it."""
+        return self._conditions.get(target, _WELL)
+
+    def swap(self, target: str, old: Condition, new: Condition, /) -> bool:
+        """Put `new` in the place of `old`; False where another one stands there by now."""
+        with self._lock:
+            if self._conditions.get(target, _WELL) != old:
+                return False
+            self._conditions[target] = new
+            return True
+
+    def all(self) -> dict[str, Condition]:
+        """All of them."""
+        with self._lock:
+            return dict(self._conditions)
+
+
+_WELL = Condition()
 
 
 class Health:
-    """The conditions of all targets, keyed `provider/model`.
+    """The conditions of all targets, keyed `provider/model`; what chains tell and ask, and what operators do.
 
     >>> health = Health()
     >>> health.failed("aa/m", 0.0, "busy"), health.failed("aa/m", 0.0, "busy")
     (False, True)
     >>> health.admit("aa/m", 4.9), health.admit("aa/m", 5.0), health.admit("aa/m", 5.0)
-    (False, True, False)
+    (None, 'probe', None)
     """
 
     def __init__(
@@ -58,81 +122,97 @@ class Health:
         *,
         lock: AbstractContextManager[object] | None = None,
         clock: Callable[[], float] | None = None,
+        conditions: Conditions | None = None,
     ) -> None:
         self.policy = policy or Policy()
-        self._lock = lock or nullcontext()
         self._clock = clock
-        self._conditions: dict[str, Condition] = {}
+        self._conditions = conditions or Memory(lock)
 
-    def admit(self, target: str, now: float, /) -> bool:
-        """Whether a request may go there now. When a bench is over, one is let through to probe."""
-        with self._lock:
-            condition = self._conditions.get(target)
-            if condition is None or condition.state == "well":
-                return True
-            if condition.state == "benched" and condition.until is not None and now >= condition.until:
-                self._conditions[target] = msgspec.structs.replace(condition, state="probing")
-                return True
-            return False
+    # What chains tell and ask ------------------------------------------------------------------------------------------
+
+    def admit(self, target: str, now: float, /) -> Admission | None:
+        """How a request may go there now: as any other, as the one probe when a bench is over, or not."""
+        while True:
+            old = self._conditions.read(target)
+            if old.is_well:
+                return "well"
+            if old.state == "probing" or (old.until is not None and now < old.until):
+                return None
+            if self._conditions.swap(target, old, replace(old, state="probing")):
+                return "probe"
+
+    def probe(self, target: str, /) -> Admission:
+        """Let a request through whatever the condition: a caller would rather try than fail."""
+        return "well" if self._change(target, _probing).is_well else "probe"
 
     def served(self, target: str, latency: float | None = None, /) -> None:
         """It answered: everything is forgotten but how long it took."""
-        with self._lock:
-            self._conditions[target] = Condition(last_latency=latency)
+        self._change(target, lambda old: Condition(last_latency=old.last_latency if latency is None else latency))
 
-    def failed(self, target: str, now: float, error: str, /) -> bool:
-        """It failed; True when it is benched for it."""
-        with self._lock:
-            old = self._conditions.get(target, Condition())
+    def failed(self, target: str, now: float, error: str, admission: Admission = "well", /) -> bool:
+        """It failed; True when it is benched.
+
+        A request that left before the bench and fails in it is no news: only the probe's failure makes it longer.
+        """
+
+        def change(old: Condition) -> Condition:
             failures = old.failures + 1
-            benched = old.state != "well" or failures >= self.policy.threshold
-            benches = old.benches + 1 if benched else old.benches
-            self._conditions[target] = msgspec.structs.replace(
-                old,
-                state="benched" if benched else "well",
-                failures=failures,
-                benches=benches,
-                until=now + self.policy.cooldown(benches) if benched else None,
-                reason=error if benched else None,
-                last_error=error,
-            )
-            return benched
+            known = replace(old, failures=failures, last_error=error)
+            if (admission == "probe") if not old.is_well else (failures >= self.policy.threshold):
+                until = now + self.policy.cooldown(old.benches + 1)
+                return replace(known, state="benched", benches=old.benches + 1, until=until, reason=error)
+            return known
 
-    def let_go(self, target: str, /) -> None:
-        """A probe ended without an answer either way: the next one may probe."""
-        with self._lock:
-            condition = self._conditions.get(target)
-            if condition is not None and condition.state == "probing":
-                self._conditions[target] = msgspec.structs.replace(condition, state="benched")
+        return not self._change(target, change).is_well
+
+    def let_go(self, target: str, admission: Admission = "probe", /) -> None:
+        """A request ended without an answer either way: if it was the probe, the next one may probe."""
+        if admission == "probe":
+            self._change(target, lambda old: replace(old, state="benched") if old.state == "probing" else old)
 
     def rest(self, target: str, until: float, reason: str, /) -> None:
-        """Bench until a moment that the provider told."""
-        with self._lock:
-            old = self._conditions.get(target, Condition())
-            self._conditions[target] = msgspec.structs.replace(
-                old, state="benched", until=until, reason=reason, last_error=reason
-            )
+        """Bench until a moment that the provider told, or longer where it is benched for longer."""
+
+        def change(old: Condition) -> Condition:
+            if not old.is_well and old.until is not None and old.until >= until:
+                return replace(old, state="benched", last_error=reason)
+            return replace(old, state="benched", until=until, reason=reason, last_error=reason)
+
+        self._change(target, change)
+
+    def condition(self, target: str, /) -> Condition:
+        """How a target is."""
+        return self._conditions.read(target)
+
+    # What operators do -------------------------------------------------------------------------------------------------
 
     def bench(self, target: str, seconds: float, /, *, now: float | None = None) -> None:
-        """An operator takes a target out for some seconds."""
-        self.rest(target, self._now(now) + seconds, "benched by an operator")
+        """Take a target out for some seconds."""
+        until, why = self._now(now) + seconds, "benched by an operator"
+        self._change(target, lambda old: replace(old, state="benched", until=until, reason=why))
 
     def unbench(self, target: str, /) -> None:
-        """An operator puts a target back."""
-        with self._lock:
-            self._conditions.pop(target, None)
-
-    def until(self, target: str, /) -> float | None:
-        """When the bench of a target ends; None where it is not benched."""
-        condition = self._conditions.get(target)
-        return condition.until if condition is not None and condition.state != "well" else None
+        """Put a target back, as if it had never failed."""
+        self.served(target)
 
     def snapshot(self) -> dict[str, Condition]:
-        """All conditions."""
-        with self._lock:
-            return dict(self._conditions)
+        """All conditions: of each target its state, failures, until when and why, last error, last latency."""
+        return self._conditions.all()
+
+    def _change(self, target: str, change: Callable[[Condition], Condition]) -> Condition:
+        while True:
+            old = self._conditions.read(target)
+            new = change(old)
+            if new == old or self._conditions.swap(target, old, new):
+                return new
 
     def _now(self, now: float | None) -> float:
-        if now is None and self._clock is None:
-            raise ValueError("no clock: pass now=")
-        return now if now is not None or self._clock is None else self._clock()
+        if now is not None:
+            return now
+        if self._clock is None:
+            raise ValueError("this health has no clock: pass now=, or make it with clock=")
+        return self._clock()
+
+
+def _probing(old: Condition) -> Condition:
+    return old if old.is_well else replace(old, state="probing")

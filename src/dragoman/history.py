@@ -73,8 +73,8 @@ class _Calls:
         """The call, under another id where an earlier one has the same. A result is of the latest turn that waits."""
         id = call.id
         if not id or id in self._ids:
-            numbers = (f"{id or 'call'}_{number}" for number in count(2 if id else 1))
-            id = next(number for number in numbers if number not in self._ids | self._given)
+            others = (f"{id or 'call'}_{number}" for number in count(2 if id else 1))
+            id = next(other for other in others if other not in self._ids and other not in self._given)
             self._notes.add("renamed", f"call id {call.id}", "each call needs one of its own")
         self._ids.add(id)
         waiting = self._waiting.get(call.id, [])

@@ -145,7 +145,9 @@ class Registry:
         if name not in self._providers and variable in self.env:
             self._providers[name] = self.decode_dsn(name, self.env[variable])
         if name not in self._providers:
-            raise SetupError(f"no provider {name!r}, and no {variable} that defines one{_nearest(name, self._providers)}")
+            raise SetupError(
+                f"no provider {name!r}, and no {variable} that defines one{_nearest(name, self._providers)}"
+            )
         return self._providers[name]
 
     def aliases(self) -> dict[str, str]:

@@ -1,37 +1,75 @@
-"""A request in, an answer's bytes out: the HTTP client behind one small port, blocking and async."""
+"""A request in, an answer's bytes out: the HTTP client behind one small port, blocking and async.
+
+pyreqwest's blocking client has no time-out for one read, cannot be stopped by another thread, and leaves Ctrl-C waiting
+until the answer is there. So blocking use awaits the async client in the caller's own thread, see blocking.py, and both
+uses share one pool. docs/decisions/0004-blocking-over-async.md has the measurements.
+"""
 
 import asyncio
+import os
+import re
+import sys
+import time
+from collections.abc import Iterator
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Protocol
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from urllib.parse import urlsplit
 
-from dragoman.errors import ConnectFailed, DragomanError, Reset, TimedOut
+from dragoman.blocking import wait
+from dragoman.errors import (
+    ConnectFailed,
+    DragomanError,
+    InvalidRequest,
+    Malformed,
+    Reset,
+    SetupError,
+    TimedOut,
+    TooLarge,
+)
 from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpRequest
 
 if TYPE_CHECKING:
-    from pyreqwest.client import Client, SyncClient
+    from pyreqwest.client import Client
+    from pyreqwest.request import RequestBuilder, StreamRequest
+    from pyreqwest.response import Response, ResponseBodyReader
+
+FAREWELL = 0.02
+"""Seconds that the end of an answer may take after the wire said goodbye; it is there at once, or it never comes."""
+MOST_CLIENTS = 16
 
 
+@runtime_checkable
 class Handle(Protocol):
     """An answer that is being read."""
 
-    def read(self, timeout: float | None, /) -> bytes:
+    def read(self, within: float | None, /) -> bytes:
         """The next bytes, b"" at the end."""
         ...
 
-    async def aread(self, timeout: float | None, /) -> bytes:
+    async def aread(self, within: float | None, /) -> bytes:
         """The next bytes, b"" at the end."""
+        ...
+
+    def finish(self) -> None:
+        """All that matters was read: close, but keep the connection for the next request where that is free."""
+        ...
+
+    async def afinish(self) -> None:
+        """All that matters was read: close, but keep the connection for the next request where that is free."""
         ...
 
     def close(self) -> None:
-        """Close the connection, if it is not at its end."""
+        """Close the connection, if the answer is not at its end."""
         ...
 
     async def aclose(self) -> None:
-        """Close the connection, if it is not at its end."""
+        """Close the connection, if the answer is not at its end."""
         ...
 
 
+@runtime_checkable
 class Transport(Protocol):
     """What the driver needs of an HTTP client."""
 
@@ -52,21 +90,107 @@ class Transport(Protocol):
         ...
 
     def close(self) -> None:
-        """Let go of what is pooled."""
+        """Let go of what is pooled; the next request starts anew."""
         ...
+
+
+def transport_of(http_client: object = None, /, *, ca: bytes | str | Path | None = None) -> Transport:
+    """The transport for what a user passes: nothing, an httpx client, or a transport of their own.
+
+    Requests to `demo://` go to the embedded demo, whatever it is.
+
+    >>> transport_of()
+    Switch(Pyreqwest())
+    """
+    if http_client is None:
+        return Switch(Pyreqwest(ca=ca))
+    if isinstance(http_client, Switch):
+        return http_client
+    if isinstance(http_client, Transport):
+        return Switch(http_client)
+    if "httpx" in sys.modules:
+        from dragoman.borrowed import borrow
+
+        if (borrowed := borrow(http_client)) is not None:
+            return Switch(borrowed)
+    kind = type(http_client).__name__
+    raise SetupError(f"http_client= takes an httpx.Client, an httpx.AsyncClient or a Transport, no {kind}")
+
+
+class Gathered:
+    """The body of an answer as it comes, up to its limit."""
+
+    def __init__(self, effect: Send) -> None:
+        self._pieces: list[bytes] = []
+        self._left = effect.limit
+        self._effect = effect
+
+    def add(self, data: bytes) -> None:
+        """More of it; TooLarge where it passes the limit."""
+        self._pieces.append(data)
+        if self._left is not None:
+            self._left -= len(data)
+            if self._left < 0:
+                place = self._effect.request.origin
+                raise TooLarge(f"{place}: the body is larger than {self._effect.limit} bytes")
+
+    def whole(self) -> bytes:
+        """All of it."""
+        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
+
+
+class Switch:
+    """Sends `demo://` to the embedded demo, and all else on."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+
+    def __repr__(self) -> str:
+        """What is behind it."""
+        return f"Switch({self.transport!r})"
+
+    def send(self, effect: Send, /) -> Reply:
+        """The whole answer."""
+        return self._of(effect.request).send(effect)
+
+    async def asend(self, effect: Send, /) -> Reply:
+        """The whole answer."""
+        return await self._of(effect.request).asend(effect)
+
+    def open(self, effect: Open, /) -> Exchange:
+        """The head of an answer, and a handle to read on."""
+        return self._of(effect.request).open(effect)
+
+    async def aopen(self, effect: Open, /) -> Exchange:
+        """The head of an answer, and a handle to read on."""
+        return await self._of(effect.request).aopen(effect)
+
+    def close(self) -> None:
+        """Let go of what is pooled."""
+        self.transport.close()
+
+    def _of(self, request: HttpRequest) -> Transport:
+        if not request.origin.startswith("demo://"):
+            return self.transport
+        from dragoman.demo import Demo
+
+        return Demo()
 
 
 class Pyreqwest:
     """The default transport: pooled connections, HTTP/2 where offered, proxies from the environment.
 
+    `ca` is a PEM file, or its bytes, to trust beside the system's authorities. Loopback is never asked through a proxy.
+    A process that forks makes its first call after the fork; a child of one that has called before is told so.
+
     >>> Pyreqwest()
     Pyreqwest()
     """
 
-    def __init__(self, *, ca: bytes | None = None) -> None:
-        self._ca = ca
-        self._blocking: dict[float | None, SyncClient] = {}
-        self._async: dict[float | None, Client] = {}
+    def __init__(self, *, ca: bytes | str | Path | None = None) -> None:
+        self._ca = ca if isinstance(ca, bytes | None) else Path(ca).read_bytes()
+        self._clients: dict[tuple[float | None, float | None, bool], Client] = {}
+        self._process = os.getpid()
 
     def __repr__(self) -> str:
         """Nothing to tell."""
@@ -74,123 +198,255 @@ class Pyreqwest:
 
     def send(self, effect: Send, /) -> Reply:
         """The whole answer."""
-        request = self._build(self._client(effect.connect), effect.request, effect.timeout).build()
+        from pyreqwest.exceptions import PyreqwestError
+
+        request = self._build(effect.request, effect.timeout, effect.connect, None).build_streamed()
+        ends = _moment(_later(effect.timeout))
         try:
-            response = request.send()
-            return Reply(_head(response), bytes(response.bytes()))
-        except Exception as error:
-            raise translate(error) from error
+            response = wait(request.__aenter__(), _left(ends))
+        except (PyreqwestError, TimeoutError) as error:
+            raise translate(error, effect.request) from error
+        answer = _Answer(request, response.body_reader, effect.request, ends)
+        body = Gathered(effect)
+        try:
+            while data := answer.read(_left(ends)):
+                body.add(data)
+        finally:
+            answer.close()
+        return Reply(_head(response), body.whole())
 
     async def asend(self, effect: Send, /) -> Reply:
         """The whole answer."""
-        request = self._build(self._aclient(effect.connect), effect.request, effect.timeout).build()
+        from pyreqwest.exceptions import PyreqwestError
+
+        request = self._build(effect.request, effect.timeout, effect.connect, None).build_streamed()
         try:
-            response = await request.send()
-            return Reply(_head(response), bytes(await response.bytes()))
-        except Exception as error:
-            raise translate(error) from error
+            response = await request.__aenter__()
+        except (PyreqwestError, TimeoutError) as error:
+            raise translate(error, effect.request) from error
+        answer = _Answer(request, response.body_reader, effect.request, None)
+        body = Gathered(effect)
+        try:
+            while data := await answer.aread(None):
+                body.add(data)
+        finally:
+            answer.close()
+        return Reply(_head(response), body.whole())
 
     def open(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
-        builder = self._build(self._client(effect.connect), effect.request, effect.timeout)
-        request = builder.streamed_read_buffer_limit(0).build_streamed()
+        from pyreqwest.exceptions import PyreqwestError
+
+        request = self._streamed(effect)
+        ends = _moment(effect.total)
         try:
-            response = request.__enter__()
-        except Exception as error:
-            raise translate(error) from error
-        return Exchange(_head(response), _Stream(request, response.body_reader))
+            response = wait(request.__aenter__(), effect.timeout)
+        except (PyreqwestError, TimeoutError) as error:
+            raise translate(error, effect.request) from error
+        return Exchange(_head(response), _Answer(request, response.body_reader, effect.request, ends))
 
     async def aopen(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
-        builder = self._build(self._aclient(effect.connect), effect.request, effect.timeout)
-        request = builder.streamed_read_buffer_limit(0).build_streamed()
+        from pyreqwest.exceptions import PyreqwestError
+
+        request = self._streamed(effect)
+        ends = _moment(effect.total)
         try:
-            response = await request.__aenter__()
-        except Exception as error:
-            raise translate(error) from error
-        return Exchange(_head(response), _Stream(request, response.body_reader))
+            async with asyncio.timeout(effect.timeout):
+                response = await request.__aenter__()
+        except (PyreqwestError, TimeoutError) as error:
+            raise translate(error, effect.request) from error
+        return Exchange(_head(response), _Answer(request, response.body_reader, effect.request, ends))
 
     def close(self) -> None:
-        """Let go of what is pooled."""
-        for client in self._blocking.values():
-            client.close()
-        self._blocking.clear()
-        self._async.clear()
+        """Let go of what is pooled; requests under way end in Reset, and the next one starts anew."""
+        while self._clients:
+            _, client = self._clients.popitem()
+            if self._process == os.getpid():
+                wait(client.close(), 1.0)
 
-    def _build(self, client: Any, request: HttpRequest, timeout: float | None) -> Any:
-        builder = client.request(request.method, request.url).headers(dict(request.headers)).body_bytes(request.body)
-        return builder if timeout is None else builder.timeout(timedelta(seconds=timeout))
+    def _streamed(self, effect: Open) -> "StreamRequest":
+        # Without the limit of 0 the first 64 kB are held back (pyreqwest 0.15).
+        builder = self._build(effect.request, effect.total, effect.connect, effect.quiet)
+        return builder.streamed_read_buffer_limit(0).build_streamed()
 
-    def _client(self, connect: float | None) -> "SyncClient":
-        if connect not in self._blocking:
-            from pyreqwest.client import SyncClientBuilder
+    def _build(
+        self, request: HttpRequest, timeout: float | None, connect: float | None, quiet: float | None
+    ) -> "RequestBuilder":
+        client = self._client(connect, quiet, loopback=_is_loopback(request))
+        try:
+            builder = client.request(request.method, request.url).headers(dict(request.headers))
+        except ValueError as error:
+            # Their message may quote a header, and so a key.
+            raise InvalidRequest(f"{request.origin}: the URL or a header cannot be sent", advance=True) from error
+        if request.body:
+            builder = builder.body_bytes(request.body)
+        return builder if timeout is None else builder.timeout(timedelta(seconds=max(timeout, 0.001)))
 
-            self._blocking[connect] = self._configure(SyncClientBuilder(), connect).build()
-        return self._blocking[connect]
+    def _client(self, connect: float | None, quiet: float | None, *, loopback: bool) -> "Client":
+        """A client for these limits: pyreqwest has them for a client only."""
+        if self._process != os.getpid():
+            self._clients = {}
+            self._process = os.getpid()
+        key = (connect, quiet, loopback)
+        client = self._clients.get(key)
+        if client is None:
+            while len(self._clients) >= MOST_CLIENTS:
+                self._clients.pop(next(iter(self._clients)), None)
+            client = self._clients.setdefault(key, self._new_client(connect, quiet, loopback=loopback))
+        return client
 
-    def _aclient(self, connect: float | None) -> "Client":
-        if connect not in self._async:
-            from pyreqwest.client import ClientBuilder
+    def _new_client(self, connect: float | None, quiet: float | None, *, loopback: bool) -> "Client":
+        from pyreqwest.client import ClientBuilder
 
-            self._async[connect] = self._configure(ClientBuilder(), connect).build()
-        return self._async[connect]
-
-    def _configure(self, builder: Any, connect: float | None) -> Any:
-        builder = builder.follow_redirects(False).http2(True)
+        builder = ClientBuilder().follow_redirects(False).http2(True).http1_lower_case_headers()  # noqa: FBT003 - theirs
         if connect is not None:
             builder = builder.connect_timeout(timedelta(seconds=connect))
-        return builder if self._ca is None else builder.add_root_certificate_pem(self._ca)
+        if quiet is not None:
+            builder = builder.read_timeout(timedelta(seconds=quiet))
+        if loopback:
+            builder = builder.no_proxy()
+        for certificate in _certificates(self._ca):
+            builder = builder.add_root_certificate_pem(certificate)
+        try:
+            return builder.build()
+        except RuntimeError as error:
+            raise SetupError(
+                "this process was forked from one that had called already; make the first call after the fork, or "
+                "start processes by spawn"
+            ) from error
 
 
-def _head(response: Any) -> Head:
+class _Answer:
+    """A streamed answer of pyreqwest."""
+
+    def __init__(
+        self, context: "StreamRequest", reader: "ResponseBodyReader", request: HttpRequest, ends: float | None
+    ) -> None:
+        self._context = context
+        self._reader = reader
+        self._request = request
+        self._ends = ends
+        self._ended = False
+        self._closed = False
+
+    def read(self, within: float | None, /) -> bytes:
+        """The next bytes, b"" at the end."""
+        from pyreqwest.exceptions import PyreqwestError
+
+        self._check_open()
+        try:
+            chunk = wait(self._reader.read_chunk(), within)
+        except (PyreqwestError, TimeoutError) as error:
+            raise translate(error, self._request) from error
+        self._ended = chunk is None
+        return b"" if chunk is None else chunk.to_bytes()
+
+    async def aread(self, within: float | None, /) -> bytes:
+        """The next bytes, b"" at the end."""
+        from pyreqwest.exceptions import PyreqwestError
+
+        self._check_open()
+        try:
+            if within is None or (self._ends is not None and time.monotonic() + within >= self._ends):
+                chunk = await self._reader.read_chunk()  # the request's own limit ends it in time
+            else:
+                async with asyncio.timeout(within):
+                    chunk = await self._reader.read_chunk()
+        except (PyreqwestError, TimeoutError) as error:
+            raise translate(error, self._request) from error
+        self._ended = chunk is None
+        return b"" if chunk is None else chunk.to_bytes()
+
+    def finish(self) -> None:
+        """Read to the end if it is there; a connection that was read to its end is used again."""
+        try:
+            for left in _until_farewell():
+                if self._ended or self._closed or not self.read(left):
+                    break
+        except DragomanError:
+            self._ended = False
+        finally:
+            self.close()
+
+    async def afinish(self) -> None:
+        """Read to the end if it is there; a connection that was read to its end is used again."""
+        try:
+            for left in _until_farewell():
+                if self._ended or self._closed or not await self.aread(left):
+                    break
+        except DragomanError:
+            self._ended = False
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection, if the answer is not at its end."""
+        if not self._closed:
+            self._closed = True
+            wait(self._context.__aexit__(None, None, None), 1.0)
+
+    async def aclose(self) -> None:
+        """Close the connection, if the answer is not at its end; at once, so that no cancellation comes between."""
+        self.close()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Reset("the stream was closed")
+
+
+def _until_farewell() -> Iterator[float]:
+    """The seconds that are left, a few times."""
+    ends = time.monotonic() + FAREWELL
+    for _ in range(8):
+        if (left := ends - time.monotonic()) <= 0:
+            return
+        yield left
+
+
+def _moment(seconds: float | None) -> float | None:
+    return None if seconds is None else time.monotonic() + seconds
+
+
+def _left(ends: float | None) -> float | None:
+    return None if ends is None else ends - time.monotonic()
+
+
+def _later(timeout: float | None) -> float | None:
+    """A little after the request's own limit: that one closes the connection, too, and so it should come first."""
+    return None if timeout is None else timeout + 0.02
+
+
+def _head(response: "Response") -> Head:
     return Head(status=response.status, headers=dict(response.headers.items()))
 
 
-class _Stream:
-    """A streamed answer of pyreqwest."""
-
-    def __init__(self, request: Any, reader: Any) -> None:
-        self._request = request
-        self._reader = reader
-        self._closed = False
-
-    def read(self, timeout: float | None, /) -> bytes:
-        try:
-            chunk = self._reader.read_chunk()
-        except Exception as error:
-            raise translate(error) from error
-        return b"" if chunk is None else bytes(chunk)
-
-    async def aread(self, timeout: float | None, /) -> bytes:
-        try:
-            async with asyncio.timeout(timeout):
-                chunk = await self._reader.read_chunk()
-        except Exception as error:
-            raise translate(error) from error
-        return b"" if chunk is None else bytes(chunk)
-
-    def close(self) -> None:
-        if not self._closed:
-            self._closed = True
-            self._request.__exit__(None, None, None)
-
-    async def aclose(self) -> None:
-        if not self._closed:
-            self._closed = True
-            await self._request.__aexit__(None, None, None)
+def _is_loopback(request: HttpRequest) -> bool:
+    host = urlsplit(request.origin).hostname or ""
+    return host in ("localhost", "::1") or re.fullmatch(r"127\.\d+\.\d+\.\d+", host) is not None
 
 
-def translate(error: Exception, /) -> DragomanError:
-    """Our error for one of the HTTP client's."""
+def _certificates(pem: bytes | None) -> list[bytes]:
+    return re.findall(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", pem or b"", re.DOTALL)
+
+
+def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
+    """Our error for one of pyreqwest's; told without the path, which may hold a key."""
     from pyreqwest import exceptions as theirs
 
-    if isinstance(error, DragomanError):
-        return error
-    told = f"{type(error).__name__}: {error}"
+    causes: list[str] = []
+    if isinstance(error, theirs.DetailedPyreqwestError):
+        causes = [cause["message"] for cause in error.details["causes"] or ()]
+    why = causes[-1] if causes else str(error) or type(error).__name__
+    place = request.origin
     match error:
         case TimeoutError():
-            return TimedOut(told)
-        case theirs.ConnectError():
-            return ConnectFailed(told)
+            return TimedOut(f"{place}: nothing came in time")
+        case theirs.ClientClosedError():
+            return Reset(f"{place}: the transport was closed")
+        case _ if any("(Connect)" in cause for cause in causes):
+            return ConnectFailed(f"{place}: cannot connect: {why}")
+        case theirs.DecodeError() if not any("from connection" in cause for cause in causes):
+            return Malformed(f"{place}: not HTTP: {why}")
         case _:
-            return Reset(told)
+            return Reset(f"{place}: the connection broke: {why}")

@@ -40,6 +40,11 @@ class StreamDecoder(Protocol):
 
     error: DragomanError | None
 
+    @property
+    def heard(self) -> int:
+        """Characters of content so far, shown or still being gathered; pings are none."""
+        ...
+
     def feed(self, data: bytes, /) -> list[Event]:
         """The events that these bytes complete."""
         ...
@@ -181,6 +186,11 @@ class Reader:
         self._out = out
         self._read = read
         self._end = end
+
+    @property
+    def heard(self) -> int:
+        """Characters of content so far, shown or still being gathered."""
+        return self._out.heard
 
     def feed(self, data: bytes, /) -> list[Event]:
         """The events that these bytes complete; b"" is the end of the file."""

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dragoman.schema import fit
+from dragoman.fitting import fit
 from dragoman.types import is_list, is_object
 from dragoman.wires.anthropic.shapes import SUBSET
 from tests.corpus.rules import Rule, without_nulls

@@ -100,7 +100,8 @@ RULES = [
         "one-turn",
         "contents of one role that follow each other are one turn, user is the default role and function an old word "
         "for it, the responses of a turn stand first, thought: false is the default, and an empty text without a "
-        "signature says nothing",
+        "signature says nothing; a call without a result gets an error as its result, and a history that the model "
+        "begins gets a turn of the user before it",
         _turns,
     ),
     Rule("system-text", "the role of a system instruction is ignored, and an empty text says nothing", _system),

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dragoman.schema import fit
+from dragoman.fitting import fit
 from dragoman.wires.ollama.parts import split_instruction
 from dragoman.wires.ollama.shapes import TOOL_SUBSET
 from tests.corpus.rules import Rule, without_nulls

@@ -37,6 +37,16 @@ def _plain_content(item: Json) -> Json:
     return {**item, "type": "message", "content": parts}
 
 
+def _detail(item: Json) -> Json:
+    return {key: [_image(part) for part in value] if is_list(value) else value for key, value in item.items()}
+
+
+def _image(part: Any) -> Any:
+    if not is_object(part):
+        return part
+    return {key: value for key, value in part.items() if (key, value) != ("detail", "auto")}
+
+
 def _status(item: Json) -> Json:
     return {key: value for key, value in item.items() if (key, value) != ("status", "completed")}
 
@@ -128,6 +138,7 @@ RULES = [
         "a string is a list of one text; the type of a message and empty annotations are the defaults",
         each_item(_plain_content),
     ),
+    Rule("usual-detail", "auto is the default detail of an image", each_item(_detail)),
     Rule("usual-status", "an item that is replayed is completed, whether it says so or not", each_item(_status)),
     Rule("arguments", "arguments are compared as JSON", each_item(_arguments)),
     Rule(

@@ -143,7 +143,10 @@ def test_the_system_instruction(given: Any, system: Any) -> None:
 
 
 def test_a_system_instruction_that_is_more_than_text_is_given_back() -> None:
-    body = {"systemInstruction": {"parts": [{"text": "a"}, {"fileData": {"fileUri": "gs://a"}}]}, "contents": []}
+    body: JsonObject = {
+        "systemInstruction": {"parts": [{"text": "a"}, {"fileData": {"fileUri": "gs://a"}}]},
+        "contents": [],
+    }
     assert asked(**body).system == "a"
     assert sent_back(body) == body
 

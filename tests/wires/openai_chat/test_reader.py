@@ -22,6 +22,7 @@ from dragoman.errors import (
     Truncated,
 )
 from dragoman.events import Assembler, Event, PartDelta, PartEnded, PartStarted, Started, fold
+from dragoman.framing import SseDecoder
 from dragoman.http import Head
 from dragoman.types import (
     UNKNOWN_USAGE,
@@ -39,6 +40,7 @@ from dragoman.types import (
     Usage,
     assistant,
 )
+from dragoman.wire import Reader
 from dragoman.wires.openai_chat import WIRE
 from dragoman.wires.openai_chat.reader import ChatReader
 from tests.wires import laws
@@ -92,7 +94,7 @@ TEXTS = [
 ]
 PARTS: dict[str, tuple[Part, ...]] = {
     **dict.fromkeys(TEXTS, (HI,)),
-    "hello": (Text(text="High tide at six – 4 m."),),
+    "hello": (Text(text="High tide at six, über Null."),),
     "only_done": (),
     "finish_early": (Text(text="Hi there"),),
     "content_object": (Text(text='{"height":4}'),),
@@ -172,7 +174,7 @@ PARTS: dict[str, tuple[Part, ...]] = {
                         {"type": "reasoning.encrypted", "data": "AAAA", "index": 0, "id": "call_a"},
                         {"type": "reasoning.encrypted", "data": "BBBB", "index": 0, "id": "call_b"},
                         {"type": "reasoning.summary", "summary": "Tide"},
-                        {"type": "reasoning.summary", "summary": "Wind"},
+                        {"type": "reasoning.summary", "summary": "Wind", "index": 7},
                     ]
                 }
             },
@@ -361,7 +363,7 @@ def test_a_call_is_shown_whole_and_only_once() -> None:
 
 def test_text_is_shown_as_it_comes() -> None:
     events, _ = read("hello")
-    assert [event.text for event in events if isinstance(event, PartDelta)] == ["High tide ", "at six – 4 m."]
+    assert [event.text for event in events if isinstance(event, PartDelta)] == ["High tide ", "at six, über Null."]
 
 
 def test_a_refusal_is_known_as_such_from_its_start() -> None:
@@ -404,9 +406,7 @@ def test_what_is_held_back_has_a_limit() -> None:
     reader.out = Assembler(limit=300)
     image = {"type": "image_url", "image_url": {"url": "https://example.org/" + "a" * 200}}
     chunk = json.dumps({"choices": [{"delta": {"images": [image]}}]}).encode()
-    decoder = WIRE.client.stream_decoder()
-    decoder._read = reader.read_frame  # type: ignore[attr-defined]
-    decoder._out = reader.out  # type: ignore[attr-defined]
+    decoder = Reader(SseDecoder(), reader.out, reader.read_frame, reader.end)
     decoder.feed(b"data: %b\n\n" % chunk)
     with pytest.raises(TooLarge):
         decoder.feed(b"data: %b\n\n" % chunk)
@@ -466,6 +466,7 @@ def test_a_date_in_words_is_no_moment() -> None:
 
 USAGE_SHAPES: list[tuple[dict[str, Any], Usage]] = [
     ({}, Usage()),
+    ({"prompt_tokens": 9, "prompt_tokens_details": [], "completion_tokens_details": None}, Usage(input=9)),
     ({"prompt_tokens": 9, "completion_tokens": 4, "cached_tokens": 3}, Usage(input=9, output=4, cache_read=3)),
     ({"prompt_tokens": 9, "num_cached_tokens": 3}, Usage(input=9, cache_read=3)),
     ({"prompt_tokens": 9, "cached_input_tokens": 3}, Usage(input=9, cache_read=3)),
@@ -509,7 +510,7 @@ FAILURES: list[tuple[str, type[DragomanError], str]] = [
     ('{"object":"error","message":"no such model","type":"NotFoundError","code":404}', ModelNotFound, "no such model"),
     ('{"message":"Requests rate limit exceeded","code":"1300"}', RateLimited, "Requests rate limit exceeded"),
     ('{"detail":"Unauthorized","code":401}', AuthFailed, "Unauthorized"),
-    ('{"detail":[{"loc":["body"],"msg":"bad"}],"code":422}', BadRequest, '[{"loc":["body"],"msg":"bad"}]'),
+    ('{"detail":[{"loc":["body"],"msg":"bad"}],"code":422}', BadRequest, "body: bad"),
     ('{"choices":null,"base_resp":{"status_code":1004,"status_msg":"login fail"}}', AuthFailed, "login fail"),
     ('{"choices":null,"base_resp":{"status_code":1008,"status_msg":"no money"}}', RateLimited, "no money"),
     ('{"choices":[],"base_resp":{"status_code":1027,"status_msg":"sensitive"}}', Blocked, "sensitive"),

@@ -229,8 +229,8 @@ def test_images_and_documents_are_content() -> None:
     assert items(message)[0]["content"] == [
         {"type": "input_text", "text": "See"},
         {"type": "input_image", "image_url": "data:image/gif;base64,aGk=", "detail": "low"},
-        {"type": "input_image", "image_url": "data:image/png;base64,aGk="},
-        {"type": "input_image", "image_url": "https://example.org/a.png"},
+        {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"},
+        {"type": "input_image", "image_url": "https://example.org/a.png", "detail": "auto"},
         {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="},
         {"type": "input_file", "filename": "document", "file_data": "data:text/plain;base64,aGk="},
         {"type": "input_file", "file_id": "file_1"},
@@ -350,7 +350,7 @@ def output_of(*content: Text | Image | Opaque, is_error: bool = False) -> Any:
 
 
 PICTURE = Image(data=b"hi", mime="image/png")
-PICTURE_JSON = {"type": "input_image", "image_url": "data:image/png;base64,aGk="}
+PICTURE_JSON = {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"}
 
 
 def test_pictures_in_a_result_stay_in_it() -> None:
@@ -833,9 +833,21 @@ def test_what_makes_no_sense_says_nothing(data: bytes) -> None:
     assert isinstance(error, Truncated)
 
 
-def test_an_event_that_is_no_json_is_malformed() -> None:
-    _, error = read(CLIENT.stream_decoder(), [b"data: {oops}\n\n"])
+@pytest.mark.parametrize("data", [b"data: {oops}\n\n", b'data: {"type":"response.output_item.done","item":4}\n\n'])
+def test_an_event_that_is_not_what_it_says_is_malformed(data: bytes) -> None:
+    _, error = read(CLIENT.stream_decoder(), [data])
     assert isinstance(error, Malformed)
+
+
+def test_an_unknown_event_may_use_the_same_words_for_other_things() -> None:
+    unknown = b'data: {"type":"response.tomorrow","item":4,"output_index":"first","response":[]}\n\n'
+    events, error = read(CLIENT.stream_decoder(), [unknown, (TAPES / "hello.sse").read_bytes()])
+    assert (events, error) == play("hello.sse")
+
+
+def test_an_id_that_is_none_tells_nothing() -> None:
+    item = {"type": "image_generation_call", "id": {"not": "an id"}, "result": None}
+    assert answer(item).message.parts == (Opaque(wire=NAME, data=item),)
 
 
 def test_a_whole_body_in_place_of_a_stream_is_read() -> None:

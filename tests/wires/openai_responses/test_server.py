@@ -87,7 +87,7 @@ def test_content_is_parts() -> None:
     content: list[JsonObject] = [
         {"type": "input_text", "text": "See", "prompt_cache_breakpoint": {"mode": "explicit"}},
         {"type": "input_image", "image_url": "data:image/gif;base64,aGk=", "detail": "low"},
-        {"type": "input_image", "image_url": "https://example.org/a.png"},
+        {"type": "input_image", "image_url": "https://example.org/a.png", "detail": "auto"},
         {"type": "input_image", "file_id": "file_1"},
         {"type": "input_file", "filename": "a.pdf", "file_data": "data:application/pdf;base64,aGk="},
         {"type": "input_file", "file_url": "https://example.org/b.pdf"},
@@ -208,7 +208,7 @@ def result(*output: JsonObject) -> ToolResult:
     return found
 
 
-PICTURE: JsonObject = {"type": "input_image", "image_url": "data:image/png;base64,aGk="}
+PICTURE: JsonObject = {"type": "input_image", "image_url": "data:image/png;base64,aGk=", "detail": "auto"}
 
 
 def test_pictures_in_a_result_are_parts_of_it() -> None:

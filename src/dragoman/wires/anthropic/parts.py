@@ -5,7 +5,7 @@ from typing import Any, TypeAlias
 
 from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.history import fit_id, refuse
-from dragoman.schema import fit
+from dragoman.fitting import fit
 from dragoman.types import (
     Document,
     Image,

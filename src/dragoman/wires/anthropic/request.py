@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from dragoman.history import check_urls, from_user, merge, repair
 from dragoman.http import HttpRequest
 from dragoman.reasoning import as_budget, as_effort
-from dragoman.schema import fit
+from dragoman.fitting import fit
 from dragoman.target import Target
 from dragoman.types import (
     Effort,

@@ -17,7 +17,7 @@ from dragoman.errors import (
     RequestError,
     TimedOut,
 )
-from dragoman.schema import Subset
+from dragoman.fitting import Subset
 from dragoman.types import Effort, FinishReason, JsonObject, Usage, is_object
 from dragoman.wire import whole_number, without_none
 

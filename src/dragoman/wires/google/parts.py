@@ -5,8 +5,8 @@ from typing import Any, cast
 
 from dragoman.errors import InvalidRequest
 from dragoman.events import parse_arguments
+from dragoman.fitting import fit
 from dragoman.history import refuse
-from dragoman.schema import fit
 from dragoman.types import (
     Audio,
     Document,
@@ -34,6 +34,7 @@ from dragoman.wires.google.shapes import (
     CallShape,
     DeclarationShape,
     ResultShape,
+    ToolShape,
     camel,
     listed,
 )
@@ -129,11 +130,10 @@ def decode_tools(tools: list[JsonObject]) -> tuple[Tool | Opaque, ...]:
     """The functions of all tools, and the tools that run at the provider."""
     decoded: list[Tool | Opaque] = []
     for i, data in enumerate(tools):
-        tool = camel(data)
-        declarations = listed(tool.pop("functionDeclarations", None))
-        for j, declaration in enumerate(declarations):
+        shape, others = read_shape(ToolShape, camel(data), f"tools[{i}]")
+        for j, declaration in enumerate(listed(shape.function_declarations)):
             decoded.append(_tool(declaration, f"tools[{i}].functionDeclarations[{j}]"))
-        decoded += [Opaque(wire=NAME, data={name: value}) for name, value in tool.items()]
+        decoded += [Opaque(wire=NAME, data={name: value}) for name, value in others.items()]
     return tuple(decoded)
 
 
@@ -236,11 +236,16 @@ def _result(fields: JsonObject, where: str) -> ToolResult:
     content: str | tuple[ResultPart, ...] = text
     if shape.parts:
         extra["media"] = True
-        media = [decode_part(part, f"{where}.functionResponse.parts[{i}]") for i, part in enumerate(shape.parts)]
-        content = (Text(text=text), *cast("list[ResultPart]", [part for part in media if part is not None]))
+        media = [_media(part, f"{where}.functionResponse.parts[{i}]") for i, part in enumerate(shape.parts) if part]
+        content = (Text(text=text), *media)
     return ToolResult(
         id=shape.id or "", name=shape.name, content=content, is_error=is_error, extra=own_extra(NAME, extra)
     )
+
+
+def _media(data: JsonObject, where: str) -> ResultPart:
+    part = decode_part(data, where)
+    return part if isinstance(part, Image | Document) else Opaque(wire=NAME, data=data)
 
 
 def _decode_response(response: JsonObject) -> tuple[str, bool, bool]:

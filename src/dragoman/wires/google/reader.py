@@ -51,10 +51,10 @@ class Framing:
     def feed(self, data: bytes, /) -> list[Frame]:
         """The frames that these bytes complete; b"" is the end of the file."""
         if self._form is None:
-            start = data.lstrip()
-            if not start:
+            data = data.lstrip()
+            if not data:
                 return []
-            self._form = JsonArrayDecoder() if start[:1] in b"[{" else SseDecoder()
+            self._form = JsonArrayDecoder() if data[:1] in b"[{" else SseDecoder()
         return self._form.feed(data)
 
 
@@ -76,7 +76,7 @@ class ChunkReader:
         self._key: tuple[str, int] = ("", 0)
         self._sealed = False
         self._streamed: _Streamed | None = None
-        self._candidates: set[int] = set()
+        self._candidates = 0
 
     def read_body(self, body: bytes) -> None:
         """A whole answer."""
@@ -109,8 +109,8 @@ class ChunkReader:
             out.notices.append(Notice(kind="dropped", what=f"tool call {self._streamed.call.name}", why=why))
         else:
             self._end_call()
-        if len(self._candidates) > 1:
-            why = f"there were {len(self._candidates)} candidates; the first is the response"
+        if self._candidates > 1:
+            why = f"there were {self._candidates} candidates; the first is the response"
             out.notices.append(Notice(kind="told", what="candidates", why=why))
         extra = own_extra(NAME, {**self._ending, **self._notes})
         out.finish(Finish(reason=reason, raw=self._finish, extra=extra))
@@ -123,7 +123,7 @@ class ChunkReader:
         if chunk.usage_metadata is not None and (usage := read_usage(chunk.usage_metadata)) is not None:
             out.usage = latest_usage(out.usage, usage)
         for candidate in chunk.candidates or ():
-            self._candidates.add(candidate.index or 0)
+            self._candidates = max(self._candidates, (candidate.index or 0) + 1)
             if not candidate.index:
                 self._candidate(candidate)
         feedback = chunk.prompt_feedback
@@ -135,7 +135,10 @@ class ChunkReader:
         for part in (candidate.content and candidate.content.parts) or ():
             self._part(part)
         told = without_none({name: getattr(candidate, field) for name, field in _FIELDS.items()})
-        self._notes = join_notes(self._notes, {name: told[name] for name in TEXT_NOTES if name in told})
+        notes = {name: told[name] for name in TEXT_NOTES if name in told}
+        if notes:
+            self.out.spend(len(msgspec.json.encode(notes)))
+            self._notes = join_notes(self._notes, notes)
         self._ending.update((name, told[name]) for name in FINISH_NOTES if name in told)
         if candidate.finish_reason not in UNFINISHED:
             self._finish = candidate.finish_reason

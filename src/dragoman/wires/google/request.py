@@ -5,9 +5,9 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
+from dragoman.fitting import fit
 from dragoman.http import HttpRequest
 from dragoman.reasoning import as_budget, as_effort
-from dragoman.schema import fit
 from dragoman.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
 from dragoman.wire import Notes, body_extra, encode_json, http_request, without_none

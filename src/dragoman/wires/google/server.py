@@ -7,9 +7,9 @@ from urllib.parse import parse_qs, unquote
 import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.fitting import fit
 from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
-from dragoman.schema import fit
 from dragoman.types import (
     Effort,
     JsonObject,

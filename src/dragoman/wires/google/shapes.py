@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.schema import Subset
+from dragoman.fitting import Subset
 from dragoman.types import Effort, FinishReason, JsonObject, Usage, is_list, is_object
 from dragoman.wire import without_none
 
@@ -170,6 +170,12 @@ class ContentShape(msgspec.Struct):
     parts: list[JsonObject] | JsonObject = []
 
 
+class ToolShape(msgspec.Struct, rename="camel"):
+    """An entry of the tools that a client sent."""
+
+    function_declarations: list[JsonObject] | JsonObject | None = None
+
+
 class DeclarationShape(msgspec.Struct, rename="camel"):
     """A function that a client declared."""
 
@@ -179,12 +185,13 @@ class DeclarationShape(msgspec.Struct, rename="camel"):
     parameters_json_schema: JsonObject | None = None
 
 
-class CallShape(msgspec.Struct):
+class CallShape(msgspec.Struct, rename="camel"):
     """A function call, whoever made it."""
 
     name: str = ""
     id: str | None = None
     args: JsonObject = {}
+    partial_args: list[JsonObject] = []
 
 
 class ResultShape(msgspec.Struct):

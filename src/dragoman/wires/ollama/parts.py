@@ -8,7 +8,7 @@ import msgspec
 from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.events import parse_arguments, raw_arguments
 from dragoman.history import refuse
-from dragoman.schema import fit
+from dragoman.fitting import fit
 from dragoman.types import (
     Image,
     JsonObject,

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.schema import Subset
+from dragoman.fitting import Subset
 from dragoman.types import Effort, FinishReason, JsonObject, Usage
 from dragoman.wire import without_none
 

@@ -224,8 +224,8 @@ RESPONSE_ONLY = frozenset({"logprobs", "annotations", "citations", "search_resul
 
 def join_logprobs(held: JsonObject, new: JsonObject) -> JsonObject:
     """The log-probabilities of a text, and of more of it."""
-    told = {key: value for key, value in new.items() if value}
-    return {**held, **{key: [*held.get(key, ()), *value] if is_list(value) else value for key, value in told.items()}}
+    lists = {key: value for key, value in new.items() if value and is_list(value)}
+    return {**held, **{key: [*held.get(key, ()), *value] for key, value in lists.items()}}
 
 
 def _request_extra(text: Text) -> JsonObject:

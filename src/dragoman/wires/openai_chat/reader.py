@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
@@ -46,7 +46,7 @@ class ChatReader:
         self._is_refused = False
         self._blank_fields: list[str] = []
         self._has_thought = False
-        self._details: dict[tuple[Any, ...], JsonObject] = {}
+        self._details: dict[tuple[str, int], JsonObject] = {}
         self._notes: JsonObject = {}
         self._audio: JsonObject = {}
         self._images: list[JsonObject] = []
@@ -149,14 +149,14 @@ class ChatReader:
 
     def _merge_details(self, details: list[JsonObject]) -> None:
         """Details of one chunk are apart from each other, and go on with those of the chunks before by their index."""
-        seen: Counter[tuple[Any, ...]] = Counter()
+        seen: Counter[str] = Counter()
         for detail in details:
             index, kind = detail.get("index"), detail.get("type")
             # Encrypted details of several calls share an index, and differ in their id (seen 2026-08).
             id = detail.get("id") if kind == "reasoning.encrypted" else None
-            key = (index, kind, id) if index is not None else (len(self._details),)
+            key = f"{index} {kind} {id}" if index is not None else f"{len(self._details)}"
             seen[key] += 1
-            _merge(self._details.setdefault((*key, seen[key]), {}), detail)
+            _merge(self._details.setdefault((key, seen[key]), {}), detail)
 
     def _content(self, content: object) -> None:
         if isinstance(content, str):
@@ -253,6 +253,6 @@ def _image(data: JsonObject) -> Part:
 def _merge(into: JsonObject, new: JsonObject) -> None:
     for key, value in new.items():
         if key in _JOINED and isinstance(value, str):
-            into[key] = into.get(key, "") + value
+            into[key] = f"{into.get(key) or ''}{value}"
         elif value is not None or key not in into:
             into[key] = value

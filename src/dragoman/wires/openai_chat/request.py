@@ -17,6 +17,7 @@ from dragoman.wires.openai_chat.shapes import NAME, SAME_CONCEPT
 from dragoman.wires.openai_chat.turns import encode_messages
 
 _NOT_IN_NAMES = r"[^A-Za-z0-9_-]"
+_NOTHING: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
@@ -85,11 +86,14 @@ def _without_strict(tool: Tool | Opaque, target: Target, notes: Notes) -> Tool |
     """The tool without a flag that the target does not know, or that its parameters do not satisfy."""
     if isinstance(tool, Opaque) or tool.strict is None:
         return tool
-    if target.quirks.strict and (not tool.strict or tool.parameters is None or is_strict(tool.parameters)):
+    extra = wire_extra(tool.extra, NAME)
+    function = dict(extra.get("function", {}))
+    verbatim = function.pop("strict", None)
+    if target.quirks.strict and (verbatim or not tool.strict or is_strict(tool.parameters or _NOTHING)):
         return tool
-    if tool.strict and "strict" not in wire_extra(tool.extra, NAME).get("function", {}):
+    if tool.strict:
         notes.add("dropped", f"strict of {tool.name}", _why_not_strict(target))
-    return msgspec.structs.replace(tool, strict=None)
+    return msgspec.structs.replace(tool, strict=None, extra={NAME: {**extra, "function": function}})
 
 
 def _why_not_strict(target: Target) -> str:

@@ -13,7 +13,7 @@ from dragoman.errors import (
     Overloaded,
     RateLimited,
 )
-from dragoman.types import FinishReason, JsonObject, Usage
+from dragoman.types import FinishReason, JsonObject, Usage, is_object
 from dragoman.wire import without_none
 
 NAME = "openai_chat"
@@ -98,7 +98,7 @@ class Call(msgspec.Struct):
     id: str | int | None = None
     function: Function | None = None
     custom: Custom | None = None
-    extra_content: JsonObject | None = None
+    extra_content: Any = None
 
 
 class Said(msgspec.Struct):
@@ -130,8 +130,8 @@ class Tokens(msgspec.Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     total_tokens: int | None = None
-    prompt_tokens_details: JsonObject | None = None
-    completion_tokens_details: JsonObject | None = None
+    prompt_tokens_details: Any = None
+    completion_tokens_details: Any = None
     prompt_cache_hit_tokens: int | None = None
     cached_tokens: int | None = None
     num_cached_tokens: int | None = None
@@ -159,8 +159,8 @@ class Chunk(msgspec.Struct):
     message: Any = None
     detail: Any = None
     base_resp: BaseResponse | None = None
-    citations: list[Any] | None = None
-    search_results: list[Any] | None = None
+    citations: Any = None
+    search_results: Any = None
 
 
 class ChatRequest(msgspec.Struct):
@@ -222,8 +222,8 @@ class FunctionShape(msgspec.Struct):
 
 def read_usage(tokens: Tokens) -> Usage:
     """Totals and their portions, wherever a server puts them."""
-    prompt = tokens.prompt_tokens_details or {}
-    completion = tokens.completion_tokens_details or {}
+    prompt = tokens.prompt_tokens_details if is_object(tokens.prompt_tokens_details) else {}
+    completion = tokens.completion_tokens_details if is_object(tokens.completion_tokens_details) else {}
     reasoning = _first(completion.get("reasoning_tokens"), tokens.reasoning_tokens)
     output = tokens.completion_tokens
     if output is not None and reasoning and tokens.total_tokens == (tokens.prompt_tokens or 0) + output + reasoning:

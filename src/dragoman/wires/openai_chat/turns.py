@@ -118,23 +118,26 @@ def _encode_user(turn: Message) -> JsonObject:
 
 
 def _encode_assistant(turn: Message, target: Target, notes: Notes) -> JsonObject:
-    parts = [part for part in turn.parts if _is_taken_back(part, target, notes)]
-    message = encode_assistant(parts, None)
+    parts = (_taken_back(part, target, notes) for part in turn.parts)
+    message = encode_assistant([part for part in parts if part is not None], None)
     if is_object(audio := message.get("audio")):
         message["audio"] = {"id": audio.get("id")}
     return {**message, **wire_extra(turn.extra, NAME)}
 
 
-def _is_taken_back(part: Part, target: Target, notes: Notes) -> bool:
+def _taken_back(part: Part, target: Target, notes: Notes) -> Part | None:
+    """The part; thinking only in the fields that the target takes, and None where it takes none of them."""
     taken = target.quirks.replayed
     if taken is None or not isinstance(part, Thinking):
-        return True
+        return part
     extra = wire_extra(part.extra, NAME)
-    fields = [*extra.get("fields", ()), *(["reasoning_details"] if "details" in extra else [])]
-    if set(fields) <= set(taken):
-        return True
-    notes.add("dropped", "thinking", f"it does not take {' and '.join(fields)} back")
-    return False
+    kept = {"fields": [field for field in extra.get("fields", ()) if field in taken]}
+    if "details" in extra and "reasoning_details" in taken:
+        kept["details"] = extra["details"]
+    if not any(kept.values()):
+        notes.add("dropped", "thinking", "it does not take back what another server thought")
+        return None
+    return msgspec.structs.replace(part, extra={NAME: {**extra, "details": None, **kept}})
 
 
 def _encode_results(results: tuple[ToolResult, ...], notes: Notes) -> list[JsonObject]:

@@ -63,7 +63,7 @@ class ChatWriter:
                 return self._finished(event.finish, event.usage)
             case Ping():
                 return b": ping\n\n"
-            case DragomanError():
+            case _:
                 return encode_sse(encode_json({"error": encode_failure(event)}))
 
     def _chunk(self, delta: JsonObject, finish: str | None = None, **more: Any) -> bytes:

@@ -33,6 +33,7 @@ _NO_ARGUMENTS: dict[bool, JsonObject] = {
 }
 """The parameters of a tool that takes none, by whether it is strict."""
 _UNNAMED = "document"
+_USUAL_DETAIL = "auto"
 
 
 # Content of user messages and of results ------------------------------------------------------------------------------
@@ -45,7 +46,8 @@ def encode_content(part: Part) -> JsonObject:
             return {"type": "input_text", "text": part.text, **wire_extra(part.extra, NAME)}
         case Image():
             url = _data_url(part.mime or "image/png", part.data) if part.data is not None else part.url or ""
-            image = without_none({"type": "input_image", "image_url": url, "detail": part.detail})
+            # Servers that check against the SDK's types demand a detail (2026-11).
+            image = {"type": "input_image", "image_url": url, "detail": part.detail or _USUAL_DETAIL}
             return {**image, **wire_extra(part.extra, NAME)}
         case Document():
             data = _data_url(part.mime, part.data)
@@ -59,7 +61,7 @@ def encode_content(part: Part) -> JsonObject:
 
 def decode_content(data: JsonObject, where: str) -> Text | Image | Document | Opaque:
     """The mirror of `encode_content`; what we have no word for is kept as it is."""
-    read = _CONTENT.get(data.get("type", ""))
+    read = _CONTENT.get(type_of(data))
     try:
         part = read(data) if read else None
     except ValueError as error:
@@ -76,6 +78,7 @@ def _image(data: JsonObject) -> Image | None:
     url, detail = data.get("image_url"), data.get("detail")
     if not isinstance(url, str):
         return None
+    detail = None if detail == _USUAL_DETAIL else detail
     extra = own_extra(NAME, _rest(data, "image_url", "detail"))
     if url.startswith("data:"):
         return msgspec.structs.replace(Image.from_data_url(url, detail=detail), extra=extra)
@@ -92,6 +95,12 @@ def _file(data: JsonObject) -> Document | None:
 
 
 _CONTENT = {"input_text": _text, "text": _text, "output_text": _text, "input_image": _image, "input_file": _file}
+
+
+def type_of(data: JsonObject) -> str:
+    """The type of an item or of a content part; "" where it has none."""
+    kind = data.get("type")
+    return kind if isinstance(kind, str) else ""
 
 
 def _data_url(mime: str, data: bytes) -> str:
@@ -127,7 +136,7 @@ def item_of(text: Text) -> JsonObject:
 
 def decode_said(part: JsonObject, item: JsonObject) -> Text | Opaque:
     """A content part of an assistant's message item; `item` is what the item has beside it."""
-    kind = part.get("type")
+    kind = type_of(part)
     text = part.get("refusal" if kind == "refusal" else "text")
     if not isinstance(text, str) or kind not in ("output_text", "refusal", "input_text", "text"):
         return Opaque(wire=NAME, data={"type": "message", "role": "assistant", **item, "content": [part]})

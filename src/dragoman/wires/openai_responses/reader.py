@@ -21,6 +21,7 @@ from dragoman.wires.openai_responses.parts import (
     item_rest,
     message_extra,
     text_extra,
+    type_of,
 )
 from dragoman.wires.openai_responses.shapes import (
     CUSTOM,
@@ -99,13 +100,22 @@ class ItemReader:
         if frame.name == BARE:
             self._read_whole(decode_frame(_REPLY, frame), frame.data)
             return
-        event: StreamEvent = decode_frame(_EVENT, frame)
-        kind = (event.type or frame.name).removeprefix("response.")
-        read = self._readers.get(kind)
-        if read is not None:
-            read(event)
+        try:
+            event: StreamEvent = decode_frame(_EVENT, frame)
+        except Malformed:
+            # An event that we do not know may use our words for other things.
+            if self._kind(decode_frame(_OBJECT, frame).get("type"), frame) in self._readers:
+                raise
+            return
+        kind = self._kind(event.type, frame)
+        if kind in self._readers:
+            self._readers[kind](event)
         elif kind == "error" or event.error:
             raise _failure(_OBJECT.decode(frame.data))
+
+    @staticmethod
+    def _kind(told: object, frame: Frame) -> str:
+        return str(told or frame.name).removeprefix("response.")
 
     def _read_whole(self, reply: Reply, body: bytes) -> None:
         if reply.output is None and reply.status is None:
@@ -139,18 +149,18 @@ class ItemReader:
                 self._think(other, None)
         slot = _Slot(number=len(self._slots), type=kind, added=item)
         self._slots.append(slot)
-        for key in (event.output_index, event.item_id, item.get("id"), None):
+        for key in (event.output_index, event.item_id, _id(item), None):
             self._by_key[key] = slot
         return slot
 
     def _added(self, event: StreamEvent) -> None:
         item = event.item or {}
-        self._new_slot(event, str(item.get("type")), item)
+        self._new_slot(event, type_of(item), item)
 
     def _done(self, event: StreamEvent) -> None:
         item = event.item or {}
-        kind = str(item.get("type"))
-        slot = self._find(event.output_index, item.get("id"))
+        kind = type_of(item)
+        slot = self._find(event.output_index, _id(item))
         if slot is None or slot.final is not None or slot.type != kind:
             slot = self._new_slot(event, kind, item)
         self._end_item(slot, item)
@@ -182,7 +192,7 @@ class ItemReader:
     # Messages ---------------------------------------------------------------------------------------------------------
 
     def _part_added(self, event: StreamEvent) -> None:
-        kind = (event.part or {}).get("type")
+        kind = type_of(event.part or {})
         if kind == "reasoning_text":
             self._thought(event, "content", "")
         elif kind in ("output_text", "refusal"):
@@ -190,7 +200,7 @@ class ItemReader:
 
     def _part_done(self, event: StreamEvent) -> None:
         part = event.part or {}
-        slot = self._slot(event, "message") if part.get("type") in ("output_text", "refusal") else None
+        slot = self._slot(event, "message") if type_of(part) in ("output_text", "refusal") else None
         if slot is not None:
             slot.texts[event.content_index or 0] = part
 
@@ -218,7 +228,8 @@ class ItemReader:
         slot = self._slot(event, "message")
         if slot is not None:
             part = slot.texts[event.content_index or 0]
-            part["annotations"] = [*part.get("annotations", ()), event.annotation]
+            known = part.get("annotations")
+            part["annotations"] = [*(known if is_list(known) else ()), event.annotation]
 
     def _end_message(self, slot: _Slot, item: JsonObject) -> None:
         content = item.get("content")
@@ -229,7 +240,7 @@ class ItemReader:
             if isinstance(said, Opaque):
                 self.out.whole(said)
                 continue
-            key = self._open_text(slot, index, refused=part.get("type") == "refusal")
+            key = self._open_text(slot, index, refused=type_of(part) == "refusal")
             self._complete(key, "text", said.text)
             if said.extra:
                 self.out.note(key, NAME, said.extra[NAME])
@@ -336,12 +347,13 @@ class ItemReader:
             raise error
         output = reply.output or []
         for item in [] if self._slots else output:
-            self._end_item(self._new_slot(StreamEvent(), str(item.get("type")), item), item)
+            self._end_item(self._new_slot(StreamEvent(), type_of(item), item), item)
         for slot in self._slots:
             if slot.final is None:
                 same = slot.number < len(output) and output[slot.number].get("type") == slot.type
                 self._end_item(slot, output[slot.number] if same else _so_far(slot, status))
-        word = (reply.incomplete_details or {}).get("reason") or status
+        told = (reply.incomplete_details or {}).get("reason")
+        word = told if isinstance(told, str) and told else status
         reason = finish_reason(word, calls=out.has_calls, asks=self._asks, refused=self._refused)
         out.finish(Finish(reason=reason, raw=word))
 
@@ -360,4 +372,9 @@ def _failure(data: JsonObject) -> ProviderError:
     told = {key: value for key, value in data.items() if key not in ("type", "sequence_number")}
     error = told.get("error")
     code = error.get("code") if is_object(error) else told.get("code")
-    return read_failure({**told, "status_code": 400} if code in PERMANENT_CODES else told)
+    return read_failure({**told, "status_code": 400} if str(code) in PERMANENT_CODES else told)
+
+
+def _id(item: JsonObject) -> int | str | None:
+    id = item.get("id")
+    return id if isinstance(id, int | str) else None

@@ -24,11 +24,11 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     notes = Notes(NAME, strict=request.strict)
     extra = body_extra(request, target, notes)
     body: JsonObject = {"model": target.model, **encode_input(request, target, notes)}
-    for encode in (_tools, _text, _options, _reasoning):
-        body.update(encode(request, target, notes))
-    for field in ("text", "reasoning"):
-        if is_object(given := extra.pop(field, None)):
-            body[field] = {**given, **body.get(field, {})} if field == "text" else {**body.get(field, {}), **given}
+    body |= {**_tools(request, target, notes), **_options(request, target, notes)}
+    if text := {**_object(extra.pop("text", None)), **_text(request, target, notes)}:
+        body["text"] = text
+    if reasoning := {**_reasoning(request, target, notes), **_object(extra.pop("reasoning", None))}:
+        body["reasoning"] = reasoning
     if not any(extra.get(field) for field in STATEFUL):
         body["store"] = False
     if include := _include(extra.pop("include", None), target):
@@ -38,6 +38,10 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     else:
         extra.pop("stream_options", None)
     return http_request(target, "/responses", {**body, **extra}, notes)
+
+
+def _object(value: object) -> JsonObject:
+    return value if is_object(value) else {}
 
 
 def _include(given: object, target: Target) -> list[Any]:
@@ -107,7 +111,7 @@ def _text(request: Request, target: Target, notes: Notes) -> JsonObject:
     if schema is None or (target.quirks.json_schema and "format" in _given_text(request)):
         return {}
     if not schema or not target.quirks.json_schema:
-        return {"text": {"format": {"type": "json_object"}}}
+        return {"format": {"type": "json_object"}}
     if not target.quirks.strict or (strict and not is_strict(schema)):
         if strict:
             notes.add("dropped", "schema_strict", _why_not_strict(target))
@@ -116,7 +120,7 @@ def _text(request: Request, target: Target, notes: Notes) -> JsonObject:
     if name != request.schema_name:
         notes.add("renamed", "schema_name", f"a name is made of letters, digits, _ and -, so it is {name}")
     form = without_none({"type": "json_schema", "name": name, "schema": schema, "strict": strict})
-    return {"text": {"format": form}}
+    return {"format": form}
 
 
 def _given_text(request: Request) -> JsonObject:
@@ -168,4 +172,4 @@ def _reasoning(request: Request, target: Target, notes: Notes) -> JsonObject:
         if wanted:
             notes.add("changed", "reasoning", "a model that has tools may not think, so it does not")
         reasoning = "none"
-    return {} if reasoning is None else {"reasoning": {"effort": as_effort(reasoning, target, notes)}}
+    return {} if reasoning is None else {"effort": as_effort(reasoning, target, notes)}

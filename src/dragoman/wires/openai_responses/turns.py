@@ -29,6 +29,7 @@ from dragoman.wires.openai_responses.parts import (
     encode_made,
     encode_message,
     encode_reasoning,
+    type_of,
 )
 from dragoman.wires.openai_responses.shapes import CUSTOM, NAME
 
@@ -50,7 +51,7 @@ def encode_input(request: Request, target: Target, notes: Notes) -> JsonObject:
     items += _wish(request, target, history, notes)
     for turn in history.turns:
         items += _encode_turn(turn, notes)
-    custom = {item["call_id"] for item in items if item.get("type") == CUSTOM}
+    custom = {item.get("call_id") for item in items if type_of(item) == CUSTOM}
     items = [_fit(item, custom, target, notes) for item in _in_pairs(items, notes)]
     return {**({"instructions": "\n\n".join(plain)} if plain else {}), **({"input": items} if items else {})}
 
@@ -66,7 +67,7 @@ def _output(parts: tuple[ResultPart, ...], result: ToolResult) -> list[JsonObjec
     content = [encode_content(part) for part in parts if not isinstance(part, Opaque) or part.wire == NAME]
     if not result.is_error:
         return content
-    if content and content[0]["type"] == "input_text":
+    if content and type_of(content[0]) == "input_text":
         return [{**content[0], "text": ERROR_PREFIX + content[0]["text"]}, *content[1:]]
     return [{"type": "input_text", "text": ERROR_PREFIX}, *content]
 
@@ -126,7 +127,7 @@ def _encode_user(turn: Message) -> list[JsonObject]:
 
 
 def _is_item(part: Part) -> TypeGuard[Opaque]:
-    return isinstance(part, Opaque) and re.fullmatch(_ITEM, str(part.data.get("type"))) is not None
+    return isinstance(part, Opaque) and re.fullmatch(_ITEM, type_of(part.data)) is not None
 
 
 def _user(parts: Iterable[Part]) -> JsonObject:
@@ -174,7 +175,7 @@ def _in_pairs(items: list[JsonObject], notes: Notes) -> list[JsonObject]:
     kept: list[JsonObject] = []
     follows = False
     for item in reversed(items):
-        kind = str(item.get("type"))
+        kind = type_of(item)
         if kind != "reasoning":
             follows = item.get("role") == "assistant" if kind == "message" else not kind.endswith("_output")
         elif not follows:
@@ -184,11 +185,11 @@ def _in_pairs(items: list[JsonObject], notes: Notes) -> list[JsonObject]:
     return kept[::-1]
 
 
-def _fit(item: JsonObject, custom: set[str], target: Target, notes: Notes) -> JsonObject:
+def _fit(item: JsonObject, custom: set[Any], target: Target, notes: Notes) -> JsonObject:
     """An item with an id that the target takes; a result as the kind of call that it answers wants it."""
     id = item.get("call_id")
     if not isinstance(id, str):
         return item
-    kind = f"{CUSTOM}_output" if item["type"] == "function_call_output" and id in custom else item["type"]
+    kind = f"{CUSTOM}_output" if type_of(item) == "function_call_output" and id in custom else type_of(item)
     pattern, length = (target.quirks.call_id, target.quirks.call_id_length) if target.quirks.call_id else (_CALL_ID, 40)
     return {**item, "type": kind, "call_id": fit_id(id, pattern, length, notes)}

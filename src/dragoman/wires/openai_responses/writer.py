@@ -7,7 +7,7 @@ import msgspec
 from dragoman.errors import DragomanError, RateLimited
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
 from dragoman.framing import encode_sse
-from dragoman.types import Finish, Image, JsonObject, Opaque, Part, Text, Thinking, ToolCall, Usage
+from dragoman.types import Finish, Image, JsonObject, Opaque, Part, Text, Thinking, ToolCall, Usage, is_list
 from dragoman.wire import encode_json, wire_extra
 from dragoman.wires.openai_responses.parts import (
     EMPTY,
@@ -18,6 +18,7 @@ from dragoman.wires.openai_responses.parts import (
     encode_reasoning,
     encode_said,
     item_of,
+    type_of,
     with_annotations,
 )
 from dragoman.wires.openai_responses.shapes import (
@@ -72,13 +73,13 @@ def ended(head: Started, output: list[JsonObject], finish: Finish, usage: Usage)
 
 def _word(finish: Finish, output: list[JsonObject]) -> str:
     """The provider's own word where it says here what it said there."""
-    kinds = {item.get("type") for item in output}
-    said = [part for item in output if item.get("type") == "message" for part in item["content"]]
+    kinds = {type_of(item) for item in output}
+    said = [part for item in output if type_of(item) == "message" for part in item.get("content") or ()]
     means = finish_reason(
         finish.raw or "",
         calls=bool(kinds & {"function_call", CUSTOM}),
         asks="mcp_approval_request" in kinds,
-        refused=any(part.get("type") == "refusal" for part in said),
+        refused=any(type_of(part) == "refusal" for part in said),
     )
     return finish.raw if finish.raw and means == finish.reason else FINISH_WORD[finish.reason]
 
@@ -87,6 +88,9 @@ def encode_output(parts: tuple[Part, ...], response_id: str | None) -> list[Json
     """The output items of a whole message."""
     output: list[JsonObject] = []
     for part in by_item(parts):
+        if isinstance(part, Opaque):
+            output += [part.data] if part.wire == NAME else []
+            continue
         item = encode_message(part) if isinstance(part, list) else _encode_item(part)
         if item is not None:
             output.append(_whole(item, response_id, len(output)))
@@ -101,17 +105,13 @@ def _encode_item(part: Part) -> JsonObject | None:
             return encode_call(part)
         case Image():
             return encode_made(part)
-        case Opaque() if part.wire == NAME:
-            return part.data
         case _:
             return None
 
 
 def _whole(item: JsonObject, response_id: str | None, index: int) -> JsonObject:
     """An item as an output has it: with an id, a status, and annotations."""
-    prefix = _PREFIXES.get(item["type"])
-    if prefix is None:
-        return item
+    prefix = _PREFIXES[item["type"]]
     status = {} if prefix == "rs" else {"status": "completed"}
     content = {"content": [with_annotations(part) for part in item["content"]]} if prefix == "msg" else {}
     return {"id": invented_id(prefix, response_id, index), **status, **item, **content}
@@ -204,8 +204,8 @@ class Writer:
         return _Item(index=index, id=id, started=started)
 
     def _item_done(self, index: int, item: JsonObject) -> bytes:
-        self._output[index] = _whole(item, self._head.id, index)
-        return self._event("output_item.done", output_index=index, item=self._output[index])
+        self._output[index] = item
+        return self._event("output_item.done", output_index=index, item=item)
 
     def _part_started(self, event: PartStarted) -> bytes:
         extra = wire_extra(event.extra, NAME)
@@ -225,9 +225,11 @@ class Writer:
                 return self._thinking_ended(self._parts[index], part)
             case ToolCall():
                 return self._call(part)
+            case Opaque():
+                return self._at_once(part.data) if part.wire == NAME else b""
             case _:
                 item = _encode_item(part)
-                return b"" if item is None else self._at_once(item)
+                return b"" if item is None else self._at_once(_whole(item, self._head.id, self._count))
 
     def _delta(self, part: _Part, text: str) -> bytes:
         before = b""
@@ -283,9 +285,10 @@ class Writer:
         content = part.item.content[part.content_index] = encode_said(text)
         rest = {key: value for key, value in content.items() if key not in ("type", "text", "refusal")}
         whole = {"refusal" if part.kind == "refusal" else "text": text.text}
+        annotations = rest.get("annotations")
         notes = b"".join(
             self._event("output_text.annotation.added", **self._place(part), annotation_index=i, annotation=note)
-            for i, note in enumerate(rest.get("annotations", ()))
+            for i, note in enumerate(annotations if is_list(annotations) else ())
         )
         done = self._event(f"{part.kind}.done", **self._place(part), **whole, **_logprobs(part))
         return notes + done + self._section(part, "done", text.text, **rest)
@@ -301,7 +304,7 @@ class Writer:
     def _message_done(self, message: _Item) -> bytes:
         content = [message.content[index] for index in sorted(message.content)]
         item = {"id": message.id, "type": "message", "role": "assistant", **message.item, "content": content}
-        return self._item_done(message.index, item)
+        return self._item_done(message.index, _whole(item, self._head.id, message.index))
 
     # Reasoning --------------------------------------------------------------------------------------------------------
 
@@ -317,7 +320,8 @@ class Writer:
         if part.streamed:
             out = self._event(f"{part.kind}.done", **self._place(part), text=thinking.text)
             out += self._section(part, "done", thinking.text)
-        return out + self._item_done(part.item.index, {"id": part.item.id, **encode_reasoning(thinking)})
+        item = {"id": part.item.id, **encode_reasoning(thinking)}
+        return out + self._item_done(part.item.index, item)
 
     # Items that come at once ------------------------------------------------------------------------------------------
 
@@ -338,8 +342,7 @@ class Writer:
 
     def _at_once(self, item: JsonObject) -> bytes:
         index = self._next_index()
-        whole = _whole(item, self._head.id, index)
-        return self._event("output_item.added", output_index=index, item=whole) + self._item_done(index, item)
+        return self._event("output_item.added", output_index=index, item=item) + self._item_done(index, item)
 
     def _next_index(self) -> int:
         self._count += 1

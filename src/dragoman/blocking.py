@@ -1,0 +1,65 @@
+"""A coroutine of pyreqwest's in, its result out: in the caller's own thread, with or without a loop that runs there."""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterator
+from queue import Empty, SimpleQueue
+from typing import Any, TypeVar, cast
+
+T = TypeVar("T")
+
+
+class _Turn:
+    """All that a coroutine of PyO3's asks of an event loop: a future, and to be told when to go on."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[None] = SimpleQueue()
+
+    def create_future(self) -> "_Turn":
+        return self
+
+    def call_soon_threadsafe(self, _function: object, *_arguments: object) -> None:
+        self._calls.put(None)
+
+    def __iter__(self) -> "Iterator[_Turn]":
+        return iter((self,))
+
+    def wait(self, seconds: float | None) -> None:
+        try:
+            self._calls.get(timeout=None if seconds is None else max(seconds, 0.0))
+        except Empty:
+            raise TimeoutError from None
+
+    def during(self, step: Callable[[Any], object], argument: object) -> None:
+        """Take a step of the coroutine while this is what it finds for a running loop."""
+        outer = asyncio._get_running_loop()  # noqa: SLF001 - exported for those who write loops
+        asyncio._set_running_loop(cast("asyncio.AbstractEventLoop", self))  # noqa: SLF001
+        try:
+            step(argument)
+        finally:
+            asyncio._set_running_loop(outer)  # noqa: SLF001
+
+
+def wait(work: Coroutine[Any, Any, T], timeout: float | None, /) -> T:
+    """The result; TimeoutError after `timeout` seconds. Signals are heard, as the thread waits in Python."""
+    turn = _Turn()
+    ends = None if timeout is None else time.monotonic() + timeout
+    try:
+        while True:
+            turn.during(work.send, None)
+            turn.wait(None if ends is None else ends - time.monotonic())
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    except (TimeoutError, KeyboardInterrupt, SystemExit):
+        _cancel(work, turn)
+        raise
+
+
+def _cancel(work: Coroutine[Any, Any, Any], turn: _Turn) -> None:
+    try:
+        turn.during(work.throw, asyncio.CancelledError())
+    except (asyncio.CancelledError, StopIteration, RuntimeError):
+        work.close()

@@ -1,0 +1,275 @@
+"""A prompt in, a response or its stream out: what users hold. Thin: it makes a Request, picks targets and drives."""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache
+from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+
+import msgspec
+
+from dragoman import chain, registry
+from dragoman.call import Timeouts, prepare
+from dragoman.chain import Options, Verdict
+from dragoman.drive import Driver, Observer
+from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.flow import Flow
+from dragoman.health import Health
+from dragoman.http import HttpRequest
+from dragoman.streams import AsyncStream, Stream
+from dragoman.target import Target
+from dragoman.transport import transport_of
+from dragoman.types import (
+    Effort,
+    JsonObject,
+    Message,
+    Notice,
+    Opaque,
+    Part,
+    Request,
+    Response,
+    Text,
+    Tool,
+    user,
+)
+
+Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
+
+
+class Asked(TypedDict, total=False):
+    """What may be said beside the prompt: fields of a Request, how long the call may take, how its chain behaves."""
+
+    system: str | tuple[Text, ...] | None
+    tools: Iterable[Tool | Opaque]
+    tool_choice: str | None
+    parallel_tool_calls: bool | None
+    schema: JsonObject | None
+    schema_name: str
+    schema_strict: bool | None
+    temperature: float | None
+    top_p: float | None
+    top_k: int | None
+    max_tokens: int | None
+    stop: str | Iterable[str]
+    seed: int | None
+    reasoning: Effort | int | None
+    cache: bool | None
+    user: str | None
+    metadata: dict[str, str]
+    strict: bool
+    extra: dict[str, Any]
+    timeout: float | Timeouts | None
+    retries: int
+    patience: float
+    backoff: float
+    backoff_cap: float
+    advance_on_permanent: bool
+    when_all_benched: Literal["fail", "probe"]
+    classify: Callable[[DragomanError], Verdict | None] | None
+
+
+class Explanation(msgspec.Struct, frozen=True, kw_only=True):
+    """What one target would get: the exact request with its keys redacted, what is bent, and whether it is ready.
+
+    >>> Registry(env={}).model("groq/llama").explain("hello")[0].reason
+    'no key; set GROQ_API_KEY'
+    """
+
+    target: str
+    request: HttpRequest | None
+    notices: tuple[Notice, ...]
+    ready: bool
+    reason: str | None = None
+
+
+def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
+    """The messages of a prompt: a string, a message, a part, or a list of these.
+
+    >>> as_messages(["What is this?", Text(text="Be brief.")])[0].text
+    'What is this?Be brief.'
+    """
+    if isinstance(prompt, Message):
+        return (prompt,)
+    if isinstance(prompt, str | Part):
+        return (user(prompt),)
+    given = list(prompt)
+    messages = [item for item in given if isinstance(item, Message)]
+    if not messages:
+        return (user(*(item for item in given if not isinstance(item, Message))),) if given else ()
+    if len(messages) < len(given):
+        raise InvalidRequest("a prompt is messages, or parts and strings, but no mixture of both")
+    return tuple(messages)
+
+
+class Model:
+    """One target or a chain of them; both get the same treatment.
+
+    >>> Registry(env={}).model("demo/overloaded, demo/any", retries=0).generate("hello").target
+    'demo/any'
+    """
+
+    def __init__(self, home: "Registry", spec: str, /, *, options: Options, asked: Asked) -> None:
+        self.spec = spec
+        self._home = home
+        self._options = options
+        self._asked = asked
+
+    def __repr__(self) -> str:
+        """Its spec."""
+        return f"Model({self.spec!r})"
+
+    def generate(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response:
+        """The answer, blocking."""
+        return self._home.driver.run(self._plan(prompt, asked))
+
+    async def agenerate(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response:
+        """The answer, async."""
+        return await self._home.driver.arun(self._plan(prompt, asked))
+
+    def stream(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Stream:
+        """The answer as it comes, blocking."""
+        return Stream(self._home.driver.iterate(self._plan(prompt, asked, stream=True)))
+
+    def astream(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> AsyncStream:
+        """The answer as it comes, async."""
+        results: list[Response] = []
+        plan = self._plan(prompt, asked, stream=True)
+        return AsyncStream(self._home.driver.aiterate(plan, results.append), results)
+
+    def explain(self, prompt: Prompt, /, *, stream: bool = False, **asked: Unpack[Asked]) -> list[Explanation]:
+        """What each target would get, without any network."""
+        request, _ = self.request(prompt, stream=stream, **asked)
+        return [_explain(request, target) for target in self.targets()]
+
+    def targets(self) -> list[Target]:
+        """The targets of its spec, as they are now."""
+        return self._home.targets(self.spec)
+
+    def request(self, prompt: Prompt, /, *, stream: bool = False, **asked: Unpack[Asked]) -> tuple[Request, Options]:
+        """What would be asked, and how: the model's own settings with these laid over them."""
+        fields: dict[str, Any] = {**self._asked, **asked}
+        options = self._options
+        if (timeout := fields.pop("timeout", None)) is not None:
+            fields["timeouts"] = (
+                timeout
+                if isinstance(timeout, Timeouts)
+                else msgspec.structs.replace(options.timeouts, total=float(timeout))
+            )
+        chosen = {name: fields.pop(name) for name in Options.__struct_fields__ if name in fields}
+        stop = fields.pop("stop", None) or ()
+        fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
+        fields["tools"] = tuple(fields.pop("tools", None) or ())
+        try:
+            request = Request(messages=as_messages(prompt), stream=stream, **fields)
+        except TypeError as error:
+            raise InvalidRequest(str(error)) from error
+        return request, msgspec.structs.replace(options, **chosen)
+
+    def _plan(self, prompt: Prompt, asked: Asked, *, stream: bool = False) -> Flow[Response]:
+        request, options = self.request(prompt, stream=stream, **asked)
+        return chain.run(request, self.targets(), self._home.health, options)
+
+
+def _explain(request: Request, target: Target) -> Explanation:
+    missing = target.needs_key and not target.api_key
+    try:
+        http = prepare(request, msgspec.structs.replace(target, needs_key=False))
+    except DragomanError as error:
+        return Explanation(target=target.name, request=None, notices=(), ready=False, reason=error.message)
+    reason = f"no key; set {' or '.join(target.key_names)}" if missing else None
+    return Explanation(
+        target=target.name, request=http.redacted(), notices=http.notices, ready=not missing, reason=reason
+    )
+
+
+class Registry(registry.Registry):
+    """Names and what they stand for, with the health, the transport and the observers that its models share.
+
+    >>> Registry(env={"GROQ_API_KEY": "k"}).model("groq/llama")
+    Model('groq/llama')
+    """
+
+    def __init__(
+        self,
+        *,
+        env: Mapping[str, str] | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        http_client: object = None,
+        health: Health | None = None,
+        observers: Iterable[Observer] = (),
+    ) -> None:
+        super().__init__(env=os.environ if env is None else env, api_key=api_key, base_url=base_url)
+        self.health = health or Health(lock=threading.Lock(), clock=time.monotonic)
+        self.transport = transport_of(http_client, ca=self.env.get("SSL_CERT_FILE") or None)
+        self.driver = Driver(self.transport, list(observers))
+
+    def model(self, spec: str, /, *, options: Options | None = None, **asked: Unpack[Asked]) -> Model:
+        """A model for a spec; what is asked here holds for all its calls."""
+        self.targets(spec)
+        return Model(self, spec, options=options or Options(), asked=asked)
+
+    def observe(self, observer: Observer, /) -> None:
+        """Tell this function of every attempt."""
+        self.driver.observers.append(observer)
+
+    def close(self) -> None:
+        """Let go of pooled connections; the next call starts anew."""
+        self.transport.close()
+
+
+@cache
+def default_registry() -> Registry:
+    """The registry of the process's own environment, made at first use.
+
+    >>> default_registry() is default_registry()
+    True
+    """
+    return Registry()
+
+
+def model(spec: str, /, *, options: Options | None = None, **asked: Unpack[Asked]) -> Model:
+    """A model of the default registry.
+
+    >>> model("demo/any", temperature=0)
+    Model('demo/any')
+    """
+    return default_registry().model(spec, options=options, **asked)
+
+
+def generate(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response:
+    """The answer, blocking.
+
+    >>> generate("demo/any", "Is it so?").text
+    'You said “Is it so?”, which is 3 words.'
+    """
+    return model(spec).generate(prompt, **asked)
+
+
+async def agenerate(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response:
+    """The answer, async.
+
+    >>> import asyncio
+    >>> asyncio.run(agenerate("demo/any", "Is it so?")).usage.output
+    13
+    """
+    return await model(spec).agenerate(prompt, **asked)
+
+
+def stream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> Stream:
+    """The answer as it comes, blocking.
+
+    >>> next(iter(stream("demo/any", "Is it so?")))
+    TextDelta(text='You ')
+    """
+    return model(spec).stream(prompt, **asked)
+
+
+def astream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> AsyncStream:
+    """The answer as it comes, async.
+
+    >>> type(astream("demo/any", "Is it so?")).__name__
+    'AsyncStream'
+    """
+    return model(spec).astream(prompt, **asked)
