@@ -17,11 +17,23 @@ SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 LAYERS: dict[int, frozenset[str]] = {
     1: frozenset({"types", "events", "errors"}),
     2: frozenset({"fitting", "schema", "media", "framing", "http", "failure", "target"}),
-    3: frozenset({"wire", "history", "wires", "codec"}),
-    4: frozenset({"providers", "registry"}),
-    5: frozenset({"flow", "call", "health", "chain", "typed", "agent"}),
+    3: frozenset({"wire", "history", "options", "reasoning", "wires", "codec"}),
+    4: frozenset({"dsn", "families", "providers", "registry", "settings"}),
+    5: frozenset({"flow", "call", "health", "exhausted", "chain", "typed", "agent"}),
     6: frozenset(
-        {"drive", "transport", "blocking", "borrowed", "demo", "streams", "models", "testing", "cli", "__main__"}
+        {
+            "port",
+            "drive",
+            "transport",
+            "awaiting",
+            "borrowed",
+            "demo",
+            "streams",
+            "models",
+            "testing",
+            "cli",
+            "__main__",
+        }
     ),
     7: frozenset({"gateway"}),
 }

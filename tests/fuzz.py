@@ -470,6 +470,8 @@ def check_framing(wire: Wire, data: bytes, found: Seeds, dice: random.Random) ->
 
 FLOOD_FRAME, FLOOD_RESPONSE, FLOOD_PEAK = 64 * 1024, 2 * 1024, 1024 * 1024
 """The limits of a frame and of a response in a flood, and what a decoder may need at most, whatever comes."""
+MOST_SECONDS = 10
+"""CPU time of one flood; a decoder that is linear needs a fiftieth of it."""
 _COUNTED = re.compile(rb'("[a-z_]*index"\s*:\s*)\d+')
 _NAMED = re.compile(rb'("(?:id|item_id|call_id|name)"\s*:\s*)"[^"]*"')
 
@@ -481,7 +483,7 @@ def check_flood(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> N
     last = dice.randrange(len(frames))
     patterns = dice.choice(((), (_COUNTED,), (_NAMED,), (_COUNTED, _NAMED)))
     with limits(FLOOD_FRAME, FLOOD_RESPONSE):
-        flood = (_varied(frames[last], patterns, number) for number in range(8000))
+        flood = (_varied(frames[last], patterns, number) for number in range(6000))
         peak = peak_memory(wire.client.stream_decoder().feed, (*frames[:last], *flood))
     varied = ", ".join(("index" if pattern is _COUNTED else "id") + " varied" for pattern in patterns) or "as it is"
     assert peak < FLOOD_PEAK + 2 * len(data), (
@@ -520,10 +522,14 @@ def peak_memory(feed: Callable[[bytes], object], pieces: Iterable[bytes]) -> int
     pieces = list(pieces)
     gc.collect()
     tracemalloc.start()
+    end = time.process_time() + MOST_SECONDS
     try:
         with contextlib.suppress(DragomanError):
-            for piece in pieces:
+            for number, piece in enumerate(pieces):
                 feed(bytes(bytearray(piece)))  # a copy of its own, which counts when it is kept
+                assert time.process_time() < end, (
+                    f"{MOST_SECONDS} s are over at piece {number} of {len(pieces)}: {piece!r}"
+                )
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

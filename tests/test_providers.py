@@ -72,6 +72,9 @@ def test_a_provider_without_a_place_says_how_to_tell_it() -> None:
         ("https://x/v1/", "https://x/v1"),
         (" box:8080 ", "http://box:8080"),
         ("0.0.0.0:11434", "http://127.0.0.1:11434"),
+        (":8080", "http://127.0.0.1:8080"),
+        ("::1", "http://[::1]"),
+        ("[::1]:8080", "http://[::1]:8080"),
     ],
 )
 def test_the_environment_tells_a_place(told: str, base_url: str) -> None:

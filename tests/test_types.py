@@ -220,6 +220,12 @@ def test_a_picture_is_read_from_base64() -> None:
     )
 
 
+def test_a_picture_is_read_from_a_data_url() -> None:
+    assert Image.from_data_url("data:image/gif;base64,R0lG", detail="low") == Image(
+        data=b"GIF", mime="image/gif", detail="low"
+    )
+
+
 @given(st.binary(max_size=64))
 def test_base64_is_read_as_it_was_written(data: bytes) -> None:
     assert decode_base64(encode_base64(data)) == data

@@ -322,6 +322,18 @@ def test_the_body_has_the_extra_of_its_wire_and_then_of_its_provider() -> None:
     assert [(notice.kind, notice.what) for notice in notes.notices] == [("dropped", "ollama: c")]
 
 
+def test_what_our_own_words_carry_is_not_reported_lost() -> None:
+    notes = Notes("openai_chat")
+    config = {"responseSchema": {"type": "OBJECT"}, "thinkingConfig": {}, "candidateCount": 2}
+    request = Request(schema={"type": "object"}, extra={"google": {"generationConfig": config, "toolConfig": {}}})
+    body_extra(request, TARGET, notes)
+    assert [notice.what for notice in notes.notices] == [
+        "google: thinkingConfig",
+        "google: candidateCount",
+        "google: toolConfig",
+    ]
+
+
 def test_what_is_not_told_is_not_sent() -> None:
     assert without_none({"a": None, "b": 0, "c": "", "d": False}) == {"b": 0, "c": "", "d": False}
 

@@ -17,7 +17,7 @@ from dragoman.errors import (
 )
 from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpRequest
-from dragoman.transport import Gathered
+from dragoman.port import Gathered
 
 
 def borrow(client: object, /) -> "Borrowed | None":

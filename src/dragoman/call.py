@@ -1,30 +1,40 @@
-"""A request and one target in, its response out: encode, send, read, decode. A plan; the driver does the waiting."""
+"""A request and one target in, its answer out: check, encode, send, read, decode. A plan; the driver waits."""
+
+from typing import NoReturn
 
 import msgspec
 
 from dragoman import wires
 from dragoman.errors import AuthFailed, DragomanError, EmptyResponse, Interrupted, TimedOut, TooLarge, Unsupported
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, fold
+from dragoman.events import Event, Finished, PartDelta, PartEnded, Restarted, StreamEvent, fold
 from dragoman.flow import Emit, Exchange, Flow, Now, Open, Read, Reply, Send
 from dragoman.http import HttpRequest
 from dragoman.target import Target
-from dragoman.types import Audio, Document, Image, Request, Response
+from dragoman.types import Audio, Document, Image, Part, Request, Response, Text, Thinking, ToolResult
+from dragoman.wire import StreamDecoder
 
-MAX_ERROR_BODY = 1024 * 1024
 MAX_BODY = 256 * 1024 * 1024
+MAX_ERROR_BODY = 1024 * 1024
+MIN_SECRET = 6
+"""Characters of a key that is one: local servers are given words such as "x"."""
+ERROR_PATIENCE = 5.0
+"""Seconds that the words of a refusal may take: its status is known by then."""
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a call may take, in seconds: in all, and for each stage.
+    """How long a call may take, in seconds: in all, and for each stage. None is as long as it takes.
 
     >>> Timeouts(total=30).idle is None
     True
     """
 
     total: float | None = 600.0
+    """The whole call, across all attempts."""
     connect: float | None = 10.0
     first_event: float | None = None
+    """Until a stream has content; pings are none."""
     idle: float | None = None
+    """Between one piece of content of a stream and the next."""
     step: float | None = None
     tool: float | None = None
 
@@ -34,38 +44,62 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.first_event is None or self.idle is None else max(self.first_event, self.idle)
 
 
+class Answer(msgspec.Struct, frozen=True):
+    """A response, and the seconds until it was there or, streamed, began."""
+
+    response: Response
+    latency: float
+
+
+# Before anything is sent ----------------------------------------------------------------------------------------------
+
+
 def check(request: Request, target: Target, /) -> None:
-    """Refuse what the target cannot do, before anything is sent.
+    """Refuse what the target cannot do, so that a caller who skips the chain is told the truth, too.
+
+    A forced choice and thinking are no part of it: where a target cannot do these, its wire asks for the nearest that
+    there is and says so in a notice, or refuses where the request is strict.
 
     >>> from dragoman.providers import target
     >>> check(Request(), target("ollama/x"))
     """
     limits = target.limits
     parts = [part for message in request.messages for part in message.parts]
-    images = sum(isinstance(part, Image) for part in parts)
+    parts += [inner for part in parts if isinstance(part, ToolResult) for inner in part.parts]
+    images = [part for part in parts if isinstance(part, Image)]
     refusals = (
         (request.tools and not limits.tools, "tools"),
-        (request.schema is not None and not limits.structured, "structured output"),
-        (request.stream and not limits.streaming, "streams"),
-        (limits.max_images == 0 and images, "images"),
-        (limits.max_images is not None and images > limits.max_images, f"more than {limits.max_images} images"),
-        (not limits.documents and any(isinstance(part, Document) for part in parts), "documents"),
-        (not limits.audio and any(isinstance(part, Audio) for part in parts), "audio"),
+        (request.schema is not None and not limits.structured, "a schema for its answer"),
+        (request.stream and not limits.streaming, "a wish for a stream"),
+        (images and limits.max_images == 0, "images"),
+        (
+            limits.max_images is not None and len(images) > limits.max_images,
+            f"more than {limits.max_images} images, and these are {len(images)}",
+        ),
+        (not limits.documents and _has(Document, parts), "documents"),
+        (not limits.audio and _has(Audio, parts), "audio"),
     )
     for refused, what in refusals:
         if refused:
-            raise Unsupported(f"{target.name}: cannot take {what}", provider=target.provider, model=target.model)
-    for part in parts:
-        if isinstance(part, Image):
-            _check_image(part, target)
+            raise Unsupported(f"{target.name}: cannot take {what}")
+    for image in images:
+        _check_image(image, target)
+
+
+def _has(kind: type[Part], parts: list[Part]) -> bool:
+    return any(isinstance(part, kind) for part in parts)
 
 
 def _check_image(image: Image, target: Target) -> None:
     limits = target.limits
+    if image.data is None and not limits.image_urls:
+        raise Unsupported(f"{target.name}: cannot fetch {image.url}; give the bytes of the image")
     if image.data is not None and limits.max_image_bytes is not None and len(image.data) > limits.max_image_bytes:
-        raise Unsupported(f"{target.name}: an image is larger than {limits.max_image_bytes} bytes")
+        raise Unsupported(
+            f"{target.name}: an image has {len(image.data)} bytes; it takes {limits.max_image_bytes} at most"
+        )
     if image.mime and limits.allowed_image_types and image.mime not in limits.allowed_image_types:
-        raise Unsupported(f"{target.name}: takes no {image.mime}")
+        raise Unsupported(f"{target.name}: cannot take {image.mime}; it takes {', '.join(limits.allowed_image_types)}")
 
 
 def prepare(request: Request, target: Target, /) -> HttpRequest:
@@ -75,41 +109,221 @@ def prepare(request: Request, target: Target, /) -> HttpRequest:
     >>> prepare(Request(), target("ollama/x")).path
     '/api/chat'
     """
-    check(request, target)
-    if target.needs_key and target.api_key is None:
-        raise AuthFailed(
-            f"{target.provider}: no key; set {' or '.join(target.key_names)} or pass api_key=",
-            provider=target.provider,
-            model=target.model,
-            advance=True,
-        )
-    return wires.get(target.wire).client.encode_request(request, target)
-
-
-def call(request: Request, target: Target, timeouts: Timeouts, deadline: float | None, /) -> Flow[Response]:
-    """One request to one target. A streamed one emits its events on the way."""
-    http = prepare(request, target)
     try:
-        response = yield from (_stream if request.stream else _send)(http, request, target, timeouts, deadline)
+        check(request, target)
+        if target.needs_key and not target.api_key:
+            ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
+            # Nothing was sent: the target is not set up, and another one may be.
+            raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
+        return wires.get(target.wire).client.encode_request(request, target)
     except DragomanError as error:
         raise _named(error, target) from error.__cause__
-    if is_nothing(response):
-        raise EmptyResponse(
-            f"{target.name}: nothing in the answer",
-            provider=target.provider,
-            model=target.model,
-            usage=response.usage,
-        )
-    return msgspec.structs.replace(response, target=target.name, notices=http.notices + response.notices)
 
 
 def _named(error: DragomanError, target: Target) -> DragomanError:
+    """The same with whose it is, and without the key that a server said back."""
     error.provider = error.provider or target.provider
     error.model = error.model or target.model
-    if target.api_key and target.api_key in error.message:
-        error.message = error.message.replace(target.api_key, "[redacted]")
+    key = target.api_key or ""
+    if len(key) >= MIN_SECRET and key in error.message:
+        error.message = error.message.replace(key, "[redacted]")
         error.args = (error.message,)
     return error
+
+
+# The call -------------------------------------------------------------------------------------------------------------
+
+
+def call(
+    request: Request,
+    target: Target,
+    timeouts: Timeouts,
+    deadline: float | None,
+    /,
+    *,
+    restarted: Restarted | None = None,
+) -> Flow[Answer]:
+    """One request to one target. A streamed one emits its events on the way, after `restarted` where that is told.
+
+    >>> from dragoman.providers import target
+    >>> plan = call(Request(), target("ollama/x"), Timeouts(), None)
+    >>> next(plan), plan.send(0.0).request.url
+    (Now(), 'http://localhost:11434/api/chat')
+    """
+    http = prepare(request, target)
+    began: float = yield Now()
+    try:
+        if request.stream:
+            answer = yield from _Stream(http, request, target, timeouts, deadline).run(began, restarted)
+        else:
+            answer = yield from _send(http, request, target, timeouts, deadline, began)
+    except DragomanError as error:
+        raise _named(error, target) from error.__cause__
+    response = answer.response
+    notices = http.notices + response.notices
+    return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency)
+
+
+def _send(
+    http: HttpRequest, request: Request, target: Target, timeouts: Timeouts, deadline: float | None, began: float
+) -> Flow[Answer]:
+    client = wires.get(target.wire).client
+    reply: Reply = yield Send(http, _left(deadline, began), timeouts.connect, MAX_BODY)
+    if reply.head.status >= 300:
+        raise client.decode_error(reply.head, reply.body)
+    if len(reply.body) > MAX_BODY:
+        raise TooLarge(f"{target.name}: the answer is larger than {MAX_BODY} bytes")
+    response = fold(client.decode_body(reply.body, request))
+    if is_nothing(response):
+        raise _empty(target, response)
+    ended: float = yield Now()
+    return Answer(response, ended - began)
+
+
+class _Stream:
+    """One streamed answer. Nothing of it is shown until it has content: so long, another target may be tried."""
+
+    def __init__(
+        self, http: HttpRequest, request: Request, target: Target, timeouts: Timeouts, deadline: float | None
+    ) -> None:
+        self._http = http
+        self._request = request
+        self._target = target
+        self._timeouts = timeouts
+        self._deadline = deadline
+        self._client = wires.get(target.wire).client
+        self._seen: list[Event] = []
+        self._is_shown = False
+        self._quiet_since = 0.0
+
+    def run(self, began: float, restarted: Restarted | None) -> Flow[Answer]:
+        exchange = yield from self._open(began)
+        decoder = self._client.stream_decoder(self._request)
+        preface: list[StreamEvent] = [restarted] if restarted is not None else []
+        heard, latency, now = 0, None, began
+        self._quiet_since = began
+        while not self._is_over:
+            fresh = yield from self._read(exchange, decoder, now)
+            shown = self._take(fresh, preface)
+            if latency is None and shown:
+                moment: float = yield Now()
+                latency = moment - began
+            if shown:
+                yield Emit(shown)
+            if decoder.error is not None:
+                self._break(decoder.error)
+            now = yield Now()
+            if decoder.heard > heard or any(isinstance(event, PartEnded) for event in fresh):
+                heard, self._quiet_since = decoder.heard, now
+        response = fold(self._seen)
+        if not self._is_shown:
+            if is_nothing(response):
+                raise _empty(self._target, response)
+            yield Emit([*preface, *self._seen])
+        return Answer(response, now - began if latency is None else latency)
+
+    @property
+    def _is_over(self) -> bool:
+        return isinstance(self._seen[-1], Finished) if self._seen else False
+
+    def _open(self, began: float) -> Flow[Exchange]:
+        limits, deadline = self._timeouts, self._deadline
+        exchange: Exchange = yield Open(
+            self._http,
+            _left(deadline, began, limits.first_event),
+            limits.connect,
+            total=_left(deadline, began),
+            quiet=limits.longest_silence,
+        )
+        if exchange.head.status >= 300:
+            body = yield from _read_refusal(exchange, deadline)
+            raise self._client.decode_error(exchange.head, body)
+        return exchange
+
+    def _read(self, exchange: Exchange, decoder: StreamDecoder, now: float) -> Flow[list[Event]]:
+        try:
+            data: bytes = yield Read(exchange, _left(self._deadline, now, self._patience(now)))
+        except DragomanError as error:
+            return self._last_words(decoder, error)
+        try:
+            return decoder.feed(data)
+        except DragomanError as error:
+            return self._break(error)
+
+    def _patience(self, now: float) -> float | None:
+        """Seconds until content must have come."""
+        limit = self._timeouts.idle if self._is_shown else self._timeouts.first_event
+        if limit is None:
+            return None
+        left = self._quiet_since + limit - now
+        if left <= 0:
+            raise TimedOut(f"no content for {limit} s")
+        return left
+
+    def _last_words(self, decoder: StreamDecoder, error: DragomanError) -> list[Event]:
+        """What the end of the file gives, where only the farewell was missing; otherwise the error, with the usage."""
+        try:
+            return decoder.feed(b"")
+        except DragomanError as end:
+            usage = end.usage
+        error.usage = error.usage or usage
+        return self._break(error)
+
+    def _take(self, fresh: list[Event], preface: list[StreamEvent]) -> list[StreamEvent]:
+        """The events that may be shown now: all, from the first that says something."""
+        self._seen += fresh
+        if self._is_shown:
+            return [*fresh]
+        if not any(_says_something(event) for event in fresh):
+            return []
+        self._is_shown = True
+        return [*preface, *self._seen]
+
+    def _break(self, error: DragomanError) -> NoReturn:
+        """Raise the error itself while nothing was shown; afterwards the interruption, with what there was."""
+        if not self._is_shown:
+            raise error
+        partial = fold(self._seen)
+        usage = error.usage or partial.usage
+        notices = self._http.notices + partial.notices
+        raise Interrupted(
+            f"the stream broke: {type(error).__name__}: {error.message}",
+            partial=msgspec.structs.replace(partial, target=self._target.name, usage=usage, notices=notices),
+            status=error.status,
+            code=error.code,
+            retry_after=error.retry_after,
+            usage=usage,
+            penalise=error.penalise,
+        ) from error
+
+
+def _says_something(event: Event) -> bool:
+    match event:
+        case PartDelta(text=text) | PartEnded(part=Text(text=text) | Thinking(text=text)):
+            return bool(text.strip())
+        case PartEnded():
+            return True
+        case _:
+            return False
+
+
+def _read_refusal(exchange: Exchange, deadline: float | None) -> Flow[bytes]:
+    """The body of an answer that is no, or as much of it as comes: its status is known already."""
+    pieces: list[bytes] = []
+    size = 0
+    now: float = yield Now()
+    until = now + ERROR_PATIENCE
+    while size < MAX_ERROR_BODY:
+        try:
+            data: bytes = yield Read(exchange, _left(until if deadline is None else min(until, deadline), now))
+        except DragomanError:
+            break
+        if not data:
+            break
+        pieces.append(data)
+        size += len(data)
+        now = yield Now()
+    return b"".join(pieces)
 
 
 def _left(deadline: float | None, now: float, *limits: float | None) -> float | None:
@@ -122,107 +336,16 @@ def _left(deadline: float | None, now: float, *limits: float | None) -> float | 
     return min(left, default=None)
 
 
-def _send(
-    http: HttpRequest, request: Request, target: Target, timeouts: Timeouts, deadline: float | None
-) -> Flow[Response]:
-    client = wires.get(target.wire).client
-    now: float = yield Now()
-    reply: Reply = yield Send(http, _left(deadline, now), timeouts.connect)
-    if reply.head.status >= 400:
-        raise client.decode_error(reply.head, reply.body)
-    if len(reply.body) > MAX_BODY:
-        raise TooLarge(f"{target.name}: the body is larger than {MAX_BODY} bytes")
-    return fold(client.decode_body(reply.body, request))
-
-
-def _stream(
-    http: HttpRequest, request: Request, target: Target, timeouts: Timeouts, deadline: float | None
-) -> Flow[Response]:
-    client = wires.get(target.wire).client
-    began: float = yield Now()
-    exchange: Exchange = yield Open(
-        http,
-        _left(deadline, began, timeouts.first_event),
-        timeouts.connect,
-        total=_left(deadline, began),
-        quiet=timeouts.longest_silence,
-    )
-    if exchange.head.status >= 400:
-        body = yield from _read_error(exchange, deadline)
-        raise client.decode_error(exchange.head, body)
-    show = _Show(began, timeouts)
-    decoder = client.stream_decoder(request)
-    ended = False
-    while not ended:
-        now: float = yield Now()
-        try:
-            data: bytes = yield Read(exchange, _left(deadline, now, show.patience(now)))
-            fresh = decoder.feed(data)
-        except DragomanError as error:
-            raise show.broken(error) from error
-        if events := show.take(fresh, now):
-            yield Emit(events)
-        if decoder.error is not None:
-            raise show.broken(decoder.error) from decoder.error
-        ended = not data or any(isinstance(event, Finished) for event in fresh)
-    response = fold(show.seen)
-    if not show.shown and not is_nothing(response):
-        yield Emit(show.seen)
-    return response
-
-
-def _read_error(exchange: Exchange, deadline: float | None) -> Flow[bytes]:
-    pieces: list[bytes] = []
-    size = 0
-    while size < MAX_ERROR_BODY:
-        now: float = yield Now()
-        data: bytes = yield Read(exchange, _left(deadline, now))
-        if not data:
-            break
-        pieces.append(data)
-        size += len(data)
-    return b"".join(pieces)
-
-
-class _Show:
-    """What of a stream has been shown. Nothing is, until there is content: so long, another target may be tried."""
-
-    def __init__(self, began: float, timeouts: Timeouts) -> None:
-        self.seen: list[Event] = []
-        self.shown = False
-        self._timeouts = timeouts
-        self._quiet_since = began
-
-    def patience(self, now: float) -> float | None:
-        """Seconds until content must have come; pings are none."""
-        limit = self._timeouts.idle if self.shown else self._timeouts.first_event
-        if limit is None:
-            return None
-        left = self._quiet_since + limit - now
-        if left <= 0:
-            raise TimedOut(f"no content for {limit} s")
-        return left
-
-    def take(self, fresh: list[Event], now: float) -> list[Event]:
-        """The events that may be shown now."""
-        self.seen += fresh
-        if any(isinstance(event, PartStarted | PartDelta | PartEnded) for event in fresh):
-            self._quiet_since = now
-            if not self.shown:
-                self.shown = True
-                return list(self.seen)
-        return fresh if self.shown else []
-
-    def broken(self, error: DragomanError) -> DragomanError:
-        """The error itself while nothing was shown; afterwards the interruption, with what there was."""
-        if not self.shown:
-            return error
-        partial = fold(self.seen)
-        if error.usage is not None:
-            partial = msgspec.structs.replace(partial, usage=error.usage)
-        return Interrupted(f"the stream broke: {error.message}", partial=partial, usage=error.usage, code=error.code)
+def _empty(target: Target, response: Response) -> EmptyResponse:
+    finish = response.finish.raw or response.finish.reason
+    return EmptyResponse(f"{target.name}: nothing in the answer (finish: {finish})", usage=response.usage)
 
 
 def is_nothing(response: Response, /) -> bool:
-    """Whether an answer is empty without a reason that it gives itself."""
+    """Whether an answer is empty without a reason that it gives itself.
+
+    >>> from dragoman.types import Finish, assistant
+    >>> is_nothing(Response(message=assistant(" "), finish=Finish(reason="stop")))
+    True
+    """
     return response.is_empty and response.finish.reason not in ("blocked", "length")

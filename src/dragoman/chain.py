@@ -1,18 +1,24 @@
 """A request and some targets in, the first good response out: skip, retry, go on. A plan."""
 
-from collections.abc import Callable, Sequence
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import count
+from typing import Literal, TypeAlias, get_args
 
 import msgspec
+from msgspec.structs import replace
 
-from dragoman.call import Timeouts, call
-from dragoman.errors import ChainExhausted, DragomanError, EmptyResponse, Interrupted, TimedOut
+from dragoman.call import Answer, Timeouts, call
+from dragoman.errors import DragomanError, Interrupted, ProviderError, SetupError, TimedOut
+from dragoman.events import Restarted
+from dragoman.exhausted import exhausted
 from dragoman.flow import Dice, Flow, Now, Observe, Sleep
-from dragoman.health import Health
+from dragoman.health import Admission, Health
 from dragoman.target import Target
-from dragoman.types import Attempt, Request, Response
+from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
 
-Outcome: TypeAlias = Literal["served", "failed", "skipped"]
+Order: TypeAlias = Literal["given", "weighted", "fastest"]
+WhenAllBenched: TypeAlias = Literal["fail", "probe"]
+OnInterrupt: TypeAlias = Literal["fail", "restart"]
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,8 +29,11 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     transient: bool
+    """The same target may do it when asked again."""
     advance: bool
+    """Another target may do it."""
     penalise: bool
+    """It counts against the target's health."""
 
 
 class Options(msgspec.Struct, frozen=True, kw_only=True):
@@ -35,14 +44,44 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     retries: int = 1
+    """How often a target is asked again after a transient fault, before the next one is."""
     patience: float = 5.0
     """A wait that a provider asks for and that is longer than this benches it, where another target is left."""
+    longest_wait: float = 60.0
+    """The longest wait that a provider may ask for where no other target is left; more ends the call."""
     backoff: float = 0.25
     backoff_cap: float = 4.0
     advance_on_permanent: bool = False
-    when_all_benched: Literal["fail", "probe"] = "fail"
+    """Whether a refusal that asking again cannot change (400, 401, 403, 405, 422, blocked) is left to the next one."""
+    when_all_benched: WhenAllBenched = "fail"
+    on_interrupt: OnInterrupt = "fail"
+    """What follows when a stream breaks after events were shown: the error, or another target that starts over."""
     classify: Callable[[DragomanError], Verdict | None] | None = None
+    """The caller's own verdict on a fault; None is the table's."""
+    order: Order = "given"
+    costs: Mapping[str, float] = {}
+    """Relative costs by target, for `weighted`: a target of twice the cost comes first half as often."""
     timeouts: Timeouts = Timeouts()
+
+    def __post_init__(self) -> None:
+        """Refuse words that mean nothing."""
+        for name, words in (("order", Order), ("when_all_benched", WhenAllBenched), ("on_interrupt", OnInterrupt)):
+            if getattr(self, name) not in get_args(words):
+                raise SetupError(f"{name}: {getattr(self, name)!r} is none of {', '.join(get_args(words))}")
+        if self.retries < 0:
+            raise SetupError(f"retries: {self.retries} is less than none")
+
+
+class Benched(msgspec.Struct, frozen=True, kw_only=True):
+    """What observers are told when a target is benched.
+
+    >>> Benched(target="aa/m", seconds=5.0, why="Overloaded: busy").seconds
+    5.0
+    """
+
+    target: str
+    seconds: float
+    why: str
 
 
 def judge(error: DragomanError, options: Options, /) -> Verdict:
@@ -53,160 +92,218 @@ def judge(error: DragomanError, options: Options, /) -> Verdict:
     """
     if options.classify is not None and (verdict := options.classify(error)) is not None:
         return verdict
-    advance = error.advance or (options.advance_on_permanent and not isinstance(error, Interrupted))
+    advance = error.advance or (options.advance_on_permanent and isinstance(error, ProviderError))
     return Verdict(transient=error.transient, advance=advance, penalise=error.penalise)
 
 
 def run(request: Request, targets: Sequence[Target], health: Health, options: Options, /) -> Flow[Response]:
-    """Head to tail: the first target that answers."""
-    return (yield from _Chain(request, targets, health, options).run())
+    """Head to tail: the first target that answers.
+
+    >>> from dragoman.providers import target
+    >>> plan = run(Request(), [target("ollama/x")], Health(), Options())
+    >>> next(plan)
+    Now()
+    """
+    return (yield from _Chain(request, health, options).run(targets))
 
 
 class _Chain:
-    def __init__(self, request: Request, targets: Sequence[Target], health: Health, options: Options) -> None:
+    """One call: what was tried so far, and until when it may go on."""
+
+    def __init__(self, request: Request, health: Health, options: Options) -> None:
         self._request = request
-        self._targets = targets
         self._health = health
         self._options = options
         self._attempts: list[Attempt] = []
         self._errors: list[DragomanError] = []
         self._deadline: float | None = None
+        self._interrupted: tuple[Target, Interrupted] | None = None
 
-    def run(self) -> Flow[Response]:
+    def run(self, targets: Sequence[Target]) -> Flow[Response]:
         now: float = yield Now()
         total = self._options.timeouts.total
         self._deadline = None if total is None else now + total
-        for index, target in enumerate(self._targets):
+        ordered = yield from self._ordered(targets)
+        for index, target in enumerate(ordered):
             now = yield Now()
-            if not self._health.admit(target.name, now):
-                yield from self._skip(target)
+            admission = self._health.admit(target.name, now)
+            if admission is None:
+                yield from self._skip(target, now)
                 continue
-            others = len(self._targets) - index - 1
-            response = yield from self._try(target, others)
+            response = yield from self._try(target, admission, now, ordered[index + 1 :])
             if response is not None:
                 return response
-        if len(self._attempts) == len(self._benched()) and self._options.when_all_benched == "probe":
-            response = yield from self._try(self._soonest(), 0)
+        if ordered and not self._errors and self._options.when_all_benched == "probe":
+            target = min(ordered, key=self._until)
+            response = yield from self._try(target, self._health.probe(target.name), now, ())
             if response is not None:
                 return response
-        raise (yield from self._exhausted())
+        now = yield Now()
+        last = self._errors[-1] if self._errors else None
+        raise exhausted(self._errors, self._attempts, retry_after=self._retry_after(ordered, now)) from last
 
-    def _try(self, target: Target, others: int) -> Flow[Response | None]:
+    # Order -----------------------------------------------------------------------------------------------------------
+
+    def _ordered(self, targets: Sequence[Target]) -> Flow[Sequence[Target]]:
+        match self._options.order:
+            case "given":
+                return targets
+            case "fastest":
+                # One that was never asked comes first, so that it is measured once.
+                return sorted(targets, key=lambda target: self._health.condition(target.name).last_latency or 0.0)
+            case "weighted":
+                return (yield from self._weighted(list(targets)))
+
+    def _weighted(self, left: list[Target]) -> Flow[Sequence[Target]]:
+        ordered: list[Target] = []
+        while left:
+            weights = [1 / max(self._options.costs.get(target.name, 1.0), 1.0) for target in left]
+            dice: float = yield Dice()
+            point = dice * sum(weights)
+            index = 0
+            while index < len(left) - 1 and point >= weights[index]:
+                point -= weights[index]
+                index += 1
+            ordered.append(left.pop(index))
+        return ordered
+
+    # One target ------------------------------------------------------------------------------------------------------
+
+    def _try(self, target: Target, admission: Admission, now: float, rest: Sequence[Target]) -> Flow[Response | None]:
         """One target, with retries; None means go on, and what must stop is raised."""
-        for retry in range(self._options.retries + 1):
-            began: float = yield Now()
-            if self._deadline is not None and began >= self._deadline:
-                self._health.let_go(target.name)
-                raise self._with_receipt(TimedOut("the deadline of the call has passed"))
-            try:
-                response = yield from call(self._request, target, self._options.timeouts, self._deadline)
-            except DragomanError as error:
-                wait = yield from self._failed(target, error, began, others, last=retry == self._options.retries)
+        limits = self._options.timeouts
+        began = now
+        try:
+            for retry in count():
+                self._check_deadline(began, (target, *rest))
+                restarted = self._restarted(target)
+                try:
+                    answer = yield from call(self._request, target, limits, self._deadline, restarted=restarted)
+                except DragomanError as error:
+                    wait = yield from self._failed(target, error, began, admission, rest, retry)
+                else:
+                    return (yield from self._served(target, answer, began))
                 if wait is None:
-                    return None
+                    break
                 yield Sleep(wait)
-            except BaseException:
-                self._health.let_go(target.name)
-                raise
-            else:
-                ended: float = yield Now()
-                self._health.served(target.name, ended - began)
-                yield from self._note(target, "served", None, ended - began, response)
-                return msgspec.structs.replace(response, attempts=tuple(self._attempts))
+                if admission == "well" and not self._health.condition(target.name).is_well:
+                    break  # others have found it ill meanwhile
+                began = yield Now()
+        finally:
+            self._health.let_go(target.name, admission)
         return None
 
+    def _served(self, target: Target, answer: Answer, began: float) -> Flow[Response]:
+        now: float = yield Now()
+        self._health.served(target.name, answer.latency)
+        attempt = Attempt(target=target.name, outcome="served", duration=now - began, usage=answer.response.usage)
+        self._attempts.append(attempt)
+        yield Observe(attempt)
+        return replace(answer.response, attempts=tuple(self._attempts))
+
     def _failed(
-        self, target: Target, error: DragomanError, began: float, others: int, *, last: bool
+        self,
+        target: Target,
+        error: DragomanError,
+        began: float,
+        admission: Admission,
+        rest: Sequence[Target],
+        retry: int,
     ) -> Flow[float | None]:
         """Note a failure: seconds until the same target is tried again, None to go on; what must stop is raised."""
         now: float = yield Now()
         verdict = judge(error, self._options)
-        yield from self._note(target, "failed", error, now - began, None)
-        self._errors.append(error)
-        benched = False
-        if verdict.penalise:
-            benched = self._health.failed(target.name, now, error.message)
-        else:
-            self._health.let_go(target.name)
-        if not verdict.advance and not verdict.transient:
-            raise self._with_receipt(error)
-        if not verdict.transient or benched or last:
-            return self._go_on(error, verdict)
-        if error.retry_after is not None:
-            return self._obey(target, error.retry_after, now, others, error)
-        dice: float = yield Dice()
-        return self._fit_deadline(dice * self._backoff(), now)
-
-    def _go_on(self, error: DragomanError, verdict: Verdict) -> None:
+        before = self._health.condition(target.name).until
+        is_benched = verdict.penalise and self._health.failed(target.name, now, _told(error), admission)
+        may_retry = verdict.transient and retry < self._options.retries and not is_benched
+        wait = error.retry_after
+        if wait is not None and (verdict.transient or verdict.advance) and not self._bears(wait, now, rest, may_retry):
+            self._health.rest(target.name, now + wait, _told(error))
+            may_retry = False
+        yield from self._note_failure(target, error, now - began, before, now)
+        if isinstance(error, Interrupted):
+            self._interrupt(target, error)
+            return None
+        if may_retry and wait is None:
+            dice: float = yield Dice()
+            wait = dice * min(self._options.backoff_cap, self._options.backoff * 2 ** min(retry, 10))
+        if may_retry and wait is not None and (self._deadline is None or now + wait < self._deadline):
+            return wait
         if not verdict.advance:
             raise self._with_receipt(error)
+        return None
 
-    def _obey(self, target: Target, wait: float, now: float, others: int, error: DragomanError) -> float | None:
-        """A provider's own wish: bench it until then where it is long and another is left."""
-        if wait > self._options.patience:
-            self._health.rest(target.name, now + wait, error.message)
+    def _bears(self, wait: float, now: float, rest: Sequence[Target], may_retry: bool) -> bool:  # noqa: FBT001
+        """Whether a wait that a provider asks for is no reason to leave it alone until then."""
+        if wait <= self._options.patience:
+            return True
+        if not may_retry or any(self._is_open(target, now) for target in rest):
+            return False
+        return wait <= self._options.longest_wait and (self._deadline is None or now + wait < self._deadline)
+
+    def _interrupt(self, target: Target, error: Interrupted) -> None:
+        cause = error.__cause__
+        goes_on = not isinstance(cause, DragomanError) or cause.advance
+        if self._options.on_interrupt == "fail" or not goes_on:
+            raise self._with_receipt(error)
+        self._interrupted = target, error
+
+    def _restarted(self, target: Target) -> Restarted | None:
+        if self._interrupted is None:
             return None
-        return self._fit_deadline(wait, now)
+        left, error = self._interrupted
+        return Restarted(left=left.name, target=target.name, why=error.message)
 
-    def _fit_deadline(self, wait: float, now: float) -> float | None:
-        return None if self._deadline is not None and now + wait >= self._deadline else wait
+    # What is known ---------------------------------------------------------------------------------------------------
 
-    def _backoff(self) -> float:
-        tries = len(self._errors) - 1
-        return min(self._options.backoff_cap, self._options.backoff * 2 ** min(tries, 10))
+    def _is_open(self, target: Target, now: float) -> bool:
+        condition = self._health.condition(target.name)
+        return condition.is_well or (condition.state == "benched" and now >= (condition.until or 0.0))
 
-    def _skip(self, target: Target) -> Flow[None]:
-        condition = self._health.snapshot()[target.name]
-        why = f"benched: {condition.reason}"
-        attempt = Attempt(target=target.name, outcome="skipped", error=why)
+    def _until(self, target: Target) -> float:
+        return self._health.condition(target.name).until or 0.0
+
+    def _retry_after(self, targets: Sequence[Target], now: float) -> float | None:
+        """Seconds until the first bench ends, where all are benched; otherwise the least that a provider asked for."""
+        if all(not self._health.condition(target.name).is_well for target in targets):
+            return max(0.0, min(map(self._until, targets), default=now) - now)
+        return min((error.retry_after for error in self._errors if error.retry_after is not None), default=None)
+
+    def _check_deadline(self, now: float, rest: Iterable[Target]) -> None:
+        if self._deadline is None or now < self._deadline:
+            return
+        why = f"the deadline of {self._options.timeouts.total} s has passed"
+        self._attempts += [Attempt(target=target.name, outcome="skipped", error=why) for target in rest]
+        raise exhausted([*self._errors, TimedOut(why)], self._attempts, kind=TimedOut)
+
+    # The receipt -----------------------------------------------------------------------------------------------------
+
+    def _skip(self, target: Target, now: float) -> Flow[None]:
+        condition = self._health.condition(target.name)
+        left = max(0.0, (condition.until or now) - now)
+        how = "being probed" if condition.state == "probing" else f"benched for {left:.1f} s more"
+        attempt = Attempt(target=target.name, outcome="skipped", error=f"{how}: {condition.reason}")
         self._attempts.append(attempt)
         yield Observe(attempt)
 
-    def _note(
-        self, target: Target, outcome: Outcome, error: DragomanError | None, duration: float, response: Response | None
+    def _note_failure(
+        self, target: Target, error: DragomanError, duration: float, before: float | None, now: float
     ) -> Flow[None]:
-        told = None if error is None else f"{type(error).__name__}: {error.message}"
-        usage = response.usage if response is not None else error.usage if error is not None else None
-        attempt = Attempt(target=target.name, outcome=outcome, error=told, duration=duration)
-        if usage is not None:
-            attempt = msgspec.structs.replace(attempt, usage=usage)
+        self._errors.append(error)
+        usage = error.usage or UNKNOWN_USAGE
+        attempt = Attempt(target=target.name, outcome="failed", error=_told(error), duration=duration, usage=usage)
         self._attempts.append(attempt)
         yield Observe(attempt)
-
-    def _benched(self) -> list[Target]:
-        return [target for target in self._targets if self._health.until(target.name) is not None]
-
-    def _soonest(self) -> Target:
-        return min(self._targets, key=lambda target: self._health.until(target.name) or 0.0)
+        until = self._health.condition(target.name).until
+        if until is not None and until != before:
+            yield Observe(Benched(target=target.name, seconds=until - now, why=_told(error)))
 
     def _with_receipt(self, error: DragomanError) -> DragomanError:
         error.attempts = tuple(self._attempts)
+        if isinstance(error, Interrupted) and error.partial is not None:
+            error.partial = replace(error.partial, attempts=error.attempts)
         return error
 
-    def _exhausted(self) -> Flow[DragomanError]:
-        now: float = yield Now()
-        told = "; ".join(f"{attempt.target} {attempt.outcome} ({attempt.error})" for attempt in self._attempts)
-        waits = [until - now for target in self._targets if (until := self._health.until(target.name)) is not None]
-        soonest = max(0.0, min(waits)) if len(waits) == len(self._targets) else None
-        last = self._errors[-1] if self._errors else None
-        return exhausted_as(self._errors)(
-            f"every target failed or was skipped: {told}",
-            attempts=tuple(self._attempts),
-            retry_after=soonest,
-            status=last.status if last else None,
-            code=last.code if last else None,
-            usage=last.usage if last else None,
-        )
 
-
-def exhausted_as(errors: Sequence[DragomanError], /) -> type[ChainExhausted]:
-    """The class of an exhausted chain: also that of its errors, where they are all of one.
-
-    >>> issubclass(exhausted_as([EmptyResponse("blank")]), EmptyResponse)
-    True
-    """
-    kinds = {type(error) for error in errors}
-    if len(kinds) != 1:
-        return ChainExhausted
-    (kind,) = kinds
-    return type(f"{kind.__name__}ByAll", (ChainExhausted, kind), {"__doc__": kind.__doc__})
+def _told(error: DragomanError) -> str:
+    return f"{type(error).__name__}: {error.message}"

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from dragoman.events import StreamEvent
 from dragoman.flow import Compute, Dice, Effect, Emit, Exchange, Flow, Now, Observe, Open, Read, Send, Sleep
-from dragoman.transport import Handle, Transport
+from dragoman.port import Handle, Transport
 
 T = TypeVar("T")
 Observer: TypeAlias = Callable[[object], None]

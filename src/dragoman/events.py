@@ -268,7 +268,7 @@ class Assembler:
     def delta(self, key: object, kind: Literal["text", "thinking"], text: str, extra: Extra | None = None) -> None:
         """More of a text or thinking part, which begins it where needed; an empty text is nothing."""
         if text:
-            self._spend(len(text))
+            self.spend(len(text))
             part = self._open.get(key)
             if part is None or part.kind != kind:
                 self.open(key, kind, extra)
@@ -322,13 +322,13 @@ class Assembler:
         """More of a call: its id and name stand once, its arguments are joined."""
         call = self._calls.setdefault(key, _Call())
         if id and not call.id:
-            self._spend(len(id))
+            self.spend(len(id))
             call.id = id
         if name and not call.name:
-            self._spend(len(name))
+            self.spend(len(name))
             call.name = name
         if text:
-            self._spend(len(text))
+            self.spend(len(text))
             call.pieces.append(text)
 
     def call_is_complete(self, key: object) -> bool:
@@ -339,7 +339,7 @@ class Assembler:
 
     def replace_arguments(self, key: object, text: str) -> None:
         """The whole text of a call's arguments, in place of what was joined so far."""
-        self._spend(len(text))
+        self.spend(len(text))
         self._call(key).pieces = [text]
 
     def finish(self, finish: Finish) -> None:
@@ -411,10 +411,7 @@ class Assembler:
         return id
 
     def spend(self, size: int) -> None:
-        """Count what a wire's reader holds by itself against the limit."""
-        self._spend(size)
-
-    def _spend(self, size: int) -> None:
+        """Count what is held against the limit."""
         self._budget -= size
         if self._budget < 0:
             raise TooLarge("the response is larger than the limit; ask for less, or raise the limit")

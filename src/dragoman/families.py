@@ -1,23 +1,29 @@
-"""A target's name in, what is known of its model's family out: limits and quirks, by glob, from families.json."""
+"""A target's name in, what is known of its model's family out: limits and quirks, by glob, from families.json.
+
+So no wire looks at a model's name. The file's later entries win over its earlier ones.
+"""
 
 from fnmatch import fnmatchcase
-from functools import cache
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 
 from dragoman.target import Limits, Quirks
 
+T = TypeVar("T", Limits, Quirks)
 
-class Family(msgspec.Struct, frozen=True, kw_only=True):
-    """Facts about the models whose `provider/model` matches; later entries of the file win.
+
+class Family(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Facts about the models whose `provider/model` matches, on every wire or on one.
 
     >>> Family(match="openai/gpt-*").limits
     {}
     """
 
     match: str
+    wire: str | None = None
     limits: dict[str, Any] = {}
     quirks: dict[str, Any] = {}
 
@@ -33,17 +39,23 @@ def families() -> tuple[Family, ...]:
     return msgspec.json.decode(data, type=tuple[Family, ...])
 
 
-def facts_of(name: str, limits: Limits, quirks: Quirks, /) -> tuple[Limits, Quirks]:
+@lru_cache(maxsize=1024)
+def facts_of(name: str, wire: str, limits: Limits, quirks: Quirks, /) -> tuple[Limits, Quirks]:
     """Limits and quirks of a provider with what is known of one of its models laid over them.
 
-    >>> facts_of("nobody/nothing", Limits(), Quirks()) == (Limits(), Quirks())
-    True
+    >>> facts_of("ollama/gpt-oss:20b", "ollama", Limits(), Quirks())[1].reasoning
+    'level'
     """
     for family in families():
-        if fnmatchcase(name, family.match):
-            limits, quirks = _over(limits, family.limits), _over(quirks, family.quirks)
+        if family.wire in (None, wire) and fnmatchcase(name, family.match):
+            limits, quirks = overlaid(limits, family.limits), overlaid(quirks, family.quirks)
     return limits, quirks
 
 
-def _over(record: Any, facts: dict[str, Any]) -> Any:
+def overlaid(record: T, facts: dict[str, Any], /) -> T:
+    """A record with some facts laid over it; ValidationError where one has the wrong type.
+
+    >>> overlaid(Limits(tools=False), {"max_images": 3}).max_images
+    3
+    """
     return msgspec.convert({**msgspec.to_builtins(record), **facts}, type(record)) if facts else record

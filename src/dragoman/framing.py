@@ -32,7 +32,12 @@ BARE = "\x00bare"
 
 
 class FrameDecoder(Protocol):
-    """Bytes to frames; b"" is the end of the file."""
+    """Bytes to frames; b"" is the end of the file.
+
+    >>> decoder: FrameDecoder = NdjsonDecoder()
+    >>> decoder.feed(b"{}")
+    []
+    """
 
     def feed(self, data: bytes, /) -> list[Frame]:
         """The frames that these bytes complete."""

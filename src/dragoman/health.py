@@ -128,7 +128,7 @@ class Health:
         self._clock = clock
         self._conditions = conditions or Memory(lock)
 
-    # What chains tell and ask ------------------------------------------------------------------------------------------
+    # What chains tell and ask -----------------------------------------------------------------------------------------
 
     def admit(self, target: str, now: float, /) -> Admission | None:
         """How a request may go there now: as any other, as the one probe when a bench is over, or not."""
@@ -184,7 +184,7 @@ class Health:
         """How a target is."""
         return self._conditions.read(target)
 
-    # What operators do -------------------------------------------------------------------------------------------------
+    # What operators do ------------------------------------------------------------------------------------------------
 
     def bench(self, target: str, seconds: float, /, *, now: float | None = None) -> None:
         """Take a target out for some seconds."""

@@ -1,9 +1,14 @@
-"""A provider's name in, its record out: which wire, where, as whom, with which limits and quirks."""
+"""A provider's name in, its record out: which wire, where, as whom, with which limits and quirks.
+
+Facts about compatible servers are of November 2026; those about families of models are in families.json.
+"""
 
 from collections.abc import Mapping
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
+from msgspec.structs import replace
 
 from dragoman.errors import SetupError
 from dragoman.target import Limits, Quirks, Target
@@ -18,11 +23,14 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     wire: str
-    base_url: str
+    base_url: str = ""
     """Empty where there is no place that all users share: then a DSN, a variable or base_url= must tell."""
     base_url_names: tuple[str, ...] = ()
     """The environment variables that may hold another base URL."""
+    path: str | None = None
+    """What follows where only a host is told; None is what follows the host of base_url."""
     key_names: tuple[str, ...] = ()
+    """The environment variables that may hold the key; the first that does counts."""
     needs_key: bool = True
     api_key: str | None = None
     auth: str = "bearer"
@@ -34,10 +42,16 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     family: str | None = None
     """The provider whose facts about model families hold here too; None is its own."""
 
+    @property
+    def default_path(self) -> str:
+        """What follows where only a host is told."""
+        return urlsplit(self.base_url).path if self.path is None else self.path
+
     def target(self, model: str, /, *, env: Mapping[str, str] | None = None) -> Target:
         """One model of this provider, with the key and the place that the environment tells."""
         seen = env or {}
-        base_url = next((_as_url(seen[name]) for name in self.base_url_names if seen.get(name)), self.base_url)
+        told = next((seen[name] for name in self.base_url_names if seen.get(name)), None)
+        base_url = self.base_url if told is None else self._place(told)
         if not base_url:
             names = " or ".join((*self.base_url_names, f"LLM_{self.name.upper().replace('-', '_')}"))
             raise SetupError(f"{self.name}: no base URL; set {names}, or pass base_url=")
@@ -56,6 +70,18 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
             quirks=self.quirks,
         )
 
+    def _place(self, text: str) -> str:
+        """A base URL from a variable that may hold less of one, as OLLAMA_HOST does: `box`, `:8080`, `0.0.0.0`."""
+        text = text.strip(" \t\r\n\"'").rstrip("/")
+        scheme, separator, rest = text.partition("://")
+        host, slash, path = (rest if separator else text).partition("/")
+        if not separator:
+            scheme, host = "http", _with_port(host, urlsplit(self.base_url).port)
+        # A server that listens on every address is reached on the machine's own.
+        host = host.replace("0.0.0.0", "127.0.0.1", 1) if host.startswith("0.0.0.0") else host  # noqa: S104
+        own = "" if self.path is None and separator else self.default_path
+        return f"{scheme}://{host}{slash + path or own}"
+
     def __repr__(self) -> str:
         """Without the key."""
         return f"Provider({self.name}, wire={self.wire}, {self.base_url})"
@@ -65,22 +91,41 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         return [("name", self.name), ("wire", self.wire), ("base_url", self.base_url)]
 
 
-def _as_url(text: str) -> str:
-    """A base URL from a variable that may hold only host and port, as OLLAMA_HOST does."""
-    text = text.strip().rstrip("/")
-    host = text if "://" in text else f"http://{text}"
-    return host.replace("://0.0.0.0", "://127.0.0.1")
+def _with_port(host: str, port: int | None) -> str:
+    """`box` with the usual port, `:8080` with the machine's own name, and IPv6 in brackets."""
+    if host.startswith(":") and host[1:].isdecimal():
+        return f"127.0.0.1{host}"
+    bare = host.strip("[]")
+    if bare.count(":") > 1 and not host.startswith("["):
+        host = f"[{bare}]"
+    has_port = host.rpartition("]")[2].count(":") == 1
+    return host if has_port or port is None else f"{host or '127.0.0.1'}:{port}"
 
 
 _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
-_COMPATIBLE = Quirks(max_tokens_field="max_tokens", metadata=False)
+_MIB = 1024 * 1024
+_COMPATIBLE = Quirks(max_tokens_field="max_tokens", metadata=False, strict=False)
 """What most servers that speak Chat Completions have in common."""
-_LOCAL = Quirks(max_tokens_field="max_tokens", metadata=False, top_k=True)
+_LOCAL = replace(_COMPATIBLE, top_k=True)
+_LLAMA_CPP = replace(_LOCAL, named_choice=False, replayed=("reasoning_content",))
+"""tool_choice is a word: an object is taken for auto, without an error."""
 
 
-def _chat(name: str, base_url: str, *key_names: str, quirks: Quirks = _COMPATIBLE, **more: object) -> Provider:
+def _chat(name: str, base_url: str, *key_names: str, quirks: Quirks = _COMPATIBLE, **more: Any) -> Provider:
     record = Provider(name=name, wire="openai_chat", base_url=base_url, key_names=key_names, quirks=quirks)
-    return msgspec.structs.replace(record, **more)
+    return replace(record, **more)
+
+
+def _local(name: str, base_url: str, variable: str, quirks: Quirks, limits: Limits, **more: Any) -> Provider:
+    names = (f"{variable}_API_KEY",)
+    more = {"needs_key": False, "base_url_names": (f"{variable}_BASE_URL",), "limits": limits, **more}
+    return _chat(name, base_url, *names, quirks=quirks, **more)
+
+
+def _ollama(name: str, base_url: str, **more: Any) -> Provider:
+    limits = Limits(documents=False, audio=False, forced_choice=False)
+    record = Provider(name=name, wire="ollama", base_url=base_url, needs_key=False, limits=limits, family="ollama")
+    return replace(record, **more)
 
 
 _RECORDS = (
@@ -104,8 +149,8 @@ _RECORDS = (
     Provider(
         name="azure",
         wire="openai_chat",
-        base_url="",
-        base_url_names=("AZURE_OPENAI_BASE_URL",),
+        base_url_names=("AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT"),
+        path="/openai/v1",
         key_names=("AZURE_OPENAI_API_KEY",),
         auth="api-key",
         limits=Limits(image_urls=True, allowed_image_types=_IMAGES, documents=False),
@@ -123,7 +168,7 @@ _RECORDS = (
             allowed_image_types=_IMAGES,
             max_images=100,
             max_image_side=8000,
-            max_image_bytes=7_500_000,
+            max_image_bytes=10 * _MIB * 3 // 4,  # it counts the base64 of it
             audio=False,
         ),
     ),
@@ -134,60 +179,50 @@ _RECORDS = (
         key_names=("GEMINI_API_KEY", "GOOGLE_API_KEY"),
         auth="x-goog-api-key",
         limits=Limits(
-            allowed_image_types=("image/png", "image/jpeg", "image/webp", "image/heic", "image/heif"),
-            max_images=3600,
-            max_image_bytes=14_000_000,
+            allowed_image_types=("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"),
+            max_images=100,
+            max_image_bytes=15 * _MIB,
         ),
     ),
-    Provider(
-        name="ollama",
-        wire="ollama",
-        base_url="http://localhost:11434",
-        base_url_names=("OLLAMA_HOST",),
+    _ollama("ollama", "http://localhost:11434", base_url_names=("OLLAMA_HOST",), key_names=("OLLAMA_API_KEY",)),
+    _ollama(
+        "ollama-cloud",
+        "https://ollama.com",
         key_names=("OLLAMA_API_KEY",),
-        needs_key=False,
-        limits=Limits(documents=False, audio=False, forced_choice=False),
+        needs_key=True,
+        limits=Limits(documents=False, audio=False, forced_choice=False, max_images=8),
     ),
-    Provider(
-        name="ollama-cloud",
-        wire="ollama",
-        base_url="https://ollama.com",
-        key_names=("OLLAMA_API_KEY",),
-        limits=Limits(documents=False, audio=False, forced_choice=False),
-        family="ollama",
+    _ollama("foreman", "", base_url_names=("FOREMAN_HOST",), key_names=("FOREMAN_API_KEY",)),
+    _local(
+        "llama-swap",
+        "http://localhost:8080/v1",
+        "LLAMA_SWAP",
+        _LLAMA_CPP,
+        Limits(image_urls=True, documents=False),
+        plain_http=True,
     ),
-    Provider(
-        name="foreman",
-        wire="ollama",
-        base_url="",
-        base_url_names=("FOREMAN_HOST",),
-        key_names=("FOREMAN_API_KEY",),
-        needs_key=False,
-        limits=Limits(documents=False, audio=False, forced_choice=False),
-        family="ollama",
-    ),
-    _chat("llama-swap", "http://localhost:8080/v1", quirks=_LOCAL, needs_key=False, plain_http=True),
     _chat(
         "groq",
         "https://api.groq.com/openai/v1",
         "GROQ_API_KEY",
-        quirks=Quirks(stream_usage=True, metadata=False),
-        limits=Limits(image_urls=True, max_images=5, max_image_bytes=4_000_000, documents=False, audio=False),
+        quirks=Quirks(metadata=False, strict=False, stream_usage=False, replayed=("reasoning",)),
+        limits=Limits(image_urls=True, max_images=5, max_image_bytes=3_000_000, documents=False, audio=False),
     ),
     _chat(
         "deepseek",
         "https://api.deepseek.com",
         "DEEPSEEK_API_KEY",
-        quirks=Quirks(
-            max_tokens_field="max_tokens",
-            metadata=False,
+        quirks=replace(
+            _COMPATIBLE,
             seed_field=None,
+            user_field=None,
             json_schema=False,
             parallel_tool_calls=False,
             reasoning="switch",
-            user_field=None,
+            efforts=("none", "low", "high", "max"),
+            replayed=("reasoning_content",),
         ),
-        limits=Limits(max_images=0, documents=False, audio=False),
+        limits=Limits(max_images=0, documents=False, audio=False, forced_choice=False),
     ),
     _chat(
         "mistral",
@@ -199,45 +234,73 @@ _RECORDS = (
             required_choice="any",
             stream_usage=False,
             user_field=None,
+            top_k=True,
             call_id="[A-Za-z0-9]{9}",
             call_id_length=9,
             efforts=("none", "high"),
+            user_after_tool=False,
+            replayed=("content",),
         ),
-        limits=Limits(image_urls=True, max_images=8, max_image_bytes=10_000_000, allowed_image_types=_IMAGES),
+        # Its documents and sounds have shapes of their own, so they are not sent.
+        limits=Limits(
+            image_urls=True,
+            max_images=8,
+            max_image_bytes=10_000_000,
+            allowed_image_types=_IMAGES,
+            documents=False,
+            audio=False,
+        ),
     ),
     _chat(
         "openrouter",
         "https://openrouter.ai/api/v1",
         "OPENROUTER_API_KEY",
-        quirks=Quirks(max_tokens_field="max_tokens", top_k=True, reasoning="object"),
+        quirks=Quirks(
+            max_tokens_field="max_tokens",
+            top_k=True,
+            reasoning="object",
+            replayed=("reasoning", "reasoning_details"),
+        ),
         limits=Limits(image_urls=True),
     ),
     _chat(
         "together",
         "https://api.together.xyz/v1",
         "TOGETHER_API_KEY",
-        quirks=Quirks(max_tokens_field="max_tokens", metadata=False, top_k=True, parallel_tool_calls=False),
-        limits=Limits(image_urls=True, documents=False),
+        quirks=replace(
+            _LOCAL,
+            parallel_tool_calls=False,
+            stream_usage=False,
+            efforts=("low", "medium", "high"),
+            replayed=("reasoning", "reasoning_content"),
+        ),
+        limits=Limits(image_urls=True, documents=False, audio=False),
     ),
     _chat(
         "fireworks",
         "https://api.fireworks.ai/inference/v1",
         "FIREWORKS_API_KEY",
-        quirks=Quirks(max_tokens_field="max_tokens", metadata=False, top_k=True),
-        limits=Limits(image_urls=True, max_images=30, max_image_bytes=10_000_000, documents=False),
+        quirks=replace(_LOCAL, stream_usage=False, replayed=("reasoning_content",)),
+        limits=Limits(image_urls=True, max_images=30, max_image_bytes=7_500_000, documents=False, audio=False),
     ),
     _chat(
         "xai",
         "https://api.x.ai/v1",
         "XAI_API_KEY",
-        quirks=Quirks(metadata=False),
-        limits=Limits(image_urls=True, allowed_image_types=("image/png", "image/jpeg"), documents=False, audio=False),
+        quirks=Quirks(metadata=False, replayed=()),
+        limits=Limits(
+            image_urls=True,
+            allowed_image_types=("image/jpeg", "image/png"),
+            max_image_bytes=20 * _MIB,
+            documents=False,
+            audio=False,
+        ),
     ),
     _chat(
         "cerebras",
         "https://api.cerebras.ai/v1",
         "CEREBRAS_API_KEY",
-        quirks=Quirks(metadata=False),
+        quirks=Quirks(metadata=False, efforts=("none", "low", "medium", "high"), replayed=("reasoning",)),
         limits=Limits(max_images=0, documents=False, audio=False),
     ),
     _chat(
@@ -251,41 +314,43 @@ _RECORDS = (
         "zai",
         "https://api.z.ai/api/paas/v4",
         "ZAI_API_KEY",
-        quirks=msgspec.structs.replace(_COMPATIBLE, reasoning="switch", json_schema=False),
-        limits=Limits(image_urls=True, audio=False),
+        quirks=replace(_COMPATIBLE, reasoning="switch", json_schema=False, user_field=None),
+        limits=Limits(image_urls=True, documents=False, audio=False),
     ),
     _chat("minimax", "https://api.minimax.io/v1", "MINIMAX_API_KEY", limits=Limits(documents=False, audio=False)),
-    _chat("huggingface", "https://router.huggingface.co/v1", "HF_TOKEN", limits=Limits(image_urls=True)),
-    _chat("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY"),
     _chat(
+        "huggingface",
+        "https://router.huggingface.co/v1",
+        "HF_TOKEN",
+        "HUGGINGFACE_API_KEY",
+        limits=Limits(image_urls=True, documents=False),
+    ),
+    _chat("nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", limits=Limits(documents=False)),
+    _local(
         "vllm",
         "http://localhost:8000/v1",
-        "VLLM_API_KEY",
-        quirks=_LOCAL,
-        needs_key=False,
-        base_url_names=("VLLM_BASE_URL",),
-        limits=Limits(image_urls=True),
+        "VLLM",
+        replace(_LOCAL, replayed=("reasoning", "reasoning_content")),
+        Limits(image_urls=True, documents=False),
     ),
-    _chat(
+    _local(
         "llama-cpp",
         "http://localhost:8080/v1",
-        "LLAMA_CPP_API_KEY",
-        quirks=msgspec.structs.replace(_LOCAL, named_choice=False),
-        needs_key=False,
-        base_url_names=("LLAMA_CPP_BASE_URL",),
+        "LLAMA_CPP",
+        _LLAMA_CPP,
+        Limits(image_urls=True, documents=False),
     ),
-    _chat(
+    _local(
         "lmstudio",
         "http://localhost:1234/v1",
-        "LMSTUDIO_API_KEY",
-        quirks=msgspec.structs.replace(_LOCAL, named_choice=False),
-        needs_key=False,
-        base_url_names=("LMSTUDIO_BASE_URL",),
+        "LMSTUDIO",
+        replace(_LOCAL, named_choice=False, replayed=()),
+        Limits(documents=False, audio=False),
     ),
     Provider(name="demo", wire="openai_chat", base_url="demo://local/v1", needs_key=False),
 )
 PROVIDERS = {record.name: record for record in _RECORDS}
-PROVIDERS["gemini"] = msgspec.structs.replace(PROVIDERS["google"], name="gemini", family="google")
+PROVIDERS["gemini"] = replace(PROVIDERS["google"], name="gemini", family="google")
 
 
 def target(spec: str, /, *, api_key: str | None = None, base_url: str | None = None) -> Target:
@@ -301,4 +366,4 @@ def target(spec: str, /, *, api_key: str | None = None, base_url: str | None = N
         raise SetupError(f"no provider {name!r}; there are {', '.join(sorted(PROVIDERS))}")
     record = PROVIDERS[name]
     changes = {"api_key": api_key, "base_url": base_url or record.base_url}
-    return msgspec.structs.replace(record, **changes).target(model)
+    return replace(record, **changes).target(model)

@@ -3,12 +3,33 @@
 from typing import get_args
 
 from dragoman.target import Target
-from dragoman.types import Effort
+from dragoman.types import Effort, Request
 from dragoman.wire import Notes
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
 BUDGETS: dict[Effort, int] = {"none": 0, "minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "max": 32768}
 """Tokens that a word stands for, where a target wants a number."""
+
+
+def wanted(request: Request, target: Target, notes: Notes, /) -> Effort | int | None:
+    """How hard the target shall think; None leaves it to itself.
+
+    >>> from dragoman.target import Limits
+    >>> target = Target(provider="p", model="m", wire="w", base_url="https://x", limits=Limits(thinking=False))
+    >>> wanted(Request(reasoning="high"), target, Notes("w")) is None
+    True
+    """
+    reasoning = request.reasoning
+    asked = reasoning not in (None, "none", 0)
+    if not target.limits.thinking:
+        if asked:
+            notes.add("dropped", "reasoning", "the model does not think")
+        return None
+    if request.tools and not target.quirks.reasoning_with_tools:
+        if asked:
+            notes.add("changed", "reasoning", "a model that has tools may not think, so it does not")
+        return "none"
+    return reasoning
 
 
 def as_effort(reasoning: Effort | int, target: Target, notes: Notes, /) -> Effort:

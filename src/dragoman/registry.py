@@ -1,22 +1,28 @@
 """A spec such as "a/x,b/y,tier" in, targets out: providers, aliases, resolvers, and what the environment defines."""
 
 from collections.abc import Callable, Mapping
-from difflib import get_close_matches
 from typing import Any, TypeAlias
 
-import msgspec
+from msgspec.structs import replace
 
+from dragoman.dsn import PREFIX, decode_dsn, nearest, variable_of
 from dragoman.errors import SetupError
 from dragoman.families import facts_of
 from dragoman.providers import PROVIDERS, Provider
-from dragoman.target import Limits, Quirks, Target
+from dragoman.settings import Facts, check_alias, checked, make_facts, make_provider, read_config
+from dragoman.target import Limits, Target
 
 Resolver: TypeAlias = Callable[[str], str | None]
-PREFIX = "LLM_"
+"""Gives what a bare name stands for, or None where it does not know."""
+MAX_DEPTH = 64
+"""Aliases inside aliases: resolvers could go on for ever without a circle."""
 
 
 class Registry:
     """Names and what they stand for. It sees nothing but the environment that it is given.
+
+    `api_key` is for providers that have none of their own, and is asked before the environment; `base_url` is for those
+    that are known from the start.
 
     >>> registry = Registry(env={"LLM_BOX": "ollama+http://box:11434"})
     >>> registry.alias("fast", "box/qwen3, groq/llama")
@@ -30,158 +36,215 @@ class Registry:
         self._base_url = base_url
         self._providers: dict[str, Provider] = dict(PROVIDERS)
         self._schemes: dict[str, Provider] = dict(PROVIDERS)
+        self._broken: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         self._resolvers: list[Resolver] = []
-        self._broken: dict[str, SetupError] = {}
-        self._facts: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._facts: dict[str, Facts] = {}
         self.load_env(env)
 
     # Filling it ------------------------------------------------------------------------------------------------------
 
     def load_env(self, env: Mapping[str, str], /) -> dict[str, SetupError]:
-        """Define a provider for each LLM_* variable; those that are malformed are given back, and raised when used."""
+        """Define a provider for each LLM_* variable; those that are malformed are given back, and raised when used.
+
+        >>> Registry(env={}).load_env({"LLM_MODEL": "gpt-4"})
+        {'model': SetupError('LLM_MODEL is malformed; write scheme://[token@]host[:port][/path]')}
+        """
         broken: dict[str, SetupError] = {}
-        for variable, dsn in env.items():
-            if variable.startswith(PREFIX) and len(variable) > len(PREFIX):
+        for variable, dsn in dict(env).items():
+            if variable.startswith(PREFIX) and variable != PREFIX:
                 name = variable[len(PREFIX) :].lower()
                 try:
-                    self._providers[name] = self.decode_dsn(name, dsn)
+                    self._define(name, dsn)
                 except SetupError as error:
                     broken[name] = error
-        self._broken.update(broken)
         return broken
 
-    def decode_dsn(self, name: str, dsn: str, /) -> Provider:
-        """The provider that `scheme://[token@]host[:port][/path]` defines."""
-        scheme, separator, rest = dsn.strip().partition("://")
-        token, at, place = rest.partition("@")
-        place = (place if at else rest).rstrip("/")
-        kind, plus, transport = scheme.partition("+")
-        if not separator or not scheme or not place or place.startswith(("/", ":")):
-            raise SetupError(f"{PREFIX}{name.upper()} is malformed; write scheme://[token@]host[:port][/path]")
-        if kind not in self._schemes or (plus and transport not in ("http", "https")):
-            raise SetupError(f"{PREFIX}{name.upper()}: no scheme {scheme!r}{_nearest(kind, self._schemes)}")
-        record = self._schemes[kind]
-        plain = transport == "http" or (not plus and record.plain_http)
-        host, slash, path = place.partition("/")
-        tail = f"/{path}" if slash else _path_of(record.base_url)
-        return msgspec.structs.replace(
-            record,
-            name=name,
-            base_url=f"{'http' if plain else 'https'}://{host}{tail}",
-            base_url_names=(),
-            api_key=token if at and token else None,
-            family=record.family or record.name,
-        )
+    def load_config(self, config: Mapping[str, Any] | str, /) -> None:
+        """Take the providers, aliases and limits of a dragoman.toml: all of it, or nothing and one error.
+
+        >>> registry = Registry(env={})
+        >>> registry.load_config('[limits."groq/llama"]\\nmax_images = 0')
+        >>> registry.target("groq/llama").limits.max_images
+        0
+        """
+        settings = read_config(config, self._providers)
+        for provider in settings.providers.values():
+            self.add_provider(provider)
+        self._aliases.update(settings.aliases)
+        for name, facts in settings.facts.items():
+            self._lay_over(name, facts)
 
     def add_provider(self, provider: Provider | None = None, /, **fields: Any) -> Provider:
-        """A provider of the user's own: a record, or the fields of one; `like=` names one to start from."""
-        if provider is None:
-            like = fields.pop("like", None)
-            base = msgspec.structs.asdict(self.provider(like)) if like else {}
-            try:
-                provider = Provider(**{**base, **fields})
-            except TypeError as error:
-                raise SetupError(f"add_provider: {error}") from error
-        self._providers[provider.name] = provider
-        self._broken.pop(provider.name, None)
-        return provider
+        """A provider of the user's own, or in the place of another: a record, or its fields; `like=` names one to copy.
 
-    def add_scheme(self, scheme: str, provider: Provider, /) -> None:
-        """A scheme for DSNs, after a record."""
-        self._schemes[scheme] = provider
+        >>> Registry(env={}).add_provider(name="box", like="vllm", base_url="http://box:8000/v1")
+        Provider(box, wire=openai_chat, http://box:8000/v1)
+        """
+        if provider is not None:
+            fields = {**{name: getattr(provider, name) for name in Provider.__struct_fields__}, **fields}
+        made = make_provider(fields, self._providers)
+        self._providers[made.name] = made
+        self._broken.pop(made.name, None)
+        return made
+
+    def add_scheme(self, scheme: str, provider: Provider | str, /) -> None:
+        """A scheme for DSNs, after a record or the provider of that name.
+
+        >>> registry = Registry(env={"LLM_BOX": "mine://box"})
+        >>> registry.add_scheme("mine", "openai")
+        >>> registry.target("box/m").base_url
+        'https://box/v1'
+        """
+        if not scheme or set(scheme) & set("+:/@, "):
+            raise SetupError(f"{scheme!r} cannot be a scheme: it is empty, or has one of + : / @ , or a blank")
+        self._schemes[scheme.lower()] = self.provider(provider) if isinstance(provider, str) else checked(provider)
 
     def add_resolver(self, resolver: Resolver, /) -> None:
-        """A function that may know what a bare name stands for; asked after the aliases."""
+        """A function that may know what a bare name stands for; asked after the aliases, in the order of adding.
+
+        >>> registry = Registry(env={})
+        >>> registry.add_resolver(lambda name: "demo/any" if name == "cheap" else None)
+        >>> registry.targets("cheap")
+        [Target(demo/any)]
+        """
         self._resolvers.append(resolver)
 
     def alias(self, name: str, spec: str, /) -> None:
-        """A bare name for a spec."""
-        if "/" in name or "," in name or not name.strip():
-            raise SetupError(f"{name!r} cannot be an alias: it is empty, or has a slash or a comma")
-        self._aliases[name.strip()] = spec
+        """A bare name for a spec.
+
+        >>> registry = Registry(env={})
+        >>> registry.alias("pair", "aa/m1,bb/m2")
+        """
+        self._aliases.update([check_alias(name, spec)])
 
     def set_limits(self, name: str, /, **facts: Any) -> None:
-        """What a provider (`groq`) or one model (`groq/llama`) can do, over what is known of it."""
-        limits, quirks = self._facts.get(name, ({}, {}))
-        unknown = facts.keys() - set(Limits.__struct_fields__) - set(Quirks.__struct_fields__)
-        if unknown:
-            known = (*Limits.__struct_fields__, *Quirks.__struct_fields__)
-            raise SetupError(f"no limit {sorted(unknown)[0]!r}{_nearest(sorted(unknown)[0], known)}")
-        self._facts[name] = (
-            {**limits, **{key: value for key, value in facts.items() if key in Limits.__struct_fields__}},
-            {**quirks, **{key: value for key, value in facts.items() if key in Quirks.__struct_fields__}},
-        )
+        """What a provider (`groq`) or one model (`groq/llama`) can do, over what is known of it; quirks, too.
+
+        >>> registry = Registry(env={})
+        >>> registry.set_limits("openai/m", max_image_side=32, tools=False)
+        >>> registry.target("openai/m").limits.max_image_side
+        32
+        """
+        if not name.strip():
+            raise SetupError("limits of what? write provider or provider/model")
+        self._lay_over(name, make_facts(facts))
 
     # Asking it -------------------------------------------------------------------------------------------------------
 
     def targets(self, spec: str, /) -> list[Target]:
         """The targets of a spec, each once, in order."""
-        return [self.target(name) for name in dict.fromkeys(self._expand(spec, ()))]
+        names: dict[str, None] = {}
+        self._expand(spec, (), names, set())
+        return [self.target(name) for name in names]
+
+    def capabilities(self, spec: str, /) -> Limits:
+        """What a chain can do: that is what its head can.
+
+        >>> Registry(env={}).capabilities("deepseek/x,openai/y").max_images
+        0
+        """
+        return self.targets(spec)[0].limits
 
     def target(self, name: str, /) -> Target:
-        """The target that `provider/model` names, with all that is known of it."""
+        """The target that `provider/model` names, with all that is known of it.
+
+        >>> Registry(env={}).target("openrouter/meta/llama-3:free").model
+        'meta/llama-3:free'
+        """
         provider_name, _, model = name.partition("/")
-        if not model:
+        if not provider_name or not model:
             raise SetupError(f"{name!r} names no model; write provider/model")
         provider = self.provider(provider_name)
-        if self._base_url:
-            provider = msgspec.structs.replace(provider, base_url=self._base_url, base_url_names=())
-        if self._api_key:
-            provider = msgspec.structs.replace(provider, api_key=self._api_key)
+        if self._base_url and provider is PROVIDERS.get(provider_name):
+            provider = replace(provider, base_url=self._base_url, base_url_names=())
+        if self._api_key and not provider.api_key:
+            provider = replace(provider, api_key=self._api_key)
         target = provider.target(model, env=self.env)
-        limits, quirks = facts_of(f"{provider.family or provider.name}/{model}", target.limits, target.quirks)
-        for key in (provider_name, name):
-            more_limits, more_quirks = self._facts.get(key, ({}, {}))
-            limits = msgspec.structs.replace(limits, **more_limits)
-            quirks = msgspec.structs.replace(quirks, **more_quirks)
-        return msgspec.structs.replace(target, limits=limits, quirks=quirks)
+        known = f"{provider.family or provider.name}/{model}"
+        limits, quirks = facts_of(known, target.wire, target.limits, target.quirks)
+        for told in (self._facts.get(provider_name), self._facts.get(name)):
+            if told is not None:
+                limits, quirks = told.over(limits, quirks)
+        return replace(target, limits=limits, quirks=quirks)
 
     def provider(self, name: str, /) -> Provider:
-        """A provider: registered, or defined by a variable that was not there at the start."""
-        variable = PREFIX + name.upper().replace("-", "_")
+        """A provider: registered, or defined by a variable that was not there at the start.
+
+        >>> Registry(env={}).provider("groq")
+        Provider(groq, wire=openai_chat, https://api.groq.com/openai/v1)
+        """
+        variable = variable_of(name)
         if name in self._broken:
-            raise self._broken[name]
-        if name not in self._providers and variable in self.env:
-            self._providers[name] = self.decode_dsn(name, self.env[variable])
-        if name not in self._providers:
-            raise SetupError(
-                f"no provider {name!r}, and no {variable} that defines one{_nearest(name, self._providers)}"
-            )
-        return self._providers[name]
+            return self._define(name, self._broken[name])
+        if name in self._providers:
+            return self._providers[name]
+        if variable in self.env:
+            return self._define(name, self.env[variable])
+        raise SetupError(
+            f"no provider {name!r}: none is registered by that name, and no {variable} in the environment defines it"
+            f"{nearest(name, self._providers)}"
+        )
+
+    def providers(self) -> list[str]:
+        """The names of all providers.
+
+        >>> "groq" in Registry(env={}).providers()
+        True
+        """
+        return sorted(self._providers)
 
     def aliases(self) -> dict[str, str]:
-        """All aliases."""
+        """All aliases.
+
+        >>> Registry(env={}).aliases()
+        {}
+        """
         return dict(self._aliases)
 
-    def _expand(self, spec: str, path: tuple[str, ...]) -> list[str]:
-        names: list[str] = []
+    def _define(self, name: str, dsn: str) -> Provider:
+        try:
+            provider = decode_dsn(name, dsn, self._schemes)
+        except SetupError:
+            self._broken[name] = dsn
+            raise
+        self._broken.pop(name, None)
+        self._providers[name] = provider
+        return provider
+
+    def _lay_over(self, name: str, facts: Facts) -> None:
+        old = self._facts.get(name, Facts())
+        self._facts[name] = Facts({**old.limits, **facts.limits}, {**old.quirks, **facts.quirks})
+
+    def _expand(self, spec: str, path: tuple[str, ...], names: dict[str, None], done: set[str]) -> None:
+        """Put the targets of a spec into `names`; an alias that is done has given all it can."""
         for element in (element.strip() for element in spec.split(",")):
             if not element:
-                raise SetupError(f"{spec!r} has an empty element")
+                raise SetupError(f"{spec!r} has an empty element{_inside(path)}")
             if "/" in element:
-                names.append(element)
+                names[element] = None
                 continue
             if element in path:
-                raise SetupError(f"aliases go in a circle: {' -> '.join((*path, element))}")
-            names += self._expand(self._meaning(element), (*path, element))
-        return names
+                raise SetupError(f"aliases go in a circle: {' -> '.join((*path[path.index(element) :], element))}")
+            if len(path) >= MAX_DEPTH:
+                raise SetupError(f"aliases inside aliases, {MAX_DEPTH} deep: {' -> '.join(path[:3])} -> …")
+            if element not in done:
+                self._expand(self._meaning(element, path), (*path, element), names, done)
+                done.add(element)
 
-    def _meaning(self, name: str) -> str:
+    def _meaning(self, name: str, path: tuple[str, ...]) -> str:
         if name in self._aliases:
             return self._aliases[name]
-        for resolver in self._resolvers:
+        for resolver in tuple(self._resolvers):
             if (spec := resolver(name)) is not None:
                 return spec
-        raise SetupError(f"no alias {name!r}; write provider/model, or define it{_nearest(name, self._aliases)}")
+        if name in self._providers:
+            raise SetupError(f"{name!r} is a provider and names no model{_inside(path)}; write {name}/model")
+        raise SetupError(
+            f"no alias {name!r}{_inside(path)}, and no resolver knows it; write provider/model, or define it"
+            f"{nearest(name, self._aliases)}"
+        )
 
 
-def _path_of(base_url: str) -> str:
-    _, _, rest = base_url.partition("://")
-    _, slash, path = rest.partition("/")
-    return slash + path
-
-
-def _nearest(name: str, known: Any) -> str:
-    close = get_close_matches(name, list(known), n=3)
-    return f"; did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
+def _inside(path: tuple[str, ...]) -> str:
+    return f" (in {' -> '.join(path)})" if path else ""

@@ -81,7 +81,8 @@ class Stream:
     def events(self) -> Iterator[StreamEvent]:
         """The events themselves."""
         try:
-            self.response = yield from self._events
+            if self.response is None:
+                self.response = yield from self._events
         finally:
             self.close()
 

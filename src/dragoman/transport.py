@@ -1,7 +1,7 @@
 """A request in, an answer's bytes out: the HTTP client behind one small port, blocking and async.
 
 pyreqwest's blocking client has no time-out for one read, cannot be stopped by another thread, and leaves Ctrl-C waiting
-until the answer is there. So blocking use awaits the async client in the caller's own thread, see blocking.py, and both
+until the answer is there. So blocking use awaits the async client in the caller's own thread, see awaiting.py, and both
 uses share one pool. docs/decisions/0004-blocking-over-async.md has the measurements.
 """
 
@@ -13,10 +13,10 @@ import time
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from dragoman.blocking import wait
+from dragoman.awaiting import awaited, wait
 from dragoman.errors import (
     ConnectFailed,
     DragomanError,
@@ -25,73 +25,19 @@ from dragoman.errors import (
     Reset,
     SetupError,
     TimedOut,
-    TooLarge,
 )
 from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpRequest
+from dragoman.port import Gathered, Transport
 
 if TYPE_CHECKING:
     from pyreqwest.client import Client
-    from pyreqwest.request import RequestBuilder, StreamRequest
+    from pyreqwest.request import StreamRequest
     from pyreqwest.response import Response, ResponseBodyReader
 
 FAREWELL = 0.02
 """Seconds that the end of an answer may take after the wire said goodbye; it is there at once, or it never comes."""
 MOST_CLIENTS = 16
-
-
-@runtime_checkable
-class Handle(Protocol):
-    """An answer that is being read."""
-
-    def read(self, within: float | None, /) -> bytes:
-        """The next bytes, b"" at the end."""
-        ...
-
-    async def aread(self, within: float | None, /) -> bytes:
-        """The next bytes, b"" at the end."""
-        ...
-
-    def finish(self) -> None:
-        """All that matters was read: close, but keep the connection for the next request where that is free."""
-        ...
-
-    async def afinish(self) -> None:
-        """All that matters was read: close, but keep the connection for the next request where that is free."""
-        ...
-
-    def close(self) -> None:
-        """Close the connection, if the answer is not at its end."""
-        ...
-
-    async def aclose(self) -> None:
-        """Close the connection, if the answer is not at its end."""
-        ...
-
-
-@runtime_checkable
-class Transport(Protocol):
-    """What the driver needs of an HTTP client."""
-
-    def send(self, effect: Send, /) -> Reply:
-        """The whole answer."""
-        ...
-
-    async def asend(self, effect: Send, /) -> Reply:
-        """The whole answer."""
-        ...
-
-    def open(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
-        ...
-
-    async def aopen(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
-        ...
-
-    def close(self) -> None:
-        """Let go of what is pooled; the next request starts anew."""
-        ...
 
 
 def transport_of(http_client: object = None, /, *, ca: bytes | str | Path | None = None) -> Transport:
@@ -115,28 +61,6 @@ def transport_of(http_client: object = None, /, *, ca: bytes | str | Path | None
             return Switch(borrowed)
     kind = type(http_client).__name__
     raise SetupError(f"http_client= takes an httpx.Client, an httpx.AsyncClient or a Transport, no {kind}")
-
-
-class Gathered:
-    """The body of an answer as it comes, up to its limit."""
-
-    def __init__(self, effect: Send) -> None:
-        self._pieces: list[bytes] = []
-        self._left = effect.limit
-        self._effect = effect
-
-    def add(self, data: bytes) -> None:
-        """More of it; TooLarge where it passes the limit."""
-        self._pieces.append(data)
-        if self._left is not None:
-            self._left -= len(data)
-            if self._left < 0:
-                place = self._effect.request.origin
-                raise TooLarge(f"{place}: the body is larger than {self._effect.limit} bytes")
-
-    def whole(self) -> bytes:
-        """All of it."""
-        return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)
 
 
 class Switch:
@@ -200,7 +124,7 @@ class Pyreqwest:
         """The whole answer."""
         from pyreqwest.exceptions import PyreqwestError
 
-        request = self._build(effect.request, effect.timeout, effect.connect, None).build_streamed()
+        request = self._streamed(effect.request, effect.timeout, effect.connect, None)
         ends = _moment(_later(effect.timeout))
         try:
             response = wait(request.__aenter__(), _left(ends))
@@ -219,9 +143,9 @@ class Pyreqwest:
         """The whole answer."""
         from pyreqwest.exceptions import PyreqwestError
 
-        request = self._build(effect.request, effect.timeout, effect.connect, None).build_streamed()
+        request = self._streamed(effect.request, effect.timeout, effect.connect, None)
         try:
-            response = await request.__aenter__()
+            response = await awaited(request.__aenter__())
         except (PyreqwestError, TimeoutError) as error:
             raise translate(error, effect.request) from error
         answer = _Answer(request, response.body_reader, effect.request, None)
@@ -237,7 +161,7 @@ class Pyreqwest:
         """The head of an answer, and a handle to read on."""
         from pyreqwest.exceptions import PyreqwestError
 
-        request = self._streamed(effect)
+        request = self._streamed(effect.request, effect.total, effect.connect, effect.quiet)
         ends = _moment(effect.total)
         try:
             response = wait(request.__aenter__(), effect.timeout)
@@ -249,11 +173,11 @@ class Pyreqwest:
         """The head of an answer, and a handle to read on."""
         from pyreqwest.exceptions import PyreqwestError
 
-        request = self._streamed(effect)
+        request = self._streamed(effect.request, effect.total, effect.connect, effect.quiet)
         ends = _moment(effect.total)
         try:
             async with asyncio.timeout(effect.timeout):
-                response = await request.__aenter__()
+                response = await awaited(request.__aenter__())
         except (PyreqwestError, TimeoutError) as error:
             raise translate(error, effect.request) from error
         return Exchange(_head(response), _Answer(request, response.body_reader, effect.request, ends))
@@ -265,14 +189,9 @@ class Pyreqwest:
             if self._process == os.getpid():
                 wait(client.close(), 1.0)
 
-    def _streamed(self, effect: Open) -> "StreamRequest":
-        # Without the limit of 0 the first 64 kB are held back (pyreqwest 0.15).
-        builder = self._build(effect.request, effect.total, effect.connect, effect.quiet)
-        return builder.streamed_read_buffer_limit(0).build_streamed()
-
-    def _build(
+    def _streamed(
         self, request: HttpRequest, timeout: float | None, connect: float | None, quiet: float | None
-    ) -> "RequestBuilder":
+    ) -> "StreamRequest":
         client = self._client(connect, quiet, loopback=_is_loopback(request))
         try:
             builder = client.request(request.method, request.url).headers(dict(request.headers))
@@ -281,7 +200,10 @@ class Pyreqwest:
             raise InvalidRequest(f"{request.origin}: the URL or a header cannot be sent", advance=True) from error
         if request.body:
             builder = builder.body_bytes(request.body)
-        return builder if timeout is None else builder.timeout(timedelta(seconds=max(timeout, 0.001)))
+        if timeout is not None:
+            builder = builder.timeout(timedelta(seconds=max(timeout, 0.001)))
+        # Without the limit of 0 the first 64 kB are held back, and cannot be cancelled (pyreqwest 0.15).
+        return builder.streamed_read_buffer_limit(0).build_streamed()
 
     def _client(self, connect: float | None, quiet: float | None, *, loopback: bool) -> "Client":
         """A client for these limits: pyreqwest has them for a client only."""
@@ -349,10 +271,10 @@ class _Answer:
         self._check_open()
         try:
             if within is None or (self._ends is not None and time.monotonic() + within >= self._ends):
-                chunk = await self._reader.read_chunk()  # the request's own limit ends it in time
+                chunk = await awaited(self._reader.read_chunk())  # the request's own limit ends it in time
             else:
                 async with asyncio.timeout(within):
-                    chunk = await self._reader.read_chunk()
+                    chunk = await awaited(self._reader.read_chunk())
         except (PyreqwestError, TimeoutError) as error:
             raise translate(error, self._request) from error
         self._ended = chunk is None
@@ -384,7 +306,8 @@ class _Answer:
         """Close the connection, if the answer is not at its end."""
         if not self._closed:
             self._closed = True
-            wait(self._context.__aexit__(None, None, None), 1.0)
+            if not self._ended:
+                wait(self._context.__aexit__(None, None, None), 1.0)
 
     async def aclose(self) -> None:
         """Close the connection, if the answer is not at its end; at once, so that no cancellation comes between."""

@@ -350,9 +350,34 @@ def body_extra(request: Request, target: Target, notes: Notes, /) -> JsonObject:
     """
     for name in request.extra:
         if name not in (target.wire, target.provider):
-            for field in wire_extra(request.extra, name):
+            for field in _not_carried(wire_extra(request.extra, name), request):
                 notes.add("dropped", f"{name}: {field}", "it belongs to another wire")
     return {**wire_extra(request.extra, target.wire), **wire_extra(request.extra, target.provider)}
+
+
+_CARRIED = {
+    "schema": "response_format responseSchema responseJsonSchema responseMimeType responseFormat output_format format",
+    "reasoning": "reasoning reasoning_effort thinking thinkingConfig enable_thinking think effort",
+    "tool_choice": "tool_choice toolConfig functionCallingConfig",
+    "top_k": "top_k",
+    "seed": "random_seed",
+    "stream": "stream_options",
+    "tools": "functions",
+}
+"""Fields that a client's body may hold verbatim in `extra` beside our own word for the same."""
+_WORD_OF = {field: word for word, fields in _CARRIED.items() for field in fields.split()}
+_SECTIONS = frozenset({"generationConfig", "output_config", "text", "options"})
+
+
+def _not_carried(extra: JsonObject, request: Request) -> list[str]:
+    """The fields that have no word of ours in this request; those of a section one by one."""
+    lost: list[str] = []
+    for field, value in extra.items():
+        if field in _SECTIONS and is_object(value):
+            lost += _not_carried(value, request)
+        elif field not in _WORD_OF or getattr(request, _WORD_OF[field]) in (None, (), False):
+            lost.append(field)
+    return lost
 
 
 def without_none(data: JsonObject, /) -> JsonObject:

@@ -853,6 +853,14 @@ def test_partial_arguments_have_a_limit() -> None:
         reader.read_body(msgspec.json.encode({"candidates": [{"content": {"parts": [{"functionCall": call}]}}]}))
 
 
+def test_calls_and_notes_have_a_limit() -> None:
+    for candidate in ({"content": {"parts": [{"functionCall": {"name": "now"}}]}}, {"avgLogprobs": -0.123456789}):
+        reader = ChunkReader(None)
+        reader.out = Assembler(limit=10)
+        with pytest.raises(TooLarge):
+            reader.read_body(msgspec.json.encode({"candidates": [candidate]}))
+
+
 def test_several_candidates_are_told() -> None:
     response = read("two_candidates.sse")
     assert response.text == "first"

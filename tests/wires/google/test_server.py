@@ -117,6 +117,8 @@ def test_routes() -> None:
     assert [route.path for route in WIRE.server.routes] == [
         "/v1beta/models/{model}:generateContent",
         "/v1beta/models/{model}:streamGenerateContent",
+        "/v1/models/{model}:generateContent",
+        "/v1/models/{model}:streamGenerateContent",
     ]
 
 
@@ -187,6 +189,7 @@ def test_one_content_and_one_part_may_stand_alone() -> None:
         ({"systemInstruction": {"parts": [{"text": 1}]}}, "systemInstruction.parts[0].text: "),
         ({"generationConfig": {"temperature": "hot"}}, "generationConfig.temperature: "),
         ({"generationConfig": {"topK": 1.5}}, "generationConfig.topK: "),
+        ({"tools": [{"functionDeclarations": [""]}]}, "tools[0].functionDeclarations[0]: "),
         ({"tools": [{"functionDeclarations": [{"name": 1}]}]}, "tools[0].functionDeclarations[0].name: "),
     ],
 )
@@ -376,7 +379,12 @@ def test_responses(given: JsonObject, content: str, *, is_error: bool, whole: bo
 
 
 def test_media_inside_a_response_stay_there_on_this_wire() -> None:
-    parts = [{"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}}, {"fileData": {"fileUri": "gs://a"}}, {}]
+    parts: list[JsonObject] = [
+        {"inlineData": {"mimeType": "image/png", "data": "iVBORw=="}},
+        {"fileData": {"fileUri": "gs://a"}},
+        {"text": "b"},
+        {},
+    ]
     contents = [
         turn("user", {"text": "?"}),
         turn("model", call()),
@@ -388,6 +396,7 @@ def test_media_inside_a_response_stay_there_on_this_wire() -> None:
         Text(text="ok"),
         Image(data=b"\x89PNG", mime="image/png"),
         Opaque(wire="google", data={"fileData": {"fileUri": "gs://a"}}),
+        Opaque(wire="google", data={"text": "b"}),
     )
     parts.pop()
     assert sent_back({"contents": contents}) == {"contents": contents}

@@ -816,6 +816,11 @@ def test_ids_are_made_to_fit_and_calls_and_results_alike() -> None:
     assert notices(target, messages=turns) == [("renamed", "call id call_a")]
 
 
+def test_only_calls_of_an_assistant_have_ids() -> None:
+    turn = Message(role="user", parts=(Text(text="?"),), extra={"openai_chat": {"tool_calls": "2"}})
+    assert messages(turn, target=with_quirks(call_id="[A-Za-z0-9]{9}")) == [{**ASK, "tool_calls": "2"}]
+
+
 def test_a_word_is_put_between_a_result_and_the_user_where_that_is_demanded() -> None:
     target = with_quirks(user_after_tool=False)
     turns = (user("?"), assistant(CALL), tool_results(ToolResult(id="call_a", content="a")), user("?"))

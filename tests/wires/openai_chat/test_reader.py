@@ -460,13 +460,15 @@ def test_no_choice_at_all_is_an_empty_answer() -> None:
     assert answered(b'{"choices":[]}').is_empty
 
 
-def test_a_date_in_words_is_no_moment() -> None:
-    assert answered(body({"content": "Hi"}, created="2026-11-14")).created is None
+@pytest.mark.parametrize("created", ["2026-11-14", True, 0, None])
+def test_what_is_no_moment_is_not_told(created: object) -> None:
+    assert answered(body({"content": "Hi"}, created=created)).created is None
 
 
 USAGE_SHAPES: list[tuple[dict[str, Any], Usage]] = [
     ({}, Usage()),
     ({"prompt_tokens": 9, "prompt_tokens_details": [], "completion_tokens_details": None}, Usage(input=9)),
+    ({"prompt_tokens": 9, "prompt_tokens_details": {"cached_tokens": True}}, Usage(input=9)),
     ({"prompt_tokens": 9, "completion_tokens": 4, "cached_tokens": 3}, Usage(input=9, output=4, cache_read=3)),
     ({"prompt_tokens": 9, "num_cached_tokens": 3}, Usage(input=9, cache_read=3)),
     ({"prompt_tokens": 9, "cached_input_tokens": 3}, Usage(input=9, cache_read=3)),

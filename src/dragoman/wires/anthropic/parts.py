@@ -4,8 +4,8 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from dragoman.errors import InvalidRequest, Unsupported
-from dragoman.history import fit_id, refuse
 from dragoman.fitting import fit
+from dragoman.history import fit_id, refuse
 from dragoman.types import (
     Document,
     Image,

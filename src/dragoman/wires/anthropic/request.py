@@ -4,10 +4,10 @@ from typing import Any
 
 from msgspec.structs import replace
 
+from dragoman.fitting import fit
 from dragoman.history import check_urls, from_user, merge, repair
 from dragoman.http import HttpRequest
 from dragoman.reasoning import as_budget, as_effort
-from dragoman.fitting import fit
 from dragoman.target import Target
 from dragoman.types import (
     Effort,

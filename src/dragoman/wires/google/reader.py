@@ -206,10 +206,13 @@ class ChunkReader:
 
     def _end_call(self) -> None:
         if self._streamed is not None:
+            self.out.spend(len(self._streamed.call.name) + _CALL_COST)
             self.out.whole(msgspec.structs.replace(self._streamed.call, arguments=self._streamed.arguments))
             self._streamed = None
 
 
+_CALL_COST = 64
+"""What is remembered of each call, its id, counts as so many characters."""
 _STEP = r"""\.([^.\[\]]+)|\[['"]([^'"]+)['"]\]|\[(\d+)\]"""
 
 

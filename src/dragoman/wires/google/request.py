@@ -2,11 +2,11 @@
 
 import re
 from collections.abc import Iterable
-from typing import Any
 from urllib.parse import quote
 
 from dragoman.fitting import fit
 from dragoman.http import HttpRequest
+from dragoman.options import Told, encode_options, max_tokens
 from dragoman.reasoning import as_budget, as_effort
 from dragoman.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
@@ -112,33 +112,17 @@ def _choice(request: Request, target: Target, notes: Notes, theirs: JsonObject) 
 
 def _options(request: Request, target: Target, notes: Notes, theirs: JsonObject) -> JsonObject:
     quirks = target.quirks
-    told: tuple[tuple[str, Any, str | None], ...] = (
+    told: tuple[Told, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
         ("top_p", request.top_p, "topP" if quirks.sampling else None),
         ("top_k", request.top_k, "topK" if quirks.sampling else None),
-        ("max_tokens", _max_tokens(request, target, notes), "maxOutputTokens"),
+        ("max_tokens", max_tokens(request, target, notes), "maxOutputTokens"),
         ("stop", _stops(request, notes), "stopSequences" if quirks.stop else None),
         ("seed", _seed(request, notes), "seed"),
         ("user", request.user, None),
         ("metadata", request.metadata or None, None),
     )
-    config: JsonObject = {}
-    for name, value, field in told:
-        if value is None:
-            continue
-        if field is not None:
-            config[field] = value
-        elif name not in theirs:
-            notes.add("dropped", name, "it has no such option")
-    return config
-
-
-def _max_tokens(request: Request, target: Target, notes: Notes) -> int | None:
-    told, most = request.max_tokens, target.limits.max_output
-    if told is None or most is None or told <= most:
-        return told
-    notes.add("changed", "max_tokens", f"{told} is more than the {most} that it can")
-    return most
+    return encode_options(told, theirs, notes)
 
 
 def _stops(request: Request, notes: Notes) -> list[str] | None:

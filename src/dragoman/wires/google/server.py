@@ -64,9 +64,11 @@ _WHOLE = ("topK", "maxOutputTokens", "seed")
 class Server:
     """They call us."""
 
-    routes = (
-        Route(method="POST", path="/v1beta/models/{model}:generateContent"),
-        Route(method="POST", path="/v1beta/models/{model}:streamGenerateContent"),
+    # The official Python package asks for v1 where its base URL is not Google's (2.25, 2026-11).
+    routes = tuple(
+        Route(method="POST", path=f"/{version}/models/{{model}}:{method}")
+        for version in ("v1beta", "v1")
+        for method in ("generateContent", "streamGenerateContent")
     )
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:

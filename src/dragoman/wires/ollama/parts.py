@@ -7,8 +7,8 @@ import msgspec
 
 from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.events import parse_arguments, raw_arguments
-from dragoman.history import refuse
 from dragoman.fitting import fit
+from dragoman.history import refuse
 from dragoman.types import (
     Image,
     JsonObject,

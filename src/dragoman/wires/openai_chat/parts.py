@@ -79,7 +79,7 @@ def _text(data: JsonObject) -> Part | None:
 def _image(data: JsonObject) -> Part | None:
     image = data.get("image_url")
     image = {"url": image} if isinstance(image, str) else image
-    if not is_object(image) or not isinstance(image.get("url"), str):
+    if not is_object(image) or not isinstance(image.get("url"), str) or not _is_text(image.get("detail")):
         return None
     url, extra = image["url"], _rest(data, "image_url")
     if url.startswith("data:"):
@@ -89,10 +89,14 @@ def _image(data: JsonObject) -> Part | None:
 
 def _file(data: JsonObject) -> Part | None:
     file = data.get("file")
-    if not is_object(file) or not str(file.get("file_data")).startswith("data:"):
+    if not is_object(file) or not str(file.get("file_data")).startswith("data:") or not _is_text(file.get("filename")):
         return None
     mime, content = split_data_url(file["file_data"])
     return Document(data=content, mime=mime, name=file.get("filename"), extra=_rest(data, "file"))
+
+
+def _is_text(value: object) -> bool:
+    return value is None or isinstance(value, str)
 
 
 def _audio(data: JsonObject) -> Part | None:
@@ -199,13 +203,11 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
                 calls.append(encode_call(part))
             case Image():
                 message.setdefault("images", []).append(encode_part(part))
-            case Opaque() if part.wire == NAME and "type" in part.data:
-                chunks.append(part.data)
-            case Opaque() if part.wire == NAME:
+            case Opaque() if stands_beside(part):
                 fields = part.data.items()
                 message.update({key: message.get(key, []) + v if is_list(v) else v for key, v in fields})
             case Opaque():
-                continue
+                chunks += [part.data] if part.wire == NAME else []
             case _:
                 raise refuse(part, NAME)
     plain = len(chunks) == len(texts) and all(set(chunk) == {"type", "text"} for chunk in chunks)
@@ -216,6 +218,11 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
     if calls:
         message["tool_calls"] = calls
     return message
+
+
+def stands_beside(part: Opaque) -> bool:
+    """Whether a block has a field of its own beside the content, where the others are parts of the content."""
+    return part.wire == NAME and part.data.keys() in ({"audio"}, {"images"})
 
 
 RESPONSE_ONLY = frozenset({"logprobs", "annotations", "citations", "search_results"})

@@ -12,7 +12,7 @@ from dragoman.failure import read_failure
 from dragoman.framing import BARE, Frame
 from dragoman.history import calls_before
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, Thinking, is_list, is_object
-from dragoman.wire import decode_frame, decode_json, encode_json, latest_usage, truncated
+from dragoman.wire import decode_frame, decode_json, encode_json, latest_usage, truncated, whole_number
 from dragoman.wires.openai_chat.calls import Calls
 from dragoman.wires.openai_chat.parts import decode_made, decode_thinking, join_logprobs, reasoning_fields
 from dragoman.wires.openai_chat.shapes import (
@@ -30,7 +30,6 @@ from dragoman.wires.openai_chat.shapes import (
 )
 
 _CHUNK = msgspec.json.Decoder(Chunk, strict=False)
-_ANY = msgspec.json.Decoder()
 _JOINED = ("text", "summary", "data", "transcript")
 """Members of details and of audio that come in pieces; the others are whole wherever they stand."""
 
@@ -63,7 +62,7 @@ class ChatReader:
             self._end()
             return
         if frame.name == "error":
-            raise read_failure(data.decode("utf-8", "replace"))
+            raise _read_failure(data)
         if not data:
             return
         chunk: Chunk = decode_frame(_CHUNK, frame)
@@ -99,7 +98,7 @@ class ChatReader:
             self._choices.add(choice.index or 0)
             if choice.index:
                 continue
-            created = chunk.created if isinstance(chunk.created, int) and chunk.created else None
+            created = whole_number(chunk.created) or None
             self.out.start(id=str(chunk.id or ""), model=chunk.model, created=created)
             self._choice(choice, said_by(choice))
 
@@ -235,12 +234,17 @@ class ChatReader:
 def _failure(chunk: Chunk, data: bytes) -> ProviderError | None:
     """The error that stands in place of an answer, in any of the shapes that servers give it."""
     if chunk.error or chunk.object == "error":
-        return read_failure(_ANY.decode(data))
+        return _read_failure(data)
     if chunk.choices:
         return None
     if chunk.base_resp is not None and (code := chunk.base_resp.status_code):
         return read_failure({"code": code, "type": BASE_CODES.get(code), "message": chunk.base_resp.status_msg})
-    return read_failure(_ANY.decode(data)) if chunk.choices is None and (chunk.message or chunk.detail) else None
+    return _read_failure(data) if chunk.choices is None and (chunk.message or chunk.detail) else None
+
+
+def _read_failure(data: bytes) -> ProviderError:
+    """The error that some bytes say, as JSON or in words."""
+    return read_failure(data.decode("utf-8", "replace"))
 
 
 def _image(data: JsonObject) -> Part:

@@ -1,13 +1,20 @@
 """A Request and its Target in, the bytes of a Chat Completions call out, with notices of what was bent on the way."""
 
-import re
-from typing import Any
-
 import msgspec
 
-from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
-from dragoman.reasoning import as_effort
+from dragoman.options import (
+    Told,
+    encode_options,
+    max_tokens,
+    only_tool,
+    own_tools,
+    parallel_tool_calls,
+    schema_name,
+    tool_choice,
+    why_not_strict,
+)
+from dragoman.reasoning import as_effort, wanted
 from dragoman.schema import is_strict
 from dragoman.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
@@ -16,7 +23,6 @@ from dragoman.wires.openai_chat.parts import encode_tool
 from dragoman.wires.openai_chat.shapes import NAME, SAME_CONCEPT
 from dragoman.wires.openai_chat.turns import encode_messages
 
-_NOT_IN_NAMES = r"[^A-Za-z0-9_-]"
 _NOTHING: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
 
@@ -41,45 +47,22 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
 
 
 def _tools(request: Request, target: Target, notes: Notes) -> JsonObject:
-    own = [tool for tool in request.tools if isinstance(tool, Tool) or tool.wire == NAME]
-    if len(own) < len(request.tools):
-        notes.add("dropped", "a tool that runs at another provider", "it has no such tool")
-    choice = _choice(request, target, own, notes)
-    if is_object(choice) and not target.quirks.named_choice:
-        own, choice = _only(str(request.tool_choice), own, notes), target.quirks.required_choice
+    own = own_tools(request, notes)
+    choice: str | JsonObject | None = tool_choice(request, target, own, notes)
+    if choice == "required":
+        choice = target.quirks.required_choice
+    elif choice not in (None, "auto", "none"):
+        if target.quirks.named_choice:
+            choice = {"type": "function", "function": {"name": choice}}
+        else:
+            own, choice = only_tool(str(choice), own, notes), target.quirks.required_choice
     if not own:
         return {}
-    parallel = request.parallel_tool_calls
-    if parallel is not None and not target.quirks.parallel_tool_calls:
-        notes.add("dropped", "parallel_tool_calls", "it has no such switch")
-        parallel = None
+    parallel = parallel_tool_calls(request, target, notes)
     return {
         "tools": [encode_tool(_without_strict(tool, target, notes)) for tool in own],
         **without_none({"tool_choice": choice, "parallel_tool_calls": parallel}),
     }
-
-
-def _choice(request: Request, target: Target, tools: list[Tool | Opaque], notes: Notes) -> str | JsonObject | None:
-    choice = request.tool_choice
-    if choice in (None, "auto", "none"):
-        return choice
-    if not tools:
-        notes.add("dropped", "tool_choice", "there are no tools")
-        return None
-    if not target.limits.forced_choice:
-        notes.add("changed", "tool_choice", "a call cannot be forced, so the choice is its own")
-        return "auto"
-    if choice == "required":
-        return target.quirks.required_choice
-    return {"type": "function", "function": {"name": choice}}
-
-
-def _only(name: str, tools: list[Tool | Opaque], notes: Notes) -> list[Tool | Opaque]:
-    named: list[Tool | Opaque] = [tool for tool in tools if isinstance(tool, Tool) and tool.name == name]
-    if not named:
-        raise InvalidRequest(f"tool_choice: no tool is called {name!r}")
-    notes.add("changed", "tool_choice", "it cannot name a tool, so it is given that one alone")
-    return named
 
 
 def _without_strict(tool: Tool | Opaque, target: Target, notes: Notes) -> Tool | Opaque:
@@ -92,12 +75,8 @@ def _without_strict(tool: Tool | Opaque, target: Target, notes: Notes) -> Tool |
     if target.quirks.strict and (verbatim or not tool.strict or is_strict(tool.parameters or _NOTHING)):
         return tool
     if tool.strict:
-        notes.add("dropped", f"strict of {tool.name}", _why_not_strict(target))
+        notes.add("dropped", f"strict of {tool.name}", why_not_strict(target))
     return msgspec.structs.replace(tool, strict=None, extra={NAME: {**extra, "function": function}})
-
-
-def _why_not_strict(target: Target) -> str:
-    return "the schema does not satisfy the strict rules" if target.quirks.strict else "it has no such flag"
 
 
 def _schema(request: Request, target: Target, notes: Notes) -> JsonObject:
@@ -108,57 +87,29 @@ def _schema(request: Request, target: Target, notes: Notes) -> JsonObject:
         return {"response_format": {"type": "json_object"}}
     if not target.quirks.strict or (strict and not is_strict(schema)):
         if strict:
-            notes.add("dropped", "schema_strict", _why_not_strict(target))
+            notes.add("dropped", "schema_strict", why_not_strict(target))
         strict = None
-    name = re.sub(_NOT_IN_NAMES, "_", request.schema_name)[:64] or "response"
-    if name != request.schema_name:
-        notes.add("renamed", "schema_name", f"a name is made of letters, digits, _ and -, so it is {name}")
-    json_schema = without_none({"name": name, "schema": schema, "strict": strict})
+    json_schema = without_none({"name": schema_name(request, notes), "schema": schema, "strict": strict})
     return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
 
 
 def _options(request: Request, target: Target, notes: Notes) -> JsonObject:
     quirks = target.quirks
-    told: tuple[tuple[str, Any, str | None], ...] = (
+    told: tuple[Told, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
         ("top_p", request.top_p, "top_p" if quirks.sampling else None),
         ("top_k", request.top_k, "top_k" if quirks.top_k else None),
         ("seed", request.seed, quirks.seed_field),
         ("stop", list(request.stop) or None, "stop" if quirks.stop else None),
-        ("max_tokens", _max_tokens(request, target, notes), quirks.max_tokens_field or "max_completion_tokens"),
+        ("max_tokens", max_tokens(request, target, notes), quirks.max_tokens_field or "max_completion_tokens"),
         ("user", request.user, quirks.user_field),
         ("metadata", request.metadata or None, "metadata" if quirks.metadata else None),
     )
-    body: JsonObject = {}
-    for name, value, field in told:
-        if value is None:
-            continue
-        if field is not None:
-            body[field] = value
-        elif name not in wire_extra(request.extra, NAME):
-            notes.add("dropped", name, "it has no such option")
-    return body
-
-
-def _max_tokens(request: Request, target: Target, notes: Notes) -> int | None:
-    told, most = request.max_tokens, target.limits.max_output
-    if told is None or most is None or told <= most:
-        return told
-    notes.add("changed", "max_tokens", f"{told} is more than the {most} that it can")
-    return most
+    return encode_options(told, wire_extra(request.extra, NAME), notes)
 
 
 def _reasoning(request: Request, target: Target, notes: Notes) -> JsonObject:
-    reasoning, quirks = request.reasoning, target.quirks
-    wanted = reasoning not in (None, "none", 0)
-    if not target.limits.thinking:
-        if wanted:
-            notes.add("dropped", "reasoning", "the model does not think")
-        return {}
-    if request.tools and not quirks.reasoning_with_tools:
-        if wanted:
-            notes.add("changed", "reasoning", "a model that has tools may not think, so it does not")
-        reasoning = "none"
+    reasoning, quirks = wanted(request, target, notes), target.quirks
     if reasoning is None:
         return {}
     if quirks.reasoning == "object" and isinstance(reasoning, int):

@@ -14,7 +14,7 @@ from dragoman.errors import (
     RateLimited,
 )
 from dragoman.types import FinishReason, JsonObject, Usage, is_object
-from dragoman.wire import without_none
+from dragoman.wire import whole_number, without_none
 
 NAME = "openai_chat"
 REASONING_FIELDS = ("reasoning_content", "reasoning")
@@ -263,4 +263,4 @@ def write_usage(usage: Usage) -> JsonObject | None:
 
 
 def _first(*values: object) -> int | None:
-    return next((value for value in values if isinstance(value, int)), None)
+    return next((number for value in values if (number := whole_number(value)) is not None), None)

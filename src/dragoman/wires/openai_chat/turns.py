@@ -182,7 +182,7 @@ def _with_pauses(messages: list[JsonObject], notes: Notes) -> Iterator[JsonObjec
 def _fit_ids(messages: list[JsonObject], target: Target, notes: Notes) -> None:
     pattern, length = target.quirks.call_id or "", target.quirks.call_id_length
     for message in messages:
-        if "tool_call_id" in message:
+        if message["role"] == "tool":
             message["tool_call_id"] = fit_id(message["tool_call_id"], pattern, length, notes)
-        for call in message.get("tool_calls", ()):
+        for call in message.get("tool_calls", ()) if message["role"] == "assistant" else ():
             call["id"] = fit_id(call["id"], pattern, length, notes)

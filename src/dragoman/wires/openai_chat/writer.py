@@ -19,7 +19,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wire import encode_json, finish_word, wire_extra
-from dragoman.wires.openai_chat.parts import encode_call, encode_part, join_logprobs
+from dragoman.wires.openai_chat.parts import encode_call, encode_part, join_logprobs, stands_beside
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
     ERRORS,
@@ -83,7 +83,7 @@ class ChatWriter:
             case Image():
                 return self._chunk({"images": [encode_part(event.part)]})
             case Opaque() if event.part.wire == NAME:
-                return self._chunk({"content": [event.part.data]} if "type" in event.part.data else event.part.data)
+                return self._chunk(event.part.data if stands_beside(event.part) else {"content": [event.part.data]})
             case _:
                 return b""
 

@@ -1,13 +1,22 @@
 """A Request and its Target in, the bytes of a Responses call out, with notices of what was bent on the way."""
 
-import re
 from typing import Any
 
 import msgspec
 
-from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
-from dragoman.reasoning import as_effort
+from dragoman.options import (
+    Told,
+    encode_options,
+    max_tokens,
+    only_tool,
+    own_tools,
+    parallel_tool_calls,
+    schema_name,
+    tool_choice,
+    why_not_strict,
+)
+from dragoman.reasoning import as_effort, wanted
 from dragoman.schema import is_strict
 from dragoman.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_list, is_object
@@ -15,8 +24,6 @@ from dragoman.wire import Notes, body_extra, http_request, wire_extra, without_n
 from dragoman.wires.openai_responses.parts import encode_tool
 from dragoman.wires.openai_responses.shapes import ENCRYPTED, MIN_OUTPUT, NAME, STATEFUL
 from dragoman.wires.openai_responses.turns import encode_input
-
-_NOT_IN_NAMES = r"[^A-Za-z0-9_-]"
 
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
@@ -51,46 +58,24 @@ def _include(given: object, target: Target) -> list[Any]:
 
 
 def _tools(request: Request, target: Target, notes: Notes) -> JsonObject:
-    own = [tool for tool in request.tools if isinstance(tool, Tool) or tool.wire == NAME]
-    if len(own) < len(request.tools):
-        notes.add("dropped", "a tool that runs at another provider", "it has no such tool")
-    choice = _choice(request, target, own, notes)
-    if is_object(choice) and not target.quirks.named_choice:
-        own, choice = _only(str(request.tool_choice), own, notes), target.quirks.required_choice
-    parallel = request.parallel_tool_calls
-    if parallel is not None and not target.quirks.parallel_tool_calls:
-        notes.add("dropped", "parallel_tool_calls", "it has no such switch")
-        parallel = None
+    own = own_tools(request, notes)
+    choice: str | JsonObject | None = tool_choice(request, target, own, notes)
+    if choice == "required":
+        choice = target.quirks.required_choice
+    elif choice not in (None, "auto", "none"):
+        if target.quirks.named_choice:
+            choice = {"type": "function", "name": choice}
+        else:
+            own, choice = only_tool(str(choice), own, notes), target.quirks.required_choice
+    parallel = parallel_tool_calls(request, target, notes)
     tools = [_tool(tool, target, notes) for tool in own] or None
-    choice = choice if tools else None
-    return without_none({"tools": tools, "tool_choice": choice, "parallel_tool_calls": parallel})
-
-
-def _choice(request: Request, target: Target, tools: list[Tool | Opaque], notes: Notes) -> str | JsonObject | None:
-    choice = request.tool_choice
-    if choice in (None, "auto", "none"):
-        return choice
-    if not tools:
-        notes.add("dropped", "tool_choice", "there are no tools")
-        return None
-    if not target.limits.forced_choice:
-        notes.add("changed", "tool_choice", "a call cannot be forced, so the choice is its own")
-        return "auto"
-    return target.quirks.required_choice if choice == "required" else {"type": "function", "name": choice}
-
-
-def _only(name: str, tools: list[Tool | Opaque], notes: Notes) -> list[Tool | Opaque]:
-    named: list[Tool | Opaque] = [tool for tool in tools if isinstance(tool, Tool) and tool.name == name]
-    if not named:
-        raise InvalidRequest(f"tool_choice: no tool is called {name!r}")
-    notes.add("changed", "tool_choice", "it cannot name a tool, so it is given that one alone")
-    return named
+    return without_none({"tools": tools, "tool_choice": choice if tools else None, "parallel_tool_calls": parallel})
 
 
 def _tool(tool: Tool | Opaque, target: Target, notes: Notes) -> JsonObject:
     """A tool without a strict flag that the target does not know, or that its parameters do not satisfy."""
     if isinstance(tool, Tool) and tool.strict and not _may_be_strict(tool, target):
-        notes.add("dropped", f"strict of {tool.name}", _why_not_strict(target))
+        notes.add("dropped", f"strict of {tool.name}", why_not_strict(target))
         tool = msgspec.structs.replace(tool, strict=None)
     data = encode_tool(tool)
     return data if target.quirks.strict else {key: value for key, value in data.items() if key != "strict"}
@@ -102,10 +87,6 @@ def _may_be_strict(tool: Tool, target: Target) -> bool:
     return target.quirks.strict and (told or tool.parameters is None or is_strict(tool.parameters))
 
 
-def _why_not_strict(target: Target) -> str:
-    return "the schema does not satisfy the strict rules" if target.quirks.strict else "it has no such flag"
-
-
 def _text(request: Request, target: Target, notes: Notes) -> JsonObject:
     schema, strict = request.schema, request.schema_strict
     if schema is None or (target.quirks.json_schema and "format" in _given_text(request)):
@@ -114,11 +95,9 @@ def _text(request: Request, target: Target, notes: Notes) -> JsonObject:
         return {"format": {"type": "json_object"}}
     if not target.quirks.strict or (strict and not is_strict(schema)):
         if strict:
-            notes.add("dropped", "schema_strict", _why_not_strict(target))
+            notes.add("dropped", "schema_strict", why_not_strict(target))
         strict = None
-    name = re.sub(_NOT_IN_NAMES, "_", request.schema_name)[:64] or "response"
-    if name != request.schema_name:
-        notes.add("renamed", "schema_name", f"a name is made of letters, digits, _ and -, so it is {name}")
+    name = schema_name(request, notes)
     form = without_none({"type": "json_schema", "name": name, "schema": schema, "strict": strict})
     return {"format": form}
 
@@ -130,46 +109,19 @@ def _given_text(request: Request) -> JsonObject:
 
 def _options(request: Request, target: Target, notes: Notes) -> JsonObject:
     quirks = target.quirks
-    told: tuple[tuple[str, Any, str | None], ...] = (
+    told: tuple[Told, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
         ("top_p", request.top_p, "top_p" if quirks.sampling else None),
         ("top_k", request.top_k, None),
         ("seed", request.seed, None),
         ("stop", request.stop or None, None),
-        ("max_tokens", _max_tokens(request, target, notes), "max_output_tokens"),
+        ("max_tokens", max_tokens(request, target, notes, least=MIN_OUTPUT), "max_output_tokens"),
         ("user", request.user, quirks.user_field),
         ("metadata", request.metadata or None, "metadata" if quirks.metadata else None),
     )
-    body: JsonObject = {}
-    for name, value, field in told:
-        if value is None:
-            continue
-        if field is not None:
-            body[field] = value
-        elif name not in wire_extra(request.extra, NAME):
-            notes.add("dropped", name, "it has no such option")
-    return body
-
-
-def _max_tokens(request: Request, target: Target, notes: Notes) -> int | None:
-    told, most = request.max_tokens, target.limits.max_output
-    if told is None:
-        return None
-    fitted = max(told if most is None else min(told, most), MIN_OUTPUT)
-    if fitted != told:
-        notes.add("changed", "max_tokens", f"{told} is not what it can, so it is {fitted}")
-    return fitted
+    return encode_options(told, wire_extra(request.extra, NAME), notes)
 
 
 def _reasoning(request: Request, target: Target, notes: Notes) -> JsonObject:
-    reasoning = request.reasoning
-    wanted = reasoning not in (None, "none", 0)
-    if not target.limits.thinking:
-        if wanted:
-            notes.add("dropped", "reasoning", "the model does not think")
-        return {}
-    if request.tools and not target.quirks.reasoning_with_tools:
-        if wanted:
-            notes.add("changed", "reasoning", "a model that has tools may not think, so it does not")
-        reasoning = "none"
+    reasoning = wanted(request, target, notes)
     return {} if reasoning is None else {"effort": as_effort(reasoning, target, notes)}

@@ -1,8 +1,9 @@
-"""A coroutine of pyreqwest's in, its result out: in the caller's own thread, with or without a loop that runs there."""
+"""A coroutine of pyreqwest's in, its result out: blocking in the caller's own thread, or async."""
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterator
+import types
+from collections.abc import Callable, Coroutine, Generator, Iterator
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar, cast
 
@@ -32,12 +33,12 @@ class _Turn:
         except Empty:
             raise TimeoutError from None
 
-    def during(self, step: Callable[[Any], object], argument: object) -> None:
+    def during(self, step: Callable[[Any], object], argument: object) -> object:
         """Take a step of the coroutine while this is what it finds for a running loop."""
         outer = asyncio._get_running_loop()  # noqa: SLF001 - exported for those who write loops
         asyncio._set_running_loop(cast("asyncio.AbstractEventLoop", self))  # noqa: SLF001
         try:
-            step(argument)
+            return step(argument)
         finally:
             asyncio._set_running_loop(outer)  # noqa: SLF001
 
@@ -48,8 +49,9 @@ def wait(work: Coroutine[Any, Any, T], timeout: float | None, /) -> T:
     ends = None if timeout is None else time.monotonic() + timeout
     try:
         while True:
-            turn.during(work.send, None)
-            turn.wait(None if ends is None else ends - time.monotonic())
+            # It gives the future that it waits for, or None where it was woken in the meantime: then nobody will call.
+            if turn.during(work.send, None) is not None:
+                turn.wait(None if ends is None else ends - time.monotonic())
     except StopIteration as stop:
         result: T = stop.value
         return result
@@ -63,3 +65,22 @@ def _cancel(work: Coroutine[Any, Any, Any], turn: _Turn) -> None:
         turn.during(work.throw, asyncio.CancelledError())
     except (asyncio.CancelledError, StopIteration, RuntimeError):
         work.close()
+
+
+@types.coroutine
+def awaited(work: Coroutine[Any, Any, T], /) -> Generator[Any, None, T]:
+    """The result, async. A cancellation is raised as it came: pyreqwest raises one of its own, which anyio disowns."""
+    while True:
+        try:
+            future = work.send(None)
+        except StopIteration as stop:
+            result: T = stop.value
+            return result
+        try:
+            yield future
+        except asyncio.CancelledError as asked:
+            try:
+                work.throw(asked)
+            except (asyncio.CancelledError, StopIteration, RuntimeError):
+                work.close()
+            raise

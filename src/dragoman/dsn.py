@@ -1,0 +1,71 @@
+"""`scheme://[token@]host[:port][/path]` in, the provider that it defines out."""
+
+from collections.abc import Iterable, Mapping
+from difflib import get_close_matches
+
+from msgspec.structs import replace
+
+from dragoman.errors import SetupError
+from dragoman.providers import Provider
+
+PREFIX = "LLM_"
+FORM = "scheme://[token@]host[:port][/path]"
+
+
+def variable_of(name: str, /) -> str:
+    """The variable that may define a provider of that name.
+
+    >>> variable_of("my-box")
+    'LLM_MY_BOX'
+    """
+    return PREFIX + name.upper().replace("-", "_")
+
+
+def decode_dsn(name: str, dsn: str, schemes: Mapping[str, Provider], /) -> Provider:
+    """The provider of that name: after the record of the scheme, but at this place and as this token says.
+
+    The value is in no error: it may hold a key. A scheme's own key variables do not count here, so that a key never
+    goes to a place that it was not made for.
+
+    >>> from dragoman.providers import PROVIDERS
+    >>> decode_dsn("box", "ollama+http://box:11434", PROVIDERS)
+    Provider(box, wire=ollama, http://box:11434)
+    """
+    where = variable_of(name)
+    scheme, separator, rest = dsn.strip().partition("://")
+    token, at, place = rest.partition("@")
+    host, slash, path = (place if at else rest).rstrip("/").partition("/")
+    if not separator or not scheme or not host or host.startswith(":"):
+        raise SetupError(f"{where} is malformed; write {FORM}")
+    kind, plus, transport = scheme.lower().partition("+")
+    if kind not in schemes or (plus and transport not in ("http", "https")):
+        raise SetupError(f"{where}: no scheme {scheme!r}{nearest(kind, schemes)}")
+    record = schemes[kind]
+    return replace(
+        record,
+        name=name,
+        base_url=f"{_transport(record, transport)}://{host}{slash + path or record.default_path}",
+        base_url_names=(),
+        key_names=(),
+        needs_key=False,
+        api_key=token or None if at else None,
+        family=record.family or record.name,
+    )
+
+
+def _transport(record: Provider, told: str) -> str:
+    """https, but where the scheme says otherwise; what is embedded stays so."""
+    own = record.base_url.partition("://")[0]
+    if told or own not in ("", "http", "https"):
+        return told or own
+    return "http" if record.plain_http else "https"
+
+
+def nearest(name: str, known: Iterable[str], /) -> str:
+    """What somebody may have meant, as the end of an error's message.
+
+    >>> nearest("grok", ["groq", "openai"])
+    "; did you mean 'groq'?"
+    """
+    close = get_close_matches(name, sorted(known), n=3)
+    return f"; did you mean {' or '.join(repr(match) for match in close)}?" if close else ""

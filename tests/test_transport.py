@@ -1,0 +1,574 @@
+"""The HTTP client behind its port: real sockets, both ways of use, every way in which an answer can fail."""
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+import pytest
+import trustme
+
+from dragoman.demo import Demo
+from dragoman.errors import (
+    ConnectFailed,
+    DragomanError,
+    InvalidRequest,
+    Malformed,
+    Reset,
+    SetupError,
+    TimedOut,
+    TooLarge,
+    TransportError,
+)
+from dragoman.flow import Exchange, Open, Reply, Send
+from dragoman.http import Head, HttpRequest
+from dragoman.models import Registry
+from dragoman.port import Transport
+from dragoman.testing import Break, Cut, Drop, Garbage, Line, Linger, Raw, Scripted, Server, Silence, Stall, refused_url
+from dragoman.transport import Pyreqwest, Switch, transport_of
+
+CHAT = "/v1/chat/completions"
+PLAIN = b'{"model":"m","messages":[]}'
+STREAMED = b'{"model":"m","messages":[],"stream":true}'
+PATIENCE = 10.0
+"""Seconds after which a test that waits for an event has failed."""
+
+
+class Way(Protocol):
+    """One of the two ways of use."""
+
+    def send(self, transport: Transport, effect: Send) -> Reply: ...
+    def read(self, transport: Transport, effect: Open, *, within: float | None = None) -> tuple[Head, bytes]: ...
+    def leave(self, transport: Transport, effect: Open) -> bytes: ...
+
+
+class Blocking:
+    def send(self, transport: Transport, effect: Send) -> Reply:
+        return transport.send(effect)
+
+    def read(self, transport: Transport, effect: Open, *, within: float | None = None) -> tuple[Head, bytes]:
+        exchange = transport.open(effect)
+        try:
+            return exchange.head, b"".join(iter(lambda: exchange.handle.read(within), b""))
+        finally:
+            exchange.handle.finish()
+
+    def leave(self, transport: Transport, effect: Open) -> bytes:
+        exchange = transport.open(effect)
+        try:
+            return exchange.handle.read(PATIENCE)
+        finally:
+            exchange.handle.close()
+
+
+class Async:
+    def __init__(self) -> None:
+        self.runner = asyncio.Runner()
+
+    def send(self, transport: Transport, effect: Send) -> Reply:
+        return self.runner.run(transport.asend(effect))
+
+    def read(self, transport: Transport, effect: Open, *, within: float | None = None) -> tuple[Head, bytes]:
+        async def work() -> tuple[Head, bytes]:
+            exchange = await transport.aopen(effect)
+            pieces: list[bytes] = []
+            try:
+                while data := await exchange.handle.aread(within):
+                    pieces.append(data)
+            finally:
+                await exchange.handle.afinish()
+            return exchange.head, b"".join(pieces)
+
+        return self.runner.run(work())
+
+    def leave(self, transport: Transport, effect: Open) -> bytes:
+        async def work() -> bytes:
+            exchange = await transport.aopen(effect)
+            try:
+                return await exchange.handle.aread(PATIENCE)
+            finally:
+                await exchange.handle.aclose()
+
+        return self.runner.run(work())
+
+
+@pytest.fixture(params=["blocking", "async"])
+def way(request: pytest.FixtureRequest) -> Iterator[Way]:
+    if request.param == "blocking":
+        yield Blocking()
+    else:
+        asynchronous = Async()
+        with asynchronous.runner:
+            yield asynchronous
+
+
+@pytest.fixture(params=["pyreqwest", "httpx"])
+def transport(request: pytest.FixtureRequest, way: Way) -> Iterator[Transport]:
+    """Each transport, for each way of use."""
+    if request.param == "pyreqwest":
+        made = transport_of()
+        yield made
+        made.close()
+    elif isinstance(way, Async):
+        client = httpx.AsyncClient(trust_env=False)
+        yield transport_of(client)
+        way.runner.run(client.aclose())
+    else:
+        with httpx.Client(trust_env=False) as client:
+            yield transport_of(client)
+
+
+@pytest.fixture
+def pooled() -> Iterator[Transport]:
+    made = transport_of()
+    yield made
+    made.close()
+
+
+def http(server: Server | str, *, streamed: bool = False, path: str = CHAT) -> HttpRequest:
+    origin = server if isinstance(server, str) else server.origin
+    body = STREAMED if streamed else PLAIN
+    return HttpRequest(method="POST", origin=origin, path=path, headers={"x-api-key": "sk-secret"}, body=body)
+
+
+def elapsed(work: Callable[[], object], error: type[BaseException]) -> float:
+    began = time.monotonic()
+    with pytest.raises(error):
+        work()
+    return time.monotonic() - began
+
+
+# ── what arrives ────────────────────────────────────────────────────────────
+
+
+def test_a_body_arrives_whole(way: Way, transport: Transport) -> None:
+    with Server(Raw(status=203, headers={"x-told": "yes"}, body=b"12345")) as server:
+        reply = way.send(transport, Send(http(server)))
+    assert (reply.head.status, reply.head.header("x-told"), reply.body) == (203, "yes", b"12345")
+
+
+def test_a_stream_arrives_whole(way: Way, transport: Transport) -> None:
+    with Server("Hello, world.") as server:
+        head, body = way.read(transport, Open(http(server, streamed=True)))
+    assert head.status == 200
+    assert b"Hello, world." in body
+    assert body.endswith(b"data: [DONE]\n\n")
+
+
+def test_what_is_sent_arrives(way: Way, transport: Transport) -> None:
+    with Server("Hello.") as server:
+        way.send(transport, Send(http(server)))
+    (seen,) = server.http
+    assert (seen.method, seen.path, seen.body) == ("POST", CHAT, PLAIN)
+    assert seen.headers["x-api-key"] == "[redacted]"
+
+
+def test_a_first_piece_is_seen_before_the_next(way: Way, pooled: Transport) -> None:
+    """The first 64 kB are not held back."""
+    with Server(Stall(10, "Hello.")) as server:
+        assert len(way.leave(pooled, Open(http(server, streamed=True)))) == 10
+
+
+def test_a_redirect_is_not_followed(way: Way, transport: Transport) -> None:
+    with Server(Raw(status=307, headers={"location": "/elsewhere"})) as server:
+        assert way.send(transport, Send(http(server))).head.status == 307
+    assert len(server.http) == 1
+
+
+def test_a_body_over_its_limit_is_refused(way: Way, transport: Transport) -> None:
+    with Server(Raw(body=b"x" * 100_000), Raw(body=b"x" * 10)) as server:
+        with pytest.raises(TooLarge):
+            way.send(transport, Send(http(server), limit=1000))
+        assert len(way.send(transport, Send(http(server), limit=10)).body) == 10
+
+
+# ── what fails ──────────────────────────────────────────────────────────────
+
+BROKEN: list[tuple[Line, type[DragomanError]]] = [
+    (Drop(), Reset),
+    (Cut(5), Reset),
+    (Break(5), Reset),
+]
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize(("line", "error"), BROKEN, ids=lambda value: type(value).__name__)
+def test_a_broken_answer_is_never_a_clean_end(
+    way: Way, transport: Transport, line: Line, error: type[DragomanError], *, streamed: bool
+) -> None:
+    with Server(line) as server, pytest.raises(error):
+        if streamed:
+            way.read(transport, Open(http(server, streamed=True)))
+        else:
+            way.send(transport, Send(http(server)))
+
+
+def test_a_refused_connection_is_told(way: Way, transport: Transport) -> None:
+    with pytest.raises(ConnectFailed, match=r"http://127\.0\.0\.1:\d+: cannot connect"):
+        way.send(transport, Send(http(refused_url())))
+
+
+def test_an_unknown_host_is_told(way: Way, transport: Transport) -> None:
+    with pytest.raises(ConnectFailed):
+        way.send(transport, Send(http("http://nobody.invalid")))
+
+
+def test_an_unknown_certificate_is_told(way: Way, transport: Transport, tls: ssl.SSLContext) -> None:
+    with Server("Hello.", tls=tls) as server, pytest.raises(ConnectFailed):
+        way.send(transport, Send(http(server)))
+
+
+def test_what_is_not_http_is_malformed(way: Way, pooled: Transport) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def babble() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"220 mail.example.org ESMTP\r\n\r\n")
+
+    thread = threading.Thread(target=babble)
+    thread.start()
+    with pytest.raises(Malformed):
+        way.send(pooled, Send(http(f"http://127.0.0.1:{listener.getsockname()[1]}")))
+    thread.join()
+    listener.close()
+
+
+def test_a_header_that_cannot_be_sent_is_told_without_its_value(way: Way, transport: Transport) -> None:
+    with Server("Hello.") as server, pytest.raises(InvalidRequest) as caught:
+        headers = {"x-api-key": "sk-\nsecret"}
+        way.send(transport, Send(HttpRequest(method="POST", origin=server.origin, path="/", headers=headers)))
+    assert "secret" not in str(caught.value)
+    assert caught.value.advance
+
+
+def test_an_error_names_no_path() -> None:
+    """A path may hold a key."""
+    with pytest.raises(ConnectFailed) as caught:
+        transport_of().send(Send(http(refused_url(), path="/v1?key=sk-secret")))
+    assert "sk-secret" not in str(caught.value)
+
+
+# ── time ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("line", [Silence(), Stall(5)], ids=["head", "body"])
+def test_a_total_limit_is_kept(way: Way, transport: Transport, line: Line) -> None:
+    with Server(line) as server:
+        took = elapsed(lambda: way.send(transport, Send(http(server), 0.2)), TimedOut)
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+    slack = 0.05 if not isinstance(transport, Switch) or isinstance(transport.transport, Pyreqwest) else 0.3
+    assert 0.19 <= took <= 0.2 + slack
+
+
+def test_a_head_that_does_not_come_is_a_time_out(way: Way, transport: Transport) -> None:
+    with Server(Silence()) as server:
+        took = elapsed(
+            lambda: way.read(transport, Open(http(server, streamed=True), 0.2, total=5.0, quiet=0.3)), TimedOut
+        )
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+    assert 0.19 <= took <= 0.25
+
+
+def test_a_read_has_its_own_limit(way: Way, pooled: Transport) -> None:
+    with Server(Stall(5)) as server:
+        effect = Open(http(server, streamed=True), 5.0, total=5.0)
+        took = elapsed(lambda: way.read(pooled, effect, within=0.2), TimedOut)
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+    assert 0.19 <= took <= 0.25
+
+
+def test_a_stream_has_a_total_limit(way: Way, pooled: Transport) -> None:
+    with Server(Stall(5)) as server:
+        effect = Open(http(server, streamed=True), 5.0, total=0.2)
+        took = elapsed(lambda: way.read(pooled, effect, within=5.0), TimedOut)
+    assert 0.19 <= took <= 0.25
+
+
+def test_an_interrupt_ends_a_blocking_call_at_once(pooled: Transport) -> None:
+    with Server(Stall(5)) as server:
+        exchange = pooled.open(Open(http(server, streamed=True)))
+        assert len(exchange.handle.read(PATIENCE)) == 5
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            exchange.handle.read(PATIENCE)
+        timer.join()
+        exchange.handle.close()
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+
+
+# ── connections ─────────────────────────────────────────────────────────────
+
+
+def test_leaving_early_closes_the_connection(way: Way, transport: Transport) -> None:
+    with Server(Stall(5)) as server:
+        assert len(way.leave(transport, Open(http(server, streamed=True)))) == 5
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+
+
+def test_cancelling_closes_the_connection(pooled: Transport) -> None:
+    async def work(server: Server) -> None:
+        exchange = await pooled.aopen(Open(http(server, streamed=True)))
+        await exchange.handle.aread(None)
+        reading = asyncio.ensure_future(exchange.handle.aread(None))
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        await exchange.handle.aclose()
+
+    with Server(Stall(5)) as server:
+        asyncio.run(work(server))
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+
+
+def test_a_connection_is_used_again(way: Way, pooled: Transport) -> None:
+    with Server("Hello.", repeat=True) as server:
+        for _ in range(3):
+            way.send(pooled, Send(http(server)))
+            way.read(pooled, Open(http(server, streamed=True)))
+    assert server.connections == 1
+
+
+def test_a_stream_that_was_read_to_its_farewell_leaves_its_connection(way: Way, pooled: Transport) -> None:
+    """The wire is content with [DONE]; the end of the body comes after it."""
+    with Server("Hello.", repeat=True) as server:
+        model = server.registry(http_client=pooled).model("server/model")
+        for _ in range(3):
+            list(model.stream("hi"))
+    assert server.connections == 1
+
+
+def test_a_server_that_does_not_end_its_stream_holds_nobody(way: Way, pooled: Transport) -> None:
+    with Server(Linger("Hello.")) as server:
+        began = time.monotonic()
+        response = server.registry(http_client=pooled).model("server/model").stream("hi")
+        assert [item.text for item in response][-1] == "Hello."  # type: ignore[union-attr]  # all of them have a text
+        assert time.monotonic() - began < 1.0
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+
+
+def test_both_ways_share_one_pool(pooled: Transport) -> None:
+    with Server("Hello.", repeat=True) as server:
+        pooled.send(Send(http(server)))
+        asyncio.run(pooled.asend(Send(http(server))))
+    assert server.connections == 1
+
+
+def test_closing_is_safe_at_any_time(way: Way, pooled: Transport) -> None:
+    with Server("Hello.", repeat=True) as server:
+        pooled.close()
+        assert way.send(pooled, Send(http(server))).head.status == 200
+        pooled.close()
+        pooled.close()
+        assert way.send(pooled, Send(http(server))).head.status == 200
+
+
+def test_closing_ends_what_is_under_way(pooled: Transport) -> None:
+    with Server(Silence()) as server:
+
+        def close() -> None:
+            assert server.asked.acquire(timeout=PATIENCE)
+            pooled.close()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        with pytest.raises(TransportError):
+            pooled.send(Send(http(server), 2.0))
+        thread.join()
+
+
+def test_one_transport_serves_many_threads(pooled: Transport) -> None:
+    with Server("Hello.", repeat=True) as server:
+        statuses: list[int] = []
+
+        def work() -> None:
+            statuses.extend(pooled.send(Send(http(server))).head.status for _ in range(20))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert statuses == [200] * 160
+
+
+def test_one_transport_serves_loops_one_after_another(pooled: Transport) -> None:
+    async def work(server: Server) -> list[int]:
+        replies = await asyncio.gather(*(pooled.asend(Send(http(server))) for _ in range(10)))
+        return [reply.head.status for reply in replies]
+
+    with Server("Hello.", repeat=True) as server:
+        for _ in range(3):
+            assert asyncio.run(work(server)) == [200] * 10
+
+
+def test_a_blocking_call_works_where_a_loop_runs(pooled: Transport) -> None:
+    async def work(server: Server) -> int:
+        status = pooled.send(Send(http(server))).head.status
+        await asyncio.sleep(0)
+        assert asyncio.get_running_loop().is_running()
+        return status
+
+    with Server("Hello.") as server:
+        assert asyncio.run(work(server)) == 200
+
+
+def test_a_fork_after_the_first_call_is_told() -> None:
+    code = """
+import os
+from dragoman import Registry, SetupError
+from dragoman.testing import Server
+with Server("Hello.", repeat=True) as server:
+    registry = server.registry()
+    registry.model("server/m").generate("hi")
+    child = os.fork()
+    if child == 0:
+        try:
+            registry.model("server/m").generate("hi")
+        except SetupError as error:
+            os._exit(3 if "fork" in str(error) else 4)
+        os._exit(5)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout.strip() == "3"
+
+
+# ── TLS and proxies ─────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def tls(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)
+    return context
+
+
+@pytest.fixture
+def pem(authority: trustme.CA) -> bytes:
+    return authority.cert_pem.bytes()
+
+
+@pytest.mark.parametrize("form", [bytes, str, Path])
+def test_an_own_authority_is_trusted(
+    way: Way, tls: ssl.SSLContext, pem: bytes, tmp_path: Path, form: Callable[[Any], Any]
+) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_bytes(b"# two of them\n" + trustme.CA().cert_pem.bytes() + pem)
+    transport = Pyreqwest(ca=file.read_bytes() if form is bytes else form(file))
+    with Server("Hello.", tls=tls) as server:
+        assert way.send(transport, Send(http(server))).head.status == 200
+    transport.close()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_foreman_of_the_environment_is_reached_by_tls(
+    tls: ssl.SSLContext, pem: bytes, tmp_path: Path, *, asynchronous: bool
+) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_bytes(pem)
+    with Server("Aye.", "Aye, aye.", tls=tls) as server:
+        env = {"LLM_YARD": f"foreman://sk-token@127.0.0.1:{server.port}", "SSL_CERT_FILE": str(file)}
+        model = Registry(env=env).model("yard/qwen3:8b")
+        response = asyncio.run(model.agenerate("Ready?")) if asynchronous else model.generate("Ready?")
+        assert (response.text, response.target) == ("Aye.", "yard/qwen3:8b")
+        assert server.http[0].path == "/api/chat"
+        assert "authorization" in server.http[0].headers
+        assert list(model.stream("Sure?"))[-1].text == "Aye, aye."  # type: ignore[union-attr]  # a response has a text
+
+
+def test_a_proxy_of_the_environment_is_asked(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(Raw(body=b"by proxy")) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.origin)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        transport = Pyreqwest()
+        assert way.send(transport, Send(http("http://provider.invalid"))).body == b"by proxy"
+        transport.close()
+    assert proxy.http[0].path == f"http://provider.invalid{CHAT}"
+
+
+def test_no_proxy_is_obeyed(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(repeat=True) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.origin)
+        monkeypatch.setenv("NO_PROXY", "provider.invalid")
+        transport = Pyreqwest()
+        with pytest.raises(ConnectFailed):
+            way.send(transport, Send(http("http://provider.invalid")))
+        transport.close()
+    assert not proxy.http
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_loopback_is_never_asked_by_proxy(way: Way, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    with Server("Hello.") as server:
+        monkeypatch.setenv("HTTP_PROXY", refused_url())
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        transport = Pyreqwest()
+        assert way.send(transport, Send(http(f"http://{host}:{server.port}"))).head.status == 200
+        transport.close()
+
+
+# ── which transport ─────────────────────────────────────────────────────────
+
+
+def test_an_httpx_client_of_the_wrong_kind_is_told() -> None:
+    with httpx.Client() as client, pytest.raises(SetupError, match=r"httpx\.AsyncClient"):
+        asyncio.run(transport_of(client).asend(Send(http("http://127.0.0.1:1"))))
+    with pytest.raises(SetupError, match=r"need an httpx\.Client"):
+        transport_of(httpx.AsyncClient()).send(Send(http("http://127.0.0.1:1")))
+
+
+def test_a_transport_passes_through() -> None:
+    scripted = Scripted("Hello.")
+    assert transport_of(transport_of(scripted)).send(Send(http("http://anywhere"))).head.status == 200
+    assert len(scripted.http) == 1
+
+
+def test_what_is_no_transport_is_told() -> None:
+    with pytest.raises(SetupError, match="no str"):
+        transport_of("http://proxy")
+
+
+def test_the_demo_is_reached_by_every_transport() -> None:
+    request = HttpRequest(method="GET", origin="demo://local", path="/v1/models")
+    for client in (None, Scripted(), httpx.Client(), Demo()):
+        assert b'"any"' in transport_of(client).send(Send(request)).body
+
+
+def test_httpx_is_not_imported_for_nothing() -> None:
+    code = "import sys, dragoman\ndragoman.generate('demo/any', 'hi')\nprint('httpx' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
+
+
+def test_an_answer_that_is_garbage_is_bytes_all_the_same(way: Way, transport: Transport) -> None:
+    with Server(Garbage(b"\x00\xff")) as server:
+        assert way.send(transport, Send(http(server))).body == b"\x00\xff"
+
+
+def test_reading_after_closing_is_a_reset(pooled: Transport) -> None:
+    with Server("Hello.") as server:
+        exchange: Exchange = pooled.open(Open(http(server, streamed=True)))
+        exchange.handle.close()
+        with pytest.raises(Reset):
+            exchange.handle.read(None)
