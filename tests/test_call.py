@@ -208,7 +208,7 @@ def test_a_key_that_a_server_says_back_is_blotted_out() -> None:
 
 
 def test_a_key_that_is_no_secret_does_not_spoil_the_words() -> None:
-    with pytest.raises(ServerFault, match="^broken$"):
+    with pytest.raises(ServerFault, match=r"^broken$"):
         World(Status(500, b'{"error": "broken"}')).run(plan(to=target("aa/m", api_key="k")))
 
 

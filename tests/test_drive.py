@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import os
 import random
 import threading
 import time
@@ -15,6 +14,7 @@ import httpx
 import pytest
 
 from dragoman import wires
+from dragoman.call import Timeouts
 from dragoman.drive import Driver
 from dragoman.errors import (
     AuthFailed,
@@ -55,8 +55,9 @@ from dragoman.testing import (
     Stall,
     refused_url,
 )
+from dragoman.testing.script import render
 from dragoman.transport import transport_of
-from dragoman.types import Image, Response, Tool, ToolCall, assistant, user
+from dragoman.types import Image, Request, Response, Tool, ToolCall, assistant, user
 
 PATIENCE = 10.0
 """Seconds after which a test that waits for an event has failed."""
@@ -226,23 +227,21 @@ TRANSIENT: list[tuple[str, Line, type[DragomanError]]] = [
 ]
 
 
-@EVERY_WIRE
-@STREAMED
-@pytest.mark.parametrize(("line", "error"), [case[1:] for case in TRANSIENT], ids=[case[0] for case in TRANSIENT])
-def test_a_transient_fault_is_tried_again(
-    way: Way, wire: str, line: Line, error: type[DragomanError], *, streamed: bool
-) -> None:
-    with Server(line, "Hello.") as server:
-        registry = server.registry(wire)
-        quick = {"backoff": 0.0, "timeout": 2.0}
-        if error is TimedOut:
-            from dragoman.call import Timeouts
+# A plain call has no limit but the whole one: a time-out of it ends the call.
+TRANSIENT_CASES = [
+    pytest.param(line, streamed, id=f"{name}-{'streamed' if streamed else 'plain'}")
+    for name, line, error in TRANSIENT
+    for streamed in (False, True)
+    if streamed or error is not TimedOut
+]
 
-            # A time-out of one attempt, not of the call.
-            quick["timeout"] = Timeouts(total=5.0, first_event=0.1, idle=0.1)  # type: ignore[assignment]
-            if not streamed:
-                pytest.skip("a plain call has no limit but the whole one")
-        response = ask(way, registry.model("server/m", **quick), streamed=streamed)  # type: ignore[arg-type]
+
+@EVERY_WIRE
+@pytest.mark.parametrize(("line", "streamed"), TRANSIENT_CASES)
+def test_a_transient_fault_is_tried_again(way: Way, wire: str, line: Line, *, streamed: bool) -> None:
+    with Server(line, "Hello.") as server:
+        limits = Timeouts(total=5.0, first_event=0.1, idle=0.1)
+        response = ask(way, server.model(wire, backoff=0.0, timeout=limits), streamed=streamed)
     assert response.text == "Hello."
     assert [attempt.outcome for attempt in response.attempts] == ["failed", "served"]
     assert response.attempts[0].error is not None
@@ -371,17 +370,12 @@ def test_a_stream_that_breaks_after_content_is_interrupted(way: Way, wire: str, 
 
 def _until(wire: str, words: str) -> int:
     """The bytes of a stream up to the end of its one delta, and a little more."""
-    from dragoman.testing.script import render
-    from dragoman.types import Request
-
     whole = b"".join(render(words, wires.get(wire), Request(stream=True)).pieces)
     at = whole.index(words[-40:].encode()) + 40
     return whole.index(b"\n", at) + 2
 
 
 def test_a_stalled_stream_is_interrupted_in_time(way: Way) -> None:
-    from dragoman.call import Timeouts
-
     words = "one two three " * 30
     with Server(Stall(_until("openai_chat", words), words)) as server:
         began = time.monotonic()
@@ -584,13 +578,13 @@ FAULTS: list[Line] = [
 
 
 def sockets() -> int:
-    links = []
-    for name in os.listdir("/proc/self/fd"):
+    found = 0
+    for file in Path("/proc/self/fd").iterdir():
         try:
-            links.append(Path(f"/proc/self/fd/{name}").readlink())
+            found += str(file.readlink()).startswith("socket:")
         except OSError:
             continue
-    return sum(str(link).startswith("socket:") for link in links)
+    return found
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files by /proc")

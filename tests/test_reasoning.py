@@ -2,10 +2,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.reasoning import BUDGETS, EFFORTS, as_budget, as_effort
-from dragoman.target import Quirks, Target
-from dragoman.types import Effort
+from dragoman.reasoning import BUDGETS, EFFORTS, as_budget, as_effort, wanted
+from dragoman.target import Limits, Quirks, Target
+from dragoman.types import Effort, Request, Tool
 from dragoman.wire import Notes
+
+TOOLS = (Tool(name="now"),)
 
 
 def effort(reasoning: Effort | int, allowed: tuple[Effort, ...] | None = None) -> tuple[Effort, list[str]]:
@@ -52,6 +54,33 @@ def test_a_target_that_names_no_words_takes_all() -> None:
 @given(st.sampled_from(EFFORTS) | st.integers(0, 10**6), st.lists(st.sampled_from(EFFORTS), min_size=1, unique=True))
 def test_a_target_gets_only_words_that_it_takes(reasoning: Effort | int, allowed: list[Effort]) -> None:
     assert effort(reasoning, tuple(allowed))[0] in allowed
+
+
+@pytest.mark.parametrize(
+    ("limits", "quirks", "tools", "asked", "got", "noted"),
+    [
+        (Limits(), Quirks(), TOOLS, "high", "high", []),
+        (Limits(), Quirks(), (), None, None, []),
+        (Limits(thinking=False), Quirks(), (), "high", None, ["dropped"]),
+        (Limits(thinking=False), Quirks(), (), "none", None, []),
+        (Limits(thinking=False), Quirks(), (), None, None, []),
+        (Limits(), Quirks(reasoning_with_tools=False), TOOLS, 500, "none", ["changed"]),
+        (Limits(), Quirks(reasoning_with_tools=False), TOOLS, None, "none", []),
+        (Limits(), Quirks(reasoning_with_tools=False), (), "high", "high", []),
+    ],
+)
+def test_a_target_thinks_as_hard_as_it_can_and_is_asked(
+    limits: Limits,
+    quirks: Quirks,
+    tools: tuple[Tool, ...],
+    asked: Effort | int | None,
+    got: Effort | int | None,
+    noted: list[str],
+) -> None:
+    notes = Notes("w")
+    target = Target(provider="p", model="m", wire="w", base_url="https://x", limits=limits, quirks=quirks)
+    assert wanted(Request(tools=tools, reasoning=asked), target, notes) == got
+    assert [notice.kind for notice in notes.notices] == noted
 
 
 @pytest.mark.parametrize(("word", "tokens"), BUDGETS.items())

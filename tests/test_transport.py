@@ -65,7 +65,7 @@ class Blocking:
     def leave(self, transport: Transport, effect: Open) -> bytes:
         exchange = transport.open(effect)
         try:
-            return exchange.handle.read(PATIENCE)
+            return bytes(exchange.handle.read(PATIENCE))
         finally:
             exchange.handle.close()
 
@@ -94,7 +94,7 @@ class Async:
         async def work() -> bytes:
             exchange = await transport.aopen(effect)
             try:
-                return await exchange.handle.aread(PATIENCE)
+                return bytes(await exchange.handle.aread(PATIENCE))
             finally:
                 await exchange.handle.aclose()
 
@@ -119,9 +119,9 @@ def transport(request: pytest.FixtureRequest, way: Way) -> Iterator[Transport]:
         yield made
         made.close()
     elif isinstance(way, Async):
-        client = httpx.AsyncClient(trust_env=False)
-        yield transport_of(client)
-        way.runner.run(client.aclose())
+        async_client = httpx.AsyncClient(trust_env=False)
+        yield transport_of(async_client)
+        way.runner.run(async_client.aclose())
     else:
         with httpx.Client(trust_env=False) as client:
             yield transport_of(client)
@@ -205,11 +205,10 @@ BROKEN: list[tuple[Line, type[DragomanError]]] = [
 def test_a_broken_answer_is_never_a_clean_end(
     way: Way, transport: Transport, line: Line, error: type[DragomanError], *, streamed: bool
 ) -> None:
-    with Server(line) as server, pytest.raises(error):
-        if streamed:
-            way.read(transport, Open(http(server, streamed=True)))
-        else:
-            way.send(transport, Send(http(server)))
+    with Server(line) as server:
+        plain, whole = Send(http(server)), Open(http(server, streamed=True))
+        with pytest.raises(error):
+            _ = way.read(transport, whole) if streamed else way.send(transport, plain)
 
 
 def test_a_refused_connection_is_told(way: Way, transport: Transport) -> None:
@@ -245,9 +244,11 @@ def test_what_is_not_http_is_malformed(way: Way, pooled: Transport) -> None:
 
 
 def test_a_header_that_cannot_be_sent_is_told_without_its_value(way: Way, transport: Transport) -> None:
-    with Server("Hello.") as server, pytest.raises(InvalidRequest) as caught:
-        headers = {"x-api-key": "sk-\nsecret"}
-        way.send(transport, Send(HttpRequest(method="POST", origin=server.origin, path="/", headers=headers)))
+    headers = {"x-api-key": "sk-\nsecret"}
+    with Server("Hello.") as server:
+        request = HttpRequest(method="POST", origin=server.origin, path="/", headers=headers)
+        with pytest.raises(InvalidRequest) as caught:
+            way.send(transport, Send(request))
     assert "secret" not in str(caught.value)
     assert caught.value.advance
 
@@ -460,7 +461,7 @@ def authority() -> trustme.CA:
 @pytest.fixture(scope="module")
 def tls(authority: trustme.CA) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)
+    authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]
     return context
 
 

@@ -1,7 +1,6 @@
 """A request and some targets in, the first good response out: skip, retry, go on. A plan."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import count
 from typing import Literal, TypeAlias, get_args
 
 import msgspec
@@ -151,7 +150,7 @@ class _Chain:
             case "fastest":
                 # One that was never asked comes first, so that it is measured once.
                 return sorted(targets, key=lambda target: self._health.condition(target.name).last_latency or 0.0)
-            case "weighted":
+            case _:
                 return (yield from self._weighted(list(targets)))
 
     def _weighted(self, left: list[Target]) -> Flow[Sequence[Target]]:
@@ -172,9 +171,9 @@ class _Chain:
     def _try(self, target: Target, admission: Admission, now: float, rest: Sequence[Target]) -> Flow[Response | None]:
         """One target, with retries; None means go on, and what must stop is raised."""
         limits = self._options.timeouts
-        began = now
+        began, retry = now, 0
         try:
-            for retry in count():
+            while True:
                 self._check_deadline(began, (target, *rest))
                 restarted = self._restarted(target)
                 try:
@@ -184,14 +183,14 @@ class _Chain:
                 else:
                     return (yield from self._served(target, answer, began))
                 if wait is None:
-                    break
+                    return None
                 yield Sleep(wait)
                 if admission == "well" and not self._health.condition(target.name).is_well:
-                    break  # others have found it ill meanwhile
+                    return None  # others have found it ill meanwhile
+                retry += 1
                 began = yield Now()
         finally:
             self._health.let_go(target.name, admission)
-        return None
 
     def _served(self, target: Target, answer: Answer, began: float) -> Flow[Response]:
         now: float = yield Now()

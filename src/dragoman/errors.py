@@ -529,7 +529,8 @@ def classify(
     kind, facts = _kind(message, status, words)
     if status == 402 and retry_after is not None:
         facts = {}  # OpenRouter's budget in flight: it comes back (2026-08)
-    flat: dict[str, Any] = {"status": status, "code": words[0] if words else None, "retry_after": retry_after, **facts}
+    code = next((word for word in words if word != str(status)), str(status) if words else None)
+    flat: dict[str, Any] = {"status": status, "code": code, "retry_after": retry_after, **facts}
     if kind is ContextTooLong:
         told_tokens, told_limit = _token_numbers(message)
         return ContextTooLong(message, tokens=tokens or told_tokens, limit=limit or told_limit, **flat)
