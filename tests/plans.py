@@ -34,7 +34,7 @@ Script: TypeAlias = Status | Exception | Sequence[Piece]
 def target(name: str, **changes: Any) -> Target:
     """A target of the ollama wire: its bodies and lines are the shortest."""
     provider, _, model = name.partition("/")
-    facts = {"limits": Limits(documents=False), **changes}
+    facts: dict[str, Any] = {"limits": Limits(documents=False), **changes}
     return Target(provider=provider, model=model, wire="ollama", base_url=f"http://{provider}", **facts)
 
 

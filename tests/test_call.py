@@ -24,7 +24,7 @@ from dragoman.errors import (
     Truncated,
     Unsupported,
 )
-from dragoman.events import Finished, PartDelta, PartEnded, PartStarted, Ping, Restarted, Started, fold
+from dragoman.events import Finished, PartDelta, PartEnded, PartStarted, Ping, Restarted, Started, StreamEvent, fold
 from dragoman.flow import Emit, Flow, Now, Open, Read, Send
 from dragoman.providers import target as known
 from dragoman.target import Limits, Target
@@ -291,7 +291,7 @@ def test_thinking_is_content() -> None:
 
 
 def test_a_call_is_content() -> None:
-    world = streamed(line("", tool_calls=[{"function": {"name": "tide", "arguments": {}}}]), said(""))
+    world = streamed(line("", tool_calls=[{"function": {"name": "tide"}}]), said(""))
     assert fold(world.shown).tool_calls[0].name == "tide"
 
 
@@ -440,7 +440,7 @@ def test_pieces_of_a_call_are_content_although_nothing_can_be_shown_yet() -> Non
             f'{{"tool_calls": [{{"index": 0, "id": "c", "function": {{"name": "t", "arguments": "{text}"}}}}]}}'
         )
 
-    pieces = [Wait(4.0), fragment('{\\"a\\":'), Wait(4.0), fragment("1"), Wait(4.0), fragment("}")]
+    pieces: list[Piece] = [Wait(4.0), fragment('{\\"a\\":'), Wait(4.0), fragment("1"), Wait(4.0), fragment("}")]
     world = World([*pieces, chunk("{}", '"tool_calls"'), b"data: [DONE]\n\n"])
     answer = world.run(plan(STREAM, OPENAI, first_event=5.0, idle=5.0))
     assert answer.response.tool_calls[0].arguments == {"a": 1}
@@ -531,7 +531,12 @@ def test_who_cannot_start_over_says_nothing() -> None:
 def test_what_came_before_a_restart_is_void() -> None:
     again = Restarted(left="zz/m", target="aa/m", why="Reset: by peer")
     late = Finished(finish=Finish(reason="stop"), usage=Usage(input=1))
-    before = [Started(id="old"), PartStarted(index=0, kind="thinking"), PartDelta(index=0, text="Hm."), late]
+    before: list[StreamEvent] = [
+        Started(id="old"),
+        PartStarted(index=0, kind="thinking"),
+        PartDelta(index=0, text="Hm."),
+        late,
+    ]
     response = fold([*before, again, PartStarted(index=0, kind="text"), PartDelta(index=0, text="fi"), Ping()])
     assert (response.id, response.text, response.thinking) == (None, "fi", "")
     assert response.usage == Usage(source="partial")

@@ -192,15 +192,17 @@ def test_one_of_64_threads_probes() -> None:
     health = Health(lock=threading.Lock())
     health.rest("aa/m", 0.0, "slow down")
     with ThreadPoolExecutor(64) as pool:
-        admitted = list(pool.map(lambda _: health.admit("aa/m", 1.0), range(64)))
+        admitted = [wait.result() for wait in [pool.submit(health.admit, "aa/m", 1.0) for _ in range(64)]]
     assert sorted(admitted, key=str) == [None] * 63 + ["probe"]
 
 
 class Contended(Memory):
     """One that another process writes to, just before we do, once."""
 
-    def __init__(self, theirs: Condition) -> None:
+    def __init__(self, theirs: Condition, **known: Condition) -> None:
         super().__init__()
+        for target, condition in known.items():
+            super().swap(target, Condition(), condition)
         self._theirs: Condition | None = theirs
 
     def swap(self, target: str, old: Condition, new: Condition, /) -> bool:
@@ -216,9 +218,8 @@ def test_conditions_may_be_shared_behind_the_port() -> None:
 
 
 def test_who_is_late_for_the_probe_skips() -> None:
-    shared = Contended(Condition(state="probing", until=0.0))
-    shared._conditions["aa/m"] = Condition(state="benched", until=0.0)
-    assert Health(conditions=shared).admit("aa/m", 1.0) is None
+    shared = Contended(Condition(state="probing", until=0.0), aa=Condition(state="benched", until=0.0))
+    assert Health(conditions=shared).admit("aa", 1.0) is None
 
 
 class Model:

@@ -200,6 +200,8 @@ class _Call(msgspec.Struct):
 
 MAX_RESPONSE = 256 * 1024 * 1024
 """Characters that one response may have before it is TooLarge."""
+MAX_OPEN = 1000
+"""Parts that may be open at once."""
 
 
 class Assembler:
@@ -262,6 +264,7 @@ class Assembler:
         if key in self._open and self._open[key].kind != kind:
             self.close(key)
         if key not in self._open:
+            check_open(len(self._open))
             extra = extra or {}
             self._open[key] = _Open(index=self._begin(kind, extra), kind=kind, extra=extra)
 
@@ -320,6 +323,8 @@ class Assembler:
 
     def fragment(self, key: object, *, id: str | None = None, name: str | None = None, text: str | None = None) -> None:
         """More of a call: its id and name stand once, its arguments are joined."""
+        if key not in self._calls:
+            check_open(len(self._calls))
         call = self._calls.setdefault(key, _Call())
         if id and not call.id:
             self.spend(len(id))
@@ -415,6 +420,15 @@ class Assembler:
         self._budget -= size
         if self._budget < 0:
             raise TooLarge("the response is larger than the limit; ask for less, or raise the limit")
+
+
+def check_open(count: int, /) -> None:
+    """Refuse to begin one more thing beside so many that have no end yet.
+
+    >>> check_open(3)
+    """
+    if count >= MAX_OPEN:
+        raise TooLarge(f"the response has more than {MAX_OPEN} parts that do not end")
 
 
 def parse_arguments(text: str, /) -> JsonObject | None:

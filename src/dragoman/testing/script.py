@@ -191,7 +191,7 @@ def render(line: Line, wire: Wire, request: Request, /) -> Rendered:
             pieces = _first(whole.pieces, line.at)
             return msgspec.structs.replace(whole, pieces=pieces, ending=ending[type(line)])
         case Linger():
-            return msgspec.structs.replace(render(line.answer, wire, request), ending="open", length=None)
+            return msgspec.structs.replace(render(line.answer, wire, request), ending="open")
         case Silence():
             return Rendered(ending="stall")
         case Drop():

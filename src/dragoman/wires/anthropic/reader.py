@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest, Malformed
-from dragoman.events import Assembler
+from dragoman.events import Assembler, check_open
 from dragoman.failure import read_failure
 from dragoman.framing import BARE, Frame
 from dragoman.history import calls_before
@@ -78,12 +78,10 @@ class MessageReader:
             return
         if frame.data.strip() == b"[DONE]":
             self.end()
-        if frame.name == "error":
-            raise read_failure(frame.data.decode("utf-8", "replace"))
-        event: StreamEvent = decode_frame(_EVENT, frame)
+        event: StreamEvent = StreamEvent() if frame.name == "error" else decode_frame(_EVENT, frame)
         kind = event.type or frame.name
         if event.error or kind == "error":
-            raise read_failure(_ANY.decode(frame.data))
+            raise read_failure(frame.data.decode("utf-8", "replace"))
         if kind in self._events:
             self._events[kind](event)
 
@@ -142,6 +140,7 @@ class MessageReader:
         if self._held is not None:
             self.out.close(self._held)
             self._held = None
+        check_open(len(self._blocks))
         block = self._blocks[event.index] = _Block(slot=self._count, data=event.content_block or {})
         self._count += 1
         match block.kind:

@@ -52,7 +52,6 @@ from dragoman.wires.ollama.parts import (
 from dragoman.wires.ollama.shapes import FINISH, NAME, OPTIONS, Line, Said, read_moment, read_usage
 
 _LINE = msgspec.json.Decoder(Line, strict=False)
-_ANY = msgspec.json.Decoder()
 _LINE_COST = 48
 _CANNOT = r"does not support|not supported (for|by) this model"
 
@@ -256,7 +255,7 @@ class _Reader:
 
     def _read(self, line: Line, data: bytes) -> None:
         if line.error:
-            raise _failure(_ANY.decode(data))
+            raise _failure(data.decode("utf-8", "replace"))
         out = self.out
         self._count += 1
         if not self._started and (line.message is not None or line.done):

@@ -6,7 +6,7 @@ from typing import Literal
 import msgspec
 
 from dragoman.errors import Malformed, ProviderError
-from dragoman.events import Assembler, parse_arguments
+from dragoman.events import Assembler, check_open, parse_arguments
 from dragoman.failure import read_failure
 from dragoman.framing import BARE, Frame
 from dragoman.history import calls_before
@@ -111,7 +111,7 @@ class ItemReader:
         if kind in self._readers:
             self._readers[kind](event)
         elif kind == "error" or event.error:
-            raise _failure(_OBJECT.decode(frame.data))
+            raise _failure(decode_frame(_OBJECT, frame))
 
     @staticmethod
     def _kind(told: object, frame: Frame) -> str:
@@ -119,7 +119,7 @@ class ItemReader:
 
     def _read_whole(self, reply: Reply, body: bytes) -> None:
         if reply.output is None and reply.status is None:
-            data = _OBJECT.decode(body)
+            data = decode_json(_OBJECT, body)
             if {"error", "message", "detail", "code"} & data.keys():
                 raise _failure(data)
             raise Malformed(f"{NAME}: the body has no output")
@@ -147,6 +147,7 @@ class ItemReader:
         for other in self._slots:
             if other.type == "reasoning" and other.final is None:
                 self._think(other, None)
+        check_open(len(self._slots))
         slot = _Slot(number=len(self._slots), type=kind, added=item)
         self._slots.append(slot)
         for key in (event.output_index, event.item_id, _id(item), None):
@@ -217,6 +218,7 @@ class ItemReader:
 
     def _open_text(self, slot: _Slot, index: int, *, refused: bool) -> object:
         self._refused = self._refused or refused
+        check_open(len(slot.texts))
         slot.texts.setdefault(
             index, {"type": "refusal", "refusal": ""} if refused else {"type": "output_text", "text": ""}
         )
@@ -228,8 +230,10 @@ class ItemReader:
         slot = self._slot(event, "message")
         if slot is not None:
             part = slot.texts[event.content_index or 0]
-            known = part.get("annotations")
-            part["annotations"] = [*(known if is_list(known) else ()), event.annotation]
+            if not is_list(part.get("annotations")):
+                part["annotations"] = []
+            self.out.spend(len(encode_json(event.annotation)))
+            part["annotations"].append(event.annotation)
 
     def _end_message(self, slot: _Slot, item: JsonObject) -> None:
         content = item.get("content")

@@ -1,0 +1,447 @@
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.call import prepare
+from dragoman.errors import SetupError
+from dragoman.providers import PROVIDERS, Provider
+from dragoman.registry import Registry
+from dragoman.target import Quirks
+from dragoman.types import Request, user
+
+
+def names(registry: Registry, spec: str) -> list[str]:
+    return [target.name for target in registry.targets(spec)]
+
+
+def empty(**env: str) -> Registry:
+    return Registry(env=env)
+
+
+# Specs ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("spec", "provider", "model"),
+    [
+        ("openrouter/meta/llama-3:free", "openrouter", "meta/llama-3:free"),
+        ("ollama-cloud/minimax-m3:cloud", "ollama-cloud", "minimax-m3:cloud"),
+        ("fireworks/accounts/fireworks/models/x", "fireworks", "accounts/fireworks/models/x"),
+        ("openai/no-such-model@2099", "openai", "no-such-model@2099"),
+        ("  groq/a b  ", "groq", "a b"),
+    ],
+)
+def test_the_first_slash_splits_and_ids_are_passed_on_verbatim(spec: str, provider: str, model: str) -> None:
+    (target,) = empty().targets(spec)
+    assert (target.provider, target.model) == (provider, model)
+
+
+def test_blanks_around_an_element_are_ignored() -> None:
+    assert names(empty(), " groq/a ,\topenai/b\n") == ["groq/a", "openai/b"]
+
+
+@pytest.mark.parametrize("spec", ["", " ", ",", "groq/a,", ",groq/a", "groq/a,,openai/b", "groq/a, ,openai/b"])
+def test_an_empty_element_is_a_wrong_set_up(spec: str) -> None:
+    with pytest.raises(SetupError, match="has an empty element"):
+        empty().targets(spec)
+
+
+@pytest.mark.parametrize("spec", ["groq/", "/llama", "/"])
+def test_half_a_target_is_a_wrong_set_up(spec: str) -> None:
+    with pytest.raises(SetupError, match=f"'{spec}' names no model; write provider/model"):
+        empty().targets(spec)
+
+
+def test_duplicates_are_dropped_and_the_first_kept() -> None:
+    assert names(empty(), "groq/a,openai/b,groq/a,openai/c,openai/b") == ["groq/a", "openai/b", "openai/c"]
+
+
+def test_the_capabilities_of_a_chain_are_those_of_its_head() -> None:
+    registry = empty()
+    registry.set_limits("groq/a", max_images=7)
+    assert registry.capabilities("groq/a,openai/b").max_images == 7
+
+
+# Aliases --------------------------------------------------------------------------------------------------------------
+
+
+def test_aliases_expand_in_place_anywhere_and_inside_each_other() -> None:
+    registry = empty()
+    registry.alias("tier", "groq/a, inner")
+    registry.alias(" inner ", "openai/b,xai/c")
+    assert names(registry, "mistral/x,tier,zai/y") == ["mistral/x", "groq/a", "openai/b", "xai/c", "zai/y"]
+    assert names(registry, "inner,tier") == ["openai/b", "xai/c", "groq/a"]
+    assert registry.aliases() == {"tier": "groq/a, inner", "inner": "openai/b,xai/c"}
+
+
+def test_an_alias_may_stand_twice() -> None:
+    registry = empty()
+    registry.alias("a", "groq/x")
+    registry.alias("b", "a,a")
+    assert names(registry, "b,a,b") == ["groq/x"]
+
+
+def test_a_circle_is_named() -> None:
+    registry = empty()
+    registry.alias("start", "a")
+    registry.alias("a", "groq/x,b")
+    registry.alias("b", "c")
+    registry.alias("c", "a")
+    with pytest.raises(SetupError, match=r"^aliases go in a circle: a -> b -> c -> a$"):
+        registry.targets("start")
+
+
+def test_an_alias_of_itself_is_a_circle() -> None:
+    registry = empty()
+    registry.alias("a", "a")
+    with pytest.raises(SetupError, match=r"^aliases go in a circle: a -> a$"):
+        registry.targets("a")
+
+
+@pytest.mark.parametrize("name", ["", " ", "a/b", "a,b"])
+def test_an_alias_is_a_bare_token(name: str) -> None:
+    with pytest.raises(SetupError, match="cannot be an alias"):
+        empty().alias(name, "groq/x")
+
+
+def test_an_alias_stands_for_a_text() -> None:
+    spec: Any = ["groq/x"]
+    with pytest.raises(SetupError, match="a spec is a text"):
+        empty().alias("a", spec)
+
+
+def test_an_unknown_alias_is_told_with_the_nearest_and_where_it_stands() -> None:
+    registry = empty()
+    registry.alias("simple", "simpel")
+    with pytest.raises(
+        SetupError, match=r"^no alias 'simpel' \(in simple\), and no resolver .*; did you mean 'simple'\?$"
+    ):
+        registry.targets("simple")
+
+
+def test_a_provider_alone_is_told_to_name_a_model() -> None:
+    with pytest.raises(SetupError, match=r"^'groq' is a provider and names no model; write groq/model$"):
+        empty().targets("groq")
+
+
+def test_an_empty_element_inside_an_alias_says_where() -> None:
+    registry = empty()
+    registry.alias("a", "groq/x,")
+    with pytest.raises(SetupError, match=r"'groq/x,' has an empty element \(in a\)"):
+        registry.targets("a")
+
+
+def test_aliases_that_double_each_time_expand_quickly() -> None:
+    registry = empty()
+    for level in range(50):
+        registry.alias(f"a{level}", f"a{level + 1},a{level + 1}")
+    registry.alias("a50", "groq/x")
+    assert names(registry, "a0") == ["groq/x"]
+
+
+ALIASES = st.dictionaries(
+    st.sampled_from("abcd"),
+    st.lists(st.sampled_from(["a", "b", "c", "d", "groq/x", "groq/y", "xai/z"]), min_size=1, max_size=4),
+)
+
+
+def by_hand(elements: list[str], aliases: dict[str, list[str]], path: tuple[str, ...] = ()) -> Iterator[str]:
+    """The rules again: what an alias stands for, in its place; None stands for what is wrong."""
+    for element in elements:
+        if "/" in element:
+            yield element
+        elif element in path or element not in aliases:
+            raise LookupError
+        else:
+            yield from by_hand(aliases[element], aliases, (*path, element))
+
+
+@given(ALIASES, st.lists(st.sampled_from(["a", "b", "c", "groq/x", "xai/z"]), min_size=1, max_size=4))
+def test_expansion_follows_the_rules_whatever_the_aliases(aliases: dict[str, list[str]], spec: list[str]) -> None:
+    registry = empty()
+    for name, elements in aliases.items():
+        registry.alias(name, " , ".join(elements))
+    try:
+        expected = list(dict.fromkeys(by_hand(spec, aliases)))
+    except LookupError:
+        with pytest.raises(SetupError, match=r"circle|no alias"):
+            registry.targets(",".join(spec))
+    else:
+        assert names(registry, ",".join(spec)) == expected
+
+
+@given(st.text(min_size=1, max_size=30))
+def test_any_model_id_is_kept(model: str) -> None:
+    expected = f"groq/{model}".strip()
+    if "," not in model and model.strip():
+        assert names(empty(), f"groq/{model}") == [expected]
+
+
+# Resolvers ------------------------------------------------------------------------------------------------------------
+
+
+def test_resolvers_are_asked_after_aliases_in_the_order_of_adding() -> None:
+    registry, asked = empty(), list[str]()
+
+    def first(name: str) -> str | None:
+        asked.append(f"first {name}")
+        return "groq/one" if name == "one" else None
+
+    def second(name: str) -> str | None:
+        asked.append(f"second {name}")
+        return "groq/second"
+
+    registry.alias("static", "groq/static")
+    registry.add_resolver(first)
+    registry.add_resolver(second)
+    assert names(registry, "static,one,two") == ["groq/static", "groq/one", "groq/second"]
+    assert asked == ["first one", "first two", "second two"]
+
+
+def test_what_a_resolver_says_expands_under_the_same_guard() -> None:
+    registry = empty()
+    registry.alias("a", "b")
+    registry.add_resolver(lambda name: "a,groq/x" if name == "b" else None)
+    with pytest.raises(SetupError, match="a -> b -> a"):
+        registry.targets("a")
+
+
+def test_a_resolver_that_goes_on_for_ever_is_stopped() -> None:
+    registry = empty()
+    registry.add_resolver(lambda name: name + "x")
+    with pytest.raises(SetupError, match="64 deep: a -> ax -> axx"):
+        registry.targets("a")
+
+
+def test_a_resolver_may_add_another() -> None:
+    registry = empty()
+
+    def resolver(name: str) -> None:
+        registry.add_resolver(lambda _: "groq/late")
+
+    registry.add_resolver(resolver)
+    with pytest.raises(SetupError):
+        registry.targets("a")
+    assert names(registry, "a") == ["groq/late"]
+
+
+# Providers ------------------------------------------------------------------------------------------------------------
+
+
+def test_an_unknown_provider_names_both_places_and_the_nearest() -> None:
+    with pytest.raises(SetupError) as caught:
+        empty().targets("my-grok/x")
+    assert str(caught.value) == (
+        "no provider 'my-grok': none is registered by that name, and no LLM_MY_GROK in the environment defines it"
+    )
+    with pytest.raises(SetupError, match=r"; did you mean 'groq'\?$"):
+        empty().targets("grok/x")
+
+
+def test_registered_providers_come_before_lazy_variables() -> None:
+    env: dict[str, str] = {}
+    registry = Registry(env=env)
+    env["LLM_GROQ"] = "openai://elsewhere"
+    assert registry.provider("groq") is PROVIDERS["groq"]
+
+
+def test_all_providers_are_listed() -> None:
+    assert empty(LLM_BOX="ollama://box").providers() == sorted([*PROVIDERS, "box"])
+
+
+def test_construction_never_fails_for_a_missing_key() -> None:
+    registry = empty()
+    targets = [registry.target(f"{name}/m") for name, record in PROVIDERS.items() if record.base_url]
+    assert not any(target.api_key for target in targets)
+
+
+def test_a_key_is_read_when_it_is_used() -> None:
+    env: dict[str, str] = {}
+    registry = Registry(env=env)
+    assert registry.target("groq/x").api_key is None
+    env["GROQ_API_KEY"] = "k"
+    assert registry.target("groq/x").api_key == "k"
+
+
+def test_a_key_of_the_registry_is_for_those_who_have_none_of_their_own() -> None:
+    registry = Registry(env={"GROQ_API_KEY": "env", "LLM_BOX": "openai://own@box"}, api_key="all")
+    assert registry.target("groq/x").api_key == "all"
+    assert registry.target("box/x").api_key == "own"
+
+
+def test_a_base_url_of_the_registry_is_for_those_known_from_the_start() -> None:
+    registry = Registry(env={"OPENAI_BASE_URL": "http://env", "LLM_BOX": "openai://box"}, base_url="https://proxy/v1")
+    assert registry.target("openai/x").base_url == "https://proxy/v1"
+    assert registry.target("box/x").base_url == "https://box/v1"
+
+
+# Providers of the environment -----------------------------------------------------------------------------------------
+
+
+MALFORMED = [
+    "",
+    "box",
+    "gpt-4",
+    "sk-secret-key",
+    "://box",
+    "openai://",
+    "openai:///v1",
+    "openai://k@",
+    "openai://k@/v1",
+]
+
+
+def test_a_dsn_has_the_facts_of_its_scheme() -> None:
+    target = empty(LLM_BOX="ollama://box").target("box/gpt-oss:20b")
+    assert (target.wire, target.quirks.reasoning) == ("ollama", "level")
+
+
+def test_a_key_never_goes_to_a_place_that_it_was_not_made_for() -> None:
+    registry = Registry(env={"OPENAI_API_KEY": "secret", "LLM_BOX": "openai+http://box:8080/v1"})
+    http = prepare(Request(messages=(user("hi"),)), registry.target("box/m"))
+    assert "secret" not in str(dict(http.headers))
+
+
+def test_a_new_registry_defines_a_provider_for_each_variable() -> None:
+    registry = empty(LLM_MY_BOX="ollama+http://box:11434", LLM_Two="groq://k@two", OTHER="x", LLM_="x")
+    assert names(registry, "my_box/a,two/b") == ["my_box/a", "two/b"]
+    with pytest.raises(SetupError):
+        registry.targets("other/x")
+
+
+def test_an_eager_name_keeps_its_underscores_and_a_lazy_one_its_dashes() -> None:
+    registry = empty(LLM_MY_BOX="ollama+http://box:11434")
+    assert registry.target("my_box/a").provider == "my_box"
+    assert registry.target("my-box/a").provider == "my-box"
+
+
+class Counted(dict[str, str]):
+    """An environment that counts what it is asked for."""
+
+    asked = 0
+
+    def __getitem__(self, name: str) -> str:
+        self.asked += name == "LLM_LATE_ONE"
+        return super().__getitem__(name)
+
+
+def test_a_lazy_variable_is_looked_up_once() -> None:
+    env = Counted()
+    registry = Registry(env=env)
+    env["LLM_LATE_ONE"] = "ollama+http://box"
+    assert registry.target("late-one/x").base_url == "http://box"
+    del env["LLM_LATE_ONE"]
+    assert registry.target("late-one/x").base_url == "http://box"
+    assert env.asked == 1
+
+
+@pytest.mark.parametrize("dsn", MALFORMED)
+def test_a_malformed_variable_never_fails_construction_and_is_raised_when_used(dsn: str) -> None:
+    registry = empty(LLM_BAD=dsn, LLM_GOOD="ollama://box")
+    assert names(registry, "good/x") == ["good/x"]
+    for _ in range(2):
+        with pytest.raises(SetupError, match="LLM_BAD is malformed"):
+            registry.targets("good/x,bad/x")
+
+
+def test_a_malformed_lazy_variable_is_kept_too() -> None:
+    env: dict[str, str] = {}
+    registry = Registry(env=env)
+    env["LLM_BAD"] = "nonsense"
+    with pytest.raises(SetupError, match="malformed"):
+        registry.targets("bad/x")
+    del env["LLM_BAD"]
+    with pytest.raises(SetupError, match="malformed"):
+        registry.targets("bad/x")
+
+
+def test_loading_gives_back_the_malformed_ones() -> None:
+    registry = empty()
+    broken = registry.load_env({"LLM_BAD_ONE": "nonsense", "LLM_GOOD": "ollama://box", "PATH": "/bin"})
+    assert list(broken) == ["bad_one"]
+    assert isinstance(broken["bad_one"], SetupError)
+    assert names(registry, "good/x") == ["good/x"]
+
+
+def test_a_malformed_variable_hides_a_provider_known_from_the_start() -> None:
+    with pytest.raises(SetupError, match="LLM_GROQ is malformed"):
+        empty(LLM_GROQ="nonsense").targets("groq/x")
+
+
+def test_a_variable_takes_the_place_of_a_provider_known_from_the_start() -> None:
+    assert empty(LLM_GROQ="openai://proxy").target("groq/x").base_url == "https://proxy/v1"
+
+
+def test_what_was_malformed_may_be_put_right() -> None:
+    registry = empty(LLM_BAD="nonsense", LLM_WORSE="nonsense")
+    registry.load_env({"LLM_BAD": "ollama://box"})
+    registry.add_provider(name="worse", like="groq")
+    assert names(registry, "bad/x,worse/x") == ["bad/x", "worse/x"]
+
+
+def test_a_users_scheme_may_come_after_its_variable() -> None:
+    registry = empty(LLM_BOX="mine+http://k@box/x")
+    with pytest.raises(SetupError, match="no scheme 'mine"):
+        registry.targets("box/m")
+    registry.add_scheme("Mine", Provider(name="mine", wire="anthropic", auth="x-mine"))
+    target = registry.target("box/m")
+    assert (target.wire, target.auth, target.base_url) == ("anthropic", "x-mine", "http://box/x")
+
+
+@pytest.mark.parametrize("scheme", ["", "a+b", "a:b", "a/b", "a b"])
+def test_a_scheme_is_a_word(scheme: str) -> None:
+    with pytest.raises(SetupError, match="cannot be a scheme"):
+        empty().add_scheme(scheme, "openai")
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_no_environment_fails_construction(env: Mapping[str, str]) -> None:
+    Registry(env={f"LLM_{name}": value for name, value in env.items()})
+
+
+# Limits ---------------------------------------------------------------------------------------------------------------
+
+
+def test_limits_are_of_a_provider_or_of_a_model() -> None:
+    registry = empty()
+    registry.set_limits("openai", max_images=9, tools=False)
+    registry.set_limits("openai/m", max_image_side=32, max_image_bytes=1000, max_images=2)
+    registry.set_limits("openai/m", allowed_image_types=["image/png"], structured=False)
+    limits = registry.target("openai/m").limits
+    assert (limits.max_image_side, limits.max_image_bytes, limits.max_images) == (32, 1000, 2)
+    assert (limits.allowed_image_types, limits.structured, limits.tools) == (("image/png",), False, False)
+    assert registry.target("openai/other").limits.max_images == 9
+    assert registry.target("groq/m").limits.tools
+
+
+def test_quirks_are_facts_too() -> None:
+    registry = empty()
+    registry.set_limits("openai/m", max_tokens_field="max_tokens")
+    assert registry.target("openai/m").quirks == Quirks(max_tokens_field="max_tokens", replayed=())
+
+
+def test_what_is_told_wins_over_what_is_known_of_the_family() -> None:
+    registry = empty()
+    registry.set_limits("anthropic", max_output=5)
+    assert registry.target("anthropic/claude-opus-5").limits.max_output == 5
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({"max_image": 1}, "no limit 'max_image'; did you mean 'max_images'"),
+        ({"tools": "no"}, "a limit: Expected `bool`"),
+    ],
+)
+def test_a_limit_that_is_wrong_says_what_is(facts: dict[str, Any], why: str) -> None:
+    with pytest.raises(SetupError, match=re.escape(why)):
+        empty().set_limits("openai/m", **facts)
+
+
+def test_limits_are_of_something() -> None:
+    with pytest.raises(SetupError, match="limits of what"):
+        empty().set_limits(" ", tools=False)

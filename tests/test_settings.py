@@ -1,0 +1,177 @@
+import re
+from typing import Any
+
+import pytest
+
+from dragoman.errors import SetupError
+from dragoman.providers import PROVIDERS, Provider
+from dragoman.registry import Registry
+from dragoman.target import Limits
+
+
+def names(registry: Registry, spec: str) -> list[str]:
+    return [target.name for target in registry.targets(spec)]
+
+
+def empty() -> Registry:
+    return Registry(env={})
+
+
+# Records of the user's own --------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_added_in_one_call() -> None:
+    registry = empty()
+    record = Provider(name="own", wire="ollama", base_url="https://own", limits=Limits(max_images=2))
+    assert registry.add_provider(record) == record
+    assert registry.target("own/m").limits.max_images == 2
+
+
+def test_the_fields_of_a_record_are_enough() -> None:
+    made = empty().add_provider(
+        name="own", wire="ollama", base_url="https://own", api_key="k", key_names=["A"], limits={"max_images": 2}
+    )
+    assert (made.key_names, made.limits, made.api_key) == (("A",), Limits(max_images=2), "k")
+
+
+def test_a_record_may_be_like_another_with_some_facts_changed() -> None:
+    made = empty().add_provider(
+        name="own", like="mistral", limits=Limits(max_images=2), quirks={"top_k": False}, headers={"x-team": "a"}
+    )
+    old = PROVIDERS["mistral"]
+    assert (made.limits.max_images, made.limits.image_urls) == (2, old.limits.image_urls)
+    assert (made.quirks.top_k, made.quirks.call_id) == (False, old.quirks.call_id)
+    assert (made.base_url, made.key_names, made.family) == (old.base_url, old.key_names, "mistral")
+
+
+def test_a_record_that_is_like_another_at_another_place_has_a_key_of_its_own() -> None:
+    registry = Registry(env={"OPENAI_API_KEY": "secret"})
+    registry.add_provider(name="eu-openai", like="openai", base_url="https://eu.example/v1")
+    target = registry.target("eu-openai/gpt-5")
+    assert (target.api_key, target.key_names) == (None, ("EU_OPENAI_API_KEY",))
+    assert target.quirks.efforts == registry.target("openai/gpt-5").quirks.efforts
+
+
+def test_a_record_may_be_overridden_in_its_place() -> None:
+    registry = Registry(env={"OPENAI_API_KEY": "secret"})
+    registry.add_provider(like="openai", base_url="https://proxy/v1")
+    assert registry.target("openai/m").base_url == "https://proxy/v1"
+    assert registry.target("openai/m").api_key == "secret"
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"name": "x", "like": "grok"}, "like: no provider 'grok'; did you mean 'groq'?"),
+        ({"name": "x", "like": "groq", "bas_url": "y"}, "a provider has no 'bas_url'; did you mean 'base_url'"),
+        (
+            {"name": "x", "wire": "openai_chat", "limits": {"max_image": 1}},
+            "no limit 'max_image'; did you mean 'max_images'",
+        ),
+        ({"name": "x", "wire": "openai_chat", "quirks": {"top": 1}}, "no quirk 'top'"),
+        ({"name": "x", "wire": "openai_chat", "limits": 3}, "not a table"),
+        ({"name": "x", "wire": "openai_chat", "limits": {"max_images": "3"}}, "a provider: Expected"),
+        ({"name": "x", "wire": "openai_chat", "needs_key": "yes"}, "a provider: Expected `bool`"),
+        ({"name": "x"}, "a provider: Object missing required field `wire`"),
+        ({"name": "x", "wire": "carrier-pigeon"}, "x: no wire 'carrier-pigeon'; there are anthropic, google"),
+        ({"name": "x", "wire": "ollama", "base_url": "box:1"}, "is not whole"),
+        ({"name": "a/b", "wire": "ollama"}, "cannot be a provider's name"),
+        ({"name": "", "wire": "ollama"}, "cannot be a provider's name"),
+    ],
+)
+def test_a_record_that_is_wrong_says_what_is(fields: dict[str, Any], why: str) -> None:
+    with pytest.raises(SetupError, match=re.escape(why)):
+        empty().add_provider(**fields)
+
+
+# A config -------------------------------------------------------------------------------------------------------------
+
+CONFIG = """
+[providers.far]
+like = "near"
+base_url = "https://far/v1"
+
+[providers.near]
+like = "vllm"
+base_url = "http://near:8000/v1"
+limits = { max_images = 1 }
+quirks = { named_choice = false }
+
+[providers.openai]
+like = "openai"
+headers = { x-team = "a" }
+
+[aliases]
+fast = "near/qwen, groq/llama"
+any = "fast,far/x"
+
+[limits."groq/llama"]
+max_images = 0
+tools = false
+
+[gateway]
+port = 8080
+"""
+
+
+def test_a_config_has_providers_aliases_and_limits() -> None:
+    registry = empty()
+    registry.load_config(CONFIG)
+    assert names(registry, "any") == ["near/qwen", "groq/llama", "far/x"]
+    near, groq, far = registry.targets("any")
+    assert (near.base_url, near.limits.max_images, near.quirks.named_choice) == ("http://near:8000/v1", 1, False)
+    assert (far.base_url, far.limits.max_images) == ("https://far/v1", 1)
+    assert (groq.limits.max_images, groq.limits.tools) == (0, False)
+    assert registry.target("openai/m").headers == {"x-team": "a"}
+
+
+def test_a_config_may_be_its_tables() -> None:
+    registry = empty()
+    registry.load_config({"aliases": {"fast": "groq/llama"}})
+    assert names(registry, "fast") == ["groq/llama"]
+
+
+def test_all_problems_of_a_config_are_in_one_error_and_nothing_is_taken() -> None:
+    registry = empty()
+    wrong = {
+        "provider": {},
+        "aliases": {"a/b": "groq/x", "ok": "groq/x", "list": ["groq/x"]},
+        "providers": {
+            "one": {"like": "grok"},
+            "two": {"wire": "ollama", "base_url": "box"},
+            "three": {"like": "four"},
+            "four": {"like": "three"},
+            "five": 5,
+            "good": {"like": "groq"},
+        },
+        "limits": {"groq": {"max_image": 3}, "openai": 3},
+    }
+    with pytest.raises(SetupError) as caught:
+        registry.load_config(wrong)
+    problems = str(caught.value).splitlines()
+    assert problems[0] == "the config is wrong:"
+    starts = [problem.split(": ")[0] for problem in problems[1:]]
+    assert sorted(starts) == [
+        "- aliases",
+        "- aliases",
+        "- limits.groq",
+        "- limits.openai",
+        "- provider",
+        "- providers.five",
+        "- providers.four",
+        "- providers.one",
+        "- providers.three",
+        "- providers.two",
+    ]
+    assert registry.aliases() == {}
+    assert registry.providers() == sorted(PROVIDERS)
+
+
+def test_a_table_is_a_table() -> None:
+    with pytest.raises(SetupError, match="- aliases: not a table"):
+        empty().load_config('aliases = "fast"')
+
+
+def test_a_config_that_is_no_toml_says_where() -> None:
+    with pytest.raises(SetupError, match=r"the config is not TOML: .*at line 1"):
+        empty().load_config("[aliases]]\n")
