@@ -5,7 +5,7 @@ from benchmarks.peers import Read, plain_json, sdk
 from benchmarks.samples import call_in_fragments, stream
 from benchmarks.table import ABSENT, Section, ms, times
 from dragoman import wires
-from dragoman.events import Event, Finished, fold
+from dragoman.events import Event, Finished, PartDelta, fold
 from dragoman.wire import Wire
 
 SHORT, LONG = 10_000, 100_000
@@ -21,7 +21,10 @@ def streams() -> Section:
 def _text_rows(wire: Wire) -> list[tuple[str, ...]]:
     short, long = stream(wire, SHORT), stream(wire, LONG)
     small, large = _decoding(wire, short), _decoding(wire, long)
-    rates = _rates(long, len(decode(wire, long)), large)
+    events = decode(wire, long)
+    if sum(isinstance(event, PartDelta) for event in events) != LONG:
+        raise RuntimeError(f"{wire.name}: chunks were lost")
+    rates = _rates(long, len(events), large)
     rows = [
         (wire.name, ms(small), ms(large), times(large / small), *rates, times(1)),
         _peer_row("json.loads", plain_json, short, small),
@@ -33,8 +36,10 @@ def _text_rows(wire: Wire) -> list[tuple[str, ...]]:
 
 
 def _peer_row(name: str, read: Read, pieces: list[bytes], ours: float) -> tuple[str, ...]:
-    took = seconds(lambda: read(pieces))
-    return (f"  {name}", ms(took), "", "", *_rates(pieces, read(pieces), took), times(took / ours))
+    took, events = seconds(lambda: read(pieces)), read(pieces)
+    if events < SHORT:
+        raise RuntimeError(f"{name} saw {events} events of {SHORT} chunks")
+    return (f"  {name}", ms(took), "", "", *_rates(pieces, events, took), times(took / ours))
 
 
 def _rates(pieces: list[bytes], events: int, took: float) -> tuple[str, str]:

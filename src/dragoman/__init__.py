@@ -54,12 +54,14 @@ from dragoman.types import (
     Audio,
     Document,
     Effort,
+    Embeddings,
     Extra,
     Finish,
     FinishReason,
     Image,
     JsonObject,
     Message,
+    ModelInfo,
     Notice,
     NoticeKind,
     Opaque,
@@ -86,15 +88,17 @@ from dragoman.types import (
 
 if TYPE_CHECKING:
     from dragoman.call import Timeouts
-    from dragoman.chain import Options, Verdict
+    from dragoman.chain import Benched, Options, Verdict
     from dragoman.health import Condition, Health, Policy
     from dragoman.models import (
         Explanation,
         Model,
         Registry,
+        aembed,
         agenerate,
         astream,
         default_registry,
+        embed,
         generate,
         model,
         stream,
@@ -110,6 +114,7 @@ __all__ = [
     "Audio",
     "AuthFailed",
     "BadRequest",
+    "Benched",
     "Blocked",
     "ChainExhausted",
     "Condition",
@@ -118,6 +123,7 @@ __all__ = [
     "Document",
     "DragomanError",
     "Effort",
+    "Embeddings",
     "EmptyResponse",
     "Event",
     "Explanation",
@@ -137,6 +143,7 @@ __all__ = [
     "MaxSteps",
     "Message",
     "Model",
+    "ModelInfo",
     "ModelNotFound",
     "Notice",
     "NoticeKind",
@@ -188,11 +195,13 @@ __all__ = [
     "UsageSource",
     "Verdict",
     "WireError",
+    "aembed",
     "agenerate",
     "assistant",
     "astream",
     "default_registry",
     "dump",
+    "embed",
     "fold",
     "generate",
     "load",
@@ -206,9 +215,9 @@ __all__ = [
 
 _LAZY = {
     "call": "Timeouts",
-    "chain": "Options Verdict",
+    "chain": "Benched Options Verdict",
     "health": "Condition Health Policy",
-    "models": "Explanation Model Registry agenerate astream default_registry generate model stream",
+    "models": "Explanation Model Registry aembed agenerate astream default_registry embed generate model stream",
     "providers": "Provider",
     "streams": "AsyncStream Stream TextDelta ThinkingDelta",
     "target": "Limits Quirks Target",

@@ -45,7 +45,12 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response, and the seconds until it was there or, streamed, began."""
+    """A response, and the seconds until it was there or, streamed, began.
+
+    >>> from dragoman.types import Finish, assistant
+    >>> Answer(Response(message=assistant("hi"), finish=Finish(reason="stop")), 0.2).latency
+    0.2
+    """
 
     response: Response
     latency: float

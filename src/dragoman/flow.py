@@ -16,21 +16,37 @@ T = TypeVar("T")
 
 
 class Now(msgspec.Struct, frozen=True):
-    """What time is it? Seconds of a clock that never goes back."""
+    """What time is it? Seconds of a clock that never goes back.
+
+    >>> Now()
+    Now()
+    """
 
 
 class Dice(msgspec.Struct, frozen=True):
-    """A number from 0 up to 1."""
+    """A number from 0 up to 1.
+
+    >>> Dice()
+    Dice()
+    """
 
 
 class Sleep(msgspec.Struct, frozen=True):
-    """Wait."""
+    """Wait.
+
+    >>> Sleep(0.25).seconds
+    0.25
+    """
 
     seconds: float
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Send a request and read its whole answer: gives a `Reply`."""
+    """Send a request and read its whole answer: gives a `Reply`.
+
+    >>> Send(HttpRequest(method="POST", path="/x"), timeout=30.0).timeout
+    30.0
+    """
 
     request: HttpRequest
     timeout: float | None = None
@@ -43,6 +59,9 @@ class Open(msgspec.Struct, frozen=True):
     """Send a request and begin to read its answer: gives an `Exchange`.
 
     The driver closes it when the plan ends, or asks for something that comes after it (a Sleep, another request).
+
+    >>> Open(HttpRequest(method="POST", path="/x"), quiet=5.0).quiet
+    5.0
     """
 
     request: HttpRequest
@@ -56,39 +75,63 @@ class Open(msgspec.Struct, frozen=True):
 
 
 class Read(msgspec.Struct, frozen=True):
-    """The next bytes of an exchange, b"" at its end."""
+    """The next bytes of an exchange, b"" at its end.
+
+    >>> Read(Exchange(Head(status=200), handle=None), timeout=5.0).timeout
+    5.0
+    """
 
     exchange: "Exchange"
     timeout: float | None = None
 
 
 class Emit(msgspec.Struct, frozen=True):
-    """Show these events to whoever listens."""
+    """Show these events to whoever listens.
+
+    >>> Emit([]).events
+    []
+    """
 
     events: Sequence[StreamEvent]
 
 
 class Compute(msgspec.Struct, frozen=True):
-    """Run a function that takes long, where it blocks nobody."""
+    """Run a function that takes long, where it blocks nobody.
+
+    >>> Compute(lambda: 6 * 7).function()
+    42
+    """
 
     function: Callable[[], Any]
 
 
 class Observe(msgspec.Struct, frozen=True):
-    """Tell the observers; what they raise breaks nothing."""
+    """Tell the observers; what they raise breaks nothing.
+
+    >>> Observe("an attempt").what
+    'an attempt'
+    """
 
     what: object
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A whole answer."""
+    """A whole answer.
+
+    >>> Reply(Head(status=200), b"{}").body
+    b'{}'
+    """
 
     head: Head
     body: bytes
 
 
 class Exchange(msgspec.Struct, frozen=True, eq=False):
-    """An answer that is being read: its head, and the driver's own handle."""
+    """An answer that is being read: its head, and the driver's own handle.
+
+    >>> Exchange(Head(status=200), handle=None).head.status
+    200
+    """
 
     head: Head
     handle: Any

@@ -58,6 +58,10 @@ class Conditions(Protocol):
     """Where conditions are kept: the port behind which processes may share them.
 
     A store that several machines share has to translate moments: each machine's clock counts from its own beginning.
+
+    >>> shared: Conditions = Memory()
+    >>> Health(conditions=shared).snapshot()
+    {}
     """
 
     def read(self, target: str, /) -> Condition:

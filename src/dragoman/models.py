@@ -3,15 +3,15 @@
 import os
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Literal, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
-from dragoman import chain, registry
+from dragoman import ask, chain, registry
 from dragoman.call import Timeouts, prepare
-from dragoman.chain import Options, Verdict
+from dragoman.chain import OnInterrupt, Options, Order, Verdict, WhenAllBenched
 from dragoman.drive import Driver, Observer
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.flow import Flow
@@ -22,8 +22,10 @@ from dragoman.target import Target
 from dragoman.transport import transport_of
 from dragoman.types import (
     Effort,
+    Embeddings,
     JsonObject,
     Message,
+    ModelInfo,
     Notice,
     Opaque,
     Part,
@@ -62,11 +64,15 @@ class Asked(TypedDict, total=False):
     timeout: float | Timeouts | None
     retries: int
     patience: float
+    longest_wait: float
     backoff: float
     backoff_cap: float
     advance_on_permanent: bool
-    when_all_benched: Literal["fail", "probe"]
+    when_all_benched: WhenAllBenched
+    on_interrupt: OnInterrupt
     classify: Callable[[DragomanError], Verdict | None] | None
+    order: Order
+    costs: Mapping[str, float]
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -141,6 +147,39 @@ class Model:
         """What each target would get, without any network."""
         request, _ = self.request(prompt, stream=stream, **asked)
         return [_explain(request, target) for target in self.targets()]
+
+    def count_tokens(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
+        """How many tokens that is to the first target, as its provider counts them."""
+        return self._home.driver.run(self._count(prompt, asked))
+
+    async def acount_tokens(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
+        """How many tokens that is to the first target, as its provider counts them."""
+        return await self._home.driver.arun(self._count(prompt, asked))
+
+    def embed(self, texts: str | Sequence[str], /, *, dimensions: int | None = None) -> Embeddings:
+        """The vectors of some texts, from the first target: those of another would not fit them."""
+        return self._home.driver.run(self._embed(texts, dimensions))
+
+    async def aembed(self, texts: str | Sequence[str], /, *, dimensions: int | None = None) -> Embeddings:
+        """The vectors of some texts, from the first target: those of another would not fit them."""
+        return await self._home.driver.arun(self._embed(texts, dimensions))
+
+    def list_models(self) -> tuple[ModelInfo, ...]:
+        """Which models the first target's provider has."""
+        return self._home.driver.run(ask.list_models(self.targets()[0], self._options))
+
+    async def alist_models(self) -> tuple[ModelInfo, ...]:
+        """Which models the first target's provider has."""
+        return await self._home.driver.arun(ask.list_models(self.targets()[0], self._options))
+
+    def _count(self, prompt: Prompt, asked: Asked) -> Flow[int]:
+        request, options = self.request(prompt, **asked)
+        return ask.count_tokens(request, self.targets()[0], options)
+
+    def _embed(self, texts: str | Sequence[str], dimensions: int | None) -> Flow[Embeddings]:
+        _, options = self.request("", **self._asked)
+        given = [texts] if isinstance(texts, str) else list(texts)
+        return ask.embed(given, dimensions, self.targets()[0], options)
 
     def targets(self) -> list[Target]:
         """The targets of its spec, as they are now."""
@@ -252,7 +291,7 @@ async def agenerate(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> Res
 
     >>> import asyncio
     >>> asyncio.run(agenerate("demo/any", "Is it so?")).usage.output
-    13
+    14
     """
     return await model(spec).agenerate(prompt, **asked)
 
@@ -264,6 +303,25 @@ def stream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> Stream:
     TextDelta(text='You ')
     """
     return model(spec).stream(prompt, **asked)
+
+
+def embed(spec: str, texts: str | Sequence[str], /, *, dimensions: int | None = None) -> Embeddings:
+    """The vectors of some texts.
+
+    >>> embed("demo/any", ["ships", "harbours"], dimensions=4).vectors[0]
+    (0.0, 1.0, 0.0, 0.0)
+    """
+    return model(spec).embed(texts, dimensions=dimensions)
+
+
+async def aembed(spec: str, texts: str | Sequence[str], /, *, dimensions: int | None = None) -> Embeddings:
+    """The vectors of some texts, async.
+
+    >>> import asyncio
+    >>> len(asyncio.run(aembed("demo/any", "ships")).vectors)
+    1
+    """
+    return await model(spec).aembed(texts, dimensions=dimensions)
 
 
 def astream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> AsyncStream:

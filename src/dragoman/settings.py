@@ -20,7 +20,11 @@ _FIELDS = (*Provider.__struct_fields__, "like")
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """What is told of a provider or a model, over what is known of it."""
+    """What is told of a provider or a model, over what is known of it.
+
+    >>> Facts({"max_images": 3}).over(Limits(), Quirks())[0].max_images
+    3
+    """
 
     limits: dict[str, Any] = {}
     quirks: dict[str, Any] = {}
@@ -31,7 +35,11 @@ class Facts(msgspec.Struct, frozen=True):
 
 
 class Settings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a config says, checked."""
+    """What a config says, checked.
+
+    >>> Settings(providers={}, aliases={"fast": "groq/llama"}, facts={}).aliases
+    {'fast': 'groq/llama'}
+    """
 
     providers: dict[str, Provider]
     aliases: dict[str, str]

@@ -373,6 +373,32 @@ class Response(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
         )
 
 
+class ModelInfo(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model that a provider lists.
+
+    >>> ModelInfo(id="llama", context_window=8192).max_output is None
+    True
+    """
+
+    id: str
+    name: str | None = None
+    created: int | None = None
+    context_window: int | None = None
+    max_output: int | None = None
+
+
+class Embeddings(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The vectors of some texts, in their order.
+
+    >>> Embeddings(vectors=((0.6, 0.8),)).vectors[0][1]
+    0.8
+    """
+
+    vectors: tuple[tuple[float, ...], ...]
+    usage: Usage = UNKNOWN_USAGE
+    target: str | None = None
+
+
 def _message(role: Role, parts: tuple[Part | str, ...]) -> Message:
     return Message(role=role, parts=tuple(Text(text=part) if isinstance(part, str) else part for part in parts))
 

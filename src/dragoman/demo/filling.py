@@ -1,6 +1,7 @@
 """A JSON Schema in, a value that satisfies it out: always the same one, with words and numbers of the prompt in it."""
 
 import math
+import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
@@ -169,9 +170,10 @@ class _Filler:
 
     @staticmethod
     def _schema_of(name: str, schema: JsonObject) -> Schema:
-        patterned: list[Schema] = list(_as_object(schema.get("patternProperties")).values())
+        patterned = _as_object(schema.get("patternProperties"))
         other = schema.get("additionalProperties")
-        return patterned[0] if patterned and name.startswith("demo") else other if is_object(other) else {}
+        fitting: list[Schema] = [patterned[pattern] for pattern in patterned if re.search(pattern, name)]
+        return fitting[0] if fitting else other if is_object(other) else {}
 
     def _new_name(self, schema: JsonObject, number: int) -> str:
         patterns = list(schema.get("patternProperties") or ())

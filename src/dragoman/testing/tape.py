@@ -21,7 +21,7 @@ from dragoman.http import Head, HttpRequest
 from dragoman.port import Handle, Transport
 from dragoman.testing.script import Rendered, render, render_events, wire_of
 from dragoman.transport import transport_of
-from dragoman.types import Request, dump
+from dragoman.types import Request, dump, is_list, is_object
 from dragoman.wire import StreamDecoder, Wire
 
 
@@ -57,6 +57,7 @@ class Moment(msgspec.Struct, frozen=True, kw_only=True):
 class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One exchange: the model and the request, and what came."""
 
+    wire: str
     model: str
     request: Request
     moments: tuple[Moment, ...] = ()
@@ -201,6 +202,7 @@ class _Note:
         self._done = True
         self._tape.exchanges.append(
             Recorded(
+                wire=self._wire.name if self._wire else "",
                 model=self._model,
                 request=self._request,
                 moments=tuple(self._moments),
@@ -333,11 +335,15 @@ class Replayer:
         if wire is None:
             raise ReplayMiss(f"no wire has the path {http.path}, and a tape holds exchanges of wires only")
         model, request = wire.server.decode_request(http)
-        wanted = _pretty(model, request)
+        pairs: list[tuple[str, str]] = []
         for index, recorded in enumerate(self._left):
-            if _pretty(recorded.model, recorded.request) == wanted:
+            same = recorded.wire == wire.name
+            there = _pretty(recorded.model, recorded.request, same=same)
+            wanted = _pretty(model, request, same=same)
+            if there == wanted:
                 return self._left.pop(index), wire
-        raise ReplayMiss(_difference(wanted, [_pretty(each.model, each.request) for each in self._left]))
+            pairs.append((there, wanted))
+        raise ReplayMiss(_difference(pairs) if pairs else f"nothing is left on the tape; asked was {model}: {request}")
 
 
 class _Playing:
@@ -398,15 +404,27 @@ def _reply(recorded: Recorded, wire: Wire, _effect: Send) -> Reply:
     return Reply(Head(status=rendered.status or 200, headers=rendered.headers), b"".join(rendered.pieces))
 
 
-def _pretty(model: str, request: Request) -> str:
-    """What makes two requests the same, as text: not whether it is streamed, nor what only one wire understands."""
+def _pretty(model: str, request: Request, *, same: bool) -> str:
+    """What makes two requests the same, as text: not whether it is streamed, nor what only one wire understands.
+
+    Of requests to two wires it is not told either what one of them has to add or leave out.
+    """
     plain = msgspec.structs.replace(request, stream=False, extra={})
-    return f"model: {model}\n" + msgspec.json.format(dump(plain), indent=2).decode()
+    if not same:
+        plain = msgspec.structs.replace(plain, max_tokens=None, parallel_tool_calls=None, schema_name="response")
+    text = msgspec.json.encode(_without_extra(msgspec.json.decode(dump(plain))), order="sorted")
+    return f"model: {model}\n" + msgspec.json.format(text, indent=2).decode()
 
 
-def _difference(wanted: str, left: list[str]) -> str:
-    if not left:
-        return f"nothing is left on the tape; asked was\n{wanted}"
-    nearest = max(left, key=lambda text: difflib.SequenceMatcher(None, text, wanted).ratio())
-    lines = difflib.unified_diff(nearest.splitlines(), wanted.splitlines(), "on the tape", "asked", lineterm="")
+def _without_extra(data: object) -> object:
+    if is_list(data):
+        return [_without_extra(item) for item in data]
+    if is_object(data):
+        return {key: _without_extra(value) for key, value in data.items() if key != "extra"}
+    return data
+
+
+def _difference(pairs: list[tuple[str, str]]) -> str:
+    there, wanted = max(pairs, key=lambda pair: difflib.SequenceMatcher(None, *pair).ratio())
+    lines = difflib.unified_diff(there.splitlines(), wanted.splitlines(), "on the tape", "asked", lineterm="")
     return "not on the tape; the difference to the nearest request is\n" + "\n".join(lines)

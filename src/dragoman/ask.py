@@ -1,0 +1,95 @@
+"""A small question to one target in, its answer out: models, tokens, embeddings. A plan."""
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from dragoman import wires
+from dragoman.call import MAX_BODY
+from dragoman.chain import Options, judge
+from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Malformed, TimedOut
+from dragoman.extras import extras_of
+from dragoman.flow import Dice, Flow, Now, Reply, Send, Sleep
+from dragoman.http import HttpRequest
+from dragoman.target import Target
+from dragoman.types import Embeddings, ModelInfo, Request, Usage
+
+T = TypeVar("T")
+
+
+def list_models(target: Target, options: Options, /) -> Flow[tuple[ModelInfo, ...]]:
+    """Which models the target's provider has."""
+    extras = extras_of(target.wire)
+    return (yield from _ask(lambda: extras.encode_models(target), extras.decode_models, target, options))
+
+
+def count_tokens(request: Request, target: Target, options: Options, /) -> Flow[int]:
+    """How many tokens the request has, as the provider counts them."""
+    extras = extras_of(target.wire)
+    return (yield from _ask(lambda: extras.encode_tokens(request, target), extras.decode_tokens, target, options))
+
+
+def embed(texts: Sequence[str], dimensions: int | None, target: Target, options: Options, /) -> Flow[Embeddings]:
+    """The vectors of some texts, in as many requests as it takes."""
+    if not texts:
+        raise InvalidRequest("there are no texts to embed")
+    extras = extras_of(target.wire)
+    vectors: list[tuple[float, ...]] = []
+    used: list[int | None] = []
+    for start in range(0, len(texts), extras.most_texts):
+        some = texts[start : start + extras.most_texts]
+
+        def encode(some: Sequence[str] = some) -> HttpRequest:
+            return extras.encode_embeddings(some, dimensions, target)
+
+        found = yield from _ask(encode, extras.decode_embeddings, target, options)
+        if len(found.vectors) != len(some):
+            raise Malformed(f"{target.name}: {len(some)} texts were sent, and {len(found.vectors)} vectors came")
+        vectors += found.vectors
+        used.append(found.usage.input)
+    known = [count for count in used if count is not None]
+    usage = Usage(input=sum(known)) if len(known) == len(used) else Usage(source="unknown")
+    return Embeddings(vectors=tuple(vectors), usage=usage, target=target.name)
+
+
+def _ask(encode: Callable[[], HttpRequest], decode: Callable[[bytes], T], target: Target, options: Options) -> Flow[T]:
+    """Send, and read what came; transient faults are tried again."""
+    began: float = yield Now()
+    total = options.timeouts.total
+    ends = None if total is None else began + total
+    tries = 0
+    while True:
+        try:
+            return (yield from _once(encode, decode, target, options, ends))
+        except DragomanError as error:
+            error.provider = error.provider or target.provider
+            error.model = error.model or target.model
+            if not judge(error, options).transient or tries >= options.retries:
+                raise
+            dice: float = yield Dice()
+            wait = dice * min(options.backoff_cap, options.backoff * 2**tries)
+            wait = wait if error.retry_after is None else error.retry_after
+            now: float = yield Now()
+            if wait > options.patience or (ends is not None and now + wait >= ends):
+                raise
+            tries += 1
+            yield Sleep(wait)
+
+
+def _once(
+    encode: Callable[[], HttpRequest],
+    decode: Callable[[bytes], T],
+    target: Target,
+    options: Options,
+    ends: float | None,
+) -> Flow[T]:
+    http = encode()
+    if target.needs_key and not target.api_key:
+        raise AuthFailed(f"{target.provider}: no key; set {' or '.join(target.key_names)} or pass api_key=")
+    now: float = yield Now()
+    left = None if ends is None else ends - now
+    if left is not None and left <= 0:
+        raise TimedOut("the deadline of the call has passed")
+    reply: Reply = yield Send(http, left, options.timeouts.connect, MAX_BODY)
+    if reply.head.status >= 300:
+        raise wires.get(target.wire).client.decode_error(reply.head, reply.body)
+    return decode(reply.body)

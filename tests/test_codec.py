@@ -1,0 +1,109 @@
+"""The three small operations on tools alone, for every wire."""
+
+from typing import Any
+
+import pytest
+
+from dragoman import wires
+from dragoman.codec import decode_tool_calls, encode_definitions, encode_result
+from dragoman.errors import InvalidRequest, SetupError
+from dragoman.types import Tool, ToolCall, ToolResult
+from dragoman.wire import encode_json
+
+PARAMETERS = {"type": "object", "properties": {"port": {"type": "string"}}, "required": ["port"]}
+TIDE = Tool(name="tide", description="Tide height", parameters=PARAMETERS)
+FUNCTION = {"name": "tide", "description": "Tide height", "parameters": PARAMETERS}
+FAILED = ToolResult(id="call_1", name="tide", content="no such port", is_error=True)
+CALL: dict[str, Any] = {"name": "tide", "arguments": {"port": "Brest"}}
+
+DEFINITIONS: dict[str, Any] = {
+    "openai": {"type": "function", "function": FUNCTION},
+    "openai_chat": {"type": "function", "function": FUNCTION},
+    "openai_responses": {"type": "function", **FUNCTION, "strict": False},
+    "anthropic": {"name": "tide", "description": "Tide height", "input_schema": PARAMETERS},
+    "ollama": {"type": "function", "function": FUNCTION},
+    "google": {
+        "functionDeclarations": [
+            {"name": "tide", "description": "Tide height", "parametersJsonSchema": PARAMETERS},
+        ]
+    },
+}
+RESULTS: dict[str, Any] = {
+    "openai": {"role": "tool", "tool_call_id": "call_1", "content": "ERROR: no such port"},
+    "openai_responses": {"type": "function_call_output", "call_id": "call_1", "output": "ERROR: no such port"},
+    "anthropic": {"type": "tool_result", "tool_use_id": "call_1", "content": "no such port", "is_error": True},
+    "ollama": {"role": "tool", "content": "ERROR: no such port", "tool_name": "tide", "tool_call_id": "call_1"},
+    "google": {"functionResponse": {"name": "tide", "response": {"error": "no such port"}}},
+}
+BODIES: dict[str, Any] = {
+    "openai": {
+        "choices": [
+            {
+                "message": {
+                    "tool_calls": [
+                        {
+                            "id": "call_1",
+                            "type": "function",
+                            "function": {"name": "tide", "arguments": '{"port":"Brest"}'},
+                        }
+                    ]
+                },
+                "finish_reason": "tool_calls",
+            }
+        ]
+    },
+    "openai_responses": {
+        "status": "completed",
+        "output": [{"type": "function_call", "call_id": "call_1", "name": "tide", "arguments": '{"port":"Brest"}'}],
+    },
+    "anthropic": {
+        "content": [{"type": "tool_use", "id": "call_1", "name": "tide", "input": {"port": "Brest"}}],
+        "stop_reason": "tool_use",
+    },
+    "ollama": {"message": {"tool_calls": [{"function": CALL}]}, "done": True},
+    "google": {
+        "candidates": [
+            {
+                "content": {"parts": [{"functionCall": {"name": "tide", "args": {"port": "Brest"}}}]},
+                "finishReason": "STOP",
+            }
+        ]
+    },
+}
+SILENT: dict[str, Any] = {
+    "openai": {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]},
+    "openai_responses": {"status": "completed", "output": []},
+    "anthropic": {"content": [{"type": "text", "text": "hi"}], "stop_reason": "end_turn"},
+    "ollama": {"message": {"content": "hi"}, "done": True},
+    "google": {"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}]},
+}
+
+
+@pytest.mark.parametrize("wire", DEFINITIONS)
+def test_a_definition_is_the_one_of_a_request(wire: str) -> None:
+    assert encode_definitions([TIDE], wire) == [DEFINITIONS[wire]]
+
+
+@pytest.mark.parametrize("wire", RESULTS)
+def test_a_result_is_the_one_of_a_request(wire: str) -> None:
+    assert encode_result(FAILED, wire) == RESULTS[wire]
+
+
+@pytest.mark.parametrize("wire", BODIES)
+def test_calls_are_read_from_bytes_and_from_json_alike(wire: str) -> None:
+    calls = decode_tool_calls(BODIES[wire], wire)
+    assert calls == decode_tool_calls(encode_json(BODIES[wire]), wire)
+    assert [(call.id, call.name, call.arguments) for call in calls] == [("call_1", "tide", {"port": "Brest"})]
+    assert isinstance(calls[0], ToolCall)
+
+
+@pytest.mark.parametrize("wire", SILENT)
+def test_no_calls_are_an_empty_list(wire: str) -> None:
+    assert decode_tool_calls(SILENT[wire], wire) == []
+
+
+def test_an_unknown_wire_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InvalidRequest, match="no wire 'smtp'; there are openai, anthropic"):
+        encode_definitions([TIDE], "smtp")
+    with pytest.raises(SetupError, match="no wire 'smtp'; there are anthropic"):
+        wires.get("smtp")

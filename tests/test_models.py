@@ -1,0 +1,208 @@
+"""What users hold: Model, Registry, streams, and the shortcuts of the package."""
+
+import asyncio
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+import dragoman
+from dragoman import (
+    ChainExhausted,
+    Image,
+    InvalidRequest,
+    Options,
+    Registry,
+    Response,
+    SetupError,
+    Text,
+    TextDelta,
+    ThinkingDelta,
+    Timeouts,
+    Tool,
+    ToolCall,
+    assistant,
+    user,
+)
+from dragoman.events import Finished, Started
+from dragoman.models import as_messages
+from dragoman.testing import Scripted
+
+TIDE = Tool(
+    name="tide", description="The tide", parameters={"type": "object", "properties": {"port": {"type": "string"}}}
+)
+
+
+@pytest.fixture
+def registry() -> Registry:
+    return Registry(env={})
+
+
+# ── prompts ─────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("prompt", "messages"),
+    [
+        ("hi", (user("hi"),)),
+        (user("hi"), (user("hi"),)),
+        (Text(text="hi"), (user("hi"),)),
+        (["see", Image(url="https://x/a.png")], (user("see", Image(url="https://x/a.png")),)),
+        ([user("hi"), assistant("ho"), user("he")], (user("hi"), assistant("ho"), user("he"))),
+        ((user("hi") for _ in range(1)), (user("hi"),)),
+        ([], ()),
+    ],
+)
+def test_a_prompt_has_many_forms(prompt: Any, messages: tuple[Any, ...]) -> None:
+    assert as_messages(prompt) == messages
+
+
+def test_a_mixture_of_messages_and_parts_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="mixture"):
+        as_messages([user("hi"), "ho"])
+
+
+# ── settings ────────────────────────────────────────────────────────────────
+
+
+def test_settings_of_the_model_hold_for_its_calls() -> None:
+    script = Scripted("a", "b")
+    model = script.model(temperature=0.5, system="Be brief.", stop="x")
+    model.generate("hi")
+    model.generate("hi", temperature=0.0, stop=["y", "z"], max_tokens=5)
+    first, second = script.requests
+    assert (first.temperature, first.system, first.stop) == (0.5, "Be brief.", ("x",))
+    assert (second.temperature, second.system, second.stop, second.max_tokens) == (0.0, "Be brief.", ("y", "z"), 5)
+
+
+def test_an_unknown_setting_is_told(registry: Registry) -> None:
+    with pytest.raises(InvalidRequest, match="temprature"):
+        registry.model("demo/any").generate("hi", temprature=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+
+
+def test_a_number_is_the_total_time_out(registry: Registry) -> None:
+    model = registry.model("demo/any", options=Options(timeouts=Timeouts(total=9.0, connect=3.0)), retries=4)
+    _, options = model.request("hi", timeout=2)
+    assert (options.timeouts.total, options.timeouts.connect, options.retries) == (2.0, 3.0, 4)
+    _, options = model.request("hi", timeout=Timeouts(total=None), retries=0)
+    assert (options.timeouts.total, options.retries) == (None, 0)
+
+
+def test_an_unknown_target_is_told_at_once(registry: Registry) -> None:
+    with pytest.raises(SetupError, match="grok"):
+        registry.model("grok/x")
+
+
+# ── answers ─────────────────────────────────────────────────────────────────
+
+
+def test_a_call_has_a_receipt(registry: Registry) -> None:
+    response = registry.model("demo/overloaded,demo/any", retries=0).generate("hello")
+    assert response.target == "demo/any"
+    assert [(attempt.target, attempt.outcome) for attempt in response.attempts] == [
+        ("demo/overloaded", "failed"),
+        ("demo/any", "served"),
+    ]
+    assert all(attempt.duration is not None for attempt in response.attempts)
+
+
+def test_a_chain_that_fails_names_everyone(registry: Registry) -> None:
+    with pytest.raises(ChainExhausted, match=r"demo/overloaded.*demo/empty") as caught:
+        registry.model("demo/overloaded,demo/empty", retries=0).generate("hello")
+    assert len(caught.value.attempts) == 2
+
+
+def test_observers_see_every_attempt(registry: Registry) -> None:
+    seen: list[Any] = []
+    registry.observe(seen.append)
+    registry.model("demo/overloaded,demo/any", retries=0).generate("hello")
+    assert len(seen) >= 2
+
+
+def test_a_stream_has_friendly_items(registry: Registry) -> None:
+    model = registry.model("demo/any")
+    items = list(model.stream("hello there, friend", reasoning="low"))
+    assert isinstance(items[0], ThinkingDelta)
+    assert isinstance(items[-2], TextDelta)
+    assert isinstance(items[-1], Response)
+    text = "".join(item.text for item in items if isinstance(item, TextDelta))
+    assert text == items[-1].text
+    (call,) = [item for item in model.stream("the tide, please", tools=[TIDE]) if isinstance(item, ToolCall)]
+    assert call.name == "tide"
+
+
+def test_a_stream_has_events(registry: Registry) -> None:
+    stream = registry.model("demo/any").stream("hello")
+    events = list(stream.events())
+    assert isinstance(events[0], Started)
+    assert isinstance(events[-1], Finished)
+    assert stream.response is not None
+
+
+def test_a_stream_can_be_iterated_once_and_keeps_its_response(registry: Registry) -> None:
+    stream = registry.model("demo/any").stream("hello")
+    list(stream)
+    assert list(stream) == [stream.response]
+
+
+def test_a_closed_stream_gives_nothing(registry: Registry) -> None:
+    with registry.model("demo/any").stream("hello") as stream:
+        stream.close()
+        assert list(stream.events()) == []
+
+
+def test_an_async_stream_is_the_same(registry: Registry) -> None:
+    async def work() -> tuple[list[Any], int, Response | None]:
+        model = registry.model("demo/any")
+        async with model.astream("hello") as stream:
+            items = [item async for item in stream]
+        events = [event async for event in model.astream("hello").events()]
+        return items, len(events), stream.response
+
+    items, events, response = asyncio.run(work())
+    assert items[-1] == response
+    assert events > 5
+
+
+# ── knowing before sending ──────────────────────────────────────────────────
+
+
+def test_explain_shows_the_request_without_the_key() -> None:
+    registry = Registry(env={"OPENAI_API_KEY": "sk-secret-key"})
+    ready, missing, unable = registry.model("openai/gpt,groq/llama,perplexity/sonar").explain("hi", tools=[TIDE])
+    assert (ready.target, ready.ready, ready.reason) == ("openai/gpt", True, None)
+    assert ready.request is not None
+    assert b'"tide"' in ready.request.body
+    assert "sk-secret-key" not in repr(ready.request.headers)
+    assert (missing.ready, missing.reason) == (False, "no key; set GROQ_API_KEY")
+    assert missing.request is not None
+    assert not unable.ready
+    assert unable.request is None
+    assert "tools" in (unable.reason or "")
+
+
+def test_explain_tells_what_is_bent() -> None:
+    (told,) = Registry(env={}).model("anthropic/claude").explain("hi", seed=7, stream=True)
+    assert any(notice.what == "seed" for notice in told.notices)
+    assert told.request is not None
+    assert b'"stream":true' in told.request.body
+
+
+# ── the package ─────────────────────────────────────────────────────────────
+
+
+def test_shortcuts_use_the_default_registry() -> None:
+    assert dragoman.generate("demo/any", "hello").target == "demo/any"
+    assert asyncio.run(dragoman.agenerate("demo/any", "hello")).target == "demo/any"
+    assert isinstance(list(dragoman.stream("demo/any", "hello"))[-1], Response)
+    assert dragoman.model("demo/any", temperature=0).generate("hello").text
+    assert len(dragoman.embed("demo/any", ["a", "b"]).vectors) == 2
+
+
+def test_names_are_the_functions_whatever_was_imported_first() -> None:
+    code = (
+        "import dragoman.models, dragoman.streams, dragoman\nprint(callable(dragoman.model), callable(dragoman.stream))"
+    )
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "True True"
