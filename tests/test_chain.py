@@ -19,6 +19,7 @@ from dragoman.errors import (
     EmptyResponse,
     Interrupted,
     InvalidRequest,
+    MalformedToolCall,
     ModelNotFound,
     Overloaded,
     RateLimited,
@@ -29,7 +30,7 @@ from dragoman.errors import (
     Truncated,
 )
 from dragoman.events import Finished, Restarted, fold
-from dragoman.flow import Now, Read, Send, Sleep
+from dragoman.flow import Now, Open, Read, Send, Sleep
 from dragoman.health import Condition, Health
 from dragoman.providers import target as known
 from dragoman.target import Limits, Target
@@ -581,9 +582,13 @@ def test_a_probe_that_proves_nothing_lets_the_next_one_probe() -> None:
 def test_a_probe_that_is_retried_stays_the_probe() -> None:
     health = Health()
     health.bench("openai/m", -1.0, now=100.0)
-    plan, world = run(ASK, (OPENAI,), health, Options()), World(BAD_CALL)
+    plan, world = run(ASK, (OPENAI,), health, Options()), World(BAD_CALL, BAD_CALL)
     world.until(plan, Sleep)
     assert health.admit("openai/m", 100.0) is None
+    with pytest.raises(MalformedToolCall):
+        world.run(plan)
+    assert len(world.hosts) == 2
+    assert health.admit("openai/m", 100.0) == "probe"
 
 
 def test_when_all_are_benched_the_soonest_is_told() -> None:
@@ -636,6 +641,19 @@ def test_observers_are_told_of_a_bench_that_a_provider_asked_for() -> None:
     world = World(slow_down(60), OK)
     ask(world)
     assert world.told[1] == Benched(target="aa/m1", seconds=60.0, why="RateLimited: slow down")
+
+
+def test_observers_are_not_told_of_a_bench_that_others_brought() -> None:
+    health = Health()
+
+    class Meanwhile(World):
+        def answer(self, effect: Send | Open) -> Any:
+            health.bench("aa/m1", 30.0, now=100.0)
+            return super().answer(effect)
+
+    world = Meanwhile(BUSY, OK)
+    assert ask(world, health=health).target == "bb/m2"
+    assert [told.outcome for told in world.told] == ["failed", "served"]
 
 
 def test_attempts_tell_how_long_they_took_and_what_they_used() -> None:

@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 FAREWELL = 0.02
 """Seconds that the end of an answer may take after the wire said goodbye; it is there at once, or it never comes."""
+LATER = 0.02
+"""Seconds after which we end what should have ended itself: its own limit closes the connection, and so comes first."""
 MOST_CLIENTS = 16
 
 
@@ -124,16 +126,17 @@ class Pyreqwest:
         """The whole answer."""
         from pyreqwest.exceptions import PyreqwestError
 
-        request = self._streamed(effect.request, effect.timeout, effect.connect, None)
-        ends = _moment(_later(effect.timeout))
+        ends = _moment(effect.timeout)
+        request = self._streamed(effect.request, ends, effect.connect, None)
+        late = None if ends is None else ends + LATER
         try:
-            response = wait(request.__aenter__(), _left(ends))
+            response = wait(request.__aenter__(), _left(late))
         except (PyreqwestError, TimeoutError) as error:
             raise translate(error, effect.request) from error
         answer = _Answer(request, response.body_reader, effect.request, ends)
         body = Gathered(effect)
         try:
-            while data := answer.read(_left(ends)):
+            while data := answer.read(_left(late)):
                 body.add(data)
         finally:
             answer.close()
@@ -143,7 +146,7 @@ class Pyreqwest:
         """The whole answer."""
         from pyreqwest.exceptions import PyreqwestError
 
-        request = self._streamed(effect.request, effect.timeout, effect.connect, None)
+        request = self._streamed(effect.request, _moment(effect.timeout), effect.connect, None)
         try:
             response = await awaited(request.__aenter__())
         except (PyreqwestError, TimeoutError) as error:
@@ -161,10 +164,10 @@ class Pyreqwest:
         """The head of an answer, and a handle to read on."""
         from pyreqwest.exceptions import PyreqwestError
 
-        request = self._streamed(effect.request, effect.total, effect.connect, effect.quiet)
-        ends = _moment(effect.total)
+        ends, head = _moment(effect.total), _moment(effect.timeout)
+        request = self._streamed(effect.request, ends, effect.connect, effect.quiet)
         try:
-            response = wait(request.__aenter__(), effect.timeout)
+            response = wait(request.__aenter__(), _left(head))
         except (PyreqwestError, TimeoutError) as error:
             raise translate(error, effect.request) from error
         return Exchange(_head(response), _Answer(request, response.body_reader, effect.request, ends))
@@ -173,10 +176,10 @@ class Pyreqwest:
         """The head of an answer, and a handle to read on."""
         from pyreqwest.exceptions import PyreqwestError
 
-        request = self._streamed(effect.request, effect.total, effect.connect, effect.quiet)
-        ends = _moment(effect.total)
+        ends, head = _moment(effect.total), _moment(effect.timeout)
+        request = self._streamed(effect.request, ends, effect.connect, effect.quiet)
         try:
-            async with asyncio.timeout(effect.timeout):
+            async with asyncio.timeout(_left(head)):
                 response = await awaited(request.__aenter__())
         except (PyreqwestError, TimeoutError) as error:
             raise translate(error, effect.request) from error
@@ -190,8 +193,9 @@ class Pyreqwest:
                 wait(client.close(), 1.0)
 
     def _streamed(
-        self, request: HttpRequest, timeout: float | None, connect: float | None, quiet: float | None
+        self, request: HttpRequest, ends: float | None, connect: float | None, quiet: float | None
     ) -> "StreamRequest":
+        """The request, to be over at a moment: the first one of a client waits for that to be made, which counts."""
         client = self._client(connect, quiet, loopback=_is_loopback(request))
         try:
             builder = client.request(request.method, request.url).headers(dict(request.headers))
@@ -200,8 +204,8 @@ class Pyreqwest:
             raise InvalidRequest(f"{request.origin}: the URL or a header cannot be sent", advance=True) from error
         if request.body:
             builder = builder.body_bytes(request.body)
-        if timeout is not None:
-            builder = builder.timeout(timedelta(seconds=max(timeout, 0.001)))
+        if (left := _left(ends)) is not None:
+            builder = builder.timeout(timedelta(seconds=max(left, 0.001)))
         # Without the limit of 0 the first 64 kB are held back, and cannot be cancelled (pyreqwest 0.15).
         return builder.streamed_read_buffer_limit(0).build_streamed()
 
@@ -333,11 +337,6 @@ def _moment(seconds: float | None) -> float | None:
 
 def _left(ends: float | None) -> float | None:
     return None if ends is None else ends - time.monotonic()
-
-
-def _later(timeout: float | None) -> float | None:
-    """A little after the request's own limit: that one closes the connection, too, and so it should come first."""
-    return None if timeout is None else timeout + 0.02
 
 
 def _head(response: "Response") -> Head:
