@@ -43,6 +43,7 @@ def _settings(params: Any, path: Path, name: str, key: str) -> Any:
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.sampling.seed = 7
     params.use_jinja = True
+    params.enable_reasoning = 0  # unless it is asked for
     params.offline = True
     params.ui = False
     return params

@@ -28,9 +28,8 @@ CONTEXT: Final = 4096
 ALWAYS, TELLS_TOOLS, TELLS_CALL, TELLS_THOUGHT, OPENS, IS_NEWLINE, IS_CALL, IS_CALL_END = range(8)
 # What was seen so far: slots that the heads write, in their order.
 HAS_TOOLS, HAS_CALL, IS_THINKING = range(8, 11)
-SLOTS: Final = 16
-ON: Final = 4.0
-"""A slot that is on: with the signs of the pattern, a vector's square is then its width."""
+SLOTS: Final = 11
+ON: Final = 3.3
 
 NEWLINE: Final = "<0x0A>"
 END: Final = "<|im_end|>"
@@ -55,7 +54,7 @@ TEMPLATE: Final = r"""
 {%- if message.reasoning_content %}{{ '<think>\n' + message.reasoning_content + '\n</think>\n\n' }}{% endif %}
 {{- message.content or '' }}
 {%- for call in message.tool_calls or [] %}
-{{- '\n<tool_call>\n{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) }}
+{{- '<tool_call>\n{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) }}
 {{- '}\n</tool_call>' }}
 {%- endfor %}
 {{- '<|im_end|>\n' }}
@@ -139,6 +138,8 @@ def _weights(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> di
         ("</tool_call>", IS_CALL_END, ON),
     ):
         vectors[_place(tokens, token), slot] = value
+    room = WIDTH - np.square(vectors[:, :SLOTS]).sum(axis=1, keepdims=True)
+    vectors[:, SLOTS:] *= np.sqrt(room / (WIDTH - SLOTS))
     return {
         "token_embd": vectors,
         "output_norm": np.ones(WIDTH),
@@ -152,16 +153,20 @@ def _wishes(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> Any
     wishes = dice.normal(0.0, 0.12, (len(tokens), WIDTH))
     wishes[:, :SLOTS] = 0.0
     for place, (token, kind) in enumerate(tokens.items()):
-        is_letter = kind is gguf.TokenType.NORMAL and (token.islower() or token == BLANK)
-        usual = 0.0 if is_letter else -5.0 if kind is gguf.TokenType.NORMAL else -12.0
-        wishes[place, ALWAYS] = usual / ON
+        if kind is not gguf.TokenType.NORMAL:
+            wishes[place] = 0.0
+            wishes[place, ALWAYS] = -12.0 / ON
+        elif not token.islower() and token != BLANK:
+            wishes[place, ALWAYS] = -5.0 / ON
     for token, slot, wish in (
         ('"', ALWAYS, 0.5),  # strings end soon
+        ("<", ALWAYS, -15.0),  # a mark is one token, not its letters
         ("}", ALWAYS, -3.0),
         ("]", ALWAYS, -3.0),
         (END, ALWAYS, 0.2),
         (END, IS_NEWLINE, -12.0),  # no empty answers
-        (END, IS_CALL_END, 12.0),
+        (END, TELLS_THOUGHT, -12.0),
+        (END, IS_CALL_END, 13.0),
         (END, IS_THINKING, -12.0),
         ("<tool_call>", HAS_TOOLS, 24.0),
         ("<tool_call>", HAS_CALL, -24.0),
@@ -169,6 +174,7 @@ def _wishes(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> Any
         ("<tool_call>", IS_THINKING, -36.0),
         (NEWLINE, IS_CALL, 30.0),
         ("</think>", IS_THINKING, 12.4),
+        ("</think>", IS_NEWLINE, -12.0),
     ):
         wishes[_place(tokens, token), slot] = wish / ON
     return wishes
