@@ -42,7 +42,7 @@ else
 endif
 
 demo: $(VENV)/.base
-	$(BIN)/python examples/translate.py
+	$(BIN)/python examples/demo.py
 
 bench: $(VENV)/.bench
 	$(BIN)/python -m benchmarks

@@ -33,6 +33,7 @@ from dragoman.wire import (
     own_extra,
     preview,
     read_shape,
+    request_extra,
     truncated,
     whole_number,
     wire_extra,
@@ -322,16 +323,16 @@ def test_the_body_has_the_extra_of_its_wire_and_then_of_its_provider() -> None:
     assert [(notice.kind, notice.what) for notice in notes.notices] == [("dropped", "ollama: c")]
 
 
-def test_what_our_own_words_carry_is_not_reported_lost() -> None:
+def test_what_our_own_words_say_whole_is_not_reported_lost() -> None:
     notes = Notes("openai_chat")
-    config = {"responseSchema": {"type": "OBJECT"}, "thinkingConfig": {}, "candidateCount": 2}
-    request = Request(schema={"type": "object"}, extra={"google": {"generationConfig": config, "toolConfig": {}}})
+    request = Request(top_k=5, extra=request_extra("google", {"labels": {}}, {"topK": 5}))
     body_extra(request, TARGET, notes)
-    assert [notice.what for notice in notes.notices] == [
-        "google: thinkingConfig",
-        "google: candidateCount",
-        "google: toolConfig",
-    ]
+    assert [notice.what for notice in notes.notices] == ["google: labels"]
+
+
+def test_the_body_has_what_a_client_of_its_wire_said() -> None:
+    request = Request(extra=request_extra("openai_chat", {"n": 2}, {"top_k": 5}))
+    assert body_extra(request, TARGET, Notes("openai_chat")) == {"n": 2, "top_k": 5}
 
 
 def test_what_is_not_told_is_not_sent() -> None:

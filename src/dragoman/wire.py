@@ -341,6 +341,28 @@ def wire_extra(extra: Mapping[str, Any], wire: str, /) -> JsonObject:
     return data if is_object(data) else {}
 
 
+VERBATIM = ".verbatim"
+"""Behind a wire's name in the `extra` of a request: a client's own form of what our words say whole."""
+
+
+def request_extra(wire: str, rest: JsonObject, covered: JsonObject, /) -> dict[str, Any]:
+    """The `extra` of a request that a client sent: what our words do not say, and its own form of what they do.
+
+    >>> request_extra("w", {"n": 2}, {"top_k": 5})
+    {'w': {'n': 2}, 'w.verbatim': {'top_k': 5}}
+    """
+    return {**own_extra(wire, rest), **own_extra(wire + VERBATIM, covered)}
+
+
+def said_verbatim(request: Request, wire: str, /) -> JsonObject:
+    """All that a request's `extra` holds for this wire.
+
+    >>> said_verbatim(Request(extra={"w": {"n": 2}, "w.verbatim": {"top_k": 5}}), "w")
+    {'top_k': 5, 'n': 2}
+    """
+    return {**wire_extra(request.extra, wire + VERBATIM), **wire_extra(request.extra, wire)}
+
+
 def body_extra(request: Request, target: Target, notes: Notes, /) -> JsonObject:
     """What the caller wants merged verbatim into the body: under the wire's name, then under the provider's.
 
@@ -349,35 +371,10 @@ def body_extra(request: Request, target: Target, notes: Notes, /) -> JsonObject:
     {'b': 2, 'a': 1}
     """
     for name in request.extra:
-        if name not in (target.wire, target.provider):
-            for field in _not_carried(wire_extra(request.extra, name), request):
+        if name not in (target.wire, target.provider) and not name.endswith(VERBATIM):
+            for field in wire_extra(request.extra, name):
                 notes.add("dropped", f"{name}: {field}", "it belongs to another wire")
-    return {**wire_extra(request.extra, target.wire), **wire_extra(request.extra, target.provider)}
-
-
-_CARRIED = {
-    "schema": "response_format responseSchema responseJsonSchema responseMimeType responseFormat output_format format",
-    "reasoning": "reasoning reasoning_effort thinking thinkingConfig enable_thinking think effort",
-    "tool_choice": "tool_choice toolConfig functionCallingConfig",
-    "top_k": "top_k",
-    "seed": "random_seed",
-    "stream": "stream_options",
-    "tools": "functions",
-}
-"""Fields that a client's body may hold verbatim in `extra` beside our own word for the same."""
-_WORD_OF = {field: word for word, fields in _CARRIED.items() for field in fields.split()}
-_SECTIONS = frozenset({"generationConfig", "output_config", "text", "options"})
-
-
-def _not_carried(extra: JsonObject, request: Request) -> list[str]:
-    """The fields that have no word of ours in this request; those of a section one by one."""
-    lost: list[str] = []
-    for field, value in extra.items():
-        if field in _SECTIONS and is_object(value):
-            lost += _not_carried(value, request)
-        elif field not in _WORD_OF or getattr(request, _WORD_OF[field]) in (None, (), False):
-            lost.append(field)
-    return lost
+    return {**said_verbatim(request, target.wire), **wire_extra(request.extra, target.provider)}
 
 
 def without_none(data: JsonObject, /) -> JsonObject:

@@ -161,16 +161,16 @@ def _wishes(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> Any
     for token, slot, wish in (
         ('"', ALWAYS, 0.5),  # strings end soon
         ("<", ALWAYS, -15.0),  # a mark is one token, not its letters
+        (",", ALWAYS, -14.0),  # after a call: seldom another one
         ("}", ALWAYS, -3.0),
         ("]", ALWAYS, -3.0),
         (END, ALWAYS, 0.2),
         (END, IS_NEWLINE, -12.0),  # no empty answers
         (END, TELLS_THOUGHT, -12.0),
-        (END, IS_CALL_END, 13.0),
+        (END, IS_CALL_END, 12.0),
         (END, IS_THINKING, -12.0),
         ("<tool_call>", HAS_TOOLS, 24.0),
         ("<tool_call>", HAS_CALL, -24.0),
-        ("<tool_call>", IS_CALL_END, 24.0),
         ("<tool_call>", IS_THINKING, -36.0),
         (NEWLINE, IS_CALL, 30.0),
         ("</think>", IS_THINKING, 12.4),
