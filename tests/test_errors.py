@@ -322,6 +322,10 @@ def test_a_wrong_set_up_is_outside_the_tree() -> None:
     assert not issubclass(SetupError, DragomanError)
 
 
+def test_an_invalid_request_is_a_value_error() -> None:
+    assert issubclass(InvalidRequest, ValueError)
+
+
 # Keys -----------------------------------------------------------------------------------------------------------------
 
 KEYS = [

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import Malformed, MalformedToolCall, TooLarge
 from dragoman.events import (
+    MAX_OPEN,
     Assembler,
     Event,
     Finished,
@@ -184,7 +185,6 @@ DEEDS: st.SearchStrategy[tuple[Any, ...]] = (
     | st.tuples(st.just("close_others"), KEYS)
     | st.tuples(st.just("whole"), values.PARTS)
     | st.tuples(st.just("fragment"), KEYS, values.IDS, values.WORDS, JSON_PIECES)
-    | st.tuples(st.just("replace_arguments"), KEYS, JSON_PIECES)
     | st.tuples(st.just("finish"), values.FINISHES)
 )
 
@@ -278,7 +278,6 @@ def test_notes_are_merged_into_a_part_and_a_call() -> None:
 
 MORE: list[Callable[[Assembler], object]] = [
     lambda out: out.note("a", "ollama", {}),
-    lambda out: out.replace_arguments("a", "{}"),
     lambda out: out.call_is_complete("a"),
 ]
 
@@ -403,13 +402,6 @@ def test_a_call_is_complete_when_its_arguments_are(pieces: list[str], *, complet
     assert out.call_is_complete(0) is complete
 
 
-def test_whole_arguments_take_the_place_of_fragments() -> None:
-    out = Assembler()
-    out.fragment(0, id="a", name="tide", text='{"po')
-    out.replace_arguments(0, '{"port":"Brest"}')
-    assert finished(out).tool_calls == (ToolCall(id="a", name="tide", arguments={"port": "Brest"}),)
-
-
 def test_calls_without_an_id_are_counted_over_the_conversation() -> None:
     out = Assembler(calls_before=2)
     for name in ("a", "b"):
@@ -477,6 +469,22 @@ def test_a_call_that_the_length_limit_cut_off_is_left_out_with_a_notice() -> Non
     assert response.notices == (Notice(kind="dropped", what="tool call tide", why=why),)
 
 
+def test_a_notice_tells_the_beginning_of_what_was_cut_off() -> None:
+    out = Assembler()
+    out.fragment(0, name="write", text="{" + "x" * 1000)
+    [notice] = finished(out, LENGTH).notices
+    assert notice.why == "the length limit cut its arguments off: {" + "x" * 199
+
+
+def test_an_error_tells_the_beginning_of_the_arguments_and_holds_them_all() -> None:
+    out, text = Assembler(), "{" + "x" * 1000
+    out.fragment(0, name="write", text=text)
+    with pytest.raises(MalformedToolCall) as caught:
+        out.finish(STOP)
+    assert str(caught.value) == "arguments of write are not a JSON object: {" + "x" * 199
+    assert caught.value.text == text
+
+
 def test_a_call_that_was_cut_off_before_its_arguments_is_left_out() -> None:
     out = Assembler()
     out.fragment(0, id="a", name="tide", text="{}")
@@ -523,17 +531,11 @@ def test_only_text_that_differs_from_ours_is_kept(text: str, raw: str | None) ->
 # Limits and linear work -----------------------------------------------------------------------------------------------
 
 
-def replace_all(out: Assembler, _: int) -> None:
-    out.fragment("a")
-    out.replace_arguments("a", "xx")
-
-
 GROWTH: list[Callable[[Assembler, int], object]] = [
     lambda out, _: out.delta("a", "text", "xx"),
     lambda out, _: out.fragment("a", text="xx"),
     lambda out, n: out.fragment(n, id="xx"),
     lambda out, n: out.fragment(n, name="xx"),
-    replace_all,
     lambda out, _: out.spend(2),
 ]
 
@@ -543,7 +545,7 @@ def test_what_never_ends_is_too_large(grow: Callable[[Assembler, int], object]) 
     out = Assembler(limit=10)
     for number in range(5):
         grow(out, number)
-    with pytest.raises(TooLarge):
+    with pytest.raises(TooLarge, match=r"^the response has more than 10 characters; ask for a shorter one$"):
         grow(out, 5)
 
 
@@ -578,6 +580,14 @@ def deltas(count: int) -> Callable[[], object]:
         assert len(fold(out.take()).text) == count
 
     return work
+
+
+def test_too_many_parts_that_do_not_end_are_too_large() -> None:
+    out = Assembler()
+    for number in range(MAX_OPEN):
+        out.open(number, "text")
+    with pytest.raises(TooLarge, match=r"^the response has more than 1000 parts that do not end$"):
+        out.open(MAX_OPEN, "text")
 
 
 @pytest.mark.parametrize("work", [fragments, deltas])

@@ -18,6 +18,7 @@ from dragoman.framing import (
     SseDecoder,
     encode_ndjson,
     encode_sse,
+    one_line,
 )
 from tests.values import JSON, split
 from tests.work import calls_of, memory_of
@@ -76,14 +77,14 @@ NAMED = st.lists(st.tuples(LINES.map(lambda text: text.removeprefix(" ")), LINES
 @given(NAMED, CUTS)
 def test_events_are_read_as_they_were_written(events: list[tuple[str, bytes]], cuts: list[int]) -> None:
     data = b"".join(encode_sse(data, name=name) for name, data in events)
-    frames = [Frame(name=name, data=data) for name, data in events]
+    frames = [Frame(name=name, data=one_line(data)) for name, data in events]
     assert read(SseDecoder(), split(data, cuts)) == (frames, None)
 
 
 @given(st.lists(st.dictionaries(LINES, JSON, max_size=2), max_size=5), CUTS)
 def test_lines_are_read_as_they_were_written(objects: list[dict[str, Any]], cuts: list[int]) -> None:
     data = [repr(each).encode() for each in objects]
-    assert read(NdjsonDecoder(), split(b"".join(map(encode_ndjson, data)), cuts)) == (whole(*data), None)
+    assert read(NdjsonDecoder(), split(b"".join(map(encode_ndjson, data)), cuts)) == (whole(*map(one_line, data)), None)
 
 
 @given(st.lists(st.dictionaries(LINES, LINES | st.lists(LINES), max_size=2), max_size=5), CUTS)
@@ -92,7 +93,7 @@ def test_an_array_is_read_as_it_was_written(objects: list[dict[str, Any]], cuts:
     encoder = JsonArrayEncoder()
     said = b"".join(encoder.feed(each) for each in (*data, b""))
     assert msgspec.json.decode(said) == objects
-    assert read(JsonArrayDecoder(), split(said, cuts)) == (whole(*data), None)
+    assert read(JsonArrayDecoder(), split(said, cuts)) == (whole(*map(one_line, data)), None)
 
 
 def test_an_empty_array_is_written() -> None:
@@ -307,3 +308,15 @@ def test_a_long_frame_in_many_pieces_is_copied_once(decoder: Callable[..., Frame
         assert isinstance(buffer, bytearray)
         buffers.add((id(buffer), sys.getsizeof(buffer)))
     assert len(buffers) < 300
+
+
+def encode_array(data: bytes) -> bytes:
+    return JsonArrayEncoder().feed(data)
+
+
+@pytest.mark.parametrize("odd", ["\x85", "\u2028", "\u2029"])
+@pytest.mark.parametrize("encode", [encode_sse, encode_ndjson, encode_array])
+def test_no_character_may_be_taken_for_a_line_end(odd: str, encode: Callable[[bytes], bytes]) -> None:
+    written = encode(msgspec.json.encode(f"a{odd}b"))
+    assert odd not in written.decode()
+    assert f"a\\u{ord(odd):04x}b" in written.decode()

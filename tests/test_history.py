@@ -1,4 +1,5 @@
 import re
+from collections.abc import Callable
 from itertools import pairwise
 
 import pytest
@@ -44,6 +45,7 @@ from dragoman.types import (
 )
 from dragoman.wire import Notes
 from tests import values
+from tests.work import calls_of
 
 PICTURE = Image(data=b"\x89PNG", mime="image/png")
 
@@ -247,6 +249,21 @@ def test_calls_without_an_id_are_counted() -> None:
     assert turns[1] == tool_results(result("call_1", "1"), result("call_2", "2"))
 
 
+def test_numbers_of_new_ids_go_on_beside_those_that_are_there() -> None:
+    turns, _ = mend(assistant(*map(call, ("a", "a", "a_3", "a", "a"))))
+    assert [one.id for one in turns[0].tool_calls] == ["a", "a_2", "a_3", "a_4", "a_5"]
+
+
+def one_id(count: int) -> Callable[[], object]:
+    """Work: as many calls of one id, and their results."""
+    messages = (assistant(*[call("a")] * count), tool_results(*[result("a")] * count))
+    return lambda: repair(Request(messages=messages), Notes("ollama"))
+
+
+def test_ten_times_the_calls_of_one_id_are_ten_times_the_work() -> None:
+    assert calls_of(one_id(2000)) < 11 * calls_of(one_id(200))
+
+
 def test_a_result_gets_the_name_of_its_call() -> None:
     turns, _ = mend(assistant(call("a")), tool_results(ToolResult(id="a", content="4.2 m")))
     assert turns[1] == tool_results(result("a"))
@@ -263,6 +280,14 @@ def test_thinking_and_blocks_of_other_wires_are_left_out() -> None:
         (assistant(*ours),),
         [("dropped", "thinking"), ("dropped", "a block of google")],
     )
+
+
+def test_blocks_of_other_wires_in_a_result_are_left_out() -> None:
+    theirs, ours = Opaque(wire="google", data={}), Opaque(wire="ollama", data={})
+    mixed = ToolResult(id="a", name="tide", content=(theirs, Text(text="4.2 m"), ours, PICTURE))
+    turns, notes = mend(assistant(call("a")), tool_results(mixed))
+    assert turns[1].tool_results[0].content == (Text(text="4.2 m"), ours, PICTURE)
+    assert notes == [("dropped", "a block of google in a result")]
 
 
 def test_under_strict_a_loss_is_refused() -> None:
@@ -405,14 +430,25 @@ def test_without_a_request_there_were_no_calls() -> None:
 @pytest.mark.parametrize(
     ("part", "words"),
     [
-        (PICTURE, "an image"),
-        (Audio(data=b"", mime="audio/wav"), "an audio"),
-        (Document(data=b"", mime="application/pdf"), "a document"),
-        (Opaque(wire="google", data={}), "an opaque"),
+        (Text(text="?"), "text"),
+        (Image(url="https://example.org/a.png"), "an image"),
+        (Image(data=b"GIF", mime="image/gif"), "an image (image/gif)"),
+        (Audio(data=b"", mime="audio/wav"), "an audio file (audio/wav)"),
+        (Document(data=b"", mime="application/pdf"), "a document (application/pdf)"),
+        (Thinking(text="?"), "thinking"),
+        (call("a"), "a tool call"),
+        (result("a"), "a tool's result"),
+        (Opaque(wire="google", data={}), "a block of another provider"),
     ],
 )
 def test_a_part_that_cannot_be_carried_is_refused_by_name(part: Part, words: str) -> None:
-    assert str(refuse(part, "w")).startswith(f"w: cannot carry {words}; ")
+    assert str(refuse(part, "w")) == f"w: cannot carry {words}; use another target, or say it in words"
+
+
+def test_a_refusal_says_what_is_taken_where_that_is_known() -> None:
+    assert str(refuse(call("a"), "w", takes="text")) == (
+        "w: cannot carry a tool call, only text; use another target, or say it in words"
+    )
 
 
 # Pictures by URL ------------------------------------------------------------------------------------------------------

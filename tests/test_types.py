@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from dragoman.errors import InvalidRequest
 from dragoman.types import (
     Attempt,
     Audio,
@@ -106,6 +107,19 @@ def test_what_is_not_json_is_refused_by_name() -> None:
 
 def test_a_generator_of_messages_is_dumped() -> None:
     assert load(dump(user(word) for word in ("a", "b"))) == (user("a"), user("b"))
+
+
+@pytest.mark.parametrize(
+    "data", [b"", b"{}", b'[{"role":"bard"}]', b'[{"role":"user","parts":[{"type":"x"}]}]', b"\xff"]
+)
+def test_what_is_no_transcript_is_invalid(data: bytes) -> None:
+    with pytest.raises(InvalidRequest, match=r"^not a transcript: "):
+        load(data)
+
+
+def test_a_transcript_that_is_nested_too_deeply_is_invalid() -> None:
+    with pytest.raises(InvalidRequest, match=r"^not a transcript: "):
+        load(b'[{"role":"user","extra":{"w":' + b"[" * 100_000)
 
 
 # Messages -------------------------------------------------------------------------------------------------------------
@@ -238,9 +252,9 @@ def test_base64_is_read_url_safe_without_padding_and_in_lines(data: bytes) -> No
 
 
 @pytest.mark.parametrize("text", ["A", "a?b", "é", "data:image/png"])
-def test_what_is_not_base64_is_a_value_error(text: str) -> None:
-    with pytest.raises(ValueError, match=r"base64|ASCII"):
-        decode_base64(text)
+def test_what_is_not_base64_is_invalid(text: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"^not base64: "):
+        Image.from_base64(text, mime="image/png")
 
 
 @pytest.mark.parametrize(
@@ -257,9 +271,14 @@ def test_a_data_url_is_read_in_all_its_spellings(url: str) -> None:
 
 
 @pytest.mark.parametrize("url", ["https://example.org/a.png", "data:image/png,hi", "data:image/png;base64", ""])
-def test_what_is_not_a_base64_data_url_is_a_value_error(url: str) -> None:
-    with pytest.raises(ValueError, match=r"^not a base64 data URL$"):
+def test_what_is_not_a_base64_data_url_is_invalid(url: str) -> None:
+    with pytest.raises(InvalidRequest, match=r"^not a base64 data URL$"):
         Image.from_data_url(url)
+
+
+def test_a_data_url_of_what_is_not_base64_is_invalid() -> None:
+    with pytest.raises(InvalidRequest, match=r"^not base64: "):
+        Image.from_data_url("data:image/png;base64,a?b")
 
 
 # In pydantic models ---------------------------------------------------------------------------------------------------

@@ -117,8 +117,8 @@ class Unsupported(RequestError):
     advance = True
 
 
-class InvalidRequest(RequestError):
-    """The request makes no sense to any target.
+class InvalidRequest(RequestError, ValueError):
+    """The request, or a value of it, makes no sense to any target.
 
     >>> InvalidRequest("messages: missing").advance
     False

@@ -202,6 +202,8 @@ MAX_RESPONSE = 256 * 1024 * 1024
 """Characters that one response may have before it is TooLarge."""
 MAX_OPEN = 1000
 """Parts that may be open at once."""
+_SHOWN = 200
+"""Characters of a call's arguments that a message or notice tells."""
 
 
 class Assembler:
@@ -342,11 +344,6 @@ class Assembler:
         # Asked at every fragment, so that they are joined only where the last one can be the end.
         return pieces[-1:] != [] and pieces[-1].rstrip()[-1:] in "}l" and parse_arguments("".join(pieces)) is not None
 
-    def replace_arguments(self, key: object, text: str) -> None:
-        """The whole text of a call's arguments, in place of what was joined so far."""
-        self.spend(len(text))
-        self._call(key).pieces = [text]
-
     def finish(self, finish: Finish) -> None:
         """End all that is open and queue Finished. Calls that the length limit cut off are left out with a notice."""
         if self._finished:
@@ -357,7 +354,7 @@ class Assembler:
             self.close(key)
         for call, arguments in calls:
             if arguments is None:
-                why = f"the length limit cut its arguments off: {''.join(call.pieces)}"
+                why = f"the length limit cut its arguments off: {''.join(call.pieces)[:_SHOWN]}"
                 self.notices.append(Notice(kind="dropped", what=f"tool call {call.name}", why=why))
             else:
                 self._emit_call(call, arguments)
@@ -394,7 +391,7 @@ class Assembler:
             return None if is_last and not text else arguments
         if arguments is None:
             raise MalformedToolCall(
-                f"arguments of {call.name or 'a call'} are not a JSON object: {text[:200]}",
+                f"arguments of {call.name or 'a call'} are not a JSON object: {text[:_SHOWN]}",
                 id=call.id,
                 name=call.name,
                 text=text,
@@ -419,7 +416,7 @@ class Assembler:
         """Count what is held against the limit."""
         self._budget -= size
         if self._budget < 0:
-            raise TooLarge("the response is larger than the limit; ask for less, or raise the limit")
+            raise TooLarge(f"the response has more than {self._limit} characters; ask for a shorter one")
 
 
 def check_open(count: int, /) -> None:

@@ -93,7 +93,7 @@ _CONSTRAINTS: frozenset[str] = frozenset(
 """All other keywords are annotations, those that nobody knows included."""
 _SPOKEN = _CONSTRAINTS | {"default", "examples", "example", "deprecated", "readOnly", "writeOnly"}
 _ROOT = frozenset({"#"})
-_NOT_SIMPLE = re.compile(r"\[(?:\\.|[^\]\\])*\]|(?P<hard>\\[1-9bBk]|\(\?(?:[=!]|<[=!]|P=))|\\.", re.DOTALL)
+_NOT_SIMPLE = r"(?s)\[(?:\\.|[^\]\\])*\]|(?P<hard>\\[1-9bBk]|\(\?(?:[=!]|<[=!]|P=))|\\."
 
 
 def _json_type(value: object) -> str:
@@ -472,7 +472,7 @@ def _limits(node: _Node, subset: Subset) -> None:
     own = node.keywords
     if "format" in own and subset.formats is not None and str(own["format"]) not in subset.formats:
         node.drop("format", f"no format {own['format']}")
-    if subset.simple_patterns and any(found["hard"] for found in _NOT_SIMPLE.finditer(str(own.get("pattern", "")))):
+    if subset.simple_patterns and any(found["hard"] for found in re.finditer(_NOT_SIMPLE, str(own.get("pattern", "")))):
         node.drop("pattern", "no lookaround, backreference or word boundary in a pattern")
     if subset.anchored_patterns and not re.fullmatch(r"\^.*\$", str(own.get("pattern", "^$")), re.DOTALL):
         node.drop("pattern", "a pattern begins with ^ and ends with $")

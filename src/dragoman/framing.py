@@ -204,8 +204,8 @@ class NdjsonDecoder(_Bounded):
             frames.append(Frame(name="", data=rest, whole=False))
 
 
-_STRUCTURE = re.compile(rb'["{}\[\]]')
-_STRING_END = re.compile(rb'["\\]')
+_STRUCTURE = rb'["{}\[\]]'
+_STRING_END = rb'["\\]'
 
 
 class JsonArrayDecoder(_Bounded):
@@ -217,6 +217,8 @@ class JsonArrayDecoder(_Bounded):
 
     def __init__(self, *, limit: int = MAX_FRAME) -> None:
         super().__init__(limit=limit)
+        self._structure = re.compile(_STRUCTURE)
+        self._string_end = re.compile(_STRING_END)
         self._buffer = bytearray()
         self._seen = 0
         self._start = -1
@@ -236,7 +238,7 @@ class JsonArrayDecoder(_Bounded):
     def _scan(self, frames: list[Frame]) -> None:
         buffer, at = self._buffer, self._seen
         while True:
-            found = (_STRING_END if self._in_string else _STRUCTURE).search(buffer, at)
+            found = (self._string_end if self._in_string else self._structure).search(buffer, at)
             if found is None:
                 at = len(buffer)
                 break
@@ -278,12 +280,29 @@ class JsonArrayDecoder(_Bounded):
             frames.append(Frame(name="", data=bytes(self._buffer[self._start : at])))
 
 
+# Clients that split at what str.splitlines calls a line end (google-genai 3.1, ollama 0.6) break at these (2026-11).
+_ODD_LINE_ENDS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
+
+
+def one_line(data: bytes, /) -> bytes:
+    """JSON without any character that somebody may take for the end of a line.
+
+    >>> one_line('"a\\u2028b"'.encode())
+    b'"a\\\\u2028b"'
+    """
+    for odd, escaped in _ODD_LINE_ENDS:
+        if odd in data:
+            data = data.replace(odd, escaped)
+    return data
+
+
 def encode_sse(data: bytes, /, *, name: str = "") -> bytes:
     """One server-sent event; `data` is JSON, so it has no line ends.
 
     >>> encode_sse(b"{}", name="ping")
     b'event: ping\\ndata: {}\\n\\n'
     """
+    data = one_line(data)
     return b"event: %b\ndata: %b\n\n" % (name.encode(), data) if name else b"data: %b\n\n" % data
 
 
@@ -293,7 +312,7 @@ def encode_ndjson(data: bytes, /) -> bytes:
     >>> encode_ndjson(b"{}")
     b'{}\\n'
     """
-    return data + b"\n"
+    return one_line(data) + b"\n"
 
 
 class JsonArrayEncoder:
@@ -311,5 +330,5 @@ class JsonArrayEncoder:
         """The bytes of the next object, or of the end."""
         lead, self._lead = self._lead, b"\n,"
         if data:
-            return lead + data
+            return lead + one_line(data)
         return b"[]" if lead == b"[" else b"\n]"

@@ -1,14 +1,30 @@
 """A canonical history in, one that every provider accepts out: repaired, with notices of what was mended."""
 
 import re
+from collections import deque
 from collections.abc import Iterable, Sequence
-from itertools import count
+from itertools import groupby
 
 import msgspec
 
 from dragoman.errors import Unsupported
+from dragoman.events import PartKind, kind_of
 from dragoman.target import Target
-from dragoman.types import Document, Image, Message, Opaque, Part, Request, Text, Thinking, ToolCall, ToolResult, user
+from dragoman.types import (
+    Audio,
+    Document,
+    Image,
+    Message,
+    Opaque,
+    Part,
+    Request,
+    ResultPart,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    user,
+)
 from dragoman.wire import ERROR_PREFIX, Notes
 
 UNAVAILABLE = "result unavailable; do not assume that it ran"
@@ -66,20 +82,30 @@ class _Calls:
         self._notes = notes
         self._given = {call.id for message in request.messages for call in message.tool_calls}
         self._ids: set[str] = set()
-        self._waiting: dict[str, list[tuple[int, str]]] = {}
+        self._numbers: dict[str, int] = {}
+        self._waiting: dict[str, deque[tuple[int, str]]] = {}
         self._answers: dict[str, ToolResult] = {}
 
     def begin(self, call: ToolCall, *, turn: int) -> ToolCall:
         """The call, under another id where an earlier one has the same. A result is of the latest turn that waits."""
         id = call.id
         if not id or id in self._ids:
-            others = (f"{id or 'call'}_{number}" for number in count(2 if id else 1))
-            id = next(other for other in others if other not in self._ids and other not in self._given)
+            id = self._another(id)
             self._notes.add("renamed", f"call id {call.id}", "each call needs one of its own")
         self._ids.add(id)
-        waiting = self._waiting.get(call.id, [])
-        self._waiting[call.id] = [*(one for one in waiting if one[0] == turn), (turn, id)]
+        waiting = self._waiting.setdefault(call.id, deque())
+        if waiting and waiting[0][0] != turn:
+            waiting.clear()
+        waiting.append((turn, id))
         return msgspec.structs.replace(call, id=id)
+
+    def _another(self, id: str) -> str:
+        """The next id of that stem that no call has; numbers only grow, since no id is ever free again."""
+        number = self._numbers.get(id, 2 if id else 1)
+        while (other := f"{id or 'call'}_{number}") in self._ids or other in self._given:
+            number += 1
+        self._numbers[id] = number + 1
+        return other
 
     def answer(self, result: ToolResult, *, last: int) -> None:
         """Keep a result for the call that waits for it; `last` is the turn before it."""
@@ -87,10 +113,10 @@ class _Calls:
         if not waiting:
             self._notes.add("dropped", f"result {result.id}", "no call waits for it")
             return
-        turn, id = waiting.pop(0)
+        turn, id = waiting.popleft()
         if turn < last:
             self._notes.add("repaired", f"result {result.id}", "it came late, so it was put right behind its call")
-        self._answers[id] = msgspec.structs.replace(result, id=id)
+        self._answers[id] = msgspec.structs.replace(result, id=id, content=_own_content(result, self._notes))
 
     def answer_of(self, call: ToolCall) -> ToolResult:
         """What answers a call: its result, or the error that there is none."""
@@ -145,6 +171,19 @@ def _own_parts(parts: Iterable[Part], notes: Notes) -> tuple[Part, ...]:
     return tuple(kept)
 
 
+def _own_content(result: ToolResult, notes: Notes) -> str | tuple[ResultPart, ...]:
+    """A result's content without the blocks of other wires."""
+    if isinstance(result.content, str):
+        return result.content
+    kept: list[ResultPart] = []
+    for part in result.content:
+        if isinstance(part, Opaque) and part.wire != notes.wire:
+            notes.add("dropped", f"a block of {part.wire} in a result", "it has no word for it")
+        else:
+            kept.append(part)
+    return tuple(kept)
+
+
 def _with_answers(turns: Iterable[Message], calls: _Calls) -> Iterable[Message]:
     for turn in turns:
         yield turn
@@ -158,14 +197,15 @@ def merge(turns: Iterable[Message], /) -> list[Message]:
     >>> len(merge([user("a"), user("b")])[0].parts)
     2
     """
-    merged: list[Message] = []
-    for turn in turns:
-        if merged and merged[-1].role == turn.role:
-            last = merged.pop()
-            merged.append(Message(role=turn.role, parts=last.parts + turn.parts, extra={**last.extra, **turn.extra}))
-        else:
-            merged.append(turn)
-    return merged
+    return [_joined(list(group)) for _, group in groupby(turns, key=lambda turn: turn.role)]
+
+
+def _joined(turns: list[Message]) -> Message:
+    if len(turns) == 1:
+        return turns[0]
+    parts = tuple(part for turn in turns for part in turn.parts)
+    extra = {name: data for turn in turns for name, data in turn.extra.items()}
+    return Message(role=turns[0].role, parts=parts, extra=extra)
 
 
 def from_user(turns: list[Message], notes: Notes, /) -> list[Message]:
@@ -262,12 +302,25 @@ def calls_before(request: Request | None, /) -> int:
     return max(len(ids), *numbers, 0)
 
 
-def refuse(part: Part, wire: str, /) -> Unsupported:
-    """The error of a part that a wire cannot carry.
+def refuse(part: Part, wire: str, /, *, takes: str = "") -> Unsupported:
+    """The error of a part that a wire cannot carry; `takes` is what it can, where that is known.
 
-    >>> str(refuse(Document(data=b"", mime="application/pdf"), "ollama"))
-    'ollama: cannot carry a document; use another target, or put its text into the prompt'
+    >>> str(refuse(Document(data=b"", mime="application/pdf"), "ollama", takes="text and images"))
+    'ollama: cannot carry a document (application/pdf), only text and images; use another target, or say it in words'
     """
-    what = str(part.__struct_config__.tag)
-    article = "an" if what[0] in "aio" else "a"
-    return Unsupported(f"{wire}: cannot carry {article} {what}; use another target, or put its text into the prompt")
+    mime = part.mime if isinstance(part, Image | Document | Audio) else None
+    what = f"{_SPOKEN[kind_of(part)]} ({mime})" if mime else _SPOKEN[kind_of(part)]
+    only = f", only {takes}" if takes else ""
+    return Unsupported(f"{wire}: cannot carry {what}{only}; use another target, or say it in words")
+
+
+_SPOKEN: dict[PartKind, str] = {
+    "text": "text",
+    "image": "an image",
+    "document": "a document",
+    "audio": "an audio file",
+    "thinking": "thinking",
+    "tool_call": "a tool call",
+    "tool_result": "a tool's result",
+    "opaque": "a block of another provider",
+}

@@ -1,5 +1,6 @@
 """What a request asks beside its messages in, what a target takes of it out, with notices of what is lost."""
 
+import math
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
@@ -23,6 +24,8 @@ def encode_options(told: Iterable[Told], theirs: Mapping[str, Any], notes: Notes
     for name, value, field in told:
         if value is None:
             continue
+        if isinstance(value, float) and not math.isfinite(value):
+            raise InvalidRequest(f"{name}: {value} is not a finite number")
         if field is not None:
             body[field] = value
         elif name not in theirs:
@@ -43,7 +46,7 @@ def max_tokens(request: Request, target: Target, notes: Notes, /, *, least: int 
     fitted = told if most is None else min(told, most)
     fitted = fitted if least is None else max(fitted, least)
     if fitted != told:
-        notes.add("changed", "max_tokens", f"{told} is not what it can, so it is {fitted}")
+        notes.add("changed", "max_tokens", f"it takes {fitted} at {'least' if fitted > told else 'most'}")
     return fitted
 
 
@@ -62,6 +65,8 @@ def own_tools(request: Request, notes: Notes, /) -> list[Tool | Opaque]:
 def tool_choice(request: Request, target: Target, tools: list[Tool | Opaque], notes: Notes, /) -> str | None:
     """The choice that may be sent: none without tools, and nothing forced where that cannot be.
 
+    What an opaque tool is called is not known, so that one may be the tool that is named.
+
     >>> from dragoman.providers import target
     >>> tool_choice(Request(tool_choice="required"), target("openai/x"), [], Notes("w")) is None
     True
@@ -71,6 +76,11 @@ def tool_choice(request: Request, target: Target, tools: list[Tool | Opaque], no
         return choice
     if not tools:
         notes.add("dropped", "tool_choice", "there are no tools")
+        return None
+    if choice != "required" and not any(isinstance(tool, Opaque) or tool.name == choice for tool in tools):
+        if len(tools) == len(request.tools):
+            raise _no_tool(choice, tools)
+        notes.add("dropped", "tool_choice", "it names a tool that runs at another provider")
         return None
     if not target.limits.forced_choice:
         notes.add("changed", "tool_choice", "a call cannot be forced, so the choice is its own")
@@ -86,9 +96,14 @@ def only_tool(name: str, tools: list[Tool | Opaque], notes: Notes, /) -> list[To
     """
     named: list[Tool | Opaque] = [tool for tool in tools if isinstance(tool, Tool) and tool.name == name]
     if not named:
-        raise InvalidRequest(f"tool_choice: no tool is called {name!r}")
+        raise _no_tool(name, tools)
     notes.add("changed", "tool_choice", "it cannot name a tool, so it is given that one alone")
     return named
+
+
+def _no_tool(name: str, tools: list[Tool | Opaque]) -> InvalidRequest:
+    there = ", ".join(tool.name for tool in tools if isinstance(tool, Tool)) or "none"
+    return InvalidRequest(f"tool_choice: no tool is called {name!r}; there are {there}")
 
 
 def parallel_tool_calls(request: Request, target: Target, notes: Notes, /) -> bool | None:

@@ -458,7 +458,7 @@ def is_list(value: object, /) -> TypeGuard[list[Any]]:
 
 
 def decode_base64(text: str, /) -> bytes:
-    """Bytes of standard or URL-safe base64, padded or not; ValueError where it is neither.
+    """Bytes of standard or URL-safe base64, padded or not; InvalidRequest where it is neither.
 
     >>> decode_base64("aGk")
     b'hi'
@@ -466,8 +466,10 @@ def decode_base64(text: str, /) -> bytes:
     plain = text.translate(_URL_SAFE)
     try:
         return binascii.a2b_base64(plain + "=" * (-len(plain) % 4), strict_mode=True)
-    except binascii.Error as error:
-        raise ValueError(f"not base64: {error}") from error
+    except ValueError as error:
+        from dragoman.errors import InvalidRequest
+
+        raise InvalidRequest(f"not base64: {error}") from error
 
 
 _URL_SAFE = str.maketrans({"-": "+", "_": "/", **dict.fromkeys("\n\r\t =")})
@@ -483,7 +485,7 @@ def encode_base64(data: bytes, /) -> str:
 
 
 def split_data_url(url: str, /) -> tuple[str, bytes]:
-    """Type and bytes of a base64 data URL; ValueError where it is none.
+    """Type and bytes of a base64 data URL; InvalidRequest where it is none.
 
     >>> split_data_url("data:text/plain;base64,aGk=")
     ('text/plain', b'hi')
@@ -491,7 +493,9 @@ def split_data_url(url: str, /) -> tuple[str, bytes]:
     head, comma, payload = url.partition(",")
     head = head.lower()
     if not (head.startswith("data:") and head.endswith(";base64") and comma):
-        raise ValueError("not a base64 data URL")
+        from dragoman.errors import InvalidRequest
+
+        raise InvalidRequest("not a base64 data URL")
     return head[5:-7].partition(";")[0].strip(), decode_base64(payload.replace("%3D", "=").replace("%3d", "="))
 
 
@@ -519,9 +523,14 @@ _TRANSCRIPT = msgspec.json.Decoder(tuple[Message, ...])
 
 
 def load(data: bytes, /) -> tuple[Message, ...]:
-    """The transcript that `dump` wrote.
+    """The transcript that `dump` wrote; InvalidRequest where it is none.
 
     >>> load(b'[{"role":"user","parts":[{"type":"text","text":"hello"}]}]')[0].role
     'user'
     """
-    return _TRANSCRIPT.decode(data)
+    try:
+        return _TRANSCRIPT.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        from dragoman.errors import InvalidRequest
+
+        raise InvalidRequest(f"not a transcript: {error}") from error

@@ -203,8 +203,7 @@ class Reader:
             self._advance(data)
         except DragomanError as error:
             self.error = error
-            if error.usage is None and out.usage is not None:
-                error.usage = msgspec.structs.replace(out.usage, source="partial")
+            _tell_usage(error, out)
             events = out.take()
             if not data or not events:
                 raise
@@ -221,6 +220,26 @@ class Reader:
                 self._end()
         except RecursionError as error:
             raise Malformed("an event is nested too deeply") from error
+
+
+def read_whole(read: Callable[[bytes], None], body: bytes, out: Assembler, /) -> list[Event]:
+    """The events of a whole body; an error has the usage that was told before it, as a stream's has.
+
+    >>> out = Assembler()
+    >>> len(read_whole(lambda body: out.delta(0, "text", body.decode()), b"hi", out))
+    3
+    """
+    try:
+        read(body)
+    except DragomanError as error:
+        _tell_usage(error, out)
+        raise
+    return out.take()
+
+
+def _tell_usage(error: DragomanError, out: Assembler) -> None:
+    if error.usage is None and out.usage is not None:
+        error.usage = msgspec.structs.replace(out.usage, source="partial")
 
 
 def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:

@@ -58,9 +58,8 @@ def _calls(message: Json) -> Json:
     ]
     for call in calls:
         if "function" in call:
-            function = call["function"]
-            arguments = json.loads(function.get("arguments") or "{}")
-            call["function"] = {"name": function["name"], "arguments": arguments}
+            arguments = json.loads(call["function"].get("arguments") or "{}")
+            call["function"] = {**call["function"], "arguments": arguments}
     return {**message, "tool_calls": calls} if calls else {k: v for k, v in message.items() if k != "tool_calls"}
 
 

@@ -7,6 +7,7 @@ Run as `python -m tests.real.serve FOLDER NAME KEY`. The one line on its output 
 import json
 import os
 import sys
+from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -16,8 +17,7 @@ def main(folder: Path, name: str, key: str) -> None:
     report = os.dup(1)
     os.dup2(2, 1)  # the server writes its log to both
     try:
-        import xllamacpp
-
+        xllamacpp: Any = import_module("xllamacpp")  # it has no types, and need not be there
         from tests.real.tiny import write_model
     except ImportError as error:
         _tell(report, missing=f"{type(error).__name__}: {error}")
@@ -38,7 +38,8 @@ def _settings(params: Any, path: Path, name: str, key: str) -> Any:
     params.api_keys = [key]
     params.n_ctx = 2048
     params.n_parallel = 1
-    params.n_predict = 400  # without chance, random letters go round in circles
+    params.n_threads_http = 64  # an idle connection keeps its thread for 5 s, and who finds none waits so long
+    params.n_predict = 1000  # without chance, random letters go round in circles
     params.n_gpu_layers = 0
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.sampling.seed = 7

@@ -93,8 +93,8 @@ def write_model(path: Path, /, *, seed: int = 2026) -> None:
     writer.add_bos_token_id(_place(tokens, "<s>"))
     writer.add_eos_token_id(_place(tokens, END))
     writer.add_unk_token_id(_place(tokens, "<unk>"))
-    writer.add_add_bos_token(False)
-    writer.add_add_space_prefix(False)
+    writer.add_add_bos_token(value=False)
+    writer.add_add_space_prefix(value=False)
     writer.add_chat_template(TEMPLATE)
     for name, weights in _weights(tokens, np.random.default_rng(seed)).items():
         writer.add_tensor(f"{name}.weight", weights.astype(np.float32))
@@ -161,12 +161,14 @@ def _wishes(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> Any
     for token, slot, wish in (
         ('"', ALWAYS, 0.5),  # strings end soon
         ("<", ALWAYS, -15.0),  # a mark is one token, not its letters
-        (",", ALWAYS, -14.0),  # after a call: seldom another one
+        (",", ALWAYS, -15.0),  # after a call: seldom another one
         ("}", ALWAYS, -3.0),
         ("]", ALWAYS, -3.0),
         (END, ALWAYS, 0.2),
-        (END, IS_NEWLINE, -12.0),  # no empty answers
+        (END, IS_NEWLINE, -12.0),  # no empty answers, and none of white space only
         (END, TELLS_THOUGHT, -12.0),
+        (BLANK, IS_NEWLINE, -12.0),
+        (BLANK, TELLS_THOUGHT, -12.0),
         (END, IS_CALL_END, 12.0),
         (END, IS_THINKING, -12.0),
         ("<tool_call>", HAS_TOOLS, 24.0),
@@ -196,7 +198,11 @@ def _block(dice: np.random.Generator) -> dict[str, Any]:
         block[name][:, :SLOTS] = 0.0
     for name in ("attn_output", "ffn_down"):
         block[name][:SLOTS] = 0.0
-    memories = ((TELLS_TOOLS, TELLS_TOOLS, HAS_TOOLS), (TELLS_CALL, TELLS_CALL, HAS_CALL), (TELLS_THOUGHT, OPENS, IS_THINKING))
+    memories = (
+        (TELLS_TOOLS, TELLS_TOOLS, HAS_TOOLS),
+        (TELLS_CALL, TELLS_CALL, HAS_CALL),
+        (TELLS_THOUGHT, OPENS, IS_THINKING),
+    )
     for head, (sought, read, written) in enumerate(memories):
         start, still = head * HEAD, (head + 1) * HEAD - 2
         for name in ("attn_q", "attn_k", "attn_v"):

@@ -203,6 +203,34 @@ class TestSystem:
             {"role": "user", "content": "c"},
         ]
 
+    @pytest.mark.parametrize(
+        ("part", "what"),
+        [
+            (Opaque(wire="google", data={"executableCode": {}}), "a block of google"),
+            (Thinking(text="Hm.", extra={"google": {}}), "a part of a system message"),
+        ],
+        ids=["block", "thinking"],
+    )
+    def test_inside_the_history_it_holds_nothing_of_another_wire(self, part: Any, what: str) -> None:
+        where = at(system_turns=True)
+        given = (user("a"), Message(role="system", parts=(part, Text(text="Be kind."))), user("c"))
+        assert body(where, messages=given)["messages"][1] == {
+            "role": "system",
+            "content": [{"type": "text", "text": "Be kind."}],
+        }
+        assert notices(where, messages=given) == [("dropped", what)]
+
+    def test_inside_the_history_a_loss_is_refused_under_strict(self) -> None:
+        foreign = Message(role="system", parts=(Opaque(wire="google", data={"executableCode": {}}),))
+        with pytest.raises(Unsupported, match="a block of google"):
+            http(at(system_turns=True), messages=(user("a"), foreign), strict=True)
+
+    def test_inside_the_history_it_is_left_out_where_nothing_of_it_is_left(self) -> None:
+        foreign = Message(role="system", parts=(Opaque(wire="google", data={"executableCode": {}}),))
+        assert body(at(system_turns=True), messages=(user("a"), foreign))["messages"] == [
+            {"role": "user", "content": "a"}
+        ]
+
 
 class TestMessages:
     def test_a_call_and_its_result(self) -> None:
@@ -270,7 +298,7 @@ class TestMessages:
                 "cache_control": {"type": "ephemeral"},
             }
         ]
-        assert notices(messages=given) == [("dropped", "a block of google")]
+        assert notices(messages=given) == [("dropped", "a block of google in a result")]
 
     @pytest.mark.parametrize("content", ["", "\n"])
     def test_a_result_that_says_nothing_has_no_content(self, content: str) -> None:
@@ -521,6 +549,11 @@ class TestReasoning:
         assert notices(where, reasoning="high") == [("dropped", "reasoning")]
         assert notices(where, reasoning="none") == []
 
+    def test_a_model_that_may_not_think_beside_tools_does_not(self) -> None:
+        where = at(reasoning_with_tools=False)
+        assert option("thinking", where, reasoning="low", tools=(TIDE,)) == {"type": "disabled"}
+        assert notices(where, reasoning="low", tools=(TIDE,)) == [("changed", "reasoning")]
+
     def test_sampling_does_not_go_with_a_budget(self) -> None:
         sent = body(reasoning="low", temperature=0.5, top_p=0.5, top_k=5)
         assert {"temperature", "top_p", "top_k"} & sent.keys() == set()
@@ -651,10 +684,13 @@ class TestTools:
     def test_a_forced_call_is_left_to_a_model_that_always_thinks(self, choice: str) -> None:
         where = at(limits=Limits(forced_choice=False))
         assert option("tool_choice", where, tools=(TIDE,), tool_choice=choice) == {"type": "auto"}
-        assert notices(where, tools=(TIDE,), tool_choice=choice) == [("changed", "tool_choice")]
+        (notice,) = http(where, tools=(TIDE,), tool_choice=choice).notices
+        assert notice.what == "tool_choice"
+        assert "thinks" not in notice.why
 
     def test_a_forced_call_does_not_go_with_a_budget(self) -> None:
         assert option("tool_choice", tools=(TIDE,), tool_choice="required", reasoning="low") == {"type": "auto"}
+        assert notices(tools=(TIDE,), tool_choice="required", reasoning="low") == [("changed", "tool_choice")]
 
     def test_a_forced_call_goes_with_adaptive_thinking(self) -> None:
         where = at(reasoning="adaptive")
@@ -666,6 +702,11 @@ class TestCodec:
         assert WIRE.client.encode_tools((Tool(name="now"),)) == [
             {"name": "now", "input_schema": {"type": "object", "properties": {}}}
         ]
+
+    def test_definitions_alone_are_without_those_of_another_wire(self) -> None:
+        search = {"type": "web_search_20260318", "name": "web_search"}
+        tools = (Opaque(wire="google", data={"googleSearch": {}}), Opaque(wire="anthropic", data=search))
+        assert WIRE.client.encode_tools(tools) == [search]
 
     def test_a_result_alone(self) -> None:
         content = (Text(text="4.2 m"), Opaque(wire="google", data={}))

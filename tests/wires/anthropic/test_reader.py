@@ -207,6 +207,11 @@ class TestBody:
     def test_content_that_is_no_list(self, content: Any, text: str) -> None:
         assert decoded(content=content).text == text
 
+    def test_an_error_has_the_usage_that_was_told_before_it(self) -> None:
+        with pytest.raises(Malformed) as caught:
+            decoded(content=["x"], usage={"input_tokens": 3, "output_tokens": 2})
+        assert caught.value.usage == Usage(input=3, output=2, source="partial")
+
     @pytest.mark.parametrize("whole", [b"[]", b"{}", b'{"content": ["x"]}', b"nope"])
     def test_what_is_no_message_is_malformed(self, whole: bytes) -> None:
         with pytest.raises(Malformed):
@@ -384,6 +389,33 @@ class TestStream:
         assert played("interleaved").message.parts == (
             Text(text="ac"),
             Thinking(text="b", extra={"anthropic": {}}),
+        )
+
+    @pytest.mark.parametrize("kind", ["input_json_delta", "signature_delta", "mood_delta"])
+    def test_a_delta_of_a_block_that_is_not_open_is_malformed(self, kind: str) -> None:
+        call: Any = {"type": "content_block_start", "index": 0, "content_block": {**USED, "input": {}}}
+        stray: Any = {"type": "content_block_delta", "index": 1, "delta": {"type": kind, "partial_json": '{"port":'}}
+        frames = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in (call, stray)]
+        _, error = laws.read(WIRE.client.stream_decoder(), frames)
+        assert isinstance(error, Malformed)
+        assert str(error).endswith(f"a {kind} of block 1, which is not open")
+
+    def test_deltas_that_we_do_not_know_are_joined_in_a_block_that_we_do_not_know(self) -> None:
+        start: Any = {"type": "content_block_start", "index": 0, "content_block": {"type": "mood", "name": "ca"}}
+        deltas: list[Any] = [
+            {"type": "mood_delta", "name": "l", "word": 1, "gone": None},
+            {"type": "mood_delta", "name": "m", "word": "o"},
+            {"type": "mood_delta", "word": "k"},
+            {"type": "mood_delta", "depth": "a"},
+            {"type": "mood_delta", "depth": "b"},
+            {"type": "mood_delta", "depth": 2},
+        ]
+        told = [{"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas]
+        events = [start, *told, {"type": "message_stop"}]
+        data = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+        seen, _ = laws.read(WIRE.client.stream_decoder(), [data])
+        assert fold(seen).message.parts == (
+            Opaque(wire="anthropic", data={"type": "mood", "name": "calm", "word": "ok", "depth": 2}),
         )
 
     def test_an_event_that_is_not_json_is_malformed(self) -> None:

@@ -21,7 +21,7 @@ from dragoman.errors import (
     TimedOut,
     Unsupported,
 )
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, unfold
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, unfold
 from dragoman.http import HttpRequest
 from dragoman.providers import target
 from dragoman.types import (
@@ -402,6 +402,31 @@ class TestReasoning:
         sent = sent_again(**{"max_tokens": 4096, **fields})
         assert {field: sent.get(field) for field in fields} == fields
 
+    @pytest.mark.parametrize(
+        ("fields", "extra"),
+        [
+            ({"thinking": {"type": "enabled", "budget_tokens": 2000}}, {}),
+            (
+                {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}},
+                {"anthropic.verbatim": {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}},
+            ),
+            (
+                {"thinking": {"type": "disabled"}, "output_config": {"effort": "low"}},
+                {
+                    "anthropic": {"output_config": {"effort": "low"}},
+                    "anthropic.verbatim": {"thinking": {"type": "disabled"}},
+                },
+            ),
+            ({"output_config": {"effort": "xhigh"}}, {"anthropic": {"output_config": {"effort": "xhigh"}}}),
+            (
+                {"thinking": {"type": "adaptive", "display": "summarized"}},
+                {"anthropic": {"thinking": {"type": "adaptive", "display": "summarized"}}},
+            ),
+        ],
+    )
+    def test_only_what_our_words_say_whole_is_covered(self, fields: Any, extra: Any) -> None:
+        assert decoded(**fields).extra == extra
+
 
 class TestBody:
     def test_a_text(self) -> None:
@@ -434,7 +459,6 @@ class TestBody:
             Opaque(wire="google", data={}),
             Image(data=b"png", mime="image/png"),
             Document(data=b"t", mime="text/plain"),
-            Audio(data=b"RIFF", mime="audio/wav"),
             CALL,
         )["content"]
         assert content == [
@@ -486,6 +510,45 @@ class TestBody:
         answer = said()
         assert answer["usage"] == {"input_tokens": 0, "output_tokens": 0}
         assert (answer["id"], answer["model"]) == ("", "")
+
+
+UNSAYABLE: list[Part] = [
+    Audio(data=b"RIFF", mime="audio/wav"),
+    Document(data=b"\xff", mime="text/plain"),
+    Document(data=b"PK", mime="application/zip"),
+    Image(url="data:image/png;base64,?"),
+    Opaque(wire="google", data={}),
+    RESULT,
+    Thinking(text="", redacted=True, extra={"openai_responses": {}}),
+]
+
+
+class TestBothForms:
+    @pytest.mark.parametrize("part", UNSAYABLE, ids=lambda part: type(part).__name__)
+    def test_what_it_cannot_say_is_left_out(self, part: Part) -> None:
+        assert said(part)["content"] == []
+        assert blocks(part) == []
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            Thinking(text="Hm.", redacted=True, extra={"openai_responses": {}}),
+            Thinking(text="Hm.", extra={"openai_chat": {}}),
+            Image(url="http://example.org/a.png"),
+            Document(data=b"%PDF", mime="application/pdf", name="bill"),
+            Text(text=""),
+        ],
+        ids=lambda part: type(part).__name__,
+    )
+    def test_what_it_can_say_is_the_same(self, part: Part) -> None:
+        answer = Response(message=Message(role="assistant", parts=(part, Text(text="a"))), finish=END)
+        encoder = WIRE.server.stream_encoder(Request(stream=True))
+        data = b"".join(encoder.feed(event) for event in unfold(answer))
+        events, error = laws.read(WIRE.client.stream_decoder(), [data])
+        assert error is None
+        body = WIRE.client.decode_body(WIRE.server.encode_body(answer).body)
+        assert fold(events).message.parts == fold(body).message.parts
+        assert len(fold(events).message.parts) == 2
 
 
 class TestErrors:

@@ -421,8 +421,8 @@ def test_strict_and_foreign_tools_are_noted_as_dropped() -> None:
     foreign = Opaque(wire="anthropic", data={"type": "bash"})
     request = Request(messages=(user("hi"),), tools=(Tool(name="now", strict=True), foreign))
     assert notices(request) == [
-        ("dropped", "tool now: strict"),
         ("dropped", "a tool that runs at another provider"),
+        ("dropped", "tool now: strict"),
     ]
 
 
@@ -467,7 +467,8 @@ def test_the_rest_of_a_tool_config_stands_beside_the_choice() -> None:
 
 
 def test_tools_and_results_by_themselves() -> None:
-    assert WIRE.client.encode_tools((Tool(name="now"),)) == [{"functionDeclarations": [{"name": "now"}]}]
+    tools = (Tool(name="now"), Opaque(wire="anthropic", data={"type": "bash"}))
+    assert WIRE.client.encode_tools(tools) == [{"functionDeclarations": [{"name": "now"}]}]
     assert WIRE.client.encode_result(ToolResult(id="call_1", name="now", content="noon")) == {
         "functionResponse": {"name": "now", "response": {"output": "noon"}}
     }
@@ -502,10 +503,12 @@ def test_options_that_a_target_has_not_are_noted_as_dropped() -> None:
 
 
 def test_an_option_that_the_caller_insists_on_is_sent() -> None:
-    extra = {"google": {"generationConfig": {"temperature": 0.2}}}
-    request = Request(messages=(user("hi"),), temperature=0.2, extra=extra)
-    assert notices(request, with_quirks(sampling=False)) == []
-    assert body(request, with_quirks(sampling=False))["generationConfig"] == {"temperature": 0.2}
+    theirs = {"temperature": 0.2, "topP": 0.5, "topK": 7, "stopSequences": ["END"]}
+    extra = {"google": {"generationConfig": theirs}}
+    request = Request(messages=(user("hi"),), temperature=0.2, top_p=0.5, top_k=7, stop=("END",), extra=extra)
+    to = with_quirks(sampling=False, stop=False)
+    assert notices(request, to) == []
+    assert body(request, to)["generationConfig"] == theirs
 
 
 def test_one_call_at_a_time_cannot_be_asked_for() -> None:
@@ -642,6 +645,13 @@ def test_a_level_that_a_target_has_not_becomes_the_nearest() -> None:
     assert config(to, reasoning="minimal") == {"thinkingConfig": {"includeThoughts": True, "thinkingLevel": "LOW"}}
 
 
+def test_a_model_that_may_not_think_beside_tools_does_not() -> None:
+    request = Request(messages=(user("hi"),), tools=(TIDE,), reasoning="low")
+    to = with_quirks(reasoning_with_tools=False)
+    assert body(request, to)["generationConfig"] == {"thinkingConfig": {"thinkingBudget": 0}}
+    assert notices(request, to) == [("changed", "reasoning")]
+
+
 def test_a_thinking_config_of_the_caller_wins() -> None:
     theirs = {"thinkingConfig": {"thinkingLevel": "HIGH"}}
     assert config(reasoning="low", extra={"google": {"generationConfig": theirs}}) == theirs
@@ -774,6 +784,15 @@ def test_notes_that_repeat_the_earlier_ones_are_not_doubled() -> None:
     assert response.message.parts == (Text(text="x", extra={"google": {"groundingMetadata": more}}),)
 
 
+def test_of_a_note_that_is_no_list_the_last_stands() -> None:
+    chunks = [
+        {"candidates": [{"content": {"parts": [{"text": "x"}]}, "groundingMetadata": {"token": "a"}}]},
+        {"candidates": [{"groundingMetadata": {"token": "b"}, "finishReason": "STOP"}]},
+    ]
+    response = fold(WIRE.client.decode_body(msgspec.json.encode(chunks)))
+    assert response.message.parts == (Text(text="x", extra={"google": {"groundingMetadata": {"token": "b"}}}),)
+
+
 def test_notes_without_a_text_are_with_the_finish() -> None:
     response = answer({"functionCall": {"name": "now"}}, avgLogprobs=-0.5)
     assert response.finish == Finish(reason="tool_calls", raw="STOP", extra={"google": {"avgLogprobs": -0.5}})
@@ -843,6 +862,23 @@ def test_a_call_that_the_length_limit_cut_off_is_left_out() -> None:
 def test_a_call_that_is_open_at_the_end_is_taken() -> None:
     response = answer({"functionCall": {"name": "now", "willContinue": True}})
     assert [call.name for call in response.tool_calls] == ["now"]
+
+
+def test_partial_arguments_grow_where_there_is_text_and_replace_all_else() -> None:
+    pieces: list[Any] = [
+        {"jsonPath": "$.port", "stringValue": "rest"},
+        {"jsonPath": "$.note", "stringValue": "neap"},
+        {"jsonPath": "$.note", "numberValue": 4},
+        {"jsonPath": "$.tags[0]", "stringValue": "a"},
+        {"jsonPath": "$.tags[0]", "stringValue": "b"},
+    ]
+    call = {"name": "plan", "args": {"port": "B"}, "partialArgs": pieces}
+    assert answer({"functionCall": call}).tool_calls[0].arguments == {"port": "Brest", "note": 4, "tags": ["ab"]}
+
+
+def test_members_of_a_call_that_are_unknown_are_kept() -> None:
+    response = answer({"functionCall": {"name": "now", "mood": "calm"}})
+    assert response.tool_calls[0].extra == {"google": {"functionCall": {"mood": "calm"}}}
 
 
 def test_partial_arguments_have_a_limit() -> None:
@@ -1014,6 +1050,16 @@ def test_an_answer_without_candidates_is_empty() -> None:
     response = fold(WIRE.client.decode_body(b'{"usageMetadata":{"promptTokenCount":5,"totalTokenCount":5}}'))
     assert response.is_empty
     assert response.finish == Finish(reason="other")
+
+
+def test_an_error_has_the_usage_that_was_told_before_it() -> None:
+    chunk: JsonObject = {
+        "usageMetadata": {"promptTokenCount": 3, "candidatesTokenCount": 2},
+        "candidates": [{"content": {"parts": [{"text": 1}]}}],
+    }
+    with pytest.raises(Malformed) as caught:
+        WIRE.client.decode_body(msgspec.json.encode(chunk))
+    assert caught.value.usage == Usage(input=3, output=2, source="partial")
 
 
 def test_arguments_that_are_no_object_are_a_malformed_call() -> None:

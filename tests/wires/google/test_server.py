@@ -30,6 +30,7 @@ from dragoman.types import (
     tool_results,
     user,
 )
+from dragoman.wire import Notes, body_extra
 from dragoman.wires.google import WIRE
 from tests.wires import laws
 
@@ -260,6 +261,18 @@ def test_blocks_without_a_word_are_kept_and_given_back(block: JsonObject) -> Non
 
 def test_a_part_that_says_nothing_is_left_out() -> None:
     assert messages(turn("user", {}, {"text": "a"})) == (user("a"),)
+
+
+def test_members_of_a_call_that_are_unknown_are_given_back() -> None:
+    call: JsonObject = {"functionCall": {"name": "now", "args": {}, "mood": "calm"}}
+    body: JsonObject = {
+        "contents": [
+            turn("user", {"text": "?"}),
+            turn("model", call),
+            turn("user", {"functionResponse": {"name": "now", "response": {"output": "noon"}}}),
+        ]
+    }
+    assert sent_back(body) == body
 
 
 def test_thoughts_and_signatures() -> None:
@@ -526,6 +539,15 @@ def test_a_tool_config_without_functions_is_given_back(tool_config: JsonObject) 
     assert sent_back(body) == body
 
 
+def test_several_allowed_functions_are_noted_as_dropped_on_another_wire() -> None:
+    calling = {"mode": "ANY", "allowedFunctionNames": ["tide", "now"]}
+    declared = [{"name": "tide"}, {"name": "now"}, {"name": "never"}]
+    request = asked(tools=[{"functionDeclarations": declared}], toolConfig={"functionCallingConfig": calling})
+    notes = Notes("openai_chat")
+    body_extra(request, target("openai/x", api_key="k"), notes)
+    assert [(notice.kind, notice.what) for notice in notes.notices] == [("dropped", "google: toolConfig")]
+
+
 # Options --------------------------------------------------------------------------------------------------------------
 
 
@@ -590,6 +612,28 @@ def test_structured_output(config: JsonObject, schema: JsonObject | None) -> Non
 def test_a_config_is_given_back_as_it_was_written(config: JsonObject) -> None:
     body: JsonObject = {"contents": [], "generationConfig": config}
     assert sent_back(body) == body
+
+
+@pytest.mark.parametrize(
+    ("config", "covered"),
+    [
+        ({"responseSchema": {"type": "STRING"}}, True),
+        ({"responseJsonSchema": {**SCHEMA, "minProperties": 1}}, True),
+        ({"responseFormat": {"text": {"mimeType": "application/json", "schema": SCHEMA}}}, True),
+        ({"responseFormat": {"text": {"schema": SCHEMA, "grammar": "x"}}}, False),
+        ({"responseMimeType": "text/plain"}, True),
+        ({"responseMimeType": "text/x.enum", "responseSchema": {"type": "STRING", "enum": ["a"]}}, False),
+        ({"thinkingConfig": {"thinkingLevel": "HIGH", "includeThoughts": True}}, True),
+        ({"thinkingConfig": {"thinkingLevel": "HIGH", "includeThoughts": False}}, False),
+        ({"thinkingConfig": {"thinkingBudget": 0, "includeThoughts": False}}, True),
+        ({"thinkingConfig": {"thinkingBudget": 500}}, True),
+        ({"thinkingConfig": {"thinkingBudget": -1}}, False),
+        ({"thinkingConfig": {"thinkingLevel": "HIGH"}, "candidateCount": 2}, False),
+    ],
+)
+def test_only_what_our_words_say_whole_is_covered(config: JsonObject, *, covered: bool) -> None:
+    name = "google.verbatim" if covered else "google"
+    assert asked(generationConfig=config).extra == {name: {"generationConfig": config}}
 
 
 @pytest.mark.parametrize(
@@ -738,6 +782,28 @@ def test_what_was_said_before_a_block_is_said() -> None:
     assert fold(WIRE.client.decode_body(WIRE.server.encode_body(response).body)) == response
 
 
+@pytest.mark.parametrize(
+    ("part", "count"),
+    [
+        (Thinking(text="Hm.", redacted=True, extra={"openai_responses": {}}), 1),
+        (Thinking(text="", redacted=True, extra={"openai_responses": {}}), 0),
+        (Image(url="https://example.org/a.png"), 1),
+        (Document(data=b"\xff", mime="text/plain"), 1),
+        (Audio(data=b"RIFF", mime="audio/wav"), 1),
+        (Opaque(wire="anthropic", data={"type": "x"}), 0),
+        (ToolResult(id="call_1"), 0),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, Part) else "",
+)
+def test_both_forms_say_the_same_parts(part: Part, count: int) -> None:
+    response = said(part, Text(text="a"))
+    events, error = laws.read(WIRE.client.stream_decoder(), [stream(list(unfold(response)))])
+    body = WIRE.client.decode_body(WIRE.server.encode_body(response).body)
+    assert error is None
+    assert fold(events).message.parts == fold(body).message.parts
+    assert len(fold(events).message.parts) == count + 1
+
+
 # Streams --------------------------------------------------------------------------------------------------------------
 
 EVENTS: list[Event | DragomanError] = [
@@ -758,6 +824,13 @@ EVENTS: list[Event | DragomanError] = [
 def chunk(*parts: JsonObject, **more: Any) -> JsonObject:
     candidate = {"index": 0, "content": {"role": "model", "parts": list(parts)}, **more}
     return {"candidates": [candidate], "modelVersion": "m", "responseId": "r1"}
+
+
+def test_notes_are_joined_without_changing_those_of_the_response() -> None:
+    queries = [["a"], ["b"]]
+    texts = [Text(text="x", extra={"google": {"groundingMetadata": {"webSearchQueries": query}}}) for query in queries]
+    assert encoded(said(*texts))["candidates"][0]["groundingMetadata"] == {"webSearchQueries": ["a", "b"]}
+    assert queries == [["a"], ["b"]]
 
 
 def test_a_stream_of_events() -> None:

@@ -11,6 +11,7 @@ from dragoman.errors import (
     BadRequest,
     ContextTooLong,
     DragomanError,
+    InvalidRequest,
     Malformed,
     MalformedToolCall,
     ModelNotFound,
@@ -187,7 +188,7 @@ def test_the_detail_of_an_image_is_dropped_with_a_notice() -> None:
     ids=lambda part: type(part).__name__,
 )
 def test_what_the_wire_cannot_carry_is_unsupported(part: Part) -> None:
-    with pytest.raises(Unsupported, match=r"^ollama: cannot carry an? (image|document|audio)"):
+    with pytest.raises(Unsupported, match=r"^ollama: cannot carry an? (image by its URL|document|audio file)"):
         CLIENT.encode_request(Request(messages=(user(part),)), TARGET)
 
 
@@ -226,6 +227,14 @@ def test_a_picture_in_a_result_follows_in_a_user_turn() -> None:
         {"role": "tool", "content": "The chart", "tool_name": "chart", "tool_call_id": "call_1"},
         {"role": "user", "content": "From the result of chart (call_1):", "images": ["iVBORw0KGgo="]},
     ]
+
+
+def test_a_foreign_block_in_a_result_is_dropped_with_a_notice() -> None:
+    call = ToolCall(id="call_1", name="search")
+    result = ToolResult(id="call_1", content=(Text(text="found"), Opaque(wire="anthropic", data={"type": "x"})))
+    request = Request(messages=(user("?"), assistant(call), tool_results(result)))
+    assert sent(request)["messages"][2]["content"] == "found"
+    assert noted(request) == [("dropped", "a block of anthropic in a result")]
 
 
 def test_a_call_without_a_result_gets_an_error() -> None:
@@ -330,8 +339,14 @@ def test_choice_among_tools_is_the_default() -> None:
 @pytest.mark.parametrize("choice", ["required", "tide"])
 def test_a_call_cannot_be_forced(choice: str) -> None:
     request = asked(tools=(TIDE,), tool_choice=choice)
-    assert sent(request) == sent(asked(tools=(TIDE,)))
-    assert noted(request) == [("dropped", "tool_choice")]
+    for to in (TARGET, with_limits(Limits(forced_choice=True))):
+        assert sent(request, to) == sent(asked(tools=(TIDE,)))
+        assert noted(request, to) == [("changed", "tool_choice")]
+
+
+def test_a_choice_of_a_tool_that_is_not_there_is_invalid() -> None:
+    with pytest.raises(InvalidRequest, match=r"^tool_choice: no tool is called 'wind'; there are tide$"):
+        sent(asked(tools=(TIDE,), tool_choice="wind"))
 
 
 def test_one_call_at_a_time_cannot_be_asked_for() -> None:
@@ -341,7 +356,7 @@ def test_one_call_at_a_time_cannot_be_asked_for() -> None:
 
 
 def test_the_codec_has_tools_and_results() -> None:
-    assert CLIENT.encode_tools((TIDE,)) == [TIDE_JSON]
+    assert CLIENT.encode_tools((TIDE, Opaque(wire="google", data={"googleSearch": {}}))) == [TIDE_JSON]
     assert CLIENT.encode_result(ToolResult(id="a", name="now", content="noon")) == {
         "role": "tool",
         "content": "noon",
@@ -430,10 +445,27 @@ def test_extra_of_another_wire_is_dropped_with_a_notice() -> None:
     assert noted(asked(extra={"openai_chat": {"logit_bias": {}}})) == [("dropped", "openai_chat: logit_bias")]
 
 
-def test_user_and_metadata_are_dropped_with_a_notice() -> None:
+def test_what_it_has_no_option_for_is_dropped_with_a_notice() -> None:
     request = asked(user="u", metadata={"a": "b"}, cache=True)
     assert sent(request) == sent(asked())
-    assert noted(request) == [("dropped", "user"), ("dropped", "metadata")]
+    assert noted(request) == [("dropped", "user"), ("dropped", "metadata"), ("dropped", "cache")]
+
+
+def test_no_wish_for_a_cache_is_no_loss() -> None:
+    assert noted(asked(cache=False)) == []
+
+
+def test_the_limit_of_the_answer_is_within_what_the_target_can() -> None:
+    to, request = with_limits(Limits(max_output=4096)), asked(max_tokens=9000)
+    assert sent(request, to)["options"] == {"num_predict": 4096, "num_ctx": 8192}
+    assert CLIENT.encode_request(request, to).notices == (
+        Notice(kind="changed", what="max_tokens", why="ollama: it takes 4096 at most"),
+    )
+
+
+def test_a_temperature_that_is_no_number_is_invalid() -> None:
+    with pytest.raises(InvalidRequest, match=r"^temperature: nan is not a finite number$"):
+        sent(asked(temperature=float("nan")))
 
 
 def test_strict_refuses_a_loss() -> None:
@@ -480,11 +512,25 @@ def test_a_model_that_does_not_think_is_not_asked_to() -> None:
     to = with_limits(Limits(thinking=False))
     assert "think" not in sent(asked(reasoning="high"), to)
     assert noted(asked(reasoning="high"), to) == [("dropped", "reasoning")]
-    assert sent(asked(reasoning="none"), to)["think"] is False
+    assert "think" not in sent(asked(reasoning="none"), to)
+
+
+def test_a_model_that_may_not_think_beside_tools_is_told_not_to() -> None:
+    to = with_limits(Limits(), Quirks(reasoning_with_tools=False))
+    request = asked(reasoning="high", tools=(TIDE,))
+    assert sent(request, to)["think"] is False
+    assert noted(request, to) == [("changed", "reasoning")]
+
+
+def test_a_budget_of_a_model_that_thinks_or_does_not_is_told_once() -> None:
+    assert sent(asked(reasoning=9000))["think"] is True
+    assert CLIENT.encode_request(asked(reasoning=9000), TARGET).notices == (
+        Notice(kind="changed", what="reasoning", why="ollama: it thinks or does not, so 9000 became true"),
+    )
 
 
 def test_the_word_of_the_caller_wins() -> None:
-    request = asked(reasoning="high", extra={"ollama": {"think": "high"}})
+    request = asked(reasoning="high", extra={"ollama.verbatim": {"think": "high"}})
     assert sent(request)["think"] == "high"
     assert noted(request) == []
 
@@ -638,6 +684,12 @@ def test_a_body_is_read_like_a_stream(name: str) -> None:
     assert CLIENT.decode_body((TAPES / name).read_bytes()) == events_of(name)[0]
 
 
+def test_a_whole_body_that_was_broken_off_by_the_server_ends_for_another_reason() -> None:
+    body = msgspec.json.encode({"message": {"content": "la la la"}, "done": False})
+    response = fold(CLIENT.decode_body(body))
+    assert (response.text, response.finish) == ("la la la", Finish(reason="other"))
+
+
 def test_a_loaded_model_says_nothing() -> None:
     response = answer("load.ndjson")
     assert response.message.parts == ()
@@ -744,7 +796,9 @@ def test_an_error_over_several_lines_has_its_numbers() -> None:
     assert (error.tokens, error.limit) == (9000, 4096)
 
 
-@pytest.mark.parametrize("body", [b"", b'{"message": {"content": "a"}, "done": fal', b'{"done":false}\n{"done":false}\n'])
+@pytest.mark.parametrize(
+    "body", [b"", b'{"message": {"content": "a"}, "done": fal', b'{"done":false}\n{"done":false}\n']
+)
 def test_a_body_that_is_not_done_is_truncated(body: bytes) -> None:
     with pytest.raises(Truncated):
         CLIENT.decode_body(body)

@@ -1,16 +1,21 @@
 """What clients of Ollama send us, and what we answer them, byte for byte."""
 
+import sys
+from collections.abc import Callable
+from types import FrameType
 from typing import Any
 
 import msgspec
 import pytest
 
 from dragoman import wires
-from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, RateLimited, Unsupported
+from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, RateLimited
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, unfold
 from dragoman.http import HttpRequest
 from dragoman.providers import target
 from dragoman.types import (
+    Audio,
+    Document,
     Effort,
     Finish,
     Image,
@@ -213,6 +218,58 @@ def test_a_result_with_an_id_that_no_call_has_answers_a_call_without_one() -> No
     ]
 
 
+def test_a_result_answers_the_call_of_its_id_though_one_without_an_id_waits() -> None:
+    assert answered(
+        asking(call("tide"), call("tide", "t")),
+        {"role": "tool", "tool_name": "tide", "tool_call_id": "t"},
+        {"role": "tool", "tool_name": "tide"},
+    ) == [("t", "tide"), ("call_1", "tide")]
+
+
+def test_each_call_is_answered_once() -> None:
+    assert answered(
+        asking(call("tide", "a"), call("tide", "b")),
+        {"role": "tool", "tool_call_id": "a"},
+        {"role": "tool", "tool_name": "tide"},
+        {"role": "tool", "tool_name": "tide"},
+    ) == [("a", "tide"), ("b", "tide"), ("", "tide")]
+
+
+def test_a_system_message_after_a_result_stays_in_its_place() -> None:
+    turns = said({"role": "tool", "content": "noon"}, {"role": "system", "content": "Now!"})
+    assert turns == (Message(role="tool", parts=(ToolResult(id="", content="noon"),)), system("Now!"))
+
+
+def reversed_results(count: int) -> Callable[[], object]:
+    """Work: as many calls in one turn, half of them without ids, and their results from the last to the first."""
+    calls = [call(f"tool_{number}", f"call_{number + count}" if number % 2 else None) for number in range(count)]
+    results = [{"role": "tool", "content": "", "tool_name": one["function"]["name"]} for one in reversed(calls)]
+    http = post({"messages": [asking(*calls), *results]})
+    return lambda: WIRE.server.decode_request(http)
+
+
+def lines_of(work: Callable[[], object]) -> int:
+    """How many lines of Python were run: a search through a list calls nothing."""
+    count = 0
+
+    def tell(frame: FrameType, event: str, argument: Any) -> Any:
+        nonlocal count
+        count += event == "line"
+        return tell
+
+    before = sys.gettrace()
+    sys.settrace(tell)
+    try:
+        work()
+    finally:
+        sys.settrace(before)
+    return count
+
+
+def test_ten_times_the_calls_are_ten_times_the_work() -> None:
+    assert lines_of(reversed_results(1000)) < 11 * lines_of(reversed_results(100))
+
+
 def test_a_result_that_answers_nothing_keeps_what_it_says() -> None:
     assert answered(
         {"role": "tool", "content": ""},
@@ -253,7 +310,7 @@ def test_a_format_is_a_schema(given: Any, schema: JsonObject | None) -> None:
 def test_a_format_beside_tools_is_kept_as_it_is() -> None:
     request = got(format=PORT, tools=[TIDE])
     assert request.schema == PORT
-    assert request.extra == {"ollama": {"format": PORT}}
+    assert request.extra == {"ollama.verbatim": {"format": PORT}}
 
 
 @pytest.mark.parametrize(
@@ -265,7 +322,14 @@ def test_thinking_is_read(think: bool | str | None, reasoning: Effort | None) ->
 
 
 def test_a_level_is_kept_for_targets_of_this_wire() -> None:
-    assert got(think="high").extra == {"ollama": {"think": "high"}}
+    assert got(think="high").extra == {"ollama.verbatim": {"think": "high"}}
+
+
+def test_what_our_words_say_whole_is_no_loss_to_another_wire() -> None:
+    body: JsonObject = {"think": "high", "format": PORT, "tools": [TIDE], "shift": True, "options": {"min_p": 0.1}}
+    http = wires.get("anthropic").client.encode_request(got(**body), target("anthropic/x", api_key="k"))
+    lost = [notice.what for notice in http.notices if notice.what.startswith("ollama")]
+    assert lost == ["ollama: shift", "ollama: options"]
 
 
 def test_options_are_read_and_unknown_ones_kept() -> None:
@@ -422,9 +486,25 @@ def test_log_probabilities_stand_beside_the_message() -> None:
     assert body_of(response(thinking, text))["logprobs"] == [{"token": "Hm"}, {"token": "Yes"}]
 
 
-def test_an_image_by_its_url_cannot_be_said() -> None:
-    with pytest.raises(Unsupported, match="by its URL"):
-        WIRE.server.encode_body(response(Image(url="https://example.org/a.png")))
+UNSAYABLE: tuple[Part, ...] = (
+    Image(url="https://example.org/a.png"),
+    Audio(data=b"RIFF", mime="audio/wav"),
+    Document(data=b"%PDF", mime="application/pdf"),
+    ToolResult(id="a", content="noon"),
+    Opaque(wire="google", data={"x": 1}),
+)
+
+
+@pytest.mark.parametrize("part", UNSAYABLE, ids=lambda part: type(part).__name__)
+def test_a_part_that_the_dialect_cannot_say_is_left_out_of_body_and_stream(part: Part) -> None:
+    assert body_of(response(part, Text(text="Yes"))) == body_of(response(Text(text="Yes")))
+    assert lines(*unfold(response(part, Text(text="Yes")))) == lines(*unfold(response(Text(text="Yes"))))
+
+
+def test_a_block_of_this_wire_is_said_in_body_and_stream() -> None:
+    block = Opaque(wire="ollama", data={"audio": "x"})
+    assert body_of(response(block))["message"] == {"role": "assistant", "content": "", "audio": "x"}
+    assert lines(*unfold(response(block)))[:-1] == [line(audio="x")]
 
 
 def test_a_refusal_is_a_string_with_a_status() -> None:

@@ -190,6 +190,18 @@ def test_our_field_gives_way_to_the_callers_own_word_for_it(fields: dict[str, An
     assert notices(**fields, extra={"openai_chat": extra}) == []
 
 
+@pytest.mark.parametrize("provider", ["openai", "openai_chat", "openai_chat.verbatim"])
+def test_an_option_that_the_callers_extra_says_is_not_lost(provider: str) -> None:
+    assert notices(top_k=7, extra={provider: {"top_k": 7}}) == []
+
+
+def test_a_format_that_the_callers_extra_says_is_not_lost() -> None:
+    form = {"type": "json_schema", "json_schema": {"name": "t", "schema": LOOSE, "strict": True}}
+    fields: dict[str, Any] = {"schema": LOOSE, "schema_strict": True, "extra": {"openai": {"response_format": form}}}
+    assert options(**fields) == {"response_format": form}
+    assert notices(**fields) == []
+
+
 # Streams --------------------------------------------------------------------------------------------------------------
 
 
@@ -329,6 +341,12 @@ def test_a_clients_own_flag_stands_on_its_own_wire_where_it_is_known() -> None:
 
 def test_definitions_alone_are_those_of_a_request() -> None:
     assert WIRE.client.encode_tools((TIDE,)) == [TIDE_JSON]
+
+
+def test_definitions_alone_have_no_tool_of_another_wire() -> None:
+    own = Opaque(wire="openai_chat", data={"type": "custom"})
+    foreign = Opaque(wire="anthropic", data={"type": "web_search_1"})
+    assert WIRE.client.encode_tools((own, foreign)) == [{"type": "custom"}]
 
 
 # Structured output ----------------------------------------------------------------------------------------------------

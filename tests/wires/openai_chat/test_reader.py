@@ -401,6 +401,20 @@ def test_context_overflow_has_its_numbers_in_a_stream_too() -> None:
     assert (error.tokens, error.limit) == (9001, 8192)
 
 
+def test_what_a_call_has_beside_our_words_is_kept_over_all_its_fragments() -> None:
+    first = {"index": 0, "id": "c", "function": {"name": "now", "arguments": "", "y": 2}, "x": 1}
+    more = {"index": 0, "function": {"arguments": "{}", "y": None}, "x": None, "z": 3}
+    chunks = [json.dumps({"choices": [{"delta": {"tool_calls": [call]}}]}).encode() for call in (first, more)]
+    data = b"".join(b"data: %b\n\n" % chunk for chunk in (*chunks, b"[DONE]"))
+    events, _ = laws.read(WIRE.client.stream_decoder(), [data])
+    assert fold(events).tool_calls == (now("c", x=1, z=3, function={"y": 2}),)
+
+
+def test_a_call_that_is_not_what_the_protocol_says_is_malformed() -> None:
+    with pytest.raises(Malformed, match="a call is not what the protocol says"):
+        WIRE.client.decode_body(body({"tool_calls": [{"index": []}]}))
+
+
 def test_what_is_held_back_has_a_limit() -> None:
     reader = ChatReader(None)
     reader.out = Assembler(limit=300)
@@ -545,6 +559,13 @@ def test_a_server_that_broke_off_says_what_it_cost() -> None:
     with pytest.raises(ServerFault) as caught:
         WIRE.client.decode_body(data)
     assert caught.value.usage == USED
+
+
+def test_a_body_that_cannot_be_read_says_what_it_cost() -> None:
+    data = body({"content": [1]}, usage={"prompt_tokens": 9, "completion_tokens": 4})
+    with pytest.raises(Malformed) as caught:
+        WIRE.client.decode_body(data)
+    assert caught.value.usage == Usage(input=9, output=4, source="partial")
 
 
 REFUSED: list[tuple[int, dict[str, str], Any, type[DragomanError], dict[str, Any]]] = [

@@ -22,6 +22,7 @@ from dragoman.errors import (
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, unfold
 from dragoman.http import HttpRequest
 from dragoman.providers import target
+from dragoman.target import Target
 from dragoman.types import (
     Audio,
     Document,
@@ -44,14 +45,15 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from dragoman.wire import Route
+from dragoman.wire import Notes, Route, body_extra
 from dragoman.wires.openai_chat import WIRE
 from tests.wires import laws
 from tests.wires.laws import SCHEMA
 
 LOOSE = {"type": "object", "properties": {"port": {"type": "string"}}}
 CALL = ToolCall(id="call_a", name="tide", arguments={"port": "Brest"})
-CALL_JSON = {"id": "call_a", "type": "function", "function": {"name": "tide", "arguments": '{"port":"Brest"}'}}
+CALL_JSON_FUNCTION = {"name": "tide", "arguments": '{"port":"Brest"}'}
+CALL_JSON = {"id": "call_a", "type": "function", "function": CALL_JSON_FUNCTION}
 PNG = Image(data=b"\x89PNG", mime="image/png")
 PNG_JSON = {"type": "image_url", "image_url": {"url": "data:image/png;base64,iVBORw=="}}
 STOP = Finish(reason="stop", raw="stop")
@@ -125,37 +127,17 @@ def test_a_field_that_our_words_cover(body: dict[str, Any], fields: dict[str, An
     assert asked(**body) == Request(**fields)
 
 
-PARTLY: list[tuple[dict[str, Any], dict[str, Any]]] = [
-    ({"n": 2, "logit_bias": {"1": 1}}, {}),
+WHOLE: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"stream_options": {"include_usage": True}}, {}),
     ({"top_k": 7}, {"top_k": 7}),
-    ({"top_k": "7"}, {}),
     ({"random_seed": 7}, {"seed": 7}),
-    ({"tool_choice": {"type": "custom", "custom": {"name": "sql"}}}, {}),
-    (
-        {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}},
-        {"tool_choice": "required"},
-    ),
-    ({"tool_choice": "sometimes"}, {}),
     ({"response_format": {"type": "json_object", "schema": SCHEMA}}, {"schema": SCHEMA}),
-    ({"response_format": {"type": "grammar", "grammar": "root ::= x"}}, {}),
-    ({"response_format": {"type": "json_schema", "json_schema": {"name": "t"}}}, {}),
-    (
-        {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA, "description": "d"}}},
-        {"schema": SCHEMA},
-    ),
     (
         {"response_format": {"type": "json_schema", "json_schema": {"schema": LOOSE, "strict": True}}},
         {"schema": LOOSE, "schema_strict": True},
     ),
-    (
-        {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA, "strict": "true"}, "x": 1}},
-        {"schema": SCHEMA},
-    ),
     ({"reasoning_effort": "xhigh"}, {"reasoning": "max"}),
-    ({"reasoning_effort": "default"}, {}),
     ({"reasoning_effort": "low", "thinking": {"type": "enabled"}}, {"reasoning": "low"}),
-    ({"reasoning": {"effort": "high", "exclude": True}}, {"reasoning": "high"}),
     ({"reasoning": {"effort": "xhigh"}}, {"reasoning": "max"}),
     ({"reasoning": {"max_tokens": 500}}, {"reasoning": 500}),
     ({"reasoning": {"enabled": True}}, {"reasoning": "medium"}),
@@ -168,14 +150,69 @@ PARTLY: list[tuple[dict[str, Any], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.parametrize(("body", "fields"), WHOLE)
+def test_the_clients_own_form_of_what_our_words_say_whole(body: dict[str, Any], fields: dict[str, Any]) -> None:
+    assert asked(**body) == Request(**fields, extra={"openai_chat.verbatim": body})
+
+
+PARTLY: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    ({"n": 2, "logit_bias": {"1": 1}}, {}),
+    ({"stream_options": {"include_usage": True, "include_obfuscation": False}}, {}),
+    ({"top_k": "7"}, {}),
+    ({"random_seed": "7"}, {}),
+    ({"functions": [{"name": "tide"}]}, {}),
+    ({"tool_choice": {"type": "custom", "custom": {"name": "sql"}}}, {}),
+    (
+        {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}},
+        {"tool_choice": "required"},
+    ),
+    ({"tool_choice": "sometimes"}, {}),
+    ({"response_format": {"type": "grammar", "grammar": "root ::= x"}}, {}),
+    ({"response_format": {"type": "json_schema", "json_schema": {"name": "t"}}}, {}),
+    (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA, "description": "d"}}},
+        {"schema": SCHEMA},
+    ),
+    (
+        {"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA, "strict": "true"}}},
+        {"schema": SCHEMA},
+    ),
+    ({"response_format": {"type": "json_schema", "json_schema": {"schema": SCHEMA}, "x": 1}}, {"schema": SCHEMA}),
+    ({"reasoning_effort": "default"}, {}),
+    ({"reasoning": {"effort": "high", "exclude": True}}, {"reasoning": "high"}),
+    ({"thinking": {"type": "enabled", "clear_thinking": False}}, {"reasoning": "medium"}),
+]
+
+
 @pytest.mark.parametrize(("body", "fields"), PARTLY)
 def test_a_field_that_our_words_cover_in_part_is_kept_beside_them(body: dict[str, Any], fields: dict[str, Any]) -> None:
     assert asked(**body) == Request(**fields, extra={"openai_chat": body})
 
 
-@pytest.mark.parametrize("body", [body for body, _ in PARTLY if "stream_options" not in body])
+@pytest.mark.parametrize("body", [body for body, _ in WHOLE + PARTLY if "stream_options" not in body])
 def test_what_is_kept_beside_our_words_reaches_its_own_wire_verbatim(body: dict[str, Any]) -> None:
     assert again(**body) == body
+
+
+def lost(**body: Any) -> list[str]:
+    """What of a body a target of another wire does not get."""
+    notes = Notes("w")
+    body_extra(asked(**body), Target(provider="p", model="m-1", wire="w", base_url="https://x"), notes)
+    return [notice.what for notice in notes.notices]
+
+
+@pytest.mark.parametrize("body", [body for body, _ in WHOLE])
+def test_what_our_words_say_whole_is_not_lost_on_another_wire(body: dict[str, Any]) -> None:
+    assert lost(**body) == []
+
+
+@pytest.mark.parametrize("body", [body for body, _ in PARTLY])
+def test_what_our_words_say_in_part_is_told_on_another_wire(body: dict[str, Any]) -> None:
+    assert lost(**body) == [f"openai_chat: {field}" for field in body]
+
+
+def test_a_seed_beside_another_one_is_no_form_of_it() -> None:
+    assert asked(seed=7, random_seed=8) == Request(seed=7, extra={"openai_chat": {"random_seed": 8}})
 
 
 @pytest.mark.parametrize("effort", ["none", "minimal", "low", "medium", "high", "max"])
@@ -342,6 +379,21 @@ ASSISTANT: list[tuple[dict[str, Any], tuple[Part, ...]]] = [
         (ToolCall(id="call_1", name="tide"),),
     ),
     (
+        {"function_call": {"name": "tide", "arguments": "{}", "x": 1}},
+        (ToolCall(id="call_1", name="tide", extra={"openai_chat": {"function": {"x": 1}}}),),
+    ),
+    (
+        {"tool_calls": [{**CALL_JSON, "function": {**CALL_JSON_FUNCTION, "x": 1, "y": None}, "z": None}]},
+        (
+            ToolCall(
+                id="call_a",
+                name="tide",
+                arguments={"port": "Brest"},
+                extra={"openai_chat": {"function": {"x": 1}}},
+            ),
+        ),
+    ),
+    (
         {"content": "a", "reasoning_content": "Hm."},
         (Thinking(text="Hm.", extra={"openai_chat": {"fields": ["reasoning_content"]}}), Text(text="a")),
     ),
@@ -451,6 +503,17 @@ def test_a_result_without_an_id_answers_the_first_call_that_waits() -> None:
         {"role": "tool", "content": "c"},
     )
     assert [result.id for turn in told for result in turn.tool_results] == ["call_1", "call_a", "call_b", ""]
+
+
+def test_results_without_an_id_answer_the_calls_of_their_name_first() -> None:
+    now = {"id": "call_n", "type": "function", "function": {"name": "now", "arguments": "{}"}}
+    told = turns(
+        {"role": "assistant", "tool_calls": [CALL_JSON, now, {**now, "id": "call_m"}]},
+        {"role": "tool", "name": "now", "content": "a"},
+        {"role": "tool", "name": "?", "content": "b"},
+        {"role": "tool", "content": "c"},
+    )
+    assert [result.id for result in told[1].tool_results] == ["call_n", "call_a", "call_m"]
 
 
 INVALID: list[tuple[Any, str]] = [
@@ -600,6 +663,21 @@ def test_a_refusal_of_another_wire_has_the_word_that_refusals_have_here() -> Non
 )
 def test_what_stands_beside_the_text(part: Part, fields: dict[str, Any]) -> None:
     assert message(part, Text(text="a")) == {"role": "assistant", "content": "a", "refusal": None, **fields}
+
+
+UNSAYABLE: list[Part] = [
+    Audio(data=b"RIFF", mime="audio/wav"),
+    Document(data=b"%PDF", mime="application/pdf"),
+    ToolResult(id="call_a", content="4.2 m"),
+    Opaque(wire="anthropic", data={"type": "server_tool_use"}),
+    Thinking(text=""),
+]
+
+
+@pytest.mark.parametrize("part", UNSAYABLE)
+def test_a_part_that_the_dialect_cannot_say_is_left_out_of_a_body_and_of_a_stream(part: Part) -> None:
+    assert message(part, Text(text="a")) == message(Text(text="a"))
+    assert deltas(part, Text(text="a")) == deltas(Text(text="a"))
 
 
 def test_citations_and_probabilities_stand_where_this_dialect_has_them() -> None:
@@ -807,6 +885,10 @@ MIRRORED: list[Part] = [
     Opaque(wire="openai_chat", data={"audio": {"id": "a", "data": "UklG"}}),
     ToolCall(id="c", name="sql", arguments={"input": "select 1"}, extra={"openai_chat": {"type": "custom"}}),
     ToolCall(id="c", name="now", extra={"openai_chat": {"extra_content": {"google": {"thought_signature": "x"}}}}),
+    ToolCall(id="c", name="now", extra={"openai_chat": {"x": 1, "function": {"y": 2}}}),
+    ToolCall(
+        id="c", name="sql", arguments={"input": ""}, extra={"openai_chat": {"type": "custom", "custom": {"y": 2}}}
+    ),
 ]
 
 

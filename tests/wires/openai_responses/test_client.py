@@ -20,10 +20,12 @@ from dragoman.errors import (
     ProviderError,
     RateLimited,
     ServerFault,
+    TooLarge,
     Truncated,
     Unsupported,
 )
-from dragoman.events import Event, PartDelta, PartEnded, PartStarted, fold
+from dragoman.events import MAX_OPEN, Assembler, Event, PartDelta, PartEnded, PartStarted, fold
+from dragoman.framing import SseDecoder
 from dragoman.http import Head
 from dragoman.providers import target
 from dragoman.target import Limits, Quirks, Target
@@ -50,7 +52,9 @@ from dragoman.types import (
     tool_results,
     user,
 )
+from dragoman.wire import Reader
 from dragoman.wires.openai_responses.client import Client
+from dragoman.wires.openai_responses.reader import ItemReader
 from tests.wires.laws import read
 
 CLIENT = Client()
@@ -212,8 +216,16 @@ def test_a_system_message_inside_the_history_is_folded() -> None:
 
 def test_a_system_message_stays_in_its_place_where_the_target_takes_it_there() -> None:
     request = Request(messages=(HI, system("Be brief.")))
-    item = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be brief."}]}
+    item = {"type": "message", "role": "developer", "content": "Be brief."}
     assert sent(request, quirky(system_turns=True))["input"] == [HI_JSON, item]
+
+
+def test_a_system_message_in_its_place_has_no_block_of_another_wire() -> None:
+    foreign = Opaque(wire="anthropic", data={"type": "cache"})
+    request = Request(messages=(HI, Message(role="system", parts=(foreign, Text(text="Be brief.")), extra=own(id="m"))))
+    item = {"type": "message", "role": "developer", "content": "Be brief.", "id": "m"}
+    assert sent(request, quirky(system_turns=True))["input"] == [HI_JSON, item]
+    assert notices(request, quirky(system_turns=True)) == [("dropped", "a block of anthropic")]
 
 
 def test_images_and_documents_are_content() -> None:
@@ -438,6 +450,10 @@ def test_a_tool_of_another_provider_is_left_out() -> None:
     assert notices(request) == [("dropped", "a tool that runs at another provider")]
 
 
+def test_definitions_alone_have_no_tool_of_another_wire() -> None:
+    assert CLIENT.encode_tools((TIDE, Opaque(wire="anthropic", data={"type": "web_search_1"}))) == [TIDE_JSON]
+
+
 @pytest.mark.parametrize(
     ("choice", "told"),
     [
@@ -561,7 +577,11 @@ def test_what_the_api_has_no_word_for_is_dropped_with_a_notice() -> None:
     request = Request(messages=(HI,), top_k=3, seed=4, stop=("x",))
     assert sent(request) == sent(Request(messages=(HI,)))
     assert notices(request) == [("dropped", "top_k"), ("dropped", "seed"), ("dropped", "stop")]
-    assert notices(Request(messages=(HI,), top_k=3, extra=own(top_k=3))) == []
+
+
+@pytest.mark.parametrize("name", [NAME, f"{NAME}.verbatim", "openai-responses"])
+def test_an_option_that_the_callers_extra_says_is_not_lost(name: str) -> None:
+    assert notices(Request(messages=(HI,), top_k=3, extra={name: {"top_k": 3}})) == []
 
 
 def test_a_loss_is_refused_under_strict() -> None:
@@ -583,6 +603,11 @@ def test_reasoning_is_an_effort_beside_the_callers_own_words() -> None:
     assert option(reasoning=9000) == {"reasoning": {"effort": "medium"}}
     told = option(reasoning="max", extra=own(reasoning={"effort": "xhigh", "summary": "auto"}))
     assert told == {"reasoning": {"effort": "xhigh", "summary": "auto"}}
+
+
+def test_an_effort_of_the_callers_own_is_not_bent() -> None:
+    request = Request(messages=(HI,), reasoning=9000, extra=own(reasoning={"effort": "xhigh"}))
+    assert notices(request) == []
 
 
 def test_a_model_that_does_not_think_is_not_asked_to() -> None:
@@ -808,6 +833,58 @@ def test_a_failure_tells_what_was_used() -> None:
     error = play("failed.sse")[1]
     assert error is not None
     assert error.usage == Usage(input=12, output=6, cache_read=4, cache_write=0, reasoning=2)
+
+
+def stream_of(*events: JsonObject) -> bytes:
+    return b"".join(b"data: %b\n\n" % msgspec.json.encode(event) for event in events)
+
+
+def test_notes_of_one_text_are_kept_in_their_order() -> None:
+    told: list[JsonObject] = [
+        {"type": "response.output_text.annotation.added", "annotation": {"n": number}} for number in (1, 2)
+    ]
+    events, _ = read(CLIENT.stream_decoder(), [stream_of(*told, {"type": "response.completed"})])
+    assert fold(events).message.parts == (Text(text="", extra=own(annotations=[{"n": 1}, {"n": 2}])),)
+
+
+def test_items_that_have_ended_are_not_open() -> None:
+    call = {"type": "function_call", "name": "now", "arguments": "{}"}
+    done = [
+        {"type": "response.output_item.done", "output_index": i, "item": {**call, "call_id": f"call_{i}"}}
+        for i in range(MAX_OPEN + 1)
+    ]
+    events, error = read(CLIENT.stream_decoder(), [stream_of(*done, {"type": "response.completed"})])
+    assert error is None
+    assert len(fold(events).tool_calls) == MAX_OPEN + 1
+
+
+def test_items_that_never_end_have_a_limit() -> None:
+    added: list[JsonObject] = [
+        {"type": "response.output_item.added", "output_index": i, "item": {}} for i in range(MAX_OPEN + 1)
+    ]
+    with pytest.raises(TooLarge):
+        CLIENT.stream_decoder().feed(stream_of(*added))
+
+
+def test_a_message_may_end_with_any_number_of_texts() -> None:
+    texts = [{"type": "output_text", "text": "a"}] * (MAX_OPEN + 1)
+    assert answer(said(*texts)).text == "a" * (MAX_OPEN + 1)
+
+
+LARGE = "a" * 100
+HELD: list[JsonObject] = [
+    {"type": "response.function_call_arguments.done", "arguments": LARGE},
+    {"type": "response.output_item.done", "item": {"type": "web_search_call", "id": LARGE}},
+    {"type": "response.content_part.done", "part": {"type": "output_text", "text": LARGE}},
+]
+
+
+@pytest.mark.parametrize("event", HELD)
+def test_what_is_held_back_has_a_limit(event: JsonObject) -> None:
+    reader = ItemReader(None)
+    reader.out = Assembler(limit=99)
+    with pytest.raises(TooLarge):
+        Reader(SseDecoder(), reader.out, reader.read_frame, reader.end).feed(stream_of(event))
 
 
 def test_what_was_said_before_an_error_is_given_first() -> None:

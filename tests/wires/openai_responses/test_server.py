@@ -344,10 +344,13 @@ LOOSE = {**FORM, "schema": PORT}
     ("text", "known", "kept"),
     [
         ({"format": FORM}, {"schema": STRICT, "schema_name": "tide", "schema_strict": True}, None),
-        ({"format": LOOSE}, {"schema": PORT, "schema_name": "tide", "schema_strict": True}, {"format": LOOSE}),
+        (
+            {"format": LOOSE, "verbosity": "low"},
+            {"schema": PORT, "schema_name": "tide", "schema_strict": True},
+            {"format": LOOSE, "verbosity": "low"},
+        ),
         ({"format": {"type": "json_schema", "schema": PORT}}, {"schema": PORT}, None),
         ({"format": {"type": "json_object"}, "verbosity": "low"}, {"schema": {}}, {"verbosity": "low"}),
-        ({"format": {"type": "text"}}, {}, {"format": {"type": "text"}}),
         (
             {"format": {**FORM, "description": "x"}},
             {"schema": STRICT, "schema_name": "tide", "schema_strict": True},
@@ -365,11 +368,28 @@ def test_a_format_is_a_schema_and_the_rest_is_kept(
 
 
 @pytest.mark.parametrize(
+    ("body", "known"),
+    [
+        ({"text": {"format": LOOSE}}, {"schema": PORT, "schema_name": "tide", "schema_strict": True}),
+        ({"text": {"format": {"type": "text"}}}, {}),
+        ({"reasoning": {"effort": "xhigh"}}, {"reasoning": "max"}),
+    ],
+)
+def test_the_clients_own_form_of_what_our_words_say_whole_goes_back(body: JsonObject, known: dict[str, Any]) -> None:
+    assert asked(**body) == Request(messages=(user("Hi"),), extra={f"{NAME}.verbatim": body}, **known)
+    assert sent_again(HI, **body).items() >= body.items()
+
+
+def test_what_is_null_is_not_told() -> None:
+    assert asked(previous_response_id=None, prompt=None).extra == {}
+
+
+@pytest.mark.parametrize(
     ("reasoning", "effort", "kept"),
     [
         ({"effort": "high"}, "high", None),
         ({"effort": "low", "summary": "auto"}, "low", {"summary": "auto"}),
-        ({"effort": "xhigh"}, "max", {"effort": "xhigh"}),
+        ({"effort": "xhigh", "summary": "auto"}, "max", {"effort": "xhigh", "summary": "auto"}),
         ({"effort": "huge"}, None, {"effort": "huge"}),
         ({"effort": None, "summary": "auto"}, None, {"summary": "auto"}),
         ({}, None, None),
@@ -540,6 +560,20 @@ def test_every_part_is_an_item_in_its_place() -> None:
             "result": "https://example.org/a.png",
         },
     ]
+
+
+UNSAYABLE: list[Part] = [
+    Audio(data=b"RIFF", mime="audio/wav"),
+    Document(data=b"%PDF", mime="application/pdf"),
+    ToolResult(id="call_1", content="4.2 m"),
+    Opaque(wire="anthropic", data={"type": "server_tool_use"}),
+]
+
+
+@pytest.mark.parametrize("part", UNSAYABLE)
+def test_a_part_that_the_dialect_cannot_say_is_left_out_of_a_body_and_of_a_stream(part: Part) -> None:
+    assert answer(part, Text(text="a")) == answer(Text(text="a"))
+    assert streamed(part, Text(text="a")) == streamed(Text(text="a"))
 
 
 REFUSAL = Text(text="No.", extra={NAME: {"refusal": True}})

@@ -5,9 +5,10 @@ from dragoman.events import Event
 from dragoman.failure import decode_failure
 from dragoman.framing import SseDecoder
 from dragoman.http import Head, HttpRequest
+from dragoman.options import own_tools
 from dragoman.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult
-from dragoman.wire import Notes, Reader, StreamDecoder
+from dragoman.wire import Notes, Reader, StreamDecoder, read_whole
 from dragoman.wires.anthropic.parts import encode_result, encode_tool
 from dragoman.wires.anthropic.reader import MessageReader
 from dragoman.wires.anthropic.request import RequestEncoder
@@ -23,7 +24,8 @@ class Client:
 
     def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
         """The definitions of some tools, as they stand in a request."""
-        return [encode_tool(tool, Notes(NAME)) for tool in tools]
+        notes = Notes(NAME)
+        return [encode_tool(tool, notes) for tool in own_tools(Request(tools=tools), notes)]
 
     def encode_result(self, result: ToolResult, /) -> JsonObject:
         """A tool's result, as it stands in the next request."""
@@ -32,8 +34,7 @@ class Client:
     def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
         """The events of a whole body."""
         reader = MessageReader(request)
-        reader.read_body(body)
-        return reader.out.take()
+        return read_whole(reader.read_body, body, reader.out)
 
     def decode_error(self, head: Head, body: bytes, /) -> ProviderError:
         """The typed error of an answer that is no."""

@@ -34,6 +34,7 @@ class _Block(msgspec.Struct):
     data: JsonObject
     pieces: list[str] = []
     citations: list[Any] = []
+    grown: dict[str, list[str]] = {}
 
     @property
     def kind(self) -> str:
@@ -44,6 +45,22 @@ class _Block(msgspec.Struct):
 
     def rest(self, *known: str) -> JsonObject:
         return {key: value for key, value in self.data.items() if key not in ("type", *known) and value is not None}
+
+    def add(self, delta: JsonObject) -> None:
+        """A delta that we do not know: texts grow, all else is replaced."""
+        for key, value in delta.items():
+            if key == "type" or value is None:
+                continue
+            held = self.data.get(key)
+            if isinstance(held, str) and isinstance(value, str):
+                self.grown.setdefault(key, [held]).append(value)
+            else:
+                self.grown.pop(key, None)
+                self.data[key] = value
+
+    def whole(self) -> JsonObject:
+        """The data with all that was added."""
+        return {**self.data, **{key: "".join(pieces) for key, pieces in self.grown.items()}}
 
 
 class MessageReader:
@@ -163,7 +180,7 @@ class MessageReader:
             self._block_start(StreamEvent(index=event.index, content_block={"type": _IMPLIED[kind]}))
         block = self._blocks.get(event.index)
         if block is None:
-            return
+            raise Malformed(f"{NAME}: a {kind} of block {event.index}, which is not open")
         match block.kind, kind:
             case ("text", "text_delta"):
                 self.out.delta(block.slot, "text", str(delta.get("text") or ""))
@@ -180,7 +197,7 @@ class MessageReader:
                 pass
             case _:
                 self.out.spend(len(encode_json(delta)))
-                block.data = _joined(block.data, delta)
+                block.add(delta)
 
     def _input(self, block: _Block, text: str) -> None:
         if not text:
@@ -227,7 +244,7 @@ class MessageReader:
 
     def _whole(self, block: _Block) -> Part:
         """A block that is not streamed, or whose fragments our events have no word for."""
-        data = dict(block.data)
+        data = block.whole()
         if text := "".join(block.pieces):
             try:
                 data["input"] = _ANY.decode(text)
@@ -259,13 +276,3 @@ def _failure(data: object) -> DragomanError:
     if is_object(data) and {"error", "message", "detail", "msg"} & data.keys():
         return read_failure(data)
     return Malformed(f"{NAME}: the body has no content")
-
-
-def _joined(data: JsonObject, delta: JsonObject) -> JsonObject:
-    """A block with a delta that we do not know: texts grow, all else is replaced."""
-    joined = dict(data)
-    for key, value in delta.items():
-        if key != "type" and value is not None:
-            held = joined.get(key)
-            joined[key] = held + value if isinstance(held, str) and isinstance(value, str) else value
-    return joined

@@ -1,5 +1,6 @@
 """A Request and its Target in, the body of a Messages call out, with notices of what was bent on the way."""
 
+import re
 from typing import Any
 
 from msgspec.structs import replace
@@ -7,7 +8,8 @@ from msgspec.structs import replace
 from dragoman.fitting import fit
 from dragoman.history import check_urls, from_user, merge, repair
 from dragoman.http import HttpRequest
-from dragoman.reasoning import as_budget, as_effort
+from dragoman.options import encode_options, max_tokens, own_tools, parallel_tool_calls, tool_choice
+from dragoman.reasoning import as_budget, as_effort, wanted
 from dragoman.target import Target
 from dragoman.types import (
     Effort,
@@ -19,6 +21,7 @@ from dragoman.types import (
     Text,
     Thinking,
     Tool,
+    ToolCall,
     ToolResult,
     is_list,
     is_object,
@@ -47,11 +50,12 @@ class RequestEncoder:
         self.target = target
         self.notes = Notes(NAME, strict=request.strict)
         self.extra = dict(body_extra(request, target, self.notes))
-        history = repair(_with_system_turns(request, target), self.notes)
+        history = repair(_with_system_turns(request, target, self.notes), self.notes)
         self.system = [text for text in history.system if says_something(text, self.notes)]
         check_urls(history.turns, target)
         self.turns = _turns(history.turns, target, self.notes)
-        self.max_tokens = self._max_tokens()
+        told = max_tokens(request, target, self.notes)
+        self.max_tokens = (target.limits.max_output or MAX_TOKENS) if told is None else told
         self.output_config: JsonObject = {}
         self.thinking = {**self._thinking(), **_object(self.extra, "thinking")}
 
@@ -81,35 +85,25 @@ class RequestEncoder:
         """The header of early features, which a caller puts into `extra` as the SDKs take them."""
         betas = self.extra.pop("betas", [])
         words = betas if is_list(betas) else str(betas).split(",")
-        good = [str(word) for word in words if BETA.fullmatch(str(word))]
+        good = [str(word) for word in words if re.fullmatch(BETA, str(word))]
         if len(good) < len(words):
             self.notes.add("dropped", "betas", "a word of it is none")
         return {"anthropic-beta": ",".join(good)} if good else {}
-
-    def _max_tokens(self) -> int:
-        told, most = self.request.max_tokens, self.target.limits.max_output
-        if told is None:
-            return most or MAX_TOKENS
-        if most is not None and told > most:
-            self.notes.add("changed", "max_tokens", f"{told} is more than the {most} that it can")
-            return most
-        return told
 
     # Thinking ---------------------------------------------------------------------------------------------------------
 
     def _thinking(self) -> JsonObject:
         """Ours; nothing where the caller said it in the API's own words, unless the target does not know those."""
-        reasoning, quirks = self.request.reasoning, self.target.quirks
+        quirks = self.target.quirks
         theirs, config = _object(self.extra, "thinking"), _object(self.extra, "output_config")
         verbatim = "type" in theirs or "effort" in config
-        if reasoning is None or (verbatim and quirks.reasoning != "budget"):
+        if verbatim and (self.request.reasoning is None or quirks.reasoning != "budget"):
             return {}
         for field, inner in (("thinking", theirs), ("output_config", config)):
             kept = {key: value for key, value in inner.items() if key not in ("type", "budget_tokens", "effort")}
-            self.extra.update({field: kept} if field in self.extra else {})
-        if not self.target.limits.thinking:
-            if reasoning not in ("none", 0):
-                self.notes.add("dropped", "reasoning", "the model does not think")
+            self.extra.update({field: kept} if inner else {})
+        reasoning = wanted(self.request, self.target, self.notes)
+        if reasoning is None:
             return {}
         return self._adaptive(reasoning or "none") if quirks.reasoning == "adaptive" else self._manual(reasoning)
 
@@ -160,28 +154,24 @@ class RequestEncoder:
 
     def _tools(self) -> JsonObject:
         request, notes = self.request, self.notes
-        own = [tool for tool in request.tools if isinstance(tool, Tool) or tool.wire == NAME]
-        if len(own) < len(request.tools):
-            notes.add("dropped", "a tool that runs at another provider", "it has no such tool")
+        own = own_tools(request, notes)
+        choice = tool_choice(request, self.target, own, notes)
         if not own:
-            if request.tool_choice not in (None, "none", "auto"):
-                notes.add("dropped", "tool_choice", "there are no tools")
             return {}
         if not self.target.quirks.strict and any(isinstance(tool, Tool) and tool.strict for tool in own):
             notes.add("dropped", "strict", "it has no such option")
             own = [replace(tool, strict=None) if isinstance(tool, Tool) else tool for tool in own]
-        return {"tools": [encode_tool(tool, notes) for tool in own], **self._choice()}
+        return {"tools": [encode_tool(tool, notes) for tool in own], **self._choice(choice)}
 
-    def _choice(self) -> JsonObject:
-        choice, parallel, notes = self.request.tool_choice, self.request.parallel_tool_calls, self.notes
-        if parallel is not None and not self.target.quirks.parallel_tool_calls:
-            notes.add("dropped", "parallel_tool_calls", "it has no such switch")
-            parallel = None
+    def _choice(self, choice: str | None) -> JsonObject:
+        parallel = parallel_tool_calls(self.request, self.target, self.notes)
         if choice is None and parallel is None:
             return {}
         kind = CHOICES.get(choice or "auto", "tool")
-        if kind in ("any", "tool") and (self._is_manual or not self.target.limits.forced_choice):
-            notes.add("changed", "tool_choice", "a call cannot be forced while it thinks, so the choice is its own")
+        if kind in ("any", "tool") and self._is_manual:
+            self.notes.add(
+                "changed", "tool_choice", "a call cannot be forced while it thinks, so the choice is its own"
+            )
             kind = "auto"
         encoded: JsonObject = {"type": kind, **({"name": choice} if kind == "tool" else {})}
         if parallel is not None and kind != "none":
@@ -204,19 +194,14 @@ class RequestEncoder:
         return {}
 
     def _sampling(self) -> JsonObject:
-        request, body = self.request, dict[str, Any]()
-        told = {"temperature": request.temperature, "top_p": request.top_p, "top_k": request.top_k}
-        quirks = self.target.quirks
+        request, quirks = self.request, self.target.quirks
         takes = quirks.sampling and quirks.api_version not in WITHOUT_SAMPLING
-        for name, value in told.items():
-            if value is None or name in self.extra:
-                continue
-            if not takes:
-                self.notes.add("dropped", name, "it has no such option")
-            elif self._is_manual and not _goes_with_thinking(name, value):
-                self.notes.add("dropped", name, "it does not go with thinking")
-            else:
-                body[name] = value
+        asked = (("temperature", request.temperature), ("top_p", request.top_p), ("top_k", request.top_k))
+        told = [(name, value, name if takes else None) for name, value in asked if name not in self.extra]
+        body = encode_options(told, self.extra, self.notes)
+        for name in [name for name, value in body.items() if self._is_manual and not _goes_with_thinking(name, value)]:
+            self.notes.add("dropped", name, "it does not go with thinking")
+            del body[name]
         lone = quirks.lone_temperature and "temperature" in body
         if lone and body.pop("top_p", None) is not None:
             self.notes.add("dropped", "top_p", "it is refused beside a temperature")
@@ -255,20 +240,29 @@ def _goes_with_thinking(name: str, value: float) -> bool:
 # Messages -------------------------------------------------------------------------------------------------------------
 
 
-def _with_system_turns(request: Request, target: Target) -> Request:
+def _with_system_turns(request: Request, target: Target, notes: Notes) -> Request:
     """System messages that stay where they are, for targets that take them there."""
     if not target.quirks.system_turns:
         return request
-    notes = Notes(NAME)
     messages: list[Message] = []
     for message in request.messages:
         if message.role == "system" and messages:
-            blocks = [encode_block(part, notes) for part in message.parts]
+            blocks = [encode_block(part, notes) for part in message.parts if _instructs(part, notes)]
+            if not blocks:
+                continue
             kept = Opaque(wire=NAME, data={"role": "system", "content": blocks, **wire_extra(message.extra, NAME)})
             messages.append(Message(role="user", parts=(kept,)))
         else:
             messages.append(message)
     return replace(request, messages=tuple(messages))
+
+
+def _instructs(part: Part, notes: Notes) -> bool:
+    """Whether a part may stand in a system message."""
+    if isinstance(part, Thinking | ToolCall | ToolResult):
+        notes.add("dropped", "a part of a system message", "nobody thinks or calls there")
+        return False
+    return says_something(part, notes)
 
 
 def _turns(turns: tuple[Message, ...], target: Target, notes: Notes) -> list[Message]:

@@ -1,6 +1,9 @@
 """A Messages call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
+import re
 from typing import Any
+
+import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.history import as_system
@@ -13,6 +16,7 @@ from dragoman.types import (
     Part,
     Request,
     Response,
+    Role,
     Text,
     ToolCall,
     is_object,
@@ -25,6 +29,7 @@ from dragoman.wire import (
     error_headers,
     own_extra,
     read_shape,
+    request_extra,
 )
 from dragoman.wires.anthropic.parts import decode_block, decode_result, decode_tool
 from dragoman.wires.anthropic.shapes import (
@@ -51,7 +56,7 @@ class Server:
         system, messages = _decode_messages(shape)
         choice, parallel, beside_choice = _decode_choice(shape.tool_choice or {})
         schema, output_config = _decode_format(shape)
-        reasoning, thinking = _decode_reasoning(shape.thinking or {}, output_config.get("effort"))
+        reasoning, thinking, is_whole = _decode_reasoning(shape.thinking or {}, output_config.get("effort"))
         user, metadata = _decode_metadata(shape.metadata or {})
         beside = {
             "betas": _betas(http, shape),
@@ -61,8 +66,10 @@ class Server:
             "metadata": metadata,
             "cache_control": {} if shape.cache_control == EPHEMERAL else shape.cache_control,
         }
-        extra |= {field: value for field, value in beside.items() if value}
-        path = PATH_MODEL.search(http.path)
+        said = {"output_config": output_config == {"effort": reasoning}, "thinking": is_whole}
+        covered = {field: value for field, value in beside.items() if value and said.get(field)}
+        extra |= {field: value for field, value in beside.items() if value and not said.get(field)}
+        path = re.fullmatch(PATH_MODEL, http.path)
         return shape.model or (path[1] if path else ""), Request(
             messages=messages,
             system=as_system(system),
@@ -79,7 +86,7 @@ class Server:
             cache=True if shape.cache_control else None,
             user=user,
             stream=bool(shape.stream or (path and path[2] == "streamRawPredict")),
-            extra=own_extra(NAME, extra),
+            extra=request_extra(NAME, extra, covered),
         )
 
     def encode_body(self, response: Response, /) -> HttpReply:
@@ -101,7 +108,7 @@ def _decode_messages(shape: MessagesRequest) -> tuple[list[Text], tuple[Message,
     """The system prompt, and the turns: results stand in turns of their own, before the user's words."""
     given = [shape.system] if isinstance(shape.system, str) else shape.system or []
     system = _system_texts(given, "system")
-    turns: list[Message] = []
+    turns: list[_Turn] = []
     names: dict[str, str] = {}
     for i, data in enumerate(shape.messages):
         where = f"messages[{i}]"
@@ -112,18 +119,26 @@ def _decode_messages(shape: MessagesRequest) -> tuple[list[Text], tuple[Message,
             case "user":
                 _add_user(turns, blocks, f"{where}.content", names, extra)
             case "assistant":
-                parts = tuple(decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks))
+                parts = [decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks)]
                 names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
-                turns.append(Message(role="assistant", parts=parts, extra=extra))
+                turns.append(_Turn(role="assistant", parts=parts, extra=extra))
             case "system" if not all(isinstance(block, str) or block.get("type") == "text" for block in blocks):
-                turns.append(Message(role="user", parts=(Opaque(wire=NAME, data=data),)))
+                turns.append(_Turn(role="user", parts=[Opaque(wire=NAME, data=data)]))
             case "system" if not turns:
                 system += _system_texts(blocks, f"{where}.content")
             case "system":
-                turns.append(Message(role="system", parts=tuple(_system_texts(blocks, where)), extra=extra))
+                turns.append(_Turn(role="system", parts=[*_system_texts(blocks, where)], extra=extra))
             case _:
                 raise InvalidRequest(f"{where}.role: {message.role!r} is none of user, assistant, system")
-    return system, tuple(turns)
+    return system, tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
+
+
+class _Turn(msgspec.Struct):
+    """A message that may go on."""
+
+    role: Role
+    parts: list[Part]
+    extra: dict[str, Any] = {}
 
 
 def _system_texts(blocks: list[Any], where: str) -> list[Text]:
@@ -136,9 +151,7 @@ def _system_texts(blocks: list[Any], where: str) -> list[Text]:
     return texts
 
 
-def _add_user(
-    turns: list[Message], blocks: list[Any], where: str, names: dict[str, str], extra: dict[str, Any]
-) -> None:
+def _add_user(turns: list[_Turn], blocks: list[Any], where: str, names: dict[str, str], extra: dict[str, Any]) -> None:
     results: list[Part] = []
     parts: list[Part] = []
     for i, block in enumerate(blocks):
@@ -147,10 +160,12 @@ def _add_user(
         else:
             parts.append(decode_block(block, f"{where}[{i}]"))
     if results:
-        before = turns.pop().parts if turns and turns[-1].role == "tool" else ()
-        turns.append(Message(role="tool", parts=(*before, *results), extra={} if parts else extra))
+        if not turns or turns[-1].role != "tool":
+            turns.append(_Turn(role="tool", parts=[]))
+        turns[-1].parts += results
+        turns[-1].extra = {} if parts else extra
     if parts or not results:
-        turns.append(Message(role="user", parts=tuple(parts), extra=extra))
+        turns.append(_Turn(role="user", parts=parts, extra=extra))
 
 
 def _betas(http: HttpRequest, shape: MessagesRequest) -> list[str]:
@@ -181,19 +196,19 @@ def _decode_format(shape: MessagesRequest) -> tuple[JsonObject | None, JsonObjec
     return schema if is_object(schema) else None, rest
 
 
-def _decode_reasoning(thinking: JsonObject, effort: object) -> tuple[Effort | int | None, JsonObject]:
-    """How hard to think, and the API's own words for it where ours do not cover them."""
+def _decode_reasoning(thinking: JsonObject, effort: object) -> tuple[Effort | int | None, JsonObject, bool]:
+    """How hard to think, the API's own words to be kept for it, and whether ours say the same."""
     word = EFFORT_OF.get(str(effort))
     rest = {key: value for key, value in thinking.items() if key not in ("type", "budget_tokens")}
     match thinking:
         case {"type": "disabled"}:
-            return "none", thinking if effort else rest
+            return "none", thinking if effort else rest, not rest
         case {"type": "enabled", "budget_tokens": int(budget)}:
-            return budget, thinking if effort else rest
+            return budget, thinking if effort else rest, not rest
         case {"type": "adaptive"}:
-            return word or DEFAULT_EFFORT, thinking
+            return word or DEFAULT_EFFORT, thinking, not rest
         case _:
-            return word, thinking
+            return word, thinking, False
 
 
 def _decode_metadata(metadata: JsonObject) -> tuple[str | None, JsonObject]:

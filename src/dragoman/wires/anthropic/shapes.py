@@ -1,6 +1,5 @@
 """The fields of the Messages API that we read, and the tables that both halves share."""
 
-import re
 from typing import Any
 
 import msgspec
@@ -32,8 +31,8 @@ CALL_ID = r"[a-zA-Z0-9_-]+"
 CALL_ID_LENGTH = 24
 NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 EPHEMERAL: JsonObject = {"type": "ephemeral"}
-BETA = re.compile(r"[\w.:-]+", re.ASCII)
-PATH_MODEL = re.compile(r"/models/([^/:]+):(rawPredict|streamRawPredict)(?:\?|$)")
+BETA = r"[A-Za-z0-9_.:-]+"
+PATH_MODEL = r".*/models/([^/:]+):(rawPredict|streamRawPredict)(?:\?.*)?"
 """Clouds that serve this dialect have the model, and whether it streams, in the path."""
 
 FINISH: dict[str, FinishReason] = {

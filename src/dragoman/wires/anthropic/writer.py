@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from dragoman.errors import ContextTooLong, DragomanError
+from dragoman.errors import ContextTooLong, DragomanError, RequestError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
 from dragoman.framing import encode_sse
 from dragoman.types import (
@@ -68,21 +68,28 @@ def _end(finish: Finish, usage: Usage) -> tuple[JsonObject, JsonObject]:
 def _said(part: Part) -> JsonObject | None:
     """A block of an answer; None for what this dialect has no word for."""
     match part:
-        case Thinking() if part.redacted and NAME not in part.extra:
+        case Thinking(redacted=True, text="") if NAME not in part.extra:
             return None
-        case Thinking() if not part.redacted:
+        case Thinking() if part.text or not part.redacted:
             return {"type": "thinking", "thinking": part.text, "signature": "", **wire_extra(part.extra, NAME)}
         case ToolCall():
             call = {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments}
             return {**call, **wire_extra(part.extra, NAME)}
-        case Image():
-            return encode_image(part)
-        case Text() | Thinking() | Document():
+        case Image() | Document():
+            return _said_media(part)
+        case Text() | Thinking():
             return encode_block(part, Notes(NAME))
         case Opaque() if part.wire == NAME:
             return part.data
         case _:
             return None
+
+
+def _said_media(part: Image | Document) -> JsonObject | None:
+    try:
+        return encode_image(part) if isinstance(part, Image) else encode_block(part, Notes(NAME))
+    except RequestError:
+        return None
 
 
 def _sse(kind: str, **members: Any) -> bytes:
@@ -124,14 +131,14 @@ class MessageWriter:
         if event.index != self._current:
             self._waiting.setdefault(event.index, []).append(event)
             return b""
-        data, last = self._write(event), event
+        pieces, last = [self._write(event)], event
         while isinstance(last, PartEnded) and self._waiting:
             self._current = next(iter(self._waiting))
             for last in self._waiting.pop(self._current):
-                data += self._write(last)
+                pieces.append(self._write(last))
         if isinstance(last, PartEnded):
             self._current = None
-        return data
+        return b"".join(pieces)
 
     def _write(self, event: PartStarted | PartDelta | PartEnded) -> bytes:
         match event:

@@ -4,9 +4,10 @@ from dragoman.errors import ProviderError
 from dragoman.events import Event
 from dragoman.failure import decode_failure
 from dragoman.http import Head, HttpRequest
+from dragoman.options import own_tools
 from dragoman.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult
-from dragoman.wire import Notes, Reader, StreamDecoder
+from dragoman.wire import Notes, Reader, StreamDecoder, read_whole
 from dragoman.wires.google.parts import encode_result
 from dragoman.wires.google.reader import ChunkReader, Framing
 from dragoman.wires.google.request import encode_request, encode_tools
@@ -22,7 +23,8 @@ class Client:
 
     def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
         """The definitions of some tools, as they stand in a request."""
-        return encode_tools(tools, Notes(NAME))
+        notes = Notes(NAME)
+        return encode_tools(own_tools(Request(tools=tools), notes), notes)
 
     def encode_result(self, result: ToolResult, /) -> JsonObject:
         """A tool's result, as it stands in the next request."""
@@ -31,8 +33,7 @@ class Client:
     def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
         """The events of a whole body."""
         reader = ChunkReader(request)
-        reader.read_body(body)
-        return reader.out.take()
+        return read_whole(reader.read_body, body, reader.out)
 
     def decode_error(self, head: Head, body: bytes, /) -> ProviderError:
         """The typed error of an answer that is no."""

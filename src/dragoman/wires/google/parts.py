@@ -79,8 +79,9 @@ def wire_id(call: ToolCall) -> str | None:
 
 def encode_call(call: ToolCall, id: str | None) -> JsonObject:
     """A function call under this id, or none."""
-    beside = {key: value for key, value in wire_extra(call.extra, NAME).items() if key != "id"}
-    return {"functionCall": without_none({"id": id, "name": call.name, "args": call.arguments}), **beside}
+    beside = {key: value for key, value in wire_extra(call.extra, NAME).items() if key not in ("id", "functionCall")}
+    inner = wire_extra(wire_extra(call.extra, NAME), "functionCall")
+    return {"functionCall": {**without_none({"id": id, "name": call.name, "args": call.arguments}), **inner}, **beside}
 
 
 def encode_result(result: ToolResult, id: str | None = None, *, media: bool = False) -> JsonObject:
@@ -160,7 +161,7 @@ def decode_part(data: JsonObject, where: str) -> Part | None:
         return Opaque(wire=NAME, data=data)
     try:
         part = _DECODERS[kind](fields, where)
-    except (ValueError, TypeError) as error:
+    except TypeError as error:
         raise InvalidRequest(f"{where}.{kind}: {error}") from error
     return part or Opaque(wire=NAME, data=data)
 
@@ -180,14 +181,17 @@ def _text(fields: JsonObject, _: str) -> Part | None:
 _BESIDE_A_THOUGHT = frozenset(("thoughtSignature", "partMetadata"))
 
 
-def _inline(fields: JsonObject, _: str) -> Part | None:
+def _inline(fields: JsonObject, where: str) -> Part | None:
     blob = _inner(fields, "inlineData")
     mime = blob.pop("mimeType", None)
     kind = _media_kind(mime)
     # A picture that is a thought is a draft, not the answer (gemini-3-pro-image, 2025-11).
     if kind is None or "thought" in fields:
         return None
-    data = decode_base64(str(blob.pop("data", "")))
+    try:
+        data = decode_base64(str(blob.pop("data", "")))
+    except ValueError as error:
+        raise InvalidRequest(f"{where}.inlineData: {error}") from error
     name = {"name": blob["displayName"]} if kind is Document and "displayName" in blob else {}
     extra = own_extra(NAME, {**fields, **({"inlineData": blob} if blob else {})})
     return kind(data=data, mime=str(mime), extra=extra, **name)
@@ -217,12 +221,12 @@ def _inner(fields: JsonObject, name: str) -> JsonObject:
 
 def _call(fields: JsonObject, where: str) -> ToolCall:
     """Its extra always has this wire's name: a call that is known here, with the id that it had here, or none."""
-    shape, _ = read_shape(CallShape, _inner(fields, "functionCall"), f"{where}.functionCall")
+    shape, inner = read_shape(CallShape, _inner(fields, "functionCall"), f"{where}.functionCall")
     return ToolCall(
         id=shape.id or "",
         name=shape.name,
         arguments=shape.args,
-        extra={NAME: {**({"id": shape.id} if shape.id else {}), **fields}},
+        extra={NAME: {**({"id": shape.id} if shape.id else {}), **fields, **own_extra("functionCall", inner)}},
     )
 
 

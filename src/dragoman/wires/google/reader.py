@@ -58,11 +58,53 @@ class Framing:
         return self._form.feed(data)
 
 
+class _Growing(msgspec.Struct):
+    """A text inside arguments that come piece by piece, and where it stands."""
+
+    holder: Any
+    key: Any
+    pieces: list[str]
+
+
 class _Streamed(msgspec.Struct):
     """A call whose arguments come piece by piece."""
 
     call: ToolCall
     arguments: JsonObject
+    growing: list[_Growing] = []
+
+    def put(self, steps: list[Any], value: object) -> None:
+        """Put a value where a path leads; text goes on where there is text already."""
+        holder: Any = self.arguments
+        for step, after in zip(steps, [*steps[1:], None], strict=True):
+            key = step
+            if is_list(holder):
+                key = min(step, len(holder))
+                holder += [None] * (key == len(holder))
+            old = holder[key] if is_list(holder) else holder.get(key)
+            if after is None:
+                holder[key] = self._grown(holder, key, old, value)
+            else:
+                kind = list if isinstance(after, int) else dict
+                holder[key] = old if isinstance(old, kind) else kind()
+            holder = holder[key]
+
+    def _grown(self, holder: Any, key: Any, old: object, value: object) -> object:
+        if not isinstance(value, str):
+            return value
+        if isinstance(old, _Growing):
+            old.pieces.append(value)
+            return old
+        text = _Growing(holder=holder, key=key, pieces=[old, value] if isinstance(old, str) else [value])
+        self.growing.append(text)
+        return text
+
+    def whole(self) -> ToolCall:
+        """The call with all that came."""
+        for text in self.growing:
+            if text.holder[text.key] is text:
+                text.holder[text.key] = "".join(text.pieces)
+        return msgspec.structs.replace(self.call, arguments=self.arguments)
 
 
 class ChunkReader:
@@ -105,8 +147,9 @@ class ChunkReader:
         reason = "blocked" if "promptFeedback" in self._ending else FINISH.get(self._finish or "", "other")
         self._settle()
         if self._streamed is not None and reason == "length":
-            why = f"the length limit cut its arguments off: {msgspec.json.encode(self._streamed.arguments).decode()}"
-            out.notices.append(Notice(kind="dropped", what=f"tool call {self._streamed.call.name}", why=why))
+            call = self._streamed.whole()
+            why = f"the length limit cut its arguments off: {msgspec.json.encode(call.arguments).decode()}"
+            out.notices.append(Notice(kind="dropped", what=f"tool call {call.name}", why=why))
         else:
             self._end_call()
         if self._candidates > 1:
@@ -138,7 +181,7 @@ class ChunkReader:
         notes = {name: told[name] for name in TEXT_NOTES if name in told}
         if notes:
             self.out.spend(len(msgspec.json.encode(notes)))
-            self._notes = join_notes(self._notes, notes)
+            join_notes(self._notes, notes)
         self._ending.update((name, told[name]) for name in FINISH_NOTES if name in told)
         if candidate.finish_reason not in UNFINISHED:
             self._finish = candidate.finish_reason
@@ -192,45 +235,28 @@ class ChunkReader:
         if self._streamed is None:
             return
         for piece in listed(data.get("partialArgs")):
-            self._argument(self._streamed.arguments, camel(piece))
+            self._argument(self._streamed, camel(piece))
         if not more:
             self._end_call()
 
-    def _argument(self, arguments: JsonObject, piece: JsonObject) -> None:
+    def _argument(self, streamed: _Streamed, piece: JsonObject) -> None:
         steps = [name or quoted or int(index) for name, quoted, index in re.findall(_STEP, str(piece.get("jsonPath")))]
         values = [piece[key] for key in ("stringValue", "numberValue", "boolValue") if key in piece]
         value = None if "nullValue" in piece else values[0] if values else ""
         self.out.spend(len(value) if isinstance(value, str) else 8)
         if steps and isinstance(steps[0], str):
-            _put(arguments, steps, value)
+            streamed.put(steps, value)
 
     def _end_call(self) -> None:
         if self._streamed is not None:
             self.out.spend(len(self._streamed.call.name) + _CALL_COST)
-            self.out.whole(msgspec.structs.replace(self._streamed.call, arguments=self._streamed.arguments))
+            self.out.whole(self._streamed.whole())
             self._streamed = None
 
 
 _CALL_COST = 64
 """What is remembered of each call, its id, counts as so many characters."""
 _STEP = r"""\.([^.\[\]]+)|\[['"]([^'"]+)['"]\]|\[(\d+)\]"""
-
-
-def _put(arguments: JsonObject, steps: list[Any], value: object) -> None:
-    """Put a value where a path leads; text goes on where there is text already."""
-    holder: Any = arguments
-    for step, after in zip(steps, [*steps[1:], None], strict=True):
-        key = step
-        if is_list(holder):
-            key = min(step, len(holder))
-            holder += [None] * (key == len(holder))
-        old = holder[key] if is_list(holder) else holder.get(key)
-        if after is None:
-            holder[key] = old + value if isinstance(old, str) and isinstance(value, str) else value
-        else:
-            kind = list if isinstance(after, int) else dict
-            holder[key] = old if isinstance(old, kind) else kind()
-        holder = holder[key]
 
 
 def _seconds(moment: str | None) -> int | None:

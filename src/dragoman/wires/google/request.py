@@ -6,8 +6,8 @@ from urllib.parse import quote
 
 from dragoman.fitting import fit
 from dragoman.http import HttpRequest
-from dragoman.options import Told, encode_options, max_tokens
-from dragoman.reasoning import as_budget, as_effort
+from dragoman.options import Told, encode_options, max_tokens, own_tools, tool_choice
+from dragoman.reasoning import as_budget, as_effort, wanted
 from dragoman.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
 from dragoman.wire import Notes, body_extra, encode_json, http_request, without_none
@@ -20,6 +20,7 @@ from dragoman.wires.google.shapes import (
     MAX_STOPS,
     MODES,
     NAME,
+    OPTIONS,
     SAME_CONCEPT,
     SUBSET,
     camel,
@@ -36,6 +37,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     extra = camel(body_extra(request, target, notes))
     theirs = _section(extra, "generationConfig")
     system, contents = encode_turns(request, target, notes)
+    tools = own_tools(request, notes)
     config: JsonObject = {}
     for encode in (_options, _reasoning):
         config.update(encode(request, target, notes, theirs))
@@ -47,7 +49,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     body: JsonObject = {
         "systemInstruction": {"parts": system} if system else None,
         "contents": contents,
-        "tools": encode_tools(request.tools, notes) or None,
+        "tools": encode_tools(tools, notes) or None,
         "toolConfig": _choice(request, target, notes, _section(extra, "toolConfig")) or None,
         "generationConfig": {**_giving_way(config, theirs), **theirs} or None,
     }
@@ -82,30 +84,24 @@ def encode_tools(tools: Iterable[Tool | Opaque], notes: Notes) -> list[JsonObjec
             if not functions:
                 entries.append({"functionDeclarations": functions})
             functions.append(encode_tool(tool, notes))
-        elif tool.wire == NAME:
-            entries.append(tool.data)
         else:
-            notes.add("dropped", "a tool that runs at another provider", "it has no such tool")
+            entries.append(tool.data)
     return entries
 
 
-def _has_functions(request: Request) -> bool:
-    return any(isinstance(tool, Tool) for tool in request.tools)
+def _functions(request: Request) -> list[Tool | Opaque]:
+    return [tool for tool in request.tools if isinstance(tool, Tool)]
 
 
 def _choice(request: Request, target: Target, notes: Notes, theirs: JsonObject) -> JsonObject:
-    choice = request.tool_choice
     if request.parallel_tool_calls is False:
         notes.add("dropped", "parallel_tool_calls", "it has no such switch")
-    if choice is None or "functionCallingConfig" in theirs:
+    if "functionCallingConfig" in theirs:
         return theirs
-    if not _has_functions(request):
-        if choice not in ("none", "auto"):
-            notes.add("dropped", "tool_choice", "there are no functions")
+    functions = _functions(request)
+    choice = tool_choice(request, target, functions, notes)
+    if choice is None or not functions:
         return theirs
-    if choice not in ("none", "auto") and not target.limits.forced_choice:
-        notes.add("changed", "tool_choice", "a call cannot be forced, so the choice is its own")
-        choice = "auto"
     named = {} if choice in MODES else {"allowedFunctionNames": [choice]}
     return {"functionCallingConfig": {"mode": MODES.get(choice, "ANY"), **named}, **theirs}
 
@@ -122,7 +118,7 @@ def _options(request: Request, target: Target, notes: Notes, theirs: JsonObject)
         ("user", request.user, None),
         ("metadata", request.metadata or None, None),
     )
-    return encode_options(told, theirs, notes)
+    return encode_options(told, {OPTIONS.get(field, field): value for field, value in theirs.items()}, notes)
 
 
 def _stops(request: Request, notes: Notes) -> list[str] | None:
@@ -139,7 +135,7 @@ def _seed(request: Request, notes: Notes) -> int | None:
 
 
 def _is_schema_apart(request: Request, target: Target) -> bool:
-    return request.schema is not None and not target.quirks.schema_with_tools and _has_functions(request)
+    return request.schema is not None and not target.quirks.schema_with_tools and bool(_functions(request))
 
 
 def _schema(request: Request, notes: Notes, theirs: JsonObject) -> JsonObject:
@@ -155,12 +151,8 @@ def _schema(request: Request, notes: Notes, theirs: JsonObject) -> JsonObject:
 
 def _reasoning(request: Request, target: Target, notes: Notes, theirs: JsonObject) -> JsonObject:
     """A level for targets that take one, else a budget; both are refused."""
-    reasoning = request.reasoning
-    if reasoning is None or "thinkingConfig" in theirs:
-        return {}
-    if not target.limits.thinking:
-        if reasoning not in ("none", 0):
-            notes.add("dropped", "reasoning", "the model does not think")
+    reasoning = None if "thinkingConfig" in theirs else wanted(request, target, notes)
+    if reasoning is None:
         return {}
     if target.quirks.reasoning != "level":
         budget = as_budget(reasoning)

@@ -14,7 +14,6 @@ from dragoman.types import (
     Effort,
     JsonObject,
     Message,
-    Opaque,
     Part,
     Request,
     Response,
@@ -34,6 +33,7 @@ from dragoman.wire import (
     error_headers,
     own_extra,
     read_shape,
+    request_extra,
     wire_extra,
     without_none,
 )
@@ -76,13 +76,19 @@ class Server:
         shape, extra = read_shape(GenerateRequest, camel(decode_request_json(http)), "body")
         model, stream, array = _decode_path(http.path, shape.model)
         config, more = read_shape(ConfigShape, _decode_config(shape.generation_config or {}), "generationConfig")
-        schema, kept = _decode_schema(config, more)
-        reasoning = _decode_reasoning(more)
+        schema, kept, said = _decode_schema(config, more)
+        reasoning, is_whole = _decode_reasoning(kept)
+        said |= {"thinkingConfig"} if is_whole else set()
         system, beside = _decode_system(shape.system_instruction)
         tools = decode_tools(listed(shape.tools))
-        choice, covered = _decode_choice(shape.tool_config, tools)
-        extra.update({**beside, **({"toolConfig": shape.tool_config} if shape.tool_config and not covered else {})})
-        extra.update({"generationConfig": kept} if kept else {})
+        choice, is_choice = _decode_choice(shape.tool_config)
+        covered: JsonObject = {}
+        extra.update(beside)
+        # The choice is said again in our words where there is something to choose from.
+        if shape.tool_config and not (is_choice and any(isinstance(tool, Tool) for tool in tools)):
+            (covered if is_choice else extra)["toolConfig"] = shape.tool_config
+        if kept:
+            (covered if kept.keys() <= said else extra)["generationConfig"] = kept
         return model, Request(
             messages=_decode_contents(listed(shape.contents)),
             system=as_system(system),
@@ -97,7 +103,7 @@ class Server:
             seed=config.seed,
             reasoning=reasoning,
             stream=stream,
-            extra={**own_extra(NAME, extra), **({ALT: "json"} if array else {})},
+            extra={**request_extra(NAME, extra, covered), **({ALT: "json"} if array else {})},
         )
 
     def encode_body(self, response: Response, /) -> HttpReply:
@@ -106,7 +112,7 @@ class Server:
         notes: JsonObject = {}
         for part in response.message.parts:
             parts += [encoded] if (encoded := encode_said(part)) else []
-            notes = join_notes(notes, text_notes(part))
+            join_notes(notes, text_notes(part))
         body = {
             **encode_end(response.finish, parts, notes),
             "usageMetadata": write_usage(response.usage),
@@ -153,7 +159,7 @@ def _decode_parts(shape: ContentShape, where: str) -> list[Part]:
 
 def _decode_contents(contents: list[JsonObject]) -> tuple[Message, ...]:
     """The turns: those of the model that follow each other are one, and so are results that follow each other."""
-    turns: list[Message] = []
+    turns: list[_Turn] = []
     calls = _Calls()
     for i, data in enumerate(contents):
         where = f"contents[{i}]"
@@ -169,20 +175,29 @@ def _decode_contents(contents: list[JsonObject]) -> tuple[Message, ...]:
             else:
                 others.append(calls.add(part) if isinstance(part, ToolCall) else part)
         if results:
-            _add(turns, Message(role="tool", parts=tuple(results)))
+            _add(turns, _Turn(role="tool", parts=results))
         if any(isinstance(part, ToolCall) for part in others):
             role = "assistant"
         if others or not results:
-            _add(turns, Message(role=role, parts=tuple(others), extra=own_extra(NAME, rest)))
+            _add(turns, _Turn(role=role, parts=others, extra=own_extra(NAME, rest)))
         calls.turned = role == "user"
-    return tuple(turns)
+    return tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
 
 
-def _add(turns: list[Message], turn: Message) -> None:
-    if turn.role != "user" and turns and turns[-1].role == turn.role:
-        before = turns.pop()
-        turn = Message(role=turn.role, parts=before.parts + turn.parts, extra={**before.extra, **turn.extra})
-    turns.append(turn)
+class _Turn(msgspec.Struct):
+    """A message that may go on."""
+
+    role: Role
+    parts: list[Part]
+    extra: JsonObject = {}
+
+
+def _add(turns: list[_Turn], turn: _Turn) -> None:
+    if turn.role == "user" or not turns or turns[-1].role != turn.role:
+        turns.append(turn)
+        return
+    turns[-1].parts += turn.parts
+    turns[-1].extra = {**turns[-1].extra, **turn.extra}
 
 
 class _Calls:
@@ -220,7 +235,7 @@ def _with_id(result: ToolResult, id: str) -> ToolResult:
     return msgspec.structs.replace(result, extra=own_extra(NAME, {**wire_extra(result.extra, NAME), "id": id}))
 
 
-def _decode_choice(config: JsonObject | None, tools: tuple[Tool | Opaque, ...]) -> tuple[str | None, bool]:
+def _decode_choice(config: JsonObject | None) -> tuple[str | None, bool]:
     """Our word for a choice, and whether it says all."""
     outer = camel(config or {})
     calling = outer.get("functionCallingConfig")
@@ -233,8 +248,7 @@ def _decode_choice(config: JsonObject | None, tools: tuple[Tool | Opaque, ...]) 
     if mode == "ANY" and len(names) == 1:
         choice = names.pop()
     plain = outer.keys() == {"functionCallingConfig"} and calling.keys() <= {"mode", "allowedFunctionNames"}
-    functions = any(isinstance(tool, Tool) for tool in tools)
-    return choice, plain and functions and mode in MODES.values() and not names
+    return choice, plain and mode in MODES.values() and not names
 
 
 def _decode_config(data: JsonObject) -> JsonObject:
@@ -251,33 +265,41 @@ def _decode_config(data: JsonObject) -> JsonObject:
     return config
 
 
-def _decode_schema(config: ConfigShape, more: JsonObject) -> tuple[JsonObject | None, JsonObject]:
-    """The schema of the answer, and the config that our words do not cover."""
+def _decode_schema(config: ConfigShape, more: JsonObject) -> tuple[JsonObject | None, JsonObject, set[str]]:
+    """The schema of the answer, the config that is kept as it came, and the fields of it that the schema says."""
     mime, schema = config.response_mime_type, config.response_json_schema
     if schema is not None:
         changed = bool(fit(schema, SUBSET, where="generationConfig.responseJsonSchema")[1])
-        return schema, {**more, **({"responseJsonSchema": schema} if changed else {})}
+        return schema, {**more, **({"responseJsonSchema": schema} if changed else {})}, {"responseJsonSchema"}
     if mime not in (None, "application/json"):
-        return None, {**more, "responseMimeType": mime}
+        return None, {**more, "responseMimeType": mime}, {"responseMimeType"} if mime == "text/plain" else set()
     if is_object(openapi := more.get("responseSchema")):
-        return from_openapi(openapi), more
+        return from_openapi(openapi), more, {"responseSchema"}
     for form in listed(more.get("responseFormat")):
         text = form.get("text") if is_object(form) else None
         if is_object(text) and is_object(text.get("schema")):
-            return text["schema"], more
-    return {} if mime else None, more
+            return text["schema"], more, {"responseFormat"} if _is_plain(more["responseFormat"]) else set()
+    return {} if mime else None, more, set()
 
 
-def _decode_reasoning(more: JsonObject) -> Effort | int | None:
-    """How hard to think; what says just that is taken out of the rest."""
-    if not is_object(more.get("thinkingConfig")):
-        return None
-    config = camel(more["thinkingConfig"])
+def _is_plain(format: JsonObject | list[JsonObject]) -> bool:
+    """Whether a format is one of text, of which nothing is told but its schema."""
+    form, *others = listed(format)
+    return not others and form.keys() == {"text"} and camel(form["text"]).keys() <= {"schema", "mimeType"}
+
+
+def _decode_reasoning(kept: JsonObject) -> tuple[Effort | int | None, bool]:
+    """How hard to think, and whether that says all; what we would write again is taken out of what is kept."""
+    if not is_object(kept.get("thinkingConfig")):
+        return None, False
+    config = camel(kept["thinkingConfig"])
     budget, level = config.get("thinkingBudget"), str(config.get("thinkingLevel", "")).lower()
+    is_hidden = config.get("includeThoughts") is False
     if level in _EFFORTS:
-        return cast("Effort", level)
+        return cast("Effort", level), config.keys() <= {"thinkingLevel", "includeThoughts"} and not is_hidden
     if not isinstance(budget, int) or budget < 0:
-        return None
+        return None, False
     if config == {**({"includeThoughts": True} if budget else {}), "thinkingBudget": budget}:
-        del more["thinkingConfig"]
-    return budget or "none"
+        del kept["thinkingConfig"]
+    is_whole = config.keys() <= {"thinkingBudget", "includeThoughts"} and not (budget and is_hidden)
+    return budget or "none", is_whole

@@ -60,6 +60,8 @@ GROWING_NOTES = frozenset(("citationMetadata", "groundingMetadata", "urlContextM
 
 CHOICES = {"AUTO": "auto", "ANY": "required", "NONE": "none", "VALIDATED": "auto"}
 MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+OPTIONS = {"topP": "top_p", "topK": "top_k", "maxOutputTokens": "max_tokens", "stopSequences": "stop"}
+"""Our words for the fields of generationConfig that have another name here."""
 LEVELS: dict[Effort, str] = {
     "none": "MINIMAL",
     "minimal": "MINIMAL",
@@ -192,6 +194,7 @@ class CallShape(msgspec.Struct, rename="camel"):
     id: str | None = None
     args: JsonObject = {}
     partial_args: list[JsonObject] = []
+    will_continue: Any = None
 
 
 class ResultShape(msgspec.Struct):
@@ -220,18 +223,25 @@ def listed(value: list[JsonObject] | JsonObject | None) -> list[JsonObject]:
     return [] if value is None else [value]
 
 
-def join_notes(old: JsonObject, new: JsonObject) -> JsonObject:
-    """Notes with what is told later."""
-    return {**old, **{name: _grown(old.get(name), new[name]) if name in GROWING_NOTES else new[name] for name in new}}
+def join_notes(notes: JsonObject, new: JsonObject) -> None:
+    """Add to some notes, which are this function's own, what is told later."""
+    for name, value in new.items():
+        notes[name] = _grown(notes.get(name), value) if name in GROWING_NOTES else value
 
 
 def _grown(old: Any, new: Any) -> Any:
-    """A note with what is told later: lists go on, unless the later one repeats the earlier."""
-    if is_object(old) and is_object(new):
-        return {**old, **{key: _grown(old.get(key), value) for key, value in new.items()}}
-    if is_list(old) and is_list(new):
-        return new if new[: len(old)] == old else [*old, *new]
-    return new
+    """A note with what is told later: lists go on in place, unless the later one repeats the earlier."""
+    if is_object(new):
+        grown: JsonObject = old if is_object(old) else {}
+        for key, value in new.items():
+            grown[key] = _grown(grown.get(key), value)
+        return grown
+    if not is_list(new):
+        return new
+    if not is_list(old) or new[: len(old)] == old:
+        return [*new]
+    old += new
+    return old
 
 
 def read_usage(tokens: Tokens) -> Usage | None:

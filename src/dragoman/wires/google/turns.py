@@ -9,7 +9,6 @@ from dragoman.types import (
     Image,
     JsonObject,
     Message,
-    Opaque,
     Part,
     Request,
     Text,
@@ -79,9 +78,7 @@ def _encode_results(turn: Message, ids: dict[str, str | None], target: Target, n
     for result in turn.tool_results:
         inside = target.quirks.result_media or bool(wire_extra(result.extra, NAME).get("media"))
         for part in result.parts:
-            if isinstance(part, Opaque) and part.wire != NAME:
-                notes.add("dropped", f"a block of {part.wire} in a result", "it has no word for it")
-            elif inside:
+            if inside:
                 _check(part, target, notes)
         outside += [] if inside else [result]
         parts.append(encode_result(result, ids.get(result.id), media=inside))

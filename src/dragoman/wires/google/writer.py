@@ -2,6 +2,8 @@
 
 from datetime import UTC, datetime
 
+import msgspec
+
 from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.framing import JsonArrayEncoder, encode_sse
@@ -107,6 +109,8 @@ def encode_said(part: Part) -> JsonObject | None:
             return None
         case ToolResult():
             return None
+        case Thinking(redacted=True) if part.text:
+            return encode_part(msgspec.structs.replace(part, redacted=False))
         case _:
             return encode_part(part)
 

@@ -12,10 +12,10 @@ from dragoman.failure import decode_failure, read_failure
 from dragoman.framing import Frame, NdjsonDecoder
 from dragoman.history import calls_before, error_text, repair, result_media
 from dragoman.http import Head, HttpRequest
-from dragoman.reasoning import as_effort
+from dragoman.options import encode_options, max_tokens, own_tools, tool_choice
+from dragoman.reasoning import as_budget, as_effort, wanted
 from dragoman.target import Target
 from dragoman.types import (
-    Effort,
     Finish,
     Image,
     JsonObject,
@@ -49,7 +49,7 @@ from dragoman.wires.ollama.parts import (
     split_call,
     with_instruction,
 )
-from dragoman.wires.ollama.shapes import FINISH, NAME, OPTIONS, Line, Said, read_moment, read_usage
+from dragoman.wires.ollama.shapes import FINISH, NAME, Line, Said, read_moment, read_usage
 
 _LINE = msgspec.json.Decoder(Line, strict=False)
 _LINE_COST = 48
@@ -65,24 +65,27 @@ class Client:
         extra = body_extra(request, target, notes)
         messages = _encode_messages(request, notes)
         body: JsonObject = {"model": target.model, "messages": messages, "stream": request.stream}
-        tools = _encode_tools(request, notes)
+        tools = _encode_tools(request, target, notes)
         if tools:
             body["tools"] = tools
         if request.schema is not None and "format" not in extra:
             body.update(_encode_schema(request.schema, tools, notes))
-        if request.reasoning is not None and "think" not in extra:
-            body.update(_encode_think(request.reasoning, target, notes))
-        if options := _encode_options(request, extra.pop("options", None)):
-            body["options"] = options
-        size = context_size(messages, tools, request.max_tokens, target.limits.context_window)
+        if "think" not in extra:
+            body.update(_encode_think(request, target, notes))
+        most = max_tokens(request, target, notes)
+        theirs = extra.pop("options", None)
+        options = {**(theirs if is_object(theirs) else {}), **_encode_options(request, most, extra, notes)}
+        size = context_size(messages, tools, most, target.limits.context_window)
         if size is not None and "num_ctx" not in options:
-            body["options"] = {**options, "num_ctx": size}
-        _note_missing(request, notes)
+            options["num_ctx"] = size
+        if options:
+            body["options"] = options
         return http_request(target, "/api/chat", {**body, **extra}, notes)
 
     def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
         """The definitions of some tools."""
-        return [encode_tool(tool, Notes(NAME)) for tool in tools]
+        notes = Notes(NAME)
+        return [encode_tool(tool, notes) for tool in own_tools(Request(tools=tools), notes)]
 
     def encode_result(self, result: ToolResult, /) -> JsonObject:
         """The message that answers one call."""
@@ -158,16 +161,14 @@ _TURNS: dict[str, Callable[[Message, Notes], list[JsonObject]]] = {
 }
 
 
-def _encode_tools(request: Request, notes: Notes) -> list[JsonObject]:
-    if request.tool_choice not in (None, "none", "auto"):
-        notes.add("dropped", "tool_choice", "a call cannot be forced")
+def _encode_tools(request: Request, target: Target, notes: Notes) -> list[JsonObject]:
     if request.tool_choice == "none":
         return []
     if request.parallel_tool_calls is False:
         notes.add("dropped", "parallel_tool_calls", "it has no such switch")
-    own = [tool for tool in request.tools if isinstance(tool, Tool) or tool.wire == NAME]
-    if len(own) < len(request.tools):
-        notes.add("dropped", "a tool that runs at another provider", "it has no such tool")
+    own = own_tools(request, notes)
+    if tool_choice(request, target, own, notes) not in (None, "auto"):
+        notes.add("changed", "tool_choice", "a call cannot be forced, so the choice is its own")
     return [encode_tool(tool, notes) for tool in own]
 
 
@@ -179,35 +180,38 @@ def _encode_schema(schema: JsonObject, tools: list[JsonObject], notes: Notes) ->
     return {}
 
 
-def _encode_think(reasoning: Effort | int, target: Target, notes: Notes) -> JsonObject:
-    effort = as_effort(reasoning, target, notes)
-    if effort == "none":
-        return {"think": False}
-    if not target.limits.thinking:
-        notes.add("dropped", "reasoning", "the model does not think")
+def _encode_think(request: Request, target: Target, notes: Notes) -> JsonObject:
+    reasoning = wanted(request, target, notes)
+    if reasoning is None:
         return {}
     if target.quirks.reasoning == "level":
+        effort = as_effort(reasoning, target, notes)
         if effort == "minimal":
             notes.add("changed", "reasoning", "it does not take 'minimal', so it got 'low'")
-        return {"think": "low" if effort == "minimal" else effort}
-    if effort != "medium":
-        notes.add("changed", "reasoning", f"it thinks or does not, so {effort!r} became true")
+        return {"think": _LEVELS.get(effort, effort)}
+    if as_budget(reasoning) <= 0:
+        return {"think": False}
+    if reasoning != "medium":
+        notes.add("changed", "reasoning", f"it thinks or does not, so {reasoning!r} became true")
     return {"think": True}
 
 
-def _encode_options(request: Request, extra: object) -> JsonObject:
-    options: JsonObject = dict(extra) if is_object(extra) else {}
-    for field, name in OPTIONS.items():
-        value = getattr(request, field)
-        if value is not None and value != ():
-            options[name] = value
-    return options
+_LEVELS: dict[str, bool | str] = {"none": False, "minimal": "low"}
 
 
-def _note_missing(request: Request, notes: Notes) -> None:
-    for field in ("user", "metadata"):
-        if getattr(request, field):
-            notes.add("dropped", field, "it has no such field")
+def _encode_options(request: Request, most: int | None, theirs: JsonObject, notes: Notes) -> JsonObject:
+    told = (
+        ("temperature", request.temperature, "temperature"),
+        ("top_p", request.top_p, "top_p"),
+        ("top_k", request.top_k, "top_k"),
+        ("seed", request.seed, "seed"),
+        ("max_tokens", most, "num_predict"),
+        ("stop", request.stop or None, "stop"),
+        ("user", request.user or None, None),
+        ("metadata", request.metadata or None, None),
+        ("cache", request.cache or None, None),
+    )
+    return encode_options(told, theirs, notes)
 
 
 class _Reader:

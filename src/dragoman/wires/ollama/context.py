@@ -8,7 +8,7 @@ from collections.abc import Iterable
 
 from dragoman.history import system_texts
 from dragoman.types import JsonObject, Request, Text, ToolResult, is_object
-from dragoman.wire import encode_json, whole_number, wire_extra
+from dragoman.wire import encode_json, said_verbatim, whole_number
 from dragoman.wires.ollama.shapes import NAME
 
 SMALLEST = 4096
@@ -42,7 +42,7 @@ def context_size(
 
 def is_cut(request: Request, counted: int) -> bool:
     """Whether so few tokens of prompt cannot be the whole of it."""
-    options = wire_extra(request.extra, NAME).get("options")
+    options = said_verbatim(request, NAME).get("options")
     asked = whole_number(options.get("num_ctx")) if is_object(options) else None
     if asked is not None and counted >= asked - 1:
         return True

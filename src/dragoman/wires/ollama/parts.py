@@ -50,7 +50,18 @@ def decode_image(text: str) -> Image:
     return Image(data=data, mime=image_type(data))
 
 
-def encode_message(role: str, parts: Iterable[Part], separator: str) -> JsonObject:
+def is_sayable(part: Part) -> bool:
+    """Whether the dialect has a field for a part."""
+    match part:
+        case Image():
+            return part.data is not None
+        case Opaque():
+            return part.wire == NAME
+        case _:
+            return isinstance(part, Text | Thinking | ToolCall)
+
+
+def encode_message(role: str, parts: Iterable[Part], separator: str, *, calls_before: int = 0) -> JsonObject:
     """A message of the user or the assistant; each kind of part has its own field, so their order is lost."""
     texts: list[str] = []
     thoughts: list[str] = []
@@ -66,11 +77,11 @@ def encode_message(role: str, parts: Iterable[Part], separator: str) -> JsonObje
             case Image():
                 images.append(encode_image(part))
             case ToolCall():
-                calls.append(encode_call(part, len(calls)))
+                calls.append(encode_call(part, calls_before + len(calls)))
             case Opaque():
-                more.update(part.data if part.wire == NAME else {})
+                more.update(part.data)
             case _:
-                raise refuse(part, NAME)
+                raise refuse(part, NAME, takes="text and images")
     message: JsonObject = {"role": role, "content": separator.join(texts)}
     fields: JsonObject = {"thinking": "".join(thoughts), "images": images, "tool_calls": calls}
     return {**message, **{field: value for field, value in fields.items() if value}, **more}

@@ -1,5 +1,7 @@
 """The bytes of an Ollama chat in, a Request out; a Response or events in, the bytes of its answer out."""
 
+from collections import defaultdict, deque
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -34,6 +36,7 @@ from dragoman.wire import (
     finish_word,
     own_extra,
     read_shape,
+    request_extra,
     wire_extra,
     without_none,
 )
@@ -42,9 +45,8 @@ from dragoman.wires.ollama.parts import (
     decode_call,
     decode_image,
     decode_tool,
-    encode_call,
-    encode_image,
     encode_message,
+    is_sayable,
     split_instruction,
 )
 from dragoman.wires.ollama.shapes import (
@@ -69,17 +71,18 @@ class Server:
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
-        shape, extra = read_shape(ChatRequest, decode_request_json(http), "body")
+        shape, rest = read_shape(ChatRequest, decode_request_json(http), "body")
         system, messages = _History().read(shape.messages or [])
         system, schema = _split_schema(system)
         wanted = _decode_format(shape.format)
+        covered: JsonObject = {}
         if shape.tools and wanted is not None:
-            extra["format"] = shape.format
+            covered["format"] = shape.format
         if isinstance(shape.think, str):
-            extra["think"] = shape.think
+            covered["think"] = shape.think
         options, beside = _decode_options(shape)
         if beside:
-            extra["options"] = beside
+            rest["options"] = beside
         return shape.model, Request(
             messages=messages,
             system=as_system(system),
@@ -89,12 +92,12 @@ class Server:
             reasoning=_decode_think(shape),
             # Absent means a stream here, unlike in other dialects.
             stream=shape.stream is not False,
-            extra=own_extra(NAME, extra),
+            extra=request_extra(NAME, rest, covered),
         )
 
     def encode_body(self, response: Response, /) -> HttpReply:
         """The whole answer in this dialect."""
-        message = encode_message("assistant", response.message.parts, "")
+        message = _encode_said(response.message.parts)
         head = _head(response.model, response.created)
         last = _last(response.finish, response.usage)
         logprobs = [logprob for part in response.message.parts for logprob in _logprobs(part)]
@@ -117,10 +120,11 @@ class _History:
     def __init__(self) -> None:
         self._system: list[Text] = []
         self._turns: list[Message] = []
+        self._results: list[ToolResult] = []
         self._names: dict[str, str] = {}
-        self._waiting: list[ToolCall] = []
-        self._nameless: set[str] = set()
+        self._waiting = _Waiting([], [])
         self._count = 0
+        self._last_made = 0
 
     def read(self, messages: list[JsonObject]) -> tuple[list[Text], tuple[Message, ...]]:
         """Leading system messages, and the turns; results that follow each other are one turn."""
@@ -131,13 +135,21 @@ class _History:
             if role is None:
                 raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
             if role == "tool":
-                self._result(shape, rest, where)
-            elif role == "system" and not self._turns:
+                self._results.append(self._result(shape, rest, where))
+                continue
+            self._end_results()
+            if role == "system" and not self._turns:
                 self._system.append(Text(text=shape.content or "", extra=own_extra(NAME, rest)))
             else:
                 parts = self._parts(shape, where)
                 self._turns.append(Message(role=role, parts=parts, extra=own_extra(NAME, rest)))
+        self._end_results()
         return self._system, tuple(self._turns)
+
+    def _end_results(self) -> None:
+        if self._results:
+            self._turns.append(Message(role="tool", parts=tuple(self._results)))
+            self._results.clear()
 
     def _parts(self, shape: MessageShape, where: str) -> tuple[Part, ...]:
         parts: list[Part] = []
@@ -149,44 +161,60 @@ class _History:
             parts.append(Text(text=shape.content))
         parts += images
         if calls:
-            self._waiting = [self._named(call) for call in calls]
-            parts += self._waiting
+            named = [self._named(call) for call in calls]
+            self._waiting = _Waiting(calls, named)
+            parts += named
         return tuple(parts)
 
     def _named(self, call: ToolCall) -> ToolCall:
         self._count += 1
         if not call.id:
-            number = self._count
+            number = max(self._count, self._last_made + 1)
             while f"call_{number}" in self._names:
                 number += 1
+            self._last_made = number
             call = msgspec.structs.replace(call, id=f"call_{number}")
-            self._nameless.add(call.id)
         self._names[call.id] = call.name
         return call
 
-    def _result(self, shape: MessageShape, rest: JsonObject, where: str) -> None:
-        id = self._answered(shape)
+    def _result(self, shape: MessageShape, rest: JsonObject, where: str) -> ToolResult:
+        id = self._waiting.take(shape.tool_call_id or "", shape.tool_name or "")
         text, is_error = split_error(shape.content or "")
         images = _decode_images(shape, where)
-        result = ToolResult(
+        return ToolResult(
             id=id,
             name=self._names.get(id) or shape.tool_name or "",
             content=(Text(text=text), *images) if images else text,
             is_error=is_error,
             extra=own_extra(NAME, rest),
         )
-        before = self._turns.pop().parts if self._turns and self._turns[-1].role == "tool" else ()
-        self._turns.append(Message(role="tool", parts=(*before, result)))
 
-    def _answered(self, shape: MessageShape) -> str:
-        """The id of the call that a result answers: by its id, else the first of that name that waits."""
-        given, name = shape.tool_call_id or "", shape.tool_name
-        for call in self._waiting:
-            mine = call.id == given if given and call.id not in self._nameless else name in (None, "", call.name)
-            if mine:
-                self._waiting.remove(call)
-                return call.id
-        return given
+
+class _Waiting:
+    """The calls of one turn that no result has answered, in queues: by id, by name, and all of them."""
+
+    def __init__(self, calls: list[ToolCall], named: list[ToolCall]) -> None:
+        self._ids = [call.id for call in named]
+        self._answered: set[int] = set()
+        self._queues: defaultdict[tuple[str, str], deque[int]] = defaultdict(deque)
+        for place, call in enumerate(calls):
+            own = [("id", call.id)] if call.id else [("without id", call.name), ("without id", "")]
+            for key in (*own, ("any", call.name), ("any", "")):
+                self._queues[key].append(place)
+
+    def take(self, id: str, name: str) -> str:
+        """The id of the call that a result answers: by its id, else the first of its name (if it has one) that waits.
+
+        An id that no call has may be of a client that made it up for a call without one.
+        """
+        for key in (("id", id), ("without id", name)) if id else (("any", name),):
+            queue = self._queues[key]
+            while queue:
+                place = queue.popleft()
+                if place not in self._answered:
+                    self._answered.add(place)
+                    return self._ids[place]
+        return id
 
 
 def _decode_images(shape: MessageShape, where: str) -> list[Image]:
@@ -253,9 +281,17 @@ def _last(finish: Finish, usage: Usage) -> JsonObject:
     return {"done": True, **without_none({"done_reason": word}), **write_usage(usage)}
 
 
+def _encode_said(parts: Iterable[Part], *, calls_before: int = 0) -> JsonObject:
+    """The message that says some parts of an answer; what the dialect has no field for is left out."""
+    return encode_message("assistant", filter(is_sayable, parts), "", calls_before=calls_before)
+
+
 def _logprobs(part: Part) -> list[Any]:
     extra = wire_extra(part.extra, NAME) if isinstance(part, Text | Thinking) else {}
     return extra.get("logprobs") or []
+
+
+_NOTHING: JsonObject = {"role": "assistant", "content": ""}
 
 
 class _Writer:
@@ -292,21 +328,14 @@ class _Writer:
                 return b""
 
     def _line(self, said: JsonObject, **more: Any) -> bytes:
-        message = {"role": "assistant", "content": "", **said}
+        message = {**_NOTHING, **said}
         return encode_ndjson(encode_json({**self._head, "message": message, "done": False, **more}))
 
     def _ended(self, event: PartEnded) -> bytes:
-        match event.part:
-            case ToolCall():
-                self._calls += 1
-                return self._line({"tool_calls": [encode_call(event.part, self._calls - 1)]})
-            case Text() | Thinking():
-                late = event.part.text if event.index not in self._streamed else ""
-                logprobs = _logprobs(event.part)
-                said: JsonObject = {self._fields[event.index]: late} if late else {}
-                more = {"logprobs": logprobs} if logprobs else {}
-                return self._line(said, **more) if said or more else b""
-            case Image():
-                return self._line({"images": [encode_image(event.part)]})
-            case _:
-                return b""
+        """What of a part was not said while it came."""
+        late = [] if event.index in self._streamed else [event.part]
+        said = _encode_said(late, calls_before=self._calls)
+        self._calls += len(said.get("tool_calls", ()))
+        logprobs = _logprobs(event.part)
+        more = {"logprobs": logprobs} if logprobs else {}
+        return self._line(said, **more) if more or said != _NOTHING else b""

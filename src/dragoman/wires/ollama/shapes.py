@@ -29,16 +29,6 @@ THINK: dict[bool | str, Effort] = {
     "max": "max",
 }
 
-OPTIONS = {
-    "temperature": "temperature",
-    "top_p": "top_p",
-    "top_k": "top_k",
-    "seed": "seed",
-    "max_tokens": "num_predict",
-    "stop": "stop",
-}
-"""Fields of a Request, and their names in `options`."""
-
 MAGIC: tuple[tuple[bytes, int, str], ...] = (
     (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
     (b"\xff\xd8\xff", 0, "image/jpeg"),

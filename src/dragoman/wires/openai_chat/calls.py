@@ -1,8 +1,12 @@
 """Calls and fragments of calls in, whole calls out, however a server tells them apart."""
 
+import msgspec
+
+from dragoman.errors import Malformed
 from dragoman.events import Assembler
 from dragoman.types import JsonObject
 from dragoman.wire import encode_json
+from dragoman.wires.openai_chat.parts import call_rest
 from dragoman.wires.openai_chat.shapes import NAME, Call, Function
 
 
@@ -15,13 +19,15 @@ class Calls:
         self._names: list[str] = []
         self._at: dict[int, int] = {}
         self._inputs: dict[int, list[str]] = {}
+        self._rests: dict[int, JsonObject] = {}
 
     def __bool__(self) -> bool:
         """Whether there is any."""
         return bool(self._ids)
 
-    def read(self, call: Call) -> None:
+    def read(self, data: JsonObject) -> None:
         """More of a call."""
+        call = _convert(data)
         custom = call.custom if call.custom and (call.custom.name or call.custom.input) else None
         function = call.function or Function()
         id, name = str(call.id or ""), (custom.name if custom else function.name) or ""
@@ -31,8 +37,9 @@ class Calls:
         if custom is not None:
             self._inputs.setdefault(slot, []).append(custom.input or "")
             self._out.spend(len(custom.input or ""))
-        if call.extra_content:
-            self._out.note(slot, NAME, {"extra_content": call.extra_content})
+        if rest := call_rest(data):
+            self._out.spend(len(encode_json(rest)))
+            self._rests.setdefault(slot, {}).update(rest)
 
     def finish(self, *, cut: bool) -> None:
         """Free text has no end of its own, so of calls that take it the last is the one that a length limit cut."""
@@ -40,6 +47,8 @@ class Calls:
             text = encode_json({"input": "".join(pieces)}).decode()
             self._out.fragment(slot, text=text[:-1] if cut and slot == len(self._ids) - 1 else text)
             self._out.note(slot, NAME, {"type": "custom"})
+        for slot, rest in self._rests.items():
+            self._out.note(slot, NAME, rest)
 
     def _slot(self, index: int | None, id: str, name: str, text: str) -> int:
         slot = self._last_of(id, name) if index is None else self._at.get(index)
@@ -65,6 +74,13 @@ class Calls:
         if name != self._names[slot] or (id and self._ids[slot] and id != self._ids[slot]):
             return True
         return bool(text) and self._out.call_is_complete(slot)
+
+
+def _convert(data: JsonObject) -> Call:
+    try:
+        return msgspec.convert(data, Call, strict=False)
+    except msgspec.ValidationError as error:
+        raise Malformed(f"{NAME}: a call is not what the protocol says: {error}") from error
 
 
 def _text(arguments: str | JsonObject | None) -> str | None:

@@ -156,21 +156,21 @@ def encode_call(call: ToolCall) -> JsonObject:
     """A tool call; the provider's own text of the arguments is given back as it was."""
     extra = wire_extra(call.extra, NAME)
     if extra.get("type") == "custom":
-        return {"id": call.id, **extra, "custom": {"name": call.name, "input": call.arguments.get("input", "")}}
-    function = {"name": call.name, "arguments": arguments_text(call)}
-    return {"id": call.id, "type": "function", "function": function, **extra}
+        field, said = "custom", {"name": call.name, "input": call.arguments.get("input", "")}
+    else:
+        field, said = "function", {"name": call.name, "arguments": arguments_text(call)}
+    return {"id": call.id, "type": field, **extra, field: {**said, **wire_extra(extra, field)}}
 
 
 def decode_call(data: JsonObject, where: str) -> ToolCall:
     """The mirror of `encode_call`."""
-    id = str(data.get("id") or "")
-    rest = {key: value for key, value in data.items() if key not in ("id", "type", "function", "custom", "index")}
+    id, extra = str(data.get("id") or ""), call_rest(data)
     if is_object(custom := data.get("custom")):
         given = {"input": custom.get("input", "")}
-        extra = {NAME: {"type": "custom", **rest}}
-        return ToolCall(id=id, name=str(custom.get("name", "")), arguments=given, extra=extra)
+        extra = {"type": "custom", **extra}
+        return ToolCall(id=id, name=str(custom.get("name", "")), arguments=given, extra={NAME: extra})
     call = decode_function(data.get("function"), f"{where}.function")
-    return msgspec.structs.replace(call, id=id, extra=own_extra(NAME, rest))
+    return msgspec.structs.replace(call, id=id, extra=own_extra(NAME, extra))
 
 
 def decode_function(data: object, where: str) -> ToolCall:
@@ -181,7 +181,23 @@ def decode_function(data: object, where: str) -> ToolCall:
     arguments = parse_arguments(text)
     if arguments is None:
         raise InvalidRequest(f"{where}.arguments: expected the text of a JSON object, got {text[:100]!r}")
-    return ToolCall(id="", name=shape.name, arguments=arguments, raw=raw_arguments(text, arguments))
+    raw = raw_arguments(text, arguments)
+    extra = own_extra(NAME, call_rest({"function": data}))
+    return ToolCall(id="", name=shape.name, arguments=arguments, raw=raw, extra=extra)
+
+
+def call_rest(data: JsonObject) -> JsonObject:
+    """What a call has beside what a ToolCall says; inside its function under that name."""
+    rest = {key: value for key, value in data.items() if key not in _CALL_MEMBERS}
+    for field, known in (("function", ("name", "arguments")), ("custom", ("name", "input"))):
+        inner = data.get(field)
+        if is_object(inner):
+            more = {key: value for key, value in inner.items() if key not in known}
+            rest[field] = without_none(more) or None
+    return without_none(rest)
+
+
+_CALL_MEMBERS = frozenset({"id", "type", "index", "function", "custom"})
 
 
 def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonObject:
@@ -229,10 +245,11 @@ RESPONSE_ONLY = frozenset({"logprobs", "annotations", "citations", "search_resul
 """What a text's extra holds of a response, which no request takes."""
 
 
-def join_logprobs(held: JsonObject, new: JsonObject) -> JsonObject:
-    """The log-probabilities of a text, and of more of it."""
-    lists = {key: value for key, value in new.items() if value and is_list(value)}
-    return {**held, **{key: [*held.get(key, ()), *value] for key, value in lists.items()}}
+def add_logprobs(notes: JsonObject, new: JsonObject) -> None:
+    """Put the log-probabilities of more of a text behind those that its notes hold."""
+    for key, value in new.items():
+        if value and is_list(value):
+            notes.setdefault("logprobs", {}).setdefault(key, []).extend(value)
 
 
 def _request_extra(text: Text) -> JsonObject:
@@ -246,7 +263,7 @@ def _encode_thinking(part: Thinking, message: JsonObject, chunks: list[JsonObjec
     if fields == ["content"]:
         thinking = [{"type": "text", "text": part.text}]
         chunks.append({"type": "thinking", "thinking": thinking, **extra.get("chunk", {})})
-    elif part.text or not part.redacted:
+    elif part.text or extra.get("fields"):
         message.update({field: message.get(field, "") + part.text for field in fields})
     if details := extra.get("details"):
         message["reasoning_details"] = message.get("reasoning_details", []) + details

@@ -14,14 +14,13 @@ from dragoman.history import calls_before
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, Thinking, is_list, is_object
 from dragoman.wire import decode_frame, decode_json, encode_json, latest_usage, truncated, whole_number
 from dragoman.wires.openai_chat.calls import Calls
-from dragoman.wires.openai_chat.parts import decode_made, decode_thinking, join_logprobs, reasoning_fields
+from dragoman.wires.openai_chat.parts import add_logprobs, decode_made, decode_thinking, reasoning_fields
 from dragoman.wires.openai_chat.shapes import (
     BASE_CODES,
     CITATIONS,
     FAILED,
     FINISH,
     NAME,
-    Call,
     Choice,
     Chunk,
     Said,
@@ -45,11 +44,11 @@ class ChatReader:
         self._is_refused = False
         self._blank_fields: list[str] = []
         self._has_thought = False
-        self._details: dict[tuple[str, int], JsonObject] = {}
+        self._details: dict[tuple[str, int], _Pieces] = {}
         self._notes: JsonObject = {}
-        self._audio: JsonObject = {}
+        self._audio = _Pieces()
         self._images: list[JsonObject] = []
-        self._choices: set[int] = set()
+        self._choices = 0
 
     def read_body(self, body: bytes) -> None:
         """A whole answer."""
@@ -72,7 +71,7 @@ class ChatReader:
         if (failure := _failure(chunk, data)) is not None:
             raise failure
         self._read(chunk, lambda choice: choice.delta)
-        if self._details or self._notes or self._audio or self._images:
+        if self._details or self._notes or self._audio.members or self._images:
             self.out.spend(len(data))
 
     def end(self) -> None:
@@ -95,7 +94,7 @@ class ChatReader:
             if value := getattr(chunk, key):
                 self._notes[key] = value
         for choice in chunk.choices or ():
-            self._choices.add(choice.index or 0)
+            self._choices = max(self._choices, (choice.index or 0) + 1)
             if choice.index:
                 continue
             created = whole_number(chunk.created) or None
@@ -110,8 +109,8 @@ class ChatReader:
         if choice.error:
             raise read_failure({"error": choice.error})
         self._usage(choice.usage)
-        if is_object(choice.logprobs) and (logprobs := join_logprobs(self._notes.get("logprobs", {}), choice.logprobs)):
-            self._notes["logprobs"] = logprobs
+        if is_object(choice.logprobs):
+            add_logprobs(self._notes, choice.logprobs)
         if said is not None:
             self._said(said)
         if choice.finish_reason:
@@ -126,14 +125,14 @@ class ChatReader:
             self._delta("refusal", said.refusal, {"refusal": True})
         for call in said.tool_calls or ():
             self._call(call)
-        if said.function_call is not None and (said.function_call.name or said.function_call.arguments):
-            self._call(Call(index=0, function=said.function_call))
+        if said.function_call is not None and (said.function_call.get("name") or said.function_call.get("arguments")):
+            self._call({"index": 0, "function": said.function_call})
         if said.annotations:
             self._notes.setdefault("annotations", []).extend(said.annotations)
         self._images.extend(said.images or ())
-        _merge(self._audio, said.audio or {})
+        self._audio.add(said.audio or {})
 
-    def _call(self, call: Call) -> None:
+    def _call(self, call: JsonObject) -> None:
         self._is_over = False
         self._calls.read(call)
 
@@ -155,7 +154,10 @@ class ChatReader:
             id = detail.get("id") if kind == "reasoning.encrypted" else None
             key = f"{index} {kind} {id}" if index is not None else f"{len(self._details)}"
             seen[key] += 1
-            _merge(self._details.setdefault((key, seen[key]), {}), detail)
+            self._details.setdefault((key, seen[key]), _Pieces()).add(detail)
+
+    def _whole_details(self) -> list[JsonObject]:
+        return [detail.whole() for detail in self._details.values()]
 
     def _content(self, content: object) -> None:
         if isinstance(content, str):
@@ -198,7 +200,7 @@ class ChatReader:
             self.out.note("text", NAME, self._notes)
             self._notes = {}
         if self._details and self.out.is_open("thinking"):
-            self.out.note("thinking", NAME, {"details": list(self._details.values())})
+            self.out.note("thinking", NAME, {"details": self._whole_details()})
             self._details = {}
 
     def _end(self) -> None:
@@ -216,18 +218,18 @@ class ChatReader:
         out = self.out
         self._settle()
         if self._details:
-            out.whole(Thinking(text="", redacted=True, extra={NAME: {"details": list(self._details.values())}}))
+            out.whole(Thinking(text="", redacted=True, extra={NAME: {"details": self._whole_details()}}))
         elif self._blank_fields and not self._has_thought and self._calls:
             # Thinking that says nothing must be given back, too, with the calls that followed it (2026-08).
             out.whole(Thinking(text="", extra={NAME: {"fields": self._blank_fields}}))
         for image in self._images:
             out.whole(_image(image))
-        if self._audio:
-            out.whole(Opaque(wire=NAME, data={"audio": self._audio}))
+        if self._audio.members:
+            out.whole(Opaque(wire=NAME, data={"audio": self._audio.whole()}))
         for what in self._notes:
             out.notices.append(Notice(kind="dropped", what=what, why="there is no text that it belongs to"))
-        if len(self._choices) > 1:
-            why = f"there were {len(self._choices)} choices; the first is the response"
+        if self._choices > 1:
+            why = f"there were {self._choices} choices; the first is the response"
             out.notices.append(Notice(kind="told", what="choices", why=why))
 
 
@@ -254,9 +256,20 @@ def _image(data: JsonObject) -> Part:
         raise Malformed(f"{NAME}: {error.message}") from error
 
 
-def _merge(into: JsonObject, new: JsonObject) -> None:
-    for key, value in new.items():
-        if key in _JOINED and isinstance(value, str):
-            into[key] = f"{into.get(key) or ''}{value}"
-        elif value is not None or key not in into:
-            into[key] = value
+class _Pieces:
+    """An object that comes in pieces: its texts are joined, and of the others the last word stands."""
+
+    def __init__(self) -> None:
+        self.members: JsonObject = {}
+        self._texts: dict[str, list[str]] = {}
+
+    def add(self, new: JsonObject) -> None:
+        for key, value in new.items():
+            if key in _JOINED and isinstance(value, str):
+                self._texts.setdefault(key, []).append(value)
+                self.members[key] = ""
+            elif value is not None or key not in self.members:
+                self.members[key] = value
+
+    def whole(self) -> JsonObject:
+        return {**self.members, **{key: "".join(texts) for key, texts in self._texts.items()}}

@@ -20,7 +20,7 @@ from dragoman.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
 from dragoman.wire import Notes, body_extra, http_request, wire_extra, without_none
 from dragoman.wires.openai_chat.parts import encode_tool
-from dragoman.wires.openai_chat.shapes import NAME, SAME_CONCEPT
+from dragoman.wires.openai_chat.shapes import NAME, REASONING_OPTIONS, SAME_CONCEPT
 from dragoman.wires.openai_chat.turns import encode_messages
 
 _NOTHING: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
@@ -34,8 +34,11 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     if request.schema is not None and not target.quirks.json_schema:
         extra.pop("response_format", None)
     body: JsonObject = {"model": target.model, "messages": encode_messages(request, target, notes)}
-    for encode in (_tools, _schema, _options, _reasoning):
-        body.update(encode(request, target, notes))
+    body |= {**_tools(request, target, notes), **_options(request, target, extra, notes)}
+    if "response_format" not in extra:
+        body |= _schema(request, target, notes)
+    if not any(field in extra for field in REASONING_OPTIONS):
+        body |= _reasoning(request, target, notes)
     for field, others in SAME_CONCEPT.items():
         if any(other in extra for other in others):
             body.pop(field, None)
@@ -93,7 +96,7 @@ def _schema(request: Request, target: Target, notes: Notes) -> JsonObject:
     return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
 
 
-def _options(request: Request, target: Target, notes: Notes) -> JsonObject:
+def _options(request: Request, target: Target, extra: JsonObject, notes: Notes) -> JsonObject:
     quirks = target.quirks
     told: tuple[Told, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
@@ -105,7 +108,7 @@ def _options(request: Request, target: Target, notes: Notes) -> JsonObject:
         ("user", request.user, quirks.user_field),
         ("metadata", request.metadata or None, "metadata" if quirks.metadata else None),
     )
-    return encode_options(told, wire_extra(request.extra, NAME), notes)
+    return encode_options(told, extra, notes)
 
 
 def _reasoning(request: Request, target: Target, notes: Notes) -> JsonObject:

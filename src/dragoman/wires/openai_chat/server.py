@@ -1,12 +1,14 @@
 """A Chat Completions call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
-from typing import Any, get_args
+from collections import defaultdict, deque
+from typing import Any
 
 import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
+from dragoman.reasoning import EFFORTS
 from dragoman.schema import is_strict
 from dragoman.types import (
     Document,
@@ -34,6 +36,7 @@ from dragoman.wire import (
     error_headers,
     own_extra,
     read_shape,
+    request_extra,
     whole_number,
     wire_extra,
     without_none,
@@ -53,16 +56,15 @@ from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
     NAME,
     REASONING_FIELDS,
-    SAME_CONCEPT,
+    REASONING_OPTIONS,
     AssistantShape,
     ChatRequest,
     MessageShape,
     write_usage,
 )
-from dragoman.wires.openai_chat.writer import ChatWriter, encode_failure, encode_finish, text_notes
+from dragoman.wires.openai_chat.writer import ChatWriter, encode_failure, encode_finish, is_sayable, text_notes
 
-_EFFORTS: tuple[Effort, ...] = get_args(Effort)
-_NEAREST: dict[str | None, Effort] = {**{effort: effort for effort in _EFFORTS}, "xhigh": "max"}
+_NEAREST: dict[str, Effort] = {**{effort: effort for effort in EFFORTS}, "xhigh": "max"}
 _CHOICES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -84,9 +86,12 @@ class Server:
         shape, rest = read_shape(ChatRequest, decode_request_json(http), "body")
         system, messages = _decode_messages(shape.messages)
         extra = without_none(rest)
+        seed = whole_number(extra.get("random_seed")) if shape.seed is None else shape.seed
         if _is_more_than_a_word(shape.reasoning_effort, extra):
             extra["reasoning_effort"] = shape.reasoning_effort
+        reasoning = _decode_reasoning({"reasoning_effort": shape.reasoning_effort, **extra})
         extra.update({**_beside_format(shape.response_format or {}), **_beside_choice(shape.tool_choice)})
+        covered = {key: value for key, value in extra.items() if _is_covered(key, value, seed, reasoning)}
         return shape.model, Request(
             messages=messages,
             system=as_system(system),
@@ -99,18 +104,19 @@ class Server:
             top_k=whole_number(extra.get("top_k")),
             max_tokens=shape.max_completion_tokens if shape.max_tokens is None else shape.max_tokens,
             stop=(shape.stop,) if isinstance(shape.stop, str) else tuple(shape.stop or ()),
-            seed=whole_number(extra.get("random_seed")) if shape.seed is None else shape.seed,
-            reasoning=_decode_reasoning(shape.reasoning_effort, extra),
+            seed=seed,
+            reasoning=reasoning,
             user=shape.user,
             metadata=shape.metadata or {},
             stream=bool(shape.stream),
-            extra=own_extra(NAME, extra),
+            extra=request_extra(NAME, {key: extra[key] for key in extra if key not in covered}, covered),
         )
 
     def encode_body(self, response: Response, /) -> HttpReply:
         """The whole answer in this dialect."""
-        message = encode_assistant(response.message.parts, REASONING_FIELDS[0])
-        notes = text_notes(response.message.parts)
+        parts = [part for part in response.message.parts if is_sayable(part)]
+        message = encode_assistant(parts, REASONING_FIELDS[0])
+        notes = text_notes(parts)
         if "annotations" in notes:
             message["annotations"] = notes["annotations"]
         choice = {
@@ -143,7 +149,7 @@ class Server:
 def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Message, ...]]:
     """Leading system messages, and the turns; results that follow each other are one turn."""
     system: list[Text] = []
-    turns: list[Message] = []
+    turns: list[tuple[Role, list[Part], JsonObject]] = []
     calls = _Calls()
     for i, data in enumerate(messages):
         where = f"messages[{i}]"
@@ -154,9 +160,9 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
         if role is None:
             raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
         if role == "tool":
-            result = _decode_result(shape, rest, where, calls)
-            before = turns.pop().parts if turns and turns[-1].role == "tool" else ()
-            turns.append(Message(role="tool", parts=(*before, result)))
+            if not turns or turns[-1][0] != "tool":
+                turns.append(("tool", [], {}))
+            turns[-1][1].append(_decode_result(shape, rest, where, calls))
             continue
         if isinstance(shape, AssistantShape):
             parts = _decode_assistant(shape, where, calls)
@@ -165,8 +171,10 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
         if role == "system" and not turns:
             system += [_system_text(part, rest, where) for part in parts]
         else:
-            turns.append(Message(role=role, parts=parts, extra=own_extra(NAME, rest)))
-    return system, tuple(turns)
+            turns.append((role, parts, rest))
+    return system, tuple(
+        Message(role=role, parts=tuple(parts), extra=own_extra(NAME, rest)) for role, parts, rest in turns
+    )
 
 
 class _Calls:
@@ -175,18 +183,26 @@ class _Calls:
     def __init__(self) -> None:
         self._count = 0
         self._waiting: dict[str, str] = {}
+        self._all: deque[str] = deque()
+        self._by_name: defaultdict[str, deque[str]] = defaultdict(deque)
 
     def add(self, call: ToolCall) -> ToolCall:
         self._count += 1
         call = call if call.id else msgspec.structs.replace(call, id=f"call_{self._count}")
         self._waiting[call.id] = call.name
+        self._all.append(call.id)
+        self._by_name[call.name].append(call.id)
         return call
 
     def answer(self, id: str | None, name: str) -> tuple[str, str]:
         if not id:
-            same = [waiting for waiting, called in self._waiting.items() if called == name] or list(self._waiting)
-            id = same[0] if same else ""
+            id = self._first(self._by_name[name]) or self._first(self._all) or ""
         return id, self._waiting.pop(id, name)
+
+    def _first(self, ids: deque[str]) -> str | None:
+        while ids and ids[0] not in self._waiting:
+            ids.popleft()
+        return ids[0] if ids else None
 
 
 def _system_text(part: Part, message: JsonObject, where: str) -> Text:
@@ -196,17 +212,17 @@ def _system_text(part: Part, message: JsonObject, where: str) -> Text:
     return Text(text=part.text, extra=own_extra(NAME, extra))
 
 
-def _decode_content(shape: MessageShape, where: str) -> tuple[Part, ...]:
+def _decode_content(shape: MessageShape, where: str) -> list[Part]:
     content = shape.content
     if content is None:
-        return ()
+        return []
     if isinstance(content, str):
-        return (Text(text=content),)
+        return [Text(text=content)]
     pieces = content if isinstance(content, list) else [content]
-    return tuple(decode_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(pieces))
+    return [decode_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(pieces)]
 
 
-def _decode_assistant(shape: AssistantShape, where: str, calls: _Calls) -> tuple[Part, ...]:
+def _decode_assistant(shape: AssistantShape, where: str, calls: _Calls) -> list[Part]:
     parts: list[Part] = []
     fields = reasoning_fields(shape)
     if fields or shape.reasoning_details:
@@ -222,7 +238,7 @@ def _decode_assistant(shape: AssistantShape, where: str, calls: _Calls) -> tuple
         parts.append(calls.add(decode_call(call, f"{where}.tool_calls[{i}]")))
     if shape.function_call is not None:
         parts.append(calls.add(decode_function(shape.function_call, f"{where}.function_call")))
-    return tuple(parts)
+    return parts
 
 
 def _decode_said(part: Part) -> Part:
@@ -293,14 +309,13 @@ def _decode_format(data: JsonObject) -> dict[str, Any]:
 
 
 def _beside_format(data: JsonObject) -> JsonObject:
-    """A format that our words do not cover whole is kept verbatim beside them."""
+    """A format that would not be said again as it is, is kept verbatim beside our words."""
     inner = _json_schema(data)
     if inner is None:
-        covered = data.keys() <= {"type"} and data.get("type") in (None, "text", "json_object")
+        plain = data.keys() <= {"type"} and data.get("type") in (None, "text", "json_object")
     else:
-        known = data.keys() <= {"type", "json_schema"} and without_none(inner).keys() <= {"name", "schema", "strict"}
-        covered = known and (not inner.get("strict") or is_strict(inner["schema"]))
-    return {} if covered else {"response_format": data}
+        plain = _is_covered_format(data) and (not inner.get("strict") or is_strict(inner["schema"]))
+    return {} if plain else {"response_format": data}
 
 
 def _json_schema(data: JsonObject) -> JsonObject | None:
@@ -311,13 +326,13 @@ def _json_schema(data: JsonObject) -> JsonObject | None:
 
 
 def _is_more_than_a_word(effort: str | None, extra: JsonObject) -> bool:
-    return effort is not None and (effort not in _EFFORTS or bool(extra.keys() & set(SAME_CONCEPT["reasoning_effort"])))
+    return effort is not None and (effort not in EFFORTS or any(field in extra for field in REASONING_OPTIONS))
 
 
-def _decode_reasoning(effort: str | None, extra: JsonObject) -> Effort | int | None:
-    if effort in _NEAREST:
-        return _NEAREST[effort]
+def _decode_reasoning(extra: JsonObject) -> Effort | int | None:
     match extra:
+        case {"reasoning_effort": str(word)} if word in _NEAREST:
+            return _NEAREST[word]
         case {"reasoning": {"effort": str(word)}} if word in _NEAREST:
             return _NEAREST[word]
         case {"reasoning": {"max_tokens": int(tokens)}}:
@@ -330,3 +345,36 @@ def _decode_reasoning(effort: str | None, extra: JsonObject) -> Effort | int | N
             return "medium"
         case _:
             return None
+
+
+def _is_covered(field: str, value: Any, seed: int | None, reasoning: Effort | int | None) -> bool:
+    """Whether our words say all that a field says; what they say in part is not covered."""
+    match field:
+        case "top_k":
+            return whole_number(value) is not None
+        case "random_seed":
+            return seed is not None and whole_number(value) == seed
+        case "stream_options":
+            return is_object(value) and value.keys() <= {"include_usage"}
+        case "response_format":
+            return _is_covered_format(value)
+        case _:
+            return field in REASONING_OPTIONS and _is_covered_reasoning(field, value, reasoning)
+
+
+def _is_covered_format(data: JsonObject) -> bool:
+    inner = _json_schema(data)
+    if inner is None:
+        return data.keys() == {"type", "schema"} and data["type"] == "json_object" and is_object(data["schema"])
+    told = without_none(inner)
+    known = data.keys() <= {"type", "json_schema"} and told.keys() <= {"name", "schema", "strict"}
+    return known and isinstance(told.get("strict", False), bool)
+
+
+def _is_covered_reasoning(field: str, value: Any, reasoning: Effort | int | None) -> bool:
+    """Whether a field says the same as our word, and nothing beside it."""
+    if is_object(value) and len(value) > 1 + ("budget_tokens" in value):
+        return False
+    meant = _decode_reasoning({field: value})
+    is_on = meant == "medium" and reasoning not in ("none", 0)
+    return is_on or (meant is not None and meant == reasoning)

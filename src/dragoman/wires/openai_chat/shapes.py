@@ -50,14 +50,12 @@ AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
 SAME_CONCEPT: dict[str, tuple[str, ...]] = {
     "max_completion_tokens": ("max_tokens",),
     "max_tokens": ("max_completion_tokens",),
-    "reasoning_effort": ("reasoning", "thinking", "enable_thinking"),
-    "reasoning": ("reasoning_effort", "thinking", "enable_thinking"),
-    "thinking": ("reasoning_effort", "reasoning", "enable_thinking"),
     "seed": ("random_seed",),
     "tools": ("functions",),
 }
 """A field of ours gives way to what the caller put into `extra` under one of these names."""
-
+REASONING_OPTIONS = ("reasoning_effort", "reasoning", "thinking", "enable_thinking")
+"""The fields that say how hard to think; ours give way to any of them."""
 
 BASE_CODES = {
     1001: "timeout_error",
@@ -98,7 +96,6 @@ class Call(msgspec.Struct):
     id: str | int | None = None
     function: Function | None = None
     custom: Custom | None = None
-    extra_content: Any = None
 
 
 class Said(msgspec.Struct):
@@ -109,8 +106,8 @@ class Said(msgspec.Struct):
     reasoning_content: Any = None
     reasoning: Any = None
     reasoning_details: list[JsonObject] | None = None
-    tool_calls: list[Call] | None = None
-    function_call: Function | None = None
+    tool_calls: list[JsonObject] | None = None
+    function_call: JsonObject | None = None
     annotations: list[Any] | None = None
     images: list[JsonObject] | None = None
     audio: JsonObject | None = None

@@ -105,7 +105,7 @@ def _encode_turn(turn: Message, target: Target, notes: Notes) -> list[JsonObject
         case "assistant":
             return [_encode_assistant(turn, target, notes)]
         case "tool":
-            return _encode_results(turn.tool_results, notes)
+            return _encode_results(turn.tool_results)
         case _:
             return [_encode_user(turn)]
 
@@ -140,10 +140,7 @@ def _taken_back(part: Part, target: Target, notes: Notes) -> Part | None:
     return msgspec.structs.replace(part, extra={NAME: {**extra, "details": None, **kept}})
 
 
-def _encode_results(results: tuple[ToolResult, ...], notes: Notes) -> list[JsonObject]:
-    for part in (part for result in results for part in result.parts):
-        if isinstance(part, Opaque) and part.wire != NAME:
-            notes.add("dropped", f"a block of {part.wire} in a result", "it has no word for it")
+def _encode_results(results: tuple[ToolResult, ...]) -> list[JsonObject]:
     messages = [encode_result(result) for result in results]
     media = result_media(results)
     return [*messages, _encode_user(media)] if media is not None else messages

@@ -1,6 +1,7 @@
 """Events in, the bytes of a Chat Completions stream out; and what a whole body says in the same words."""
 
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeGuard
 
 from dragoman.errors import DragomanError, RateLimited
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
@@ -18,8 +19,8 @@ from dragoman.types import (
     Usage,
     is_object,
 )
-from dragoman.wire import encode_json, finish_word, wire_extra
-from dragoman.wires.openai_chat.parts import encode_call, encode_part, join_logprobs, stands_beside
+from dragoman.wire import encode_json, finish_word, said_verbatim, wire_extra
+from dragoman.wires.openai_chat.parts import add_logprobs, encode_call, encode_part, stands_beside
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
     ERRORS,
@@ -37,7 +38,7 @@ class ChatWriter:
     content_type = "text/event-stream"
 
     def __init__(self, request: Request) -> None:
-        options = wire_extra(request.extra, NAME).get("stream_options")
+        options = said_verbatim(request, NAME).get("stream_options")
         self._usage_chunk = is_object(options) and bool(options.get("include_usage"))
         self._head: JsonObject = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": ""}
         self._fields: dict[int, tuple[str, ...]] = {}
@@ -73,19 +74,20 @@ class ChatWriter:
         return encode_sse(encode_json({**self._head, "choices": [choice], **more}))
 
     def _ended(self, event: PartEnded) -> bytes:
-        match event.part:
+        part = event.part
+        if not is_sayable(part):
+            return b""
+        match part:
             case ToolCall():
-                call = {"index": self._calls, **encode_call(event.part)}
+                call = {"index": self._calls, **encode_call(part)}
                 self._calls += 1
                 return self._chunk({"tool_calls": [call]})
             case Text() | Thinking():
-                return self._late_text(event.index, event.part)
+                return self._late_text(event.index, part)
             case Image():
-                return self._chunk({"images": [encode_part(event.part)]})
-            case Opaque() if event.part.wire == NAME:
-                return self._chunk(event.part.data if stands_beside(event.part) else {"content": [event.part.data]})
+                return self._chunk({"images": [encode_part(part)]})
             case _:
-                return b""
+                return self._chunk(part.data if stands_beside(part) else {"content": [part.data]})
 
     def _late_text(self, index: int, part: Text | Thinking) -> bytes:
         """What only the end of a part tells: its details and citations, and a text that came without deltas."""
@@ -111,6 +113,13 @@ class ChatWriter:
             tail: JsonObject = {**self._head, "choices": [], "usage": told}
             last = self._chunk({}, word) + encode_sse(encode_json(tail))
         return last + encode_sse(b"[DONE]")
+
+
+def is_sayable(part: Part) -> TypeGuard[Text | Thinking | ToolCall | Image | Opaque]:
+    """Whether an answer in this dialect has a place for a part; the others are left out, in a body and in a stream."""
+    if isinstance(part, Opaque):
+        return part.wire == NAME
+    return isinstance(part, Text | Thinking | ToolCall | Image)
 
 
 def _fields(event: PartStarted) -> tuple[str, ...]:
@@ -145,14 +154,13 @@ def encode_finish(finish: Finish, *, is_refused: bool) -> str | None:
     return None if unknown else finish_word(finish, FINISH, FINISH_WORD)
 
 
-def text_notes(parts: tuple[Part, ...]) -> JsonObject:
+def text_notes(parts: Iterable[Part]) -> JsonObject:
     """What belongs to texts and stands elsewhere in this dialect: log-probabilities and citations."""
     notes: JsonObject = {}
     for part in parts:
         extra = wire_extra(part.extra, NAME) if isinstance(part, Text) else {}
         if "annotations" in extra:
-            notes["annotations"] = [*notes.get("annotations", ()), *extra["annotations"]]
-        if "logprobs" in extra:
-            notes["logprobs"] = join_logprobs(notes.get("logprobs", {}), extra["logprobs"])
+            notes.setdefault("annotations", []).extend(extra["annotations"])
+        add_logprobs(notes, extra.get("logprobs", {}))
         notes.update((key, extra[key]) for key in CITATIONS if key in extra)
     return notes

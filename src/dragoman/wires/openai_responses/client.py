@@ -5,12 +5,14 @@ from dragoman.events import Event
 from dragoman.failure import decode_failure
 from dragoman.framing import SseDecoder
 from dragoman.http import Head, HttpRequest
+from dragoman.options import own_tools
 from dragoman.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult
-from dragoman.wire import Reader, StreamDecoder
+from dragoman.wire import Notes, Reader, StreamDecoder, read_whole
 from dragoman.wires.openai_responses.parts import encode_tool
 from dragoman.wires.openai_responses.reader import ItemReader
 from dragoman.wires.openai_responses.request import encode_request
+from dragoman.wires.openai_responses.shapes import NAME
 from dragoman.wires.openai_responses.turns import encode_result
 
 
@@ -23,7 +25,7 @@ class Client:
 
     def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
         """The definitions of some tools, as they stand in a request."""
-        return [encode_tool(tool) for tool in tools]
+        return [encode_tool(tool) for tool in own_tools(Request(tools=tools), Notes(NAME))]
 
     def encode_result(self, result: ToolResult, /) -> JsonObject:
         """A tool's result, as it stands in the next request."""
@@ -32,8 +34,7 @@ class Client:
     def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
         """The events of a whole body."""
         reader = ItemReader(request)
-        reader.read_body(body)
-        return reader.out.take()
+        return read_whole(reader.read_body, body, reader.out)
 
     def decode_error(self, head: Head, body: bytes, /) -> ProviderError:
         """The typed error of an answer that is no."""

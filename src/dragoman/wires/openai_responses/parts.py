@@ -76,7 +76,7 @@ def _text(data: JsonObject) -> Text | None:
 
 def _image(data: JsonObject) -> Image | None:
     url, detail = data.get("image_url"), data.get("detail")
-    if not isinstance(url, str):
+    if not isinstance(url, str) or not isinstance(detail, str | None):
         return None
     detail = None if detail == _USUAL_DETAIL else detail
     extra = own_extra(NAME, _rest(data, "image_url", "detail"))
@@ -87,7 +87,7 @@ def _image(data: JsonObject) -> Image | None:
 
 def _file(data: JsonObject) -> Document | None:
     file, name = data.get("file_data"), data.get("filename")
-    if not isinstance(file, str) or not file.startswith("data:"):
+    if not isinstance(file, str) or not file.startswith("data:") or not isinstance(name, str | None):
         return None
     mime, content = split_data_url(file)
     extra = own_extra(NAME, _rest(data, "file_data", "filename"))

@@ -57,7 +57,6 @@ class _Slot(msgspec.Struct):
     form: str | None = None
     """`content` or `summary`: how its thinking came first."""
     section: int = 0
-    released: bool = False
 
     @property
     def hint(self) -> JsonObject:
@@ -71,6 +70,8 @@ class ItemReader:
     def __init__(self, request: Request | None) -> None:
         self.out = Assembler(calls_before=calls_before(request))
         self._slots: list[_Slot] = []
+        self._unfinished = 0
+        self._released = 0
         self._by_key: dict[int | str | None, _Slot] = {}
         self._refused = False
         self._asks = False
@@ -144,10 +145,11 @@ class ItemReader:
         return next((self._by_key[key] for key in told if key in self._by_key), None)
 
     def _new_slot(self, event: StreamEvent, kind: str, item: JsonObject) -> _Slot:
-        for other in self._slots:
-            if other.type == "reasoning" and other.final is None:
-                self._think(other, None)
-        check_open(len(self._slots))
+        last = self._slots[-1] if self._slots else None
+        if last is not None and last.type == "reasoning" and last.final is None:
+            self._think(last, None)
+        check_open(self._unfinished)
+        self._unfinished += 1
         slot = _Slot(number=len(self._slots), type=kind, added=item)
         self._slots.append(slot)
         for key in (event.output_index, event.item_id, _id(item), None):
@@ -168,6 +170,8 @@ class ItemReader:
 
     def _end_item(self, slot: _Slot, item: JsonObject) -> None:
         slot.final = item
+        self._unfinished -= 1
+        self.out.spend(len(encode_json(item)))
         if slot.type == "message":
             self._end_message(slot, item)
         elif slot.type == "reasoning":
@@ -176,19 +180,22 @@ class ItemReader:
 
     def _release(self) -> None:
         """Emit the calls and blocks that are whole, in the order of their items."""
-        for slot in self._slots:
-            if slot.type in _STREAMED or slot.released:
-                continue
-            if slot.final is None:
-                return
-            slot.released = True
-            if slot.type in _CALLS:
-                self._call(slot, slot.final)
-            elif slot.type == "image_generation_call":
-                self.out.whole(decode_made(slot.final))
-            else:
-                self._asks = self._asks or slot.type == "mcp_approval_request"
-                self.out.whole(Opaque(wire=NAME, data=slot.final))
+        while self._released < len(self._slots):
+            slot = self._slots[self._released]
+            if slot.type not in _STREAMED:
+                if slot.final is None:
+                    return
+                self._release_one(slot, slot.final)
+            self._released += 1
+
+    def _release_one(self, slot: _Slot, item: JsonObject) -> None:
+        if slot.type in _CALLS:
+            self._call(slot, item)
+        elif slot.type == "image_generation_call":
+            self.out.whole(decode_made(item))
+        else:
+            self._asks = self._asks or slot.type == "mcp_approval_request"
+            self.out.whole(Opaque(wire=NAME, data=item))
 
     # Messages ---------------------------------------------------------------------------------------------------------
 
@@ -203,6 +210,7 @@ class ItemReader:
         part = event.part or {}
         slot = self._slot(event, "message") if type_of(part) in ("output_text", "refusal") else None
         if slot is not None:
+            self.out.spend(len(encode_json(part)))
             slot.texts[event.content_index or 0] = part
 
     def _text_delta(self, event: StreamEvent) -> None:
@@ -214,26 +222,32 @@ class ItemReader:
     def _say(self, event: StreamEvent, text: object, *, refused: bool) -> None:
         slot = self._slot(event, "message")
         if slot is not None and isinstance(text, str):
-            self.out.delta(self._open_text(slot, event.content_index or 0, refused=refused), "text", text)
+            index = event.content_index or 0
+            if index not in slot.texts:
+                check_open(len(slot.texts))
+                slot.texts[index] = (
+                    {"type": "refusal", "refusal": ""} if refused else {"type": "output_text", "text": ""}
+                )
+            self.out.delta(self._open_text(slot, index, refused=refused), "text", text)
 
     def _open_text(self, slot: _Slot, index: int, *, refused: bool) -> object:
         self._refused = self._refused or refused
-        check_open(len(slot.texts))
-        slot.texts.setdefault(
-            index, {"type": "refusal", "refusal": ""} if refused else {"type": "output_text", "text": ""}
-        )
-        self.out.open((slot.number, index), "text", text_extra(slot.hint, {}, refused=refused))
-        return (slot.number, index)
+        key = (slot.number, index)
+        if not self.out.is_open(key):
+            self.out.open(key, "text", text_extra(slot.hint, {}, refused=refused))
+        return key
 
     def _annotation(self, event: StreamEvent) -> None:
         self._say(event, "", refused=False)
         slot = self._slot(event, "message")
         if slot is not None:
             part = slot.texts[event.content_index or 0]
-            if not is_list(part.get("annotations")):
-                part["annotations"] = []
+            held = part.get("annotations")
             self.out.spend(len(encode_json(event.annotation)))
-            part["annotations"].append(event.annotation)
+            if is_list(held):
+                held.append(event.annotation)
+            else:
+                part["annotations"] = [event.annotation]
 
     def _end_message(self, slot: _Slot, item: JsonObject) -> None:
         content = item.get("content")
@@ -279,8 +293,9 @@ class ItemReader:
 
     def _think(self, slot: _Slot, form: str | None) -> None:
         slot.form = slot.form or form
-        raw = {"content": [{"type": "reasoning_text", "text": ""}]} if form == "content" else {}
-        self.out.open(slot.number, "thinking", {NAME: {**slot.hint, **raw}})
+        if not self.out.is_open(slot.number):
+            raw = {"content": [{"type": "reasoning_text", "text": ""}]} if form == "content" else {}
+            self.out.open(slot.number, "thinking", {NAME: {**slot.hint, **raw}})
 
     def _end_thinking(self, slot: _Slot, item: JsonObject) -> None:
         thinking = decode_reasoning(item)
@@ -309,6 +324,7 @@ class ItemReader:
     def _arguments_done(self, event: StreamEvent) -> None:
         slot = self._slot(event, "function_call")
         if slot is not None and isinstance(event.arguments, str):
+            self.out.spend(len(event.arguments))
             slot.pieces = [event.arguments]
 
     def _call(self, slot: _Slot, item: JsonObject) -> None:

@@ -31,10 +31,10 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     notes = Notes(NAME, strict=request.strict)
     extra = body_extra(request, target, notes)
     body: JsonObject = {"model": target.model, **encode_input(request, target, notes)}
-    body |= {**_tools(request, target, notes), **_options(request, target, notes)}
-    if text := {**_object(extra.pop("text", None)), **_text(request, target, notes)}:
+    body |= {**_tools(request, target, notes), **_options(request, target, extra, notes)}
+    if text := _text(request, target, _object(extra.pop("text", None)), notes):
         body["text"] = text
-    if reasoning := {**_reasoning(request, target, notes), **_object(extra.pop("reasoning", None))}:
+    if reasoning := _reasoning(request, target, _object(extra.pop("reasoning", None)), notes):
         body["reasoning"] = reasoning
     if not any(extra.get(field) for field in STATEFUL):
         body["store"] = False
@@ -87,27 +87,23 @@ def _may_be_strict(tool: Tool, target: Target) -> bool:
     return target.quirks.strict and (told or tool.parameters is None or is_strict(tool.parameters))
 
 
-def _text(request: Request, target: Target, notes: Notes) -> JsonObject:
+def _text(request: Request, target: Target, given: JsonObject, notes: Notes) -> JsonObject:
+    """The format beside what a client's own `text` says; a format in that says more than our words do."""
     schema, strict = request.schema, request.schema_strict
-    if schema is None or (target.quirks.json_schema and "format" in _given_text(request)):
-        return {}
+    if schema is None or (target.quirks.json_schema and "format" in given):
+        return given
     if not schema or not target.quirks.json_schema:
-        return {"format": {"type": "json_object"}}
+        return {**given, "format": {"type": "json_object"}}
     if not target.quirks.strict or (strict and not is_strict(schema)):
         if strict:
             notes.add("dropped", "schema_strict", why_not_strict(target))
         strict = None
     name = schema_name(request, notes)
     form = without_none({"type": "json_schema", "name": name, "schema": schema, "strict": strict})
-    return {"format": form}
+    return {**given, "format": form}
 
 
-def _given_text(request: Request) -> JsonObject:
-    """What a client's own `text` says beside our words; a format in it says more than they do."""
-    return wire_extra(wire_extra(request.extra, NAME), "text")
-
-
-def _options(request: Request, target: Target, notes: Notes) -> JsonObject:
+def _options(request: Request, target: Target, extra: JsonObject, notes: Notes) -> JsonObject:
     quirks = target.quirks
     told: tuple[Told, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
@@ -119,9 +115,10 @@ def _options(request: Request, target: Target, notes: Notes) -> JsonObject:
         ("user", request.user, quirks.user_field),
         ("metadata", request.metadata or None, "metadata" if quirks.metadata else None),
     )
-    return encode_options(told, wire_extra(request.extra, NAME), notes)
+    return encode_options(told, extra, notes)
 
 
-def _reasoning(request: Request, target: Target, notes: Notes) -> JsonObject:
-    reasoning = wanted(request, target, notes)
-    return {} if reasoning is None else {"effort": as_effort(reasoning, target, notes)}
+def _reasoning(request: Request, target: Target, given: JsonObject, notes: Notes) -> JsonObject:
+    """How hard to think, beside what a client's own `reasoning` says."""
+    reasoning = None if "effort" in given else wanted(request, target, notes)
+    return given if reasoning is None else {"effort": as_effort(reasoning, target, notes), **given}

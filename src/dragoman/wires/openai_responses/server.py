@@ -32,6 +32,7 @@ from dragoman.wire import (
     error_headers,
     own_extra,
     read_shape,
+    request_extra,
     wire_extra,
     without_none,
 )
@@ -71,16 +72,18 @@ class Server:
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
-        shape, extra = read_shape(ResponsesRequest, decode_request_json(http), "body")
+        shape, nullable = read_shape(ResponsesRequest, decode_request_json(http), "body")
+        extra = without_none(nullable)
         remembers = any(extra.get(field) for field in STATEFUL) or bool(extra.get("store"))
         conversation = _Conversation(remembers=remembers)
         conversation.read(shape.input or [])
         system = [] if shape.instructions is None else [Text(text=shape.instructions)]
         choice, beside_choice = _decode_choice(shape.tool_choice)
-        form, beside_format = _decode_format(shape.text or {})
-        effort, beside_effort = _decode_reasoning(shape.reasoning or {})
+        form, beside_format, covered_format = _decode_format(shape.text or {})
+        effort, beside_effort, covered_effort = _decode_reasoning(shape.reasoning or {})
+        rest = {**extra, **beside_choice, **beside_format, **beside_effort}
         return shape.model, Request(
-            messages=tuple(conversation.turns),
+            messages=conversation.messages(),
             system=as_system([*system, *conversation.system]),
             tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ())),
             tool_choice=choice,
@@ -93,7 +96,7 @@ class Server:
             user=shape.user,
             metadata=shape.metadata or {},
             stream=bool(shape.stream),
-            extra=own_extra(NAME, {**extra, **beside_choice, **beside_format, **beside_effort}),
+            extra=request_extra(NAME, rest, {**covered_format, **covered_effort}),
         )
 
     def encode_body(self, response: Response, /) -> HttpReply:
@@ -117,9 +120,12 @@ class _Conversation:
 
     def __init__(self, *, remembers: bool) -> None:
         self.system: list[Text] = []
-        self.turns: list[Message] = []
+        self._turns: list[tuple[Role, list[Part], JsonObject]] = []
         self._remembers = remembers
         self._names: dict[str, str] = {}
+
+    def messages(self) -> tuple[Message, ...]:
+        return tuple(Message(role=r, parts=tuple(parts), extra=own_extra(NAME, rest)) for r, parts, rest in self._turns)
 
     def read(self, given: str | list[JsonObject]) -> None:
         items: list[JsonObject] = [{"role": "user", "content": given}] if isinstance(given, str) else given
@@ -145,9 +151,9 @@ class _Conversation:
             self._append("assistant", Opaque(wire=NAME, data=item))
 
     def _append(self, role: Role, *parts: Part) -> None:
-        if self.turns and self.turns[-1].role == role:
-            parts = (*self.turns.pop().parts, *parts)
-        self.turns.append(Message(role=role, parts=parts))
+        if not self._turns or self._turns[-1][0] != role:
+            self._turns.append((role, [], {}))
+        self._turns[-1][1].extend(parts)
 
     def _message(self, item: JsonObject, where: str) -> None:
         shape, rest = read_shape(MessageShape, item, where)
@@ -159,10 +165,10 @@ class _Conversation:
             return
         parts = _decode_parts(shape.content, f"{where}.content")
         texts = [part for part in parts if isinstance(part, Text)]
-        if role == "system" and not self.turns and len(texts) == len(parts):
+        if role == "system" and not self._turns and len(texts) == len(parts):
             self.system += [self._system_text(text, shape.role, rest) for text in texts]
         else:
-            self.turns.append(Message(role=role, parts=parts, extra=own_extra(NAME, rest)))
+            self._turns.append((role, list(parts), rest))
 
     def _system_text(self, text: Text, role: str, rest: JsonObject) -> Text:
         """A text of the system prompt. Where the server remembers, an item is not what `instructions` are."""
@@ -175,9 +181,9 @@ class _Conversation:
         parts: list[Part] = [decode_said(part, item) for part in content or ()]
         if not parts:
             parts = [Text(text="", extra=text_extra(item, {EMPTY: True}, refused=False))]
-        last = self.turns[-1].parts[-1] if self.turns and self.turns[-1].role == "assistant" else None
+        last = self._turns[-1][1][-1] if self._turns and self._turns[-1][0] == "assistant" else None
         if isinstance(last, Text) and item_of(last) == item:
-            self.turns.append(Message(role="assistant", parts=tuple(parts)))
+            self._turns.append(("assistant", parts, {}))
         else:
             self._append("assistant", *parts)
 
@@ -226,10 +232,9 @@ def _decode_choice(choice: str | JsonObject | None) -> tuple[str | None, JsonObj
             return None, {"tool_choice": choice}
 
 
-def _decode_format(text: JsonObject) -> tuple[dict[str, Any], JsonObject]:
-    """The schema, and what else `text` says, verbatim."""
-    rest = dict(text)
-    form = rest.get("format")
+def _decode_format(text: JsonObject) -> tuple[dict[str, Any], JsonObject, JsonObject]:
+    """The schema; what `text` says beside it, and what it says in its own form, verbatim."""
+    form = text.get("format")
     known: dict[str, Any] = {}
     if form == {"type": "json_object"}:
         known = {"schema": {}}
@@ -239,16 +244,25 @@ def _decode_format(text: JsonObject) -> tuple[dict[str, Any], JsonObject]:
         known |= {"schema_name": name} if isinstance(name, str) else {}
     covered = form is None or (known != {} and without_none(form).keys() <= {"type", "name", "schema", "strict"})
     if covered and (not known.get("schema_strict") or is_strict(known["schema"])):
-        rest.pop("format", None)
-    return known, {"text": rest} if rest else {}
+        rest = _rest(text, "format")
+        return known, {"text": rest} if rest else {}, {}
+    covered = covered or form == {"type": "text"}
+    return (known, {}, {"text": text}) if covered and text.keys() == {"format"} else (known, {"text": text}, {})
 
 
 _ALIASES: dict[str, Effort] = {**{effort: effort for effort in EFFORTS}, "xhigh": "max"}
 
 
-def _decode_reasoning(reasoning: JsonObject) -> tuple[Effort | None, JsonObject]:
-    """How hard to think, and what else `reasoning` says, verbatim."""
+def _decode_reasoning(reasoning: JsonObject) -> tuple[Effort | None, JsonObject, JsonObject]:
+    """How hard to think; what `reasoning` says beside it, and what it says in its own form, verbatim."""
     told = reasoning.get("effort")
     effort = _ALIASES.get(told) if isinstance(told, str) else None
-    rest = {key: value for key, value in reasoning.items() if key != "effort" or effort != value}
-    return effort, {"reasoning": rest} if rest else {}
+    if effort == told:
+        rest = _rest(reasoning, "effort")
+        return effort, {"reasoning": rest} if rest else {}, {}
+    whole = {"reasoning": reasoning}
+    return (effort, {}, whole) if effort and reasoning.keys() == {"effort"} else (effort, whole, {})
+
+
+def _rest(data: JsonObject, known: str) -> JsonObject:
+    return {key: value for key, value in data.items() if key != known and value is not None}

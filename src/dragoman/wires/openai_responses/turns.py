@@ -81,9 +81,8 @@ def _with_system_turns(request: Request, target: Target) -> Request:
 
 
 def _system_turn(message: Message) -> Message:
-    content = [encode_content(part) for part in message.parts]
-    item = {"type": "message", "role": "developer", "content": content, **wire_extra(message.extra, NAME)}
-    return Message(role="user", parts=(Opaque(wire=NAME, data=item),))
+    extra = {"role": "developer", **wire_extra(message.extra, NAME)}
+    return Message(role="user", parts=message.parts, extra={NAME: extra})
 
 
 def _system_item(text: Text) -> JsonObject:
@@ -115,7 +114,7 @@ def _encode_turn(turn: Message, notes: Notes) -> list[JsonObject]:
         case "assistant":
             return _encode_assistant(turn, notes)
         case "tool":
-            return _encode_results(turn.tool_results, notes)
+            return [encode_result(result) for result in turn.tool_results]
         case _:
             return _encode_user(turn)
 
@@ -161,13 +160,6 @@ def _encode_assistant(turn: Message, notes: Notes) -> list[JsonObject]:
             case _:
                 raise refuse(part, NAME)
     return items
-
-
-def _encode_results(results: tuple[ToolResult, ...], notes: Notes) -> list[JsonObject]:
-    for part in (part for result in results for part in result.parts):
-        if isinstance(part, Opaque) and part.wire != NAME:
-            notes.add("dropped", f"a block of {part.wire} in a result", "it has no word for it")
-    return [encode_result(result) for result in results]
 
 
 def _in_pairs(items: list[JsonObject], notes: Notes) -> list[JsonObject]:
