@@ -6,8 +6,8 @@ import pytest
 
 from dragoman import wires
 from dragoman.codec import decode_tool_calls, encode_definitions, encode_result
-from dragoman.errors import InvalidRequest, SetupError
-from dragoman.types import Tool, ToolCall, ToolResult
+from dragoman.errors import InvalidRequest, SetupError, Unsupported
+from dragoman.types import Image, Tool, ToolCall, ToolResult
 from dragoman.wire import encode_json
 
 PARAMETERS = {"type": "object", "properties": {"port": {"type": "string"}}, "required": ["port"]}
@@ -107,3 +107,9 @@ def test_an_unknown_wire_is_refused_with_the_known_ones() -> None:
         encode_definitions([TIDE], "smtp")
     with pytest.raises(SetupError, match="no wire 'smtp'; there are anthropic"):
         wires.get("smtp")
+
+
+@pytest.mark.parametrize("wire", ["openai", "ollama", "google"])
+def test_a_picture_in_a_result_that_is_text_is_refused(wire: str) -> None:
+    with pytest.raises(Unsupported, match="in a user message after it"):
+        encode_result(ToolResult(id="c", name="see", content=(Image(data=b"1", mime="image/png"),)), wire)

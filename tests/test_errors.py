@@ -384,3 +384,7 @@ def test_no_key_without_a_form_is_where_a_key_stands(text: str) -> None:
 )
 def test_words_are_left_as_they_are(text: str) -> None:
     assert redact(text) == text
+
+
+def test_a_key_in_a_code_is_blotted_out() -> None:
+    assert DragomanError("no", code="sk-proj-12345678").code == "[redacted]"

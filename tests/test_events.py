@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.errors import Malformed, MalformedToolCall, TooLarge
+from dragoman.errors import InvalidRequest, Malformed, MalformedToolCall, TooLarge
 from dragoman.events import (
     MAX_OPEN,
     Assembler,
@@ -611,3 +611,8 @@ def test_a_megabyte_in_ten_thousand_fragments_is_joined_once() -> None:
     assert most - held < 10_000
     out.fragment(0, text='"}')
     assert len(finished(out).tool_calls[0].arguments["text"]) == 10**6 + 100
+
+
+def test_arguments_that_are_not_json_are_the_callers_mistake() -> None:
+    with pytest.raises(InvalidRequest, match=r"arguments of call call_1 \(tide\) are not JSON"):
+        arguments_text(ToolCall(id="call_1", name="tide", arguments={"port": "\ud800"}))

@@ -472,3 +472,18 @@ def test_a_picture_by_url_is_for_a_target_that_fetches() -> None:
 
 def test_a_picture_of_bytes_is_for_every_target() -> None:
     check_urls([user(PICTURE)], fetching(image_urls=False))
+
+
+def test_a_message_that_only_its_own_wire_understands_is_kept_there() -> None:
+    silent = Message(role="assistant", extra={"openai_chat": {"audio": {"id": "audio_1"}}})
+    assert repair(Request(messages=(user("a"), silent)), Notes("openai_chat")).turns[-1] == silent
+    notes = Notes("ollama")
+    assert repair(Request(messages=(user("a"), silent)), notes).turns == (user("a"),)
+    assert [notice.what for notice in notes.notices] == ["openai_chat data of a message of the assistant"]
+
+
+def test_what_only_another_wire_understands_of_a_part_is_told() -> None:
+    notes = Notes("anthropic")
+    signed = Text(text="4.2 m", extra={"google": {"thoughtSignature": "CiQB"}, "anthropic": {"citations": []}})
+    repair(Request(messages=(user(signed),)), notes)
+    assert [(notice.kind, notice.what) for notice in notes.notices] == [("dropped", "google data of a part (text)")]

@@ -215,3 +215,10 @@ def test_a_limit_counts_only_where_it_is_the_reason() -> None:
 def test_any_headers_tell_a_time_or_nothing(headers: dict[str, str]) -> None:
     seconds = retry_after(Head(status=429, headers=headers))
     assert seconds is None or 0 <= seconds < 1e12
+
+
+@pytest.mark.parametrize("base_url", ["user:hush@host/v1", "https://user:hush@[bad"])
+def test_a_bad_base_url_shows_no_password(base_url: str) -> None:
+    with pytest.raises(SetupError, match="is not whole") as caught:
+        split_base_url(base_url)
+    assert "hush" not in str(caught.value)

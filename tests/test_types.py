@@ -343,3 +343,7 @@ def test_a_pydantic_model_has_a_json_schema() -> None:
 def test_every_value_is_a_pydantic_field(value: msgspec.Struct) -> None:
     adapter: pydantic.TypeAdapter[Any] = pydantic.TypeAdapter(type(value))
     assert adapter.validate_json(adapter.dump_json(value)) == value
+
+
+def test_one_stop_sequence_may_be_given_as_it_is() -> None:
+    assert Request(stop="END").stop == ("END",)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]

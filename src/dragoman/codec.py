@@ -4,8 +4,9 @@ Pure functions on the same code as the wires. Names are the wires', and `openai`
 """
 
 from dragoman import wires
-from dragoman.errors import InvalidRequest
+from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.events import fold
+from dragoman.history import result_media
 from dragoman.types import JsonObject, Opaque, Tool, ToolCall, ToolResult
 from dragoman.wire import Wire, encode_json
 
@@ -35,7 +36,14 @@ def encode_result(result: ToolResult, wire: str, /) -> JsonObject:
     >>> encode_result(ToolResult(id="call_1", name="now", content="noon"), "openai")
     {'role': 'tool', 'tool_call_id': 'call_1', 'content': 'noon'}
     """
-    return _wire(wire).client.encode_result(result)
+    found = _wire(wire)
+    if found.name in _TEXT_RESULTS and result_media([result]) is not None:
+        raise Unsupported(f"{found.name}: a result is text; send its pictures and documents in a user message after it")
+    return found.client.encode_result(result)
+
+
+_TEXT_RESULTS = frozenset({"google", "ollama", "openai_chat"})
+"""Wires that carry the media of a result in the turn after it, which one result alone cannot show."""
 
 
 def _wire(name: str) -> Wire:

@@ -86,7 +86,7 @@ class DragomanError(Exception):
         self.provider = provider
         self.model = model
         self.status = status
-        self.code = code
+        self.code = None if code is None else redact(code)
         self.retry_after = retry_after
         self.usage = usage
         self.transient = self.transient if transient is None else transient

@@ -10,7 +10,7 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from dragoman.errors import Malformed, MalformedToolCall, TooLarge
+from dragoman.errors import InvalidRequest, Malformed, MalformedToolCall, TooLarge
 from dragoman.types import (
     UNKNOWN_USAGE,
     Extra,
@@ -460,7 +460,10 @@ def arguments_text(call: ToolCall, /) -> str:
     """
     if call.raw is not None and parse_arguments(call.raw) == call.arguments:
         return call.raw
-    return msgspec.json.encode(call.arguments).decode()
+    try:
+        return msgspec.json.encode(call.arguments).decode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"arguments of call {call.id} ({call.name}) are not JSON: {error}") from error
 
 
 _OBJECT = msgspec.json.Decoder(JsonObject)

@@ -13,6 +13,7 @@ from dragoman.target import Target
 from dragoman.types import (
     Audio,
     Document,
+    Extra,
     Image,
     Message,
     Opaque,
@@ -25,7 +26,7 @@ from dragoman.types import (
     ToolResult,
     user,
 )
-from dragoman.wire import ERROR_PREFIX, Notes
+from dragoman.wire import ERROR_PREFIX, Notes, wire_extra
 
 UNAVAILABLE = "result unavailable; do not assume that it ran"
 
@@ -69,7 +70,8 @@ def repair(request: Request, notes: Notes, /) -> History:
                 case _:
                     parts.append(part)
         kept = _own_parts(parts, notes)
-        if kept:
+        _note_foreign(message.extra, f"a message of the {message.role}", notes)
+        if kept or wire_extra(message.extra, notes.wire):
             role = "user" if message.role == "tool" else message.role
             turns.append(msgspec.structs.replace(message, role=role, parts=kept))
     return History(system=tuple(texts), turns=tuple(_with_answers(turns, calls)))
@@ -167,8 +169,17 @@ def _own_parts(parts: Iterable[Part], notes: Notes) -> tuple[Part, ...]:
         elif isinstance(part, Opaque) and part.wire != notes.wire:
             notes.add("dropped", f"a block of {part.wire}", "it has no word for it")
         else:
+            if not isinstance(part, Opaque):
+                _note_foreign(part.extra, f"a part ({part.__struct_config__.tag})", notes)
             kept.append(part)
     return tuple(kept)
+
+
+def _note_foreign(extra: Extra, what: str, notes: Notes) -> None:
+    """Tell what only another wire understands, such as a signature or an item's id."""
+    for name, data in extra.items():
+        if name != notes.wire and data:
+            notes.add("dropped", f"{name} data of {what}", "only that wire understands it")
 
 
 def _own_content(result: ToolResult, notes: Notes) -> str | tuple[ResultPart, ...]:

@@ -85,9 +85,13 @@ def split_base_url(base_url: str, /) -> tuple[str, str]:
     >>> split_base_url("https://api.example.org/v1/")
     ('https://api.example.org', '/v1')
     """
-    parts = urlsplit(base_url)
+    try:
+        parts = urlsplit(base_url)
+    except ValueError:
+        parts = urlsplit("")
     if not parts.scheme or not parts.netloc:
-        raise SetupError(f"base URL {base_url!r} is not whole; write it with its scheme, as https://host/path")
+        shown = base_url.rpartition("@")[2]
+        raise SetupError(f"base URL {shown!r} is not whole; write it with its scheme, as https://host/path")
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
 
 

@@ -285,6 +285,12 @@ class Request(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     extra: Extra = {}
     """Per provider or wire name: merged verbatim into the body."""
 
+    def __post_init__(self) -> None:
+        """One stop sequence may be given as it is."""
+        given: object = self.stop
+        if isinstance(given, str):
+            msgspec.structs.force_setattr(self, "stop", (given,))
+
 
 class Finish(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Why the model stopped: our word, and the provider's own.

@@ -835,3 +835,14 @@ def test_a_refusal_is_typed(
     assert type(error) is kind
     assert (error.transient, error.advance) == (transient, advance)
     assert error.status == int(name.split(".")[1])
+
+
+@pytest.mark.parametrize("body", [b"{}", b'{"choices": []}'])
+def test_a_body_without_a_message_is_malformed(body: bytes) -> None:
+    with pytest.raises(Malformed, match="the body has no message"):
+        CLIENT.decode_body(body)
+
+
+def test_a_body_that_was_aborted_is_an_answer_that_ended_otherwise() -> None:
+    response = fold(CLIENT.decode_body(b'{"message": {"content": "aaaa"}, "done": false}'))
+    assert (response.text, response.finish.reason) == ("aaaa", "other")

@@ -254,6 +254,8 @@ class _Reader:
         if not self.out.is_finished():
             if not self._is_body or self._count != 1:
                 raise truncated(NAME)
+            if not self._started:
+                raise Malformed(f"{NAME}: the body has no message")
             # A server that aborts a runaway repetition says done: false in a whole body (seen 2026-11).
             self.out.finish(Finish(reason="other"))
 
