@@ -47,7 +47,8 @@ def expected_error(exchange: Exchange) -> tuple[type[ProviderError], dict[str, A
     """What the answer says."""
     text = exchange.body.decode()
     kind = next((kind for words, kind in BY_WORDS if re.search(words, text)), BY_STATUS[exchange.status])
-    facts = next((facts for words, facts in FACTS if re.search(words, text)), {})
+    nothing: dict[str, Any] = {}
+    facts = next((facts for words, facts in FACTS if re.search(words, text)), nothing)
     if "retry-after" in exchange.headers and exchange.status >= 429:
         facts = {**facts, "retry_after": float(exchange.headers["retry-after"])}
     return kind, facts
