@@ -123,7 +123,7 @@ def _place(tokens: dict[str, gguf.TokenType], token: str) -> int:
 
 
 def _weights(tokens: dict[str, gguf.TokenType], dice: np.random.Generator) -> dict[str, Any]:
-    vectors = dice.choice([-1.0, 1.0], (len(tokens), WIDTH))
+    vectors = dice.integers(0, 2, (len(tokens), WIDTH)) * 2.0 - 1.0
     vectors[:, :SLOTS] = 0.0
     vectors[:, ALWAYS] = ON
     for token, slot, value in (
