@@ -347,3 +347,14 @@ def test_every_value_is_a_pydantic_field(value: msgspec.Struct) -> None:
 
 def test_one_stop_sequence_may_be_given_as_it_is() -> None:
     assert Request(stop="END").stop == ("END",)  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+
+
+def test_any_value_is_read_back_as_its_kind() -> None:
+    request = Request(messages=(user("a"),), seed=7)
+    assert load(dump(request), Request) == request
+    assert load(dump(user("a")), Message) == user("a")
+
+
+def test_what_is_no_such_value_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="not a Request: "):
+        load(b"[]", Request)

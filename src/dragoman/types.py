@@ -2,13 +2,14 @@
 
 import binascii
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypeGuard, TypeVar, overload
 
 import msgspec
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+T = TypeVar("T")
 JsonObject: TypeAlias = dict[str, Any]
 Extra: TypeAlias = dict[str, Any]
 """Opaque data per wire name: given back verbatim to the same wire and to no other."""
@@ -505,8 +506,8 @@ def split_data_url(url: str, /) -> tuple[str, bytes]:
     return head[5:-7].partition(";")[0].strip(), decode_base64(payload.replace("%3D", "=").replace("%3d", "="))
 
 
-def dump(value: Message | Request | Response | Iterable[Message], /) -> bytes:
-    """JSON of a message, a transcript, a request or a response.
+def dump(value: msgspec.Struct | Iterable[msgspec.Struct], /) -> bytes:
+    """JSON of a transcript, or of any value: a message, a request, a response, events.
 
     >>> load(dump([user("hello")]))[0].text
     'hello'
@@ -525,18 +526,24 @@ def _to_plain(value: object) -> object:
 
 
 _ENCODER = msgspec.json.Encoder(enc_hook=_encode_unknown)
-_TRANSCRIPT = msgspec.json.Decoder(tuple[Message, ...])
 
 
-def load(data: bytes, /) -> tuple[Message, ...]:
-    """The transcript that `dump` wrote; InvalidRequest where it is none.
+@overload
+def load(data: bytes, /) -> tuple[Message, ...]: ...
+@overload
+def load(data: bytes, kind: type[T], /) -> T: ...
+def load(data: bytes, kind: Any = tuple[Message, ...], /) -> Any:
+    """The transcript that `dump` wrote, or a value of another kind; InvalidRequest where it is none.
 
     >>> load(b'[{"role":"user","parts":[{"type":"text","text":"hello"}]}]')[0].role
     'user'
+    >>> load(dump(Request(seed=7)), Request).seed
+    7
     """
     try:
-        return _TRANSCRIPT.decode(data)
+        return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         from dragoman.errors import InvalidRequest
 
-        raise InvalidRequest(f"not a transcript: {error}") from error
+        what = getattr(kind, "__name__", "value") if kind != tuple[Message, ...] else "transcript"
+        raise InvalidRequest(f"not a {what}: {error}") from error
