@@ -229,6 +229,7 @@ class Assembler:
         self._calls: dict[object, _Call] = {}
         self._ids: set[str] = set()
         self._calls_before = calls_before
+        self._number = 0
         self._limit = self._budget = limit
 
     @property
@@ -405,10 +406,10 @@ class Assembler:
 
     def _fresh_id(self, id: str) -> str:
         if not id or id in self._ids:
-            number = self._calls_before + len(self._ids) + 1
-            while f"call_{number}" in self._ids:
-                number += 1
-            id = f"call_{number}"
+            self._number = max(self._number, self._calls_before + len(self._ids) + 1)
+            while f"call_{self._number}" in self._ids:
+                self._number += 1
+            id = f"call_{self._number}"
         self._ids.add(id)
         return id
 

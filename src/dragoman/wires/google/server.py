@@ -1,6 +1,7 @@
 """A generateContent call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
 import re
+from collections import deque
 from typing import cast, get_args
 from urllib.parse import parse_qs, unquote
 
@@ -207,11 +208,11 @@ class _Calls:
         self.turned = False
         self._count = 0
         self._waiting: dict[str, ToolCall] = {}
-        self._recent: list[str] = []
+        self._recent: deque[str] = deque()
 
     def add(self, call: ToolCall) -> ToolCall:
         self._count += 1
-        self._recent = [] if self.turned else self._recent
+        self._recent = deque() if self.turned else self._recent
         self.turned = False
         call = call if call.id else msgspec.structs.replace(call, id=f"call_{self._count}")
         self._waiting[call.id] = call
@@ -226,6 +227,8 @@ class _Calls:
         return msgspec.structs.replace(result, id=call.id, name=result.name or call.name)
 
     def _named(self, name: str) -> ToolCall | None:
+        while self._recent and self._recent[0] not in self._waiting:
+            self._recent.popleft()
         waiting = (self._waiting[id] for id in self._recent if id in self._waiting)
         call = next((call for call in waiting if name in ("", call.name)), None)
         return self._waiting.pop(call.id) if call is not None else None

@@ -73,7 +73,8 @@ class Calls:
             return False
         if name != self._names[slot] or (id and self._ids[slot] and id != self._ids[slot]):
             return True
-        return bool(text) and self._out.call_is_complete(slot)
+        # Looked at only where new arguments may begin, as the joined ones are read for it.
+        return text.lstrip()[:1] in ("{", "n") and self._out.call_is_complete(slot)
 
 
 def _convert(data: JsonObject) -> Call:
