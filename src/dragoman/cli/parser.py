@@ -155,6 +155,7 @@ def _translate(parser: ArgumentParser) -> None:
     parser.add_argument("--to", dest="target", required=True, choices=DIALECTS, metavar="DIALECT", help="the dialect to say it in")
     parser.add_argument("--kind", choices=("request", "response", "stream", "error"), help="what it is (default: told by its shape)")
     parser.add_argument("--status", type=_number, default=400, metavar="N", help="the HTTP status of an error (default: 400)")
+    parser.add_argument("--stream", action="store_true", help="the request asks for a stream, where its dialect says so in the URL")
     parser.add_argument("-m", "--model", metavar="SPEC", help="a target whose limits and habits a request is fitted to")
 
 
