@@ -63,7 +63,7 @@ def test_each_row_is_answered_under_its_id(tmp_path: Path) -> None:
 
 def test_all_forms_of_a_row_are_taken(tmp_path: Path) -> None:
     said = [{"role": "user", "content": "Is it so?"}]
-    rows = [
+    rows: list[Any] = [
         {"id": "a", "prompt": "Is it so?", "system": "Be brief."},
         {"id": "b", "messages": said, "temperature": 0},
         {"id": "c", "messages": [{"role": "user", "parts": [{"type": "text", "text": "Is it so?"}]}]},
@@ -83,7 +83,7 @@ def test_all_forms_of_a_row_are_taken(tmp_path: Path) -> None:
 
 
 def test_a_row_that_is_wrong_is_an_error_and_breaks_no_other(tmp_path: Path) -> None:
-    rows = [
+    rows: list[Any] = [
         {"id": 1, "prompt": "hello"},
         {"id": 2},
         {"id": 3, "prompt": "hello", "temprature": 1},
@@ -111,10 +111,10 @@ def test_the_model_of_a_row_counts_where_no_other_is_named(tmp_path: Path) -> No
 def test_a_second_run_asks_nothing_again(tmp_path: Path) -> None:
     rows = [{"id": number, "prompt": "hello"} for number in range(20)]
     with Server(GOOD, repeat=True) as server:
-        for _ in range(2):
-            done, answers = batch(tmp_path, rows, "-m", SPEC, LLM_SERVER=dsn(server))
-            assert done.code == 0
+        assert batch(tmp_path, rows, "-m", SPEC, LLM_SERVER=dsn(server))[0].code == 0
+        done, answers = batch(tmp_path, rows, "-m", SPEC, LLM_SERVER=dsn(server))
         assert len(server.http) == 20
+    assert done.code == 0
     assert len(answers) == 20
     assert "20 were there" in done.err
 
@@ -143,7 +143,7 @@ def test_a_file_that_is_no_output_is_left_alone(tmp_path: Path) -> None:
 
 
 def test_an_id_that_is_there_twice_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
-    rows = [{"id": "a", "prompt": "hello"}, {"custom_id": "a", "body": {}}]
+    rows: list[Any] = [{"id": "a", "prompt": "hello"}, {"custom_id": "a", "body": {}}]
     done, answers = batch(tmp_path, rows, "-m", "demo/any")
     assert (done.code, answers) == (1, [])
     assert "line 2: the id 'a' was there before" in done.err

@@ -10,7 +10,6 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import chain
-from dragoman.chain import Options
 from dragoman.cli.home import check_answer
 from dragoman.cli.rows import Row, read_row, write_answer, write_error
 from dragoman.errors import ChainExhausted, DragomanError, InvalidRequest, OutputError, SetupError

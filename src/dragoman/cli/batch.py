@@ -112,7 +112,7 @@ def _asker(arguments: Namespace, settings: Settings) -> tuple[Ask, Callable[[], 
 
 
 def count(path: Path, journal: Journal, /) -> Summary:
-    """How many rows there are, and are done; refused where one has no id or that of another: nothing is asked by then."""
+    """How many rows there are, and are done; refused where one has no id, or that of another."""
     seen: set[int] = set()
     summary = Summary(rows=0, before=0)
     for number, line in _rows(path):

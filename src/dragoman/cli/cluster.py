@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
+from importlib import import_module
 from itertools import cycle
 from typing import Any
 
@@ -15,16 +16,18 @@ RESTARTS = 3
 """How often the asker of a machine is started anew."""
 
 
-def open_cluster(address: str, settings: Settings, /) -> tuple[Callable[[bytes], Awaitable[Outcome]], Callable[[], None]]:
+def open_cluster(
+    address: str, settings: Settings, /
+) -> tuple[Callable[[bytes], Awaitable[Outcome]], Callable[[], None]]:
     """How to ask one row, and how to leave; no address is this machine alone, or what RAY_ADDRESS says."""
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
-        import ray
+        ray: Any = import_module("ray")
     except ImportError as error:
         raise SetupError("Ray is not installed; pip install 'dragoman[ray]'") from error
     ray.init(address=address or None, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
-    machines = sum(1 for node in ray.nodes() if node["Alive"])
+    machines = len([node for node in ray.nodes() if node["Alive"]])
     told = replace(settings, env=variables(os.environ))
     actor: Any = ray.remote(Asker)
     options = {

@@ -1,4 +1,4 @@
-"""The name of a shell in, a script that completes our words out; made from the parser, so that it knows what it knows."""
+"""The name of a shell in, a script that completes our words out: all that the parser knows."""
 
 from argparse import Action, Namespace
 from collections.abc import Iterable

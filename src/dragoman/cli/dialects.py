@@ -131,15 +131,21 @@ class _Refused(msgspec.Struct):
 def _read_lines(data: bytes) -> Streamed:
     events: list[Event] = []
     for line in data.splitlines():
-        match load(line, Event | Facts) if line.strip() else None:  # type: ignore[arg-type]  # a union is a form, no type
-            case None:
-                continue
-            case Facts() as facts:
-                return Streamed(tuple(events), error_of(facts))
-            case event:
-                events.append(event)
+        if line.strip():
+            said = _read_line(line)
+            if isinstance(said, Facts):
+                return Streamed(tuple(events), error_of(said))
+            events.append(said)
     ended = bool(events) and isinstance(events[-1], Finished)
     return Streamed(tuple(events), None if ended else Truncated("the events end before `finished`"))
+
+
+def _read_line(line: bytes) -> Event | Facts:
+    said: Event | Facts = load(line, _LINE)
+    return said
+
+
+_LINE: Any = Event | Facts
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

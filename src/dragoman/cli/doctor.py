@@ -1,9 +1,9 @@
 """The machine, the environment and the config in, what is right and what to do about the rest out."""
 
+import os
 import sys
 from argparse import Namespace
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,7 +13,7 @@ import msgspec
 
 from dragoman.cli import screen
 from dragoman.cli.home import config_path, key_variable, spec_of
-from dragoman.cli.listings import list_models, ready_providers
+from dragoman.cli.listings import list_all, ready_providers
 from dragoman.errors import DragomanError, SetupError
 from dragoman.models import Registry
 
@@ -26,6 +26,7 @@ EXTRAS = {
     "heif": ("pillow_heif", "HEIC images"),
     "ray": ("ray", "dragoman batch --ray"),
 }
+_BUNDLE = "SSL_CERT_FILE"
 _STYLES = {"ok": "green", "hint": "yellow", "wrong": "red"}
 
 
@@ -52,8 +53,8 @@ def run(arguments: Namespace, /) -> int:
 
 def _examine(arguments: Namespace) -> Iterator[Finding]:
     yield from _installation()
-    registry = Registry()
-    yield from _variables(registry)
+    yield from _variables()
+    registry = Registry(env={name: value for name, value in os.environ.items() if name != _BUNDLE})
     yield from _config(arguments, registry)
     yield from _keys(registry)
     yield from _default(registry)
@@ -71,17 +72,19 @@ def _installation() -> Iterator[Finding]:
             yield Finding("wrong", f"{name} is not installed", f"pip install {name}")
     for extra, (module, purpose) in EXTRAS.items():
         if find_spec(module) is None:
-            yield Finding("hint", f"no extra {extra}, for {purpose}", f"pip install 'dragoman[{extra}]' where you want it")
+            yield Finding(
+                "hint", f"no extra {extra}, for {purpose}", f"pip install 'dragoman[{extra}]' where you want it"
+            )
         else:
             yield Finding("ok", f"extra {extra}, for {purpose}")
 
 
-def _variables(registry: Registry) -> Iterator[Finding]:
-    for name, error in Registry(env={}).load_env(registry.env).items():
+def _variables() -> Iterator[Finding]:
+    for name, error in Registry(env={}).load_env(os.environ).items():
         yield Finding("wrong", f"provider {name}: {error}")
-    bundle = registry.env.get("SSL_CERT_FILE")
+    bundle = os.environ.get(_BUNDLE)
     if bundle and not Path(bundle).is_file():
-        yield Finding("wrong", f"SSL_CERT_FILE names {bundle}, and there is no such file", "mend it, or unset it")
+        yield Finding("wrong", f"{_BUNDLE} names {bundle}, and there is no such file", "mend it, or unset it")
 
 
 def _config(arguments: Namespace, registry: Registry) -> Iterator[Finding]:
@@ -117,7 +120,9 @@ def _keys(registry: Registry) -> Iterator[Finding]:
             found = True
             yield Finding("ok", f"{name}: has a key of its own")
     if not found:
-        yield Finding("hint", "no key of any provider is set", "export ANTHROPIC_API_KEY=…, say; dragoman providers lists all")
+        yield Finding(
+            "hint", "no key of any provider is set", "export ANTHROPIC_API_KEY=…, say; dragoman providers lists all"
+        )
 
 
 def _default(registry: Registry) -> Iterator[Finding]:
@@ -141,9 +146,8 @@ def _default(registry: Registry) -> Iterator[Finding]:
 
 def _online(registry: Registry) -> Iterator[Finding]:
     names = ready_providers(registry)
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        for name, found in zip(names, pool.map(lambda name: list_models(registry, name), names), strict=True):
-            if isinstance(found, Exception):
-                yield Finding("wrong", f"{name} does not answer: {screen.told(found)}")
-            else:
-                yield Finding("ok", f"{name} answers, and lists {len(found)} models")
+    for name, found in zip(names, list_all(registry, names), strict=True):
+        if isinstance(found, Exception):
+            yield Finding("wrong", f"{name} does not answer: {screen.told(found)}")
+        else:
+            yield Finding("ok", f"{name} answers, and lists {len(found)} models")

@@ -3,6 +3,7 @@
 import sys
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -26,7 +27,7 @@ class Explained(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     url: str | None
     key: str
     ready: bool
-    limits: dict[str, object]
+    limits: dict[str, Any]
     health: str | None = None
     """What the gateway says that was named; a fresh process knows nothing."""
     problem: str | None = None
@@ -130,7 +131,7 @@ def _show(number: int, one: Explained, *, with_bytes: bool) -> None:
         screen.write(f"\nPOST {one.url}\n{headers}\n{one.body}\n")
 
 
-def _told(value: object) -> str:
+def _told(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return "/".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
+    return str(value) if isinstance(value, int) else "/".join(value)

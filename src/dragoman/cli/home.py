@@ -3,6 +3,7 @@
 import os
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -32,7 +33,7 @@ FIRST_MODELS = {
     "huggingface": "meta-llama/Llama-3.1-8B-Instruct",
     "nvidia": "meta/llama-3.1-8b-instruct",
 }
-"""What is asked of a provider where nobody said which model: small ones that answered in 2026, in order of preference."""
+"""What is asked where nobody said which model: small ones that answered in 2026, in order of preference."""
 LAST_RESORT = "demo/any"
 
 
@@ -115,7 +116,11 @@ def asked_of(arguments: Namespace, /) -> Asked:
 
 def read_schema(path: str, /) -> JsonObject:
     """The JSON Schema of a file."""
-    return load(Path(path).read_bytes(), dict)
+    schema: JsonObject = load(Path(path).read_bytes(), _OBJECT)
+    return schema
+
+
+_OBJECT: Any = JsonObject
 
 
 def check_answer(text: str, schema: JsonObject | None, /) -> None:

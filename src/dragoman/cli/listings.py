@@ -2,6 +2,7 @@
 
 from argparse import Namespace
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 
 from dragoman.cli import screen
 from dragoman.cli.home import key_state, key_variable, open_registry
@@ -37,7 +38,9 @@ def _providers(registry: Registry, *, as_json: bool) -> int:
             ]
         )
         return 0
-    rows = [(record.name, record.wire, _place(record, registry) or "-", key_state(record, registry)) for record in records]
+    rows = [
+        (record.name, record.wire, _place(record, registry) or "-", key_state(record, registry)) for record in records
+    ]
     screen.write_table(rows)
     return 0
 
@@ -48,13 +51,14 @@ def _place(record: Provider, registry: Registry) -> str | None:
         place = record.target("any", env=registry.env).base_url
     except SetupError:
         return None
-    return HttpRequest(method="GET", path="", origin=place).redacted().origin
+    scheme, _, rest = place.partition("://")
+    host, slash, path = rest.partition("/")
+    return HttpRequest(method="GET", path=slash + path, origin=f"{scheme}://{host}").redacted().url
 
 
 def _models(registry: Registry, arguments: Namespace) -> int:
     names = [arguments.provider] if arguments.provider else ready_providers(registry)
-    with ThreadPoolExecutor(max_workers=8) as pool:
-        found = list(pool.map(lambda name: list_models(registry, name), names))
+    found = list_all(registry, names)
     listed = {name: models for name, models in zip(names, found, strict=True) if isinstance(models, tuple)}
     for name, failure in zip(names, found, strict=True):
         if isinstance(failure, Exception):
@@ -82,12 +86,17 @@ def _is_ready(name: str, registry: Registry) -> bool:
     return name == "demo" or bool(record.api_key or key_variable(record, registry))
 
 
-def list_models(registry: Registry, provider: str, /) -> tuple[ModelInfo, ...] | Exception:
-    """The models that a provider lists, or why it does not.
+def list_all(registry: Registry, names: list[str], /) -> list[tuple[ModelInfo, ...] | Exception]:
+    """What each of some providers lists, or why it does not; all are asked at once.
 
-    >>> [model.id for model in list_models(Registry(env={}), "demo")][0]
-    'any'
+    >>> len(list_all(Registry(env={}), ["demo"])[0])
+    6
     """
+    with ThreadPoolExecutor(max_workers=8) as pool:
+        return list(pool.map(partial(_list, registry), names))
+
+
+def _list(registry: Registry, provider: str) -> tuple[ModelInfo, ...] | Exception:
     try:
         return registry.model(f"{provider}/any", timeout=20.0).list_models()
     except (DragomanError, SetupError) as error:

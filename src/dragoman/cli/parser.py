@@ -31,7 +31,7 @@ class Command(NamedTuple):
     module: str
     help: str
     add: Callable[[ArgumentParser], None]
-    examples: str
+    examples: tuple[str, ...]
 
 
 def parser_of(command: str, /) -> Parser:
@@ -44,7 +44,7 @@ def parser_of(command: str, /) -> Parser:
     parser = Parser(
         prog=f"dragoman {command}",
         description=known.help + ".",
-        epilog="examples:\n" + "\n".join(f"  {line}" for line in known.examples.splitlines()),
+        epilog="examples:\n" + "\n".join(f"  {line}" for line in known.examples),
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
@@ -93,7 +93,9 @@ def _asked(parser: ArgumentParser) -> None:
 
 
 def _gateway(parser: ArgumentParser) -> None:
-    parser.add_argument("--gateway", metavar="URL", help="a running gateway (default: DRAGOMAN_GATEWAY, else http://127.0.0.1:8080)")
+    parser.add_argument(
+        "--gateway", metavar="URL", help="a running gateway (default: DRAGOMAN_GATEWAY, else http://127.0.0.1:8080)"
+    )
 
 
 def _count(text: str) -> int:
@@ -136,9 +138,15 @@ def _chat(parser: ArgumentParser) -> None:
     parser.add_argument("prompt", nargs="?", help="what to ask; with piped text, what to do with it")
     _model(parser)
     _asked(parser)
-    parser.add_argument("-i", "--image", action="append", default=[], metavar="FILE", help="show a picture; again for more")
-    parser.add_argument("-d", "--document", action="append", default=[], metavar="FILE", help="give a PDF or a text file")
-    parser.add_argument("--tool", action="append", default=[], metavar="MODULE:FUNCTION", help="a function that the model may call")
+    parser.add_argument(
+        "-i", "--image", action="append", default=[], metavar="FILE", help="show a picture; again for more"
+    )
+    parser.add_argument(
+        "-d", "--document", action="append", default=[], metavar="FILE", help="give a PDF or a text file"
+    )
+    parser.add_argument(
+        "--tool", action="append", default=[], metavar="MODULE:FUNCTION", help="a function that the model may call"
+    )
     parser.add_argument("-q", "--quiet", action="store_true", help="the answer and nothing else")
 
 
@@ -150,19 +158,43 @@ def _serve(parser: ArgumentParser) -> None:
 
 
 def _translate(parser: ArgumentParser) -> None:
-    parser.add_argument("file", nargs="?", default="-", help="a request, a response or a recorded stream (default: stdin)")
-    parser.add_argument("--from", dest="source", required=True, choices=DIALECTS, metavar="DIALECT", help="its dialect: " + ", ".join(DIALECTS))
-    parser.add_argument("--to", dest="target", required=True, choices=DIALECTS, metavar="DIALECT", help="the dialect to say it in")
-    parser.add_argument("--kind", choices=("request", "response", "stream", "error"), help="what it is (default: told by its shape)")
-    parser.add_argument("--status", type=_number, default=400, metavar="N", help="the HTTP status of an error (default: 400)")
-    parser.add_argument("--stream", action="store_true", help="the request asks for a stream, where its dialect says so in the URL")
+    parser.add_argument(
+        "file", nargs="?", default="-", help="a request, a response or a recorded stream (default: stdin)"
+    )
+    parser.add_argument(
+        "--from",
+        dest="source",
+        required=True,
+        choices=DIALECTS,
+        metavar="DIALECT",
+        help="its dialect: " + ", ".join(DIALECTS),
+    )
+    parser.add_argument(
+        "--to", dest="target", required=True, choices=DIALECTS, metavar="DIALECT", help="the dialect to say it in"
+    )
+    parser.add_argument(
+        "--kind", choices=("request", "response", "stream", "error"), help="what it is (default: told by its shape)"
+    )
+    parser.add_argument(
+        "--status", type=_number, default=400, metavar="N", help="the HTTP status of an error (default: 400)"
+    )
+    parser.add_argument(
+        "--stream", action="store_true", help="the request asks for a stream, where its dialect says so in the URL"
+    )
     parser.add_argument("-m", "--model", metavar="SPEC", help="a target whose limits and habits a request is fitted to")
 
 
 def _explain(parser: ArgumentParser) -> None:
     parser.add_argument("spec", nargs="?", help="provider/model, an alias, or a chain (default: what -m of chat is)")
     parser.add_argument("--request", metavar="FILE", help="a request: shows the exact bytes that each target would get")
-    parser.add_argument("--from", dest="source", choices=DIALECTS, default="canonical", metavar="DIALECT", help="the dialect of that request (default: canonical)")
+    parser.add_argument(
+        "--from",
+        dest="source",
+        choices=DIALECTS,
+        default="canonical",
+        metavar="DIALECT",
+        help="the dialect of that request (default: canonical)",
+    )
     _gateway(parser)
 
 
@@ -171,13 +203,23 @@ def _models(parser: ArgumentParser) -> None:
 
 
 def _batch(parser: ArgumentParser) -> None:
-    parser.add_argument("input", metavar="IN.jsonl", help='rows {"id", "prompt"}, {"id", "messages"}, or OpenAI batch rows')
+    parser.add_argument(
+        "input", metavar="IN.jsonl", help='rows {"id", "prompt"}, {"id", "messages"}, or OpenAI batch rows'
+    )
     parser.add_argument("output", metavar="OUT.jsonl", help="one row an id; what is in it is not asked again")
     _model(parser)
     _asked(parser)
-    parser.add_argument("-c", "--concurrency", type=_count, default=8, metavar="N", help="how many at a time (default: 8)")
+    parser.add_argument(
+        "-c", "--concurrency", type=_count, default=8, metavar="N", help="how many at a time (default: 8)"
+    )
     parser.add_argument("--rate", type=_rate, metavar="N/s", help="at most so many a second, minute (/m) or hour (/h)")
-    parser.add_argument("--retries", type=_number, default=4, metavar="N", help="how often a row is asked again after a passing fault (default: 4)")
+    parser.add_argument(
+        "--retries",
+        type=_number,
+        default=4,
+        metavar="N",
+        help="how often a row is asked again after a passing fault (default: 4)",
+    )
     parser.add_argument("--retry-errors", action="store_true", help="ask again what the output has as an error")
     parser.add_argument("--keep-going", action="store_true", help="go on when many rows in a row have failed")
     parser.add_argument("--ray", nargs="?", const="", metavar="ADDRESS", help="ask from all machines of a Ray cluster")
@@ -212,18 +254,55 @@ def _nothing(_parser: ArgumentParser) -> None:
 
 
 COMMANDS = {
-    "chat": Command("chat", "Ask a model, or talk with it", _chat, 'dragoman chat "hello"\ncat notes.txt | dragoman chat -m groq/llama-3.3-70b-versatile "Three lines of this"\ndragoman chat -m anthropic/claude-sonnet-5,demo/any'),
-    "batch": Command("batch", "Ask thousands of questions from a file; may be stopped and run again", _batch, "dragoman batch in.jsonl out.jsonl -m demo/any -c 32"),
-    "translate": Command("translate", "Say a request, a response or a recorded stream in another dialect, offline", _translate, "dragoman translate --from openai_chat --to anthropic request.json"),
-    "explain": Command("explain", "How a spec resolves, and what each target would get", _explain, "dragoman explain groq/llama-3.3-70b-versatile,demo/any\ndragoman explain demo/any --request request.json --from openai_chat"),
-    "providers": Command("listings", "The providers that are known, and whose key is set", _nothing, "dragoman providers"),
-    "models": Command("listings", "The models that a provider lists", _models, "dragoman models demo"),
-    "doctor": Command("doctor", "Check the set-up, and say what to do", _doctor, "dragoman doctor --online"),
-    "serve": Command("serve", "The gateway: one server in front of all providers", _serve, "dragoman serve --port 8080"),
-    "keys": Command("operating", "Keys for the clients of a gateway", _keys, "dragoman keys new alice"),
-    "usage": Command("operating", "Who used how much of a gateway", _gateway, "dragoman usage"),
-    "health": Command("operating", "How the targets of a gateway are", _gateway, "dragoman health"),
-    "bench": Command("operating", "Take a target of a gateway out", _bench, "dragoman bench groq/llama-3.3-70b-versatile --seconds 60"),
-    "unbench": Command("operating", "Put a target of a gateway back", _target, "dragoman unbench groq/llama-3.3-70b-versatile"),
-    "completion": Command("completion", "A completion script for your shell", _completion, 'eval "$(dragoman completion bash)"'),
+    "chat": Command(
+        "chat",
+        "Ask a model, or talk with it",
+        _chat,
+        (
+            'dragoman chat "hello"',
+            'cat notes.txt | dragoman chat -m groq/llama-3.3-70b-versatile "Three lines of this"',
+            "dragoman chat -m anthropic/claude-sonnet-5,demo/any",
+        ),
+    ),
+    "batch": Command(
+        "batch",
+        "Ask thousands of questions from a file; may be stopped and run again",
+        _batch,
+        ("dragoman batch in.jsonl out.jsonl -m demo/any -c 32",),
+    ),
+    "translate": Command(
+        "translate",
+        "Say a request, a response or a recorded stream in another dialect, offline",
+        _translate,
+        ("dragoman translate --from openai_chat --to anthropic request.json",),
+    ),
+    "explain": Command(
+        "explain",
+        "How a spec resolves, and what each target would get",
+        _explain,
+        (
+            "dragoman explain groq/llama-3.3-70b-versatile,demo/any",
+            "dragoman explain demo/any --request request.json --from openai_chat",
+        ),
+    ),
+    "providers": Command(
+        "listings", "The providers that are known, and whose key is set", _nothing, ("dragoman providers",)
+    ),
+    "models": Command("listings", "The models that a provider lists", _models, ("dragoman models demo",)),
+    "doctor": Command("doctor", "Check the set-up, and say what to do", _doctor, ("dragoman doctor --online",)),
+    "serve": Command(
+        "serve", "The gateway: one server in front of all providers", _serve, ("dragoman serve --port 8080",)
+    ),
+    "keys": Command("operating", "Keys for the clients of a gateway", _keys, ("dragoman keys new alice",)),
+    "usage": Command("operating", "Who used how much of a gateway", _gateway, ("dragoman usage",)),
+    "health": Command("operating", "How the targets of a gateway are", _gateway, ("dragoman health",)),
+    "bench": Command(
+        "operating", "Take a target of a gateway out", _bench, ("dragoman bench groq/llama-3.3-70b-versatile",)
+    ),
+    "unbench": Command(
+        "operating", "Put a target of a gateway back", _target, ("dragoman unbench groq/llama-3.3-70b-versatile",)
+    ),
+    "completion": Command(
+        "completion", "A completion script for your shell", _completion, ('eval "$(dragoman completion bash)"',)
+    ),
 }

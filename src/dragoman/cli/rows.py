@@ -1,8 +1,8 @@
 """A line of a batch in, the request that it makes out; an answer or an error in, its line out. Pure.
 
-    {"id": 1, "prompt": "…"}                          beside it any field of a Request: system, temperature, …
-    {"id": 1, "messages": [{"role", "content"}]}      as Chat Completions has them, with its options; or our own parts
-    {"custom_id": "a", "url": "/v1/…", "body": {…}}   a row of OpenAI's batches; answered in that form, too
+{"id": 1, "prompt": "…"}                          beside it any field of a Request: system, temperature, …
+{"id": 1, "messages": [{"role", "content"}]}      as Chat Completions has them, with its options; or our own parts
+{"custom_id": "a", "url": "/v1/…", "body": {…}}   a row of OpenAI's batches; answered in that form, too
 """
 
 from typing import Any, TypeAlias

@@ -1,4 +1,4 @@
-"""What a command has to say in, lines on a terminal or plain text in a pipe out: results on stdout, the rest on stderr."""
+"""What a command has to say in, lines on a terminal or plain text in a pipe out: results on stdout, notes on stderr."""
 
 import os
 import sys
@@ -112,7 +112,9 @@ def note_receipt(response: Response, /) -> None:
         if attempt.outcome != "served":
             note(f"{attempt.target} {attempt.outcome} ({attempt.error})", style="yellow")
     usage, served = response.usage, response.attempts[-1:] or ()
-    counts = [f"{count} tokens {way}" for count, way in ((usage.input, "in"), (usage.output, "out")) if count is not None]
+    counts = [
+        f"{count} tokens {way}" for count, way in ((usage.input, "in"), (usage.output, "out")) if count is not None
+    ]
     took = [f"{attempt.duration:.1f} s" for attempt in served if attempt.duration is not None]
     finish = [] if response.finish.reason in ("stop", "tool_calls") else [f"finish: {response.finish.reason}"]
     note(" · ".join([response.target or "?", *counts, *took, *finish]))
