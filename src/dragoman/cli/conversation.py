@@ -29,7 +29,7 @@ class Conversation:
     def __init__(self, registry: Registry, model: Model, asked: Asked, /, *, quiet: bool) -> None:
         self._registry = registry
         self._model = model
-        self._asked = asked
+        self._asked = asked.copy()
         self._quiet = quiet
         self._messages: list[Message] = []
         self._commands: dict[str, tuple[str, Callable[[str], None]]] = {
@@ -117,7 +117,7 @@ class Conversation:
             return
         said = load(Path(path).expanduser().read_bytes(), Request)
         self._messages = list(said.messages)
-        self._asked = {**self._asked, "system": said.system}
+        self._asked["system"] = said.system
         screen.note(f"{len(self._messages)} messages are loaded")
 
     def _help(self, _rest: str) -> None:
