@@ -43,14 +43,16 @@ class Journal:
         self._done: set[int] = set()
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._synced = time.monotonic()
+        is_open = False
         try:
             self._lock()
             self._read()
             if drop_errors and self.errors:
                 self._drop_errors()
-        except BaseException:
-            os.close(self._file)
-            raise
+            is_open = True
+        finally:
+            if not is_open:
+                os.close(self._file)
 
     def has(self, id: Id, /) -> bool:
         """Whether a row was there when it was opened."""
