@@ -214,7 +214,7 @@ class _Stream:
                 moment: float = yield Now()
                 latency = moment - began
             if shown:
-                yield Emit(shown)
+                yield Emit(shown, self._target.name, self._http.notices)
             if decoder.error is not None:
                 self._break(decoder.error)
             now = yield Now()
@@ -224,7 +224,7 @@ class _Stream:
         if not self._is_shown:
             if is_nothing(response):
                 raise _empty(self._target, response)
-            yield Emit([*preface, *self._seen])
+            yield Emit([*preface, *self._seen], self._target.name, self._http.notices)
         return Answer(response, now - began if latency is None else latency)
 
     @property

@@ -75,6 +75,16 @@ class Driver:
 
     async def aiterate(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[StreamEvent, None]:
         """The events that the plan emits, async; its result goes to `done`."""
+        emissions = self.aemissions(flow, done)
+        try:
+            async for emission in emissions:
+                for event in emission.events:
+                    yield event
+        finally:
+            await emissions.aclose()
+
+    async def aemissions(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[Emit, None]:
+        """What the plan emits, as it comes together, async; its result goes to `done`."""
         held = _Held()
         answer: _Answer = flow.__next__
         try:
@@ -86,8 +96,7 @@ class Driver:
                     done(stop.value)
                     return
                 if isinstance(effect, Emit):
-                    for event in effect.events:
-                        yield event
+                    yield effect
                     answer = _send(flow, None)
                     continue
                 try:
