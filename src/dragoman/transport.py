@@ -10,10 +10,10 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dragoman.awaiting import awaited, wait
@@ -31,7 +31,9 @@ from dragoman.http import Head, HttpRequest
 from dragoman.port import Gathered, Transport
 
 if TYPE_CHECKING:
+    from pyreqwest.bytes import Bytes
     from pyreqwest.client import Client
+    from pyreqwest.exceptions import PyreqwestError
     from pyreqwest.request import StreamRequest
     from pyreqwest.response import Response, ResponseBodyReader
 
@@ -40,6 +42,8 @@ FAREWELL = 0.02
 LATER = 0.02
 """Seconds after which we end what should have ended itself: its own limit closes the connection, and so comes first."""
 MOST_CLIENTS = 16
+BATCH = 65536
+"""Bytes of a stream that are read together, where they are there already."""
 
 
 def transport_of(http_client: object = None, /, *, ca: bytes | str | Path | None = None) -> Transport:
@@ -255,6 +259,8 @@ class _Answer:
         self._ends = ends
         self._ended = False
         self._closed = False
+        self._begun: tuple[Coroutine[Any, Any, Bytes | None], Any] | None = None
+        self._failed: PyreqwestError | None = None
 
     def read(self, within: float | None, /) -> bytes:
         """The next bytes, b"" at the end."""
@@ -269,20 +275,52 @@ class _Answer:
         return b"" if chunk is None else chunk.to_bytes()
 
     async def aread(self, within: float | None, /) -> bytes:
-        """The next bytes, b"" at the end."""
+        """The next bytes, and what else is there already; b"" at the end."""
         from pyreqwest.exceptions import PyreqwestError
 
         self._check_open()
         try:
-            if within is None or (self._ends is not None and time.monotonic() + within >= self._ends):
-                chunk = await awaited(self._reader.read_chunk())  # the request's own limit ends it in time
+            if within is None or (self._ends is not None and time.monotonic() + within + LATER >= self._ends):
+                first = await self._first()  # the request's own limit ends it in time
             else:
                 async with asyncio.timeout(within):
-                    chunk = await awaited(self._reader.read_chunk())
+                    first = await self._first()
         except (PyreqwestError, TimeoutError) as error:
             raise translate(error, self._request) from error
-        self._ended = chunk is None
-        return b"" if chunk is None else chunk.to_bytes()
+        self._ended = first is None
+        return b"" if first is None else self._gather(first.to_bytes())
+
+    async def _first(self) -> "Bytes | None":
+        """The next chunk; it may have been asked for already."""
+        if self._failed is not None:
+            raise self._failed
+        work, future = self._begun or (self._reader.read_chunk(), None)
+        self._begun = None
+        return await awaited(work, future)
+
+    def _gather(self, data: bytes) -> bytes:
+        """These bytes with what is there already: each piece of a chunked body would cost a turn of the loop."""
+        from pyreqwest.exceptions import PyreqwestError
+
+        pieces, size = [data], len(data)
+        while size < BATCH:
+            work = self._reader.read_chunk()
+            try:
+                future = work.send(None)
+            except StopIteration as stop:
+                chunk: Bytes | None = stop.value
+                if chunk is None:
+                    self._ended = True
+                    break
+                pieces.append(chunk.to_bytes())
+                size += len(pieces[-1])
+            except PyreqwestError as error:
+                self._failed = error
+                break
+            else:
+                self._begun = work, future
+                break
+        return data if len(pieces) == 1 else b"".join(pieces)
 
     def finish(self) -> None:
         """Read to the end if it is there; a connection that was read to its end is used again."""
@@ -310,6 +348,8 @@ class _Answer:
         """Close the connection, if the answer is not at its end."""
         if not self._closed:
             self._closed = True
+            if self._begun is not None:
+                self._begun[0].close()
             if not self._ended:
                 wait(self._context.__aexit__(None, None, None), 1.0)
 
