@@ -63,8 +63,6 @@ class Catalog:
         self._tiers = dict(tiers or {})
         self._options = options or Options()
         self._known: dict[str, Choice] = {}
-        for name, tier in self._tiers.items():
-            registry.alias(name, tier.spec)
 
     @property
     def tiers(self) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """What the gateway itself says no to, as errors of the one tree: every dialect can say them."""
 
-from dragoman.errors import InvalidRequest, Overloaded, RequestError
+from dragoman.errors import DragomanError, InvalidRequest, Overloaded, RequestError
 
 
 class NoRoute(RequestError):
@@ -48,4 +48,12 @@ class Busy(Overloaded):
 
     >>> Busy("1000 requests are under way", retry_after=1.0).http_status
     503
+    """
+
+
+class InternalFault(DragomanError):
+    """A mistake of our own.
+
+    >>> InternalFault("the gateway failed").http_status
+    500
     """
