@@ -141,14 +141,17 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
 class Notes:
     """Collects notices on the way to one target; under `strict`, a loss is refused instead.
 
+    A wire that `carries_all` takes along what only other wires understand.
+
     >>> notes = Notes("ollama")
     >>> notes.add("dropped", "user", "it has no user id")
     >>> notes.notices[0].why
     'ollama: it has no user id'
     """
 
-    def __init__(self, wire: str, *, strict: bool = False) -> None:
+    def __init__(self, wire: str, *, strict: bool = False, carries_all: bool = False) -> None:
         self.wire = wire
+        self.carries_all = carries_all
         self._strict = strict
         self._notices: dict[Notice, None] = {}
 
