@@ -8,7 +8,8 @@ import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest, Malformed, ProviderError, Truncated, Unsupported
 from dragoman.events import Assembler, Event
-from dragoman.framing import Frame, FrameDecoder
+from dragoman.failure import decode_failure
+from dragoman.framing import Frame, FrameDecoder, SseDecoder
 from dragoman.http import Head, HttpReply, HttpRequest, split_base_url
 from dragoman.target import Target
 from dragoman.types import (
@@ -140,14 +141,17 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
 class Notes:
     """Collects notices on the way to one target; under `strict`, a loss is refused instead.
 
+    A wire that `carries_all` takes along what only other wires understand.
+
     >>> notes = Notes("ollama")
     >>> notes.add("dropped", "user", "it has no user id")
     >>> notes.notices[0].why
     'ollama: it has no user id'
     """
 
-    def __init__(self, wire: str, *, strict: bool = False) -> None:
+    def __init__(self, wire: str, *, strict: bool = False, carries_all: bool = False) -> None:
         self.wire = wire
+        self.carries_all = carries_all
         self._strict = strict
         self._notices: dict[Notice, None] = {}
 
@@ -222,19 +226,63 @@ class Reader:
             raise Malformed("an event is nested too deeply") from error
 
 
-def read_whole(read: Callable[[bytes], None], body: bytes, out: Assembler, /) -> list[Event]:
-    """The events of a whole body; an error has the usage that was told before it, as a stream's has.
+class AnswerReader(Protocol):
+    """Reads one answer, whole or in frames, into an assembler."""
 
-    >>> out = Assembler()
-    >>> len(read_whole(lambda body: out.delta(0, "text", body.decode()), b"hi", out))
-    3
+    out: Assembler
+
+    def read_body(self, body: bytes, /) -> None:
+        """A whole answer."""
+        ...
+
+    def read_frame(self, frame: Frame, /) -> None:
+        """One frame of a stream."""
+        ...
+
+    def end(self) -> None:
+        """The connection closed."""
+        ...
+
+
+class Client:
+    """A client half, made of the functions in which wires differ.
+
+    >>> from dragoman import wires
+    >>> wires.get("anthropic").client.encode_tools((Tool(name="now"),))[0]["name"]
+    'now'
     """
-    try:
-        read(body)
-    except DragomanError as error:
-        _tell_usage(error, out)
-        raise
-    return out.take()
+
+    def __init__(
+        self,
+        *,
+        encode_request: Callable[[Request, Target], HttpRequest],
+        encode_tools: Callable[[tuple[Tool | Opaque, ...]], list[JsonObject]],
+        encode_result: Callable[[ToolResult], JsonObject],
+        reader: Callable[[Request | None], AnswerReader],
+        framing: Callable[[], FrameDecoder] = SseDecoder,
+        decode_error: Callable[[Head, bytes], ProviderError] = decode_failure,
+    ) -> None:
+        self.encode_request = encode_request
+        self.encode_tools = encode_tools
+        self.encode_result = encode_result
+        self.decode_error = decode_error
+        self._reader = reader
+        self._framing = framing
+
+    def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
+        """The events of a whole body; an error has the usage that was told before it, as a stream's has."""
+        reader = self._reader(request)
+        try:
+            reader.read_body(body)
+        except DragomanError as error:
+            _tell_usage(error, reader.out)
+            raise
+        return reader.out.take()
+
+    def stream_decoder(self, request: Request | None = None, /) -> StreamDecoder:
+        """A reader of one streamed answer; the request tells it what came before."""
+        reader = self._reader(request)
+        return Reader(self._framing(), reader.out, reader.read_frame, reader.end)
 
 
 def _tell_usage(error: DragomanError, out: Assembler) -> None:
