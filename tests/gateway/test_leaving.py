@@ -47,7 +47,7 @@ def test_leaving_a_stream_before_its_first_byte_cancels_it(gateway: Gateway, ups
 
 
 def test_leaving_a_stream_in_the_middle_cancels_it(gateway: Gateway, upstream: Server) -> None:
-    upstream.add(Stall(2000, WORDS))
+    upstream.add(Stall(1300, WORDS))
     with gateway.send(chat("up/m", stream=True)) as connection:
         assert b"one" in connection.recv(65536) + connection.recv(65536)
     assert upstream.left.acquire(timeout=PATIENCE)

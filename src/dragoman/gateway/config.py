@@ -63,6 +63,10 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that requests under way may take after SIGTERM."""
 
 
+PATIENT = Options(longest_wait=5.0)
+"""A client hears of a longer wait at once, by Retry-After, and need not keep its connection open for it."""
+
+
 class Config(msgspec.Struct, frozen=True, kw_only=True):
     """All that a gateway is told.
 
@@ -71,7 +75,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     gateway: Gateway = Gateway()
-    options: Options = Options()
+    options: Options = PATIENT
     tiers: dict[str, Tier] = {}
     keys: dict[str, dict[str, Any]] = {}
     tables: dict[str, Any] = {}
@@ -95,7 +99,7 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     told = _filled(told, env, "", problems)
     problems += [f"{name}: no such table{nearest(name, TABLES)}" for name in told if name not in TABLES]
     timeouts = _read(Timeouts, told.get("timeouts", {}), "timeouts", problems)
-    options = _read(Options, told.get("chain", {}), "chain", problems, only=_CHAIN, timeouts=timeouts)
+    options = _read(Options, told.get("chain", {}), "chain", problems, only=_CHAIN, longest_wait=PATIENT.longest_wait, timeouts=timeouts)
     tables = {name: told[name] for name in settings.TABLES if name in told}
     gateway = _read(Gateway, told.get("gateway", {}), "gateway", problems)
     config = Config(
