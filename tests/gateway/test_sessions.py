@@ -34,9 +34,9 @@ async def settle(
     tier: str | None = None,
     seen: Session | None = None,
     owner: str = "team",
-    **ids: str,
+    ids: dict[str, str] | None = None,
 ) -> Session:
-    return await sessions.settle(owner, "c1", target=to, tier=tier, ids=ids, seen=seen)
+    return await sessions.settle(owner, "c1", target=to, tier=tier, ids=ids or {}, seen=seen)
 
 
 def test_a_conversation_stays_where_it_was_answered(opened: Opened) -> None:
