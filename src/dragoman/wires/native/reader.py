@@ -111,8 +111,7 @@ def decode_error(head: Head, body: bytes) -> ProviderError:
 
 
 def _typed(error: ProviderError) -> ProviderError:
-    kind = KINDS.get(error.code or "")
-    if kind is None or isinstance(error, kind):
+    kind, facts = KINDS.get(error.code or ""), FACTS.get(error.code or "", {})
+    if kind is None or (isinstance(error, kind) and not facts):
         return error
-    facts = FACTS.get(error.code or "", {})
     return kind(error.message, status=error.status, code=error.code, retry_after=error.retry_after, **facts)
