@@ -148,7 +148,7 @@ def test_tools_and_their_results() -> None:
     )
     image = {"type": "image", "data": "cG5n", "mime": "image/png"}
     call = {"id": "call_1", "type": "function", "function": {"name": "tide", "arguments": {"port": "Brest"}}}
-    other = {"id": "call_2", "type": "function", "function": {"name": "now", "arguments": {}}}
+    other: dict[str, Any] = {"id": "call_2", "type": "function", "function": {"name": "now", "arguments": {}}}
     assert body_of(request) == {
         "model": "fast",
         "messages": [

@@ -41,7 +41,7 @@ from dragoman.wires.native.problems import MAX_PROBLEMS, Refused
 
 SERVER = wires.get("native").server
 HELLO = [{"role": "user", "content": "Hello"}]
-TIDE = {
+TIDE: dict[str, Any] = {
     "type": "function",
     "function": {"name": "tide", "description": "Tide height", "parameters": {"type": "object", "properties": {}}},
 }
@@ -66,7 +66,7 @@ def problems(**body: Any) -> list[tuple[str, str]]:
 
 
 def tool(**function: Any) -> dict[str, Any]:
-    return {**TIDE, "function": {**TIDE["function"], **function}}  # type: ignore[dict-item]  # it is an object
+    return {**TIDE, "function": {**TIDE["function"], **function}}
 
 
 def said(error: DragomanError) -> Any:
@@ -209,7 +209,6 @@ def test_all_problems_are_told_at_once_with_their_places() -> None:
         "temperature",
         "messages[0].role",
         "messages[1]",
-        "messages[1].role",
         "tools[0].function.name",
         "tools[0].function.description",
         "tools[1].function.parameters",
@@ -251,62 +250,62 @@ def test_every_role_and_part() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("content", "meaning"),
-    [
-        ("4.2 m", "4.2 m"),
-        ({"height": 4.2}, '{"height":4.2}'),
-        ([1, 2], "[1,2]"),
-        ([], "[]"),
-        (None, "null"),
-        (4.2, "4.2"),
-        ([{"type": "text", "text": "4.2 m"}], (Text(text="4.2 m"),)),
-        ([{"type": "opaque", "wire": "google", "data": {}}], (Opaque(wire="google", data={}),)),
-    ],
-)
+RESULTS: list[tuple[object, object]] = [
+    ("4.2 m", "4.2 m"),
+    ({"height": 4.2}, '{"height":4.2}'),
+    ([1, 2], "[1,2]"),
+    ([], "[]"),
+    (None, "null"),
+    (4.2, "4.2"),
+    ([{"type": "text", "text": "4.2 m"}], (Text(text="4.2 m"),)),
+    ([{"type": "opaque", "wire": "google", "data": {}}], (Opaque(wire="google", data={}),)),
+]
+
+
+@pytest.mark.parametrize(("content", "meaning"), RESULTS)
 def test_a_result_is_text_or_json_or_parts(content: object, meaning: object) -> None:
     request = asked(messages=[*HELLO, ASKED, {**ANSWER, "content": content}])
     assert request.messages[-1].tool_results[0].content == meaning
 
 
-@pytest.mark.parametrize(
-    ("messages", "place", "code"),
-    [
-        ([{"role": "user"}], "messages[0].content", "missing"),
-        ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0]", "missing"),
-        ([{"role": "user", "content": [{"type": "image"}]}], "messages[0].content[0]", "missing"),
-        (
-            [{"role": "user", "content": [{"type": "thinking", "text": ""}]}],
-            "messages[0].content[0].type",
-            "invalid_value",
-        ),
-        (
-            [{"role": "user", "content": [{"type": "text", "text": "", "extra": {"x": 1}}]}],
-            "messages[0].content[0].extra[...]",
-            "invalid_value",
-        ),
-        ([{"role": "system", "content": [{"type": "image"}]}], "messages[0].content[0].type", "invalid_value"),
-        ([{"role": "assistant"}], "messages[0].content", "missing"),
-        ([{"role": "assistant", "tool_calls": []}], "messages[0].content", "missing"),
-        ([ANSWER], "messages[0].tool_call_id", "unknown_tool_call"),
-        ([ANSWER, ASKED, ANSWER], "messages[0].tool_call_id", "unknown_tool_call"),
-        ([ASKED], "messages[0].tool_calls[0]", "unanswered_tool_call"),
-        ([ASKED, ANSWER, ANSWER], "messages[2].tool_call_id", "duplicate_tool_result"),
-        ([ASKED, ANSWER, ASKED], "messages[2].tool_calls[0].id", "duplicate_tool_call"),
-        ([ASKED, {"role": "tool", "tool_call_id": "call_1"}], "messages[1].content", "missing"),
-        ([ASKED, ANSWER, {"role": "tool", "content": ""}], "messages[2].tool_call_id", "missing"),
-        (
-            [{**ASKED, "tool_calls": [{**CALL, "function": {"name": "tide", "arguments": "{}"}}]}, ANSWER],
-            "messages[0].tool_calls[0].function.arguments",
-            "invalid_value",
-        ),
-        (
-            [{**ASKED, "tool_calls": [{"function": {"name": "tide"}}]}],
-            "messages[0].tool_calls[0].id",
-            "missing",
-        ),
-    ],
-)
+BAD_MESSAGES: list[tuple[list[Any], str, str]] = [
+    ([{"role": "user"}], "messages[0].content", "missing"),
+    ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0]", "missing"),
+    ([{"role": "user", "content": [{"type": "image"}]}], "messages[0].content[0]", "missing"),
+    (
+        [{"role": "user", "content": [{"type": "thinking", "text": ""}]}],
+        "messages[0].content[0].type",
+        "invalid_value",
+    ),
+    (
+        [{"role": "user", "content": [{"type": "text", "text": "", "extra": {"x": 1}}]}],
+        "messages[0].content[0].extra[...]",
+        "invalid_value",
+    ),
+    ([{"role": "system", "content": [{"type": "image"}]}], "messages[0].content[0].type", "invalid_value"),
+    ([{"role": "assistant"}], "messages[0].content", "missing"),
+    ([{"role": "assistant", "tool_calls": []}], "messages[0].content", "missing"),
+    ([ANSWER], "messages[0].tool_call_id", "unknown_tool_call"),
+    ([ANSWER, ASKED, ANSWER], "messages[0].tool_call_id", "unknown_tool_call"),
+    ([ASKED], "messages[0].tool_calls[0]", "unanswered_tool_call"),
+    ([ASKED, ANSWER, ANSWER], "messages[2].tool_call_id", "duplicate_tool_result"),
+    ([ASKED, ANSWER, ASKED], "messages[2].tool_calls[0].id", "duplicate_tool_call"),
+    ([ASKED, {"role": "tool", "tool_call_id": "call_1"}], "messages[1].content", "missing"),
+    ([ASKED, ANSWER, {"role": "tool", "content": ""}], "messages[2].tool_call_id", "missing"),
+    (
+        [{**ASKED, "tool_calls": [{**CALL, "function": {"name": "tide", "arguments": "{}"}}]}, ANSWER],
+        "messages[0].tool_calls[0].function.arguments",
+        "invalid_value",
+    ),
+    (
+        [{**ASKED, "tool_calls": [{"function": {"name": "tide"}}]}],
+        "messages[0].tool_calls[0].id",
+        "missing",
+    ),
+]
+
+
+@pytest.mark.parametrize(("messages", "place", "code"), BAD_MESSAGES)
 def test_a_message_that_cannot_be_is_refused(messages: list[Any], place: str, code: str) -> None:
     assert problems(messages=messages) == [(place, code)]
 
