@@ -91,7 +91,9 @@ class ClientHalf(Protocol):
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """A path that a server half answers; `{model}` stands for a model's name.
+    """A path that a server half answers; `{model}` stands for a model's name, `{id}` for an id.
+
+    Where two dialects have one path, the header that only one's clients send tells them apart.
 
     >>> Route(method="POST", path="/v1/messages").path
     '/v1/messages'
@@ -99,6 +101,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     path: str
+    header: str | None = None
 
 
 class ServerHalf(Protocol):
@@ -141,6 +144,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     client: ClientHalf
     server: ServerHalf
+    own_ids: bool = False
+    """Whether clients are told calls under ids of the gateway's own making."""
 
 
 class Notes:

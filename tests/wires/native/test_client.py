@@ -23,6 +23,7 @@ from dragoman.errors import (
     Unsupported,
 )
 from dragoman.events import fold
+from dragoman.extras import extras_of
 from dragoman.http import Head
 from dragoman.providers import PROVIDERS, target
 from dragoman.types import (
@@ -205,6 +206,10 @@ def test_a_tool_without_a_description_is_described_by_its_name() -> None:
     assert CLIENT.encode_tools((Tool(name="now"), Opaque(wire="native", data={"a": 1})))[1] == {"a": 1}
 
 
+def test_models_are_asked_for() -> None:
+    assert extras_of("native").encode_models(TARGET).url == "http://gate:8000/native/v1/models"
+
+
 def test_a_dsn_names_another_gateway() -> None:
     provider = decode_dsn("gate", "dragoman+http://key@gate:8000", PROVIDERS)
     assert provider.target("fast").base_url == "http://gate:8000/native/v1"
@@ -262,6 +267,10 @@ def test_an_error_in_the_middle_is_of_its_class() -> None:
 
 def test_a_broken_part_is_malformed() -> None:
     assert isinstance(read_tape("bad_part.sse")[1], Malformed)
+
+
+def test_a_streamed_part_cannot_end_as_another() -> None:
+    assert isinstance(read_tape("changed_part.sse")[1], Malformed)
 
 
 def test_a_farewell_before_the_end_is_truncated() -> None:
