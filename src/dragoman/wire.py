@@ -1,13 +1,13 @@
 """The contract of a wire, and what all wires need to keep it: bytes and values on one side, events on the other."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest, Malformed, ProviderError, Truncated, Unsupported
-from dragoman.events import Assembler, Event
+from dragoman.events import Assembler, Event, kind_of
 from dragoman.failure import decode_failure
 from dragoman.framing import Frame, FrameDecoder, SseDecoder
 from dragoman.http import Head, HttpReply, HttpRequest, split_base_url
@@ -19,6 +19,7 @@ from dragoman.types import (
     Notice,
     NoticeKind,
     Opaque,
+    Part,
     Request,
     Response,
     Tool,
@@ -90,7 +91,9 @@ class ClientHalf(Protocol):
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """A path that a server half answers; `{model}` stands for a model's name.
+    """A path that a server half answers; `{model}` stands for a model's name, `{id}` for an id.
+
+    Where two dialects have one path, the header that only one's clients send tells them apart.
 
     >>> Route(method="POST", path="/v1/messages").path
     '/v1/messages'
@@ -98,6 +101,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     path: str
+    header: str | None = None
 
 
 class ServerHalf(Protocol):
@@ -114,6 +118,10 @@ class ServerHalf(Protocol):
 
     def encode_body(self, response: Response, /) -> HttpReply:
         """The whole answer in this dialect."""
+        ...
+
+    def says(self, part: Part, /) -> bool:
+        """Whether an answer in this dialect has a place for a part; one that has none is left out."""
         ...
 
     def encode_error(self, error: DragomanError, /) -> HttpReply:
@@ -136,6 +144,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     client: ClientHalf
     server: ServerHalf
+    own_ids: bool = False
+    """Whether clients are told calls under ids of the gateway's own making."""
 
 
 class Notes:
@@ -491,6 +501,20 @@ def error_headers(error: DragomanError, /) -> dict[str, str]:
     if error.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
     return headers
+
+
+def unsaid(wire: Wire, parts: Iterable[Part], /) -> tuple[Notice, ...]:
+    """What a dialect leaves out of an answer, for the client to be told.
+
+    >>> from dragoman import wires
+    >>> unsaid(wires.get("ollama"), [Opaque(wire="google", data={})])[0].what
+    'a part of the answer (opaque)'
+    """
+    notes = Notes(wire.name)
+    for part in parts:
+        if not wire.server.says(part):
+            notes.add("dropped", f"a part of the answer ({kind_of(part)})", "the dialect has no word for it")
+    return notes.notices
 
 
 def latest_usage(old: Usage | None, new: Usage, /) -> Usage:

@@ -5,4 +5,4 @@ from dragoman.wires.native.client import CLIENT
 from dragoman.wires.native.server import Server
 from dragoman.wires.native.shapes import NAME
 
-WIRE = Wire(name=NAME, client=CLIENT, server=Server())
+WIRE = Wire(name=NAME, client=CLIENT, server=Server(), own_ids=True)

@@ -12,6 +12,7 @@ from dragoman.types import Finish, JsonObject, Request, Text, Thinking, ToolCall
 from dragoman.wire import decode_frame, decode_json, truncated, wire_extra
 from dragoman.wires.native.shapes import FACTS, KINDS, NAME, Chunk, Content, Said, read_usage
 
+_STREAMED = Text | Thinking
 _CHUNK = msgspec.json.Decoder(Chunk)
 
 
@@ -78,20 +79,17 @@ class ChunkReader:
 
     def _ended(self, index: int, data: JsonObject) -> None:
         """The end of a part, which tells what its deltas did not."""
-        streamed = {"text": self.out.text_of(index)} if self.out.is_open(index) else {}
         try:
-            part: Content = msgspec.convert({**data, **streamed}, Content)
+            if self.out.is_open(index):
+                self._close(index, msgspec.convert({**data, "text": ""}, _STREAMED))
+            else:
+                self._whole(msgspec.convert(data, Content))
         except msgspec.ValidationError as error:
             raise Malformed(f"{NAME}: a part is not what the protocol says: {error}") from error
-        if self.out.is_open(index):
-            self._close(index, part)
-        else:
-            self._whole(part)
 
-    def _close(self, key: object, part: Content) -> None:
-        if isinstance(part, Text | Thinking):
-            for wire in part.extra:
-                self.out.note(key, wire, wire_extra(part.extra, wire))
+    def _close(self, key: object, part: Text | Thinking) -> None:
+        for wire in part.extra:
+            self.out.note(key, wire, wire_extra(part.extra, wire))
         self.out.close(key, redacted=isinstance(part, Thinking) and part.redacted)
 
     def _calls(self, said: Said) -> None:
@@ -111,8 +109,7 @@ def decode_error(head: Head, body: bytes) -> ProviderError:
 
 
 def _typed(error: ProviderError) -> ProviderError:
-    kind = KINDS.get(error.code or "")
-    if kind is None or isinstance(error, kind):
+    kind, facts = KINDS.get(error.code or ""), FACTS.get(error.code or "", {})
+    if kind is None or (isinstance(error, kind) and not facts):
         return error
-    facts = FACTS.get(error.code or "", {})
     return kind(error.message, status=error.status, code=error.code, retry_after=error.retry_after, **facts)

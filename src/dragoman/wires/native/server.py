@@ -6,12 +6,12 @@ from dragoman.errors import DragomanError
 from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
 from dragoman.schema import why_invalid
-from dragoman.types import JsonObject, Request, Response, Tool
+from dragoman.types import JsonObject, Part, Request, Response, Tool, ToolResult
 from dragoman.wire import Route, StreamEncoder, decode_request_json, encode_json, error_headers, request_extra
 from dragoman.wires.native.problems import Problems
 from dragoman.wires.native.shapes import BODY, DEFAULT_TIER, FUNCTION, NAME, NO_ARGUMENTS, PATH, TOOL
 from dragoman.wires.native.turns import Turns
-from dragoman.wires.native.writer import ChunkWriter, encode_answer, encode_failure, refusal_of
+from dragoman.wires.native.writer import ChunkWriter, encode_answer, encode_failure, status_of
 
 _OWN = ("conversation_id", "tier")
 """What is asked of the gateway, and not of a model."""
@@ -54,10 +54,14 @@ class Server:
         """The whole answer."""
         return HttpReply(body=encode_json(encode_answer(response)))
 
+    def says(self, part: Part, /) -> bool:
+        """Whether an answer has a place for a part: for all that a model says."""
+        return not isinstance(part, ToolResult)
+
     def encode_error(self, error: DragomanError, /) -> HttpReply:
         """The refusal."""
         body = encode_json({"error": encode_failure(error)})
-        return HttpReply(status=refusal_of(error).status, headers=error_headers(error), body=body)
+        return HttpReply(status=status_of(error), headers=error_headers(error), body=body)
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         """A writer of one streamed answer."""

@@ -90,9 +90,8 @@ CALLED: dict[str, Any] = {"name": _Word, "arguments": JsonObject}
 
 
 class Refusal(msgspec.Struct, frozen=True):
-    """How a class of errors is said: status, type, code; and what is said in place of words that are not ours."""
+    """How a class of errors is said: its type and code; what is said in place of words that are not ours."""
 
-    status: int
     type: str
     code: str
     instead: str | None = None
@@ -102,27 +101,34 @@ _UNREACHED = "the provider could not be reached"
 _BROKEN = "the provider's answer was broken"
 
 ERRORS: tuple[tuple[type[DragomanError], Refusal], ...] = (
-    (Unsupported, Refusal(422, "invalid_request", "unsupported")),
-    (RequestError, Refusal(400, "invalid_request", "invalid_request")),
-    (AuthFailed, Refusal(401, "authentication", "authentication")),
-    (RateLimited, Refusal(429, "rate_limited", "rate_limited")),
-    (Overloaded, Refusal(503, "unavailable", "overloaded")),
-    (ContextTooLong, Refusal(400, "invalid_request", "context_too_long")),
-    (Blocked, Refusal(400, "invalid_request", "blocked")),
-    (ModelNotFound, Refusal(404, "not_found", "model_not_found")),
-    (BadRequest, Refusal(400, "invalid_request", "refused_by_provider")),
-    (ServerFault, Refusal(502, "provider_error", "provider_error")),
-    (TimedOut, Refusal(504, "deadline", "deadline", "the provider did not answer in time")),
-    (TransportError, Refusal(502, "provider_error", "unreachable", _UNREACHED)),
-    (WireError, Refusal(502, "provider_error", "broken_answer", _BROKEN)),
-    (EmptyResponse, Refusal(502, "provider_error", "empty_answer")),
-    (OutputError, Refusal(502, "provider_error", "wrong_output", "the answer was not of the form that was asked for")),
-    (ChainExhausted, Refusal(503, "unavailable", "exhausted", "no target could answer")),
+    (Unsupported, Refusal("invalid_request", "unsupported")),
+    (RequestError, Refusal("invalid_request", "invalid_request")),
+    (AuthFailed, Refusal("authentication", "authentication")),
+    (RateLimited, Refusal("rate_limited", "rate_limited")),
+    (Overloaded, Refusal("unavailable", "overloaded")),
+    (ContextTooLong, Refusal("invalid_request", "context_too_long")),
+    (Blocked, Refusal("invalid_request", "blocked")),
+    (ModelNotFound, Refusal("not_found", "model_not_found")),
+    (BadRequest, Refusal("invalid_request", "refused_by_provider")),
+    (ServerFault, Refusal("provider_error", "provider_error")),
+    (TimedOut, Refusal("deadline", "deadline", "the provider did not answer in time")),
+    (TransportError, Refusal("provider_error", "unreachable", _UNREACHED)),
+    (WireError, Refusal("provider_error", "broken_answer", _BROKEN)),
+    (EmptyResponse, Refusal("provider_error", "empty_answer")),
+    (OutputError, Refusal("provider_error", "wrong_output", "the answer was not of the form that was asked for")),
+    (ChainExhausted, Refusal("unavailable", "exhausted", "no target could answer")),
 )
 """Each class of errors as it is said, the finer ones first; any other is the gateway's own fault."""
-INTERNAL = Refusal(500, "internal", "internal")
+BY_STATUS = {
+    403: Refusal("permission", "forbidden"),
+    404: Refusal("not_found", "no_route"),
+    405: Refusal("invalid_request", "wrong_method"),
+    408: Refusal("deadline", "too_slow"),
+    413: Refusal("too_large", "too_large"),
+}
+"""What the gateway itself refuses, by its status."""
+INTERNAL = Refusal("internal", "internal")
 NO_CREDIT = "no_credit"
-FORBIDDEN = Refusal(403, "permission", "forbidden")
 
 KINDS: dict[str, type[ProviderError]] = {
     **{refusal.code: kind for kind, refusal in ERRORS if issubclass(kind, ProviderError)},

@@ -7,7 +7,9 @@ import msgspec
 from dragoman.types import (
     Audio,
     Document,
+    Extra,
     Image,
+    JsonObject,
     Message,
     Opaque,
     Part,
@@ -53,15 +55,16 @@ class Turns:
             self._problems.add(where, "unanswered_tool_call", f"no message of a tool answers the call {id!r}")
 
     def _message(self, data: Any, where: str) -> None:
-        role = data.get("role") if isinstance(data, dict) else None
-        if role not in MESSAGES:
-            self._problems.read(data, dict[str, Any], where)
-            self._problems.add(f"{where}.role", "invalid_value", f"expected one of {', '.join(MESSAGES)}")
+        told: JsonObject | None = self._problems.read(data, JsonObject, where)
+        if told is None:
             return
-        found = self._problems.members(data, MESSAGES[role], where, required=_REQUIRED.get(role, ()))
-        extra = found.get("extra") or {}
+        role: Role | None = self._problems.read(told.get("role"), Role, f"{where}.role")
+        if role is None:
+            return
+        found = self._problems.members(told, MESSAGES[role], where, required=_REQUIRED.get(role, ()))
+        extra: Extra = found.get("extra") or {}
         if role == "tool":
-            self._result(data, found, where)
+            self._result(told, found, where)
             return
         parts = self._content(found, role, where)
         if role == "assistant":
@@ -102,7 +105,7 @@ class Turns:
             elif id:
                 self._names[id] = name
                 self._waiting[id] = at
-            arguments = inner.get("arguments") or {}
+            arguments: JsonObject = inner.get("arguments") or {}
             calls.append(ToolCall(id=id, name=name, arguments=arguments, extra=outer.get("extra") or {}))
         return calls
 

@@ -5,16 +5,19 @@ from collections.abc import Iterable
 
 from msgspec.structs import replace
 
-from dragoman.errors import AuthFailed, ChainExhausted, DragomanError, ProviderError, RateLimited
+from dragoman.errors import AuthFailed, ChainExhausted, DragomanError, ProviderError, RequestError, Unsupported
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
+from dragoman.failure import lacks_credit
 from dragoman.framing import encode_sse
 from dragoman.types import Finish, JsonObject, Notice, Response, Text, Thinking, ToolCall, ToolResult
 from dragoman.wire import encode_json, without_none
 from dragoman.wires.native.parts import encode_assistant, encode_call, encode_part
 from dragoman.wires.native.problems import Refused
-from dragoman.wires.native.shapes import ERRORS, FORBIDDEN, INTERNAL, NO_CREDIT, Refusal, write_usage
+from dragoman.wires.native.shapes import BY_STATUS, ERRORS, INTERNAL, NO_CREDIT, Refusal, write_usage
 
 _FIELDS = {"text": "content", "thinking": "thinking"}
+_FORBIDDEN = 403
+_UNPROCESSABLE = 422
 _PLACE = r"(?i)\b[a-z][a-z0-9+.-]*://[^\s\"'<>)\]]+"
 
 
@@ -86,19 +89,23 @@ class ChunkWriter:
         return encode_sse(encode_json({**self._head, "choices": [choice], **(more or {})}))
 
 
-def refusal_of(error: DragomanError) -> Refusal:
-    """How an error is said."""
-    if isinstance(error, AuthFailed) and error.status == FORBIDDEN.status:
-        return FORBIDDEN
+def status_of(error: DragomanError) -> int:
+    """The status of a refusal: its class's own, but where ours says more."""
+    if isinstance(error, AuthFailed) and error.status == _FORBIDDEN:
+        return _FORBIDDEN
+    return _UNPROCESSABLE if isinstance(error, Unsupported) else error.http_status
+
+
+def _refusal_of(error: DragomanError) -> Refusal:
+    if isinstance(error, RequestError | AuthFailed) and (refusal := BY_STATUS.get(status_of(error))) is not None:
+        return refusal
     found = next((refusal for kind, refusal in ERRORS if isinstance(error, kind)), INTERNAL)
-    if isinstance(error, RateLimited) and not error.transient:
-        return replace(found, code=NO_CREDIT)
-    return found
+    return replace(found, code=NO_CREDIT) if lacks_credit(error) else found
 
 
 def encode_failure(error: DragomanError) -> JsonObject:
     """The refusal: what is wrong, where, and how to find it in the logs; no bytes, key or address of a provider."""
-    refusal = refusal_of(error)
+    refusal = _refusal_of(error)
     problems = error.problems if isinstance(error, Refused) else ()
     first = problems[0] if problems else None
     told = {
