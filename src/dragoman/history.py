@@ -3,6 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import groupby
 
 import msgspec
@@ -82,11 +83,15 @@ class _Calls:
 
     def __init__(self, request: Request, notes: Notes) -> None:
         self._notes = notes
-        self._given = {call.id for message in request.messages for call in message.tool_calls}
+        self._request = request
         self._ids: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._waiting: dict[str, deque[tuple[int, str]]] = {}
         self._answers: dict[str, ToolResult] = {}
+
+    @cached_property
+    def _given(self) -> set[str]:
+        return {call.id for message in self._request.messages for call in message.tool_calls}
 
     def begin(self, call: ToolCall, *, turn: int) -> ToolCall:
         """The call, under another id where an earlier one has the same. A result is of the latest turn that waits."""
@@ -162,6 +167,8 @@ def _fold_system(message: Message, notes: Notes, *, started: bool) -> list[Text]
 
 def _own_parts(parts: Iterable[Part], notes: Notes) -> tuple[Part, ...]:
     """Without the thinking and the blocks of other wires."""
+    if notes.carries_all:
+        return tuple(parts)
     kept: list[Part] = []
     for part in parts:
         if isinstance(part, Thinking) and notes.wire not in part.extra:
@@ -178,13 +185,13 @@ def _own_parts(parts: Iterable[Part], notes: Notes) -> tuple[Part, ...]:
 def _note_foreign(extra: Extra, what: str, notes: Notes) -> None:
     """Tell what only another wire understands, such as a signature or an item's id."""
     for name, data in extra.items():
-        if name != notes.wire and data:
+        if name != notes.wire and data and not notes.carries_all:
             notes.add("dropped", f"{name} data of {what}", "only that wire understands it")
 
 
 def _own_content(result: ToolResult, notes: Notes) -> str | tuple[ResultPart, ...]:
     """A result's content without the blocks of other wires."""
-    if isinstance(result.content, str):
+    if isinstance(result.content, str) or notes.carries_all:
         return result.content
     kept: list[ResultPart] = []
     for part in result.content:

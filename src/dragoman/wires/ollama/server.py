@@ -8,6 +8,7 @@ import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
+from dragoman.failure import too_long
 from dragoman.framing import encode_ndjson
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
@@ -54,6 +55,7 @@ from dragoman.wires.ollama.shapes import (
     FINISH_WORD,
     NAME,
     THINK,
+    TOO_LONG,
     ChatRequest,
     MessageShape,
     OptionsShape,
@@ -104,9 +106,13 @@ class Server:
         more = {"logprobs": logprobs} if logprobs else {}
         return HttpReply(body=encode_json({**head, "message": message, **last, **more}))
 
+    def says(self, part: Part, /) -> bool:
+        """Whether an answer in this dialect has a place for a part."""
+        return is_sayable(part)
+
     def encode_error(self, error: DragomanError, /) -> HttpReply:
         """The refusal in this dialect."""
-        body = encode_json({"error": error.message})
+        body = encode_json({"error": too_long(error, TOO_LONG)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
@@ -322,7 +328,7 @@ class _Writer:
             case Finished():
                 return self._line({}, **_last(event.finish, event.usage))
             case DragomanError():
-                return encode_ndjson(encode_json({"error": event.message}))
+                return encode_ndjson(encode_json({"error": too_long(event, TOO_LONG)}))
             case _:
                 # A ping. Readers take every line for JSON, so there is none that says nothing.
                 return b""

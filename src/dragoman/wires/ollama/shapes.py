@@ -9,6 +9,8 @@ from dragoman.types import Effort, FinishReason, JsonObject, Usage
 from dragoman.wire import without_none
 
 NAME = "ollama"
+TOO_LONG = "the input exceeds the context length"
+"""The words by which clients of this dialect know that the context is full."""
 
 FINISH: dict[str, FinishReason] = {"stop": "stop", "length": "length", "load": "stop", "unload": "stop"}
 FINISH_WORD: dict[FinishReason, str] = {

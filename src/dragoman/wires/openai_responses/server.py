@@ -6,12 +6,14 @@ import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.events import Started
+from dragoman.failure import openai_failure
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
 from dragoman.reasoning import EFFORTS
 from dragoman.schema import is_strict
 from dragoman.types import (
     Effort,
+    Image,
     JsonObject,
     Message,
     Opaque,
@@ -21,6 +23,8 @@ from dragoman.types import (
     ResultPart,
     Role,
     Text,
+    Thinking,
+    ToolCall,
     ToolResult,
     is_object,
 )
@@ -57,7 +61,7 @@ from dragoman.wires.openai_responses.shapes import (
     OutputShape,
     ResponsesRequest,
 )
-from dragoman.wires.openai_responses.writer import Writer, encode_failure, encode_output, ended
+from dragoman.wires.openai_responses.writer import Writer, encode_output, ended
 
 _CHOICES = ("auto", "none", "required")
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -105,9 +109,13 @@ class Server:
         output = encode_output(response.message.parts, response.id)
         return HttpReply(body=encode_json(ended(head, output, response.finish, response.usage)))
 
+    def says(self, part: Part, /) -> bool:
+        """Whether an answer in this dialect has a place for a part."""
+        return part.wire == NAME if isinstance(part, Opaque) else isinstance(part, Text | Thinking | ToolCall | Image)
+
     def encode_error(self, error: DragomanError, /) -> HttpReply:
         """The refusal in this dialect."""
-        body = encode_json({"error": encode_failure(error)})
+        body = encode_json({"error": openai_failure(error)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:

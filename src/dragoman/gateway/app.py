@@ -1,0 +1,270 @@
+"""A client's request in, the answer in its own dialect out: decode, choose, ask, encode. Knows no server protocol."""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from typing import TypeAlias, cast
+
+from msgspec.structs import replace
+
+from dragoman import chain, wires
+from dragoman.drive import Driver
+from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.events import Event, Ping, Started
+from dragoman.flow import Emit
+from dragoman.gateway import health
+from dragoman.gateway.answer import Answer, Write
+from dragoman.gateway.depth import check_depth
+from dragoman.gateway.refusals import Busy, InternalFault
+from dragoman.gateway.replies import notes, plain, receipt, refusal, request_id, said
+from dragoman.gateway.routes import Routes
+from dragoman.gateway.setup import Setup
+from dragoman.http import HttpRequest
+from dragoman.types import Attempt, Notice, Response
+from dragoman.wire import ServerHalf, StreamEncoder
+
+log = logging.getLogger("dragoman.gateway")
+
+FAILED = "the gateway failed; its log has the reason"
+
+
+class Visit:
+    """One request on its way, and what is known of it so far. It keeps the set-up that it began with."""
+
+    __slots__ = ("attempts", "http", "id", "name", "server", "setup", "tier")
+
+    def __init__(self, setup: Setup, http: HttpRequest) -> None:
+        self.setup = setup
+        self.http = http
+        self.id = request_id(http.headers, "req_" + secrets.token_hex(12))
+        self.server: ServerHalf | None = None
+        self.name = ""
+        self.tier: str | None = None
+        self.attempts = 0
+
+    def observe(self, what: object) -> None:
+        """Count those who were asked."""
+        if isinstance(what, Attempt) and what.outcome != "skipped":
+            self.attempts += 1
+
+
+Endpoint: TypeAlias = Callable[[Visit], Awaitable[Answer]]
+
+
+class App:
+    """All dialects before all targets.
+
+    >>> from dragoman.gateway.config import decode_config
+    >>> app = App(Setup(decode_config(""), {}))
+    >>> body = b'{"model": "demo/any", "messages": [{"role": "user", "content": "hi"}]}'
+    >>> asyncio.run(app.answer(HttpRequest(method="POST", path="/v1/chat/completions", body=body))).status
+    200
+    """
+
+    def __init__(self, setup: Setup, /) -> None:
+        self.setup = setup
+        """What the next request is answered by; those under way keep theirs."""
+        self._under_way = 0
+        self._streams: set[_Stream] = set()
+        self._is_ticking = False
+        self._routes: Routes[tuple[ServerHalf | None, Endpoint]] = Routes(self._table())
+
+    def _table(self) -> Iterator[tuple[str, str, tuple[ServerHalf | None, Endpoint]]]:
+        for server in (wires.get(name).server for name in wires.NAMES):
+            for route in server.routes:
+                yield route.method, route.path, (server, self._chat)
+        yield "GET", "/health/live", (None, self._live)
+        yield "GET", "/health/ready", (None, self._ready)
+        yield "GET", "/health", (None, self._health)
+
+    async def answer(self, http: HttpRequest, /) -> Answer:
+        """The answer to one request; whatever happens, it is one."""
+        visit = Visit(self.setup, http)
+        try:
+            visit.server, endpoint = self._routes.find(http.method, http.path.partition("?")[0])
+            most = visit.setup.config.gateway.max_requests
+            if self._under_way >= most and visit.server is not None:
+                raise Busy(f"{most} requests are under way", retry_after=1.0)
+            self._under_way += 1
+            try:
+                return await endpoint(visit)
+            finally:
+                self._under_way -= 1
+        except Exception as error:  # noqa: BLE001 - a client is told in its own dialect, whatever it was
+            return refused(visit, explain(error, visit.id))
+
+    def refuse(self, http: HttpRequest, error: DragomanError, /) -> Answer:
+        """A refusal to a request that could not be read, in its own dialect."""
+        visit = Visit(self.setup, http)
+        try:
+            visit.server, _ = self._routes.find(http.method, http.path.partition("?")[0])
+        except DragomanError as found:
+            error = found
+        return refused(visit, error)
+
+    async def _chat(self, visit: Visit) -> Answer:
+        server, setup = visit.server, visit.setup
+        assert server is not None  # noqa: S101 - the table says so
+        check_depth(visit.http.body, setup.config.gateway.max_depth)
+        visit.name, request = server.decode_request(visit.http)
+        choice = setup.catalog.find(visit.name)
+        visit.tier = choice.tier
+        driver = Driver(setup.registry.transport, (visit.observe,))
+        plan = chain.run(request, choice.targets, setup.registry.health, choice.options)
+        if request.stream:
+            return await self._stream(visit, server.stream_encoder(request), driver.aemissions(plan, _forget))
+        response = await driver.arun(plan)
+        reply = server.encode_body(_completed(response, visit))
+        return said(reply, _told(visit, response.target, response.notices))
+
+    async def _stream(self, visit: Visit, encoder: StreamEncoder, emissions: AsyncGenerator[Emit, None]) -> Answer:
+        stream = _Stream(visit, emissions, encoder)
+        ping = visit.setup.config.gateway.ping
+        await stream.begin(ping)
+        target, notices = (None, ()) if stream.first is None else (stream.first.target, stream.first.notices)
+        # The one that answers is noted when it has ended.
+        visit.attempts += stream.first is not None
+
+        async def write(write: Write) -> None:
+            self._under_way += 1
+            self._streams.add(stream)
+            self._tick_later(ping)
+            try:
+                await stream.write(write)
+            finally:
+                self._under_way -= 1
+                self._streams.discard(stream)
+
+        headers = [("content-type", encoder.content_type), ("cache-control", "no-cache")]
+        return Answer(200, [*headers, *_told(visit, target, notices)], write)
+
+    # How it is -------------------------------------------------------------------------------------------------------
+
+    async def _live(self, _visit: Visit) -> Answer:
+        return plain({"status": "live"})
+
+    async def _ready(self, _visit: Visit) -> Answer:
+        return plain({"status": "ready"})
+
+    async def _health(self, visit: Visit) -> Answer:
+        return plain(health.report(visit.setup, under_way=self._under_way, now=time.monotonic()))
+
+    # Keeping idle streams open ---------------------------------------------------------------------------------------
+
+    def _tick_later(self, ping: float) -> None:
+        if not self._is_ticking and self._streams:
+            self._is_ticking = True
+            asyncio.get_running_loop().call_later(ping, self._tick, ping)
+
+    def _tick(self, ping: float) -> None:
+        self._is_ticking = False
+        for stream in self._streams:
+            stream.tick()
+        self._tick_later(ping)
+
+
+class _Stream:
+    """One streamed answer: what is emitted together is written together."""
+
+    def __init__(self, visit: Visit, emissions: AsyncGenerator[Emit, None], encoder: StreamEncoder) -> None:
+        self.first: Emit | None = None
+        """What came first, once it has come."""
+        self._visit = visit
+        self._emissions = emissions
+        self._encoder = encoder
+        self._begun: asyncio.Task[bytes | DragomanError | None] | None = None
+        self._write: Write | None = None
+        self._pinging: asyncio.Future[None] | None = None
+        self._is_quiet = False
+
+    async def begin(self, patience: float) -> None:
+        """Wait for what comes first, so that a refusal has its own status; but not for ever."""
+        self._begun = task = asyncio.create_task(self._next())
+        try:
+            await asyncio.wait((task,), timeout=patience)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.done() and isinstance(error := task.result(), DragomanError):
+            raise error
+
+    async def write(self, write: Write) -> None:
+        """All of it, to where it goes."""
+        self._write = write
+        try:
+            told = await (self._begun or self._next())
+            while isinstance(told, bytes):
+                if told:
+                    self._is_quiet = False
+                    await write(told)
+                told = await self._next()
+            if told is not None:
+                await write(self._encoder.feed(told))
+        finally:
+            self._write = None
+            await self._emissions.aclose()
+
+    def tick(self) -> None:
+        """Say that it lives, if it has said nothing since the last time."""
+        if self._is_quiet and self._write is not None and (ping := self._encoder.feed(Ping())):
+            self._pinging = asyncio.ensure_future(self._write(ping))
+        self._is_quiet = True
+
+    async def _next(self) -> bytes | DragomanError | None:
+        """The bytes of what is emitted next; an error is the last, and None comes after all of it."""
+        try:
+            emission = await anext(self._emissions, None)
+            if emission is None:
+                return None
+            # Nothing is restarted here: the options of a gateway do not ask for it.
+            events = cast("Sequence[Event]", emission.events)
+            if self.first is None:
+                self.first = emission
+                events = [_begun(event, self._visit) for event in events]
+            feed = self._encoder.feed
+            return b"".join([feed(event) for event in events])
+        except Exception as error:  # noqa: BLE001 - it is said as the dialect says it, and ends the stream
+            return explain(error, self._visit.id)
+
+
+def explain(error: Exception, id: str, /) -> DragomanError:
+    """The same, where it is one of ours; otherwise it goes to the log, and the client learns that it is our fault."""
+    if isinstance(error, DragomanError):
+        return error
+    if isinstance(error, RecursionError):
+        return InvalidRequest("the body is nested too deeply")
+    log.error("request %s failed", id, exc_info=error)
+    return InternalFault(FAILED)
+
+
+def refused(visit: Visit, error: DragomanError, /) -> Answer:
+    """A refusal in the client's dialect, where that is known."""
+    if visit.server is None:
+        return refusal(error, visit.id)
+    return said(visit.server.encode_error(error), receipt(visit.id, None, visit.tier, visit.attempts))
+
+
+def _told(visit: Visit, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:
+    headers = receipt(visit.id, target, visit.tier, visit.attempts)
+    return [*headers, *notes(notices)] if notices else headers
+
+
+def _forget(_response: Response) -> None:
+    """What a stream folds to is nobody's wish here."""
+
+
+def _completed(response: Response, visit: Visit) -> Response:
+    """With an id, a model and a time, where the provider told none: here we are the server."""
+    if response.id and response.model and response.created:
+        return response
+    id, model = response.id or visit.id, response.model or visit.name
+    return replace(response, id=id, model=model, created=response.created or int(time.time()))
+
+
+def _begun(event: Event, visit: Visit) -> Event:
+    """As `_completed`, for a stream."""
+    if not isinstance(event, Started):
+        return event
+    return Started(id=event.id or visit.id, model=event.model or visit.name, created=event.created or int(time.time()))
