@@ -8,7 +8,7 @@ import pytest
 from dragoman.cli.dialects import CANONICAL, Asked, Kind, Said, Streamed, kind_of, read, write
 from dragoman.cli.parser import DIALECTS
 from dragoman.errors import DragomanError, InvalidRequest, RequestError
-from dragoman.events import fold
+from dragoman.events import Event, PartDelta, fold
 from dragoman.types import Request, Response, Text
 from tests.corpus.exchanges import Exchange, exchanges
 
@@ -26,7 +26,12 @@ def survives(said: Said, *, kind: Kind, model: str, status: int) -> None:
             assert kind == "request"
             assert dialect != CANONICAL
             continue
-        again = read(made.data, dialect, kind=kind, model=model, status=status)
+        try:
+            again = read(made.data, dialect, kind=kind, model=model, status=status)
+        except InvalidRequest:
+            # Our own protocol has limits for numbers, and wants a message.
+            assert (kind, dialect) == ("request", "native")
+            continue
         match said, again:
             case Asked(), Asked():
                 assert dialect != CANONICAL or again == said
@@ -37,11 +42,17 @@ def survives(said: Said, *, kind: Kind, model: str, status: int) -> None:
             case Streamed(), Streamed():
                 assert (again.error is None) == (said.error is None)
                 assert dialect != CANONICAL or again.events == said.events
-                if said.error is None:
+                if said.error is None and not interleaves(said.events):
                     means_the_same(fold(again.events), fold(said.events))
             case _:
                 assert isinstance(said, DragomanError)
                 assert type(again) is type(said)
+
+
+def interleaves(events: tuple[Event, ...]) -> bool:
+    """Whether two texts grow at once: most dialects have one text only, in the order in which it came."""
+    order = [event.index for event in events if isinstance(event, PartDelta)]
+    return order != sorted(order)
 
 
 def means_the_same(again: Response, said: Response) -> None:

@@ -88,7 +88,7 @@ def read(data: bytes, dialect: str, /, *, kind: Kind | None = None, model: str =
         case "request":
             path = wire.server.routes[0].path.replace("{model}", model)
             named, request = wire.server.decode_request(HttpRequest(method="POST", path=path, body=data))
-            return Asked(named, request)
+            return Asked(named or model, request)
         case "response":
             return fold(wire.client.decode_body(data))
         case "stream":
