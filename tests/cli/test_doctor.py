@@ -29,7 +29,7 @@ def test_what_is_wrong_is_found_all_at_once(tmp_path: Path) -> None:
     )
     wrong = [line for line in done.out.splitlines() if line.startswith("wrong")]
     assert done.code == 1
-    assert len(wrong) == 6
+    assert len(wrong) == 5
     assert "LLM_BOX is malformed" in wrong[0]
     assert "aliases go in a circle" in wrong[2]
 

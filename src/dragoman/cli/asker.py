@@ -33,7 +33,8 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     fallback: str
     """Who answers a row that names nobody."""
     asked: dict[str, Any] = {}
-    config: str | None = None
+    tables: dict[str, Any] = {}
+    """What a config says of providers, aliases and limits."""
     env: dict[str, str] | None = None
     """The variables that count; None is those of the process."""
     retries: int = 4
@@ -65,8 +66,7 @@ class Asker:
         health = Health(policy, lock=threading.Lock(), clock=time.monotonic)
         self._settings = settings
         self._registry = Registry(env=settings.env, health=health)
-        if settings.config is not None:
-            self._registry.load_config(settings.config)
+        self._registry.load_config(settings.tables)
         asked: Asked = {"timeout": settings.asked["timeout"]} if "timeout" in settings.asked else {}
         _, self._options = self._registry.model(settings.fallback).request("", **asked)
         self._over = {name: value for name, value in settings.asked.items() if name != "timeout"}

@@ -11,7 +11,7 @@ import msgspec
 
 from dragoman.cli import screen
 from dragoman.cli.asker import Asker, Outcome, Settings
-from dragoman.cli.home import asked_of, config_path, open_registry, spec_of
+from dragoman.cli.home import asked_of, config_path, open_registry, read_tables, spec_of
 from dragoman.cli.journal import Journal, digest
 from dragoman.cli.parser import UsageError
 from dragoman.cli.progress import Progress
@@ -88,12 +88,11 @@ def _settings(arguments: Namespace) -> Settings:
     targets = registry.targets(fallback)
     if all(target.needs_key and not target.api_key for target in targets):
         raise SetupError(f"{fallback}: no key; set {' or '.join(targets[0].key_names)}")
-    path = config_path(arguments)
     return Settings(
         spec=spec,
         fallback=fallback,
         asked={**asked_of(arguments)},
-        config=None if path is None else Path(path).read_text(encoding="utf-8"),
+        tables=read_tables(config_path(arguments), registry.env),
         retries=arguments.retries,
         concurrency=arguments.concurrency,
         keep_going=arguments.keep_going,

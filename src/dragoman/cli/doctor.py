@@ -12,7 +12,7 @@ from typing import Literal, TypeAlias
 import msgspec
 
 from dragoman.cli import screen
-from dragoman.cli.home import config_path, key_variable, spec_of
+from dragoman.cli.home import config_path, key_variable, read_tables, spec_of
 from dragoman.cli.listings import list_all, ready_providers
 from dragoman.errors import DragomanError, SetupError
 from dragoman.models import Registry
@@ -93,16 +93,11 @@ def _config(arguments: Namespace, registry: Registry) -> Iterator[Finding]:
         yield Finding("ok", "no config file: what is known from the start, and what the environment says")
         return
     try:
-        registry.load_config(Path(path).read_text(encoding="utf-8"))
+        registry.load_config(read_tables(path, registry.env))
     except (SetupError, OSError, UnicodeDecodeError) as error:
         yield Finding("wrong", f"{path}: {screen.told(error)}")
         return
     yield Finding("ok", f"{path}: {len(registry.aliases())} aliases, {len(registry.providers())} providers")
-    for alias in registry.aliases():
-        try:
-            registry.targets(alias)
-        except SetupError as error:
-            yield Finding("wrong", f"alias {alias}: {error}")
 
 
 def _keys(registry: Registry) -> Iterator[Finding]:

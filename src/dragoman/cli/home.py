@@ -2,6 +2,7 @@
 
 import os
 from argparse import Namespace
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -40,9 +41,23 @@ LAST_RESORT = "demo/any"
 def open_registry(arguments: Namespace, /) -> Registry:
     """The registry of the environment, with the config that was named."""
     registry = Registry()
-    if path := config_path(arguments):
-        registry.load_config(Path(path).read_text(encoding="utf-8"))
+    registry.load_config(read_tables(config_path(arguments), registry.env))
     return registry
+
+
+def read_tables(path: str | None, env: Mapping[str, str], /) -> dict[str, Any]:
+    """What a config says of providers, aliases and limits, with its variables filled in; its tiers are aliases, too.
+
+    >>> read_tables(None, {})
+    {}
+    """
+    if path is None:
+        return {}
+    from dragoman.gateway.config import decode_config
+
+    config = decode_config(Path(path).read_text(encoding="utf-8"), env)
+    tiers = {name: tier.spec for name, tier in config.tiers.items()}
+    return {**config.tables, "aliases": {**config.tables.get("aliases", {}), **tiers}}
 
 
 def config_path(arguments: Namespace, /) -> str | None:

@@ -48,6 +48,7 @@ def parser_of(command: str, /) -> Parser:
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
+    parser.set_defaults(command=command)
     known.add(parser)
     parser.add_argument("--json", action="store_true", help="the result as JSON")
     parser.add_argument("--config", metavar="FILE", help="a dragoman.toml (default: DRAGOMAN_CONFIG)")
@@ -235,9 +236,12 @@ def _keys(parser: ArgumentParser) -> None:
     parser.add_argument("name", help="whose key it is")
 
 
+def _usage(parser: ArgumentParser) -> None:
+    parser.add_argument("--days", type=_count, default=30, metavar="N", help="how far back (default: 30)")
+
+
 def _target(parser: ArgumentParser) -> None:
     parser.add_argument("target", help="provider/model")
-    _gateway(parser)
 
 
 def _bench(parser: ArgumentParser) -> None:
@@ -294,7 +298,7 @@ COMMANDS = {
         "serve", "The gateway: one server in front of all providers", _serve, ("dragoman serve --port 8080",)
     ),
     "keys": Command("operating", "Keys for the clients of a gateway", _keys, ("dragoman keys new alice",)),
-    "usage": Command("operating", "Who used how much of a gateway", _gateway, ("dragoman usage",)),
+    "usage": Command("operating", "Who used how much of a gateway", _usage, ("dragoman usage",)),
     "health": Command("operating", "How the targets of a gateway are", _gateway, ("dragoman health",)),
     "bench": Command(
         "operating", "Take a target of a gateway out", _bench, ("dragoman bench groq/llama-3.3-70b-versatile",)

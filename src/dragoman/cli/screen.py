@@ -49,11 +49,11 @@ def note(text: str, /, *, style: str = "dim") -> None:
 
 def fail(text: str, /) -> None:
     """Say in one line what went wrong."""
-    note("dragoman: " + " ".join(text.split()), style="red")
+    note(f"dragoman: {' '.join(text.split())}", style="red")
 
 
 def told(error: Exception, /) -> str:
-    """An error in words, without keys.
+    """An error in words, in one line and without keys.
 
     >>> told(FileNotFoundError(2, "No such file or directory", "in.jsonl"))
     'in.jsonl: No such file or directory'
@@ -61,7 +61,7 @@ def told(error: Exception, /) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     kind = f"{type(error).__name__.removesuffix('ByAll')}: " if isinstance(error, DragomanError) else ""
-    return redact(f"{kind}{error}")
+    return " ".join(redact(f"{kind}{error}").split())
 
 
 def facts(error: Exception, /) -> Any:
