@@ -42,16 +42,16 @@ def test_quiet_is_the_answer_alone() -> None:
 
 
 def test_hello_takes_little_time_of_a_processor() -> None:
-    def spent() -> float:
+    def spent(*words: str) -> float:
         before = resource.getrusage(resource.RUSAGE_CHILDREN)
-        subprocess.run(
-            [*COMMAND, "chat", "hello"], stdin=subprocess.DEVNULL, capture_output=True, env=environment(), check=True
-        )
+        subprocess.run(words, stdin=subprocess.DEVNULL, capture_output=True, env=environment(), check=True)
         after = resource.getrusage(resource.RUSAGE_CHILDREN)
         return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
 
-    # The least of some: neighbours on the machine make every one of them longer.
-    assert min(spent() for _ in range(5)) < 0.150
+    # Neighbours make every run longer: the least of some counts, beside what the interpreter takes for an event loop.
+    times = [(spent(*COMMAND, "chat", "hello"), spent(COMMAND[0], "-c", "import asyncio")) for _ in range(5)]
+    least, loop = map(min, zip(*times, strict=True))
+    assert least < max(0.150, 3.5 * loop)
 
 
 def test_piped_text_is_the_prompt() -> None:
