@@ -6,8 +6,24 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
-from dragoman.events import StreamEvent
-from dragoman.flow import Compute, Dice, Effect, Emit, Exchange, Flow, Now, Observe, Open, Read, Send, Sleep
+from dragoman.flow import (
+    Await,
+    Compute,
+    Dice,
+    Effect,
+    Emit,
+    Exchange,
+    Flow,
+    Now,
+    Observe,
+    Open,
+    Read,
+    Running,
+    Send,
+    Sleep,
+    Start,
+)
+from dragoman.jobs import AsyncJobs, Jobs
 from dragoman.port import Handle, Transport
 
 T = TypeVar("T")
@@ -45,7 +61,7 @@ class Driver:
             continue
         return results[0]
 
-    def iterate(self, flow: Flow[T], /) -> Generator[StreamEvent, None, T]:
+    def iterate(self, flow: Flow[T], /) -> Generator[Any, None, T]:
         """The events that the plan emits, blocking, and at the end its result."""
         held = _Held()
         answer: _Answer = flow.__next__
@@ -71,9 +87,9 @@ class Driver:
             try:
                 flow.close()
             finally:
-                held.close()
+                held.leave()
 
-    async def aiterate(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[StreamEvent, None]:
+    async def aiterate(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[Any, None]:
         """The events that the plan emits, async; its result goes to `done`."""
         held = _Held()
         answer: _Answer = flow.__next__
@@ -100,7 +116,7 @@ class Driver:
             try:
                 flow.close()
             finally:
-                await held.aclose()
+                await held.aleave()
 
     def _perform(self, effect: Effect, held: "_Held") -> Any:
         match effect:
@@ -119,6 +135,10 @@ class Driver:
                 return time.sleep(effect.seconds)
             case Compute():
                 return effect.function()
+            case Start():
+                return Running(held.jobs.start(effect.jobs))
+            case Await():
+                return effect.running.handle.next()
             case _:
                 return self._tell(effect)
 
@@ -139,6 +159,10 @@ class Driver:
                 return await asyncio.sleep(effect.seconds)
             case Compute():
                 return await asyncio.to_thread(effect.function)
+            case Start():
+                return Running(held.ajobs.start(effect.jobs))
+            case Await():
+                return await effect.running.handle.next()
             case _:
                 return self._tell(effect)
 
@@ -146,19 +170,41 @@ class Driver:
         if isinstance(effect, Dice):
             return random.random()  # noqa: S311 - jitter, no secret
         if isinstance(effect, Observe):
-            for observer in self.observers:
-                try:
-                    observer(effect.what)
-                except Exception:  # noqa: BLE001, S112 - an observer's mistake breaks no call
-                    continue
+            tell(self.observers, effect.what)
         return None
 
 
+def tell(observers: Sequence[Observer], what: object, /) -> None:
+    """Tell some observers; what they raise breaks nothing.
+
+    >>> tell([print, int, print], "a step")
+    a step
+    a step
+    """
+    for observer in observers:
+        try:
+            observer(what)
+        except Exception:  # noqa: BLE001, S112 - an observer's mistake breaks no call
+            continue
+
+
 class _Held:
-    """The exchange that a plan reads. It reads one at a time: asking for another, or for time, ends the last."""
+    """What a plan has open: an exchange, which another or a wait ends, and jobs, which end with it."""
 
     def __init__(self) -> None:
         self._handle: Handle | None = None
+        self._jobs: Jobs | None = None
+        self._ajobs: AsyncJobs | None = None
+
+    @property
+    def jobs(self) -> Jobs:
+        self._jobs = self._jobs or Jobs()
+        return self._jobs
+
+    @property
+    def ajobs(self) -> AsyncJobs:
+        self._ajobs = self._ajobs or AsyncJobs()
+        return self._ajobs
 
     def take(self, exchange: Exchange) -> Exchange:
         self._handle = exchange.handle
@@ -184,6 +230,20 @@ class _Held:
         handle, self._handle = self._handle, None
         if handle is not None:
             await handle.aclose()
+
+    def leave(self) -> None:
+        try:
+            self.close()
+        finally:
+            if self._jobs is not None:
+                self._jobs.close()
+
+    async def aleave(self) -> None:
+        try:
+            await self.aclose()
+        finally:
+            if self._ajobs is not None:
+                await self._ajobs.aclose()
 
 
 def _send(flow: Flow[Any], result: object) -> _Answer:
