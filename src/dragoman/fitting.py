@@ -104,7 +104,7 @@ def _types(keywords: JsonObject) -> list[str]:
     return [one for one in as_list(keywords.get("type", [])) if isinstance(one, str)]
 
 
-def _map_children(keyword: str, value: Any, visit: Callable[[object, str], object]) -> Any:
+def map_children(keyword: str, value: Any, visit: Callable[[object, str], object]) -> Any:
     """The value with each subschema in it replaced by what `visit(subschema, step)` gives; other values are data."""
     if keyword in _ONE | _ONE_OR_BOOLEAN:
         return visit(value, "")
@@ -126,7 +126,7 @@ def subschemas(schema: object, level: int = 1) -> Iterator[tuple[JsonObject, int
     yield schema, level
     for keyword, value in schema.items():
         below: list[object] = []
-        _map_children(keyword, value, partial(_collect, below))
+        map_children(keyword, value, partial(_collect, below))
         for child in below:
             yield from subschemas(child, level + (keyword == "properties"))
 
@@ -211,7 +211,7 @@ class _Fitter:
             names = {name: name.replace("~", "~0").replace("/", "~1") for name in value}
             return {name: self.define(f"#/{keyword}/{names[name]}", item, _ROOT) for name, item in value.items()}
         place = f"{node.place}.{keyword}"
-        return _map_children(keyword, value, lambda child, step: self.fit(child, place + step, node.stack))
+        return map_children(keyword, value, lambda child, step: self.fit(child, place + step, node.stack))
 
     def define(self, pointer: str, schema: object, stack: frozenset[str]) -> object:
         if pointer not in self.defined:
