@@ -43,6 +43,8 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
     parallel: bool = True
     longest: float | None = None
     """Seconds that no tool may exceed, whatever its own limit is."""
+    refusals: Mapping[str, str] = {}
+    """Why a call is not run at all, by its id."""
 
 
 def dispatch(calls: Sequence[ToolCall], bench: Bench, /) -> Flow[tuple[Ran, ...]]:
@@ -74,6 +76,8 @@ def dispatch(calls: Sequence[ToolCall], bench: Bench, /) -> Flow[tuple[Ran, ...]
 
 def _prepare(call: ToolCall, bench: Bench) -> Flow[Job | ToolResult]:
     """What is to be run for a call, or why nothing is."""
+    if call.id in bench.refusals:
+        return failure(call, bench.refusals[call.id])
     tool = bench.tools.get(call.name)
     if tool is None:
         known = f"there are {', '.join(bench.tools)}" if bench.tools else "there is none"

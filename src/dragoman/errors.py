@@ -9,7 +9,7 @@ DragomanError
  ├ EmptyResponse     nothing in the answer
  ├ Interrupted       broke after events were shown; has .partial
  ├ OutputError       the text was not of the wanted type; has .text and .reasons
- ├ ToolLoop, MaxSteps   the agent was stopped; has .result
+ ├ ToolLoop, MaxSteps, BudgetExceeded   the agent was stopped; has .result
  └ ChainExhausted    every target failed or was skipped; has .attempts
 SetupError           outside the tree: unknown provider or alias, alias cycle, malformed DSN
 """
@@ -65,6 +65,8 @@ class DragomanError(Exception):
     """What a server that was asked should answer."""
     attempts: "tuple[Attempt, ...]" = ()
     """Which targets were tried or skipped, where a chain was."""
+    result: Any = None
+    """What an agent had done by then, where one ran."""
 
     def __init__(
         self,
@@ -393,6 +395,14 @@ class MaxSteps(_AgentStopped):
 
     >>> MaxSteps("10 steps").transient
     False
+    """
+
+
+class BudgetExceeded(_AgentStopped):
+    """The agent used up its tokens, money or seconds; `result` is what there was.
+
+    >>> BudgetExceeded("1200 of 1000 tokens").result is None
+    True
     """
 
 
