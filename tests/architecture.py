@@ -19,6 +19,7 @@ LAYERS: dict[int, frozenset[str]] = {
     2: frozenset(
         {
             "decoding",
+            "docstrings",
             "failure",
             "fitting",
             "framing",
@@ -27,14 +28,31 @@ LAYERS: dict[int, frozenset[str]] = {
             "http",
             "media",
             "outline",
+            "results",
             "schema",
             "target",
             "tightening",
+            "tools",
         }
     ),
     3: frozenset({"extras", "wire", "history", "options", "reasoning", "wires", "codec"}),
     4: frozenset({"dsn", "families", "providers", "registry", "settings"}),
-    5: frozenset({"ask", "flow", "call", "health", "exhausted", "chain", "typed", "agent"}),
+    5: frozenset(
+        {
+            "agent",
+            "ask",
+            "budget",
+            "call",
+            "chain",
+            "dispatch",
+            "exhausted",
+            "flow",
+            "health",
+            "recovery",
+            "steps",
+            "typed",
+        }
+    ),
     6: frozenset(
         {
             "port",
@@ -45,6 +63,13 @@ LAYERS: dict[int, frozenset[str]] = {
             "demo",
             "streams",
             "models",
+            "agents",
+            "compaction",
+            "jobs",
+            "mcp",
+            "prices",
+            "skills",
+            "toolbox",
             "testing",
             "cli",
             "__main__",
@@ -73,7 +98,7 @@ PROVIDERS = frozenset(
 PLAIN_WORDS = frozenset({"fireworks", "perplexity", "together", "vertex"})
 """Providers that are words of English, too: in a string with spaces they are prose."""
 
-CATCHES_ALL = frozenset({"drive.py", "gateway/app.py"})
+CATCHES_ALL = frozenset({"drive.py", "jobs.py", "gateway/app.py"})
 MOST_LINES = 600
 
 

@@ -88,8 +88,11 @@ from dragoman.types import (
 )
 
 if TYPE_CHECKING:
+    from dragoman.agents import Agent, AgentStream, AsyncAgentStream
+    from dragoman.budget import Budget
     from dragoman.call import Timeouts
     from dragoman.chain import Benched, Options, Verdict
+    from dragoman.compaction import compact
     from dragoman.health import Condition, Health, Policy
     from dragoman.models import (
         Explanation,
@@ -105,11 +108,18 @@ if TYPE_CHECKING:
         stream,
     )
     from dragoman.providers import Provider
+    from dragoman.skills import Skill
+    from dragoman.steps import HookFailed, Result, Step, StepFinished, StepStarted, ToolFinished, ToolStarted
     from dragoman.streams import AsyncStream, Stream, TextDelta, ThinkingDelta
     from dragoman.target import Limits, Quirks, Target
+    from dragoman.toolbox import Toolbox
+    from dragoman.tools import Context, tool
 
 __all__ = [
+    "Agent",
+    "AgentStream",
     "Assembler",
+    "AsyncAgentStream",
     "AsyncStream",
     "Attempt",
     "Audio",
@@ -117,10 +127,12 @@ __all__ = [
     "BadRequest",
     "Benched",
     "Blocked",
+    "Budget",
     "BudgetExceeded",
     "ChainExhausted",
     "Condition",
     "ConnectFailed",
+    "Context",
     "ContextTooLong",
     "Document",
     "DragomanError",
@@ -134,6 +146,7 @@ __all__ = [
     "FinishReason",
     "Finished",
     "Health",
+    "HookFailed",
     "Image",
     "Interrupted",
     "InvalidRequest",
@@ -170,11 +183,16 @@ __all__ = [
     "Reset",
     "Response",
     "Restarted",
+    "Result",
     "ResultPart",
     "Role",
     "ServerFault",
     "SetupError",
+    "Skill",
     "Started",
+    "Step",
+    "StepFinished",
+    "StepStarted",
     "Stream",
     "StreamEvent",
     "Target",
@@ -188,8 +206,11 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolChoice",
+    "ToolFinished",
     "ToolLoop",
     "ToolResult",
+    "ToolStarted",
+    "Toolbox",
     "TransportError",
     "Truncated",
     "Unsupported",
@@ -201,6 +222,7 @@ __all__ = [
     "agenerate",
     "assistant",
     "astream",
+    "compact",
     "default_registry",
     "dump",
     "embed",
@@ -210,19 +232,27 @@ __all__ = [
     "model",
     "stream",
     "system",
+    "tool",
     "tool_results",
     "unfold",
     "user",
 ]
 
 _LAZY = {
+    "agents": "Agent AgentStream AsyncAgentStream",
+    "budget": "Budget",
     "call": "Timeouts",
     "chain": "Benched Options Verdict",
+    "compaction": "compact",
     "health": "Condition Health Policy",
     "models": "Explanation Model Registry aembed agenerate astream default_registry embed generate model stream",
     "providers": "Provider",
+    "skills": "Skill",
+    "steps": "HookFailed Result Step StepFinished StepStarted ToolFinished ToolStarted",
     "streams": "AsyncStream Stream TextDelta ThinkingDelta",
     "target": "Limits Quirks Target",
+    "toolbox": "Toolbox",
+    "tools": "Context tool",
 }
 """What is heavy is imported at first use: module, and the names that it has."""
 _HOME = {name: module for module, names in _LAZY.items() for name in names.split()}

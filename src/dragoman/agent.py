@@ -89,14 +89,23 @@ class Run(Generic[T]):
     'hi'
     """
 
-    def __init__(self, messages: Iterable[Message], settings: Settings[T], ask: Ask, /, *, data: Any = None) -> None:
+    def __init__(
+        self,
+        messages: Iterable[Message],
+        settings: Settings[T],
+        ask: Ask,
+        /,
+        *,
+        data: Any = None,
+        spend: Callable[[Response], None] | None = None,
+    ) -> None:
         self._settings = settings
         self._ask = ask
         self._data = data
         self._messages = list(messages)
         self._steps: list[Step] = []
         self._attempts: list[Attempt] = []
-        self._purse = Purse(settings.budget, settings.total_timeout)
+        self._purse = Purse(settings.budget, settings.total_timeout, spend)
         self._tools = {tool.name: tool for tool in settings.tools}
         self._rounds = self._failed_rounds = self._same_rounds = 0
         self._nudges, self._repairs = settings.nudges, settings.repairs

@@ -33,9 +33,12 @@ class Purse:
     (20.0, 5.0)
     """
 
-    def __init__(self, budget: Budget, timeout: float | None = None) -> None:
+    def __init__(
+        self, budget: Budget, timeout: float | None = None, spend: Callable[[Response], None] | None = None
+    ) -> None:
         self._budget = budget
         self._timeout = timeout
+        self._above = spend
         self._usages: list[Usage] = []
         self._costs: list[float] = []
         self._began = 0.0
@@ -57,6 +60,8 @@ class Purse:
     def take(self, response: Response) -> None:
         """Count a response, of the run or of what it called."""
         self._usages.append(response.usage)
+        if self._above is not None:
+            self._above(response)
         if self._budget.price is not None:
             self._costs.append(self._budget.price(response))
 

@@ -27,7 +27,7 @@ from dragoman.jobs import AsyncJobs, Jobs
 from dragoman.port import Handle, Transport
 
 T = TypeVar("T")
-Observer: TypeAlias = Callable[[object], None]
+Observer: TypeAlias = Callable[[Any], object]
 _Answer: TypeAlias = Callable[[], Effect]
 
 

@@ -67,7 +67,8 @@ class _Starts(Protocol):
     def __call__(self, work: Awaitable[Any], done: Callable[[Any, BaseException | None], None], /) -> Any: ...
 
 
-def _begin_thread(function: Callable[[], Any], done: Callable[[Any, BaseException | None], None]) -> None:
+def begin_thread(function: Callable[[], Any], done: Callable[[Any, BaseException | None], None], /) -> None:
+    """Run a function in a thread of its own, and tell there how it ended."""
     context = contextvars.copy_context()
 
     def work() -> None:
@@ -126,7 +127,7 @@ class Batch(_Batch):
             if job.is_async or alone:
                 self._call(number, job)
             else:
-                _begin_thread(job.function, self._done(number))
+                begin_thread(job.function, self._done(number))
 
     def next(self) -> tuple[int, Outcome]:
         """The next that ends."""
@@ -237,7 +238,7 @@ class AsyncBatch(_Batch):
             if job.is_async:
                 self._call(number, job)
             else:
-                _begin_thread(job.function, self._done_in_thread(number))
+                begin_thread(job.function, self._done_in_thread(number))
 
     async def next(self) -> tuple[int, Outcome]:
         """The next that ends."""

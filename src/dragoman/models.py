@@ -19,6 +19,7 @@ from dragoman.health import Health
 from dragoman.http import HttpRequest
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
+from dragoman.tools import Toolish, definitions
 from dragoman.transport import transport_of
 from dragoman.types import (
     Effort,
@@ -32,7 +33,6 @@ from dragoman.types import (
     Request,
     Response,
     Text,
-    Tool,
     user,
 )
 
@@ -43,7 +43,7 @@ class Asked(TypedDict, total=False):
     """What may be said beside the prompt: fields of a Request, how long the call may take, how its chain behaves."""
 
     system: str | tuple[Text, ...] | None
-    tools: Iterable[Tool | Opaque]
+    tools: Iterable[Toolish | Opaque]
     tool_choice: str | None
     parallel_tool_calls: bool | None
     schema: JsonObject | None
@@ -198,7 +198,7 @@ class Model:
         chosen = {name: fields.pop(name) for name in Options.__struct_fields__ if name in fields}
         stop = fields.pop("stop", None) or ()
         fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
-        fields["tools"] = tuple(fields.pop("tools", None) or ())
+        fields["tools"] = definitions(fields.pop("tools", None) or ())
         try:
             request = Request(messages=as_messages(prompt), stream=stream, **fields)
         except TypeError as error:
@@ -206,8 +206,16 @@ class Model:
         return request, msgspec.structs.replace(options, **chosen)
 
     def _plan(self, prompt: Prompt, asked: Asked, *, stream: bool = False) -> Flow[Response]:
-        request, options = self.request(prompt, stream=stream, **asked)
+        return self.plan(*self.request(prompt, stream=stream, **asked))
+
+    def plan(self, request: Request, options: Options, /) -> Flow[Response]:
+        """How a request is answered; the driver runs it."""
         return chain.run(request, self.targets(), self._home.health, options)
+
+    @property
+    def driver(self) -> Driver:
+        """What runs its plans."""
+        return self._home.driver
 
 
 def _explain(request: Request, target: Target) -> Explanation:

@@ -1,4 +1,4 @@
-"""The texts of a run in, the one that is its answer out: a last word that only points back gives way to what it means."""
+"""The texts of a run in, the one that is its answer out: a last word that only points back gives way to that."""
 
 import re
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ _BACK = re.compile(
     re.IGNORECASE,
 )
 _PREAMBLE = re.compile(
-    r"\W*(?:let me|let's|first|checking|looking|searching|now i|i'll|i will|i am going|i'm going|i need|one moment|next)\b",
+    r"\W*(?:let me|let's|first|next|checking|looking|searching|one moment|i'll|i will|i am going|i'm going|i need)\b",
     re.IGNORECASE,
 )
 WEAK = 120

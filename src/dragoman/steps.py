@@ -106,8 +106,8 @@ RunEvent: TypeAlias = StepStarted | ToolStarted | ToolFinished | StepFinished | 
 def total(usages: Iterable[Usage], /) -> Usage:
     """The sum of what was told; partial, where something was not.
 
-    >>> total([Usage(input=3, output=1), Usage(input=4)])
-    Usage(input=7, output=1)
+    >>> total([Usage(input=3, output=1), Usage(input=4)]).input
+    7
     >>> total([Usage(input=3), UNKNOWN_USAGE]).source
     'partial'
     """

@@ -1,8 +1,8 @@
-"""A Python function in, the Tool that stands for it out: its schema from annotations and docstring, and how it is run."""
+"""A Python function in, the Tool that stands for it out: its schema by annotations and docstring, and how to run it."""
 
 import inspect
 import re
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from typing import Any, Protocol, TypeAlias, TypeVar, get_type_hints, overload, runtime_checkable
 
 import msgspec
@@ -80,7 +80,7 @@ class HasTools(Protocol):
     """A collection of tools, such as a Toolbox."""
 
     @property
-    def tools(self) -> "tuple[Tool, ...]": ...
+    def tools(self) -> Iterable[Any]: ...
 
 
 Toolish: TypeAlias = Tool | Callable[..., Any] | HasTools
@@ -113,11 +113,7 @@ def tool(function: Any = None, /, **told: Any) -> Any:
     ('Tide height at a port, in metres.', ['port'])
     """
     if function is None:
-        return lambda function: tool_with(function, **told)
-    return tool_with(function, **told)
-
-
-def tool_with(function: F, /, **told: Any) -> F:
+        return lambda function: tool(function, **told)
     setattr(function, _CARRIED, _define(function, **told))
     return function
 
@@ -158,12 +154,19 @@ def gather(given: Iterable[Toolish], /) -> tuple[Tool, ...]:
     dragoman.errors.InvalidTool: two tools are called 'now'; give one of them another name
     """
     found: dict[str, Tool] = {}
-    for one in given:
-        for tool in one.tools if isinstance(one, HasTools) else (tool_of(one),):
-            if tool.name in found:
-                raise InvalidTool(f"two tools are called {tool.name!r}; give one of them another name")
-            found[tool.name] = tool
+    for tool in _flat(given):
+        if tool.name in found:
+            raise InvalidTool(f"two tools are called {tool.name!r}; give one of them another name")
+        found[tool.name] = tool
     return tuple(found.values())
+
+
+def _flat(given: Iterable[Toolish]) -> Iterator[Tool]:
+    for one in given:
+        if isinstance(one, HasTools):
+            yield from _flat(one.tools)
+        else:
+            yield tool_of(one)
 
 
 def definitions(given: Iterable[Toolish | Opaque], /) -> tuple[Tool | Opaque, ...]:
@@ -177,7 +180,7 @@ def definitions(given: Iterable[Toolish | Opaque], /) -> tuple[Tool | Opaque, ..
         if isinstance(one, Tool | Opaque):
             found.append(one)
         else:
-            found += one.tools if isinstance(one, HasTools) else (tool_of(one),)
+            found += _flat((one,))
     return tuple(found)
 
 
