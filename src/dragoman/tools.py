@@ -197,7 +197,9 @@ def _define(
     strict: bool | None = None,
 ) -> Tool:
     called = name or str(getattr(function, "__name__", type(function).__name__))
-    said = describe(getattr(function, "__doc__", None))
+    said = describe(function.__doc__)
+    if not inspect.isroutine(function):
+        function = function.__call__
     context, hidden = _hidden(function, called)
     try:
         schema = parameters_of(function, skip=hidden, descriptions=said.parameters)
@@ -220,9 +222,8 @@ def _hidden(function: Callable[..., Any], called: str) -> tuple[str | None, Coll
 
 
 def _hints(function: Callable[..., Any], called: str) -> Mapping[str, Any]:
-    source = function if inspect.isroutine(function) else type(function).__call__
     try:
-        return get_type_hints(inspect.unwrap(source), include_extras=True)
+        return get_type_hints(inspect.unwrap(function), include_extras=True)
     except NameError as error:
         raise InvalidTool(f"{called}: {error}; an annotation that is text is defined in its module") from error
 
