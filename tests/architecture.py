@@ -27,6 +27,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "http",
             "media",
             "outline",
+            "prefix",
             "schema",
             "target",
             "tightening",
@@ -34,7 +35,7 @@ LAYERS: dict[int, frozenset[str]] = {
     ),
     3: frozenset({"extras", "wire", "history", "options", "reasoning", "wires", "codec"}),
     4: frozenset({"dsn", "families", "providers", "registry", "settings"}),
-    5: frozenset({"ask", "flow", "call", "health", "exhausted", "chain", "typed", "agent"}),
+    5: frozenset({"ask", "flow", "call", "health", "exhausted", "chain", "typed", "agent", "ways"}),
     6: frozenset(
         {
             "port",
@@ -43,6 +44,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "awaiting",
             "borrowed",
             "demo",
+            "growth",
             "streams",
             "models",
             "testing",

@@ -27,6 +27,19 @@ _JSON_TYPES = {
 }
 
 
+def close(schema: JsonObject, /) -> JsonObject:
+    """The schema with every property required, every object closed, and an object at its root.
+
+    >>> close({"type": "string", "minLength": 2})["properties"]
+    {'value': {'type': 'string', 'minLength': 2}}
+    """
+    closed: JsonObject = _closed(schema, "")
+    if not is_wrapped(schema):
+        return closed
+    defined = {"$defs": closed.pop("$defs")} if "$defs" in closed else {}
+    return {**_object({WRAPPED: closed}), **defined}
+
+
 def tighten(schema: JsonObject, /) -> JsonObject:
     """The schema as OpenAI's strict mode takes it; what that cannot say is told in descriptions.
 
@@ -34,11 +47,7 @@ def tighten(schema: JsonObject, /) -> JsonObject:
     >>> tight["properties"], tight["required"], tight["additionalProperties"]
     ({'note': {'type': ['string', 'null']}}, ['note'], False)
     """
-    tight: JsonObject = _tight(schema, "")
-    if is_wrapped(schema):
-        defined = {"$defs": tight.pop("$defs")} if "$defs" in tight else {}
-        tight = {**_object({WRAPPED: tight}), **defined}
-    return fit(tight, _TOLD, where="schema")[0]
+    return fit(close(schema), _TOLD, where="schema")[0]
 
 
 def loosen(value: Any, schema: JsonObject, /) -> Any:
@@ -75,27 +84,27 @@ def _object(properties: JsonObject) -> JsonObject:
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
-def _tight(schema: Any, _step: str) -> Any:
+def _closed(schema: Any, _step: str) -> Any:
     if not is_object(schema):
         return schema
     own = {keyword: value for keyword, value in schema.items() if keyword not in _NOISE}
     if is_map(schema):
         return _entries(own)
-    tight = {keyword: map_children(keyword, value, _tight) for keyword, value in own.items()}
-    if is_object(tight.get("properties")):
+    closed = {keyword: map_children(keyword, value, _closed) for keyword, value in own.items()}
+    if is_object(closed.get("properties")):
         needed = as_list(schema.get("required", []))
-        tight["properties"] = {
-            name: item if name in needed else _nullable(item) for name, item in tight["properties"].items()
+        closed["properties"] = {
+            name: item if name in needed else _nullable(item) for name, item in closed["properties"].items()
         }
-        tight |= {"required": [*tight["properties"]], "additionalProperties": False}
-    return tight
+        closed |= {"required": [*closed["properties"]], "additionalProperties": False}
+    return closed
 
 
 def _entries(own: JsonObject) -> JsonObject:
     """A map as a list: strict modes know objects only whose keys are told."""
     keys, values = own.pop("propertyNames", {}), own.pop("additionalProperties", {})
     entry = _object(
-        {"key": {"type": "string", **_tight(keys, "")}, "value": _tight(values, "") if is_object(values) else {}}
+        {"key": {"type": "string", **_closed(keys, "")}, "value": _closed(values, "") if is_object(values) else {}}
     )
     types = ["array" if one == "object" else one for one in as_list(own["type"])]
     sizes = {"minProperties": "minItems", "maxProperties": "maxItems"}
@@ -123,10 +132,10 @@ def _nullable(schema: Any) -> Any:
 
 
 def _loose(value: Any, schema: Any, root: JsonObject) -> Any:
-    schema = _followed(schema, root)
+    schema = followed(schema, root)
     arms = as_list(schema.get("anyOf", schema.get("oneOf", [])))
     if arms:
-        return _loose(value, min((_followed(arm, root) for arm in arms), key=lambda arm: _distance(value, arm)), root)
+        return _loose(value, min((followed(arm, root) for arm in arms), key=lambda arm: _distance(value, arm)), root)
     if is_map(schema):
         pairs, values = _pairs(value), schema.get("additionalProperties", {})
         return value if pairs is None else {key: _loose(item, values, root) for key, item in pairs.items()}
@@ -140,12 +149,16 @@ def _loose(value: Any, schema: Any, root: JsonObject) -> Any:
     return {
         key: _loose(item, properties.get(key, {}), root)
         for key, item in value.items()
-        if item is not None or key in needed or key not in properties or _takes_null(_followed(properties[key], root))
+        if item is not None or key in needed or key not in properties or _takes_null(followed(properties[key], root))
     }
 
 
-def _followed(schema: Any, root: JsonObject) -> JsonObject:
-    """What a reference points to."""
+def followed(schema: Any, root: JsonObject, /) -> JsonObject:
+    """What a reference points to; a schema that is none as it is.
+
+    >>> followed({"$ref": "#/$defs/A"}, {"$defs": {"A": {"type": "null"}}})
+    {'type': 'null'}
+    """
     seen: set[str] = set()
     while is_object(schema) and isinstance(ref := schema.get("$ref"), str) and ref not in seen:
         seen.add(ref)
