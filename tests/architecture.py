@@ -35,7 +35,7 @@ LAYERS: dict[int, frozenset[str]] = {
     ),
     3: frozenset({"extras", "wire", "history", "options", "reasoning", "wires", "codec"}),
     4: frozenset({"dsn", "families", "providers", "registry", "settings"}),
-    5: frozenset({"ask", "flow", "call", "health", "exhausted", "chain", "typed", "agent", "ways"}),
+    5: frozenset({"ask", "flow", "call", "health", "exhausted", "chain", "probing", "typed", "agent", "ways"}),
     6: frozenset(
         {
             "port",

@@ -98,13 +98,16 @@ if TYPE_CHECKING:
         Registry,
         aembed,
         agenerate,
+        aprobe,
         astream,
         default_registry,
         embed,
         generate,
         model,
+        probe,
         stream,
     )
+    from dragoman.probing import Finding, Findings
     from dragoman.providers import Provider
     from dragoman.streams import AsyncStream, Stream, TextDelta, ThinkingDelta
     from dragoman.target import Limits, Quirks, Target
@@ -132,6 +135,8 @@ __all__ = [
     "Event",
     "Explanation",
     "Extra",
+    "Finding",
+    "Findings",
     "Finish",
     "FinishReason",
     "Finished",
@@ -204,6 +209,7 @@ __all__ = [
     "WireError",
     "aembed",
     "agenerate",
+    "aprobe",
     "assistant",
     "astream",
     "default_registry",
@@ -213,6 +219,7 @@ __all__ = [
     "generate",
     "load",
     "model",
+    "probe",
     "schema_of",
     "stream",
     "system",
@@ -227,7 +234,9 @@ _LAZY = {
     "form": "Form schema_of",
     "growth": "AsyncTypedStream TypedStream",
     "health": "Condition Health Policy",
-    "models": "Explanation Model Registry aembed agenerate astream default_registry embed generate model stream",
+    "models": "Explanation Model Registry aembed agenerate aprobe astream default_registry embed generate model "
+    "probe stream",
+    "probing": "Finding Findings",
     "providers": "Provider",
     "streams": "AsyncStream Stream TextDelta ThinkingDelta",
     "target": "Limits Quirks Target",
