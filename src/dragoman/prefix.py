@@ -187,9 +187,7 @@ class Prefix:
         container = self._stack[-1]
         if container.key is not None:
             return [schema.get("properties", {}).get(container.key, {}) for schema in container.schemas]
-        number = len(container.value)
-        firsts = [(as_list(schema.get("prefixItems", [])), schema) for schema in container.schemas]
-        return [first[number] if number < len(first) else schema.get("items", {}) for first, schema in firsts]
+        return [schema.get("items", {}) for schema in container.schemas]
 
     def _is_free(self) -> bool:
         """Whether the text that is being read may be shown in part."""

@@ -1,7 +1,7 @@
 """A JSON Schema in, the same in the form that every provider can enforce out; an answer to that form in, out as asked.
 
 Every property is required, every object closed. What was not required may be null, and null is then left out; a map is
-a list of its entries; a root that is no object is put into one.
+a list of its entries, a tuple an object of its items; a root that is no object is put into one.
 """
 
 from typing import Any
@@ -90,6 +90,8 @@ def _closed(schema: Any, _step: str) -> Any:
     own = {keyword: value for keyword, value in schema.items() if keyword not in _NOISE}
     if is_map(schema):
         return _entries(own)
+    if _is_tuple(schema):
+        return _items(own)
     closed = {keyword: map_children(keyword, value, _closed) for keyword, value in own.items()}
     if is_object(closed.get("properties")):
         needed = as_list(schema.get("required", []))
@@ -110,6 +112,24 @@ def _entries(own: JsonObject) -> JsonObject:
     sizes = {"minProperties": "minItems", "maxProperties": "maxItems"}
     kept = {sizes.get(keyword, keyword): value for keyword, value in own.items() if keyword != "type"}
     return {"type": types[0] if len(types) == 1 else types, "items": entry, **kept}
+
+
+def _is_tuple(schema: JsonObject) -> bool:
+    """Whether a schema is of lists whose every item has a type of its own."""
+    first = as_list(schema.get("prefixItems", []))
+    return bool(first) and (schema.get("items") is False or schema.get("maxItems") == len(first))
+
+
+def _items(own: JsonObject) -> JsonObject:
+    """A tuple as an object: few providers tell one item of a list from another."""
+    items = {_item(index): _closed(item, "") for index, item in enumerate(own["prefixItems"])}
+    described = {"description": own["description"]} if "description" in own else {}
+    types = ["object" if one == "array" else one for one in as_list(own["type"])]
+    return {**_object(items), "type": types[0] if len(types) == 1 else types, **described}
+
+
+def _item(index: int) -> str:
+    return f"item_{index + 1}"
 
 
 def _takes_null(schema: Any) -> bool:
@@ -139,6 +159,8 @@ def _loose(value: Any, schema: Any, root: JsonObject) -> Any:
     if is_map(schema):
         pairs, values = _pairs(value), schema.get("additionalProperties", {})
         return value if pairs is None else {key: _loose(item, values, root) for key, item in pairs.items()}
+    if _is_tuple(schema) and is_object(value):
+        value = [value[_item(index)] for index in range(len(value)) if _item(index) in value]
     if is_list(value):
         first, rest = as_list(schema.get("prefixItems", [])), schema.get("items", {})
         return [_loose(item, first[index] if index < len(first) else rest, root) for index, item in enumerate(value)]
@@ -179,7 +201,7 @@ def _distance(value: Any, arm: JsonObject) -> int:
     """How far a value is from an arm, at first sight: 0 is near, more is less so."""
     types = as_list(arm.get("type", []))
     kind = _JSON_TYPES.get(type(value).__name__, "object")
-    if is_map(arm):
+    if is_map(arm) or _is_tuple(arm):
         return 0 if kind in ("object", "array") else 1000
     if types and kind not in types and not (kind == "integer" and "number" in types):
         return 1000

@@ -13,6 +13,7 @@ from dragoman.flow import Flow, Now
 from dragoman.form import Form
 from dragoman.health import Health
 from dragoman.prefix import NOTHING, Prefix
+from dragoman.schema import is_strict
 from dragoman.target import Target
 from dragoman.tightening import is_wrapped
 from dragoman.types import Notice, Request, Response, add_usage, user
@@ -49,7 +50,10 @@ def run(
     >>> next(run(Request(), Form(int), [target("ollama/x")], Health(), Options(), repairs=1))
     Now()
     """
-    asked = replace(request, schema=form.schema, schema_name=form.name)
+    strict = request.schema_strict
+    if strict is None and not request.strict and is_strict(form.schema):
+        strict = True
+    asked = replace(request, schema=form.schema, schema_name=form.name, schema_strict=strict)
     tries: list[Response] = []
     notices: list[Notice] = []
     began: float = yield Now()
