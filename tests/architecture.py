@@ -29,6 +29,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "media",
             "outline",
             "results",
+            "prefix",
             "schema",
             "target",
             "tightening",
@@ -48,9 +49,11 @@ LAYERS: dict[int, frozenset[str]] = {
             "exhausted",
             "flow",
             "health",
+            "probing",
             "recovery",
             "steps",
             "typed",
+            "ways",
         }
     ),
     6: frozenset(
@@ -61,6 +64,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "awaiting",
             "borrowed",
             "demo",
+            "growth",
             "streams",
             "models",
             "agents",

@@ -1,7 +1,7 @@
 """What a tool may give, and what the model gets of it."""
 
 import dataclasses
-import datetime
+import datetime as dt
 import decimal
 import enum
 from typing import Any, TypedDict
@@ -60,8 +60,8 @@ def result(value: object, limit: int = 1000) -> ToolResult:
         ([Model(metres=4.5)], '[{"metres":4.5}]'),
         (Typed(metres=4.5), '{"metres":4.5}'),
         (Colour.RED, '"red"'),
-        (datetime.date(2026, 11, 17), '"2026-11-17"'),
-        (datetime.datetime(2026, 11, 17, tzinfo=datetime.UTC), '"2026-11-17T00:00:00Z"'),
+        (dt.date(2026, 11, 17), '"2026-11-17"'),
+        (dt.datetime(2026, 11, 17, tzinfo=dt.UTC), '"2026-11-17T00:00:00Z"'),
         (UUID(int=1), '"00000000-0000-0000-0000-000000000001"'),
         (decimal.Decimal("4.20"), '"4.20"'),
         ({1}, "[1]"),

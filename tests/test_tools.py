@@ -1,7 +1,7 @@
 """Tools from functions: their schema, what is refused, and how they are bound to arguments."""
 
 import dataclasses
-import datetime
+import datetime as dt
 import enum
 import functools
 from typing import Annotated, Any, Literal
@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from pydantic import BaseModel
 
-from dragoman import Context, InvalidTool, Opaque, OutputError, Tool, ToolCall, Toolbox, tool
+from dragoman import Context, InvalidTool, Opaque, OutputError, Tool, Toolbox, ToolCall, tool
 from dragoman.testing import Scripted
 from dragoman.tools import Handler, definitions, gather, handler_of, tool_of
 
@@ -35,7 +35,7 @@ class Ship(BaseModel):
 @tool
 def tide(
     port: str,
-    day: datetime.date,
+    day: dt.date,
     unit: Unit = Unit.METRES,
     kind: Literal["high", "low"] = "high",
     place: Place | None = None,
@@ -62,7 +62,7 @@ def parameters(function: Any) -> dict[str, Any]:
 
 
 def test_a_function_stays_what_it_is() -> None:
-    assert tide("Brest", datetime.date(2026, 11, 17)).startswith("Brest 17.11. METRES high")
+    assert tide("Brest", dt.date(2026, 11, 17)).startswith("Brest 17.11. METRES high")
 
 
 def test_name_description_and_schema_come_from_the_function() -> None:
@@ -211,7 +211,7 @@ def test_an_unknown_annotation_is_refused_when_defined() -> None:
     with pytest.raises(InvalidTool, match="Nowhere"):
 
         @tool
-        def lost(place: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore
+        def lost(place: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
             """Take."""
 
 
@@ -290,7 +290,7 @@ def test_an_object_that_can_be_called_is_a_tool() -> None:
 def test_a_request_takes_functions_and_toolboxes_and_what_it_took_before() -> None:
     foreign = Opaque(wire="anthropic", data={"type": "web_search"})
     plain = Tool(name="no description")
-    assert [one for one in definitions([foreign, plain])] == [foreign, plain]
+    assert definitions([foreign, plain]) == (foreign, plain)
     script = Scripted("ok")
     script.model().generate("hi", tools=[tide, Toolbox(Harbour("Brest").ships)])
     assert [one.name for one in script.requests[0].tools if isinstance(one, Tool)] == ["tide", "ships"]

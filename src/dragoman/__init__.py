@@ -93,6 +93,8 @@ if TYPE_CHECKING:
     from dragoman.call import Timeouts
     from dragoman.chain import Benched, Options, Verdict
     from dragoman.compaction import compact
+    from dragoman.form import Form, schema_of
+    from dragoman.growth import AsyncTypedStream, TypedStream
     from dragoman.health import Condition, Health, Policy
     from dragoman.models import (
         Explanation,
@@ -100,13 +102,16 @@ if TYPE_CHECKING:
         Registry,
         aembed,
         agenerate,
+        aprobe,
         astream,
         default_registry,
         embed,
         generate,
         model,
+        probe,
         stream,
     )
+    from dragoman.probing import Finding, Findings
     from dragoman.providers import Provider
     from dragoman.skills import Skill
     from dragoman.steps import HookFailed, Result, Step, StepFinished, StepStarted, ToolFinished, ToolStarted
@@ -114,6 +119,7 @@ if TYPE_CHECKING:
     from dragoman.target import Limits, Quirks, Target
     from dragoman.toolbox import Toolbox
     from dragoman.tools import Context, tool
+    from dragoman.typed import Parsed
 
 __all__ = [
     "Agent",
@@ -121,6 +127,7 @@ __all__ = [
     "Assembler",
     "AsyncAgentStream",
     "AsyncStream",
+    "AsyncTypedStream",
     "Attempt",
     "Audio",
     "AuthFailed",
@@ -142,9 +149,12 @@ __all__ = [
     "Event",
     "Explanation",
     "Extra",
+    "Finding",
+    "Findings",
     "Finish",
     "FinishReason",
     "Finished",
+    "Form",
     "Health",
     "HookFailed",
     "Image",
@@ -166,6 +176,7 @@ __all__ = [
     "Options",
     "OutputError",
     "Overloaded",
+    "Parsed",
     "Part",
     "PartDelta",
     "PartEnded",
@@ -213,6 +224,7 @@ __all__ = [
     "Toolbox",
     "TransportError",
     "Truncated",
+    "TypedStream",
     "Unsupported",
     "Usage",
     "UsageSource",
@@ -220,6 +232,7 @@ __all__ = [
     "WireError",
     "aembed",
     "agenerate",
+    "aprobe",
     "assistant",
     "astream",
     "compact",
@@ -230,6 +243,8 @@ __all__ = [
     "generate",
     "load",
     "model",
+    "probe",
+    "schema_of",
     "stream",
     "system",
     "tool",
@@ -244,8 +259,12 @@ _LAZY = {
     "call": "Timeouts",
     "chain": "Benched Options Verdict",
     "compaction": "compact",
+    "form": "Form schema_of",
+    "growth": "AsyncTypedStream TypedStream",
     "health": "Condition Health Policy",
-    "models": "Explanation Model Registry aembed agenerate astream default_registry embed generate model stream",
+    "models": "Explanation Model Registry aembed agenerate aprobe astream default_registry embed generate model "
+    "probe stream",
+    "probing": "Finding Findings",
     "providers": "Provider",
     "skills": "Skill",
     "steps": "HookFailed Result Step StepFinished StepStarted ToolFinished ToolStarted",
@@ -253,6 +272,7 @@ _LAZY = {
     "target": "Limits Quirks Target",
     "toolbox": "Toolbox",
     "tools": "Context tool",
+    "typed": "Parsed",
 }
 """What is heavy is imported at first use: module, and the names that it has."""
 _HOME = {name: module for module, names in _LAZY.items() for name in names.split()}

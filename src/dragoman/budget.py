@@ -5,8 +5,7 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman.errors import BudgetExceeded, DragomanError, TimedOut
-from dragoman.steps import total
-from dragoman.types import Response, Usage
+from dragoman.types import Response, Usage, add_usage
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,7 +45,7 @@ class Purse:
     @property
     def usage(self) -> Usage:
         """All that was used."""
-        return total(self._usages)
+        return add_usage(self._usages)
 
     @property
     def cost(self) -> float | None:

@@ -2,13 +2,24 @@
 
 from collections.abc import Callable, Collection, Iterable
 from types import UnionType
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin, overload
+from typing import Any, TypeVar, Union, get_args, get_origin, overload
 
 import msgspec
 
 from dragoman.errors import OutputError
-from dragoman.hints import Field, aliased, bare, fields_of, is_alias, is_enum, is_pydantic, name_of, parameters
-from dragoman.hints import qualified_name as qualified
+from dragoman.hints import (
+    Field,
+    aliased,
+    bare,
+    choices_of,
+    fields_of,
+    is_alias,
+    is_pydantic,
+    name_of,
+    parameters,
+    plain_choice,
+    qualified_name,
+)
 from dragoman.schema import place
 from dragoman.types import JsonObject, is_list, is_object
 
@@ -84,15 +95,13 @@ def _decode(value: Any, hint: Any, path: _Path) -> Any:
     if is_pydantic(kind):
         return _pydantic(value, kind, path)
     origin, arguments = get_origin(kind), get_args(kind)
-    if origin is Literal:
-        return _choice(value, arguments, path)
-    if is_enum(kind):
-        return _choice(value, tuple(kind), path)
+    if (choices := choices_of(kind)) is not None:
+        return _choice(value, choices, path)
     if origin in (Union, UnionType):
         return _any_of(value, arguments, path)
     if (fields := fields_of(kind)) is not None:
         return _object(value, kind, fields, path)
-    made = qualified(origin or kind)
+    made = qualified_name(origin or kind)
     if made.endswith(("dict", "Dict", "Mapping")):
         return _map(value, arguments or (Any, Any), path)
     if made == "builtins.tuple" and arguments and arguments[-1] is not Ellipsis:
@@ -111,12 +120,12 @@ def _leaf(value: object, kind: Any, path: _Path, *, strict: bool = True) -> Any:
         raise _misfit(path, str(error)) from error
 
 
-def _choice(value: object, choices: tuple[Any, ...], path: _Path) -> Any:
+def _choice(value: object, choices: tuple[Any, ...], path: _Path, told: Callable[[Any], Any] = plain_choice) -> Any:
     for choice in choices:
-        plain = getattr(choice, "value", choice)
+        plain = told(choice)
         if plain == value and isinstance(plain, bool) == isinstance(value, bool):
             return choice
-    raise _misfit(path, f"{_text(value)} is none of {_text([getattr(one, 'value', one) for one in choices])}")
+    raise _misfit(path, f"{_text(value)} is none of {_text([told(choice) for choice in choices])}")
 
 
 def _any_of(value: object, arms: tuple[Any, ...], path: _Path) -> Any:
@@ -194,7 +203,9 @@ def _map(value: object, hints: tuple[Any, ...], path: _Path) -> dict[Any, Any]:
 def _key(key: str, hint: Any, path: _Path) -> Any:
     """A key: JSON has only text, so numbers are read from it."""
     kind, _ = bare(hint)
-    if qualified(kind) in ("builtins.int", "builtins.float", "builtins.bool"):
+    if (choices := choices_of(kind)) is not None:
+        return _choice(key, choices, path, told=lambda choice: str(plain_choice(choice)))
+    if qualified_name(kind) in ("builtins.int", "builtins.float", "builtins.bool"):
         return _leaf(key, kind, path, strict=False)
     return _decode(key, hint, path)
 

@@ -10,7 +10,7 @@ from dragoman.errors import OutputError
 from dragoman.hints import bare, name_of
 from dragoman.outline import outline
 from dragoman.schema import validate
-from dragoman.tightening import loosen, tighten
+from dragoman.tightening import close, loosen, tighten
 from dragoman.types import JsonObject
 
 T = TypeVar("T")
@@ -37,7 +37,14 @@ class Form(Generic[T]):
     def __init__(self, hint: Any) -> None:
         self.hint = hint
         self.outline = outline(hint)
+        """What the type itself says."""
         self.schema = tighten(self.outline)
+        """What a model is asked for."""
+
+    @property
+    def closed(self) -> JsonObject:
+        """What a model is asked for, with all that providers cannot enforce."""
+        return close(self.outline)
 
     @property
     def name(self) -> str:
@@ -51,7 +58,7 @@ class Form(Generic[T]):
             value = msgspec.json.decode(unfenced(text))
         except (msgspec.DecodeError, RecursionError) as error:
             raise self._wrong(text, (f"$: not JSON: {error}",)) from error
-        plain = loosen(value, self.outline)
+        plain = self.loosened(value)
         if reasons := validate(plain, self.outline):
             raise self._wrong(text, reasons)
         try:
@@ -59,6 +66,10 @@ class Form(Generic[T]):
         except OutputError as error:
             raise self._wrong(text, error.reasons) from error.__cause__
         return made
+
+    def loosened(self, value: Any, /) -> Any:
+        """An answer as the type itself says it."""
+        return loosen(value, self.outline)
 
     def _wrong(self, text: str, reasons: tuple[str, ...]) -> OutputError:
         shown = "; ".join(reasons[:_MAX_REASONS])

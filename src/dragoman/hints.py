@@ -100,6 +100,26 @@ def is_enum(hint: Any, /) -> bool:
     return isinstance(hint, type) and hasattr(hint, "__members__") and hasattr(hint, "_member_map_")
 
 
+def choices_of(hint: Any, /) -> tuple[Any, ...] | None:
+    """The values that an enumeration or a Literal has; None for all else.
+
+    >>> choices_of(Literal["a", "b"]), choices_of(str)
+    (('a', 'b'), None)
+    """
+    if get_origin(hint) is Literal:
+        return get_args(hint)
+    return tuple(hint) if is_enum(hint) else None
+
+
+def plain_choice(choice: Any, /) -> Any:
+    """A choice as JSON has it: the value of an enumeration's member.
+
+    >>> plain_choice("a")
+    'a'
+    """
+    return choice.value if is_enum(type(choice)) else choice
+
+
 def fields_of(hint: Any, /) -> tuple[Field, ...] | None:
     """The fields of a dataclass, TypedDict, Struct or NamedTuple; None for all else.
 

@@ -5,22 +5,26 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
-from dragoman import ask, chain, registry
+from dragoman import ask, chain, probing, registry, typed
 from dragoman.call import Timeouts, prepare
 from dragoman.chain import OnInterrupt, Options, Order, Verdict, WhenAllBenched
 from dragoman.drive import Driver, Observer
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.flow import Flow
+from dragoman.form import Form
+from dragoman.growth import AsyncTypedStream, TypedStream
 from dragoman.health import Health
 from dragoman.http import HttpRequest
+from dragoman.probing import Findings
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
 from dragoman.tools import Toolish, definitions
 from dragoman.transport import transport_of
+from dragoman.typed import Parsed
 from dragoman.types import (
     Effort,
     Embeddings,
@@ -36,6 +40,7 @@ from dragoman.types import (
     user,
 )
 
+T = TypeVar("T")
 Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
 
 
@@ -125,13 +130,83 @@ class Model:
         """Its spec."""
         return f"Model({self.spec!r})"
 
-    def generate(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response:
-        """The answer, blocking."""
-        return self._home.driver.run(self._plan(prompt, asked))
+    @overload
+    def generate(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response: ...
+    @overload
+    def generate(
+        self, prompt: Prompt, /, *, output: type[T], repairs: int = 1, **asked: Unpack[Asked]
+    ) -> Parsed[T]: ...
+    @overload
+    def generate(self, prompt: Prompt, /, *, output: Any, repairs: int = 1, **asked: Unpack[Asked]) -> Parsed[Any]: ...
+    def generate(
+        self, prompt: Prompt, /, *, output: Any = None, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> Response | Parsed[Any]:
+        """The answer, blocking; with an output type, read as a value of it."""
+        return self._home.driver.run(self._answer(prompt, output, repairs, asked))
 
-    async def agenerate(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response:
-        """The answer, async."""
-        return await self._home.driver.arun(self._plan(prompt, asked))
+    @overload
+    async def agenerate(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response: ...
+    @overload
+    async def agenerate(
+        self, prompt: Prompt, /, *, output: type[T], repairs: int = 1, **asked: Unpack[Asked]
+    ) -> Parsed[T]: ...
+    @overload
+    async def agenerate(
+        self, prompt: Prompt, /, *, output: Any, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> Parsed[Any]: ...
+    async def agenerate(
+        self, prompt: Prompt, /, *, output: Any = None, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> Response | Parsed[Any]:
+        """The answer, async; with an output type, read as a value of it."""
+        return await self._home.driver.arun(self._answer(prompt, output, repairs, asked))
+
+    @overload
+    def extract(self, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> T: ...
+    @overload
+    def extract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any: ...
+    def extract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any:
+        """A value of a type, blocking; an answer that is none is asked for again, `repairs` times, with the reasons."""
+        return self._home.driver.run(self._extract(Form[Any](kind), prompt, repairs, asked)).parsed
+
+    @overload
+    async def aextract(self, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> T: ...
+    @overload
+    async def aextract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any: ...
+    async def aextract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any:
+        """A value of a type, async; an answer that is none is asked for again, `repairs` times, with the reasons."""
+        return (await self._home.driver.arun(self._extract(Form[Any](kind), prompt, repairs, asked))).parsed
+
+    @overload
+    def stream_extract(
+        self, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> TypedStream[T]: ...
+    @overload
+    def stream_extract(
+        self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> TypedStream[Any]: ...
+    def stream_extract(
+        self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> TypedStream[Any]:
+        """A value of a type as it grows, blocking."""
+        form = Form[Any](kind)
+        return TypedStream(self._home.driver.iterate(self._extract(form, prompt, repairs, asked, stream=True)), form)
+
+    @overload
+    def astream_extract(
+        self, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> AsyncTypedStream[T]: ...
+    @overload
+    def astream_extract(
+        self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> AsyncTypedStream[Any]: ...
+    def astream_extract(
+        self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> AsyncTypedStream[Any]:
+        """A value of a type as it grows, async."""
+        form = Form[Any](kind)
+        results: list[Parsed[Any]] = []
+        plan = self._extract(form, prompt, repairs, asked, stream=True)
+        return AsyncTypedStream(self._home.driver.aiterate(plan, results.append), results, form)
 
     def stream(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Stream:
         """The answer as it comes, blocking."""
@@ -172,6 +247,14 @@ class Model:
         """Which models the first target's provider has."""
         return await self._home.driver.arun(ask.list_models(self.targets()[0], self._options))
 
+    def probe(self) -> Findings:
+        """What the first target's server really does, by a few small questions."""
+        return self._home.driver.run(probing.probe(self.targets()[0], self._options))
+
+    async def aprobe(self) -> Findings:
+        """What the first target's server really does, by a few small questions, async."""
+        return await self._home.driver.arun(probing.probe(self.targets()[0], self._options))
+
     def _count(self, prompt: Prompt, asked: Asked) -> Flow[int]:
         request, options = self.request(prompt, **asked)
         return ask.count_tokens(request, self.targets()[0], options)
@@ -204,6 +287,18 @@ class Model:
         except TypeError as error:
             raise InvalidRequest(str(error)) from error
         return request, msgspec.structs.replace(options, **chosen)
+
+    def _answer(self, prompt: Prompt, kind: Any, repairs: int, asked: Asked) -> Flow[Response]:
+        if kind is None:
+            return self._plan(prompt, asked)
+        request, options = self.request(prompt, **asked)
+        return typed.run(request, Form[Any](kind), self.targets(), self._home.health, options, repairs=repairs)
+
+    def _extract(
+        self, form: Form[T], prompt: Prompt, repairs: int, asked: Asked, *, stream: bool = False
+    ) -> Flow[Parsed[T]]:
+        request, options = self.request(prompt, stream=stream, **asked)
+        return typed.extract(request, form, self.targets(), self._home.health, options, repairs=repairs)
 
     def _plan(self, prompt: Prompt, asked: Asked, *, stream: bool = False) -> Flow[Response]:
         return self.plan(*self.request(prompt, stream=stream, **asked))
@@ -339,3 +434,22 @@ def astream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> AsyncStream
     'AsyncStream'
     """
     return model(spec).astream(prompt, **asked)
+
+
+def probe(spec: str, /) -> Findings:
+    """What the server of a spec's first target really does; `set_limits(found.target, **found.facts)` keeps it.
+
+    >>> probe("demo/any").facts["tools"]
+    True
+    """
+    return model(spec).probe()
+
+
+async def aprobe(spec: str, /) -> Findings:
+    """What the server of a spec's first target really does, async.
+
+    >>> import asyncio
+    >>> asyncio.run(aprobe("demo/any")).facts["structured"]
+    True
+    """
+    return await model(spec).aprobe()

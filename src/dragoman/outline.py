@@ -3,14 +3,26 @@
 from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from types import UnionType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 import msgspec
 
 from dragoman.errors import InvalidRequest
 from dragoman.fitting import subschemas
-from dragoman.hints import Field, aliased, bare, fields_of, is_alias, is_enum, is_pydantic, name_of, parameters
-from dragoman.hints import qualified_name as qualified
+from dragoman.hints import (
+    Field,
+    aliased,
+    bare,
+    choices_of,
+    fields_of,
+    is_alias,
+    is_enum,
+    is_pydantic,
+    name_of,
+    parameters,
+    plain_choice,
+    qualified_name,
+)
 from dragoman.types import JsonObject, is_list, is_object
 
 _HOME = "#/$defs/"
@@ -151,7 +163,7 @@ class _Outliner:
             return _choice(arguments, kind)
         if origin in (Union, UnionType):
             return _any_of([self.outline(arm) for arm in arguments])
-        made = qualified(origin or kind)
+        made = qualified_name(origin or kind)
         if made in _LEAVES:
             return dict(_LEAVES[made])
         if made == "builtins.tuple" and not hasattr(kind, "_fields"):
@@ -180,7 +192,7 @@ class _Outliner:
         if is_alias(kind):
             return self.outline(aliased(kind))
         if is_enum(kind):
-            return {**_choice(tuple(member.value for member in kind), kind), **_documented(kind)}
+            return {**_choice(tuple(kind), kind), **_documented(kind)}
         if is_pydantic(kind):
             return self._of_pydantic(kind)
         return {**self.object(fields_of(kind) or ()), **_documented(get_origin(kind) or kind)}
@@ -210,8 +222,8 @@ class _Outliner:
         return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
 
     def _map(self, arguments: tuple[Any, ...]) -> JsonObject:
-        keys, values = self.outline(arguments[0]), self.outline(arguments[1])
-        named = {"propertyNames": keys} if (keys.get("type") == "string" and len(keys) > 1) or "$ref" in keys else {}
+        keys, values = _Outliner().outline(_plain_key(arguments[0])), self.outline(arguments[1])
+        named = {"propertyNames": keys} if keys.get("type") == "string" and len(keys) > 1 else {}
         return {"type": "object", "additionalProperties": values, **named}
 
     def _of_pydantic(self, kind: Any) -> JsonObject:
@@ -235,12 +247,21 @@ class _Outliner:
 
 
 def _choice(values: tuple[Any, ...], kind: Any) -> JsonObject:
-    plain = [getattr(value, "value", value) for value in values]
+    plain = [plain_choice(value) for value in values]
     types = [*dict.fromkeys(_JSON_TYPES.get(type(value).__name__, "") for value in plain)]
     if "" in types:
         raise InvalidRequest(f"{name_of(kind)}: a choice is made of text, numbers, booleans and None")
     said: JsonObject = {"type": types[0] if len(types) == 1 else types}
     return {**said, "const": plain[0]} if len(plain) == 1 else {**said, "enum": plain}
+
+
+def _plain_key(hint: Any) -> Any:
+    """The hint of a key: JSON has only text, so a choice is one of texts."""
+    kind = bare(hint)[0]
+    if kind is int:
+        return Annotated[str, msgspec.Meta(pattern="^-?[0-9]+$")]
+    choices = choices_of(kind)
+    return hint if choices is None else Literal[tuple(str(plain_choice(choice)) for choice in choices)]
 
 
 def _any_of(arms: list[JsonObject]) -> JsonObject:
@@ -278,6 +299,6 @@ def _documented(made: type) -> JsonObject:
 
 
 def _refused(kind: Any) -> InvalidRequest:
-    if qualified(kind) in _BYTES:
+    if qualified_name(kind) in _BYTES:
         return InvalidRequest(f"{name_of(kind)}: bytes are no JSON; use str, and base64 in it")
     return InvalidRequest(f"{name_of(kind)}: no JSON Schema is known of it; use a dataclass, a TypedDict or a model")

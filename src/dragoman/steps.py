@@ -1,6 +1,5 @@
 """What an agent did, as values: its steps, the events of a run, and its result."""
 
-from collections.abc import Iterable
 from typing import Generic, TypeAlias, TypeVar
 
 import msgspec
@@ -8,7 +7,6 @@ import msgspec
 from dragoman.types import UNKNOWN_USAGE, Attempt, Message, Response, ToolCall, ToolResult, Usage
 
 T = TypeVar("T")
-_COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
@@ -101,21 +99,3 @@ class HookFailed(msgspec.Struct, frozen=True):
 
 
 RunEvent: TypeAlias = StepStarted | ToolStarted | ToolFinished | StepFinished | HookFailed
-
-
-def total(usages: Iterable[Usage], /) -> Usage:
-    """The sum of what was told; partial, where something was not.
-
-    >>> total([Usage(input=3, output=1), Usage(input=4)]).input
-    7
-    >>> total([Usage(input=3), UNKNOWN_USAGE]).source
-    'partial'
-    """
-    given = list(usages)
-    told = {name: [n for usage in given if (n := getattr(usage, name)) is not None] for name in _COUNTS}
-    counts = {name: sum(numbers) for name, numbers in told.items() if numbers}
-    sources = {usage.source for usage in given}
-    if not counts:
-        return UNKNOWN_USAGE
-    source = sources.pop() if len(sources) == 1 else "partial"
-    return Usage(**counts, source=source)

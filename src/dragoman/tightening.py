@@ -1,7 +1,7 @@
 """A JSON Schema in, the same in the form that every provider can enforce out; an answer to that form in, out as asked.
 
 Every property is required, every object closed. What was not required may be null, and null is then left out; a map is
-a list of its entries; a root that is no object is put into one.
+a list of its entries, a tuple an object of its items; a root that is no object is put into one.
 """
 
 from typing import Any
@@ -27,6 +27,19 @@ _JSON_TYPES = {
 }
 
 
+def close(schema: JsonObject, /) -> JsonObject:
+    """The schema with every property required, every object closed, and an object at its root.
+
+    >>> close({"type": "string", "minLength": 2})["properties"]
+    {'value': {'type': 'string', 'minLength': 2}}
+    """
+    closed: JsonObject = _closed(schema, "")
+    if not is_wrapped(schema):
+        return closed
+    defined = {"$defs": closed.pop("$defs")} if "$defs" in closed else {}
+    return {**_object({WRAPPED: closed}), **defined}
+
+
 def tighten(schema: JsonObject, /) -> JsonObject:
     """The schema as OpenAI's strict mode takes it; what that cannot say is told in descriptions.
 
@@ -34,11 +47,7 @@ def tighten(schema: JsonObject, /) -> JsonObject:
     >>> tight["properties"], tight["required"], tight["additionalProperties"]
     ({'note': {'type': ['string', 'null']}}, ['note'], False)
     """
-    tight: JsonObject = _tight(schema, "")
-    if is_wrapped(schema):
-        defined = {"$defs": tight.pop("$defs")} if "$defs" in tight else {}
-        tight = {**_object({WRAPPED: tight}), **defined}
-    return fit(tight, _TOLD, where="schema")[0]
+    return fit(close(schema), _TOLD, where="schema")[0]
 
 
 def loosen(value: Any, schema: JsonObject, /) -> Any:
@@ -75,32 +84,52 @@ def _object(properties: JsonObject) -> JsonObject:
     return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
 
-def _tight(schema: Any, _step: str) -> Any:
+def _closed(schema: Any, _step: str) -> Any:
     if not is_object(schema):
         return schema
     own = {keyword: value for keyword, value in schema.items() if keyword not in _NOISE}
     if is_map(schema):
         return _entries(own)
-    tight = {keyword: map_children(keyword, value, _tight) for keyword, value in own.items()}
-    if is_object(tight.get("properties")):
+    if _is_tuple(schema):
+        return _items(own)
+    closed = {keyword: map_children(keyword, value, _closed) for keyword, value in own.items()}
+    if is_object(closed.get("properties")):
         needed = as_list(schema.get("required", []))
-        tight["properties"] = {
-            name: item if name in needed else _nullable(item) for name, item in tight["properties"].items()
+        closed["properties"] = {
+            name: item if name in needed else _nullable(item) for name, item in closed["properties"].items()
         }
-        tight |= {"required": [*tight["properties"]], "additionalProperties": False}
-    return tight
+        closed |= {"required": [*closed["properties"]], "additionalProperties": False}
+    return closed
 
 
 def _entries(own: JsonObject) -> JsonObject:
     """A map as a list: strict modes know objects only whose keys are told."""
     keys, values = own.pop("propertyNames", {}), own.pop("additionalProperties", {})
     entry = _object(
-        {"key": {"type": "string", **_tight(keys, "")}, "value": _tight(values, "") if is_object(values) else {}}
+        {"key": {"type": "string", **_closed(keys, "")}, "value": _closed(values, "") if is_object(values) else {}}
     )
     types = ["array" if one == "object" else one for one in as_list(own["type"])]
     sizes = {"minProperties": "minItems", "maxProperties": "maxItems"}
     kept = {sizes.get(keyword, keyword): value for keyword, value in own.items() if keyword != "type"}
     return {"type": types[0] if len(types) == 1 else types, "items": entry, **kept}
+
+
+def _is_tuple(schema: JsonObject) -> bool:
+    """Whether a schema is of lists whose every item has a type of its own."""
+    first = as_list(schema.get("prefixItems", []))
+    return bool(first) and (schema.get("items") is False or schema.get("maxItems") == len(first))
+
+
+def _items(own: JsonObject) -> JsonObject:
+    """A tuple as an object: few providers tell one item of a list from another."""
+    items = {_item(index): _closed(item, "") for index, item in enumerate(own["prefixItems"])}
+    described = {"description": own["description"]} if "description" in own else {}
+    types = ["object" if one == "array" else one for one in as_list(own["type"])]
+    return {**_object(items), "type": types[0] if len(types) == 1 else types, **described}
+
+
+def _item(index: int) -> str:
+    return f"item_{index + 1}"
 
 
 def _takes_null(schema: Any) -> bool:
@@ -123,13 +152,15 @@ def _nullable(schema: Any) -> Any:
 
 
 def _loose(value: Any, schema: Any, root: JsonObject) -> Any:
-    schema = _followed(schema, root)
+    schema = followed(schema, root)
     arms = as_list(schema.get("anyOf", schema.get("oneOf", [])))
     if arms:
-        return _loose(value, min((_followed(arm, root) for arm in arms), key=lambda arm: _distance(value, arm)), root)
+        return _loose(value, min((followed(arm, root) for arm in arms), key=lambda arm: _distance(value, arm)), root)
     if is_map(schema):
         pairs, values = _pairs(value), schema.get("additionalProperties", {})
         return value if pairs is None else {key: _loose(item, values, root) for key, item in pairs.items()}
+    if _is_tuple(schema) and is_object(value):
+        value = [value[_item(index)] for index in range(len(value)) if _item(index) in value]
     if is_list(value):
         first, rest = as_list(schema.get("prefixItems", [])), schema.get("items", {})
         return [_loose(item, first[index] if index < len(first) else rest, root) for index, item in enumerate(value)]
@@ -140,12 +171,16 @@ def _loose(value: Any, schema: Any, root: JsonObject) -> Any:
     return {
         key: _loose(item, properties.get(key, {}), root)
         for key, item in value.items()
-        if item is not None or key in needed or key not in properties or _takes_null(_followed(properties[key], root))
+        if item is not None or key in needed or key not in properties or _takes_null(followed(properties[key], root))
     }
 
 
-def _followed(schema: Any, root: JsonObject) -> JsonObject:
-    """What a reference points to."""
+def followed(schema: Any, root: JsonObject, /) -> JsonObject:
+    """What a reference points to; a schema that is none as it is.
+
+    >>> followed({"$ref": "#/$defs/A"}, {"$defs": {"A": {"type": "null"}}})
+    {'type': 'null'}
+    """
     seen: set[str] = set()
     while is_object(schema) and isinstance(ref := schema.get("$ref"), str) and ref not in seen:
         seen.add(ref)
@@ -166,7 +201,7 @@ def _distance(value: Any, arm: JsonObject) -> int:
     """How far a value is from an arm, at first sight: 0 is near, more is less so."""
     types = as_list(arm.get("type", []))
     kind = _JSON_TYPES.get(type(value).__name__, "object")
-    if is_map(arm):
+    if is_map(arm) or _is_tuple(arm):
         return 0 if kind in ("object", "array") else 1000
     if types and kind not in types and not (kind == "integer" and "number" in types):
         return 1000

@@ -198,8 +198,8 @@ def _define(
 ) -> Tool:
     called = name or str(getattr(function, "__name__", type(function).__name__))
     said = describe(function.__doc__)
-    if not inspect.isroutine(function):
-        function = function.__call__
+    routine: Any = function
+    function = routine if inspect.isroutine(function) else routine.__call__
     context, hidden = _hidden(function, called)
     try:
         schema = parameters_of(function, skip=hidden, descriptions=said.parameters)

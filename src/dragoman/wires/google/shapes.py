@@ -96,6 +96,7 @@ SUBSET = Subset(
     ),
     enums=frozenset(("string", "number")),
     type_lists="null",
+    required_recursion=False,
     lone_refs=True,
     describe=True,
 )
