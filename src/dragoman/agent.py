@@ -24,6 +24,7 @@ from dragoman.recovery import answer, is_weak
 from dragoman.results import failure
 from dragoman.steps import HookFailed, Result, Step, StepFinished, StepStarted
 from dragoman.tools import Context
+from dragoman.typed import explained
 from dragoman.types import (
     Attempt,
     Finish,
@@ -140,6 +141,7 @@ class Run(Generic[T]):
 
     def _step(self) -> Flow[bool]:
         """Ask once, and run what is called; whether that was the end."""
+        self._refusals = {}
         yield from self._steer()
         began: float = yield Now()
         self._purse.check(began)
@@ -156,14 +158,13 @@ class Run(Generic[T]):
             return (yield from self._end(response))
         if (yield from self._is_terminal(response, began)):
             return True
-        limit = yield from self._most_rounds()
-        if self._rounds >= limit:
-            ran = tuple(Ran(failure(call, ENDED)) for call in calls)
-            yield from self._finish_step(index, response, ran, began)
-            raise MaxSteps(f"the limit of {limit} steps is reached, and the model calls for more")
-        self._rounds += 1
-        ran = yield from self._dispatch(calls, index)
+        beyond = yield from self._begin_round()
+        ran = (
+            tuple(Ran(failure(call, ENDED)) for call in calls) if beyond else (yield from self._dispatch(calls, index))
+        )
         yield from self._finish_step(index, response, ran, began)
+        if beyond is not None:
+            raise beyond
         self._guard(calls, ran)
         return False
 
@@ -196,10 +197,10 @@ class Run(Generic[T]):
         return request
 
     def _take(self, response: Response) -> None:
-        self._purse.take(response)
         self._attempts += response.attempts
         if not response.is_empty:
             self._messages.append(response.message)
+        self._purse.take(response)
 
     def _finish_step(self, index: int, response: Response, ran: Sequence[Ran], began: float) -> Flow[None]:
         now: float = yield Now()
@@ -234,7 +235,9 @@ class Run(Generic[T]):
     def _end(self, response: Response) -> Flow[bool]:
         """Whether an answer without calls is the end; where it is, the output is known."""
         reason = response.finish.reason
-        if reason == "pause":
+        if reason == "pause":  # the provider's own tools have taken long: it goes on when it is asked again
+            if (beyond := (yield from self._begin_round())) is not None:
+                raise beyond
             return False
         if response.is_empty and reason != "blocked" and self._nudges > 0:
             return self._nudge(None)
@@ -246,7 +249,7 @@ class Run(Generic[T]):
         if read.error is None:
             self._output = read.value
             return True
-        error = _as_output_error(read.error, text)
+        error = explained(_as_output_error(read.error, text), response)
         if self._repairs <= 0 or response.is_empty:
             error.usage = self._purse.usage
             raise error
@@ -271,7 +274,7 @@ class Run(Generic[T]):
         call = next((call for call in response.tool_calls if call.name == self._settings.terminal), None)
         if call is None:
             return False
-        self._output = call.arguments
+        read = Outcome(value=call.arguments)
         if self._settings.form is not None:
             text = msgspec.json.encode(call.arguments).decode()
             read = yield from _safely(partial(self._settings.form.read, text))
@@ -279,20 +282,22 @@ class Run(Generic[T]):
                 reasons = _as_output_error(read.error, text).reasons
                 self._refusals[call.id] = f"{call.name}: its arguments are wrong: {'; '.join(reasons)}"
                 return False
-            self._output = read.value
+        self._output = read.value
         accepted = ToolResult(id=call.id, name=call.name, content=ACCEPTED)
-        ran = [Ran(accepted if one is call else failure(one, ENDED)) for one in response.tool_calls]
+        ran = [Ran(accepted) if one.result.id == call.id else one for one in _unrun(response.tool_calls)]
         yield from self._finish_step(len(self._steps), response, ran, began)
         return True
 
     # Guards ----------------------------------------------------------------------------------------------------------
 
-    def _most_rounds(self) -> Flow[int]:
+    def _begin_round(self) -> Flow[MaxSteps | None]:
+        """Count one more round of tools; the error where there may be no more."""
         limit = self._settings.max_steps
-        if isinstance(limit, int):
-            return limit
-        told = yield from self._hook("max_steps", partial(limit, self.result))
-        return told.value if isinstance(told.value, int) else STEPS
+        if not isinstance(limit, int):
+            told = yield from self._hook("max_steps", partial(limit, self.result))
+            limit = told.value if isinstance(told.value, int) else STEPS
+        self._rounds += 1
+        return MaxSteps(f"{limit} steps were made, and the model asks for more") if self._rounds > limit else None
 
     def _guard(self, calls: Sequence[ToolCall], ran: Sequence[Ran]) -> None:
         """Stop a model that only fails, or does the same again and again."""
@@ -310,24 +315,31 @@ class Run(Generic[T]):
 
     # The caller's functions ------------------------------------------------------------------------------------------
 
-    def _hook(self, name: str, function: Callable[[], Any]) -> Flow[Outcome]:
-        outcome = yield from perform(Job(function))
+    def _hook(self, name: str, function: Callable[[], Any], *, is_quick: bool = False) -> Flow[Outcome]:
+        outcome = yield from perform(Job(function, is_async=is_quick))
         if outcome.error is not None:
             yield Emit([HookFailed(name, f"{type(outcome.error).__name__}: {outcome.error}")])
         return outcome
 
+    def _told(self, name: str, function: Callable[[], Any]) -> Flow[tuple[Message, ...]]:
+        """The messages that one of the caller's functions gives."""
+        outcome = yield from self._hook(name, function)
+        return (yield from self._hook(name, partial(_as_messages, outcome.value), is_quick=True)).value or ()
+
     def _steer(self) -> Flow[None]:
         if self._settings.steer is not None:
-            told = yield from self._hook("steer", self._settings.steer)
-            self._messages += _as_messages(told.value)
+            self._messages += yield from self._told("steer", self._settings.steer)
 
     def _sent(self) -> Flow[tuple[Message, ...]]:
         """The messages that are sent: the transcript, or what is made of it."""
         whole = tuple(self._messages)
         if self._settings.compact is None:
             return whole
-        told = yield from self._hook("compact", partial(self._settings.compact, whole))
-        return _as_messages(told.value) or whole
+        return (yield from self._told("compact", partial(self._settings.compact, whole))) or whole
+
+
+def _unrun(calls: Sequence[ToolCall]) -> tuple[Ran, ...]:
+    return tuple(Ran(failure(call, ENDED)) for call in calls)
 
 
 def _signature(call: ToolCall, result: ToolResult) -> bytes:
@@ -351,7 +363,9 @@ def _as_messages(given: Any) -> tuple[Message, ...]:
     """Messages from a message, a text, some of these, or nothing."""
     if given is None:
         return ()
-    items: Iterable[Any] = (given,) if isinstance(given, Message | str) else given
+    items = (given,) if isinstance(given, Message | str) else tuple(given)
+    if wrong := [item for item in items if not isinstance(item, Message | str)]:
+        raise TypeError(f"{type(wrong[0]).__name__} is no message; give messages or texts")
     return tuple(item if isinstance(item, Message) else user(item) for item in items)
 
 

@@ -6,7 +6,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, 
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
-import msgspec
+from msgspec.structs import replace
 
 from dragoman.agent import Run, Settings
 from dragoman.budget import Budget
@@ -23,6 +23,7 @@ from dragoman.skills import Skill
 from dragoman.steps import Result, RunEvent
 from dragoman.streams import TextDelta, ThinkingDelta, View
 from dragoman.tools import Context, Toolish, gather, handler_of, tool, tool_of
+from dragoman.typed import shaped
 from dragoman.types import Message, Request, Response, Text, Tool, ToolCall
 
 T = TypeVar("T")
@@ -87,7 +88,7 @@ class Agent(Generic[T]):
             from dragoman.prices import check_installed, price
 
             check_installed()
-            budget = msgspec.structs.replace(budget, price=price)
+            budget = replace(budget, price=price)
         self._budget = budget
 
     def __repr__(self) -> str:
@@ -179,8 +180,8 @@ class Agent(Generic[T]):
     def _ask(self, options: Options) -> Callable[[Request, float | None], Flow[Response]]:
         def ask(request: Request, seconds: float | None) -> Flow[Response]:
             limits = [limit for limit in (options.timeouts.total, seconds) if limit is not None]
-            timeouts = msgspec.structs.replace(options.timeouts, total=min(limits, default=None))
-            return self.model.plan(request, msgspec.structs.replace(options, timeouts=timeouts))
+            timeouts = replace(options.timeouts, total=min(limits, default=None))
+            return self.model.plan(request, replace(options, timeouts=timeouts))
 
         return ask
 
@@ -195,14 +196,12 @@ class Agent(Generic[T]):
             if one.name != named:
                 handler_of(one)
         foreign = tuple(one for one in request.tools if not isinstance(one, Tool))
-        fields: dict[str, Any] = {"tools": (*tools, *foreign), "system": _taught(request.system, skills)}
-        if self._form is not None and named is None:
-            fields |= {"schema": self._form.schema, "schema_name": self._form.name}
+        request = replace(request, tools=(*tools, *foreign), system=_taught(request.system, skills))
         timeout = told.get("timeout")
         limits = timeout if isinstance(timeout, Timeouts) else Timeouts(total=timeout)
         chosen: dict[str, Any] = {name: value for name, value in told.items() if name in _PASSED_ON}
         return Settings(
-            request=msgspec.structs.replace(request, **fields),
+            request=request if self._form is None or named is not None else shaped(request, self._form),
             tools=tools,
             form=self._form,
             terminal=named,

@@ -9,7 +9,7 @@ import contextvars
 import inspect
 import threading
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeAlias
 
@@ -82,6 +82,14 @@ def begin_thread(function: Callable[[], Any], done: Callable[[Any, BaseException
     threading.Thread(target=work, name="dragoman-job", daemon=True).start()
 
 
+def _track(task: asyncio.Task[None], tasks: set[asyncio.Task[None]], work: Awaitable[Any]) -> None:
+    """Keep a task until it is done. One that was cancelled before it began never saw its coroutine."""
+    tasks.add(task)
+    task.add_done_callback(tasks.discard)
+    if inspect.iscoroutine(work):
+        task.add_done_callback(lambda _task: work.close())
+
+
 async def _await(work: Awaitable[Any], done: Callable[[Any, BaseException | None], None]) -> None:
     try:
         value = await work
@@ -112,7 +120,7 @@ class Jobs:
 
     def _await(self, work: Awaitable[Any], done: Callable[[Any, BaseException | None], None]) -> Callable[[], object]:
         self._loop = self._loop or _Loop()
-        return self._loop.start(_await(work, done))
+        return self._loop.start(work, done)
 
 
 class Batch(_Batch):
@@ -162,15 +170,13 @@ class _Loop:
         self._thread = threading.Thread(target=self._run, name="dragoman-loop", daemon=True)
         self._thread.start()
 
-    def start(self, work: Coroutine[Any, Any, None]) -> Callable[[], object]:
+    def start(self, work: Awaitable[Any], done: Callable[[Any, BaseException | None], None]) -> Callable[[], object]:
         context = contextvars.copy_context()
         made: list[asyncio.Task[None]] = []
 
         def begin() -> None:
-            task = self._loop.create_task(work, context=context)
-            made.append(task)
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            made.append(self._loop.create_task(_await(work, done), context=context))
+            _track(made[0], self._tasks, work)
 
         def end() -> None:
             made[0].cancel()
@@ -221,8 +227,7 @@ class AsyncJobs:
 
     def _await(self, work: Awaitable[Any], done: Callable[[Any, BaseException | None], None]) -> Callable[[], object]:
         task = asyncio.get_running_loop().create_task(_await(work, done))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        _track(task, self._tasks, work)
         return task.cancel
 
 

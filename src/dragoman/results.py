@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from dragoman.errors import DragomanError, MalformedToolCall, redact
-from dragoman.types import Document, Image, Opaque, ResultPart, Text, ToolCall, ToolResult, is_list, is_object
+from dragoman.types import ResultPart, Text, ToolCall, ToolResult, is_list, is_object
 
 _MAX_WORDS = 2_000
 """Characters of an error's message that a model is told."""
@@ -92,13 +92,12 @@ def _cut(content: str | tuple[ResultPart, ...], limit: int) -> str | tuple[Resul
     left = limit
     kept: list[ResultPart] = []
     for part in content:
-        match part:
-            case Text():
-                text = _cut_text(part.text, left)
-                left = max(0, left - len(part.text.encode()))
-                kept.append(part if text == part.text else Text(text=text, extra=part.extra))
-            case Image() | Document() | Opaque():
-                kept.append(part)
+        if isinstance(part, Text):
+            text = _cut_text(part.text, left)
+            left = max(0, left - len(part.text.encode()))
+            kept.append(part if text == part.text else Text(text=text, extra=part.extra))
+        else:
+            kept.append(part)
     return tuple(kept)
 
 

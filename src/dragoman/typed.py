@@ -50,10 +50,7 @@ def run(
     >>> next(run(Request(), Form(int), [target("ollama/x")], Health(), Options(), repairs=1))
     Now()
     """
-    strict = request.schema_strict
-    if strict is None and not request.strict and is_strict(form.schema):
-        strict = True
-    asked = replace(request, schema=form.schema, schema_name=form.name, schema_strict=strict)
+    asked = shaped(request, form)
     tries: list[Response] = []
     notices: list[Notice] = []
     began: float = yield Now()
@@ -70,13 +67,25 @@ def run(
         try:
             return replace(whole, parsed=form.read(response.text))
         except OutputError as error:
-            wrong = _explained(error, response)
+            wrong = explained(error, response)
         if len(tries) > repairs or response.finish.reason == "blocked":
             wrong.usage, wrong.attempts = whole.usage, whole.attempts
             wrong.provider, _, wrong.model = (response.target or "").partition("/")
             raise wrong from None
         notices.append(Notice(kind="repaired", what="answer", why=f"asked again: {wrong.message}"))
         asked = _asked_again(asked, response, wrong)
+
+
+def shaped(request: Request, form: Form[Any], /) -> Request:
+    """The request with the wish for an answer of a type.
+
+    >>> shaped(Request(), Form(bool)).schema_name
+    'bool'
+    """
+    strict = request.schema_strict
+    if strict is None and not request.strict and is_strict(form.schema):
+        strict = True
+    return replace(request, schema=form.schema, schema_name=form.name, schema_strict=strict)
 
 
 def extract(
@@ -128,7 +137,7 @@ def _with_receipt(error: DragomanError, tries: list[Response]) -> DragomanError:
     return error
 
 
-def _explained(error: OutputError, response: Response) -> OutputError:
+def explained(error: OutputError, response: Response, /) -> OutputError:
     """The error with the reason behind the reasons, where the finish tells it."""
     match response.finish.reason:
         case "length":
