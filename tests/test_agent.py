@@ -65,6 +65,29 @@ def call(name: str = "tide", id: str = "call_1", **arguments: Any) -> ToolCall:
     return ToolCall(id=id, name=name, arguments=arguments or ({"port": "Brest"} if name == "tide" else {}))
 
 
+def saying(value: object, /) -> Callable[[Any], Any]:
+    return lambda _given: value
+
+
+two = saying(2)
+
+
+def yes(_call: ToolCall) -> bool:
+    return True
+
+
+def no(_call: ToolCall) -> bool:
+    return False
+
+
+def fails(_given: object) -> float:
+    return 1 / 0
+
+
+def last_only(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    return messages[-1:]
+
+
 class Asked:
     """A model by a script: what it was asked, and how long it may take."""
 
@@ -92,7 +115,8 @@ class Asked:
 def run(
     asked: Asked, /, *, world: World | None = None, prompt: Sequence[Message] = (user("?"),), **told: Any
 ) -> Result[Any]:
-    settings = Settings[Any](**{"tools": gather([tide, broken]), **told})
+    fields: dict[str, Any] = {"tools": gather([tide, broken]), **told}
+    settings = Settings[Any](**fields)
     return (world or World()).run(Run(prompt, settings, asked).plan())
 
 
@@ -137,8 +161,8 @@ def test_jobs_begin_together_or_one_after_the_other() -> None:
 def test_events_tell_what_happens() -> None:
     world = World()
     run(Asked(call(), "ok"), world=world)
-    kinds = [type(event) for event in world.shown]
-    assert kinds == [StepStarted, ToolStarted, ToolFinished, StepFinished, StepStarted, StepFinished]
+    kinds = [StepStarted, ToolStarted, ToolFinished, StepFinished, StepStarted, StepFinished]
+    assert [type(event) for event in world.shown] == kinds
 
 
 def test_the_time_of_steps_and_tools_is_told() -> None:
@@ -216,7 +240,7 @@ def test_an_error_of_the_model_has_the_result_so_far() -> None:
     assert error.result.usage.input == 6
 
 
-@pytest.mark.parametrize("limit", [2, lambda result: 2], ids=["number", "function"])
+@pytest.mark.parametrize("limit", [2, two], ids=["number", "function"])
 def test_n_steps_are_n_rounds_of_tools(limit: Any) -> None:
     lines = [call(port="Brest"), call(port="Cork"), call(port="Riga")]
     assert run(Asked(*lines[:2], "done"), max_steps=limit).output == "done"
@@ -228,7 +252,7 @@ def test_n_steps_are_n_rounds_of_tools(limit: Any) -> None:
 
 def test_a_limit_that_fails_is_the_usual_one() -> None:
     world = World()
-    result = run(Asked(call(), "ok"), world=world, max_steps=lambda result: 1 / 0)
+    result = run(Asked(call(), "ok"), world=world, max_steps=fails)
     assert result.output == "ok"
     assert [event.hook for event in world.shown if isinstance(event, HookFailed)] == ["max_steps"]
 
@@ -265,7 +289,7 @@ def test_the_same_call_with_another_result_is_none() -> None:
     ("budget", "why"),
     [
         (Budget(tokens=3), "4 of 3 tokens are used"),
-        (Budget(money=0.5, price=lambda response: 0.6), "0.6000 of 0.5000 dollars"),
+        (Budget(money=0.5, price=saying(0.6)), "0.6000 of 0.5000 dollars"),
         (Budget(seconds=1.5), "2.0 of 1.5 seconds"),
     ],
 )
@@ -277,7 +301,7 @@ def test_a_budget_ends_a_run_before_the_next_step(budget: Budget, why: str) -> N
 
 
 def test_an_answer_is_given_though_it_used_up_the_budget() -> None:
-    result = run(Asked("Here it is."), budget=Budget(tokens=1, money=0.1, price=lambda response: 3.0))
+    result = run(Asked("Here it is."), budget=Budget(tokens=1, money=0.1, price=saying(3.0)))
     assert result.output == "Here it is."
     assert result.cost == 3.0
 
@@ -370,11 +394,11 @@ def test_a_refusal_holds_for_one_step_though_ids_come_again() -> None:
 @pytest.mark.parametrize(
     ("approve", "text", "is_error"),
     [
-        (lambda call: True, "4.2 m in Brest", False),
-        (lambda call: False, "tide was not run: it was not approved", True),
-        (lambda call: None, "tide was not run: it was not approved", True),
-        (lambda call: ToolResult(id="?", content="3 m"), "3 m", False),
-        (lambda call: 1 / 0, "tide was not run: nobody could approve it (ZeroDivisionError)", True),
+        (yes, "4.2 m in Brest", False),
+        (no, "tide was not run: it was not approved", True),
+        (saying(None), "tide was not run: it was not approved", True),
+        (saying(ToolResult(id="?", content="3 m")), "3 m", False),
+        (fails, "tide was not run: nobody could approve it (ZeroDivisionError)", True),
     ],
 )
 def test_a_call_is_run_when_it_is_approved(approve: Callable[[ToolCall], Any], text: str, is_error: object) -> None:
@@ -397,12 +421,12 @@ def test_steering_adds_messages_before_a_step() -> None:
 
 def test_compaction_shortens_what_is_sent_and_not_the_transcript() -> None:
     asked = Asked(call(), "ok")
-    result = run(asked, compact=lambda messages: messages[-1:])
+    result = run(asked, compact=last_only)
     assert [len(request.messages) for request in asked.requests] == [1, 1]
     assert len(result.messages) == 4
 
 
-@pytest.mark.parametrize("compact", [lambda messages: 1 / 0, lambda messages: 7, lambda messages: [7]])
+@pytest.mark.parametrize("compact", [fails, saying(7), saying([7])])
 def test_compaction_that_fails_leaves_the_original(compact: Any) -> None:
     asked, world = Asked("ok"), World()
     run(asked, world=world, compact=compact)

@@ -210,7 +210,7 @@ def test_a_parameter_that_has_no_name_is_refused_when_defined() -> None:
 def test_an_unknown_annotation_is_refused_when_defined() -> None:
     with pytest.raises(InvalidTool, match="Nowhere"):
 
-        @tool
+        @tool  # pyright: ignore[reportUnknownArgumentType]
         def lost(place: "Nowhere") -> None:  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
             """Take."""
 
@@ -242,7 +242,10 @@ def test_an_argument_that_does_not_fit_is_told_with_its_place() -> None:
 
 
 def test_a_handler_of_ones_own_gets_plain_arguments() -> None:
-    made = Tool(name="echo", description="Echo", parameters={"type": "object"}, handler=lambda **given: given)
+    def echo(**given: object) -> dict[str, object]:
+        return given
+
+    made = Tool(name="echo", description="Echo", parameters={"type": "object"}, handler=echo)
     assert handler_of(made).bind({"a b": [1]}, Context(call=CALL))() == {"a b": [1]}
 
 
@@ -273,7 +276,7 @@ def test_tools_functions_and_toolboxes_can_be_given_together() -> None:
         return "noon"
 
     plain = Tool(name="plain", description="Plain")
-    assert [one.name for one in gather([tide, now, Toolbox(plain)])] == ["tide", "now", "plain"]
+    assert [one.name for one in gather([tide, [now], Toolbox(plain)])] == ["tide", "now", "plain"]
 
 
 def test_two_tools_of_one_name_are_refused() -> None:

@@ -11,10 +11,10 @@ from msgspec.structs import replace
 from dragoman.agent import Run, Settings
 from dragoman.budget import Budget
 from dragoman.call import Timeouts
-from dragoman.chain import Options
+from dragoman.chain import Options, Verdict
 from dragoman.dispatch import Approve
 from dragoman.drive import tell
-from dragoman.errors import InvalidRequest, InvalidTool
+from dragoman.errors import DragomanError, EmptyResponse, InvalidRequest, InvalidTool
 from dragoman.events import Restarted
 from dragoman.flow import Flow
 from dragoman.form import Form
@@ -69,9 +69,7 @@ class Agent(Generic[T]):
     @overload
     def __init__(self: "Agent[str]", model: Model | str, /, **options: Unpack[AgentOptions]) -> None: ...
     @overload
-    def __init__(
-        self: "Agent[T]", model: Model | str, /, *, output: type[T], **options: Unpack[AgentOptions]
-    ) -> None: ...
+    def __init__(self, model: Model | str, /, *, output: type[T], **options: Unpack[AgentOptions]) -> None: ...
     @overload
     def __init__(
         self: "Agent[Any]", model: Model | str, /, *, output: Any, **options: Unpack[AgentOptions]
@@ -181,7 +179,13 @@ class Agent(Generic[T]):
         def ask(request: Request, seconds: float | None) -> Flow[Response]:
             limits = [limit for limit in (options.timeouts.total, seconds) if limit is not None]
             timeouts = replace(options.timeouts, total=min(limits, default=None))
-            return self.model.plan(request, replace(options, timeouts=timeouts))
+            return self.model.plan(request, replace(options, timeouts=timeouts, classify=classify))
+
+        def classify(error: DragomanError) -> Verdict | None:
+            """A blank stop is the conversation's fault more than the target's: it is nudged, and benches nobody."""
+            told = None if options.classify is None else options.classify(error)
+            blank = Verdict(transient=False, advance=True, penalise=False) if isinstance(error, EmptyResponse) else None
+            return told or blank
 
         return ask
 

@@ -12,11 +12,11 @@ from dragoman.results import failure, result_of
 from dragoman.schema import validate
 from dragoman.steps import ToolFinished, ToolStarted
 from dragoman.tools import Context, Handler, handler_of
-from dragoman.types import Tool, ToolCall, ToolResult
+from dragoman.types import JsonObject, Tool, ToolCall, ToolResult
 
 Approve: TypeAlias = Callable[[ToolCall], Any]
 """Whether a call may be run: a bool, or the result that it gets instead. It may be async."""
-_NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
+_NOTHING: JsonObject = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 class Ran(msgspec.Struct, frozen=True):

@@ -113,10 +113,10 @@ class Session:
 
     def begin(self) -> "Future[tuple[Tool, ...]]":
         """Connect; what comes of it is the server's tools."""
-        from importlib.util import find_spec
-
-        if find_spec("mcp") is None:
-            raise SetupError("MCP servers need the official SDK; pip install 'dragoman[mcp]'")
+        try:
+            import mcp  # noqa: F401 - whether it is there
+        except ImportError as error:
+            raise SetupError("MCP servers need the official SDK; pip install 'dragoman[mcp]'") from error
         begin_thread(lambda: asyncio.run(self._serve()), self._end)
         return self._tools
 
@@ -213,9 +213,9 @@ def _is_url(server: str) -> bool:
 
 def _told(error: BaseException | None) -> str:
     """The words of an error; of a group those of its first."""
-    while isinstance(error, BaseExceptionGroup):
-        error = error.exceptions[0]
-    return "it ended" if error is None else f"{type(error).__name__}: {error}" if str(error) else type(error).__name__
+    while inner := getattr(error, "exceptions", None):
+        error = inner[0]
+    return "it ended" if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def _result(answer: "shapes.CallToolResult") -> ToolResult:

@@ -34,7 +34,8 @@ def price(response: Response, /) -> float:
 
 def check_installed() -> None:
     """SetupError where the package is not there."""
-    from importlib.util import find_spec
-
-    if find_spec("genai_prices") is None:
-        raise SetupError("a budget of money needs prices; pip install 'dragoman[prices]', or pass Budget(price=…)")
+    try:
+        import genai_prices  # noqa: F401 - whether it is there
+    except ImportError as error:
+        why = "a budget of money needs prices; pip install 'dragoman[prices]', or pass Budget(price=…)"
+        raise SetupError(why) from error

@@ -1,12 +1,12 @@
 """What a tool gave, or how it failed, in; the ToolResult that the model gets out."""
 
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, cast
 
 import msgspec
 
 from dragoman.errors import DragomanError, MalformedToolCall, redact
-from dragoman.types import ResultPart, Text, ToolCall, ToolResult, is_list, is_object
+from dragoman.types import ResultPart, Text, ToolCall, ToolResult, is_object
 
 _MAX_WORDS = 2_000
 """Characters of an error's message that a model is told."""
@@ -48,13 +48,14 @@ def _content(value: object) -> str | tuple[ResultPart, ...]:
         return value
     if isinstance(value, ResultPart):
         return (value,)
-    if isinstance(value, list | tuple) and any(isinstance(item, ResultPart) for item in _items(value)):
-        return tuple(item if isinstance(item, ResultPart) else Text(text=_text(item)) for item in _items(value))
+    items = tuple(_items(value))
+    if any(isinstance(item, ResultPart) for item in items):
+        return tuple(item if isinstance(item, ResultPart) else Text(text=_text(item)) for item in items)
     return _text(value)
 
 
-def _items(value: Any) -> Iterator[Any]:
-    return iter(value)
+def _items(value: Any) -> Iterable[Any]:
+    return cast("Iterable[Any]", value) if isinstance(value, list | tuple | set | frozenset) else ()
 
 
 def _text(value: object) -> str:
@@ -78,11 +79,9 @@ def _leaves(value: object) -> Iterator[object]:
     if is_object(value):
         for item in value.values():
             yield from _leaves(item)
-    elif is_list(value) or isinstance(value, tuple | set | frozenset):
-        for item in _items(value):
-            yield from _leaves(item)
-    else:
-        yield value
+    for item in _items(value):
+        yield from _leaves(item)
+    yield value
 
 
 def _cut(content: str | tuple[ResultPart, ...], limit: int) -> str | tuple[ResultPart, ...]:

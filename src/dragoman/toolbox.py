@@ -1,6 +1,6 @@
 """Tools in, calls of them executed out: blocking and async. What users hold beside a model."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -34,9 +34,8 @@ class Toolbox:
     "no tool 'tied'; there are tide"
     """
 
-    def __init__(self, *tools: Toolish | Iterable[Toolish], session: "Session | None" = None) -> None:
-        given = (one if isinstance(one, list | tuple) else (one,) for one in tools)
-        self.tools: tuple[Tool, ...] = gather(tool for some in given for tool in some)
+    def __init__(self, *tools: Toolish | list[Toolish], session: "Session | None" = None) -> None:
+        self.tools: tuple[Tool, ...] = gather(tools)
         self._by_name = {tool.name: tool for tool in self.tools}
         self._session = session
 

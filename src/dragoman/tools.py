@@ -3,6 +3,7 @@
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from functools import partial
 from typing import Any, Protocol, TypeAlias, TypeVar, get_type_hints, overload, runtime_checkable
 
 import msgspec
@@ -13,7 +14,7 @@ from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.hints import bare
 from dragoman.outline import parameters_of
 from dragoman.schema import validate
-from dragoman.types import JsonObject, Message, Opaque, Response, Tool, ToolCall
+from dragoman.types import JsonObject, Message, Opaque, Response, Tool, ToolCall, is_list
 
 F = TypeVar("F", bound=Callable[..., Any])
 NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
@@ -113,7 +114,7 @@ def tool(function: Any = None, /, **told: Any) -> Any:
     ('Tide height at a port, in metres.', ['port'])
     """
     if function is None:
-        return lambda function: tool(function, **told)
+        return partial(tool, **told)
     setattr(function, _CARRIED, _define(function, **told))
     return function
 
@@ -146,7 +147,7 @@ def handler_of(tool: Tool, /) -> Handler:
     return tool.handler if isinstance(tool.handler, Handler) else Handler(function=tool.handler)
 
 
-def gather(given: Iterable[Toolish], /) -> tuple[Tool, ...]:
+def gather(given: Iterable[Toolish | list[Toolish]], /) -> tuple[Tool, ...]:
     """All tools of some tools, functions and toolboxes, in order; InvalidTool where two have one name.
 
     >>> gather([Tool(name="now", description="The time"), Tool(name="now", description="The time")])
@@ -161,10 +162,12 @@ def gather(given: Iterable[Toolish], /) -> tuple[Tool, ...]:
     return tuple(found.values())
 
 
-def _flat(given: Iterable[Toolish]) -> Iterator[Tool]:
+def _flat(given: Iterable[Any]) -> Iterator[Tool]:
     for one in given:
         if isinstance(one, HasTools):
             yield from _flat(one.tools)
+        elif is_list(one):
+            yield from _flat(one)
         else:
             yield tool_of(one)
 

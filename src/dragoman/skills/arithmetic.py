@@ -33,12 +33,24 @@ def _floor(value: Decimal) -> Decimal:
     return value.to_integral_value(rounding=ROUND_FLOOR, context=_EXACT)
 
 
+def _largest(*values: Decimal) -> Decimal:
+    return max(values)
+
+
+def _smallest(*values: Decimal) -> Decimal:
+    return min(values)
+
+
+def _ceiling(value: Decimal) -> Decimal:
+    return value.to_integral_value(rounding=ROUND_CEILING, context=_EXACT)
+
+
 _FUNCTIONS: dict[str, Callable[..., Decimal]] = {
     "abs": _EXACT.abs,
-    "ceil": lambda value: value.to_integral_value(rounding=ROUND_CEILING, context=_EXACT),
+    "ceil": _ceiling,
     "floor": _floor,
-    "max": lambda *values: max(values),
-    "min": lambda *values: min(values),
+    "max": _largest,
+    "min": _smallest,
     "round": _rounded,
     "sqrt": _EXACT.sqrt,
 }
