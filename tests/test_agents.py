@@ -197,7 +197,7 @@ def test_a_stream_shows_what_happens_and_ends_in_the_result(way: Way) -> None:
     kinds = [type(item).__name__ for item in items if not isinstance(item, TextDelta)]
     assert kinds == ["StepStarted", "ToolStarted", "ToolFinished", "StepFinished", "StepStarted", "StepFinished"]
     assert "".join(item.text for item in items if isinstance(item, TextDelta)) == "4.2 m."
-    assert isinstance(result, Result)
+    assert type(result) is Result
     assert result.output == "4.2 m."
     assert all(request.stream for request in script.requests)
 

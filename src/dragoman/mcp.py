@@ -9,6 +9,7 @@ import shlex
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack
+from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -114,7 +115,7 @@ class Session:
     def begin(self) -> "Future[tuple[Tool, ...]]":
         """Connect; what comes of it is the server's tools."""
         try:
-            import mcp  # noqa: F401 - whether it is there
+            import_module("mcp")
         except ImportError as error:
             raise SetupError("MCP servers need the official SDK; pip install 'dragoman[mcp]'") from error
         begin_thread(lambda: asyncio.run(self._serve()), self._end)

@@ -1,5 +1,7 @@
 """A response in, what it cost in dollars out, by the prices of the package genai-prices."""
 
+from importlib import import_module
+
 from dragoman.errors import SetupError, Unsupported
 from dragoman.types import Response
 
@@ -35,7 +37,7 @@ def price(response: Response, /) -> float:
 def check_installed() -> None:
     """SetupError where the package is not there."""
     try:
-        import genai_prices  # noqa: F401 - whether it is there
+        import_module("genai_prices")
     except ImportError as error:
         why = "a budget of money needs prices; pip install 'dragoman[prices]', or pass Budget(price=…)"
         raise SetupError(why) from error
