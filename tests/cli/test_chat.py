@@ -12,7 +12,7 @@ from dragoman.errors import Overloaded
 from dragoman.models import Registry
 from dragoman.providers import PROVIDERS
 from dragoman.testing import Cut, Server
-from tests.cli.executable import COMMAND, dragoman, environment
+from tests.cli.executable import COMMAND, SOURCE, dragoman, environment
 
 HELLO = "Hello! I am the demo of dragoman: I need no key and no network, and say the same every time.\n"
 
@@ -145,6 +145,28 @@ def test_the_demo_fills_a_schema(tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text('{"type":"object","properties":{"port":{"type":"string"}},"required":["port"]}', encoding="utf-8")
     assert set(json.loads(dragoman("chat", "-q", "--schema", schema, "hi").out)) == {"port"}
+
+
+def test_a_function_is_called_and_told(tmp_path: Path) -> None:
+    (tmp_path / "harbour.py").write_text(
+        'def tide(port: str) -> str:\n    """Tide height at a port."""\n    return f"4.2 m in {port}"\n',
+        encoding="utf-8",
+    )
+    done = dragoman("chat", "--tool", "harbour:tide", "What is the tide in Brest?", PYTHONPATH=f"{SOURCE}:{tmp_path}")
+    assert (done.code, done.out) == (0, "tide says: 4.2 m in Brest\n")
+    assert 'tide {"port":"Brest"} → 4.2 m in Brest\n' in done.err
+    assert done.err.splitlines()[-1].startswith("demo/any · ")
+    done = dragoman(
+        "chat", "--json", "--tool", "harbour:tide", "What is the tide in Brest?", PYTHONPATH=f"{SOURCE}:{tmp_path}"
+    )
+    assert json.loads(done.out)["message"]["parts"][0]["text"] == "tide says: 4.2 m in Brest"
+
+
+@pytest.mark.parametrize("name", ["harbour", "nowhere:tide", "math:tide", "math:pi"])
+def test_what_is_no_function_is_misuse(name: str) -> None:
+    done = dragoman("chat", "--tool", name, "hi")
+    assert (done.code, done.out) == (2, "")
+    assert f"--tool {name}: " in done.err
 
 
 def test_a_config_brings_aliases(tmp_path: Path) -> None:

@@ -4,6 +4,12 @@ import os
 import stat
 import sys
 from argparse import Namespace
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import Any, NamedTuple, cast
+
+import msgspec
+from msgspec.structs import replace
 
 from dragoman.cli import screen
 from dragoman.cli.home import asked_of, check_answer, open_registry, spec_of
@@ -11,8 +17,12 @@ from dragoman.cli.parser import UsageError
 from dragoman.errors import DragomanError
 from dragoman.events import Restarted
 from dragoman.models import Asked, Model
+from dragoman.steps import ToolFinished
 from dragoman.streams import TextDelta, ThinkingDelta
-from dragoman.types import Document, Image, Message, Part, Response, Text, ToolCall, dump, user
+from dragoman.types import Document, Image, Message, Part, Response, Text, dump, user
+
+MOST_SHOWN = 200
+"""Letters that are shown of what a tool was given and gave."""
 
 
 def run(arguments: Namespace, /) -> int:
@@ -20,53 +30,113 @@ def run(arguments: Namespace, /) -> int:
     registry = open_registry(arguments)
     model = registry.model(spec_of(arguments.model, registry))
     asked = asked_of(arguments)
+    tools = [find_tool(name) for name in arguments.tool]
     parts = _parts(arguments)
     if not parts:
         if not sys.stdin.isatty() or arguments.json:
             raise UsageError("nothing is asked; give a prompt, or pipe one in")
         from dragoman.cli.conversation import Conversation
 
-        return Conversation(registry, model, asked, quiet=arguments.quiet).run()
-    messages = (user(*parts),)
+        return Conversation(registry, model, asked, tools=tools, quiet=arguments.quiet).run()
+    said = answer(model, (user(*parts),), asked, tools=tools, shown=not arguments.json)
     if arguments.json:
-        response = model.generate(messages, **asked)
-        screen.write(dump(response).decode() + "\n")
-    else:
-        response = answer(model, messages, asked)
+        screen.write(dump(said.response).decode() + "\n")
     if not arguments.quiet:
-        screen.note_receipt(response)
-    check_answer(response.text, asked.get("schema"))
+        screen.note_receipt(said.response)
+    check_answer(said.response.text, asked.get("schema"))
     return 0
 
 
-def answer(model: Model, messages: tuple[Message, ...], asked: Asked, /) -> Response:
-    """Stream one answer: its text to stdout, its thinking to a terminal's stderr."""
-    shown = _Shown()
+class Answered(NamedTuple):
+    """The last response, and the conversation with all that led to it."""
+
+    response: Response
+    messages: tuple[Message, ...]
+
+
+def answer(
+    model: Model,
+    messages: tuple[Message, ...],
+    asked: Asked,
+    /,
+    *,
+    tools: Sequence[Callable[..., Any]] = (),
+    shown: bool = True,
+) -> Answered:
+    """Stream one answer: its text to stdout, its thinking to a terminal's stderr, what tools do to stderr."""
+    shows = _Shown(is_silent=not shown)
     try:
+        if tools:
+            return _run(model, messages, asked, tools, shows)
+        if not shown:
+            response = model.generate(messages, **asked)
+            return Answered(response, (*messages, response.message))
         with model.stream(messages, **asked) as stream:
             for item in stream:
-                match item:
-                    case TextDelta():
-                        shown.say(item.text)
-                    case ThinkingDelta():
-                        shown.think(item.text)
-                    case ToolCall():
-                        shown.remark(f"calls {item.name} {item.arguments}")
-                    case Restarted():
-                        shown.remark(f"{item.left} broke off ({item.why}); {item.target} starts over")
-                    case Response():
-                        return item
+                shows.show(item)
+        if stream.response is None:
+            raise DragomanError("the stream ended without a response")
+        return Answered(stream.response, (*messages, stream.response.message))
     finally:
-        shown.end()
-    raise DragomanError("the stream ended without a response")
+        shows.end()
+
+
+def _run(
+    model: Model, messages: tuple[Message, ...], asked: Asked, tools: Sequence[Callable[..., Any]], shows: "_Shown"
+) -> Answered:
+    """The answer of an agent: all the steps that it took count as one."""
+    from dragoman.agents import Agent
+
+    with Agent(model, tools=tools).stream(messages, **asked) as stream:
+        for item in stream:
+            shows.show(item)
+    result = stream.result
+    last = result.steps[-1].response
+    attempts = tuple(attempt for step in result.steps for attempt in step.response.attempts)
+    return Answered(replace(last, usage=result.usage, attempts=attempts), result.messages)
+
+
+def find_tool(name: str, /) -> Callable[..., Any]:
+    """The function that `module:function` names; modules of the folder that one is in are found, too.
+
+    >>> find_tool("math:hypot")(3, 4)
+    5.0
+    """
+    module, _, function = name.partition(":")
+    if not module or not function:
+        raise UsageError(f"--tool {name}: write module:function")
+    if "" not in sys.path:
+        sys.path.append("")
+    try:
+        found = getattr(import_module(module), function)
+    except (ImportError, AttributeError) as error:
+        raise UsageError(f"--tool {name}: {error}") from error
+    if not callable(found):
+        raise UsageError(f"--tool {name}: not a function")
+    return cast("Callable[..., Any]", found)
 
 
 class _Shown:
     """What stands on the terminal so far: text, thinking, or a fresh line."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_silent: bool) -> None:
+        self._is_silent = is_silent
         self._thinks = False
         self._last = "\n"
+
+    def show(self, item: object) -> None:
+        """One item of a stream or of an agent's run."""
+        match item:
+            case TextDelta() if not self._is_silent:
+                self.say(item.text)
+            case ThinkingDelta() if not self._is_silent:
+                self.think(item.text)
+            case Restarted():
+                self.remark(f"{item.left} broke off ({item.why}); {item.target} starts over")
+            case ToolFinished():
+                self.remark(f"{item.call.name} {_short(item.call.arguments)} → {_short(item.result.text)}")
+            case _:
+                return
 
     def say(self, text: str) -> None:
         if self._thinks:
@@ -93,6 +163,12 @@ class _Shown:
         if not self._last.endswith("\n"):
             self._last = "\n"
             screen.write("\n")
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
+    line = " ".join(text.split())
+    return line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}…"
 
 
 # What is asked --------------------------------------------------------------------------------------------------------

@@ -1,9 +1,10 @@
 """Lines that somebody types in, answers out, until they leave: with a memory, and a few words for the command line."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 from dragoman.cli import screen
 from dragoman.cli.chat import answer
@@ -26,10 +27,20 @@ class Conversation:
     True
     """
 
-    def __init__(self, registry: Registry, model: Model, asked: Asked, /, *, quiet: bool) -> None:
+    def __init__(
+        self,
+        registry: Registry,
+        model: Model,
+        asked: Asked,
+        /,
+        *,
+        tools: Sequence[Callable[..., Any]] = (),
+        quiet: bool,
+    ) -> None:
         self._registry = registry
         self._model = model
         self._asked = asked.copy()
+        self._tools = tools
         self._quiet = quiet
         self._messages: list[Message] = []
         self._commands: dict[str, tuple[str, Callable[[str], None]]] = {
@@ -80,11 +91,11 @@ class Conversation:
 
     def _ask(self, text: str) -> None:
         messages = (*self._messages, user(text))
-        response = answer(self._model, messages, self._asked)
-        self._messages = [*messages, response.message]
+        said = answer(self._model, messages, self._asked, tools=self._tools)
+        self._messages = list(said.messages)
         if not self._quiet:
-            screen.note_receipt(response)
-        check_answer(response.text, self._asked.get("schema"))
+            screen.note_receipt(said.response)
+        check_answer(said.response.text, self._asked.get("schema"))
 
     # Commands --------------------------------------------------------------------------------------------------------
 
