@@ -1,30 +1,24 @@
 """Every dialect before every target, driven without a socket."""
 
-import asyncio
-import json
 
 import pytest
 
 from dragoman import wires
-from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, Overloaded, RateLimited, Reset
+from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, Overloaded, RateLimited
 from dragoman.events import Ping
 from dragoman.gateway.app import App
-from dragoman.http import HttpRequest
 from dragoman.testing import Break, Cut, Garbage, Server, Stall
 from dragoman.testing.script import render
 from dragoman.types import Request, Tool, user
 from tests.gateway.dialects import (
     app_of,
     error_of,
-    events_of,
     hello,
-    look,
-    post,
     request_of,
     response_of,
     see,
 )
-from tests.gateway.live import PATIENCE, record
+from tests.gateway.live import record
 
 DIALECTS = tuple(wires.NAMES)
 FAREWELLS = (b"[DONE]", b"message_stop", b'"done":true', b'"finishReason":"STOP"', b"response.completed")
