@@ -1,6 +1,5 @@
 """Every dialect before every target, driven without a socket."""
 
-
 import pytest
 
 from dragoman import wires
@@ -47,7 +46,9 @@ def test_the_demo_answers_in_every_dialect(app: App, dialect: str, stream: bool)
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_of_a_tool_reaches_every_dialect(app: App, dialect: str, stream: bool) -> None:  # noqa: FBT001
     tool = Tool(name="tide", description="When the tide turns.", parameters={"type": "object", "properties": {}})
-    request = Request(messages=(user("When does the tide turn?"),), tools=(tool,), tool_choice="required", stream=stream)
+    request = Request(
+        messages=(user("When does the tide turn?"),), tools=(tool,), tool_choice="required", stream=stream
+    )
     response = response_of(dialect, request, see(app, request_of(dialect, "demo/any", request)))
     assert [call.name for call in response.tool_calls] == ["tide"]
 

@@ -25,6 +25,10 @@ def upstream() -> Iterator[Server]:
 def gateway(upstream: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder: Path = tmp_path_factory.mktemp("gateway")
     with Gateway(folder, record("up", upstream.base_url())) as running:
+        # The first call of a process makes its HTTP client, which takes longer than a client may stay.
+        upstream.add("Hello.")
+        running.post("/v1/chat/completions", chat("up/m"))
+        assert upstream.asked.acquire(timeout=PATIENCE)
         yield running
 
 

@@ -194,13 +194,12 @@ def _read_tiers(told: Any, problems: list[str]) -> dict[str, Tier]:
         models = table.get("models")
         rest = {key: value for key, value in table.items() if key != "models"}
         try:
-            costs = msgspec.convert(dict.fromkeys(models, 1) if is_list(models) else models, dict[str, float])
-            spec, _ = settings.check_alias(name, ",".join(costs))[::-1]
+            costs = msgspec.convert(dict.fromkeys(models, 1) if is_list(models) else models or {}, dict[str, float])
+            if not costs:
+                raise SetupError("there are none")
+            _, spec = settings.check_alias(name, ",".join(costs))
         except (msgspec.ValidationError, SetupError, TypeError) as error:
             problems.append(f"{where}.models: {error}")
-            continue
-        if not costs:
-            problems.append(f"{where}.models: there are none")
             continue
         order = "given" if is_list(models) else "weighted"
         tiers[name] = _read(Tier, {"order": order, **rest}, where, problems, only=("order",), spec=spec, costs=costs)
