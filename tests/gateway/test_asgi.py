@@ -24,7 +24,7 @@ def client(asgi: object) -> httpx.AsyncClient:
 async def running(asgi: object) -> AsyncIterator[str]:
     server = uvicorn.Server(uvicorn.Config(asgi, port=0, log_level="error", ws="none"))  # type: ignore[arg-type] # theirs is narrower
     task = asyncio.create_task(server.serve())
-    while not server.started:
+    while not server.started:  # noqa: ASYNC110 - it has no event of its own
         await asyncio.sleep(0)
     port: int = server.servers[0].sockets[0].getsockname()[1]
     try:
