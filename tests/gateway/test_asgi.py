@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import httpx
@@ -21,7 +21,7 @@ def client(asgi: object) -> httpx.AsyncClient:
 
 
 @asynccontextmanager
-async def running(asgi: object) -> AsyncIterator[str]:
+async def running(asgi: object) -> AsyncGenerator[str]:
     server = uvicorn.Server(uvicorn.Config(asgi, port=0, log_level="error", ws="none"))  # type: ignore[arg-type] # theirs is narrower
     task = asyncio.create_task(server.serve())
     while not server.started:  # noqa: ASYNC110 - it has no event of its own

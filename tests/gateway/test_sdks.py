@@ -110,11 +110,11 @@ class OpenAIResponses:
 
     def ask(self, model: str) -> str:
         with openai.OpenAI(**self._own) as client:
-            return client.responses.create(model=model, input="hello").output_text
+            return str(client.responses.create(model=model, input="hello").output_text)
 
     async def aask(self, model: str) -> str:
         async with openai.AsyncOpenAI(**self._own) as client:
-            return (await client.responses.create(model=model, input="hello")).output_text
+            return str((await client.responses.create(model=model, input="hello")).output_text)
 
     def stream(self, model: str, seen: list[str]) -> None:
         with openai.OpenAI(**self._own) as client, client.responses.stream(model=model, input="hello") as stream:
