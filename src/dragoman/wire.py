@@ -144,6 +144,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     client: ClientHalf
     server: ServerHalf
+    others: tuple[ServerHalf, ...] = ()
+    """Other ways in which this dialect's clients ask for generation."""
     own_ids: bool = False
     """Whether clients are told calls under ids of the gateway's own making."""
 

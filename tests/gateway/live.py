@@ -34,7 +34,9 @@ def chat(model: str, /, *, stream: bool = False, text: str = "hi") -> dict[str, 
 class Gateway:
     """A gateway in a process of its own."""
 
-    def __init__(self, folder: Path, config: str = "", /, *, workers: int = 1, env: dict[str, str] | None = None) -> None:
+    def __init__(
+        self, folder: Path, config: str = "", /, *, workers: int = 1, env: dict[str, str] | None = None
+    ) -> None:
         self.port = free_port()
         self.path = folder / "dragoman.toml"
         self.log = folder / "log"
@@ -104,7 +106,9 @@ class Gateway:
     def send(self, body: Any, path: str = "/v1/chat/completions") -> socket.socket:
         """A request, sent by hand: nothing of its answer is read."""
         data = json.dumps(body).encode()
-        head = f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
+        head = (
+            f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
+        )
         connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
         connection.sendall(head.encode() + data)
         return connection

@@ -1,30 +1,23 @@
 """Every dialect before every target, driven without a socket."""
 
-import asyncio
-import json
-
 import pytest
 
 from dragoman import wires
-from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, Overloaded, RateLimited, Reset
+from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, Overloaded, RateLimited
 from dragoman.events import Ping
 from dragoman.gateway.app import App
-from dragoman.http import HttpRequest
 from dragoman.testing import Break, Cut, Garbage, Server, Stall
 from dragoman.testing.script import render
 from dragoman.types import Request, Tool, user
 from tests.gateway.dialects import (
     app_of,
     error_of,
-    events_of,
     hello,
-    look,
-    post,
     request_of,
     response_of,
     see,
 )
-from tests.gateway.live import PATIENCE, record
+from tests.gateway.live import record
 
 DIALECTS = tuple(wires.NAMES)
 FAREWELLS = (b"[DONE]", b"message_stop", b'"done":true', b'"finishReason":"STOP"', b"response.completed")
@@ -53,7 +46,9 @@ def test_the_demo_answers_in_every_dialect(app: App, dialect: str, stream: bool)
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_call_of_a_tool_reaches_every_dialect(app: App, dialect: str, stream: bool) -> None:  # noqa: FBT001
     tool = Tool(name="tide", description="When the tide turns.", parameters={"type": "object", "properties": {}})
-    request = Request(messages=(user("When does the tide turn?"),), tools=(tool,), tool_choice="required", stream=stream)
+    request = Request(
+        messages=(user("When does the tide turn?"),), tools=(tool,), tool_choice="required", stream=stream
+    )
     response = response_of(dialect, request, see(app, request_of(dialect, "demo/any", request)))
     assert [call.name for call in response.tool_calls] == ["tide"]
 

@@ -22,7 +22,9 @@ class Slow(Server):
     """Answers when it is told to."""
 
     def __init__(self) -> None:
-        super().__init__(Raw(headers={"content-type": "application/json"}, body=json.dumps(ANSWER).encode()), repeat=True)
+        super().__init__(
+            Raw(headers={"content-type": "application/json"}, body=json.dumps(ANSWER).encode()), repeat=True
+        )
         self.may_go = threading.Event()
 
     def _answer(self, connection: object, http: object) -> bool:

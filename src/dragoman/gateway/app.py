@@ -2,52 +2,36 @@
 
 import asyncio
 import logging
-import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from typing import TypeAlias, cast
 
 from msgspec.structs import replace
 
-from dragoman import chain, wires
+from dragoman import wires
 from dragoman.drive import Driver
-from dragoman.errors import DragomanError, InvalidRequest
-from dragoman.events import Event, Ping, Started
+from dragoman.errors import DragomanError, InvalidRequest, StoreDown
+from dragoman.events import Event, Finished, Ping, Started
 from dragoman.flow import Emit
 from dragoman.gateway import health
+from dragoman.gateway.access import identify
 from dragoman.gateway.answer import Answer, Write
+from dragoman.gateway.chat import Chat, begin
 from dragoman.gateway.depth import check_depth
 from dragoman.gateway.refusals import Busy, InternalFault
-from dragoman.gateway.replies import notes, plain, receipt, refusal, request_id, said
+from dragoman.gateway.replies import notes, plain, receipt, refusal, said
 from dragoman.gateway.routes import Routes
 from dragoman.gateway.setup import Setup
+from dragoman.gateway.visit import Visit
 from dragoman.http import HttpRequest
-from dragoman.types import Attempt, Notice, Response
-from dragoman.wire import ServerHalf, StreamEncoder
+from dragoman.types import Notice, Response
+from dragoman.wire import Route, StreamEncoder, Wire, unsaid
 
 log = logging.getLogger("dragoman.gateway")
 
+EXCHANGE = 1.0
+"""Seconds between two looks at what other gateways found out."""
 FAILED = "the gateway failed; its log has the reason"
-
-
-class Visit:
-    """One request on its way, and what is known of it so far. It keeps the set-up that it began with."""
-
-    __slots__ = ("attempts", "http", "id", "name", "server", "setup", "tier")
-
-    def __init__(self, setup: Setup, http: HttpRequest) -> None:
-        self.setup = setup
-        self.http = http
-        self.id = request_id(http.headers, "req_" + secrets.token_hex(12))
-        self.server: ServerHalf | None = None
-        self.name = ""
-        self.tier: str | None = None
-        self.attempts = 0
-
-    def observe(self, what: object) -> None:
-        """Count those who were asked."""
-        if isinstance(what, Attempt) and what.outcome != "skipped":
-            self.attempts += 1
 
 
 Endpoint: TypeAlias = Callable[[Visit], Awaitable[Answer]]
@@ -69,23 +53,22 @@ class App:
         self._under_way = 0
         self._streams: set[_Stream] = set()
         self._is_ticking = False
-        self._routes: Routes[tuple[ServerHalf | None, Endpoint]] = Routes(self._table())
+        self._routes: Routes[tuple[Wire | None, Endpoint]] = Routes(self._table())
 
-    def _table(self) -> Iterator[tuple[str, str, tuple[ServerHalf | None, Endpoint]]]:
-        for server in (wires.get(name).server for name in wires.NAMES):
-            for route in server.routes:
-                yield route.method, route.path, (server, self._chat)
-        yield "GET", "/health/live", (None, self._live)
-        yield "GET", "/health/ready", (None, self._ready)
-        yield "GET", "/health", (None, self._health)
+    def _table(self) -> Iterator[tuple[Route, tuple[Wire | None, Endpoint]]]:
+        for wire in map(wires.get, wires.NAMES):
+            for route in wire.server.routes:
+                yield route, (wire, self._chat)
+        for path, endpoint in (("/live", self._live), ("/ready", self._ready), ("", self._health)):
+            yield Route(method="GET", path=f"/health{path}"), (None, endpoint)
 
     async def answer(self, http: HttpRequest, /) -> Answer:
         """The answer to one request; whatever happens, it is one."""
         visit = Visit(self.setup, http)
         try:
-            visit.server, endpoint = self._routes.find(http.method, http.path.partition("?")[0])
+            visit.wire, endpoint = self._routes.find(http)
             most = visit.setup.config.gateway.max_requests
-            if self._under_way >= most and visit.server is not None:
+            if self._under_way >= most and visit.wire is not None:
                 raise Busy(f"{most} requests are under way", retry_after=1.0)
             self._under_way += 1
             try:
@@ -99,28 +82,44 @@ class App:
         """A refusal to a request that could not be read, in its own dialect."""
         visit = Visit(self.setup, http)
         try:
-            visit.server, _ = self._routes.find(http.method, http.path.partition("?")[0])
+            visit.wire, _ = self._routes.find(http)
         except DragomanError as found:
             error = found
         return refused(visit, error)
 
-    async def _chat(self, visit: Visit) -> Answer:
-        server, setup = visit.server, visit.setup
-        assert server is not None  # noqa: S101 - the table says so
-        check_depth(visit.http.body, setup.config.gateway.max_depth)
-        visit.name, request = server.decode_request(visit.http)
-        choice = setup.catalog.find(visit.name)
-        visit.tier = choice.tier
-        driver = Driver(setup.registry.transport, (visit.observe,))
-        plan = chain.run(request, choice.targets, setup.registry.health, choice.options)
-        if request.stream:
-            return await self._stream(visit, server.stream_encoder(request), driver.aemissions(plan, _forget))
-        response = await driver.arun(plan)
-        reply = server.encode_body(_completed(response, visit))
-        return said(reply, _told(visit, response.target, response.notices))
+    async def live(self) -> None:
+        """Tell other gateways who is benched, and hear it from them, until cancelled."""
+        while True:
+            await asyncio.sleep(EXCHANGE)
+            try:
+                await self.setup.conditions.exchange()
+            except StoreDown as error:
+                log.warning("health is not shared now: %s", error)
 
-    async def _stream(self, visit: Visit, encoder: StreamEncoder, emissions: AsyncGenerator[Emit, None]) -> Answer:
-        stream = _Stream(visit, emissions, encoder)
+    async def close(self) -> None:
+        """Let go of what is held; all requests have ended."""
+        self.setup.registry.close()
+        await self.setup.store.aclose()
+
+    # An answer -------------------------------------------------------------------------------------------------------
+
+    async def _chat(self, visit: Visit) -> Answer:
+        wire, setup = cast("Wire", visit.wire), visit.setup
+        visit.key = identify(visit.http, setup.keys)
+        check_depth(visit.http.body, setup.config.gateway.max_depth)
+        chat = await begin(visit, *wire.server.decode_request(visit.http))
+        driver = Driver(setup.registry.transport, (visit.observe,))
+        if chat.request.stream:
+            return await self._stream(visit, chat, driver.aemissions(chat.plan(), _forget))
+        response = chat.lift(await driver.arun(chat.plan()))
+        await chat.settle(response.target)
+        reply = wire.server.encode_body(_completed(response, visit))
+        notices = (*response.notices, *unsaid(wire, response.message.parts))
+        return said(reply, [*_told(visit, response.target, notices), *chat.headers()])
+
+    async def _stream(self, visit: Visit, chat: Chat, emissions: AsyncGenerator[Emit, None]) -> Answer:
+        encoder = cast("Wire", visit.wire).server.stream_encoder(chat.request)
+        stream = _Stream(visit, chat, emissions, encoder)
         ping = visit.setup.config.gateway.ping
         await stream.begin(ping)
         target, notices = (None, ()) if stream.first is None else (stream.first.target, stream.first.notices)
@@ -138,18 +137,20 @@ class App:
                 self._streams.discard(stream)
 
         headers = [("content-type", encoder.content_type), ("cache-control", "no-cache")]
-        return Answer(200, [*headers, *_told(visit, target, notices)], write)
+        return Answer(200, [*headers, *_told(visit, target, notices), *chat.headers()], write)
 
     # How it is -------------------------------------------------------------------------------------------------------
 
     async def _live(self, _visit: Visit) -> Answer:
         return plain({"status": "live"})
 
-    async def _ready(self, _visit: Visit) -> Answer:
+    async def _ready(self, visit: Visit) -> Answer:
+        await visit.setup.store.read("ready")
         return plain({"status": "ready"})
 
     async def _health(self, visit: Visit) -> Answer:
-        return plain(health.report(visit.setup, under_way=self._under_way, now=time.monotonic()))
+        visit.key = identify(visit.http, visit.setup.keys)
+        return plain(await health.report(visit.setup, under_way=self._under_way))
 
     # Keeping idle streams open ---------------------------------------------------------------------------------------
 
@@ -168,10 +169,11 @@ class App:
 class _Stream:
     """One streamed answer: what is emitted together is written together."""
 
-    def __init__(self, visit: Visit, emissions: AsyncGenerator[Emit, None], encoder: StreamEncoder) -> None:
+    def __init__(self, visit: Visit, chat: Chat, emissions: AsyncGenerator[Emit, None], encoder: StreamEncoder) -> None:
         self.first: Emit | None = None
         """What came first, once it has come."""
         self._visit = visit
+        self._chat = chat
         self._emissions = emissions
         self._encoder = encoder
         self._begun: asyncio.Task[bytes | DragomanError | None] | None = None
@@ -223,6 +225,11 @@ class _Stream:
             if self.first is None:
                 self.first = emission
                 events = [_begun(event, self._visit) for event in events]
+            if self._chat.has_ids:
+                events = [self._chat.lift_event(event) for event in events]
+            if self._chat.is_remembered and isinstance(events[-1], Finished):
+                # Before the farewell: the next request of the conversation may follow at once.
+                await self._chat.settle(emission.target)
             feed = self._encoder.feed
             return b"".join([feed(event) for event in events])
         except Exception as error:  # noqa: BLE001 - it is said as the dialect says it, and ends the stream
@@ -241,9 +248,9 @@ def explain(error: Exception, id: str, /) -> DragomanError:
 
 def refused(visit: Visit, error: DragomanError, /) -> Answer:
     """A refusal in the client's dialect, where that is known."""
-    if visit.server is None:
+    if visit.wire is None:
         return refusal(error, visit.id)
-    return said(visit.server.encode_error(error), receipt(visit.id, None, visit.tier, visit.attempts))
+    return said(visit.wire.server.encode_error(error), receipt(visit.id, None, visit.tier, visit.attempts))
 
 
 def _told(visit: Visit, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:
@@ -259,7 +266,7 @@ def _completed(response: Response, visit: Visit) -> Response:
     """With an id, a model and a time, where the provider told none: here we are the server."""
     if response.id and response.model and response.created:
         return response
-    id, model = response.id or visit.id, response.model or visit.name
+    id, model = response.id or visit.id, response.model or visit.model
     return replace(response, id=id, model=model, created=response.created or int(time.time()))
 
 
@@ -267,4 +274,4 @@ def _begun(event: Event, visit: Visit) -> Event:
     """As `_completed`, for a stream."""
     if not isinstance(event, Started):
         return event
-    return Started(id=event.id or visit.id, model=event.model or visit.name, created=event.created or int(time.time()))
+    return Started(id=event.id or visit.id, model=event.model or visit.model, created=event.created or int(time.time()))

@@ -36,7 +36,7 @@ class Asgi:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """One request, or the life of the server."""
         if scope["type"] == "lifespan":
-            await _live(receive, send)
+            await self._live(receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
         else:
@@ -64,6 +64,19 @@ class Asgi:
             if not gone.done() or gone.cancelled():
                 raise
             return None
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        living: asyncio.Task[None] | None = None
+        while True:
+            message = await receive()
+            if message["type"] == "lifespan.startup":
+                living = asyncio.create_task(self._app.live())
+            await send({"type": message["type"] + ".complete"})
+            if message["type"] == "lifespan.shutdown":
+                break
+        if living is not None:
+            living.cancel()
+        await self._app.close()
 
     async def _answer(self, http: HttpRequest, body: bytes, send: Send) -> None:
         whole = HttpRequest(method=http.method, path=http.path, headers=http.headers, body=body)
@@ -115,11 +128,3 @@ async def _send(answer: Answer, send: Send) -> None:
 async def _wait_for_leave(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         continue
-
-
-async def _live(receive: Receive, send: Send) -> None:
-    while True:
-        message = await receive()
-        await send({"type": message["type"] + ".complete"})
-        if message["type"] == "lifespan.shutdown":
-            return

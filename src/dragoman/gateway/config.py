@@ -22,6 +22,7 @@ from dragoman.chain import Options
 from dragoman.dsn import PREFIX, nearest
 from dragoman.errors import SetupError
 from dragoman.gateway.catalog import Tier
+from dragoman.gateway.keys import Key
 from dragoman.providers import PROVIDERS
 from dragoman.registry import Registry
 from dragoman.types import is_list, is_object
@@ -77,7 +78,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     gateway: Gateway = Gateway()
     options: Options = PATIENT
     tiers: dict[str, Tier] = {}
-    keys: dict[str, dict[str, Any]] = {}
+    keys: tuple[Key, ...] = ()
     tables: dict[str, Any] = {}
     """What the registry reads itself."""
     providers: frozenset[str] = frozenset()
@@ -99,14 +100,22 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     told = _filled(told, env, "", problems)
     problems += [f"{name}: no such table{nearest(name, TABLES)}" for name in told if name not in TABLES]
     timeouts = _read(Timeouts, told.get("timeouts", {}), "timeouts", problems)
-    options = _read(Options, told.get("chain", {}), "chain", problems, only=_CHAIN, longest_wait=PATIENT.longest_wait, timeouts=timeouts)
+    options = _read(
+        Options,
+        told.get("chain", {}),
+        "chain",
+        problems,
+        only=_CHAIN,
+        longest_wait=PATIENT.longest_wait,
+        timeouts=timeouts,
+    )
     tables = {name: told[name] for name in settings.TABLES if name in told}
     gateway = _read(Gateway, told.get("gateway", {}), "gateway", problems)
     config = Config(
         gateway=gateway,
         options=options,
         tiers=_read_tiers(told.get("tiers", {}), problems),
-        keys=_tables(told.get("keys", {}), "keys", problems),
+        keys=_read_keys(told.get("keys", {}), problems),
         tables=tables,
     )
     providers = _check_names(config, env, problems)
@@ -185,17 +194,26 @@ def _read_tiers(told: Any, problems: list[str]) -> dict[str, Tier]:
         models = table.get("models")
         rest = {key: value for key, value in table.items() if key != "models"}
         try:
-            costs = msgspec.convert(dict.fromkeys(models, 1) if is_list(models) else models, dict[str, float])
-            spec, _ = settings.check_alias(name, ",".join(costs))[::-1]
+            costs = msgspec.convert(dict.fromkeys(models, 1) if is_list(models) else models or {}, dict[str, float])
+            if not costs:
+                raise SetupError("there are none")
+            _, spec = settings.check_alias(name, ",".join(costs))
         except (msgspec.ValidationError, SetupError, TypeError) as error:
             problems.append(f"{where}.models: {error}")
-            continue
-        if not costs:
-            problems.append(f"{where}.models: there are none")
             continue
         order = "given" if is_list(models) else "weighted"
         tiers[name] = _read(Tier, {"order": order, **rest}, where, problems, only=("order",), spec=spec, costs=costs)
     return tiers
+
+
+def _read_keys(told: Any, problems: list[str]) -> tuple[Key, ...]:
+    keys: list[Key] = []
+    for name, table in _tables(told, "keys", problems).items():
+        try:
+            keys.append(msgspec.convert({**table, "id": name}, Key))
+        except msgspec.ValidationError as error:
+            problems.append(f"keys.{name}: {error}")
+    return tuple(keys)
 
 
 def _check_names(config: Config, env: Mapping[str, str], problems: list[str]) -> frozenset[str]:

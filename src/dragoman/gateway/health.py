@@ -1,17 +1,22 @@
 """A set-up in, what an operator asks about it out."""
 
+from time import monotonic
+
+from dragoman.errors import StoreDown
 from dragoman.gateway.setup import Setup
 from dragoman.types import JsonObject
 from dragoman.wire import without_none
 
 
-def report(setup: Setup, /, *, under_way: int, now: float) -> JsonObject:
-    """How the gateway and each target that was asked so far are.
+async def report(setup: Setup, /, *, under_way: int) -> JsonObject:
+    """How the gateway, its store and each target that was asked so far are.
 
+    >>> import asyncio
     >>> from dragoman.gateway.config import Config
-    >>> report(Setup(Config(), {}), under_way=0, now=0.0)
-    {'status': 'ok', 'requests': 0, 'targets': {}}
+    >>> asyncio.run(report(Setup(Config(), {}), under_way=0))
+    {'status': 'ok', 'requests': 0, 'store': 'ok', 'targets': {}}
     """
+    now = monotonic()
     targets = {
         name: without_none(
             {
@@ -23,4 +28,10 @@ def report(setup: Setup, /, *, under_way: int, now: float) -> JsonObject:
         )
         for name, condition in sorted(setup.registry.health.snapshot().items())
     }
-    return {"status": "ok", "requests": under_way, "targets": targets}
+    try:
+        await setup.store.read("ready")
+        store = "ok"
+    except StoreDown as error:
+        store = error.message
+    status = "ok" if store == "ok" else "degraded"
+    return {"status": status, "requests": under_way, "store": store, "targets": targets}

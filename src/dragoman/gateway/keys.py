@@ -4,11 +4,11 @@ A key has 256 random bits, so one fast digest is as safe as a slow one, and cost
 """
 
 import hmac
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from secrets import token_hex, token_urlsafe
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
@@ -50,7 +50,8 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def __post_init__(self) -> None:
         """Refuse what is no digest."""
         if len(self.hash.split(":")) != 4 or not self.hash.startswith("b2:"):
-            raise ValueError(f"key {self.id!r}: its hash is none; make one with `dragoman keys new`")
+            # msgspec tells a ValueError as one of its own.
+            raise ValueError(f"keys.{self.id}.hash: no hash of a key; make one with `dragoman keys new`")
 
     def __repr__(self) -> str:
         """Without its digest."""
@@ -85,6 +86,25 @@ class Keys:
             if hmac.compare_digest(_digest(data, salt).encode(), digest.encode()):
                 return key
         return None
+
+
+def decode_keys(tables: Mapping[str, Mapping[str, Any]], /) -> Keys:
+    """The keys of a config's tables, by their ids; all that is wrong is in one error.
+
+    >>> decode_keys({"team": {"hash": new_key()[1], "concurrent": 4}}).all
+    (Key('team'),)
+    """
+    keys: list[Key] = []
+    problems: list[str] = []
+    for id, table in tables.items():
+        try:
+            keys.append(msgspec.convert({**table, "id": id}, Key))
+        except msgspec.ValidationError as error:
+            where, problem = f"keys.{id}", str(error)
+            problems.append(problem if problem.startswith(where) else f"{where}: {problem}")
+    if problems:
+        raise SetupError("\n".join(problems))
+    return Keys(keys)
 
 
 def new_key() -> tuple[str, str]:

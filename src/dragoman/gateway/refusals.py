@@ -1,6 +1,6 @@
 """What the gateway itself says no to, as errors of the one tree: every dialect can say them."""
 
-from dragoman.errors import DragomanError, InvalidRequest, Overloaded, RequestError
+from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Overloaded, RequestError
 
 
 class NoRoute(RequestError):
@@ -21,6 +21,16 @@ class WrongMethod(RequestError):
     """
 
     http_status = 405
+
+
+class Forbidden(AuthFailed):
+    """The key is known, and may not do this.
+
+    >>> Forbidden("no model 'groq/*' for this key").http_status
+    403
+    """
+
+    http_status = 403
 
 
 class BodyTooLarge(InvalidRequest):

@@ -1,5 +1,6 @@
 """A config in, a running gateway out: granian, its workers and their signals."""
 
+import asyncio
 import ipaddress
 import os
 import signal
@@ -85,13 +86,22 @@ class Worker(Rsgi):
     def __init__(self, path: Path | None, /) -> None:
         app = App(Setup(read_config(path), os.environ))
         super().__init__(app)
+        self._life = app.live, app.close
         self._reloader = Reloader(app, path, os.environ)
+        self._living: asyncio.Task[None] | None = None
 
     def __rsgi_init__(self, loop: Any) -> None:
         """Listen to SIGHUP, and look at the file now and then."""
         if hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, self._reloader.reload)
         self._look(loop)
+        self._living = loop.create_task(self._life[0]())
+
+    def __rsgi_del__(self, loop: Any) -> None:
+        """All requests have ended: let go of what is held."""
+        if self._living is not None:
+            self._living.cancel()
+        loop.run_until_complete(self._life[1]())
 
     def _look(self, loop: Any) -> None:
         self._reloader.check()

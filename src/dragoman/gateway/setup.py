@@ -1,17 +1,24 @@
-"""A Config in, what answers requests out: names, targets, health, connections. A new config makes a new one."""
+"""A Config in, what answers requests out: names, targets, keys, what is remembered. A new config makes a new one."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from threading import Lock
+from time import monotonic
 
 from dragoman.errors import SetupError
+from dragoman.gateway.benches import SharedConditions
 from dragoman.gateway.catalog import Catalog
 from dragoman.gateway.config import FILE, Config, decode_config, fill
+from dragoman.gateway.keys import Keys
+from dragoman.gateway.sessions import Responses, Sessions
+from dragoman.gateway.store import Store, open_store
+from dragoman.health import Health
 from dragoman.models import Registry
 
 
 class Setup:
-    """What one config amounts to; the health and the connections are those of the one before.
+    """What one config amounts to; what is remembered is that of the one before.
 
     >>> Setup(Config(providers=frozenset({"demo"})), {}).catalog.models()[0].id
     'demo/any'
@@ -19,9 +26,16 @@ class Setup:
 
     def __init__(self, config: Config, env: Mapping[str, str], before: "Setup | None" = None, /) -> None:
         self.config = config
+        self.store: Store = open_store(config.gateway.store) if before is None else before.store
+        self.conditions: SharedConditions = (
+            SharedConditions(self.store, lock=Lock()) if before is None else before.conditions
+        )
+        self.sessions = Sessions(self.store)
+        self.responses = Responses(self.store)
+        self.keys = Keys(config.keys)
         self.registry: Registry = Registry(
             env=env,
-            health=None if before is None else before.registry.health,
+            health=Health(conditions=self.conditions, clock=monotonic) if before is None else before.registry.health,
             http_client=None if before is None else before.registry.transport,
         )
         fill(self.registry, config)

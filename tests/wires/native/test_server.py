@@ -19,11 +19,14 @@ from dragoman.errors import (
 )
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.exhausted import exhausted
-from dragoman.http import HttpRequest
+from dragoman.http import HttpReply, HttpRequest
+from dragoman.schema import validate, why_invalid
+from dragoman.serving import ListModels, Recite, services_of
 from dragoman.types import (
     Attempt,
     Finish,
     Image,
+    ModelInfo,
     Notice,
     Opaque,
     Request,
@@ -37,7 +40,8 @@ from dragoman.types import (
     assistant,
     user,
 )
-from dragoman.wires.native.problems import MAX_PROBLEMS, Refused
+from dragoman.wires.native.problems import MAX_PROBLEMS, Problem, Refused
+from dragoman.wires.native.shapes import BODY
 
 SERVER = wires.get("native").server
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -149,6 +153,9 @@ def test_a_value_out_of_bounds_is_refused(field: str, value: object) -> None:
 
 def test_unknown_fields_are_refused() -> None:
     assert problems(seed=1) == [("seed", "unknown_field")]
+    picture = {"type": "image", "url": "https://example.org/a.png", "size": 3}
+    part = [{"role": "user", "content": [picture]}]
+    assert problems(messages=part) == [("messages[0].content[0].size", "unknown_field")]
     assert problems(messages=[{"role": "user", "content": "x", "name": "me"}]) == [
         ("messages[0].name", "unknown_field")
     ]
@@ -474,3 +481,60 @@ def test_retry_after_is_told() -> None:
 def test_nothing_of_a_providers_bytes_or_address_is_shown(error: DragomanError) -> None:
     assert "secret" not in SERVER.encode_error(error).body.decode()
     assert said(error)["provider"] == "groq"
+
+
+# Documentation --------------------------------------------------------------------------------------------------------
+
+
+def recited(path: str) -> HttpReply:
+    return next(service for service in services_of("native") if service.route.path == path).encode(Recite(), None)
+
+
+def test_the_document_is_one_of_openapi() -> None:
+    document = msgspec.json.decode(recited("/native/openapi.json").body)
+    assert document["openapi"] == "3.1.0"
+    schemas = document["components"]["schemas"]
+    assert schemas["Request"]["properties"].keys() == BODY.keys()
+    for name in schemas:
+        assert why_invalid({"$ref": f"#/components/schemas/{name}", "components": {"schemas": schemas}}) is None
+
+
+def fits(name: str, value: Any) -> tuple[str, ...]:
+    """Why a value does not satisfy a schema of the document."""
+    document = msgspec.json.decode(recited("/native/openapi.json").body)
+    return validate(value, {"$ref": f"#/components/schemas/{name}", "components": document["components"]})
+
+
+def test_what_is_asked_satisfies_the_document() -> None:
+    body = {
+        "model": "a/x",
+        "messages": [*HELLO, {"role": "user", "content": [{"type": "image", "url": "https://x/a"}]}, ASKED, ANSWER],
+        "tools": [TIDE],
+        "tool_choice": "auto",
+        "temperature": None,
+    }
+    assert fits("Request", body) == ()
+    assert fits("Request", {**body, "seed": 1})
+    assert fits("Request", {**body, "tools": [tool(name="a-b")]})
+
+
+def test_what_is_answered_satisfies_the_document() -> None:
+    response = Response(
+        message=assistant(Thinking(text="Hm."), ToolCall(id="call_1", name="tide")),
+        finish=Finish(reason="tool_calls", raw="tool_use"),
+        notices=(Notice(kind="dropped", what="seed", why="no such option"),),
+    )
+    assert fits("Completion", msgspec.json.decode(SERVER.encode_body(response).body)) == ()
+    refused = Refused([Problem("messages", "missing", "it is required")])
+    assert fits("Error", msgspec.json.decode(SERVER.encode_error(refused).body)) == ()
+    listed = services_of("native")[0].encode(ListModels(), (ModelInfo(id="fast", context_window=3),))
+    assert fits("Models", msgspec.json.decode(listed.body)) == ()
+
+
+def test_the_page_fetches_nothing() -> None:
+    reply = recited("/native/docs")
+    assert reply.headers["content-type"] == "text/html; charset=utf-8"
+    page = reply.body.decode()
+    assert "conversation_id" in page
+    assert "src=" not in page
+    assert "//" not in page.replace("<!doctype", "")

@@ -169,5 +169,7 @@ for i = 0, (#ARGV - 1) / 6 - 1 do
     end
   end
 end
-redis.call('ZREMRANGEBYSCORE', all, '-inf', tonumber(ARGV[#ARGV - 4]) - kept / 1000)
+local oldest = tonumber(ARGV[#ARGV - 4]) - kept / 1000
+redis.call('ZREMRANGEBYSCORE', all, '-inf', oldest)
+redis.call('ZREMRANGEBYSCORE', open, '-inf', oldest)
 """

@@ -76,7 +76,7 @@ class Problems:
             self.read(data, dict[str, Any], param)
             return {}
         prefix = f"{param}." if param else ""
-        for name in data.keys() - kinds.keys():
+        for name in sorted(data.keys() - kinds.keys()):
             self.add(f"{prefix}{name}", "unknown_field", f"there is no such field; there are {', '.join(kinds)}")
         found: dict[str, Any] = {}
         for name, kind in kinds.items():

@@ -85,6 +85,12 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "assistant": {"role": str, "content": str | list[Any], "tool_calls": list[Any], "extra": Extras},
     "tool": {"role": str, "tool_call_id": _Word, "content": Any, "is_error": bool, "extra": Extras},
 }
+REQUIRED: dict[str, tuple[str, ...]] = {
+    "system": ("role", "content"),
+    "user": ("role", "content"),
+    "assistant": ("role",),
+    "tool": ("role", "tool_call_id"),
+}
 CALL: dict[str, Any] = {"id": _Word, "type": Literal["function"], "function": JsonObject, "extra": Extras}
 CALLED: dict[str, Any] = {"name": _Word, "arguments": JsonObject}
 

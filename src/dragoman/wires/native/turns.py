@@ -22,7 +22,7 @@ from dragoman.types import (
 )
 from dragoman.wire import encode_json
 from dragoman.wires.native.problems import Problems
-from dragoman.wires.native.shapes import CALL, CALLED, MESSAGES, Content
+from dragoman.wires.native.shapes import CALL, CALLED, MESSAGES, REQUIRED, Content
 
 _PARTS: dict[str, Any] = {
     "system": Text,
@@ -30,7 +30,6 @@ _PARTS: dict[str, Any] = {
     "assistant": Content,
 }
 """What the content of a role's message is made of."""
-_REQUIRED = {"system": ("content",), "user": ("content",), "tool": ("tool_call_id",)}
 
 
 class Turns:
@@ -61,7 +60,7 @@ class Turns:
         role: Role | None = self._problems.read(told.get("role"), Role, f"{where}.role")
         if role is None:
             return
-        found = self._problems.members(told, MESSAGES[role], where, required=_REQUIRED.get(role, ()))
+        found = self._problems.members(told, MESSAGES[role], where, required=REQUIRED[role])
         extra: Extra = found.get("extra") or {}
         if role == "tool":
             self._result(told, found, where)
@@ -87,9 +86,13 @@ class Turns:
 
     def _part(self, data: Any, kind: Any, where: str) -> Part | None:
         part: Part | None = self._problems.read(data, kind, where)
+        if part is None:
+            return None
+        for name in sorted(data.keys() - {"type", *part.__struct_encode_fields__}):
+            self._problems.add(f"{where}.{name}", "unknown_field", "a part of this type has no such field")
         if isinstance(part, Image) and part.data is None and not part.url:
             self._problems.add(where, "missing", "an image has its data, or a url")
-        if part is not None and not isinstance(part, Opaque):
+        if not isinstance(part, Opaque):
             self._problems.read(part.extra, dict[str, dict[str, Any]], f"{where}.extra")
         return part
 

@@ -115,6 +115,29 @@ class OptionsShape(msgspec.Struct):
     stop: str | list[str] | None = None
 
 
+class GenerateRequest(msgspec.Struct):
+    """What a client asks for in one turn; the rest is as in a chat."""
+
+    prompt: str = ""
+    system: str | None = None
+    images: list[str] | None = None
+
+
+class ShowRequest(msgspec.Struct):
+    """Of which model a client wants to know more."""
+
+    model: str = ""
+    name: str = ""
+
+
+class EmbedRequest(msgspec.Struct):
+    """What a client wants vectors of."""
+
+    model: str = ""
+    input: str | list[str] = ""
+    dimensions: int | None = None
+
+
 class MessageShape(msgspec.Struct):
     """One message that a client sent."""
 

@@ -162,6 +162,15 @@ class ChatRequest(msgspec.Struct):
     metadata: dict[str, str] | None = None
 
 
+class EmbeddingsRequest(msgspec.Struct):
+    """What a client wants vectors of."""
+
+    model: str = ""
+    input: str | list[str] = []
+    dimensions: int | None = None
+    encoding_format: str | None = None
+
+
 class MessageShape(msgspec.Struct):
     """One message that a client sent."""
 

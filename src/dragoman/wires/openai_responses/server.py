@@ -1,5 +1,6 @@
 """A Responses call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -65,7 +66,7 @@ from dragoman.wires.openai_responses.writer import Writer, encode_output, ended
 
 _CHOICES = ("auto", "none", "required")
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-_OUTPUTS = ("function_call_output", f"{CUSTOM}_output")
+OUTPUTS = ("function_call_output", f"{CUSTOM}_output")
 _CALLS = ("function_call", CUSTOM)
 
 
@@ -145,7 +146,7 @@ class _Conversation:
         kind = item.get("type", "message")
         if kind == "message":
             self._message(item, where)
-        elif kind in _OUTPUTS:
+        elif kind in OUTPUTS:
             self._result(item, where)
         elif kind in _CALLS:
             call = decode_call(item, where)
@@ -196,14 +197,20 @@ class _Conversation:
             self._append("assistant", *parts)
 
     def _result(self, item: JsonObject, where: str) -> None:
-        shape, rest = read_shape(OutputShape, item, where)
-        if shape.call_id not in self._names and self._remembers:
+        result = decode_result(item, where, self._names)
+        if result.id not in self._names and self._remembers:
             self._append("assistant", Opaque(wire=NAME, data=item))
-            return
-        content, is_error = _decode_output(shape.output, f"{where}.output")
-        name = self._names.get(shape.call_id, "")
-        extra = own_extra(NAME, item_rest(rest))
-        self._append("tool", ToolResult(id=shape.call_id, name=name, content=content, is_error=is_error, extra=extra))
+        else:
+            self._append("tool", result)
+
+
+def decode_result(item: JsonObject, where: str, names: Mapping[str, str]) -> ToolResult:
+    """The result that answers a call; `names` are those of the calls so far."""
+    shape, rest = read_shape(OutputShape, item, where)
+    content, is_error = _decode_output(shape.output, f"{where}.output")
+    extra = own_extra(NAME, item_rest(rest))
+    name = names.get(shape.call_id, "")
+    return ToolResult(id=shape.call_id, name=name, content=content, is_error=is_error, extra=extra)
 
 
 def _decode_parts(content: str | list[JsonObject] | None, where: str) -> tuple[ResultPart, ...]:

@@ -1,0 +1,118 @@
+"""A decoded request in, the plan that answers it out; a conversation is remembered before it and after it.
+
+Only dialects with ids of our own, or a conversation, pay for either.
+"""
+
+import random
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from dragoman import chain
+from dragoman.events import StreamEvent
+from dragoman.flow import Flow
+from dragoman.gateway.access import check_model
+from dragoman.gateway.callids import HEADER, CallIds, decode_ids
+from dragoman.gateway.catalog import Choice
+from dragoman.gateway.sessions import Session
+from dragoman.gateway.tiers import arrange, draw, tier_of
+from dragoman.gateway.visit import Visit
+from dragoman.gateway.wish import Wish, split_wish
+from dragoman.types import Request, Response
+
+E = TypeVar("E", bound=StreamEvent)
+
+
+class Chat:
+    """One request for an answer."""
+
+    __slots__ = ("_choice", "_ids", "_session", "_visit", "_wish", "request")
+
+    def __init__(
+        self,
+        visit: Visit,
+        request: Request,
+        choice: Choice,
+        /,
+        *,
+        wish: Wish,
+        session: Session | None,
+        ids: CallIds | None,
+    ) -> None:
+        self.request = request
+        self._visit = visit
+        self._choice = choice
+        self._wish = wish
+        self._session = session
+        self._ids = ids
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether calls go by ids of our own."""
+        return self._ids is not None
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether something is to be written when it is answered."""
+        return self._wish.conversation is not None
+
+    def plan(self) -> Flow[Response]:
+        """Ask those who may answer."""
+        return chain.run(self.request, self._choice.targets, self._visit.setup.registry.health, self._choice.options)
+
+    def lift(self, response: Response, /) -> Response:
+        """The answer with ids of our own, where the dialect wants them."""
+        return response if self._ids is None else self._ids.lift(response)
+
+    def lift_event(self, event: E, /) -> E:
+        """As `lift`, for a stream."""
+        return event if self._ids is None else self._ids.lift_event(event)
+
+    def headers(self) -> list[tuple[str, str]]:
+        """The ids that nobody remembers but the client."""
+        told = None if self._ids is None or self.is_remembered else self._ids.header()
+        return [] if told is None else [(HEADER, told)]
+
+    async def settle(self, target: str | None, /) -> None:
+        """Remember who answered, and under which ids."""
+        if self._wish.conversation is not None and target is not None:
+            made = {} if self._ids is None else self._ids.made
+            await self._visit.setup.sessions.settle(
+                self._visit.owner,
+                self._wish.conversation,
+                target=target,
+                tier=self._choice.tier,
+                ids=made,
+                seen=self._session,
+            )
+
+
+async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
+    """Who may be asked, by the name that the client said and what is remembered of its conversation."""
+    wish, request = split_wish(request)
+    visit.model = name
+    check_model(visit.key, name)
+    setup = visit.setup
+    choice = setup.catalog.find(name)
+    session = None
+    if wish.conversation is not None:
+        session = await setup.sessions.load(visit.owner, wish.conversation)
+        choice = _kept(visit, choice, session)
+    visit.tier = choice.tier
+    ids = None
+    if visit.wire is not None and visit.wire.own_ids:
+        told = visit.http.headers.get(HEADER)
+        known = session.ids if session is not None else decode_ids(told) if told else {}
+        ids = CallIds(known)
+        request = ids.lower(request)
+    return Chat(visit, request, choice, wish=wish, session=session, ids=ids)
+
+
+def _kept(visit: Visit, choice: Choice, session: Session | None) -> Choice:
+    """The choice as a session wants it: its tier never falls, and its target is asked first."""
+    if choice.tier is not None and (tier := tier_of(choice.tier, session)) != choice.tier:
+        choice = visit.setup.catalog.find(tier)
+    targets, options = list(choice.targets), choice.options
+    if options.order == "weighted":
+        targets, options = draw(targets, options.costs, random.random), replace(options, order="given")
+    return Choice(tuple(arrange(targets, session, choice.tier)), options, choice.tier)
