@@ -2,6 +2,7 @@ import fcntl
 import json
 import signal
 import subprocess
+import sys
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -229,6 +230,16 @@ def test_ctrl_c_leaves_whole_rows_and_says_how_to_go_on(tmp_path: Path) -> None:
     assert b"run it again to go on" in err
     assert b"Traceback" not in err
     assert 0 < len(read_rows(out)) < 1000
+
+
+def test_memory_does_not_grow_with_the_input(tmp_path: Path) -> None:
+    source = write_rows(tmp_path / "in.jsonl", [{"id": n, "prompt": f"{n}? " + "x" * 8000} for n in range(5000)])
+    words = [*COMMAND, "batch", str(source), str(tmp_path / "out.jsonl"), "-m", "demo/any", "-q"]
+    # What a process held before it became another one counts as its own: so it is started by a small one.
+    script = "import resource, subprocess, sys; subprocess.run(sys.argv[1:], check=True); print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss)"
+    done = subprocess.run([sys.executable, "-c", script, *words], capture_output=True, env=environment(), check=True)
+    assert source.stat().st_size > 40_000_000
+    assert int(done.stdout) < 64_000  # kilobytes
 
 
 def start(source: Path, out: Path, *words: str, **variables: str) -> "subprocess.Popen[bytes]":

@@ -21,10 +21,18 @@ ROWS = """\
 """
 
 
+TOOL = '''\
+def tide(port: str) -> str:
+    """Tide height at a port."""
+    return f"4.2 m in {port}"
+'''
+
+
 @pytest.mark.skipif(sys.platform == "win32", reason="the blocks are for a POSIX shell")
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
 def test_the_console_of_a_page_is_true(page: Path, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(ROWS, encoding="utf-8")
+    (tmp_path / "harbour.py").write_text(TOOL, encoding="utf-8")
     shim = tmp_path / "bin" / "dragoman"
     shim.parent.mkdir()
     shim.write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n', encoding="utf-8")
