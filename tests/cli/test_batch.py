@@ -209,7 +209,18 @@ def test_a_schema_holds_for_every_row(tmp_path: Path) -> None:
         done, answers = batch(tmp_path, [{"id": 1, "prompt": "hello"}], *words, LLM_SERVER=dsn(server))
         assert server.requests[0].schema is not None
     assert done.code == 0
-    assert answers[0]["text"] == '{"port": "Brest"}'
+    assert (answers[0]["text"], answers[0]["value"]) == ('{"port": "Brest"}', {"port": "Brest"})
+
+
+def test_an_answer_that_never_satisfies_its_schema_is_an_error(tmp_path: Path) -> None:
+    schema = tmp_path / "schema.json"
+    schema.write_text('{"type":"object"}', encoding="utf-8")
+    with Server("no JSON", repeat=True) as server:
+        words = ("-m", SPEC, "--schema", str(schema), "--retries", "1")
+        done, answers = batch(tmp_path, [{"id": 1, "prompt": "hello"}], *words, LLM_SERVER=dsn(server))
+        assert len(server.http) == 2
+    assert done.code == 1
+    assert answers[0]["error"]["kind"] == "OutputError"
 
 
 def test_a_rate_is_kept(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from dragoman.errors import ChainExhausted, DragomanError, InvalidRequest, Outpu
 from dragoman.health import Health, Policy
 from dragoman.models import Asked, Registry
 from dragoman.target import Target
-from dragoman.types import Request, Response
+from dragoman.types import Attempt, Request, Response
 
 LONGEST_BACKOFF = 30.0
 PATIENCE = 300.0
@@ -80,7 +80,7 @@ class Asker:
         tries = 0
         while True:
             try:
-                response = await self._once(row)
+                response, value = await self._once(row)
             except DragomanError as error:
                 tries += any(attempt.outcome == "failed" for attempt in error.attempts)
                 if not _passes(error) or tries > self._settings.retries:
@@ -90,22 +90,22 @@ class Asker:
                 backoff = random.random() * min(LONGEST_BACKOFF, 0.5 * 2**tries)  # noqa: S311 - jitter, no secret
                 await asyncio.sleep(max(error.retry_after or 0.0, backoff))
             else:
-                return self._served(row, response)
+                return self._served(row, response, value)
 
-    async def _once(self, row: Row) -> Response:
+    async def _once(self, row: Row) -> tuple[Response, Any]:
         if row.problem is not None or row.request is None:
             raise row.problem or InvalidRequest("nothing is asked")
         request = self._laid_under(row.request)
         targets = self._targets_of(self._settings.spec or row.model or self._settings.fallback)
         plan = chain.run(request, targets, self._registry.health, self._options)
         response = await self._registry.driver.arun(plan)
-        if request.schema:
-            try:
-                check_answer(response.text, request.schema)
-            except OutputError as error:
-                error.attempts, error.usage, error.transient = response.attempts, response.usage, True
-                raise
-        return response
+        try:
+            return response, check_answer(response.text, request.schema)
+        except OutputError as error:
+            # Asked again, a model may say it right.
+            failed = Attempt(target=response.target or "?", outcome="failed", error=error.message)
+            error.attempts, error.usage, error.transient = (failed,), response.usage, True
+            raise
 
     def _laid_under(self, request: Request) -> Request:
         """The request with what the command line says, where the row itself says nothing."""
@@ -120,11 +120,11 @@ class Asker:
                 raise InvalidRequest(str(error)) from error
         return self._targets[spec]
 
-    def _served(self, row: Row, response: Response) -> Outcome:
+    def _served(self, row: Row, response: Response, value: Any) -> Outcome:
         self._answered = time.monotonic()
         self._failures = 0
         usage = response.usage
-        return Outcome(line=write_answer(row, response), input=usage.input or 0, output=usage.output or 0)
+        return Outcome(line=write_answer(row, response, value), input=usage.input or 0, output=usage.output or 0)
 
     def _failed(self, row: Row, error: DragomanError) -> Outcome:
         self._failures += 1

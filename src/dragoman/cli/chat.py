@@ -184,13 +184,17 @@ def _parts(arguments: Namespace) -> list[Part]:
 
 def _piped(*, is_alone: bool) -> str:
     """What is piped in. Beside a prompt only a pipe or a file is read: anything else may never end."""
-    if sys.stdin is None or sys.stdin.isatty():
+    if sys.stdin is None or sys.stdin.isatty() or not (is_alone or _ends()):
         return ""
-    if not is_alone:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
-        if not (stat.S_ISFIFO(mode) or stat.S_ISREG(mode)):
-            return ""
     return sys.stdin.read().strip("\n")
+
+
+def _ends() -> bool:
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except ValueError:  # somebody's own stdin, without a file behind it
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def _document(path: str) -> Document:

@@ -138,18 +138,22 @@ def read_schema(path: str, /) -> JsonObject:
 _OBJECT: Any = JsonObject
 
 
-def check_answer(text: str, schema: JsonObject | None, /) -> None:
-    """Refuse an answer that is not what its schema says.
+def check_answer(text: str, schema: JsonObject | None, /) -> Any:
+    """The value of an answer that has a schema; OutputError where it does not satisfy it.
 
     >>> check_answer('{"a": 1}', {"properties": {"a": {"type": "integer"}}})
+    {'a': 1}
     """
     if schema is None:
-        return
+        return None
+    from dragoman.form import unfenced
     from dragoman.schema import validate
 
     try:
-        reasons = validate(msgspec.json.decode(text), schema)
+        value = msgspec.json.decode(unfenced(text))
+        reasons = validate(value, schema)
     except msgspec.DecodeError as error:
-        reasons = (f"not JSON: {error}",)
+        value, reasons = None, (f"$: not JSON: {error}",)
     if reasons:
         raise OutputError(f"the answer does not satisfy its schema: {'; '.join(reasons)}", text=text, reasons=reasons)
+    return value

@@ -123,8 +123,8 @@ def _object_of(value: object, where: str) -> JsonObject:
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def write_answer(row: Row, response: Response, /) -> bytes:
-    """The line of an answer.
+def write_answer(row: Row, response: Response, value: Any = None, /) -> bytes:
+    """The line of an answer; `value` is what it says, where it has a schema.
 
     >>> from dragoman.types import Finish, assistant
     >>> answer = Response(message=assistant("hi"), finish=Finish(reason="stop"))
@@ -132,7 +132,8 @@ def write_answer(row: Row, response: Response, /) -> bytes:
     b'{"id":1,"text":"hi","r'
     """
     if row.wire is None:
-        return _line({"id": row.id, "text": response.text, "response": msgspec.Raw(dump(response))})
+        said = {"text": response.text} if value is None else {"text": response.text, "value": value}
+        return _line({"id": row.id, **said, "response": msgspec.Raw(dump(response))})
     body = msgspec.Raw(wires.get(row.wire).server.encode_body(response).body)
     reply = {"status_code": 200, "request_id": response.id, "body": body}
     return _line({"id": f"batch_req_{row.id}", "custom_id": row.id, "response": reply, "error": None})
