@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable, Sequence
 from importlib import import_module
-from typing import Any, NamedTuple, cast
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 
 import msgspec
 from msgspec.structs import replace
@@ -21,6 +21,7 @@ from dragoman.steps import ToolFinished
 from dragoman.streams import TextDelta, ThinkingDelta
 from dragoman.types import Document, Image, Message, Part, Response, Text, dump, user
 
+Shown: TypeAlias = Literal["all", "answer", "nothing"]
 MOST_SHOWN = 200
 """Letters that are shown of what a tool was given and gave."""
 
@@ -38,7 +39,8 @@ def run(arguments: Namespace, /) -> int:
         from dragoman.cli.conversation import Conversation
 
         return Conversation(registry, model, asked, tools=tools, quiet=arguments.quiet).run()
-    said = answer(model, (user(*parts),), asked, tools=tools, shown=not arguments.json)
+    shown: Shown = "nothing" if arguments.json else "answer" if arguments.quiet else "all"
+    said = answer(model, (user(*parts),), asked, tools=tools, shown=shown)
     if arguments.json:
         screen.write(dump(said.response).decode() + "\n")
     if not arguments.quiet:
@@ -61,14 +63,14 @@ def answer(
     /,
     *,
     tools: Sequence[Callable[..., Any]] = (),
-    shown: bool = True,
+    shown: Shown = "all",
 ) -> Answered:
-    """Stream one answer: its text to stdout, its thinking to a terminal's stderr, what tools do to stderr."""
-    shows = _Shown(is_silent=not shown)
+    """Stream one answer: its text to stdout; where all is shown, its thinking and what tools do to stderr."""
+    shows = _Screen(shown)
     try:
         if tools:
             return _run(model, messages, asked, tools, shows)
-        if not shown:
+        if shown == "nothing":
             response = model.generate(messages, **asked)
             return Answered(response, (*messages, response.message))
         with model.stream(messages, **asked) as stream:
@@ -82,7 +84,7 @@ def answer(
 
 
 def _run(
-    model: Model, messages: tuple[Message, ...], asked: Asked, tools: Sequence[Callable[..., Any]], shows: "_Shown"
+    model: Model, messages: tuple[Message, ...], asked: Asked, tools: Sequence[Callable[..., Any]], shows: "_Screen"
 ) -> Answered:
     """The answer of an agent: all the steps that it took count as one."""
     from dragoman.agents import Agent
@@ -116,24 +118,24 @@ def find_tool(name: str, /) -> Callable[..., Any]:
     return cast("Callable[..., Any]", found)
 
 
-class _Shown:
+class _Screen:
     """What stands on the terminal so far: text, thinking, or a fresh line."""
 
-    def __init__(self, *, is_silent: bool) -> None:
-        self._is_silent = is_silent
+    def __init__(self, shown: Shown) -> None:
+        self._shown = shown
         self._thinks = False
         self._last = "\n"
 
     def show(self, item: object) -> None:
         """One item of a stream or of an agent's run."""
         match item:
-            case TextDelta() if not self._is_silent:
+            case TextDelta() if self._shown != "nothing":
                 self.say(item.text)
-            case ThinkingDelta() if not self._is_silent:
+            case ThinkingDelta() if self._shown == "all":
                 self.think(item.text)
             case Restarted():
                 self.remark(f"{item.left} broke off ({item.why}); {item.target} starts over")
-            case ToolFinished():
+            case ToolFinished() if self._shown == "all":
                 self.remark(f"{item.call.name} {_short(item.call.arguments)} → {_short(item.result.text)}")
             case _:
                 return

@@ -91,7 +91,7 @@ class Conversation:
 
     def _ask(self, text: str) -> None:
         messages = (*self._messages, user(text))
-        said = answer(self._model, messages, self._asked, tools=self._tools)
+        said = answer(self._model, messages, self._asked, tools=self._tools, shown="answer" if self._quiet else "all")
         self._messages = list(said.messages)
         if not self._quiet:
             screen.note_receipt(said.response)
