@@ -153,6 +153,14 @@ def test_colours_are_for_those_who_want_them(tmp_path: Path, variables: dict[str
     terminal.child.close()
 
 
+def test_an_answer_gives_a_terminal_no_orders(tmp_path: Path) -> None:
+    with Server("be\x1b]52;c;aGk=\x07 careful") as server:
+        place = f"vllm+http://127.0.0.1:{server.port}/v1"
+        terminal = Terminal(tmp_path, "-q", "-m", "server/m", "hi", LLM_SERVER=place)
+        assert terminal.expect(" careful").endswith("be\N{REPLACEMENT CHARACTER}]52;c;aGk=\N{REPLACEMENT CHARACTER}")
+        assert terminal.leave() == 0
+
+
 def test_a_batch_shows_a_bar(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"id": 1, "prompt": "hello"}\n{"id": 2, "prompt": "hello"}\n', encoding="utf-8")
     child = pexpect.spawn(

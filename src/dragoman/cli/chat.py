@@ -145,12 +145,12 @@ class _Screen:
             self._thinks = False
             sys.stderr.write("\n")
         self._last = text or self._last
-        screen.write(text)
+        screen.write_text(text)
 
     def think(self, text: str) -> None:
         if sys.stderr.isatty():
             self._thinks = True
-            sys.stderr.write(screen.paint(text, "dim", sys.stderr))
+            sys.stderr.write(screen.paint(screen.harmless(text), "dim", sys.stderr))
             sys.stderr.flush()
 
     def remark(self, text: str) -> None:

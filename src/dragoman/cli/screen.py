@@ -35,6 +35,24 @@ def write(text: str, /) -> None:
     sys.stdout.flush()
 
 
+def write_text(text: str, /) -> None:
+    """Show a piece of what somebody else said; on a terminal, nothing in it moves the cursor or more."""
+    write(harmless(text) if sys.stdout.isatty() else text)
+
+
+def harmless(text: str, /) -> str:
+    """The same without what a terminal would take for an order.
+
+    >>> harmless("a\x1b[2Jb")
+    'a�[2Jb'
+    """
+    return text.translate(_CONTROLS)
+
+
+_CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
+"""Control characters but for tab and line break."""
+
+
 def write_json(value: Any, /) -> None:
     """Show a result as JSON: one line in a pipe, indented on a terminal."""
     data = msgspec.json.encode(value, enc_hook=str)
@@ -43,7 +61,7 @@ def write_json(value: Any, /) -> None:
 
 def note(text: str, /, *, style: str = "dim") -> None:
     """Say something beside the result."""
-    sys.stderr.write(paint(text, style, sys.stderr) + "\n")
+    sys.stderr.write(paint(harmless(text), style, sys.stderr) + "\n")
     sys.stderr.flush()
 
 
