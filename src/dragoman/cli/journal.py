@@ -1,6 +1,7 @@
 """Lines of a batch in, a file that survives a kill out: what is in it is done, and a torn last line is cut off."""
 
 import os
+import shutil
 import time
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -121,6 +122,7 @@ class Journal:
             file.writelines(line for _, line in self._lines() if not read_mark(line)[1])
             file.flush()
             os.fsync(file.fileno())
+        shutil.copymode(self._path, fresh)
         fresh.replace(self._path)
         os.close(self._file)
         self._file = os.open(self._path, os.O_RDWR | os.O_APPEND)
