@@ -105,7 +105,7 @@ def test_a_row_that_is_wrong_is_an_error_and_breaks_no_other(tmp_path: Path) -> 
 
 def test_the_model_of_a_row_counts_where_no_other_is_named(tmp_path: Path) -> None:
     rows = [{"id": 1, "prompt": "hello", "model": "demo/overloaded,demo/any"}, {"id": 2, "prompt": "hello"}]
-    _, answers = batch(tmp_path, rows, "-c", "1")
+    _, answers = batch(tmp_path, rows, "-c", "1", DRAGOMAN_MODEL="demo/any")
     assert [len(row["response"]["attempts"]) for row in answers] == [3, 1]
 
 
@@ -154,6 +154,12 @@ def test_a_row_without_an_id_is_refused_before_anything_is_asked(tmp_path: Path)
     done, answers = batch(tmp_path, [{"id": 1, "prompt": "hello"}, {"prompt": "hello"}], "-m", "demo/any")
     assert (done.code, answers) == (1, [])
     assert "line 2: a row without an id" in done.err
+
+
+def test_without_an_input_there_is_no_output(tmp_path: Path) -> None:
+    done = dragoman("batch", tmp_path / "in.jsonl", tmp_path / "out.jsonl")
+    assert (done.code, done.err) == (1, f"dragoman: {tmp_path / 'in.jsonl'}: No such file or directory\n")
+    assert not (tmp_path / "out.jsonl").exists()
 
 
 def test_the_input_is_never_written_to(tmp_path: Path) -> None:

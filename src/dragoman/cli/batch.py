@@ -56,6 +56,7 @@ def run(arguments: Namespace, /) -> int:
     source, output = Path(arguments.input), Path(arguments.output)
     if source.resolve() == output.resolve():
         raise UsageError("the output is the input; write to another file")
+    source.stat()  # before there is an output without an input
     settings = _settings(arguments)
     with Journal(output, drop_errors=arguments.retry_errors) as journal:
         summary = count(source, journal)
@@ -83,13 +84,12 @@ def run(arguments: Namespace, /) -> int:
 
 def _settings(arguments: Namespace) -> Settings:
     registry = open_registry(arguments)
-    spec = arguments.model or registry.env.get("DRAGOMAN_MODEL")
     fallback = spec_of(arguments.model, registry)
     targets = registry.targets(fallback)
     if all(target.needs_key and not target.api_key for target in targets):
         raise SetupError(f"{fallback}: no key; set {' or '.join(targets[0].key_names)}")
     return Settings(
-        spec=spec,
+        spec=arguments.model,
         fallback=fallback,
         asked={**asked_of(arguments)},
         tables=read_tables(config_path(arguments), registry.env),
