@@ -2,7 +2,6 @@
 
 import enum
 import json
-from collections.abc import Iterable
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
@@ -247,9 +246,8 @@ def _plain(value: Any) -> Any:
         return {str(_plain(key)): _plain(item) for key, item in value.items()}
     if is_dataclass(value):
         return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
-    if isinstance(value, Iterable) and not isinstance(value, str):
-        items: Iterable[Any] = value
-        return [_plain(item) for item in items]
+    if is_list(made := [*value] if type(value) in (list, tuple, set, frozenset) else None):
+        return [_plain(item) for item in made]
     return msgspec.to_builtins(value)
 
 

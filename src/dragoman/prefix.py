@@ -32,11 +32,11 @@ class _Open:
         self.key: str | None = None
 
     def add(self, item: Any) -> None:
-        if is_list(self.value):
+        if isinstance(self.value, list):
             self.value.append(item)
-        elif is_object(self.value) and self.key is None:
+        elif self.key is None:
             self.key = item
-        elif is_object(self.value):
+        else:
             self.value[str(self.key)] = item
             self.key = None
 
