@@ -275,16 +275,17 @@ class _Fitter:
 
 def _free_circles(root: JsonObject, fitter: _Fitter) -> None:
     """Require no property by which a definition comes back to itself."""
-    homes = {f"#/{home}/{name}": item for home in _HOMES for name, item in root.get(home, {}).items()}
+    defined = {home: root[home] for home in _HOMES if is_object(root.get(home))}
+    homes = {f"#/{home}/{name}": item for home, items in defined.items() for name, item in items.items()}
     homes["#"] = {keyword: value for keyword, value in root.items() if keyword not in _HOMES}
     leads_to = {pointer: reached(item, homes) for pointer, item in homes.items()}
     for pointer, item in homes.items():
         for node, _ in subschemas(item):
-            properties, needed = node.get("properties", {}), as_list(node.get("required", []))
+            properties, needed = node.get("properties"), as_list(node.get("required", []))
             circles = [
                 name
-                for name in needed
-                if any(ref == pointer or pointer in leads_to.get(ref, ()) for ref in _refs(properties.get(name)))
+                for name, item in (properties.items() if is_object(properties) else ())
+                if name in needed and any(ref == pointer or pointer in leads_to.get(ref, ()) for ref in _refs(item))
             ]
             if circles:
                 node["required"] = [name for name in needed if name not in circles]
