@@ -19,7 +19,7 @@ import typing_extensions
 
 from dragoman.decoding import decode, decode_arguments
 from dragoman.errors import InvalidRequest, InvalidTool, OutputError
-from dragoman.form import Form, schema_of
+from dragoman.form import Form, form_of, schema_of
 from dragoman.hints import Field, fields_of, name_of
 from dragoman.outline import outline, parameters_of
 from dragoman.types import JsonObject
@@ -347,6 +347,17 @@ def test_an_alias_may_be_recursive() -> None:
     names: dict[str, Any] = {}
     exec("type Tree = dict[str, Tree] | int", names)  # noqa: S102 - 3.11 cannot read it
     assert Form[Any](names["Tree"]).read('{"value": [{"key": "a", "value": 1}]}') == {"a": 1}
+
+
+def test_a_form_is_made_once_for_each_type() -> None:
+    assert form_of(Port) is form_of(Port)
+    assert [form_of(hint).outline["anyOf"][0]["type"] for hint in (int | str, str | int)] == ["integer", "string"]
+
+
+def test_metadata_need_not_be_hashable() -> None:
+    unhashable: Any = Annotated[int, {"a": 1}]
+    assert form_of(unhashable).read('{"value": 3}') == 3
+    assert form_of(Box[unhashable]).read('{"item": 3, "spare": null}') == Box(3)
 
 
 class Total(TypedDict):

@@ -15,7 +15,7 @@ from dragoman.chain import OnInterrupt, Options, Order, Verdict, WhenAllBenched
 from dragoman.drive import Driver, Observer
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.flow import Flow
-from dragoman.form import Form
+from dragoman.form import Form, form_of
 from dragoman.growth import AsyncTypedStream, TypedStream
 from dragoman.health import Health
 from dragoman.http import HttpRequest
@@ -166,7 +166,7 @@ class Model:
     def extract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any: ...
     def extract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any:
         """A value of a type, blocking; an answer that is none is asked for again, `repairs` times, with the reasons."""
-        return self._home.driver.run(self._extract(Form[Any](kind), prompt, repairs, asked)).parsed
+        return self._home.driver.run(self._extract(form_of(kind), prompt, repairs, asked)).parsed
 
     @overload
     async def aextract(self, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> T: ...
@@ -174,7 +174,7 @@ class Model:
     async def aextract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any: ...
     async def aextract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any:
         """A value of a type, async; an answer that is none is asked for again, `repairs` times, with the reasons."""
-        return (await self._home.driver.arun(self._extract(Form[Any](kind), prompt, repairs, asked))).parsed
+        return (await self._home.driver.arun(self._extract(form_of(kind), prompt, repairs, asked))).parsed
 
     @overload
     def stream_extract(
@@ -188,7 +188,7 @@ class Model:
         self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
     ) -> TypedStream[Any]:
         """A value of a type as it grows, blocking."""
-        form = Form[Any](kind)
+        form = form_of(kind)
         return TypedStream(self._home.driver.iterate(self._extract(form, prompt, repairs, asked, stream=True)), form)
 
     @overload
@@ -203,7 +203,7 @@ class Model:
         self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
     ) -> AsyncTypedStream[Any]:
         """A value of a type as it grows, async."""
-        form = Form[Any](kind)
+        form = form_of(kind)
         results: list[Parsed[Any]] = []
         plan = self._extract(form, prompt, repairs, asked, stream=True)
         return AsyncTypedStream(self._home.driver.aiterate(plan, results.append), results, form)
@@ -292,7 +292,7 @@ class Model:
         if kind is None:
             return self._plan(prompt, asked)
         request, options = self.request(prompt, **asked)
-        return typed.run(request, Form[Any](kind), self.targets(), self._home.health, options, repairs=repairs)
+        return typed.run(request, form_of(kind), self.targets(), self._home.health, options, repairs=repairs)
 
     def _extract(
         self, form: Form[T], prompt: Prompt, repairs: int, asked: Asked, *, stream: bool = False

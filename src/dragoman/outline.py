@@ -101,7 +101,7 @@ class _Outliner:
     """One run: what was defined so far, each named type once."""
 
     def __init__(self) -> None:
-        self._names: dict[Any, str] = {}
+        self._names: dict[tuple[int, str], str] = {}
         self._defined: dict[str, JsonObject] = {}
 
     def finish(self, root: JsonObject) -> JsonObject:
@@ -167,22 +167,23 @@ class _Outliner:
 
     def _named(self, kind: Any) -> JsonObject:
         """A reference to a type that is defined once."""
-        if kind not in self._names:
+        key = id(get_origin(kind) or kind), repr(kind)  # metadata may not be hashable
+        if key not in self._names:
             wanted = "".join(letter if letter.isalnum() else "_" for letter in name_of(kind)).strip("_")
             taken = {*self._names.values(), *self._defined}
             names = (wanted if number == 1 else f"{wanted}_{number}" for number in count(1))
             name = next(name for name in names if name not in taken)
-            self._names[kind] = name
-            self._defined[name] = self._definition(kind)
-        return {"$ref": _HOME + self._names[kind]}
+            self._names[key] = name
+            self._defined[name] = self._definition(kind, name)
+        return {"$ref": _HOME + self._names[key]}
 
-    def _definition(self, kind: Any) -> JsonObject:
+    def _definition(self, kind: Any, name: str) -> JsonObject:
         if is_alias(kind):
             return self.outline(aliased(kind))
         if is_enum(kind):
             return {**_choice(tuple(kind), kind), **_documented(kind)}
         if is_pydantic(kind):
-            return self._of_pydantic(kind)
+            return self._of_pydantic(kind, name)
         return {**self.object(fields_of(kind) or ()), **_documented(get_origin(kind) or kind)}
 
     def object(self, fields: Collection[Field]) -> JsonObject:
@@ -214,11 +215,11 @@ class _Outliner:
         named = {"propertyNames": keys} if keys.get("type") == "string" and len(keys) > 1 else {}
         return {"type": "object", "additionalProperties": values, **named}
 
-    def _of_pydantic(self, kind: Any) -> JsonObject:
+    def _of_pydantic(self, kind: Any, own: str) -> JsonObject:
         """Pydantic's own schema; its definitions become ours."""
         from pydantic import PydanticUserError, TypeAdapter
 
-        own, before = self._names[kind], ""
+        before = ""
         try:
             schema = TypeAdapter(kind).json_schema(ref_template=_HOME + "{model}")
             if schema.get("$defs", {}).keys() & ({*self._names.values(), *self._defined} - {own}):

@@ -534,6 +534,8 @@ def dump(value: msgspec.Struct | Iterable[msgspec.Struct], /) -> bytes:
 def _encode_unknown(value: object) -> object:
     if callable(value):
         return None
+    if hasattr(value, "model_dump"):
+        return value.model_dump(mode="json")
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 
