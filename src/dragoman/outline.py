@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.fitting import reached, subschemas
+from dragoman.fitting import as_list, reached, subschemas
 from dragoman.hints import (
     Field,
     aliased,
@@ -52,18 +52,18 @@ _MAPS = frozenset(
 )
 _BYTES = frozenset({"builtins.bytes", "builtins.bytearray", "builtins.memoryview"})
 _JSON_TYPES = {"str": "string", "bool": "boolean", "int": "integer", "float": "number", "NoneType": "null"}
-_CONSTRAINTS = {
-    "ge": "minimum",
-    "gt": "exclusiveMinimum",
-    "le": "maximum",
-    "lt": "exclusiveMaximum",
-    "multiple_of": "multipleOf",
-    "pattern": "pattern",
-    "examples": "examples",
-    "description": "description",
-    "documentation": "description",
+_WORDS: Mapping[str, tuple[str, type | UnionType]] = {
+    "ge": ("minimum", int | float),
+    "gt": ("exclusiveMinimum", int | float),
+    "le": ("maximum", int | float),
+    "lt": ("exclusiveMaximum", int | float),
+    "multiple_of": ("multipleOf", int | float),
+    "pattern": ("pattern", str),
+    "examples": ("examples", list),
+    "description": ("description", str),
+    "documentation": ("description", str),
 }
-"""What metadata may tell: of msgspec's Meta, pydantic's Field, annotated_types and typing_extensions' Doc."""
+"""What metadata may tell, and in which form: msgspec's Meta, pydantic's Field, annotated_types, Doc, re.Pattern."""
 _SIZES = {"string": "Length", "array": "Items", "object": "Properties"}
 
 
@@ -266,17 +266,19 @@ def _told(item: Any, schema: JsonObject) -> JsonObject:
     if isinstance(item, str):
         return {"description": item}
     told: JsonObject = {}
-    for inner in getattr(item, "metadata", None) or ():
-        told |= _told(inner, schema)
-    for word, keyword in _CONSTRAINTS.items():
-        if (value := getattr(item, word, None)) is not None:
+    inner = getattr(item, "metadata", None)
+    for one in inner if is_list(inner) else ():
+        told |= _told(one, schema)
+    for word, (keyword, form) in _WORDS.items():
+        if isinstance(value := getattr(item, word, None), form):
             told[keyword] = value
-    kinds = schema.get("type", "string")
-    size = next((_SIZES[kind] for kind in (kinds if is_list(kinds) else [kinds]) if kind in _SIZES), "Length")
+    kinds = as_list(schema.get("type", "string"))
+    size = next((_SIZES[kind] for kind in kinds if kind in _SIZES), "Length")
     for word, least in (("min_length", "min"), ("max_length", "max")):
-        if (value := getattr(item, word, None)) is not None:
+        if isinstance(value := getattr(item, word, None), int):
             told[least + size] = value
-    return {**told, **(getattr(item, "extra_json_schema", None) or {})}
+    more = getattr(item, "extra_json_schema", None)
+    return {**told, **more} if is_object(more) else told
 
 
 def _documented(made: type) -> JsonObject:

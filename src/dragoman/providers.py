@@ -171,6 +171,7 @@ _RECORDS = (
             max_image_bytes=10 * _MIB * 3 // 4,  # it counts the base64 of it
             audio=False,
         ),
+        quirks=Quirks(recursive_schemas=False),
     ),
     Provider(
         name="google",
@@ -301,7 +302,12 @@ _RECORDS = (
         "cerebras",
         "https://api.cerebras.ai/v1",
         "CEREBRAS_API_KEY",
-        quirks=Quirks(metadata=False, efforts=("none", "low", "medium", "high"), replayed=("reasoning",)),
+        quirks=Quirks(
+            metadata=False,
+            efforts=("none", "low", "medium", "high"),
+            replayed=("reasoning",),
+            recursive_schemas=False,
+        ),
         limits=Limits(max_images=0, documents=False, audio=False),
     ),
     _chat(
