@@ -14,6 +14,7 @@ from dragoman.call import Timeouts, prepare
 from dragoman.chain import OnInterrupt, Options, Order, Verdict, WhenAllBenched
 from dragoman.drive import Driver, Observer
 from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.fetching import Fetcher
 from dragoman.flow import Flow
 from dragoman.health import Health
 from dragoman.http import HttpRequest
@@ -74,6 +75,7 @@ class Asked(TypedDict, total=False):
     classify: Callable[[DragomanError], Verdict | None] | None
     order: Order
     costs: Mapping[str, float]
+    fetch_images: bool
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -250,8 +252,9 @@ class Registry(registry.Registry):
     ) -> None:
         super().__init__(env=os.environ if env is None else env, api_key=api_key, base_url=base_url)
         self.health = health or Health(lock=threading.Lock(), clock=time.monotonic)
-        self.transport = transport_of(http_client, ca=self.env.get("SSL_CERT_FILE") or None)
-        self.driver = Driver(self.transport, list(observers))
+        ca = self.env.get("SSL_CERT_FILE") or None
+        self.transport = transport_of(http_client, ca=ca)
+        self.driver = Driver(self.transport, list(observers), fetcher=Fetcher(ca=ca))
 
     def model(self, spec: str, /, *, options: Options | None = None, **asked: Unpack[Asked]) -> Model:
         """A model for a spec; what is asked here holds for all its calls."""
