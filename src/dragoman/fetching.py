@@ -10,7 +10,7 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
-from ipaddress import IPv4Address, IPv6Address, ip_address, ip_network
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import TypeAlias, TypeVar
@@ -28,11 +28,20 @@ Resolve: TypeAlias = Callable[[str, int], Iterable[str]]
 
 MOST_REDIRECTS = 5
 _HEADERS = {"accept": "image/*", "user-agent": "dragoman"}
-_HOST = re.compile(r"[a-z0-9]([a-z0-9_.-]*[a-z0-9])?\.?")
-_PLATFORM = ip_address("168.63.129.16")
-"""Azure's own services answer each virtual machine here, in the middle of the public addresses."""
-_WRAPPERS = tuple(map(ip_network, ("64:ff9b::/96", "64:ff9b:1::/48", "2002::/16", "2001::/32")))
-"""Addresses that hold an IPv4 address, which may be any."""
+_HOST = re.compile(r"[a-z0-9]([a-z0-9_.-]*[a-z0-9])?")
+_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_CLOSED = tuple(
+    map(
+        ip_network,
+        (
+            "168.63.129.16",  # Azure's own services answer each virtual machine here, amid the public addresses
+            *("192.0.0.0/24", "192.88.99.0/24"),
+            *("2001::/23", "2002::/16", "3fff::/20"),  # some of these hold an IPv4 address, which may be any
+        ),
+    )
+)
+"""What Python's own tables of private addresses lack, in one version or the other."""
+_OPEN6 = ip_network("2000::/3")
 
 
 def is_public(address: str, /) -> bool:
@@ -45,11 +54,9 @@ def is_public(address: str, /) -> bool:
         known = ip_address(address)
     except ValueError:
         return False
-    return known.is_global and not known.is_multicast and known != _PLATFORM and not _is_wrapped(known)
-
-
-def _is_wrapped(address: IPv4Address | IPv6Address) -> bool:
-    return any(address in network for network in _WRAPPERS)
+    if not known.is_global or known.is_multicast or (known.version == 6 and known not in _OPEN6):
+        return False
+    return not any(known in network for network in _CLOSED)
 
 
 def addresses_of(host: str, port: int, /) -> list[str]:
@@ -116,7 +123,7 @@ class Fetcher:
             raise Unsupported(f"{host} has no address")
         for address in found:
             if not self._allow(address):
-                raise Unsupported(f"{host} is at {address}, which is not a public address")
+                raise Unsupported(f"{host} is not at a public address")
         return found[0]
 
 
@@ -130,18 +137,23 @@ def _parts(url: str) -> tuple[str, int, str]:
         raise Unsupported("only https is fetched")
     if "@" in parts.netloc:
         raise Unsupported("its URL has a password")
-    host = parts.hostname or ""
-    if not host.startswith(":") and ":" not in host:
-        host = host.encode("idna").decode("ascii").lower()
-        if not _HOST.fullmatch(host):
-            raise Unsupported("its URL has no host that can be read")
-    path = quote(parts.path or "/", safe="/%:@!$&'()*+,;=~-._") + (
-        f"?{quote(parts.query, safe=_QUERY)}" if parts.query else ""
-    )
-    return host, parts.port or 443, path
+    path = quote(parts.path or "/", safe=_SAFE) + (f"?{quote(parts.query, safe=_SAFE)}" if parts.query else "")
+    return _host(parts.hostname or ""), parts.port or 443, path
 
 
-_QUERY = "/%:@!$&'()*+,;=~-._?"
+_SAFE = "/%:@!$&'()*+,;=~-._?"
+
+
+def _host(told: str) -> str:
+    """A name, or an address in its usual form: others, as 0x7f.1, are read differently by different readers."""
+    if ":" in told:
+        return str(ip_address(told))
+    host = told.encode("idna").decode("ascii").lower().removesuffix(".")
+    if _NUMBER.fullmatch(host.rpartition(".")[2]):
+        return str(ip_address(host))
+    if not _HOST.fullmatch(host):
+        raise Unsupported("its URL has no host")
+    return host
 
 
 def _picture(reply: Reply) -> bytes:

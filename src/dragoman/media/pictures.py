@@ -151,7 +151,7 @@ def _decoded(data: bytes, header: Header, side: int | None) -> "tuple[Pixels, by
     if not is_draft:
         size = _within(source.size, side)  # a TIFF is turned as it is loaded
     profile = source.info.get("icc_profile") if source.mode in ("RGB", "RGBA", "P") else None
-    turn = _TURNS.get(source.getexif().get(0x0112, 1))
+    turn = _TURNS.get(_orientation(source))
     pixels = _plain(source)
     if pixels.size != size:
         from PIL.Image import Resampling
@@ -188,6 +188,15 @@ def _opened_heif(data: bytes) -> "Pixels":
         raise Unsupported("a HEIC image needs pillow-heif; pip install 'dragoman[heif]'") from error
     image: Pixels = open_heif(BytesIO(data)).to_pillow()
     return image
+
+
+def _orientation(image: "Pixels") -> int:
+    """The number that its EXIF tells; what is broken there tells nothing of the pixels."""
+    try:
+        told: object = image.getexif().get(0x0112)
+    except _BROKEN:
+        return 1
+    return told if isinstance(told, int) else 1
 
 
 def _within(size: tuple[int, int], side: int | None) -> tuple[int, int]:
