@@ -4,11 +4,12 @@ import io
 import json
 import struct
 import zlib
+from importlib import import_module
 from typing import Any
 
 from PIL import Image as Pillow
 
-from dragoman.types import Image, decode_base64
+from dragoman.types import Image, decode_base64, is_list
 
 FORMATS = {
     "image/png": "PNG",
@@ -26,9 +27,8 @@ def saved(pixels: Pillow.Image, mime: str = "image/png", **options: Any) -> byte
     """The file of some pixels."""
     file = io.BytesIO()
     if mime == "image/heic":
-        from pillow_heif import from_pillow
-
-        from_pillow(pixels).save(file, **options)
+        heif: Any = import_module("pillow_heif")
+        heif.from_pillow(pixels).save(file, **options)
     else:
         pixels.save(file, FORMATS[mime], **options)
     return file.getvalue()
@@ -74,8 +74,8 @@ def sent(body: bytes) -> list[bytes]:
     found: list[bytes] = []
     for message in json.loads(body)["messages"]:
         found += map(decode_base64, message.get("images", ()))
-        parts = message.get("content")
-        for part in parts if isinstance(parts, list) else ():
+        content: Any = message.get("content")
+        for part in content if is_list(content) else ():
             if part["type"] == "image_url":
                 found.append(Image.from_data_url(part["image_url"]["url"]).data or b"")
     return found

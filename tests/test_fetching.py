@@ -26,7 +26,8 @@ class Site:
         self.asked: list[str] = []
         self.holds = threading.Event()
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        authority.issue_cert(HOST, "other.example").configure_cert(self._context)
+        leaf: Any = authority.issue_cert(HOST, "other.example")
+        leaf.configure_cert(self._context)
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listener.getsockname()[1]
         self._thread = threading.Thread(target=self._serve)

@@ -42,13 +42,13 @@ def ask(world: World, *targets: Target, request: Request = ASK, **options: Any) 
 def times(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each picture that is decoded."""
     seen: list[int] = []
-    whole = made._decoded
+    whole = made.decode_pixels
 
     def counted(*arguments: Any) -> Any:
         seen.append(1)
         return whole(*arguments)
 
-    monkeypatch.setattr(made, "_decoded", counted)
+    monkeypatch.setattr(made, "decode_pixels", counted)
     return seen
 
 
@@ -135,9 +135,9 @@ def test_tokens_are_counted_of_what_would_be_sent() -> None:
 
 
 def test_only_what_takes_long_is_computed() -> None:
-    for limits, computed in (({}, 0), ({"max_image_side": 32}, 1)):
+    for to, computed in ((able(), 0), (able(max_image_side=32), 1)):
         world = World(OK)
-        ask(world, able(**limits))
+        ask(world, to)
         assert world.computed == computed
     world = World(OK)
     ask(world, able(), request=Request(messages=(user("hello"),)))
@@ -146,13 +146,13 @@ def test_only_what_takes_long_is_computed() -> None:
 
 def test_an_event_loop_fits_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
-    whole = made._decoded
+    whole = made.decode_pixels
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.get_ident())
         return whole(*arguments)
 
-    monkeypatch.setattr(made, "_decoded", noted)
+    monkeypatch.setattr(made, "decode_pixels", noted)
     with Server("Hello.", "Hello.") as server:
         registry = server.registry()
         registry.set_limits("server/m", max_image_side=32)

@@ -127,7 +127,7 @@ def _told(header: Header) -> str:
 
 def _remade(data: bytes, header: Header, bounds: Bounds) -> Picture:
     try:
-        pixels, profile = _decoded(data, header, bounds.side)
+        pixels, profile = decode_pixels(data, header, bounds.side)
     except _BROKEN as error:
         raise Unsupported(f"{_told(header)} cannot be decoded: {str(error) or type(error).__name__}") from error
     least = None
@@ -139,7 +139,7 @@ def _remade(data: bytes, header: Header, bounds: Bounds) -> Picture:
     raise Unsupported(f"{_told(header)} cannot be made to fit: it takes {bounds.size} bytes, and the least are {least}")
 
 
-def _decoded(data: bytes, header: Header, side: int | None) -> "tuple[Pixels, bytes | None]":
+def decode_pixels(data: bytes, header: Header, side: int | None) -> "tuple[Pixels, bytes | None]":
     """The pixels of its first frame, upright and in eight bits, with the profile of their colours."""
     source = _opened(data, header.mime)
     if source.width * source.height > MAX_PIXELS:
@@ -182,11 +182,13 @@ def _plugin(mime: str) -> Any:
 
 
 def _opened_heif(data: bytes) -> "Pixels":
+    from importlib import import_module
+
     try:
-        from pillow_heif import open_heif
+        heif: Any = import_module("pillow_heif")
     except ImportError as error:
         raise Unsupported("a HEIC image needs pillow-heif; pip install 'dragoman[heif]'") from error
-    image: Pixels = open_heif(BytesIO(data)).to_pillow()
+    image: Pixels = heif.open_heif(BytesIO(data)).to_pillow()
     return image
 
 
