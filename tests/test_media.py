@@ -498,6 +498,14 @@ def test_work_is_heavy_where_pixels_or_many_bytes_are_touched(
     assert is_heavy(Request(messages=(user(part),)), Limits(**limits)) is heavy
 
 
+def test_what_was_fetched_may_be_heavy() -> None:
+    album = Album()
+    album.fetched["https://x/a"] = PASSED
+    request = asked(Image(url="https://x/a"))
+    assert not is_heavy(request, Limits(), album=album)
+    assert is_heavy(request, Limits(max_image_side=32), album=album)
+
+
 def test_only_what_is_sent_and_cannot_be_fetched_by_the_target_is_fetched() -> None:
     request = asked(*(Image(url=url) for url in ("https://x/1", "data:,", "https://x/2")), picture())
     assert urls_to_fetch(request, Limits()) == ["https://x/1", "https://x/2"]

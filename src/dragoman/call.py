@@ -133,7 +133,7 @@ def _prepared(
     """As `prepare`; pictures are fetched where that is wanted, and what takes long is done where it blocks nobody."""
     if fetch:
         yield from _fetch(request, target, deadline, album)
-    if media.is_heavy(request, target.limits):
+    if media.is_heavy(request, target.limits, album=album):
         http: HttpRequest = yield Compute(lambda: prepare(request, target, album=album))
         return http
     return prepare(request, target, album=album)

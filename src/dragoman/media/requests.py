@@ -1,7 +1,7 @@
 """A request and a target's limits in, the request that the target can take out: images fitted, the oldest left out."""
 
-from collections.abc import Callable, Iterator
-from typing import TypeVar
+from collections.abc import Callable
+from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
@@ -25,6 +25,7 @@ from dragoman.types import (
 )
 
 T = TypeVar("T")
+_Media: TypeAlias = Image | Document | Audio
 HEAVY = 256 * 1024
 """Bytes of media that take long enough to be encoded elsewhere than in an event loop."""
 _HEIF = ("image/heic", "image/heif")
@@ -64,10 +65,12 @@ def fit(
     >>> fit(request, Limits(max_image_side=32)) is request
     True
     """
-    check(request, limits)
-    if not any(True for _ in images_of(request)):
+    media = _media(request)
+    _check(media, limits)
+    images = sum(isinstance(part, Image) for part in media)
+    if not images:
         return request
-    work = _Fitting(request, limits, album or Album(), [] if notices is None else notices)
+    work = _Fitting(images, limits, album or Album(), [] if notices is None else notices)
     messages = _mapped(request.messages, work.message)
     return request if messages is request.messages else replace(request, messages=messages)
 
@@ -77,7 +80,11 @@ def check(request: Request, limits: Limits, /) -> None:
 
     >>> check(Request(), Limits(max_images=0, documents=False))
     """
-    for part in _media(request):
+    _check(_media(request), limits)
+
+
+def _check(media: list[_Media], limits: Limits) -> None:
+    for part in media:
         match part:
             case Image() if limits.max_images == 0:
                 raise Unsupported("cannot take images")
@@ -98,22 +105,29 @@ def _check_size(what: str, data: bytes, most: int | None) -> None:
         raise Unsupported(f"{what} has {len(data)} bytes; it takes {most} at most")
 
 
-def is_heavy(request: Request, limits: Limits, /) -> bool:
+def is_heavy(request: Request, limits: Limits, /, *, album: Album | None = None) -> bool:
     """Whether making the request ready takes long: an image must be made anew, or there are many bytes to encode.
 
     >>> is_heavy(Request(), Limits())
     False
     """
-    media = list(_media(request))
-    if sum(_size(part) for part in media) > HEAVY:
+    media = _media(request)
+    if not media:
+        return False
+    known = [data for part in media if (data := _known(part, album)) is not None]
+    urls = sum(len(part.url or "") for part in media if isinstance(part, Image))
+    if sum(map(len, known)) + urls > HEAVY:
         return True
     bounds = _bounds(limits, sum(isinstance(part, Image) for part in media))
-    found = ((part.data, measure(part.data)) for part in media if isinstance(part, Image) and part.data is not None)
+    found = ((data, measure(data)) for data in known)
     return any(header is not None and not bounds.hold(header, len(data)) for data, header in found)
 
 
-def _size(part: Image | Document | Audio) -> int:
-    return len(part.url or "") if isinstance(part, Image) and part.data is None else len(part.data or b"")
+def _known(part: _Media, album: Album | None) -> bytes | None:
+    """Its bytes, or those that were fetched."""
+    if isinstance(part, Image) and part.data is None:
+        return None if album is None else album.fetched.get(part.url or "")
+    return part.data
 
 
 def urls_to_fetch(request: Request, limits: Limits, /) -> list[str]:
@@ -124,27 +138,21 @@ def urls_to_fetch(request: Request, limits: Limits, /) -> list[str]:
     """
     if limits.image_urls:
         return []
-    images = list(images_of(request))
+    images = [part for part in _media(request) if isinstance(part, Image)]
     kept = images[_left_out(limits, len(images)) :]
     return [image.url for image in kept if image.data is None and image.url and not _is_data_url(image.url)]
 
 
-def images_of(request: Request, /) -> Iterator[Image]:
-    """All images of a conversation, those of results too, the oldest first.
-
-    >>> list(images_of(Request()))
-    []
-    """
-    return (part for part in _media(request) if isinstance(part, Image))
-
-
-def _media(request: Request) -> Iterator[Image | Document | Audio]:
+def _media(request: Request) -> list[_Media]:
+    """All media of a conversation, those of results too, the oldest first."""
+    found: list[_Media] = []
     for message in request.messages:
         for part in message.parts:
-            if isinstance(part, ToolResult):
-                yield from (inner for inner in part.parts if isinstance(inner, Image | Document))
-            elif isinstance(part, Image | Document | Audio):
-                yield part
+            if isinstance(part, (Image, Document, Audio)):
+                found.append(part)
+            elif isinstance(part, ToolResult) and not isinstance(part.content, str):
+                found += [inner for inner in part.content if isinstance(inner, (Image, Document))]
+    return found
 
 
 def _left_out(limits: Limits, images: int) -> int:
@@ -181,8 +189,7 @@ def _mapped(values: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
 class _Fitting:
     """One request on its way to one target."""
 
-    def __init__(self, request: Request, limits: Limits, album: Album, notices: list[Notice]) -> None:
-        count = sum(1 for _ in images_of(request))
+    def __init__(self, count: int, limits: Limits, album: Album, notices: list[Notice]) -> None:
         self._limits = limits
         self._bounds = _bounds(limits, count)
         self._album = album
