@@ -334,6 +334,10 @@ def test_a_target_of_one_type_gets_it_smaller(only: str) -> None:
     assert pixels(seen).width < 200
 
 
+def test_a_side_that_a_format_cannot_write_is_halved() -> None:
+    assert pixels(fitted(picture(20_000, 1), allowed_image_types=("image/webp",))).size == (10_000, 1)
+
+
 def test_what_cannot_be_made_small_enough_is_unsupported() -> None:
     with pytest.raises(Unsupported, match="cannot be made to fit: it takes 100 bytes, and the least are"):
         fitted(noise(200, 200), max_image_bytes=100)

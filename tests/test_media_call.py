@@ -123,6 +123,12 @@ def test_explain_shows_the_fitted_bytes() -> None:
     assert opened(sent(seen.request.body)[0]).format == "JPEG"
 
 
+def test_explain_fetches_nothing() -> None:
+    (seen,) = Registry(env={}).model("ollama/m", fetch_images=True).explain(LINK.messages)
+    assert (seen.ready, seen.request) == (True, None)
+    assert seen.reason == "images by URL are fetched when the call is made"
+
+
 def test_tokens_are_counted_of_what_would_be_sent() -> None:
     with Server("Hello.") as server:
         registry = server.registry("anthropic")

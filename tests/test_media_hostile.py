@@ -102,6 +102,16 @@ def test_a_gif_whose_frame_is_larger_than_its_screen_is_refused() -> None:
         fit_picture(bytes(data), SMALL)
 
 
+@pytest.mark.parametrize("side", [9_800, 12_000, 60_000])
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+def test_a_gif_whose_frame_is_larger_than_its_screen_is_refused_without_warnings(side: int) -> None:
+    data = bytearray(picture(64, 64, "image/gif"))
+    at = data.index(b",", 13 + 3 * (2 << (data[10] & 7)))
+    data[at + 5 : at + 9] = struct.pack("<HH", side, side)
+    with pytest.raises(Unsupported, match="cannot be decoded"):
+        fit_picture(bytes(data), SMALL)
+
+
 def test_what_the_text_chunks_of_a_png_unpack_to_is_bounded() -> None:
     data = picture()
     stuffed = data[:33] + chunk(b"zTXt", b"a\0\0" + zlib.compress(bytes(200_000_000))) + data[33:]

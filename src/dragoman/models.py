@@ -18,6 +18,7 @@ from dragoman.fetching import Fetcher
 from dragoman.flow import Flow
 from dragoman.health import Health
 from dragoman.http import HttpRequest
+from dragoman.media import urls_to_fetch
 from dragoman.probing import Findings
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
@@ -148,8 +149,8 @@ class Model:
 
     def explain(self, prompt: Prompt, /, *, stream: bool = False, **asked: Unpack[Asked]) -> list[Explanation]:
         """What each target would get, without any network."""
-        request, _ = self.request(prompt, stream=stream, **asked)
-        return [_explain(request, target) for target in self.targets()]
+        request, options = self.request(prompt, stream=stream, **asked)
+        return [_explain(request, target, options) for target in self.targets()]
 
     def count_tokens(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
         """How many tokens that is to the first target, as its provider counts them."""
@@ -221,8 +222,11 @@ class Model:
         return chain.run(request, self.targets(), self._home.health, options)
 
 
-def _explain(request: Request, target: Target) -> Explanation:
+def _explain(request: Request, target: Target, options: Options) -> Explanation:
     missing = target.needs_key and not target.api_key
+    if options.fetch_images and urls_to_fetch(request, target.limits):
+        reason = "images by URL are fetched when the call is made"
+        return Explanation(target=target.name, request=None, notices=(), ready=not missing, reason=reason)
     try:
         http = prepare(request, msgspec.structs.replace(target, needs_key=False))
     except DragomanError as error:

@@ -130,18 +130,27 @@ def _remade(data: bytes, header: Header, bounds: Bounds) -> Picture:
         pixels, profile = decode_pixels(data, header, bounds.side)
     except _BROKEN as error:
         raise Unsupported(f"{_told(header)} cannot be decoded: {str(error) or type(error).__name__}") from error
-    least = None
+    sizes: list[int] = []
     for way in _ways(header.mime, bounds.types, has_alpha=pixels.mode == "RGBA"):
-        made = _written(pixels, way, profile)
-        least = min(least or len(made), len(made))
+        try:
+            made = _written(pixels, way, profile)
+        except (OSError, ValueError):
+            continue  # a side is longer than the format has numbers for
         if bounds.size is None or len(made) <= bounds.size:
             return Picture(made, way.mime, _notices(header, pixels, way, len(made)))
+        sizes.append(len(made))
+    least = min(sizes, default=None)
     raise Unsupported(f"{_told(header)} cannot be made to fit: it takes {bounds.size} bytes, and the least are {least}")
 
 
 def decode_pixels(data: bytes, header: Header, side: int | None) -> "tuple[Pixels, bytes | None]":
     """The pixels of its first frame, upright and in eight bits, with the profile of their colours."""
-    source = _opened(data, header.mime)
+    from PIL import Image
+
+    try:
+        source = _opened(data, header.mime)
+    except Image.DecompressionBombError as error:
+        raise ValueError(str(error)) from error
     if source.width * source.height > MAX_PIXELS:
         raise ValueError(f"its header lies, as it has {source.width} by {source.height} pixels")
     size = _within(source.size, side)
@@ -154,13 +163,9 @@ def decode_pixels(data: bytes, header: Header, side: int | None) -> "tuple[Pixel
     turn = _TURNS.get(_orientation(source))
     pixels = _plain(source)
     if pixels.size != size:
-        from PIL.Image import Resampling
-
-        pixels = pixels.resize(size, Resampling.LANCZOS, reducing_gap=2.0)
+        pixels = pixels.resize(size, Image.Resampling.LANCZOS, reducing_gap=2.0)
     if turn is not None:
-        from PIL.Image import Transpose
-
-        pixels = pixels.transpose(Transpose(turn))
+        pixels = pixels.transpose(Image.Transpose(turn))
     if pixels.mode == "RGBA" and pixels.getchannel("A").getextrema() == (255, 255):
         pixels = pixels.convert("RGB")
     pixels.info = {}
@@ -220,8 +225,7 @@ def _plain(image: "Pixels") -> "Pixels":
         image = image.point(lambda value: value * (1 / 257))
     if image.has_transparency_data:
         return image.convert("RGBA")
-    plain = {"RGB": "RGB", "L": "L", "1": "L", "I": "L", "F": "L"}.get(image.mode, "RGB")
-    plain = "L" if image.mode.startswith("I;16") else plain
+    plain = "L" if image.mode[0] in "1LIF" and image.mode != "LAB" else "RGB"
     return image if image.mode == plain else image.convert(plain)
 
 
