@@ -343,6 +343,19 @@ def test_what_cannot_be_made_small_enough_is_unsupported() -> None:
         fitted(noise(200, 200), max_image_bytes=100)
 
 
+def test_images_share_what_they_may_have_together() -> None:
+    files = [noise(100, 100, "image/jpeg", quality=95) for _ in range(3)]
+    total = sum(map(len, files))
+    request = asked(files[0], Image(url=f"data:image/jpeg;base64,{encode_base64(files[1])}"), files[2])
+    seen = images(fit(request, Limits(max_images_bytes=total // 2)))
+    assert sum(len(image.data or b"") for image in seen) <= total // 2
+    assert [pixels(image).format for image in seen] == ["JPEG"] * 3
+    assert [image.data for image in images(fit(asked(*files), Limits(max_images_bytes=total)))] == files
+    assert [image.data for image in images(fit(asked(*files), Limits(max_images=1, max_images_bytes=total // 2)))] == [
+        files[2]
+    ]
+
+
 # 6 · too many images --------------------------------------------------------------------------------------------------
 
 
@@ -491,7 +504,7 @@ def test_fetched_bytes_are_fitted() -> None:
         (Image(data=PASSED), {"max_image_side": 32}, True),
         (Image(data=b" " * 300_000), {}, True),
         (Image(url="https://x/a.png"), {}, False),
-        (Image(url="data:" + " " * 300_000), {}, True),
+        (Image(url="data:image/png;base64,iVBO"), {}, True),
         (Document(data=b" " * 300_000, mime="text/plain"), {}, True),
         (ToolResult(id="call_1", content=(Image(data=PASSED),)), {"max_image_bytes": 1}, True),
     ],

@@ -225,8 +225,8 @@ class Model:
 def _explain(request: Request, target: Target, options: Options) -> Explanation:
     missing = target.needs_key and not target.api_key
     if options.fetch_images and urls_to_fetch(request, target.limits):
-        reason = "images by URL are fetched when the call is made"
-        return Explanation(target=target.name, request=None, notices=(), ready=not missing, reason=reason)
+        why = "images by URL are fetched when the call is made"
+        return Explanation(target=target.name, request=None, notices=(), ready=not missing, reason=why)
     try:
         http = prepare(request, msgspec.structs.replace(target, needs_key=False))
     except DragomanError as error:

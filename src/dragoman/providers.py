@@ -194,7 +194,9 @@ _RECORDS = (
             max_image_bytes=10 * _MIB * 3 // 4,  # it counts the base64 of it
             many_images=20,
             many_images_side=2000,
-            max_document_bytes=24_000_000,  # a request may have 32 MB, and holds the base64 of it
+            # A request may have 32 MB, and holds the base64 of them.
+            max_images_bytes=23_000_000,
+            max_document_bytes=24_000_000,
             audio=False,
         ),
     ),
@@ -208,7 +210,9 @@ _RECORDS = (
             allowed_image_types=("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"),
             max_images=100,
             max_image_bytes=15 * _MIB,
-            max_document_bytes=15_000_000,  # a request may have 20 MB, and holds the base64 of it
+            # A request may have 20 MB, and holds the base64 of them.
+            max_images_bytes=15 * _MIB,
+            max_document_bytes=15_000_000,
             max_audio_bytes=15_000_000,
         ),
     ),
@@ -234,7 +238,7 @@ _RECORDS = (
         "https://api.groq.com/openai/v1",
         "GROQ_API_KEY",
         quirks=Quirks(metadata=False, strict=False, stream_usage=False, replayed=("reasoning",)),
-        limits=Limits(image_urls=True, max_images=5, max_image_bytes=3_000_000, documents=False, audio=False),
+        limits=Limits(image_urls=True, max_images=5, max_images_bytes=3_000_000, documents=False, audio=False),
     ),
     _chat(
         "deepseek",
@@ -311,7 +315,7 @@ _RECORDS = (
         "https://api.fireworks.ai/inference/v1",
         "FIREWORKS_API_KEY",
         quirks=replace(_LOCAL, stream_usage=False, replayed=("reasoning_content",)),
-        limits=Limits(image_urls=True, max_images=30, max_image_bytes=7_500_000, documents=False, audio=False),
+        limits=Limits(image_urls=True, max_images=30, max_images_bytes=7_500_000, documents=False, audio=False),
     ),
     _chat(
         "xai",

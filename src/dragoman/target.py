@@ -26,6 +26,8 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     max_images: int | None = None
     max_image_bytes: int | None = None
     """Of the image itself: where a provider counts its base64, three quarters of what it says."""
+    max_images_bytes: int | None = None
+    """Of all images together: where they have more, each gets an equal share."""
     max_image_side: int | None = None
     """Pixels."""
     many_images: int | None = None

@@ -43,6 +43,17 @@ class Album:
         """Bytes by URL."""
         self._made: dict[tuple[bytes, Bounds], Picture] = {}
 
+    def known(self, image: Image, /) -> bytes | None:
+        """Its bytes, or those that were fetched."""
+        return self.fetched.get(image.url or "") if image.data is None else image.data
+
+    def size(self, part: _Media, /) -> int:
+        """How many bytes there are of it; of a data URL about so many."""
+        data = self.known(part) if isinstance(part, Image) else part.data
+        if data is not None:
+            return len(data)
+        return len(part.url) * 3 // 4 if isinstance(part, Image) and part.url and _is_data_url(part.url) else 0
+
     def fit(self, data: bytes, bounds: Bounds, /) -> Picture:
         """A picture within its bounds: itself, or what was made of it before, or now."""
         key = data, bounds
@@ -67,7 +78,7 @@ def fit(
     """
     media = _media(request)
     _check(media, limits)
-    images = sum(isinstance(part, Image) for part in media)
+    images = [part for part in media if isinstance(part, Image)]
     if not images:
         return request
     work = _Fitting(images, limits, album or Album(), [] if notices is None else notices)
@@ -114,20 +125,15 @@ def is_heavy(request: Request, limits: Limits, /, *, album: Album | None = None)
     media = _media(request)
     if not media:
         return False
-    known = [data for part in media if (data := _known(part, album)) is not None]
-    urls = sum(len(part.url or "") for part in media if isinstance(part, Image))
-    if sum(map(len, known)) + urls > HEAVY:
+    album = album or Album()
+    if sum(album.size(part) for part in media) > HEAVY:
         return True
-    bounds = _bounds(limits, sum(isinstance(part, Image) for part in media))
-    found = ((data, measure(data)) for data in known)
+    images = [part for part in media if isinstance(part, Image)]
+    if any(image.data is None and _is_data_url(image.url or "") for image in images):
+        return True
+    bounds = _bounds(images, limits, album)
+    found = ((data, measure(data)) for data in map(album.known, images) if data is not None)
     return any(header is not None and not bounds.hold(header, len(data)) for data, header in found)
-
-
-def _known(part: _Media, album: Album | None) -> bytes | None:
-    """Its bytes, or those that were fetched."""
-    if isinstance(part, Image) and part.data is None:
-        return None if album is None else album.fetched.get(part.url or "")
-    return part.data
 
 
 def urls_to_fetch(request: Request, limits: Limits, /) -> list[str]:
@@ -139,7 +145,7 @@ def urls_to_fetch(request: Request, limits: Limits, /) -> list[str]:
     if limits.image_urls:
         return []
     images = [part for part in _media(request) if isinstance(part, Image)]
-    kept = images[_left_out(limits, len(images)) :]
+    kept = images[_left_out(images, limits) :]
     return [image.url for image in kept if image.data is None and image.url and not _is_data_url(image.url)]
 
 
@@ -155,25 +161,33 @@ def _media(request: Request) -> list[_Media]:
     return found
 
 
-def _left_out(limits: Limits, images: int) -> int:
+def _left_out(images: list[Image], limits: Limits) -> int:
     """How many of the oldest images are too many."""
-    return 0 if limits.max_images is None else max(0, images - limits.max_images)
+    return 0 if limits.max_images is None else max(0, len(images) - limits.max_images)
 
 
-def _bounds(limits: Limits, images: int) -> Bounds:
-    """What each of so many images must keep to."""
-    sides = [limits.max_image_side]
-    if limits.many_images is not None and images - _left_out(limits, images) > limits.many_images:
+def _bounds(images: list[Image], limits: Limits, album: Album) -> Bounds:
+    """What each of these images must keep to."""
+    kept = images[_left_out(images, limits) :]
+    sides, sizes = [limits.max_image_side], [limits.max_image_bytes]
+    if limits.many_images is not None and len(kept) > limits.many_images:
         sides.append(limits.many_images_side)
+    together = limits.max_images_bytes
+    if together is not None and sum(map(album.size, kept)) > together:
+        sizes.append(together // len(kept))
     types = tuple("image/jpeg" if kind == "image/jpg" else kind for kind in limits.allowed_image_types)
     if not set(_HEIF).isdisjoint(types):
         types = tuple(dict.fromkeys((*types, *_HEIF)))
     return Bounds(
-        side=min((side for side in sides if side is not None), default=None),
-        size=limits.max_image_bytes,
+        side=_least(sides),
+        size=_least(sizes),
         types=types,
         animated=limits.animated_images,
     )
+
+
+def _least(bounds: list[int | None]) -> int | None:
+    return min((bound for bound in bounds if bound is not None), default=None)
 
 
 def _is_data_url(url: str) -> bool:
@@ -189,15 +203,15 @@ def _mapped(values: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
 class _Fitting:
     """One request on its way to one target."""
 
-    def __init__(self, count: int, limits: Limits, album: Album, notices: list[Notice]) -> None:
+    def __init__(self, images: list[Image], limits: Limits, album: Album, notices: list[Notice]) -> None:
         self._limits = limits
-        self._bounds = _bounds(limits, count)
+        self._bounds = _bounds(images, limits, album)
         self._album = album
         self._notices = notices
-        self._too_many = _left_out(limits, count)
+        self._too_many = _left_out(images, limits)
         if self._too_many:
             why = f"it takes {limits.max_images} at most, so a note stands in the place of the {self._too_many} oldest"
-            notices.append(Notice(kind="dropped", what=f"{self._too_many} of {count} images", why=why))
+            notices.append(Notice(kind="dropped", what=f"{self._too_many} of {len(images)} images", why=why))
 
     def message(self, message: Message) -> Message:
         parts = _mapped(message.parts, self._part)
@@ -207,7 +221,7 @@ class _Fitting:
         match part:
             case Image():
                 return self._image(part)
-            case ToolResult(content=tuple(content)):
+            case ToolResult(content=content) if not isinstance(content, str):
                 fitted = _mapped(content, self._inner)
                 return part if fitted is content else replace(part, content=fitted)
             case _:
@@ -240,7 +254,7 @@ class _Fitting:
         url = image.url or ""
         if _is_data_url(url):
             return split_data_url(url)[1]
-        data = self._album.fetched.get(url)
+        data = self._album.known(image)
         if data is None and not self._limits.image_urls:
             place = url.partition("?")[0]
             raise Unsupported(f"cannot fetch {place}; give the bytes of the image, or pass fetch_images=True")
