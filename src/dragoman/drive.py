@@ -148,7 +148,7 @@ class Driver:
                 return await asyncio.to_thread(effect.function)
             case Fetch():
                 await held.aclose()
-                return await self.fetcher.afetch(effect)
+                return await asyncio.to_thread(self.fetcher.fetch, effect)
             case _:
                 return self._tell(effect)
 
