@@ -257,7 +257,7 @@ def _format(mime: str, types: tuple[str, ...]) -> str:
 
 
 def _written(pixels: "Pixels", way: _Try, profile: bytes | None) -> bytes:
-    from PIL.Image import Resampling
+    from PIL.Image import Quantize, Resampling
 
     if way.fraction > 1:
         width, height = (max(1, length // way.fraction) for length in pixels.size)
@@ -265,7 +265,7 @@ def _written(pixels: "Pixels", way: _Try, profile: bytes | None) -> bytes:
     if way.mime in _OPAQUE and pixels.mode == "RGBA":
         pixels = _over_white(pixels)
     if way.palette:
-        pixels = pixels.quantize(256)
+        pixels = pixels.quantize(256, Quantize.FASTOCTREE)  # the others take seconds for a large photo
     _plugin(way.mime)
     file = BytesIO()
     # What a writer has no word for, it leaves alone.
