@@ -11,6 +11,7 @@ from dragoman.flow import (
     Effect,
     Emit,
     Exchange,
+    Fetch,
     Flow,
     Job,
     Now,
@@ -84,6 +85,9 @@ class World:
         self.shown: list[Any] = []
         self.told: list[Any] = []
         self.jobs: list[tuple[Job, ...]] = []
+        self.pictures: dict[str, bytes] = {}
+        self.fetched: list[Fetch] = []
+        self.computed = 0
 
     @property
     def hosts(self) -> list[str]:
@@ -132,12 +136,16 @@ class World:
             case Observe():
                 self.told.append(effect.what)
             case Compute():
+                self.computed += 1
                 return effect.function()
             case Start():
                 self.jobs.append(effect.jobs)
                 return Running([(number, self.outcome(job)) for number, job in enumerate(effect.jobs)])
             case Await():
                 return effect.running.handle.pop(0)
+            case Fetch():
+                self.fetched.append(effect)
+                return self.pictures[effect.url]
         return None
 
     def outcome(self, job: Job) -> Outcome:

@@ -205,7 +205,9 @@ class Agent(Generic[T]):
         limits = timeout if isinstance(timeout, Timeouts) else Timeouts(total=timeout)
         chosen: dict[str, Any] = {name: value for name, value in told.items() if name in _PASSED_ON}
         return Settings(
-            request=request if self._form is None or named is not None else shaped(request, self._form),
+            request=request
+            if self._form is None or named is not None
+            else shaped(request, self._form, self.model.targets()),
             tools=tools,
             form=self._form,
             terminal=named,

@@ -1,5 +1,6 @@
 """A JSON value and a type in, a value of that type out; where it does not fit, the reasons with their places."""
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, overload
@@ -29,6 +30,7 @@ _LISTS: dict[str, Callable[[Iterable[Any]], Any]] = {
     "builtins.set": set,
     "builtins.frozenset": frozenset,
     "builtins.tuple": tuple,
+    "collections.deque": deque,
     "collections.abc.Set": frozenset,
     "collections.abc.MutableSet": set,
 }
@@ -211,10 +213,10 @@ def _key(key: str, hint: Any, path: _Path) -> Any:
 
 
 def _pydantic(value: object, kind: Any, path: _Path) -> Any:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        return TypeAdapter(kind).validate_json(msgspec.json.encode(value))
+        return kind.__pydantic_validator__.validate_json(msgspec.json.encode(value))
     except ValidationError as error:
         told = error.errors(include_url=False, include_context=False, include_input=False)
         raise _Misfit(*(f"{place((*path, *one['loc']))}: {one['msg']}" for one in told)) from error

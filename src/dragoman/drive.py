@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from dragoman.fetching import Fetcher
 from dragoman.flow import (
     Await,
     Compute,
@@ -13,6 +14,7 @@ from dragoman.flow import (
     Effect,
     Emit,
     Exchange,
+    Fetch,
     Flow,
     Now,
     Observe,
@@ -39,8 +41,11 @@ class Driver:
     True
     """
 
-    def __init__(self, transport: Transport, observers: Sequence[Observer] = ()) -> None:
+    def __init__(
+        self, transport: Transport, observers: Sequence[Observer] = (), *, fetcher: Fetcher | None = None
+    ) -> None:
         self.transport = transport
+        self.fetcher = fetcher or Fetcher()
         self.observers = list(observers)
 
     def run(self, flow: Flow[T], /) -> T:
@@ -116,6 +121,9 @@ class Driver:
                 return Running(held.jobs.start(effect.jobs))
             case Await():
                 return effect.running.handle.next()
+            case Fetch():
+                held.close()
+                return self.fetcher.fetch(effect)
             case _:
                 return self.tell(effect)
 
@@ -139,6 +147,9 @@ class Driver:
                 return Running(held.ajobs.start(effect.jobs))
             case Await():
                 return await effect.running.handle.next()
+            case Fetch():
+                await held.aclose()
+                return await asyncio.to_thread(self.fetcher.fetch, effect)
             case _:
                 return self.tell(effect)
 

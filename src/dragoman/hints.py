@@ -1,7 +1,21 @@
 """A type hint in, what it is made of out: its bare form and metadata, its fields, the parameters of a function."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Literal, NewType, NotRequired, Required, TypeVar, cast, get_args, get_origin, get_type_hints
+from functools import lru_cache
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    Literal,
+    NewType,
+    NotRequired,
+    Required,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
@@ -25,6 +39,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     required: bool = True
     description: str | None = None
     default: Any = None
+    """What a parameter is without being told; classes keep theirs to themselves."""
 
 
 def bare(hint: Any, /) -> tuple[Any, tuple[Any, ...]]:
@@ -79,6 +94,13 @@ def name_of(hint: Any, /) -> str:
     >>> name_of(list[int]), name_of(str | None)
     ('list[int]', 'str | None')
     """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " | ".join(map(name_of, arguments))
+    if isinstance(origin, type):
+        return f"{origin.__name__}[{', '.join(map(name_of, arguments))}]"
+    if hint is NoneType:
+        return "None"
     return hint.__name__ if isinstance(hint, type) or is_alias(hint) else str(hint).replace("typing.", "")
 
 
@@ -129,12 +151,24 @@ def fields_of(hint: Any, /) -> tuple[Field, ...] | None:
     >>> [(field.key, field.required) for field in fields_of(Point)]
     [('type', True), ('x', True), ('label', False)]
     """
+    try:
+        return _kept_fields(hint, repr(hint))
+    except TypeError:  # metadata that cannot be hashed
+        return _read_fields(hint)
+
+
+@lru_cache(maxsize=1000)
+def _kept_fields(hint: Any, _words: str) -> tuple[Field, ...] | None:
+    """As `_read_fields`: looking hints up is slow. The words tell `int | str` from `str | int`, which are equal."""
+    return _read_fields(hint)
+
+
+def _read_fields(hint: Any) -> tuple[Field, ...] | None:
     made = get_origin(hint) or hint
-    if not isinstance(made, type):
-        return None
-    for is_kind, read in _KINDS:
-        if is_kind(made):
-            return tuple(read(made, _hints_of(made, get_args(hint))))
+    if isinstance(made, type):
+        for is_kind, read in _KINDS:
+            if is_kind(made):
+                return tuple(read(made, _hints_of(made, get_args(hint))))
     return None
 
 
