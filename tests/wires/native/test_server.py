@@ -426,6 +426,14 @@ def test_an_error_ends_a_stream_without_its_farewell() -> None:
     assert b"[DONE]" not in data
 
 
+class Down(DragomanError):
+    http_status = 503
+
+
+class Large(InvalidRequest):
+    http_status = 413
+
+
 # Errors ---------------------------------------------------------------------------------------------------------------
 
 
@@ -455,6 +463,8 @@ def test_a_refusal_has_the_first_place_and_all_problems() -> None:
         (exhausted([], []), 503, "unavailable", "exhausted"),
         (exhausted([RateLimited("no")], []), 429, "rate_limited", "rate_limited"),
         (DragomanError("no"), 500, "internal", "internal"),
+        (Down("no"), 503, "unavailable", "unavailable"),
+        (Large("no"), 413, "too_large", "too_large"),
     ],
 )
 def test_an_error_has_its_status_type_and_code(error: DragomanError, status: int, kind: str, code: str) -> None:
