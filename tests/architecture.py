@@ -19,7 +19,7 @@ LAYERS: dict[int, frozenset[str]] = {
     2: frozenset({"fitting", "schema", "media", "framing", "http", "failure", "target"}),
     3: frozenset({"extras", "wire", "history", "options", "reasoning", "serving", "wires", "codec"}),
     4: frozenset({"dsn", "families", "providers", "registry", "settings"}),
-    5: frozenset({"ask", "flow", "call", "health", "exhausted", "chain", "typed", "agent"}),
+    5: frozenset({"ask", "flow", "call", "health", "exhausted", "chain", "probing", "typed", "agent"}),
     6: frozenset(
         {
             "port",

@@ -1,25 +1,44 @@
 """A small question to one target in, its answer out: models, tokens, embeddings. A plan."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import TypeVar
+
+from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.call import MAX_BODY
 from dragoman.chain import Options, judge
 from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Malformed, TimedOut
-from dragoman.extras import extras_of
+from dragoman.extras import Extras, extras_of
 from dragoman.flow import Dice, Flow, Now, Reply, Send, Sleep
 from dragoman.http import HttpRequest
 from dragoman.target import Target
 from dragoman.types import Embeddings, ModelInfo, Request, Usage
 
 T = TypeVar("T")
+MAX_PAGES = 100
+"""How many pages of a list are read: a server may say for ever that there are more."""
 
 
 def list_models(target: Target, options: Options, /) -> Flow[tuple[ModelInfo, ...]]:
-    """Which models the target's provider has."""
+    """Which models the target's provider has, page by page."""
     extras = extras_of(target.wire)
-    return (yield from _ask(lambda: extras.encode_models(target), extras.decode_models, target, options))
+    found: list[ModelInfo] = []
+    http: HttpRequest | None = extras.encode_models(target)
+    for _ in range(MAX_PAGES):
+        if http is None:
+            break
+        page = http
+        models, http = yield from _ask(partial(replace, page), partial(_page, extras, page), target, options)
+        found += models
+        if not models or http == page:
+            break
+    return tuple({model.id: model for model in found}.values())
+
+
+def _page(extras: Extras, http: HttpRequest, body: bytes) -> tuple[tuple[ModelInfo, ...], HttpRequest | None]:
+    return extras.decode_models(body), extras.next_page(http, body)
 
 
 def count_tokens(request: Request, target: Target, options: Options, /) -> Flow[int]:

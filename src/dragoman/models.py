@@ -9,7 +9,7 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
-from dragoman import ask, chain, registry
+from dragoman import ask, chain, probing, registry
 from dragoman.call import Timeouts, prepare
 from dragoman.chain import OnInterrupt, Options, Order, Verdict, WhenAllBenched
 from dragoman.drive import Driver, Observer
@@ -17,6 +17,7 @@ from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.flow import Flow
 from dragoman.health import Health
 from dragoman.http import HttpRequest
+from dragoman.probing import Findings
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
 from dragoman.transport import transport_of
@@ -171,6 +172,14 @@ class Model:
     async def alist_models(self) -> tuple[ModelInfo, ...]:
         """Which models the first target's provider has."""
         return await self._home.driver.arun(ask.list_models(self.targets()[0], self._options))
+
+    def probe(self) -> Findings:
+        """What the first target's server really does, by a few small questions."""
+        return self._home.driver.run(probing.probe(self.targets()[0], self._options))
+
+    async def aprobe(self) -> Findings:
+        """What the first target's server really does, by a few small questions, async."""
+        return await self._home.driver.arun(probing.probe(self.targets()[0], self._options))
 
     def _count(self, prompt: Prompt, asked: Asked) -> Flow[int]:
         request, options = self.request(prompt, **asked)
@@ -331,3 +340,22 @@ def astream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> AsyncStream
     'AsyncStream'
     """
     return model(spec).astream(prompt, **asked)
+
+
+def probe(spec: str, /) -> Findings:
+    """What the server of a spec's first target really does; `set_limits(found.target, **found.facts)` keeps it.
+
+    >>> probe("demo/any").facts["tools"]
+    True
+    """
+    return model(spec).probe()
+
+
+async def aprobe(spec: str, /) -> Findings:
+    """What the server of a spec's first target really does, async.
+
+    >>> import asyncio
+    >>> asyncio.run(aprobe("demo/any")).facts["structured"]
+    True
+    """
+    return await model(spec).aprobe()

@@ -237,6 +237,7 @@ _RECORDS = (
             top_k=True,
             call_id="[A-Za-z0-9]{9}",
             call_id_length=9,
+            embeddings="output_dimension",
             efforts=("none", "high"),
             user_after_tool=False,
             replayed=("content",),

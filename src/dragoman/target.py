@@ -66,8 +66,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Thinking without a signature is refused."""
     thought_signatures: bool = False
     """The first call of a step is refused without a thought signature."""
-    embeddings: Literal["texts"] | None = None
-    """The form in which vectors are asked for: None is the wire's own, `texts` Cohere's."""
+    embeddings: Literal["texts", "output_dimension"] | None = None
+    """How vectors are asked for: None is the wire's own way, `texts` Cohere's, else the field of their size."""
     result_media: bool = False
     """A tool's result may hold pictures and documents."""
     schema_with_tools: bool = True
