@@ -1,0 +1,30 @@
+"""The native dialect does what its own document says: no fault of ours, and no answer that is not written there."""
+
+from typing import Any
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, settings
+from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
+
+from dragoman.wires.native.openapi import document
+
+app = pytest.importorskip("dragoman.gateway.app")
+asgi = pytest.importorskip("dragoman.gateway.asgi")
+config = pytest.importorskip("dragoman.gateway.config")
+setup = pytest.importorskip("dragoman.gateway.setup")
+
+SCHEMA: Any = schemathesis.openapi.from_dict(document())
+SCHEMA.app = asgi.Asgi(app.App(setup.Setup(config.decode_config(""), {})))
+UNSAYABLE = [positive_data_acceptance, unsupported_method]
+"""A schema cannot tell that a call is not answered; and methods are the gateway's business, not the document's."""
+
+
+@SCHEMA.parametrize()  # type: ignore[untyped-decorator]  # schemathesis gives it no type
+@settings(max_examples=40, deadline=None, derandomize=True, database=None, suppress_health_check=list(HealthCheck))
+def test_the_document_holds(case: Any) -> None:
+    if isinstance(case.body, dict) and case.meta.generation.mode.value == "positive":
+        case.body = {**{name: value for name, value in case.body.items() if name != "tier"}, "model": "demo/any"}
+    response = case.call()
+    case.validate_response(response, excluded_checks=UNSAYABLE)
+    assert response.status_code < 500
