@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeAlias, cast
 
 from msgspec.structs import replace
@@ -11,19 +12,21 @@ from msgspec.structs import replace
 from dragoman import wires
 from dragoman.drive import Driver
 from dragoman.errors import DragomanError, InvalidRequest, StoreDown
-from dragoman.events import Event, Finished, Ping, Started
+from dragoman.events import Event, Finished, Ping, Started, fold
 from dragoman.flow import Emit
 from dragoman.gateway import health
 from dragoman.gateway.access import identify
 from dragoman.gateway.answer import Answer, Write
 from dragoman.gateway.chat import Chat, begin
 from dragoman.gateway.depth import check_depth
+from dragoman.gateway.questions import find
 from dragoman.gateway.refusals import Busy, InternalFault
 from dragoman.gateway.replies import notes, plain, receipt, refusal, said
 from dragoman.gateway.routes import Routes
 from dragoman.gateway.setup import Setup
 from dragoman.gateway.visit import Visit
 from dragoman.http import HttpRequest
+from dragoman.serving import Recite, Service, services_of
 from dragoman.types import Notice, Response
 from dragoman.wire import Route, StreamEncoder, Wire, unsaid
 
@@ -59,6 +62,8 @@ class App:
         for wire in map(wires.get, wires.NAMES):
             for route in wire.server.routes:
                 yield route, (wire, self._chat)
+            for service in services_of(wire.name):
+                yield service.route, (wire, partial(_serve, service))
         for path, endpoint in (("/live", self._live), ("/ready", self._ready), ("", self._health)):
             yield Route(method="GET", path=f"/health{path}"), (None, endpoint)
 
@@ -111,9 +116,9 @@ class App:
         driver = Driver(setup.registry.transport, (visit.observe,))
         if chat.request.stream:
             return await self._stream(visit, chat, driver.aemissions(chat.plan(), _forget))
-        response = chat.lift(await driver.arun(chat.plan()))
-        await chat.settle(response.target)
-        reply = wire.server.encode_body(_completed(response, visit))
+        response = _completed(chat.lift(await driver.arun(chat.plan())), visit)
+        await chat.settle(response)
+        reply = wire.server.encode_body(response)
         notices = (*response.notices, *unsaid(wire, response.message.parts))
         return said(reply, [*_told(visit, response.target, notices), *chat.headers()])
 
@@ -180,6 +185,8 @@ class _Stream:
         self._write: Write | None = None
         self._pinging: asyncio.Future[None] | None = None
         self._is_quiet = False
+        self._seen: list[Event] = []
+        """All of it, where it is to be remembered."""
 
     async def begin(self, patience: float) -> None:
         """Wait for what comes first, so that a refusal has its own status; but not for ever."""
@@ -227,13 +234,23 @@ class _Stream:
                 events = [_begun(event, self._visit) for event in events]
             if self._chat.has_ids:
                 events = [self._chat.lift_event(event) for event in events]
-            if self._chat.is_remembered and isinstance(events[-1], Finished):
-                # Before the farewell: the next request of the conversation may follow at once.
-                await self._chat.settle(emission.target)
+            if self._chat.is_remembered:
+                self._seen += events
+                if isinstance(events[-1], Finished):
+                    # Before the farewell: the next request of the conversation may follow at once.
+                    await self._chat.settle(replace(fold(self._seen), target=emission.target))
             feed = self._encoder.feed
             return b"".join([feed(event) for event in events])
         except Exception as error:  # noqa: BLE001 - it is said as the dialect says it, and ends the stream
             return explain(error, self._visit.id)
+
+
+async def _serve(service: Service, visit: Visit) -> Answer:
+    """The answer to what a client asks beside generation."""
+    question = service.decode(visit.http)
+    if not isinstance(question, Recite):
+        visit.key = identify(visit.http, visit.setup.keys)
+    return said(service.encode(question, await find(visit, question)), receipt(visit.id, None, None, 0))
 
 
 def explain(error: Exception, id: str, /) -> DragomanError:
