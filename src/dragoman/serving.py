@@ -108,10 +108,7 @@ def services_of(wire: str, /) -> tuple[Service, ...]:
     >>> [service.route.path for service in services_of("native")]
     ['/native/v1/models', '/native/openapi.json', '/native/docs']
     """
-    name = f"dragoman.wires.{wire}.serving"
-    if find_spec(name) is None:
-        return ()
-    services: tuple[Service, ...] = import_module(name).SERVICES
+    services: tuple[Service, ...] = import_module(f"dragoman.wires.{wire}.serving").SERVICES
     return services
 
 

@@ -241,6 +241,7 @@ def test_every_role_and_part() -> None:
             },
             {"role": "system", "content": "In French."},
             {"role": "assistant", "content": [{"type": "thinking", "text": "Hm.", "extra": {"x": {"s": 1}}}]},
+            {"role": "assistant", "content": [{"type": "opaque", "wire": "google", "data": {"a": 1}}]},
             {"role": "assistant", "content": ""},
             {"role": "assistant", "content": "", "tool_calls": [CALL]},
             {**ANSWER, "is_error": True},
@@ -251,6 +252,7 @@ def test_every_role_and_part() -> None:
         ("user", (Text(text="?"), Image(data=b"hi", mime="a/b"))),
         ("system", (Text(text="In French."),)),
         ("assistant", (Thinking(text="Hm.", extra={"x": {"s": 1}}),)),
+        ("assistant", (Opaque(wire="google", data={"a": 1}),)),
         ("assistant", ()),
         ("assistant", (ToolCall(id="call_1", name="tide", arguments={"port": "Brest"}),)),
         ("tool", (ToolResult(id="call_1", name="tide", content="4.2 m", is_error=True),)),
@@ -424,6 +426,14 @@ def test_an_error_ends_a_stream_without_its_farewell() -> None:
     assert b"[DONE]" not in data
 
 
+class Down(DragomanError):
+    http_status = 503
+
+
+class Large(InvalidRequest):
+    http_status = 413
+
+
 # Errors ---------------------------------------------------------------------------------------------------------------
 
 
@@ -453,6 +463,8 @@ def test_a_refusal_has_the_first_place_and_all_problems() -> None:
         (exhausted([], []), 503, "unavailable", "exhausted"),
         (exhausted([RateLimited("no")], []), 429, "rate_limited", "rate_limited"),
         (DragomanError("no"), 500, "internal", "internal"),
+        (Down("no"), 503, "unavailable", "unavailable"),
+        (Large("no"), 413, "too_large", "too_large"),
     ],
 )
 def test_an_error_has_its_status_type_and_code(error: DragomanError, status: int, kind: str, code: str) -> None:

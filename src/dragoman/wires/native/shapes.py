@@ -131,6 +131,7 @@ BY_STATUS = {
     405: Refusal("invalid_request", "wrong_method"),
     408: Refusal("deadline", "too_slow"),
     413: Refusal("too_large", "too_large"),
+    503: Refusal("unavailable", "unavailable", "something that the gateway needs is down"),
 }
 """What the gateway itself refuses, by its status."""
 INTERNAL = Refusal("internal", "internal")

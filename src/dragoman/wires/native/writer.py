@@ -97,9 +97,9 @@ def status_of(error: DragomanError) -> int:
 
 
 def _refusal_of(error: DragomanError) -> Refusal:
-    if isinstance(error, RequestError | AuthFailed) and (refusal := BY_STATUS.get(status_of(error))) is not None:
-        return refusal
     found = next((refusal for kind, refusal in ERRORS if isinstance(error, kind)), INTERNAL)
+    if found is INTERNAL or isinstance(error, RequestError | AuthFailed):
+        found = BY_STATUS.get(status_of(error), found)
     return replace(found, code=NO_CREDIT) if lacks_credit(error) else found
 
 
