@@ -11,7 +11,7 @@ import pytest
 
 from dragoman.errors import StoreDown
 from dragoman.gateway.keys import Budget, Key
-from dragoman.gateway.limits import NANO, SEAT_TTL, Admission, Limits, OverLimit, estimate
+from dragoman.gateway.limits import NANO, SEAT_TTL, Admission, Limits, OverLimit, estimate, tokens_of
 from dragoman.gateway.prices import Prices
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.memory import MemoryStore
@@ -383,8 +383,8 @@ def test_an_estimate_counts_all_parts() -> None:
         ),
         max_tokens=50,
     )
-    assert estimate(request) == (30 + 30 + 1500 * 3 + 17 + 30) // 3 + 50
-    assert estimate(Request()) == 1024
+    assert estimate(request) == Usage(input=(30 + 30 + 1500 * 3 + 17 + 30) // 3, output=50, source="estimated")
+    assert tokens_of(estimate(Request())) == 1024
 
 
 def test_a_known_model_has_its_price() -> None:

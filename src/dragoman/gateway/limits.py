@@ -19,7 +19,7 @@ import msgspec
 from dragoman.errors import RateLimited, StoreDown
 from dragoman.gateway.keys import Budget, Key
 from dragoman.gateway.store.port import Charge, Level, Seat, Store, Taken, Total, Window
-from dragoman.types import Part, Request, Text, Thinking, ToolCall, ToolResult
+from dragoman.types import Part, Request, Text, Thinking, ToolCall, ToolResult, Usage
 
 MINUTE = 60.0
 SEAT_TTL = 60.0
@@ -106,6 +106,7 @@ class Limits:
         self._budgets = budgets
         self._clock = clock
         self._seats: dict[str, Seat] = {}
+        self._renewed = clock()
         self._owed: deque[tuple[tuple[Charge, ...], float]] = deque(maxlen=MOST_OWED)
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -137,9 +138,11 @@ class Limits:
             await asyncio.shield(self._later(self._settle(admission, {"tokens": tokens, "dollars": cost})))
 
     async def tend(self) -> None:
-        """Keep the seats of requests under way, and tell what is owed. To be called at least every twenty seconds."""
-        if self._seats:
+        """Keep the seats of requests under way, and tell what is owed. To be called every few seconds."""
+        now = self._clock()
+        if self._seats and now >= self._renewed + SEAT_TTL / 3:
             await self._store.renew(tuple(self._seats.values()))
+            self._renewed = now
         while self._owed:
             charges, moment = self._owed[0]
             await self._store.give(charges, moment)
@@ -207,17 +210,26 @@ class Limits:
         return task
 
 
-def estimate(request: Request, /) -> int:
+def estimate(request: Request, /) -> Usage:
     """Tokens that a request may use: some for its words and images, and as many as its answer may have.
 
     >>> from dragoman.types import user
-    >>> estimate(Request(messages=(user("How high is the tide?"),), max_tokens=100))
-    107
+    >>> estimate(Request(messages=(user("How high is the tide?"),), max_tokens=100)).input
+    7
     """
     system = (Text(text=request.system),) if isinstance(request.system, str) else request.system or ()
     parts = [*system, *(part for message in request.messages for part in message.parts)]
     answer = TOKENS_PER_ANSWER if request.max_tokens is None else request.max_tokens
-    return sum(map(_weight, parts)) // BYTES_PER_TOKEN + answer
+    return Usage(input=sum(map(_weight, parts)) // BYTES_PER_TOKEN, output=answer, source="estimated")
+
+
+def tokens_of(usage: Usage, /) -> int | None:
+    """All tokens of a usage; None where it tells none.
+
+    >>> tokens_of(Usage(input=5, output=2)), tokens_of(Usage())
+    (7, None)
+    """
+    return None if usage.input is None and usage.output is None else (usage.input or 0) + (usage.output or 0)
 
 
 def _weight(part: Part) -> int:
