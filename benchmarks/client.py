@@ -1,6 +1,6 @@
-"""One peer in a process of its own: makes calls to the upstream, and prints their CPU times as JSON.
+"""One peer in a process of its own: makes calls to the upstream, and prints the CPU time of one as JSON.
 
-`python -m benchmarks.client NAME URL WORK`. It imports nothing but the peer, so that a peer may have an interpreter of
+`python -m benchmarks.client PEER KIND URL TIMES RUNS`. It imports nothing but the peer, so that a peer may have an interpreter of
 its own; every way to call is written as its users write it.
 """
 
@@ -10,7 +10,6 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from importlib import import_module
-from statistics import median
 from time import process_time
 from typing import Any
 
@@ -291,11 +290,11 @@ async def _worker(call: Callable[[], Awaitable[object]], left: Any) -> None:
 
 
 def measure(name: str, kind: str, url: str, times: int, runs: int) -> float:
-    """The median CPU seconds of one call."""
+    """The CPU seconds of one call: the best of some runs, as other work on the machine only ever adds to them."""
     call = PEERS[name][kind](url)
     if kind.startswith("a"):
-        return median(asyncio.run(concurrent(call, times, runs)))
-    return median(blocking(call, times, runs))
+        return min(asyncio.run(concurrent(call, times, runs)))
+    return min(blocking(call, times, runs))
 
 
 if __name__ == "__main__":
