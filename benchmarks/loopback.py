@@ -11,7 +11,7 @@ from typing import NamedTuple
 from benchmarks.client import PEERS
 from benchmarks.table import ABSENT, Section, times, us
 
-ROUNDS = 3
+ROUNDS = 2
 """The peers take turns, so that a busy minute of the machine is borne by all of them."""
 
 
@@ -26,11 +26,11 @@ class Work(NamedTuple):
 
 
 WORKS = (
-    Work("call", "call", "v1", 300, 5),
-    Work("call, 64 at once", "acall", "v1", 640, 5),
-    Work("stream, at once", "stream", "burst", 20, 3),
-    Work("stream, 64 at once", "astream", "burst", 64, 3),
-    Work("stream, drop by drop", "stream", "drip", 3, 2),
+    Work("call", "call", "v1", 250, 12),
+    Work("call, 64 at once", "acall", "v1", 512, 8),
+    Work("stream, at once", "stream", "burst", 40, 8),
+    Work("stream, 64 at once", "astream", "burst", 128, 5),
+    Work("stream, drop by drop", "stream", "drip", 4, 3),
 )
 
 
