@@ -1,7 +1,7 @@
 """One peer in a process of its own: makes calls to the upstream, and prints the CPU time of one as JSON.
 
-`python -m benchmarks.client PEER KIND URL TIMES RUNS`. It imports nothing but the peer, so that a peer may have an interpreter of
-its own; every way to call is written as its users write it.
+`python -m benchmarks.client PEER KIND URL TIMES RUNS`. It imports nothing but the peer, so that a peer may have an
+interpreter of its own; every way to call is written as its users write it.
 """
 
 import asyncio

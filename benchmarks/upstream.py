@@ -33,8 +33,7 @@ def _pieces() -> list[bytes]:
         chunk({}, "stop"),
         {**_HEAD, "object": "chat.completion.chunk", "choices": [], "usage": _USAGE},
     ]
-    events = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks] + [b"data: [DONE]\n\n"]
-    return events
+    return [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks] + [b"data: [DONE]\n\n"]
 
 
 def _framed(pieces: list[bytes]) -> list[bytes]:

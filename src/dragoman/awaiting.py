@@ -28,7 +28,7 @@ class _Turn:
 
     def wait(self, seconds: float | None) -> None:
         try:
-            self._calls.get(True, None if seconds is None else max(seconds, 0.0))  # noqa: FBT003 - theirs
+            self._calls.get(True, None if seconds is None else max(seconds, 0.0))
         except Empty:
             raise TimeoutError from None
 
