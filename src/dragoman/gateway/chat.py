@@ -13,6 +13,7 @@ from dragoman import chain
 from dragoman.events import StreamEvent
 from dragoman.flow import Flow
 from dragoman.gateway.access import check_model
+from dragoman.gateway.books import Account
 from dragoman.gateway.callids import HEADER, CallIds, decode_ids
 from dragoman.gateway.catalog import Choice
 from dragoman.gateway.questions import recalled
@@ -65,6 +66,19 @@ class Chat:
     def is_remembered(self) -> bool:
         """Whether something is to be written when it is answered."""
         return self._wish.conversation is not None or self._recall.keep
+
+    async def open(self) -> Account:
+        """Ask its key's limits whether it may go on."""
+        visit = self._visit
+        return await visit.setup.books.open(
+            visit.row,
+            model=visit.model,
+            request=self.request,
+            key=visit.key,
+            dialect=cast("Wire", visit.wire).name,
+            target=self._choice.targets[0].name,
+            headers=visit.http.headers,
+        )
 
     def plan(self) -> Flow[Response]:
         """Ask those who may answer."""

@@ -6,14 +6,12 @@ from typing import Protocol
 
 from dragoman.errors import DragomanError
 from dragoman.gateway.answer import Answer, Write
-from dragoman.gateway.app import App
+from dragoman.gateway.app import CLOSED, App
 from dragoman.gateway.refusals import BodyTooLarge, BodyTooSlow
 from dragoman.http import HttpRequest
 
 PATIENCE = 0.05
 """Seconds before we ask whether the client is still there: most calls pay nothing for it."""
-CLOSED = 499
-"""nginx's word for a client that went: it reaches nobody, but some log."""
 
 
 class Headers(Protocol):

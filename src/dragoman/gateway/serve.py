@@ -2,6 +2,7 @@
 
 import asyncio
 import ipaddress
+import logging
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 from dragoman.errors import SetupError
+from dragoman.gateway import logs
 from dragoman.gateway.app import App
 from dragoman.gateway.config import Config, Gateway
 from dragoman.gateway.reload import Reloader
@@ -84,6 +86,7 @@ class Worker(Rsgi):
     """One process of a gateway."""
 
     def __init__(self, path: Path | None, /) -> None:
+        logs.set_up(logging.WARNING)
         app = App(Setup(read_config(path), os.environ))
         super().__init__(app)
         self._life = app.live, app.close

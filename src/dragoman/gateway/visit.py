@@ -33,6 +33,12 @@ class Visit:
         self.attempts = 0
 
     @property
+    def row(self) -> str:
+        """The id of its row in the ledger: clients may say the same id twice."""
+        told = self.http.headers.get("x-request-id")
+        return self.id if told != self.id else f"{self.id}~{secrets.token_hex(4)}"
+
+    @property
     def owner(self) -> str | None:
         """Whose sessions and responses these are."""
         return None if self.key is None else self.key.id
