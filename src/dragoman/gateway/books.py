@@ -238,7 +238,7 @@ class Account:
         if self.admission.limits or books.store.is_shared:
             await asyncio.shield(books.later(self._close(row)))
         else:
-            await books.ledger.record(row)
+            books.ledger.note(row)
 
     async def _close(self, row: Row) -> None:
         tokens = tokens_of(Usage(input=row.input, output=row.output))
