@@ -6,20 +6,14 @@ from typing import Any
 import msgspec
 
 from dragoman.types import (
-    Audio,
-    Document,
-    Image,
     JsonObject,
     ModelInfo,
     Notice,
-    Opaque,
-    Text,
-    Thinking,
     is_list,
     is_object,
 )
 from dragoman.wires.native.problems import Problem
-from dragoman.wires.native.shapes import BODY, CALL, CALLED, FUNCTION, MESSAGES, PATH, REQUIRED, TOOL, Tokens
+from dragoman.wires.native.shapes import BODY, CALL, CALLED, FUNCTION, MESSAGES, PARTS, PATH, REQUIRED, TOOL, Tokens
 
 VERSION = "1"
 FIELDS: dict[str, str] = {
@@ -56,7 +50,6 @@ ERRORS: dict[int, str] = {
 }
 """What each status of a refusal means."""
 _NOTHING: JsonObject = {"type": "null"}
-_PARTS = (Text, Image, Document, Audio, Thinking, Opaque)
 _REF = "#/components/schemas/{name}"
 
 
@@ -93,8 +86,9 @@ def document() -> JsonObject:
 
 
 def _answer() -> JsonObject:
-    stream = "`data: {chunk}` for each piece, `data: {error}` on a fault, else `data: [DONE]` at the end."
-    events: JsonObject = {"schema": {"type": "string", "description": stream}}
+    stream = "A chunk of JSON for each piece; an error on a fault, else [DONE] at the end."
+    data: JsonObject = {"data": {"type": "string", "description": stream}}
+    events: JsonObject = {"schema": {"type": "object", "properties": data, "required": ["data"]}}
     headers = {
         "X-Dragoman-Target": "Who answered.",
         "X-Dragoman-Tier": "The tier that was asked for.",
@@ -120,7 +114,9 @@ def _header(name: str, why: str) -> JsonObject:
 
 
 def _schemas() -> JsonObject:
-    _, made = msgspec.json.schema_components((*_PARTS, ModelInfo, Notice, Problem, Tokens), ref_template=_REF)
+    _, made = msgspec.json.schema_components(
+        (*PARTS["assistant"], ModelInfo, Notice, Problem, Tokens), ref_template=_REF
+    )
     listed: JsonObject = {"object": {"const": "list"}, "data": {"type": "array", "items": _ref("ModelInfo")}}
     return {
         **{name: _plain(schema) for name, schema in made.items()},
@@ -137,11 +133,11 @@ def _schemas() -> JsonObject:
 
 
 def _messages() -> JsonObject:
-    parts: JsonObject = {"anyOf": [_ref(part.__name__) for part in _PARTS]}
-    content: JsonObject = {"anyOf": [{"type": "string"}, {"type": "array", "items": parts}]}
-    known: JsonObject = {"content": content, "tool_calls": {"type": "array", "items": _ref("Call")}}
-    made = {
-        f"{role.capitalize()}Message": _object(kinds, required=REQUIRED[role], known={**known, "role": {"const": role}})
+    calls: JsonObject = {"tool_calls": {"type": "array", "items": _ref("Call")}}
+    made: JsonObject = {
+        f"{role.capitalize()}Message": _object(
+            kinds, required=REQUIRED[role], known={**calls, "role": {"const": role}, "content": _content(role)}
+        )
         for role, kinds in MESSAGES.items()
     }
     # Any JSON is a result, null too, and one must be told.
@@ -149,6 +145,11 @@ def _messages() -> JsonObject:
     result["properties"]["content"] = {}
     result["required"].append("content")
     return made
+
+
+def _content(role: str) -> JsonObject:
+    parts: JsonObject = {"anyOf": [_ref(part.__name__) for part in PARTS.get(role, ())]}
+    return {"anyOf": [{"type": "string"}, {"type": "array", "items": parts}]}
 
 
 def _request() -> JsonObject:

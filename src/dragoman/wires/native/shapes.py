@@ -34,6 +34,7 @@ from dragoman.types import (
     JsonObject,
     Notice,
     Opaque,
+    Part,
     Text,
     Thinking,
     Usage,
@@ -85,6 +86,12 @@ MESSAGES: dict[str, dict[str, Any]] = {
     "assistant": {"role": str, "content": str | list[Any], "tool_calls": list[Any], "extra": Extras},
     "tool": {"role": str, "tool_call_id": _Word, "content": Any, "is_error": bool, "extra": Extras},
 }
+PARTS: dict[str, tuple[type[Part], ...]] = {
+    "system": (Text,),
+    "user": (Text, Image, Document, Audio, Opaque),
+    "assistant": (Text, Image, Document, Audio, Thinking, Opaque),
+}
+"""What the content of a role's message is made of."""
 REQUIRED: dict[str, tuple[str, ...]] = {
     "system": ("role", "content"),
     "user": ("role", "content"),

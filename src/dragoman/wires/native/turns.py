@@ -5,8 +5,6 @@ from typing import Any
 import msgspec
 
 from dragoman.types import (
-    Audio,
-    Document,
     Extra,
     Image,
     JsonObject,
@@ -22,14 +20,7 @@ from dragoman.types import (
 )
 from dragoman.wire import encode_json
 from dragoman.wires.native.problems import Problems
-from dragoman.wires.native.shapes import CALL, CALLED, MESSAGES, REQUIRED, Content
-
-_PARTS: dict[str, Any] = {
-    "system": Text,
-    "user": Text | Image | Document | Audio | Opaque,
-    "assistant": Content,
-}
-"""What the content of a role's message is made of."""
+from dragoman.wires.native.shapes import CALL, CALLED, MESSAGES, PARTS, REQUIRED, Content
 
 
 class Turns:
@@ -81,12 +72,15 @@ class Turns:
             return []
         if isinstance(content, str):
             return [Text(text=content)]
-        read = (self._part(data, _PARTS[role], f"{where}.content[{i}]") for i, data in enumerate(content))
+        read = (self._part(data, PARTS[role], f"{where}.content[{i}]") for i, data in enumerate(content))
         return [part for part in read if part is not None]
 
-    def _part(self, data: Any, kind: Any, where: str) -> Part | None:
-        part: Part | None = self._problems.read(data, kind, where)
+    def _part(self, data: Any, kinds: tuple[type[Part], ...], where: str) -> Part | None:
+        part: Part | None = self._problems.read(data, Content, where)
         if part is None:
+            return None
+        if not isinstance(part, kinds):
+            self._problems.add(f"{where}.type", "invalid_value", "such a part has no place in this message")
             return None
         for name in sorted(data.keys() - {"type", *part.__struct_encode_fields__}):
             self._problems.add(f"{where}.{name}", "unknown_field", "a part of this type has no such field")
