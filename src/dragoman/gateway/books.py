@@ -235,10 +235,8 @@ class Account:
         books.tell(row, was_begun=True)
         if self.span is not None:
             self.span.end(row, response, error=error)
-        if self.admission.limits or books.store.is_shared:
-            await asyncio.shield(books.later(self._close(row)))
-        else:
-            await books.ledger.record(row)
+        closing = self._close(row)
+        await (asyncio.shield(books.later(closing)) if books.store.is_shared else closing)
 
     async def _close(self, row: Row) -> None:
         tokens = tokens_of(Usage(input=row.input, output=row.output))

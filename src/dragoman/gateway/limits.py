@@ -116,12 +116,8 @@ class Limits:
         if key is None or not limits:
             return FREE
         charges = [limit.charge for limit in limits]
-        taking = asyncio.ensure_future(self._store.take(charges))
         try:
-            taken = await asyncio.shield(taking)
-        except asyncio.CancelledError:
-            self._later(self._undo(taking, charges))
-            raise
+            taken = await self._take(charges)
         except StoreDown:
             if self._is_closed(limits):
                 raise
@@ -134,8 +130,10 @@ class Limits:
 
     async def settle(self, admission: Admission, /, *, tokens: int | None, cost: int | None = None) -> None:
         """Count what a request used; None is not known, and what was reserved stays. Safe from cancellation."""
-        if admission.limits:
-            await asyncio.shield(self._later(self._settle(admission, {"tokens": tokens, "dollars": cost})))
+        if not admission.limits:
+            return
+        settling = self._settle(admission, {"tokens": tokens, "dollars": cost})
+        await (asyncio.shield(self._later(settling)) if self._store.is_shared else settling)
 
     async def tend(self) -> None:
         """Keep the seats of requests under way, and tell what is owed. To be called every few seconds."""
@@ -190,6 +188,16 @@ class Limits:
             owed = tuple(charge for charge in back if not isinstance(charge, Seat) and charge.amount < 0)
             if owed:
                 self._owed.append((owed, admission.moment))
+
+    async def _take(self, charges: Sequence[Charge]) -> Taken:
+        if not self._store.is_shared:
+            return await self._store.take(charges)  # at once: nobody can leave meanwhile
+        taking = asyncio.ensure_future(self._store.take(charges))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            self._later(self._undo(taking, charges))
+            raise
 
     async def _undo(self, taking: "asyncio.Future[Taken]", charges: Sequence[Charge]) -> None:
         """Give back all that was taken for a request whose client has gone."""
