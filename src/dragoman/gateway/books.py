@@ -21,11 +21,12 @@ from dragoman.gateway.keys import Key
 from dragoman.gateway.ledger import Ledger
 from dragoman.gateway.limits import FREE, Admission, Limits, estimate, tokens_of
 from dragoman.gateway.logs import Log
-from dragoman.gateway.metrics import Metrics
+from dragoman.gateway.metrics import Lines, Metrics, encode_text
 from dragoman.gateway.prices import Prices
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.port import Row
 from dragoman.gateway.traces import Span, Traces
+from dragoman.gateway.workers import Workers
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response, Usage
 
 EVERY = 1.0
@@ -56,6 +57,7 @@ class Books:
         traces: Traces | None = None,
         log: Log | None = None,
         conditions: SharedConditions | None = None,
+        workers: Workers | None = None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -71,6 +73,7 @@ class Books:
         self.clock = clock
         self.timer = timer
         self._conditions = conditions
+        self._workers = workers
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def open(
@@ -130,12 +133,31 @@ class Books:
         steps = [self.limits.tend, self.ledger.tend]
         if self._conditions is not None and self.store.is_shared:
             steps.append(self._conditions.exchange)
+        if self._workers is not None:
+            steps.append(self._tell_workers)
         for step in steps:
             try:
                 await step()
             except StoreDown as error:
                 problem = error
         self.problem = problem
+
+    async def scrape(self) -> bytes:
+        """What Prometheus reads: of all workers of this gateway, where they share a store."""
+        if self._workers is None:
+            return encode_text({"": self._lines()})
+        try:
+            return encode_text(await self._workers.exchange(self._lines()))
+        except StoreDown:
+            return encode_text({self._workers.name: self._lines()})
+
+    def _lines(self) -> Lines:
+        conditions = {} if self._conditions is None else self._conditions.all()
+        return self.metrics.lines(conditions, waiting=self.ledger.waiting, lost=self.ledger.lost)
+
+    async def _tell_workers(self) -> None:
+        if self._workers is not None and self._workers.is_due:
+            await self._workers.exchange(self._lines())
 
     async def aclose(self) -> None:
         """Write all that waits. The store stays open: it belongs to whoever opened it."""
