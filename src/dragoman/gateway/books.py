@@ -98,7 +98,9 @@ class Books:
             expected = estimate(request)
             cost = self.prices.cost(target, expected) if key.budgets else None
             try:
-                account.admission = await self.limits.admit(key, tokens=tokens_of(expected) or 0, cost=cost)
+                account.admission = await self.limits.admit(
+                    key, tokens=tokens_of(expected) or 0, cost=cost, is_guess=request.max_tokens is None
+                )
             except DragomanError as error:
                 await self.refuse(row, error)
                 raise

@@ -110,9 +110,16 @@ class Limits:
         self._owed: deque[tuple[tuple[Charge, ...], float]] = deque(maxlen=MOST_OWED)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def admit(self, key: Key | None, /, *, tokens: int, cost: int | None = None) -> Admission:
-        """Reserve what a request may use: tokens, and billionths of a dollar where the price is known."""
+    async def admit(
+        self, key: Key | None, /, *, tokens: int, cost: int | None = None, is_guess: bool = False
+    ) -> Admission:
+        """Reserve what a request may use: tokens, and billionths of a dollar where the price is known.
+
+        A guess that is more than a limit as a whole reserves all of that limit; what is no guess is refused.
+        """
         limits = () if key is None else self._limits(key, tokens, cost)
+        if is_guess:
+            limits = tuple(map(_at_most, limits))
         if key is None or not limits:
             return FREE
         charges = [limit.charge for limit in limits]
@@ -251,6 +258,13 @@ def _weight(part: Part) -> int:
             return sum(map(_weight, part.parts))
         case _:
             return TOKENS_PER_IMAGE * BYTES_PER_TOKEN
+
+
+def _at_most(limit: Limit) -> Limit:
+    charge = limit.charge
+    if isinstance(charge, Seat) or charge.amount <= max(1, charge.limit):
+        return limit
+    return Limit(limit.label, limit.unit, msgspec.structs.replace(charge, amount=max(1, charge.limit)))
 
 
 def _window(key: Key, unit: Literal["requests", "tokens"], amount: int, limit: int) -> Limit:

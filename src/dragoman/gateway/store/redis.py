@@ -134,10 +134,9 @@ class RedisStore:
 
     async def usage(self, first: str, last: str, /) -> tuple[Use, ...]:
         """The sums of some days."""
-        uses: list[Use] = []
-        for day in _days(first, last):
-            found = await self._ask("HGETALL", self._name("uses", day))
-            uses += _uses(day, found)
+        days = _days(first, last)
+        found = await asyncio.gather(*(self._ask("HGETALL", self._name("uses", day)) for day in days))
+        uses = [use for day, sums in zip(days, found, strict=True) for use in _uses(day, sums)]
         rows = await self._read_rows(await self._ask("ZRANGE", self._open, 0, -1))
         return sum_up(uses, [row for row in rows if first <= row.day <= last])
 
