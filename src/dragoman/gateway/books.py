@@ -1,7 +1,7 @@
 """Requests that come and go in, all that is kept of them out: limits, usage, metrics, spans, log. Four calls a request.
 
     account = await books.open(…)      may it go on? reserves what it may use; raises OverLimit or StoreDown
-    account.observe(…)                 what the chain tells: who was tried
+    account.observe(…), heard(…)       what the chain tells: who was tried; which events are shown
     await account.ready()              its row is written: before the first byte of an answer goes out
     await account.settle(…)            how it ended: before the last byte goes out, or when the client has gone
 
@@ -10,16 +10,17 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from dragoman.errors import DragomanError, StoreDown, redact
+from dragoman.events import PartDelta
 from dragoman.gateway.benches import SharedConditions
 from dragoman.gateway.keys import Key
 from dragoman.gateway.ledger import Ledger
-from dragoman.gateway.limits import FREE, Admission, Limits, estimate, tokens_of
+from dragoman.gateway.limits import BYTES_PER_TOKEN, FREE, Admission, Limits, estimate, tokens_of
 from dragoman.gateway.logs import Log
 from dragoman.gateway.metrics import Lines, Metrics, encode_text
 from dragoman.gateway.prices import Prices
@@ -93,7 +94,7 @@ class Books:
             id=id, moment=self.clock(), key=None if key is None else key.id, model=redact(model), dialect=dialect,
             stream=request.stream,
         )  # fmt: skip
-        account = Account(self, row)
+        account = Account(self, row, request)
         if key is not None:
             expected = estimate(request)
             cost = self.prices.cost(target, expected) if key.budgets else None
@@ -180,18 +181,20 @@ class Account:
     """What is kept of one request.
 
     >>> from dragoman.gateway.store import open_store
-    >>> Account(Books(open_store("memory")), Row(id="req_1", moment=0.0, model="fast")).headers
+    >>> Account(Books(open_store("memory")), Row(id="req_1", moment=0.0, model="fast"), Request()).headers
     ()
     """
 
-    def __init__(self, books: Books, row: Row, /) -> None:
+    def __init__(self, books: Books, row: Row, request: Request, /) -> None:
         self.admission: Admission = FREE
         self.span: Span | None = None
         self._books = books
         self._row = row
+        self._request = request
+        self._heard = 0
         self._began = books.timer()
         self._first: float | None = None
-        self._attempts = 0
+        self._failures = 0
         self._spent = UNKNOWN_USAGE
         self._spent_cost: int | None = None
         self._writing: asyncio.Task[None] | None = None
@@ -212,8 +215,8 @@ class Account:
         if not isinstance(what, Attempt):
             return
         self._books.metrics.attempted(what)
-        self._attempts += what.outcome != "skipped"
         if what.outcome == "failed":
+            self._failures += 1
             self._spent = add(self._spent, what.usage)
             self._spent_cost = plus(self._spent_cost, self._books.prices.cost(what.target, what.usage))
 
@@ -221,6 +224,12 @@ class Account:
         """The first piece of an answer is there."""
         if self._first is None:
             self._first = self._books.timer() - self._began
+
+    def heard(self, events: Iterable[object], /) -> None:
+        """Pieces of an answer that are shown; where the client leaves, they tell what it used."""
+        for event in events:
+            if isinstance(event, PartDelta):
+                self._heard += len(event.text)
 
     async def ready(self) -> None:
         """Wait until its row is written."""
@@ -242,6 +251,9 @@ class Account:
         if self._is_settled:
             return
         self._is_settled = True
+        if outcome == "hung_up" and tokens_of(usage) is None:
+            output = self._heard // BYTES_PER_TOKEN
+            usage = Usage(input=estimate(self._request).input, output=output, source="estimated")
         books, used = self._books, add(usage, self._spent)
         row = msgspec.structs.replace(
             self._row,
@@ -251,10 +263,12 @@ class Account:
             input=used.input,
             output=used.output,
             cache_read=used.cache_read,
+            estimated=usage.source == "estimated",
             cost=plus(books.prices.cost(target, usage), self._spent_cost),
             duration=books.timer() - self._began,
             first=self._first,
-            attempts=self._attempts,
+            # Of a stream, the target that answers is told when all of it was read.
+            attempts=self._failures + (outcome != "failed" and target is not None),
         )
         books.tell(row, was_begun=True)
         if self.span is not None:
