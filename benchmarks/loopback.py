@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -65,7 +65,7 @@ def _once(name: str, work: Work, url: str) -> float | None:
 
 
 @contextmanager
-def _upstream() -> Iterator[str]:
+def _upstream() -> Generator[str]:
     asked = [sys.executable, "-m", "benchmarks.upstream"]
     with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         if server.stdout is None:
