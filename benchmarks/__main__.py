@@ -7,6 +7,7 @@ from importlib.metadata import PackageNotFoundError, version
 from benchmarks.bodies import bodies
 from benchmarks.imports import imports
 from benchmarks.loopback import loopback
+from benchmarks.media import media
 from benchmarks.streams import calls, streams
 from benchmarks.table import ABSENT, show
 
@@ -18,7 +19,7 @@ def main() -> None:
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores")
     print(", ".join(f"{name} {_version(name)}" for name in _SHOWN))
     print("CPU time of the process, all its threads; nothing here is compared with a fixed number.")
-    print(show([imports(), streams(), calls(), bodies(), loopback()]))
+    print(show([imports(), streams(), calls(), bodies(), media(), loopback()]))
 
 
 def _version(name: str) -> str:

@@ -40,7 +40,7 @@ def loopback() -> Section:
         told = [_measured(work, url) for work in WORKS]
     rows = [(name, *(_cell(name, times_of) for times_of in told)) for name in PEERS]
     heads = ("", *(work.title for work in WORKS))
-    return Section("(e) a call, and a stream of 200 chunks, over loopback: CPU time, and how often ours", heads, rows)
+    return Section("(f) a call, and a stream of 200 chunks, over loopback: CPU time, and how often ours", heads, rows)
 
 
 def _cell(name: str, told: dict[str, float | None]) -> str:

@@ -52,7 +52,7 @@ def test_models_are_asked_for(provider: str) -> None:
 
 EMBEDDINGS: dict[str, tuple[str, Any]] = {
     "openai": ("https://api.openai.com/v1/embeddings", {"model": "m", "input": ["a", "b"], "dimensions": 8}),
-    "mistral": ("https://api.mistral.ai/v1/embeddings", {"model": "m", "input": ["a", "b"], "dimensions": 8}),
+    "mistral": ("https://api.mistral.ai/v1/embeddings", {"model": "m", "input": ["a", "b"], "output_dimension": 8}),
     "google": (
         "https://generativelanguage.googleapis.com/v1beta/models/m:batchEmbedContents",
         {
@@ -254,6 +254,47 @@ def test_no_texts_are_refused() -> None:
 def test_a_transient_fault_is_tried_again() -> None:
     with Server(Raw(status=503), Raw(body=b'{"data":[{"id":"a"}]}')) as server:
         assert [model.id for model in server.model(backoff=0.0).list_models()] == ["a"]
+
+
+def listed(*ids: str, **more: object) -> Raw:
+    return Raw(body=json.dumps({"data": [{"id": id} for id in ids], **more}).encode())
+
+
+def test_a_list_of_models_is_read_to_its_end() -> None:
+    pages = (listed("a", "b", has_more=True, last_id="b c"), listed("c", has_more=False, last_id="c"))
+    with Server(*pages) as server:
+        assert [found.id for found in server.model("anthropic").list_models()] == ["a", "b", "c"]
+    assert server.http[1].path == "/v1/models?limit=1000&after_id=b%20c"
+
+
+def test_pages_of_models_are_asked_for_by_their_token() -> None:
+    pages = [{"models": [{"name": f"models/{id}"}], "nextPageToken": token} for id, token in (("a", "t1"), ("b", "t2"))]
+    last = Raw(body=b'{"models": [{"name": "models/c"}]}')
+    with Server(*(Raw(body=json.dumps(page).encode()) for page in pages), last) as server:
+        assert [found.id for found in server.model("google").list_models()] == ["a", "b", "c"]
+    assert len(server.http) == 3
+
+
+def test_the_token_of_a_page_is_sent_once() -> None:
+    http = HttpRequest(method="GET", path="/models?pageSize=2&pageToken=t1")
+    following = extras_of("google").next_page(http, b'{"models": [], "nextPageToken": "t2"}')
+    assert following is not None
+    assert following.path == "/models?pageSize=2&pageToken=t2"
+
+
+def test_a_list_that_never_ends_is_left() -> None:
+    with Server(listed("a", has_more=True, last_id="a"), repeat=True) as server:
+        assert [found.id for found in server.model("anthropic").list_models()] == ["a"]
+    assert len(server.http) == 2
+
+
+def test_the_window_of_a_llama_cpp_server_is_known() -> None:
+    with Server(Raw(body=b'{"data": [{"id": "a", "meta": {"n_ctx_train": 4096}}]}')) as server:
+        assert server.model().list_models()[0].context_window == 4096
+
+
+def test_a_page_that_is_a_bare_list_is_the_last() -> None:
+    assert extras_of("openai_chat").next_page(HttpRequest(method="GET", path="/models"), b"[]") is None
 
 
 def test_a_refusal_is_typed() -> None:

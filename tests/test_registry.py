@@ -128,9 +128,14 @@ def test_a_provider_alone_is_told_to_name_a_model() -> None:
         empty().targets("groq")
 
 
-def test_an_empty_element_inside_an_alias_says_where() -> None:
+def test_an_alias_with_an_empty_element_is_refused() -> None:
+    with pytest.raises(SetupError, match="without empty elements"):
+        empty().alias("a", "groq/x,")
+
+
+def test_an_empty_element_of_a_resolver_says_where() -> None:
     registry = empty()
-    registry.alias("a", "groq/x,")
+    registry.add_resolver(lambda _: "groq/x,")
     with pytest.raises(SetupError, match=r"'groq/x,' has an empty element \(in a\)"):
         registry.targets("a")
 

@@ -96,13 +96,16 @@ if TYPE_CHECKING:
         Registry,
         aembed,
         agenerate,
+        aprobe,
         astream,
         default_registry,
         embed,
         generate,
         model,
+        probe,
         stream,
     )
+    from dragoman.probing import Finding, Findings
     from dragoman.providers import Provider
     from dragoman.streams import AsyncStream, Stream, TextDelta, ThinkingDelta
     from dragoman.target import Limits, Quirks, Target
@@ -128,6 +131,8 @@ __all__ = [
     "Event",
     "Explanation",
     "Extra",
+    "Finding",
+    "Findings",
     "Finish",
     "FinishReason",
     "Finished",
@@ -197,6 +202,7 @@ __all__ = [
     "WireError",
     "aembed",
     "agenerate",
+    "aprobe",
     "assistant",
     "astream",
     "default_registry",
@@ -206,6 +212,7 @@ __all__ = [
     "generate",
     "load",
     "model",
+    "probe",
     "stream",
     "system",
     "tool_results",
@@ -217,7 +224,9 @@ _LAZY = {
     "call": "Timeouts",
     "chain": "Benched Options Verdict",
     "health": "Condition Health Policy",
-    "models": "Explanation Model Registry aembed agenerate astream default_registry embed generate model stream",
+    "models": "Explanation Model Registry aembed agenerate aprobe astream default_registry embed generate model "
+    "probe stream",
+    "probing": "Finding Findings",
     "providers": "Provider",
     "streams": "AsyncStream Stream TextDelta ThinkingDelta",
     "target": "Limits Quirks Target",

@@ -4,6 +4,7 @@ import struct
 from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
+from urllib.parse import quote
 
 import msgspec
 
@@ -42,6 +43,25 @@ class Extras:
     def decode_models(self, body: bytes, /) -> tuple[ModelInfo, ...]:
         """The models of an answer."""
         return tuple(_model(item) for item in _items(decode_json(_ANY, body)))
+
+    def next_page(self, http: HttpRequest, body: bytes, /) -> HttpRequest | None:
+        """The question for what a list of models goes on with; None at its end.
+
+        >>> http = HttpRequest(method="GET", path="/v1/models?limit=2")
+        >>> Extras().next_page(http, b'{"data": [], "has_more": true, "last_id": "m2"}').path
+        '/v1/models?limit=2&after_id=m2'
+        """
+        data = decode_json(_ANY, body)
+        if not is_object(data):
+            return None
+        name, token = (
+            ("after_id", data.get("last_id")) if data.get("has_more") else ("pageToken", data.get("nextPageToken"))
+        )
+        if not token or not isinstance(token, str):
+            return None
+        place, _, query = http.path.partition("?")
+        kept = [pair for pair in query.split("&") if pair and not pair.startswith(f"{name}=")]
+        return msgspec.structs.replace(http, path=f"{place}?{'&'.join([*kept, f'{name}={quote(token)}'])}")
 
     def encode_tokens(self, _request: Request, target: Target, /) -> HttpRequest:
         """The question how many tokens a request has."""
@@ -87,7 +107,7 @@ class OpenAILike(Extras):
             path, size = "/embed", "output_dimension"
         else:
             body |= {"input": list(texts)}
-            path, size = "/embeddings", "dimensions"
+            path, size = "/embeddings", target.quirks.embeddings or "dimensions"
         return http_request(target, path, {**body, **without_none({size: dimensions})}, Notes(target.wire))
 
 
@@ -141,11 +161,15 @@ _WINDOWS = (
     "inputTokenLimit",
     "max_input_tokens",
     "max_model_len",
+    "n_ctx",
+    "n_ctx_train",
 )
 _OUTPUTS = ("max_output_tokens", "outputTokenLimit", "max_completion_tokens", "max_tokens")
 
 
 def _model(item: JsonObject) -> ModelInfo:
+    meta = item.get("meta")  # llama.cpp's own corner (seen 2026-08)
+    item = {**meta, **item} if is_object(meta) else item
     id = item.get("id") or item.get("model") or item.get("name") or ""
     return ModelInfo(
         id=str(id).removeprefix("models/"),

@@ -9,14 +9,17 @@ from typing import Any, TypeAlias, TypedDict, Unpack
 
 import msgspec
 
-from dragoman import ask, chain, registry
+from dragoman import ask, chain, probing, registry
 from dragoman.call import Timeouts, prepare
 from dragoman.chain import OnInterrupt, Options, Order, Verdict, WhenAllBenched
 from dragoman.drive import Driver, Observer
 from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.fetching import Fetcher
 from dragoman.flow import Flow
 from dragoman.health import Health
 from dragoman.http import HttpRequest
+from dragoman.media import urls_to_fetch
+from dragoman.probing import Findings
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
 from dragoman.transport import transport_of
@@ -75,6 +78,7 @@ class Asked(TypedDict, total=False):
     classify: Callable[[DragomanError], Verdict | None] | None
     order: Order
     costs: Mapping[str, float]
+    fetch_images: bool
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,8 +151,8 @@ class Model:
 
     def explain(self, prompt: Prompt, /, *, stream: bool = False, **asked: Unpack[Asked]) -> list[Explanation]:
         """What each target would get, without any network."""
-        request, _ = self.request(prompt, stream=stream, **asked)
-        return [_explain(request, target) for target in self.targets()]
+        request, options = self.request(prompt, stream=stream, **asked)
+        return [_explain(request, target, options) for target in self.targets()]
 
     def count_tokens(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
         """How many tokens that is to the first target, as its provider counts them."""
@@ -173,6 +177,14 @@ class Model:
     async def alist_models(self) -> tuple[ModelInfo, ...]:
         """Which models the first target's provider has."""
         return await self._home.driver.arun(ask.list_models(self.targets()[0], self._options))
+
+    def probe(self) -> Findings:
+        """What the first target's server really does, by a few small questions."""
+        return self._home.driver.run(probing.probe(self.targets()[0], self._options))
+
+    async def aprobe(self) -> Findings:
+        """What the first target's server really does, by a few small questions, async."""
+        return await self._home.driver.arun(probing.probe(self.targets()[0], self._options))
 
     def _count(self, prompt: Prompt, asked: Asked) -> Flow[int]:
         request, options = self.request(prompt, **asked)
@@ -212,8 +224,11 @@ class Model:
         return chain.run(request, self.targets(), self._home.health, options)
 
 
-def _explain(request: Request, target: Target) -> Explanation:
+def _explain(request: Request, target: Target, options: Options) -> Explanation:
     missing = target.needs_key and not target.api_key
+    if options.fetch_images and urls_to_fetch(request, target.limits):
+        why = "images by URL are fetched when the call is made"
+        return Explanation(target=target.name, request=None, notices=(), ready=not missing, reason=why)
     try:
         http = prepare(request, msgspec.structs.replace(target, needs_key=False))
     except DragomanError as error:
@@ -243,8 +258,9 @@ class Registry(registry.Registry):
     ) -> None:
         super().__init__(env=os.environ if env is None else env, api_key=api_key, base_url=base_url)
         self.health = health or Health(lock=threading.Lock(), clock=time.monotonic)
-        self.transport = transport_of(http_client, ca=self.env.get("SSL_CERT_FILE") or None)
-        self.driver = Driver(self.transport, list(observers))
+        ca = self.env.get("SSL_CERT_FILE") or None
+        self.transport = transport_of(http_client, ca=ca)
+        self.driver = Driver(self.transport, list(observers), fetcher=Fetcher(ca=ca))
 
     def model(self, spec: str, /, *, options: Options | None = None, **asked: Unpack[Asked]) -> Model:
         """A model for a spec; what is asked here holds for all its calls."""
@@ -333,3 +349,22 @@ def astream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> AsyncStream
     'AsyncStream'
     """
     return model(spec).astream(prompt, **asked)
+
+
+def probe(spec: str, /) -> Findings:
+    """What the server of a spec's first target really does; `set_limits(found.target, **found.facts)` keeps it.
+
+    >>> probe("demo/any").facts["tools"]
+    True
+    """
+    return model(spec).probe()
+
+
+async def aprobe(spec: str, /) -> Findings:
+    """What the server of a spec's first target really does, async.
+
+    >>> import asyncio
+    >>> asyncio.run(aprobe("demo/any")).facts["structured"]
+    True
+    """
+    return await model(spec).aprobe()

@@ -132,8 +132,8 @@ def check_alias(name: str, spec: object, /) -> tuple[str, str]:
     """
     if "/" in name or "," in name or not name.strip():
         raise SetupError(f"{name!r} cannot be an alias: it is empty, or has a slash or a comma")
-    if not isinstance(spec, str):
-        raise SetupError(f"alias {name!r}: a spec is a text, as 'groq/llama, fast'")
+    if not isinstance(spec, str) or not all(element.strip() for element in spec.split(",")):
+        raise SetupError(f"alias {name!r}: a spec is a text without empty elements, as 'groq/llama, fast'")
     return name.strip(), spec
 
 

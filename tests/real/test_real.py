@@ -407,3 +407,12 @@ def test_a_missing_wheel_is_told(wheel: str) -> None:
     code = f"import sys; sys.modules[{wheel!r}] = None; from tests.real import serve; serve.main(None, 'name', 'key')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert "Error: " in json.loads(done.stdout)["missing"]
+
+
+def test_a_probe_finds_what_the_server_does(model: Model, way: str) -> None:
+    found = model.probe()
+    outcomes = {finding.question: finding.outcome for finding in found.findings}
+    assert outcomes["text"] == outcomes["streaming"] == "yes"
+    assert found.facts["max_images"] == 0
+    if way in CHAT:
+        assert (outcomes["forced choice"], outcomes["schema"], outcomes["usage in streams"]) == ("yes", "yes", "yes")
