@@ -4,7 +4,7 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator
 from contextlib import contextmanager
 from typing import NamedTuple
 
@@ -40,7 +40,7 @@ def loopback() -> Section:
         told = [_measured(work, url) for work in WORKS]
     rows = [(name, *(_cell(name, times_of) for times_of in told)) for name in PEERS]
     heads = ("", *(work.title for work in WORKS))
-    return Section("(e) a call, and a stream of 200 chunks, over loopback: CPU time, and how often ours", heads, rows)
+    return Section("(f) a call, and a stream of 200 chunks, over loopback: CPU time, and how often ours", heads, rows)
 
 
 def _cell(name: str, told: dict[str, float | None]) -> str:
@@ -65,7 +65,7 @@ def _once(name: str, work: Work, url: str) -> float | None:
 
 
 @contextmanager
-def _upstream() -> Iterator[str]:
+def _upstream() -> Generator[str]:
     asked = [sys.executable, "-m", "benchmarks.upstream"]
     with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as server:
         if server.stdout is None:

@@ -28,7 +28,7 @@ def _pieces() -> list[bytes]:
         choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
         return {**_HEAD, "object": "chat.completion.chunk", "choices": choices}
 
-    chunks = [
+    chunks: list[object] = [
         *(chunk({"role": "assistant", "content": f"word{number} "}) for number in range(CHUNKS - 2)),
         chunk({}, "stop"),
         {**_HEAD, "object": "chat.completion.chunk", "choices": [], "usage": _USAGE},
