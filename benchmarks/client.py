@@ -1,16 +1,14 @@
-"""One peer in a process of its own: makes calls to the upstream, and prints their CPU times as JSON.
+"""One peer in a process of its own: makes calls to the upstream, and prints the CPU time of one as JSON.
 
-`python -m benchmarks.client NAME URL WORK`. It imports nothing but the peer, so that a peer may have an interpreter of
-its own; every way to call is written as its users write it.
+`python -m benchmarks.client PEER KIND URL TIMES RUNS`. It imports nothing but the peer, so that a peer may have an
+interpreter of its own; every way to call is written as its users write it.
 """
 
 import asyncio
-import gc
 import json
 import sys
 from collections.abc import Awaitable, Callable
 from importlib import import_module
-from statistics import median
 from time import process_time
 from typing import Any
 
@@ -258,31 +256,36 @@ PEERS: dict[str, Calls] = {
 # ── the clock ───────────────────────────────────────────────────────────────
 
 
+BUDGET = 0.25
+"""CPU seconds that a run may take: what is slow is called less often."""
+
+
 def blocking(call: Call, times: int, runs: int) -> list[float]:
-    """CPU seconds of one call, for each run of so many."""
-    for _ in range(min(times, 20)):
-        call()
-    told: list[float] = []
-    for _ in range(runs):
-        gc.collect()
+    """CPU seconds of one call, for each run of at most so many."""
+
+    def many(count: int) -> float:
         start = process_time()
-        for _ in range(times):
+        for _ in range(count):
             call()
-        told.append((process_time() - start) / times)
-    return told
+        return (process_time() - start) / count
+
+    many(3)
+    count = max(1, min(times, int(BUDGET / many(1))))
+    return [many(count) for _ in range(runs)]
 
 
 async def concurrent(call: Callable[[], Awaitable[object]], times: int, runs: int) -> list[float]:
-    """CPU seconds of one call, for each run of so many by CONCURRENT workers."""
-    await asyncio.gather(*(call() for _ in range(min(times, CONCURRENT))))
-    told: list[float] = []
-    for _ in range(runs):
-        left = iter(range(times))
-        gc.collect()
+    """CPU seconds of one call, for each run of at most so many by CONCURRENT workers."""
+
+    async def many(count: int) -> float:
+        left = iter(range(count))
         start = process_time()
         await asyncio.gather(*(_worker(call, left) for _ in range(CONCURRENT)))
-        told.append((process_time() - start) / times)
-    return told
+        return (process_time() - start) / count
+
+    await many(CONCURRENT)
+    count = max(CONCURRENT, min(times, int(BUDGET / await many(CONCURRENT))))
+    return [await many(count) for _ in range(runs)]
 
 
 async def _worker(call: Callable[[], Awaitable[object]], left: Any) -> None:
@@ -291,11 +294,11 @@ async def _worker(call: Callable[[], Awaitable[object]], left: Any) -> None:
 
 
 def measure(name: str, kind: str, url: str, times: int, runs: int) -> float:
-    """The median CPU seconds of one call."""
+    """The CPU seconds of one call: the best of some runs, as other work on the machine only ever adds to them."""
     call = PEERS[name][kind](url)
     if kind.startswith("a"):
-        return median(asyncio.run(concurrent(call, times, runs)))
-    return median(blocking(call, times, runs))
+        return min(asyncio.run(concurrent(call, times, runs)))
+    return min(blocking(call, times, runs))
 
 
 if __name__ == "__main__":

@@ -28,19 +28,24 @@ def _pieces() -> list[bytes]:
         choices = [{"index": 0, "delta": delta, "finish_reason": finish}]
         return {**_HEAD, "object": "chat.completion.chunk", "choices": choices}
 
-    chunks = [
+    chunks: list[object] = [
         *(chunk({"role": "assistant", "content": f"word{number} "}) for number in range(CHUNKS - 2)),
         chunk({}, "stop"),
         {**_HEAD, "object": "chat.completion.chunk", "choices": [], "usage": _USAGE},
     ]
-    events = [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks] + [b"data: [DONE]\n\n"]
-    framed = [b"%x\r\n%b\r\n" % (len(event), event) for event in events]
+    return [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks] + [b"data: [DONE]\n\n"]
+
+
+def _framed(pieces: list[bytes]) -> list[bytes]:
+    """The head of a stream and its pieces, each a chunk of HTTP's own."""
+    framed = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     return [head, *framed[:-1], framed[-1] + b"0\r\n\r\n"]
 
 
-_WHOLE, _PIECES = _whole(), _pieces()
-_BURST = b"".join(_PIECES)
+_WHOLE = _whole()
+_BURST = b"".join(_framed([b"".join(_pieces())]))
+_DRIP = _framed(_pieces())
 
 
 class _Upstream(asyncio.Protocol):
@@ -71,8 +76,8 @@ class _Upstream(asyncio.Protocol):
             self._out.write(_WHOLE)
 
     def _drip(self, index: int) -> None:
-        if index < len(_PIECES) and not self._out.is_closing():
-            self._out.write(_PIECES[index])
+        if index < len(_DRIP) and not self._out.is_closing():
+            self._out.write(_DRIP[index])
             asyncio.get_running_loop().call_later(GAP, self._drip, index + 1)
 
 

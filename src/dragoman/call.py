@@ -205,9 +205,7 @@ def call(
         raise _named(error, target) from error.__cause__
     response = answer.response
     notices = http.notices + response.notices
-    return Answer(
-        msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency, answer.ended
-    )
+    return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency, answer.ended)
 
 
 def _send(

@@ -315,7 +315,9 @@ def calls_before(request: Request | None, /) -> int:
     """
     if request is None:
         return 0
-    ids = [call.id for message in request.messages for call in message.tool_calls]
+    ids = [part.id for message in request.messages for part in message.parts if isinstance(part, ToolCall)]
+    if not ids:
+        return 0
     numbers = [int(found[1]) for id in ids if (found := re.fullmatch(r"call_([0-9]{1,9})", id))]
     return max(len(ids), *numbers, 0)
 

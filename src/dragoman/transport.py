@@ -44,6 +44,9 @@ LATER = 0.02
 MOST_CLIENTS = 16
 BATCH = 65536
 """Bytes of a stream that are read together, where they are there already."""
+MOST_ORIGINS = 256
+IDLE = 90.0
+"""Seconds that a connection is kept for the next request (reqwest 0.13)."""
 
 
 def transport_of(http_client: object = None, /, *, ca: bytes | str | Path | None = None) -> Transport:
@@ -122,6 +125,7 @@ class Pyreqwest:
         self._pin = pin
         self._ca = ca if isinstance(ca, bytes | None) else Path(ca).read_bytes()
         self._clients: dict[tuple[float | None, float | None, bool], Client] = {}
+        self._kept = Kept()
         self._process = os.getpid()
 
     def __repr__(self) -> str:
@@ -130,13 +134,14 @@ class Pyreqwest:
 
     def send(self, effect: Send, /) -> Reply:
         """The whole answer."""
-        ends = _moment(effect.timeout)
+        began, ends = time.monotonic(), _moment(effect.timeout)
         request = self._streamed(effect.request, ends, effect.connect, None, held=1)
         late = None if ends is None else ends + LATER
         try:
             response = wait(request.__aenter__(), _left(late))
         except _faults() as error:
-            raise translate(error, effect.request) from error
+            raise self._unanswered(error, effect.request, began) from error
+        self._kept.note(effect.request.origin)
         head, body = _head(response), Gathered(effect)
         answer = _Answer(request, response.body_reader, effect.request, ends, _length(head))
         try:
@@ -148,11 +153,13 @@ class Pyreqwest:
 
     async def asend(self, effect: Send, /) -> Reply:
         """The whole answer."""
+        began = time.monotonic()
         request = self._streamed(effect.request, _moment(effect.timeout), effect.connect, None, held=1)
         try:
             response = await awaited(request.__aenter__())
         except _faults() as error:
-            raise translate(error, effect.request) from error
+            raise self._unanswered(error, effect.request, began) from error
+        self._kept.note(effect.request.origin)
         head, body = _head(response), Gathered(effect)
         answer = _Answer(request, response.body_reader, effect.request, None, _length(head))
         try:
@@ -164,23 +171,25 @@ class Pyreqwest:
 
     def open(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
-        ends, head = _moment(effect.total), _moment(effect.timeout)
+        began, ends, head = time.monotonic(), _moment(effect.total), _moment(effect.timeout)
         request = self._streamed(effect.request, ends, effect.connect, effect.quiet)
         try:
             response = wait(request.__aenter__(), _left(head))
         except _faults() as error:
-            raise translate(error, effect.request) from error
+            raise self._unanswered(error, effect.request, began) from error
+        self._kept.note(effect.request.origin)
         return Exchange(_head(response), _Answer(request, response.body_reader, effect.request, ends))
 
     async def aopen(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
-        ends, head = _moment(effect.total), _moment(effect.timeout)
+        began, ends, head = time.monotonic(), _moment(effect.total), _moment(effect.timeout)
         request = self._streamed(effect.request, ends, effect.connect, effect.quiet)
         try:
             async with asyncio.timeout(_left(head)):
                 response = await awaited(request.__aenter__())
         except _faults() as error:
-            raise translate(error, effect.request) from error
+            raise self._unanswered(error, effect.request, began) from error
+        self._kept.note(effect.request.origin)
         return Exchange(_head(response), _Answer(request, response.body_reader, effect.request, ends))
 
     def close(self) -> None:
@@ -189,6 +198,16 @@ class Pyreqwest:
             _, client = self._clients.popitem()
             if self._process == os.getpid():
                 wait(client.close(), 1.0)
+
+    def _unanswered(self, error: Exception, request: HttpRequest, began: float) -> DragomanError:
+        """Our error where nothing of an answer came: if its connection was old, it may be asked for again at once."""
+        from pyreqwest.exceptions import ClientClosedError
+
+        fault = translate(error, request)
+        is_broken = isinstance(fault, Reset) and not isinstance(error, ClientClosedError)
+        if is_broken and self._kept.was_stale(request.origin, began):
+            fault.penalise, fault.retry_after = False, 0.0
+        return fault
 
     def _streamed(
         self, request: HttpRequest, ends: float | None, connect: float | None, quiet: float | None, *, held: int = 0
@@ -245,6 +264,32 @@ class Pyreqwest:
                 "this process was forked from one that had called already; make the first call after the fork, or "
                 "start processes by spawn"
             ) from error
+
+
+class Kept:
+    """Where connections are kept, by origin: pyreqwest does not tell whether a request was given a new one."""
+
+    def __init__(self) -> None:
+        self._answered: dict[str, float] = {}
+        self._broke: dict[str, float] = {}
+
+    def note(self, origin: str) -> None:
+        """It answered just now."""
+        if len(self._answered) >= MOST_ORIGINS:
+            self._answered, self._broke = {}, {}
+        self._answered[origin] = time.monotonic()
+
+    def was_stale(self, origin: str, began: float) -> bool:
+        """Whether a request that broke without an answer may have had a connection that its server had given up.
+
+        So may those that were under way when the first of them broke. What begins later has a new connection.
+        """
+        answered, broke = self._answered.get(origin), self._broke.get(origin, 0.0)
+        if answered is None or began - answered > IDLE or answered < broke < began:
+            return False
+        if broke < answered:
+            self._broke[origin] = time.monotonic()
+        return True
 
 
 class _Answer:

@@ -10,6 +10,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from dragoman.errors import Overloaded, StoreDown
+from dragoman.events import PartDelta, PartStarted
 from dragoman.gateway.benches import SharedConditions
 from dragoman.gateway.books import Books
 from dragoman.gateway.keys import Budget, Key, new_key
@@ -102,6 +103,20 @@ def test_a_client_that_left_is_counted_and_leaves_its_seat(opened: Opened) -> No
         assert dict(again.headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 7 - 1024)
 
     run(opened, work)
+
+
+def test_what_a_client_heard_before_it_left_is_what_it_used() -> None:
+    async def work(books: Books) -> None:
+        request = Request(messages=(user("x" * 30),), stream=True)
+        account = await books.open("r1", model="fast", request=request, key=key(tokens_per_minute=5000))
+        account.heard([PartStarted(index=0, kind="text"), PartDelta(index=0, text="y" * 60)])
+        await account.settle("hung_up", status=499, target="a/x")
+        (row,) = await books.ledger.rows()
+        assert (row.input, row.output, row.estimated, row.attempts) == (10, 20, True, 1)
+        again = await books.open("r2", model="fast", request=Request(max_tokens=1), key=key(tokens_per_minute=5000))
+        assert dict(again.headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 30 - 1)
+
+    run(MemoryStore, work)
 
 
 def test_a_refused_request_has_a_row_where_it_has_a_key() -> None:

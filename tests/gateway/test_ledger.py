@@ -149,7 +149,7 @@ from dragoman.gateway.store import open_store
 from dragoman.gateway.store.port import Row
 
 async def main():
-    ledger = Ledger(open_store("sqlite:" + sys.argv[1]))
+    ledger = Ledger(open_store(sys.argv[1]))
     async def client(name):
         n = 0
         while True:
@@ -165,10 +165,13 @@ asyncio.run(main())
 """
 
 
-def test_what_was_answered_before_a_kill_is_settled_and_the_rest_is_unknown(tmp_path: Path) -> None:
-    path = tmp_path / "usage.db"
+@pytest.mark.parametrize("kind", ["sqlite", "redis"])
+def test_what_was_answered_before_a_kill_is_settled_and_the_rest_is_unknown(
+    kind: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    url = f"sqlite:{tmp_path / 'usage.db'}" if kind == "sqlite" else request.getfixturevalue("redis").url
     answered: list[str] = []
-    with subprocess.Popen([sys.executable, "-c", KILLED, str(path)], stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen([sys.executable, "-c", KILLED, url], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         for line in process.stdout:
             answered.append(line.strip())
@@ -176,12 +179,13 @@ def test_what_was_answered_before_a_kill_is_settled_and_the_rest_is_unknown(tmp_
                 os.kill(process.pid, signal.SIGKILL)
 
     async def work(store: Store) -> None:
-        uses = await Ledger(store).usage("2000-01-01", "2999-12-31")
-        rows = {row.id: row for row in await store.rows(10_000)}
+        rows = {row.id: row for row in await store.rows(100_000)}
+        days = sorted(row.day for row in rows.values())
+        uses = await Ledger(store).usage(days[0], days[-1])
         assert all(rows[id].is_settled for id in answered)
         unknown = sum(use.unknown for use in uses)
         assert unknown <= 20
         assert sum(use.requests for use in uses) == len(rows)
         assert sum(use.input for use in uses) == 5 * (len(rows) - unknown)
 
-    run(lambda: open_store(f"sqlite:{path}"), work)
+    run(lambda: open_store(url), work)

@@ -1,13 +1,21 @@
+import asyncio
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
+from dragoman.gateway.benches import SharedConditions
+from dragoman.gateway.books import Books
 from dragoman.gateway.metrics import MOST_VALUES, Metrics
+from dragoman.gateway.store import Store, open_store
+from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.store.port import Row
-from dragoman.health import Condition
+from dragoman.gateway.workers import Workers
+from dragoman.health import Condition, Health
 from dragoman.types import Attempt
+from tests.gateway.conftest import Clock
 
 
 def row(**facts: Any) -> Row:
@@ -17,10 +25,13 @@ def row(**facts: Any) -> Row:
 
 
 def samples(metrics: Metrics, *given: Any, **more: Any) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    families = text_string_to_metric_families(metrics.text(*given, **more).decode())
+    return parsed(metrics.text(*given, **more))
+
+
+def parsed(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
     return {
         (sample.name, frozenset(sample.labels.items())): sample.value
-        for family in families
+        for family in text_string_to_metric_families(text.decode())
         for sample in family.samples
     }
 
@@ -81,6 +92,49 @@ def test_label_values_are_bounded() -> None:
     assert len({dict(labels).get("target") for _, labels in found}) <= MOST_VALUES + 2
     counts = [value for (name, _), value in found.items() if name == "dragoman_requests_total"]
     assert sum(counts) == 10 * MOST_VALUES
+
+
+def test_whichever_worker_is_asked_tells_of_all(opened: Callable[[], Store], clock: Clock) -> None:
+    async def main() -> None:
+        store = opened()
+        both = [
+            Books(store, workers=Workers(store, name=name, gateway="here", clock=clock), clock=clock) for name in "ab"
+        ]
+        for books in both:
+            books.metrics.ended(row())
+            books.metrics.ended(row())
+            await books.tend()
+        found = parsed(await both[0].scrape())
+        labels = {"dialect": "openai_chat", "target": "a/x", "outcome": "served", "status": "200"}
+        assert [found[named("dragoman_requests_total", worker=name, **labels)] for name in "ab"] == [2, 2]
+        assert found[named("dragoman_requests_under_way", worker="b")] == 0
+        clock.now += 31
+        found = parsed(await both[1].scrape())
+        assert {dict(labels)["worker"] for _, labels in found} == {"b"}
+        await store.aclose()
+
+    asyncio.run(main())
+
+
+def test_a_worker_alone_has_no_label_and_tells_its_benches() -> None:
+    async def main() -> None:
+        store = MemoryStore()
+        conditions = SharedConditions(store)
+        Health(conditions=conditions).rest("aa/m", 10.0**12, "busy")
+        found = parsed(await Books(store, conditions=conditions).scrape())
+        assert found[named("dragoman_target_benched", target="aa/m")] == 1
+
+    asyncio.run(main())
+
+
+def test_a_worker_whose_store_is_down_tells_of_itself() -> None:
+    async def main() -> None:
+        store = open_store("redis://127.0.0.1:1/0")
+        found = parsed(await Books(store, workers=Workers(store, name="a")).scrape())
+        assert found[named("dragoman_requests_under_way", worker="a")] == 0
+        await store.aclose()
+
+    asyncio.run(main())
 
 
 def test_a_request_costs_a_few_microseconds() -> None:

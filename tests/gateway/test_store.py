@@ -368,6 +368,30 @@ def test_a_redis_that_is_not_there_is_down_and_says_no_password() -> None:
     run(lambda: open_store("redis://me:hunter2@127.0.0.1:1/0"), work)
 
 
+def test_a_closed_store_is_down(opened: Opened) -> None:
+    async def main() -> None:
+        store = opened()
+        await store.write("a", b"1", ttl=60)
+        await store.aclose()
+        if store.is_shared:
+            with pytest.raises(StoreDown, match="closed"):
+                await store.read("a")
+
+    asyncio.run(main())
+
+
+def test_scripts_that_redis_forgot_are_told_again(redis: RedisServer) -> None:
+    async def work(store: Store) -> None:
+        assert isinstance(store, RedisStore)
+        await store.take([window()])
+        await store._ask("SCRIPT FLUSH")  # pyright: ignore[reportPrivateUsage] - as an operator would
+        assert (await store.take([window()])).levels[0].used == 2
+
+    from dragoman.gateway.store.redis import RedisStore
+
+    run(lambda: RedisStore(redis.url, prefix="forgot:"), work)
+
+
 def test_a_redis_that_comes_back_is_used_again() -> None:
     server = RedisServer(keeps=True)
 

@@ -4,6 +4,7 @@ import asyncio
 import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
 from typing import TypeAlias, cast
 
 from msgspec.structs import replace
@@ -11,26 +12,30 @@ from msgspec.structs import replace
 from dragoman import wires
 from dragoman.drive import Driver
 from dragoman.errors import DragomanError, InvalidRequest, StoreDown
-from dragoman.events import Event, Finished, Ping, Started
+from dragoman.events import Event, Finished, Ping, Started, fold
 from dragoman.flow import Emit
 from dragoman.gateway import health
 from dragoman.gateway.access import identify
 from dragoman.gateway.answer import Answer, Write
+from dragoman.gateway.books import Account
 from dragoman.gateway.chat import Chat, begin
 from dragoman.gateway.depth import check_depth
-from dragoman.gateway.refusals import Busy, InternalFault
+from dragoman.gateway.limits import OverLimit
+from dragoman.gateway.questions import find
+from dragoman.gateway.refusals import Busy, Forbidden, InternalFault
 from dragoman.gateway.replies import notes, plain, receipt, refusal, said
 from dragoman.gateway.routes import Routes
 from dragoman.gateway.setup import Setup
 from dragoman.gateway.visit import Visit
 from dragoman.http import HttpRequest
-from dragoman.types import Notice, Response
+from dragoman.serving import Recite, Service, services_of
+from dragoman.types import UNKNOWN_USAGE, Notice, Response
 from dragoman.wire import Route, StreamEncoder, Wire, unsaid
 
 log = logging.getLogger("dragoman.gateway")
 
-EXCHANGE = 1.0
-"""Seconds between two looks at what other gateways found out."""
+CLOSED = 499
+"""nginx's word for a client that went."""
 FAILED = "the gateway failed; its log has the reason"
 
 
@@ -59,8 +64,15 @@ class App:
         for wire in map(wires.get, wires.NAMES):
             for route in wire.server.routes:
                 yield route, (wire, self._chat)
-        for path, endpoint in (("/live", self._live), ("/ready", self._ready), ("", self._health)):
-            yield Route(method="GET", path=f"/health{path}"), (None, endpoint)
+            for service in services_of(wire.name):
+                yield service.route, (wire, partial(_serve, service))
+        for path, endpoint in (
+            ("/health/live", self._live),
+            ("/health/ready", self._ready),
+            ("/health", self._health),
+            ("/metrics", self._metrics),
+        ):
+            yield Route(method="GET", path=path), (None, endpoint)
 
     async def answer(self, http: HttpRequest, /) -> Answer:
         """The answer to one request; whatever happens, it is one."""
@@ -88,16 +100,15 @@ class App:
         return refused(visit, error)
 
     async def live(self) -> None:
-        """Tell other gateways who is benched, and hear it from them, until cancelled."""
-        while True:
-            await asyncio.sleep(EXCHANGE)
-            try:
-                await self.setup.conditions.exchange()
-            except StoreDown as error:
-                log.warning("health is not shared now: %s", error)
+        """Tend to what is shared with other gateways, until cancelled."""
+        await self.setup.books.run()
 
     async def close(self) -> None:
-        """Let go of what is held; all requests have ended."""
+        """Write what waits, and let go of what is held; all requests have ended."""
+        try:
+            await self.setup.books.aclose()
+        except StoreDown as error:
+            log.error("usage was lost: %s", error)  # noqa: TRY400 - no bug of ours
         self.setup.registry.close()
         await self.setup.store.aclose()
 
@@ -108,20 +119,36 @@ class App:
         visit.key = identify(visit.http, setup.keys)
         check_depth(visit.http.body, setup.config.gateway.max_depth)
         chat = await begin(visit, *wire.server.decode_request(visit.http))
-        driver = Driver(setup.registry.transport, (visit.observe,))
-        if chat.request.stream:
-            return await self._stream(visit, chat, driver.aemissions(chat.plan(), _forget))
-        response = chat.lift(await driver.arun(chat.plan()))
-        await chat.settle(response.target)
-        reply = wire.server.encode_body(_completed(response, visit))
-        notices = (*response.notices, *unsaid(wire, response.message.parts))
-        return said(reply, [*_told(visit, response.target, notices), *chat.headers()])
+        account = await chat.open()
+        driver = Driver(setup.registry.transport, (visit.observe, account.observe))
+        try:
+            if chat.request.stream:
+                return await self._stream(visit, chat, account, driver.aemissions(chat.plan(), _forget))
+            return await self._whole(visit, chat, account, driver)
+        except asyncio.CancelledError:
+            await account.settle("hung_up", status=CLOSED)
+            raise
+        except Exception as error:
+            await fail(account, explain(error, visit.id))
+            raise
 
-    async def _stream(self, visit: Visit, chat: Chat, emissions: AsyncGenerator[Emit, None]) -> Answer:
+    async def _whole(self, visit: Visit, chat: Chat, account: Account, driver: Driver) -> Answer:
+        wire = cast("Wire", visit.wire)
+        response = _completed(chat.lift(await driver.arun(chat.plan())), visit)
+        await chat.settle(response)
+        reply = wire.server.encode_body(response)
+        notices = (*response.notices, *unsaid(wire, response.message.parts))
+        await account.settle("served", status=200, target=response.target, usage=response.usage, response=response)
+        return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *account.headers])
+
+    async def _stream(
+        self, visit: Visit, chat: Chat, account: Account, emissions: AsyncGenerator[Emit, None]
+    ) -> Answer:
         encoder = cast("Wire", visit.wire).server.stream_encoder(chat.request)
-        stream = _Stream(visit, chat, emissions, encoder)
+        stream = _Stream(visit, chat, account, emissions, encoder)
         ping = visit.setup.config.gateway.ping
         await stream.begin(ping)
+        await account.ready()
         target, notices = (None, ()) if stream.first is None else (stream.first.target, stream.first.notices)
         # The one that answers is noted when it has ended.
         visit.attempts += stream.first is not None
@@ -137,7 +164,7 @@ class App:
                 self._streams.discard(stream)
 
         headers = [("content-type", encoder.content_type), ("cache-control", "no-cache")]
-        return Answer(200, [*headers, *_told(visit, target, notices), *chat.headers()], write)
+        return Answer(200, [*headers, *_told(visit, target, notices), *chat.headers(), *account.headers], write)
 
     # How it is -------------------------------------------------------------------------------------------------------
 
@@ -151,6 +178,16 @@ class App:
     async def _health(self, visit: Visit) -> Answer:
         visit.key = identify(visit.http, visit.setup.keys)
         return plain(await health.report(visit.setup, under_way=self._under_way))
+
+    async def _metrics(self, visit: Visit) -> Answer:
+        setup = visit.setup
+        visit.key = identify(visit.http, setup.keys)
+        if visit.key is not None and not visit.key.admin:
+            raise Forbidden(f"the key {visit.key.id!r} is none of an operator's")
+        ledger = setup.books.ledger
+        conditions = setup.registry.health.snapshot()
+        text = setup.books.metrics.text(conditions, waiting=ledger.waiting, lost=ledger.lost)
+        return Answer(200, [("content-type", "text/plain; version=0.0.4; charset=utf-8")], text)
 
     # Keeping idle streams open ---------------------------------------------------------------------------------------
 
@@ -169,17 +206,27 @@ class App:
 class _Stream:
     """One streamed answer: what is emitted together is written together."""
 
-    def __init__(self, visit: Visit, chat: Chat, emissions: AsyncGenerator[Emit, None], encoder: StreamEncoder) -> None:
+    def __init__(
+        self,
+        visit: Visit,
+        chat: Chat,
+        account: Account,
+        emissions: AsyncGenerator[Emit, None],
+        encoder: StreamEncoder,
+    ) -> None:
         self.first: Emit | None = None
         """What came first, once it has come."""
         self._visit = visit
         self._chat = chat
+        self._account = account
         self._emissions = emissions
         self._encoder = encoder
         self._begun: asyncio.Task[bytes | DragomanError | None] | None = None
         self._write: Write | None = None
         self._pinging: asyncio.Future[None] | None = None
         self._is_quiet = False
+        self._seen: list[Event] = []
+        """All of it, where it is to be remembered."""
 
     async def begin(self, patience: float) -> None:
         """Wait for what comes first, so that a refusal has its own status; but not for ever."""
@@ -203,10 +250,14 @@ class _Stream:
                     await write(told)
                 told = await self._next()
             if told is not None:
+                await fail(self._account, told)
                 await write(self._encoder.feed(told))
         finally:
             self._write = None
             await self._emissions.aclose()
+            # Nothing is done where it has ended well, or has failed.
+            target = None if self.first is None else self.first.target
+            await self._account.settle("hung_up", status=CLOSED, target=target)
 
     def tick(self) -> None:
         """Say that it lives, if it has said nothing since the last time."""
@@ -224,16 +275,32 @@ class _Stream:
             events = cast("Sequence[Event]", emission.events)
             if self.first is None:
                 self.first = emission
+                self._account.first()
                 events = [_begun(event, self._visit) for event in events]
             if self._chat.has_ids:
                 events = [self._chat.lift_event(event) for event in events]
-            if self._chat.is_remembered and isinstance(events[-1], Finished):
-                # Before the farewell: the next request of the conversation may follow at once.
-                await self._chat.settle(emission.target)
+            if self._chat.is_remembered:
+                self._seen += events
+            if isinstance(events[-1], Finished):
+                await self._finish(events[-1], emission.target)
             feed = self._encoder.feed
             return b"".join([feed(event) for event in events])
         except Exception as error:  # noqa: BLE001 - it is said as the dialect says it, and ends the stream
             return explain(error, self._visit.id)
+
+    async def _finish(self, finished: Finished, target: str | None) -> None:
+        """All is there: remember it before the farewell, as the next request of the conversation may follow at once."""
+        if self._chat.is_remembered:
+            await self._chat.settle(replace(fold(self._seen), target=target))
+        await self._account.settle("served", status=200, target=target, usage=finished.usage)
+
+
+async def _serve(service: Service, visit: Visit) -> Answer:
+    """The answer to what a client asks beside generation."""
+    question = service.decode(visit.http)
+    if not isinstance(question, Recite):
+        visit.key = identify(visit.http, visit.setup.keys)
+    return said(service.encode(question, await find(visit, question)), receipt(visit.id, None, None, 0))
 
 
 def explain(error: Exception, id: str, /) -> DragomanError:
@@ -246,11 +313,21 @@ def explain(error: Exception, id: str, /) -> DragomanError:
     return InternalFault(FAILED)
 
 
+async def fail(account: Account, error: DragomanError, /) -> None:
+    """Note that a request failed, and whose fault it was."""
+    target = f"{error.provider}/{error.model}" if error.provider and error.model else None
+    usage = error.usage or UNKNOWN_USAGE
+    await account.settle("failed", status=error.http_status, target=target, usage=usage, error=error)
+
+
 def refused(visit: Visit, error: DragomanError, /) -> Answer:
     """A refusal in the client's dialect, where that is known."""
     if visit.wire is None:
         return refusal(error, visit.id)
-    return said(visit.wire.server.encode_error(error), receipt(visit.id, None, visit.tier, visit.attempts))
+    headers = receipt(visit.id, None, visit.tier, visit.attempts)
+    if isinstance(error, OverLimit):
+        headers += error.headers
+    return said(visit.wire.server.encode_error(error), headers)
 
 
 def _told(visit: Visit, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:

@@ -1,7 +1,7 @@
 """Requests that come and go in, all that is kept of them out: limits, usage, metrics, spans, log. Four calls a request.
 
     account = await books.open(…)      may it go on? reserves what it may use; raises OverLimit or StoreDown
-    account.observe(…)                 what the chain tells: who was tried
+    account.observe(…), heard(…)       what the chain tells: who was tried; which events are shown
     await account.ready()              its row is written: before the first byte of an answer goes out
     await account.settle(…)            how it ended: before the last byte goes out, or when the client has gone
 
@@ -10,22 +10,24 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
 import msgspec
 
 from dragoman.errors import DragomanError, StoreDown, redact
+from dragoman.events import PartDelta
 from dragoman.gateway.benches import SharedConditions
 from dragoman.gateway.keys import Key
 from dragoman.gateway.ledger import Ledger
-from dragoman.gateway.limits import FREE, Admission, Limits, estimate, tokens_of
+from dragoman.gateway.limits import BYTES_PER_TOKEN, FREE, Admission, Limits, estimate, tokens_of
 from dragoman.gateway.logs import Log
-from dragoman.gateway.metrics import Metrics
+from dragoman.gateway.metrics import Lines, Metrics, encode_text
 from dragoman.gateway.prices import Prices
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.port import Row
 from dragoman.gateway.traces import Span, Traces
+from dragoman.gateway.workers import Workers
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response, Usage
 
 EVERY = 1.0
@@ -56,6 +58,7 @@ class Books:
         traces: Traces | None = None,
         log: Log | None = None,
         conditions: SharedConditions | None = None,
+        workers: Workers | None = None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
@@ -71,6 +74,7 @@ class Books:
         self.clock = clock
         self.timer = timer
         self._conditions = conditions
+        self._workers = workers
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def open(
@@ -90,12 +94,14 @@ class Books:
             id=id, moment=self.clock(), key=None if key is None else key.id, model=redact(model), dialect=dialect,
             stream=request.stream,
         )  # fmt: skip
-        account = Account(self, row)
+        account = Account(self, row, request)
         if key is not None:
             expected = estimate(request)
             cost = self.prices.cost(target, expected) if key.budgets else None
             try:
-                account.admission = await self.limits.admit(key, tokens=tokens_of(expected) or 0, cost=cost)
+                account.admission = await self.limits.admit(
+                    key, tokens=tokens_of(expected) or 0, cost=cost, is_guess=request.max_tokens is None
+                )
             except DragomanError as error:
                 await self.refuse(row, error)
                 raise
@@ -130,12 +136,31 @@ class Books:
         steps = [self.limits.tend, self.ledger.tend]
         if self._conditions is not None and self.store.is_shared:
             steps.append(self._conditions.exchange)
+        if self._workers is not None:
+            steps.append(self._tell_workers)
         for step in steps:
             try:
                 await step()
             except StoreDown as error:
                 problem = error
         self.problem = problem
+
+    async def scrape(self) -> bytes:
+        """What Prometheus reads: of all workers of this gateway, where they share a store."""
+        if self._workers is None:
+            return encode_text({"": self._lines()})
+        try:
+            return encode_text(await self._workers.exchange(self._lines()))
+        except StoreDown:
+            return encode_text({self._workers.name: self._lines()})
+
+    def _lines(self) -> Lines:
+        conditions = {} if self._conditions is None else self._conditions.all()
+        return self.metrics.lines(conditions, waiting=self.ledger.waiting, lost=self.ledger.lost)
+
+    async def _tell_workers(self) -> None:
+        if self._workers is not None and self._workers.is_due:
+            await self._workers.exchange(self._lines())
 
     async def aclose(self) -> None:
         """Write all that waits. The store stays open: it belongs to whoever opened it."""
@@ -156,18 +181,20 @@ class Account:
     """What is kept of one request.
 
     >>> from dragoman.gateway.store import open_store
-    >>> Account(Books(open_store("memory")), Row(id="req_1", moment=0.0, model="fast")).headers
+    >>> Account(Books(open_store("memory")), Row(id="req_1", moment=0.0, model="fast"), Request()).headers
     ()
     """
 
-    def __init__(self, books: Books, row: Row, /) -> None:
+    def __init__(self, books: Books, row: Row, request: Request, /) -> None:
         self.admission: Admission = FREE
         self.span: Span | None = None
         self._books = books
         self._row = row
+        self._request = request
+        self._heard = 0
         self._began = books.timer()
         self._first: float | None = None
-        self._attempts = 0
+        self._failures = 0
         self._spent = UNKNOWN_USAGE
         self._spent_cost: int | None = None
         self._writing: asyncio.Task[None] | None = None
@@ -188,8 +215,8 @@ class Account:
         if not isinstance(what, Attempt):
             return
         self._books.metrics.attempted(what)
-        self._attempts += what.outcome != "skipped"
         if what.outcome == "failed":
+            self._failures += 1
             self._spent = add(self._spent, what.usage)
             self._spent_cost = plus(self._spent_cost, self._books.prices.cost(what.target, what.usage))
 
@@ -197,6 +224,12 @@ class Account:
         """The first piece of an answer is there."""
         if self._first is None:
             self._first = self._books.timer() - self._began
+
+    def heard(self, events: Iterable[object], /) -> None:
+        """Pieces of an answer that are shown; where the client leaves, they tell what it used."""
+        for event in events:
+            if isinstance(event, PartDelta):
+                self._heard += len(event.text)
 
     async def ready(self) -> None:
         """Wait until its row is written."""
@@ -218,6 +251,9 @@ class Account:
         if self._is_settled:
             return
         self._is_settled = True
+        if outcome == "hung_up" and tokens_of(usage) is None:
+            output = self._heard // BYTES_PER_TOKEN
+            usage = Usage(input=estimate(self._request).input, output=output, source="estimated")
         books, used = self._books, add(usage, self._spent)
         row = msgspec.structs.replace(
             self._row,
@@ -227,18 +263,18 @@ class Account:
             input=used.input,
             output=used.output,
             cache_read=used.cache_read,
+            estimated=usage.source == "estimated",
             cost=plus(books.prices.cost(target, usage), self._spent_cost),
             duration=books.timer() - self._began,
             first=self._first,
-            attempts=self._attempts,
+            # Of a stream, the target that answers is told when all of it was read.
+            attempts=self._failures + (outcome != "failed" and target is not None),
         )
         books.tell(row, was_begun=True)
         if self.span is not None:
             self.span.end(row, response, error=error)
-        if self.admission.limits or books.store.is_shared:
-            await asyncio.shield(books.later(self._close(row)))
-        else:
-            await books.ledger.record(row)
+        closing = self._close(row)
+        await (asyncio.shield(books.later(closing)) if books.store.is_shared else closing)
 
     async def _close(self, row: Row) -> None:
         tokens = tokens_of(Usage(input=row.input, output=row.output))
@@ -247,7 +283,10 @@ class Account:
         await self._books.limits.settle(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
         if self._writing is not None:
             await self._writing
-        await self._books.ledger.record(row)
+        if self._books.store.is_shared:
+            await self._books.ledger.record(row)
+        else:
+            self._books.ledger.note(row)
 
 
 def add(one: Usage, other: Usage, /) -> Usage:

@@ -23,6 +23,7 @@ from dragoman.dsn import PREFIX, nearest
 from dragoman.errors import SetupError
 from dragoman.gateway.catalog import Tier
 from dragoman.gateway.keys import Key
+from dragoman.gateway.limits import WhenDown
 from dragoman.providers import PROVIDERS
 from dragoman.registry import Registry
 from dragoman.types import is_list, is_object
@@ -60,6 +61,13 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds until the body of a request must be there."""
     ping: float = 15.0
     """Seconds of silence after which a stream says that it lives."""
+    rates_when_down: WhenDown = "open"
+    budgets_when_down: WhenDown = "closed"
+    """What becomes of limits while the store cannot be asked."""
+    log: bool = True
+    """One line of JSON a request, without what was said."""
+    traces: bool = False
+    """OpenTelemetry spans, by the provider that the process has set up."""
     grace: int = 30
     """Seconds that requests under way may take after SIGTERM."""
 

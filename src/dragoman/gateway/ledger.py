@@ -53,6 +53,13 @@ class Ledger:
         if not self._is_down:
             await self._write(row.id)
 
+    def note(self, row: Row, /) -> None:
+        """Write a row at the next round: for a store that dies with this process, that loses nothing."""
+        self._waiting[row.id] = row
+        if len(self._waiting) > MOST_WAITING:
+            del self._waiting[next(iter(self._waiting))]
+            self.lost += 1
+
     async def tend(self) -> None:
         """Write what waits for a store that was down."""
         if self._waiting:
@@ -60,10 +67,12 @@ class Ledger:
 
     async def rows(self, limit: int = 100, /) -> tuple[Row, ...]:
         """The newest rows, newest first."""
+        await self.tend()
         return await self._store.rows(limit)
 
     async def usage(self, first: str, last: str, /) -> tuple[Use, ...]:
         """Sums by day, key, model and target, of the days from `first` to `last`."""
+        await self.tend()
         return await self._store.usage(first, last)
 
     async def aclose(self) -> None:

@@ -110,18 +110,21 @@ class Limits:
         self._owed: deque[tuple[tuple[Charge, ...], float]] = deque(maxlen=MOST_OWED)
         self._tasks: set[asyncio.Task[None]] = set()
 
-    async def admit(self, key: Key | None, /, *, tokens: int, cost: int | None = None) -> Admission:
-        """Reserve what a request may use: tokens, and billionths of a dollar where the price is known."""
+    async def admit(
+        self, key: Key | None, /, *, tokens: int, cost: int | None = None, is_guess: bool = False
+    ) -> Admission:
+        """Reserve what a request may use: tokens, and billionths of a dollar where the price is known.
+
+        A guess that is more than a limit as a whole reserves all of that limit; what is no guess is refused.
+        """
         limits = () if key is None else self._limits(key, tokens, cost)
+        if is_guess:
+            limits = tuple(map(_at_most, limits))
         if key is None or not limits:
             return FREE
         charges = [limit.charge for limit in limits]
-        taking = asyncio.ensure_future(self._store.take(charges))
         try:
-            taken = await asyncio.shield(taking)
-        except asyncio.CancelledError:
-            self._later(self._undo(taking, charges))
-            raise
+            taken = await self._take(charges)
         except StoreDown:
             if self._is_closed(limits):
                 raise
@@ -134,8 +137,10 @@ class Limits:
 
     async def settle(self, admission: Admission, /, *, tokens: int | None, cost: int | None = None) -> None:
         """Count what a request used; None is not known, and what was reserved stays. Safe from cancellation."""
-        if admission.limits:
-            await asyncio.shield(self._later(self._settle(admission, {"tokens": tokens, "dollars": cost})))
+        if not admission.limits:
+            return
+        settling = self._settle(admission, {"tokens": tokens, "dollars": cost})
+        await (asyncio.shield(self._later(settling)) if self._store.is_shared else settling)
 
     async def tend(self) -> None:
         """Keep the seats of requests under way, and tell what is owed. To be called every few seconds."""
@@ -191,6 +196,16 @@ class Limits:
             if owed:
                 self._owed.append((owed, admission.moment))
 
+    async def _take(self, charges: Sequence[Charge]) -> Taken:
+        if not self._store.is_shared:
+            return await self._store.take(charges)  # at once: nobody can leave meanwhile
+        taking = asyncio.ensure_future(self._store.take(charges))
+        try:
+            return await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            self._later(self._undo(taking, charges))
+            raise
+
     async def _undo(self, taking: "asyncio.Future[Taken]", charges: Sequence[Charge]) -> None:
         """Give back all that was taken for a request whose client has gone."""
         try:
@@ -243,6 +258,13 @@ def _weight(part: Part) -> int:
             return sum(map(_weight, part.parts))
         case _:
             return TOKENS_PER_IMAGE * BYTES_PER_TOKEN
+
+
+def _at_most(limit: Limit) -> Limit:
+    charge = limit.charge
+    if isinstance(charge, Seat) or charge.amount <= max(1, charge.limit):
+        return limit
+    return Limit(limit.label, limit.unit, msgspec.structs.replace(charge, amount=max(1, charge.limit)))
 
 
 def _window(key: Key, unit: Literal["requests", "tokens"], amount: int, limit: int) -> Limit:

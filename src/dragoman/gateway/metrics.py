@@ -2,6 +2,7 @@
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
+from typing import TypeAlias
 
 from dragoman.gateway.store.port import Row
 from dragoman.health import Condition
@@ -11,6 +12,8 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_VALUES = 200
 """Different values of one label; what comes later is counted as `other`."""
 OTHER = "other"
+Lines: TypeAlias = dict[str, list[str]]
+"""Lines of a worker by family, without the family's name."""
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
 
@@ -19,15 +22,15 @@ class Counter:
 
     >>> requests = Counter("dragoman_requests_total", "Requests.", ("target",))
     >>> requests.add(1, "groq/llama")
-    >>> list(requests.lines())[-1]
-    'dragoman_requests_total{target="groq/llama"} 1'
+    >>> list(requests.lines())
+    ['{target="groq/llama"} 1']
     """
 
     kind = "counter"
 
     def __init__(self, name: str, help: str, labels: tuple[str, ...] = ()) -> None:
         self.name = name
-        self._help = help
+        self.help = help
         self._labels = labels
         self._values: dict[tuple[str, ...], float] = {}
 
@@ -36,10 +39,9 @@ class Counter:
         self._values[values] = self._values.get(values, 0) + amount
 
     def lines(self) -> Iterator[str]:
-        """What Prometheus reads."""
-        yield from _head(self.name, self._help, self.kind)
+        """What Prometheus reads, after the name."""
         for values, amount in self._values.items():
-            yield f"{self.name}{_labels(zip(self._labels, values, strict=True))} {amount:.17g}"
+            yield f"{_labels(zip(self._labels, values, strict=True))} {amount:.17g}"
 
 
 class Gauge(Counter):
@@ -47,8 +49,8 @@ class Gauge(Counter):
 
     >>> gauge = Gauge("dragoman_requests_under_way", "Requests that are being answered.")
     >>> gauge.put(3)
-    >>> list(gauge.lines())[-1]
-    'dragoman_requests_under_way 3'
+    >>> list(gauge.lines())
+    ['{} 3']
     """
 
     kind = "gauge"
@@ -57,19 +59,25 @@ class Gauge(Counter):
         """Put a value in the place of the last one."""
         self._values[values] = amount
 
+    def clear(self) -> None:
+        """Forget all values."""
+        self._values.clear()
+
 
 class Histogram:
     """How many values were at most so large, by labels.
 
     >>> times = Histogram("dragoman_seconds", "Time.", ("target",), (0.1, 1.0))
     >>> times.add(0.5, "groq/llama")
-    >>> [line.rpartition("{")[2] for line in times.lines()][2:5]
-    ['target="groq/llama",le="0.1"} 0', 'target="groq/llama",le="1.0"} 1', 'target="groq/llama",le="+Inf"} 1']
+    >>> list(times.lines())[1:3]
+    ['_bucket{target="groq/llama",le="1.0"} 1', '_bucket{target="groq/llama",le="+Inf"} 1']
     """
+
+    kind = "histogram"
 
     def __init__(self, name: str, help: str, labels: tuple[str, ...], bounds: tuple[float, ...] = SECONDS) -> None:
         self.name = name
-        self._help = help
+        self.help = help
         self._labels = labels
         self._bounds = bounds
         self._values: dict[tuple[str, ...], tuple[list[int], list[float]]] = {}
@@ -84,16 +92,15 @@ class Histogram:
         sums[0] += amount
 
     def lines(self) -> Iterator[str]:
-        """What Prometheus reads."""
-        yield from _head(self.name, self._help, "histogram")
+        """What Prometheus reads, after the name."""
         for values, (counts, (total,)) in self._values.items():
             pairs = list(zip(self._labels, values, strict=True))
             running = 0
             for bound, count in zip((*map(str, self._bounds), "+Inf"), counts, strict=True):
                 running += count
-                yield f"{self.name}_bucket{_labels([*pairs, ('le', bound)])} {running}"
-            yield f"{self.name}_sum{_labels(pairs)} {total:.17g}"
-            yield f"{self.name}_count{_labels(pairs)} {running}"
+                yield f"_bucket{_labels([*pairs, ('le', bound)])} {running}"
+            yield f"_sum{_labels(pairs)} {total:.17g}"
+            yield f"_count{_labels(pairs)} {running}"
 
 
 class Metrics:
@@ -116,8 +123,21 @@ class Metrics:
         self._under_way = Gauge("dragoman_requests_under_way", "Requests that are being answered.")
         self._waiting = Gauge("dragoman_usage_rows_waiting", "Rows of usage that wait for a store that is down.")
         self._lost = Gauge("dragoman_usage_rows_lost", "Rows of usage that found no place while the store was down.")
+        self._benched = Gauge("dragoman_target_benched", "Whether a target is benched or probed.", ("target",))
         self._targets: set[str] = set()
         self._under_way.put(0)
+        self.families: tuple[Counter | Histogram, ...] = (
+            self._requests,
+            self._duration,
+            self._first,
+            self._tokens,
+            self._cost,
+            self._attempts,
+            self._under_way,
+            self._benched,
+            self._waiting,
+            self._lost,
+        )
 
     def begun(self) -> None:
         """A request began."""
@@ -146,24 +166,16 @@ class Metrics:
 
     def text(self, conditions: Mapping[str, Condition] | None = None, /, *, waiting: int = 0, lost: int = 0) -> bytes:
         """All of it, with the health of targets as it is now."""
-        benched = Gauge("dragoman_target_benched", "Whether a target is benched or being probed.", ("target",))
-        for target, condition in (conditions or {}).items():
-            benched.put(int(not condition.is_well), self._target(target))
+        return encode_text({"": self.lines(conditions or {}, waiting=waiting, lost=lost)})
+
+    def lines(self, conditions: Mapping[str, Condition], /, *, waiting: int, lost: int) -> Lines:
+        """All lines by family, without their names."""
+        self._benched.clear()
+        for target, condition in conditions.items():
+            self._benched.put(int(not condition.is_well), self._target(target))
         self._waiting.put(waiting)
         self._lost.put(lost)
-        families = (
-            self._requests,
-            self._duration,
-            self._first,
-            self._tokens,
-            self._cost,
-            self._attempts,
-            self._under_way,
-            benched,
-            self._waiting,
-            self._lost,
-        )
-        return "".join(f"{line}\n" for family in families for line in family.lines()).encode()
+        return {family.name: list(family.lines()) for family in self.families}
 
     def _target(self, name: str | None) -> str:
         if not name or name in self._targets:
@@ -174,14 +186,32 @@ class Metrics:
         return name
 
 
-def _head(name: str, help: str, kind: str) -> Iterator[str]:
-    yield f"# HELP {name} {help}"
-    yield f"# TYPE {name} {kind}"
+_HEADS = {family.name: (family.help, family.kind) for family in Metrics().families}
+
+
+def encode_text(workers: Mapping[str, Lines], /) -> bytes:
+    """What Prometheus reads, of one worker or of several, told apart by a label.
+
+    >>> b'dragoman_requests_under_way{worker="7"} 3' in encode_text({"7": {"dragoman_requests_under_way": ["{} 3"]}})
+    True
+    """
+    text: list[str] = []
+    for name, (help, kind) in _HEADS.items():
+        text += [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
+        for worker, families in workers.items():
+            text += [name + (_at(line, worker) if worker else line) for line in families.get(name, ())]
+    return "".join(f"{line}\n" for line in text).encode()
+
+
+def _at(line: str, worker: str) -> str:
+    """A line with the label of its worker."""
+    suffix, _, rest = line.partition("{")
+    return f'{suffix}{{worker="{_escaped(worker)}"{"" if rest.startswith("}") else ","}{rest}'
 
 
 def _labels(pairs: Iterable[tuple[str, str]]) -> str:
     told = ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
-    return f"{{{told}}}" if told else ""
+    return f"{{{told}}}"
 
 
 def _escaped(value: str) -> str:

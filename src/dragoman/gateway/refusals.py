@@ -13,6 +13,16 @@ class NoRoute(RequestError):
     http_status = 404
 
 
+class NotKept(RequestError):
+    """An earlier answer is asked for that is not kept, or not for this key.
+
+    >>> NotKept("no response 'resp_1' is kept here").http_status
+    404
+    """
+
+    http_status = 404
+
+
 class WrongMethod(RequestError):
     """The path is known, the method is not.
 

@@ -53,6 +53,8 @@ class Routes(Generic[T]):
                 continue
             pattern = re.sub(r"\\\{\w+\\\}", ".+", re.escape(route.path))
             self._open.setdefault(route.path, (re.compile(pattern), _Place()))[1].add(route, who)
+        # The longest first: what stands behind a name is not taken for a part of it.
+        self._open = dict(sorted(self._open.items(), key=lambda item: -len(item[0])))
 
     def find(self, http: HttpRequest, /) -> T:
         """Who answers; NoRoute or WrongMethod where nobody does."""

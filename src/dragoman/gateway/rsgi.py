@@ -6,14 +6,12 @@ from typing import Protocol
 
 from dragoman.errors import DragomanError
 from dragoman.gateway.answer import Answer, Write
-from dragoman.gateway.app import App
+from dragoman.gateway.app import CLOSED, App
 from dragoman.gateway.refusals import BodyTooLarge, BodyTooSlow
 from dragoman.http import HttpRequest
 
 PATIENCE = 0.05
 """Seconds before we ask whether the client is still there: most calls pay nothing for it."""
-CLOSED = 499
-"""nginx's word for a client that went: it reaches nobody, but some log."""
 
 
 class Headers(Protocol):
@@ -80,9 +78,9 @@ class Rsgi:
 
     async def __rsgi__(self, scope: Scope, protocol: HttpProtocol) -> None:
         """One request."""
-        watch = _Watch(protocol)
+        watch = _Watch(protocol, self._app.setup.config.gateway.body_timeout)
         try:
-            answer = await self._answer(scope, protocol)
+            answer = await self._answer(scope, protocol, watch)
             if isinstance(answer.body, bytes):
                 protocol.response_bytes(answer.status, answer.headers, answer.body)
             else:
@@ -94,42 +92,52 @@ class Rsgi:
         finally:
             watch.end()
 
-    async def _answer(self, scope: Scope, protocol: HttpProtocol) -> Answer:
+    async def _answer(self, scope: Scope, protocol: HttpProtocol, watch: "_Watch") -> Answer:
         headers = dict(scope.headers.items())
         path = f"{scope.path}?{scope.query_string}" if scope.query_string else scope.path
-        try:
-            body = await self._read(headers.get("content-length"), protocol)
-        except DragomanError as error:
-            return self._app.refuse(HttpRequest(method=scope.method, path=path, headers=headers), error)
-        return await self._app.answer(HttpRequest(method=scope.method, path=path, headers=headers, body=body))
-
-    async def _read(self, length: str | None, protocol: HttpProtocol) -> bytes:
-        """The body, when it is neither too large nor too slow."""
         limits = self._app.setup.config.gateway
+        error: DragomanError
         try:
-            async with asyncio.timeout(limits.body_timeout):
-                if length is not None:
-                    if int(length) > limits.max_body:
-                        raise BodyTooLarge(f"the body has {length} bytes; at most {limits.max_body} are taken")
-                    return await protocol()
-                pieces: list[bytes] = []
-                size = 0
-                async for piece in protocol:
-                    size += len(piece)
-                    if size > limits.max_body:
-                        raise BodyTooLarge(f"the body is larger than {limits.max_body} bytes")
-                    pieces.append(piece)
-                return b"".join(pieces)
-        except TimeoutError as error:
-            raise BodyTooSlow(f"the body did not come within {limits.body_timeout} s") from error
+            body = await _read(headers.get("content-length"), protocol, limits.max_body)
+        except BodyTooLarge as too_large:
+            error = too_large
+        except asyncio.CancelledError:
+            if not watch.is_late:
+                raise
+            error = BodyTooSlow(f"the body did not come within {limits.body_timeout} s")
+        else:
+            watch.has_body = True
+            return await self._app.answer(HttpRequest(method=scope.method, path=path, headers=headers, body=body))
+        return self._app.refuse(HttpRequest(method=scope.method, path=path, headers=headers), error)
+
+
+async def _read(length: str | None, protocol: HttpProtocol, most: int) -> bytes:
+    """The body, when it is not too large."""
+    if length is not None:
+        if int(length) > most:
+            raise BodyTooLarge(f"the body has {length} bytes; at most {most} are taken")
+        return await protocol()
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in protocol:
+        size += len(piece)
+        if size > most:
+            raise BodyTooLarge(f"the body is larger than {most} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)
 
 
 class _Watch:
-    """Cancels the task that it was made in when the client hangs up."""
+    """Cancels the task that it was made in when the client hangs up, or its body does not come in time."""
 
-    def __init__(self, protocol: HttpProtocol) -> None:
+    __slots__ = ("_body_timeout", "_protocol", "_task", "_timer", "_waiting", "has_body", "is_gone", "is_late")
+
+    def __init__(self, protocol: HttpProtocol, body_timeout: float) -> None:
+        self.has_body = False
         self.is_gone = False
+        self.is_late = False
         self._protocol = protocol
+        self._body_timeout = body_timeout
         self._task = asyncio.current_task()
         self._waiting: asyncio.Future[None] | None = None
         self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._begin)
@@ -141,6 +149,13 @@ class _Watch:
 
     def _begin(self) -> None:
         self._waiting = asyncio.ensure_future(self._wait())
+        if not self.has_body:
+            self._timer = asyncio.get_running_loop().call_later(self._body_timeout, self._expire)
+
+    def _expire(self) -> None:
+        if not self.has_body and self._task is not None:
+            self.is_late = True
+            self._task.cancel()
 
     async def _wait(self) -> None:
         await self._protocol.client_disconnect()

@@ -1,7 +1,9 @@
 """A config in, a running gateway out: granian, its workers and their signals."""
 
 import asyncio
+import gc
 import ipaddress
+import logging
 import os
 import signal
 import sys
@@ -11,6 +13,7 @@ from types import FrameType
 from typing import Any
 
 from dragoman.errors import SetupError
+from dragoman.gateway import logs
 from dragoman.gateway.app import App
 from dragoman.gateway.config import Config, Gateway
 from dragoman.gateway.reload import Reloader
@@ -21,6 +24,8 @@ LOOK = 1.0
 """Seconds between two looks at the config file."""
 MOST_HEADERS = 64 * 1024
 """Bytes that the head of a request may have."""
+YOUNG = 10_000
+"""Objects after which the collector looks for circles: a request makes some hundred, and leaves none."""
 MOST_IDLE = 4096
 """Connections beside those that are answered: clients keep theirs open."""
 
@@ -84,6 +89,7 @@ class Worker(Rsgi):
     """One process of a gateway."""
 
     def __init__(self, path: Path | None, /) -> None:
+        logs.set_up(logging.WARNING)
         app = App(Setup(read_config(path), os.environ))
         super().__init__(app)
         self._life = app.live, app.close
@@ -91,9 +97,13 @@ class Worker(Rsgi):
         self._living: asyncio.Task[None] | None = None
 
     def __rsgi_init__(self, loop: Any) -> None:
-        """Listen to SIGHUP, and look at the file now and then."""
+        """Listen to SIGHUP, look at the file now and then, and tend to what is shared."""
         if hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, self._reloader.reload)
+        # What is there by now stays: no collection needs to look at it again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(YOUNG, 20, 50)
         self._look(loop)
         self._living = loop.create_task(self._life[0]())
 

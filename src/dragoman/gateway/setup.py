@@ -8,11 +8,15 @@ from time import monotonic
 
 from dragoman.errors import SetupError
 from dragoman.gateway.benches import SharedConditions
+from dragoman.gateway.books import Books
 from dragoman.gateway.catalog import Catalog
 from dragoman.gateway.config import FILE, Config, decode_config, fill
 from dragoman.gateway.keys import Keys
+from dragoman.gateway.limits import Limits
+from dragoman.gateway.logs import Log
 from dragoman.gateway.sessions import Responses, Sessions
 from dragoman.gateway.store import Store, open_store
+from dragoman.gateway.traces import Traces
 from dragoman.health import Health
 from dragoman.models import Registry
 
@@ -30,6 +34,7 @@ class Setup:
         self.conditions: SharedConditions = (
             SharedConditions(self.store, lock=Lock()) if before is None else before.conditions
         )
+        self.books: Books = _books(self.store, self.conditions, config) if before is None else before.books
         self.sessions = Sessions(self.store)
         self.responses = Responses(self.store)
         self.keys = Keys(config.keys)
@@ -40,6 +45,13 @@ class Setup:
         )
         fill(self.registry, config)
         self.catalog = Catalog(self.registry, providers=config.providers, tiers=config.tiers, options=config.options)
+
+
+def _books(store: Store, conditions: SharedConditions, config: Config) -> Books:
+    gateway = config.gateway
+    limits = Limits(store, rates=gateway.rates_when_down, budgets=gateway.budgets_when_down)
+    traces = Traces() if gateway.traces else None
+    return Books(store, limits=limits, conditions=conditions, traces=traces, log=Log() if gateway.log else None)
 
 
 def read_config(path: Path | None, env: Mapping[str, str] | None = None, /) -> Config:

@@ -127,6 +127,8 @@ class Row(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input: int | None = None
     output: int | None = None
     cache_read: int | None = None
+    estimated: bool = False
+    """Whether nobody told the tokens, and they are a guess by what was sent and heard."""
     cost: int | None = None
     """Billionths of a dollar."""
     duration: float | None = None

@@ -173,3 +173,5 @@ local oldest = tonumber(ARGV[#ARGV - 4]) - kept / 1000
 redis.call('ZREMRANGEBYSCORE', all, '-inf', oldest)
 redis.call('ZREMRANGEBYSCORE', open, '-inf', oldest)
 """
+
+ALL = (WRITE, TAKE, GIVE, RENEW, RECORD)

@@ -9,6 +9,7 @@ import sqlite3
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from queue import Empty, SimpleQueue
 from secrets import token_hex
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -203,10 +204,13 @@ class SqliteStore:
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
-            db = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-            db.execute("PRAGMA journal_mode = WAL")
-            db.execute("PRAGMA synchronous = NORMAL")
-            db.executescript(TABLES)
+            with ExitStack() as stack:
+                db = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
+                stack.callback(db.close)
+                db.execute("PRAGMA journal_mode = WAL")
+                db.execute("PRAGMA synchronous = NORMAL")
+                db.executescript(TABLES)
+                stack.pop_all()
             self._connection = db
         return self._connection
 
