@@ -193,7 +193,8 @@ def test_one_after_the_other_where_that_is_asked_for(way: Way) -> None:
 
 def test_a_stream_shows_what_happens_and_ends_in_the_result(way: Way) -> None:
     script = Scripted(call(), "4.2 m.")
-    *items, result = way.stream(Agent(script.model(), tools=[tide]))
+    items = way.stream(Agent(script.model(), tools=[tide]))
+    result: Result[str] = items.pop()
     kinds = [type(item).__name__ for item in items if not isinstance(item, TextDelta)]
     assert kinds == ["StepStarted", "ToolStarted", "ToolFinished", "StepFinished", "StepStarted", "StepFinished"]
     assert "".join(item.text for item in items if isinstance(item, TextDelta)) == "4.2 m."
