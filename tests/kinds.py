@@ -15,6 +15,7 @@ import pydantic
 from dragoman.form import Form
 from dragoman.schema import validate
 from dragoman.tightening import followed, is_wrapped
+from dragoman.types import is_list, is_object
 
 T = TypeVar("T")
 Metres = NewType("Metres", float)
@@ -77,14 +78,14 @@ class Port:
     name: Annotated[str, "What sailors call it"]
     depth: Annotated[Metres, annotated_types.Gt(0)]
     opened: date
-    berths: list[int] = field(default_factory=list, metadata={"description": "How long each is"})
+    berths: list[int] = field(default_factory=list[int], metadata={"description": "How long each is"})
     twin: "Port | None" = None
 
 
 @dataclass
 class Box(Generic[T]):
     item: T
-    spare: list[T] = field(default_factory=list)
+    spare: list[T] = field(default_factory=list[T])
 
 
 @dataclass
@@ -233,25 +234,21 @@ def written(hint: Any, value: Any) -> str:
 
 def _plain(value: Any) -> Any:
     """A value as the JSON of its type: absent where it is a default that JSON has no word for."""
-    match value:
-        case pydantic.BaseModel():
-            return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
-        case msgspec.Struct():
-            tag = {value.__struct_config__.tag_field: value.__struct_config__.tag}
-            own = {one.encode_name: _plain(getattr(value, one.name)) for one in msgspec.structs.fields(value)}
-            return {**(tag if value.__struct_config__.tag else {}), **own}
-        case Point():
-            return _plain(value._asdict())
-        case dict():
-            return {str(_plain(key)): _plain(item) for key, item in value.items()}
-        case list() | tuple():
-            return [_plain(item) for item in value]
-        case set() | frozenset():
-            return sorted(_plain(item) for item in value)
-        case _ if is_dataclass(value):
-            return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
-        case _:
-            return msgspec.to_builtins(value)
+    if isinstance(value, pydantic.BaseModel):
+        return {name: _plain(getattr(value, name)) for name in type(value).model_fields}
+    if isinstance(value, msgspec.Struct):
+        tag = {value.__struct_config__.tag_field: value.__struct_config__.tag}
+        own = {one.encode_name: _plain(getattr(value, one.name)) for one in msgspec.structs.fields(value)}
+        return {**(tag if value.__struct_config__.tag else {}), **own}
+    if isinstance(value, Point):
+        return value._asdict()
+    if is_object(value):
+        return {str(_plain(key)): _plain(item) for key, item in value.items()}
+    if is_dataclass(value):
+        return {one.name: _plain(getattr(value, one.name)) for one in fields(value)}
+    if is_list(made := [*value] if type(value) in (list, tuple, set, frozenset) else None):
+        return [_plain(item) for item in made]
+    return msgspec.to_builtins(value)
 
 
 def _strictly(value: Any, schema: Any, root: Any) -> Any:
@@ -260,12 +257,12 @@ def _strictly(value: Any, schema: Any, root: Any) -> Any:
         said = _strictly(value, arm, root)
         if not validate(said, {**arm, "$defs": root.get("$defs", {})}):
             return said
-    if isinstance(value, dict) and "array" in schema.get("type", ()):
-        value = [{"key": key, "value": item} for key, item in value.items()]
-    if isinstance(value, list) and "object" in schema.get("type", ()):
-        value = {f"item_{number}": item for number, item in enumerate(value, 1)}
-    if isinstance(value, dict):
+    if is_object(value) and "array" in schema.get("type", ()):
+        return _strictly([{"key": key, "value": item} for key, item in value.items()], schema, root)
+    if is_list(value) and "object" in schema.get("type", ()):
+        return _strictly({f"item_{number}": item for number, item in enumerate(value, 1)}, schema, root)
+    if is_object(value):
         return {key: _strictly(value.get(key), known, root) for key, known in schema.get("properties", {}).items()}
-    if isinstance(value, list):
+    if is_list(value):
         return [_strictly(item, schema.get("items", {}), root) for item in value]
     return value

@@ -4,6 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
+from dragoman.types import is_list, is_object
+
 _MANY = ("anyOf", "oneOf", "allOf", "prefixItems")
 _NAMED = ("properties", "$defs", "definitions")
 _ONE = ("items", "additionalProperties")
@@ -28,7 +30,7 @@ Path = tuple[str, ...]
 
 def nodes(schema: Any, path: Path = ()) -> Iterator[tuple[Path, dict[str, Any]]]:
     """Each subschema with its place."""
-    if not isinstance(schema, dict):
+    if not is_object(schema):
         return
     yield path, schema
     for keyword in _MANY:
@@ -102,7 +104,7 @@ def google(schema: dict[str, Any]) -> list[str]:
 
 def _types(node: dict[str, Any]) -> list[str]:
     kind = node.get("type", [])
-    return kind if isinstance(kind, list) else [kind]
+    return kind if is_list(kind) else [kind]
 
 
 def _typed(path: Path, node: dict[str, Any]) -> list[str]:

@@ -481,6 +481,11 @@ def test_a_terminal_tool_that_is_not_there_is_told() -> None:
         Agent("demo/any", terminal_tool="submit").run("?")
 
 
+def test_an_unknown_option_is_told() -> None:
+    with pytest.raises(InvalidRequest, match="no option tool; there are output, system, tools"):
+        Agent("demo/any", tool=[tide])  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+
+
 # ── tools and skills ────────────────────────────────────────────────────────
 
 

@@ -17,6 +17,7 @@ from dragoman.errors import (
     MaxSteps,
     OutputError,
     ToolLoop,
+    redact,
 )
 from dragoman.flow import Emit, Flow, Job, Now, Outcome, perform
 from dragoman.form import Form
@@ -318,7 +319,7 @@ class Run(Generic[T]):
     def _hook(self, name: str, function: Callable[[], Any], *, is_quick: bool = False) -> Flow[Outcome]:
         outcome = yield from perform(Job(function, is_async=is_quick))
         if outcome.error is not None:
-            yield Emit([HookFailed(name, f"{type(outcome.error).__name__}: {outcome.error}")])
+            yield Emit([HookFailed(name, redact(f"{type(outcome.error).__name__}: {outcome.error}"))])
         return outcome
 
     def _told(self, name: str, function: Callable[[], Any]) -> Flow[tuple[Message, ...]]:

@@ -75,6 +75,9 @@ class Agent(Generic[T]):
         self: "Agent[Any]", model: Model | str, /, *, output: Any, **options: Unpack[AgentOptions]
     ) -> None: ...
     def __init__(self, by: Model | str, /, *, output: Any = None, **options: Unpack[AgentOptions]) -> None:
+        if unknown := options.keys() - AgentOptions.__annotations__.keys():
+            known = ", ".join(AgentOptions.__annotations__)
+            raise InvalidRequest(f"an agent has no option {', '.join(sorted(unknown))}; there are output, {known}")
         self.model = model(by) if isinstance(by, str) else by
         self._options = options
         self._form: Form[T] | None = None if output in (None, str) else Form(output)

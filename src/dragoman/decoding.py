@@ -1,5 +1,6 @@
 """A JSON value and a type in, a value of that type out; where it does not fit, the reasons with their places."""
 
+from collections import deque
 from collections.abc import Callable, Collection, Iterable
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, overload
@@ -29,6 +30,7 @@ _LISTS: dict[str, Callable[[Iterable[Any]], Any]] = {
     "builtins.set": set,
     "builtins.frozenset": frozenset,
     "builtins.tuple": tuple,
+    "collections.deque": deque,
     "collections.abc.Set": frozenset,
     "collections.abc.MutableSet": set,
 }

@@ -5,7 +5,7 @@ merged, `$ref` inlined, …), else dropped. No Notice, no change.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any, Literal
@@ -275,16 +275,17 @@ class _Fitter:
 
 def _free_circles(root: JsonObject, fitter: _Fitter) -> None:
     """Require no property by which a definition comes back to itself."""
-    homes = {f"#/{home}/{name}": item for home in _HOMES for name, item in root.get(home, {}).items()}
+    defined = {home: root[home] for home in _HOMES if is_object(root.get(home))}
+    homes = {f"#/{home}/{name}": item for home, items in defined.items() for name, item in items.items()}
     homes["#"] = {keyword: value for keyword, value in root.items() if keyword not in _HOMES}
-    reached = {pointer: _reached(item, homes) for pointer, item in homes.items()}
+    leads_to = {pointer: reached(item, homes) for pointer, item in homes.items()}
     for pointer, item in homes.items():
         for node, _ in subschemas(item):
-            properties, needed = node.get("properties", {}), as_list(node.get("required", []))
+            properties, needed = node.get("properties"), as_list(node.get("required", []))
             circles = [
                 name
-                for name in needed
-                if any(ref == pointer or pointer in reached.get(ref, ()) for ref in _refs(properties.get(name)))
+                for name, item in (properties.items() if is_object(properties) else ())
+                if name in needed and any(ref == pointer or pointer in leads_to.get(ref, ()) for ref in _refs(item))
             ]
             if circles:
                 node["required"] = [name for name in needed if name not in circles]
@@ -300,8 +301,12 @@ def _refs(schema: object) -> set[str]:
     return {node["$ref"] for node, _ in subschemas(schema) if isinstance(node.get("$ref"), str)}
 
 
-def _reached(schema: object, homes: dict[str, Any]) -> set[str]:
-    """The pointers of all definitions that a schema leads to."""
+def reached(schema: object, homes: Mapping[str, Any], /) -> set[str]:
+    """The pointers of all definitions that a schema leads to.
+
+    >>> reached({"$ref": "#/$defs/A"}, {"#/$defs/A": {"$ref": "#/$defs/B"}}) == {"#/$defs/A", "#/$defs/B"}
+    True
+    """
     found: set[str] = set()
     fresh = _refs(schema)
     while fresh:

@@ -1,7 +1,20 @@
 """A type hint in, what it is made of out: its bare form and metadata, its fields, the parameters of a function."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, Literal, NewType, NotRequired, Required, TypeVar, cast, get_args, get_origin, get_type_hints
+from types import NoneType, UnionType
+from typing import (
+    Any,
+    Literal,
+    NewType,
+    NotRequired,
+    Required,
+    TypeVar,
+    Union,
+    cast,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
 
 import msgspec
 
@@ -25,6 +38,7 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     required: bool = True
     description: str | None = None
     default: Any = None
+    """What a parameter is without being told; classes keep theirs to themselves."""
 
 
 def bare(hint: Any, /) -> tuple[Any, tuple[Any, ...]]:
@@ -79,6 +93,13 @@ def name_of(hint: Any, /) -> str:
     >>> name_of(list[int]), name_of(str | None)
     ('list[int]', 'str | None')
     """
+    origin, arguments = get_origin(hint), get_args(hint)
+    if origin in (Union, UnionType):
+        return " | ".join(map(name_of, arguments))
+    if isinstance(origin, type):
+        return f"{origin.__name__}[{', '.join(map(name_of, arguments))}]"
+    if hint is NoneType:
+        return "None"
     return hint.__name__ if isinstance(hint, type) or is_alias(hint) else str(hint).replace("typing.", "")
 
 

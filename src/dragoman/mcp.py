@@ -192,7 +192,7 @@ class Session:
             name=re.sub(r"[^a-zA-Z0-9_-]", "_", listed.name)[:64],
             description=listed.description or listed.title or listed.name,
             parameters=listed.input_schema,
-            handler=Handler(function=call),
+            handler=Handler(call),
         )
 
     async def _call(self, client: "mcp.Client", name: str, arguments: JsonObject) -> ToolResult:

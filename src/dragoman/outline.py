@@ -1,5 +1,6 @@
 """A Python type or function in, its JSON Schema out: what the annotations say, in JSON's words."""
 
+from collections import Counter
 from collections.abc import Callable, Collection, Mapping
 from itertools import count
 from types import UnionType
@@ -8,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.fitting import subschemas
+from dragoman.fitting import reached, subschemas
 from dragoman.hints import (
     Field,
     aliased,
@@ -105,29 +106,16 @@ class _Outliner:
 
     def finish(self, root: JsonObject) -> JsonObject:
         """The root with its definitions: those that are used once stand in their place."""
-        counts: dict[str, int] = {}
-        for schema in (root, *self._defined.values()):
-            for node, _ in subschemas(schema):
-                if isinstance(ref := node.get("$ref"), str):
-                    counts[ref] = counts.get(ref, 0) + 1
-        circular = {name for name in self._defined if self._reaches(name, name, set())}
-        inlined = {name for name in self._defined if counts.get(_HOME + name) == 1 and name not in circular}
+        homes = {_HOME + name: schema for name, schema in self._defined.items()}
+        nodes = [node for schema in (root, *homes.values()) for node, _ in subschemas(schema)]
+        used = Counter(str(node["$ref"]) for node in nodes if "$ref" in node)
+        circular = {home for home, schema in homes.items() if home in reached(schema, homes)}
+        inlined = {home.removeprefix(_HOME) for home in homes if used[home] == 1 and home not in circular}
         whole = self._placed(root, inlined)
         kept = {name: self._placed(self._defined[name], inlined) for name in self._defined if name not in inlined}
-        if whole.keys() == {"$ref"} and (name := whole["$ref"].removeprefix(_HOME)) in kept:
-            whole = kept[name] if name in circular else kept.pop(name)
+        if whole.keys() == {"$ref"}:
+            whole = kept[whole["$ref"].removeprefix(_HOME)]
         return {**whole, "$defs": kept} if kept else whole
-
-    def _reaches(self, start: str, goal: str, seen: set[str]) -> bool:
-        for node, _ in subschemas(self._defined[start]):
-            name = str(node.get("$ref", "")).removeprefix(_HOME)
-            if name == goal:
-                return True
-            if name in self._defined and name not in seen:
-                seen.add(name)
-                if self._reaches(name, goal, seen):
-                    return True
-        return False
 
     def _placed(self, schema: Any, inlined: set[str]) -> Any:
         if is_list(schema):

@@ -32,11 +32,11 @@ class _Open:
         self.key: str | None = None
 
     def add(self, item: Any) -> None:
-        if is_list(self.value):
+        if isinstance(self.value, list):
             self.value.append(item)
-        elif is_object(self.value) and self.key is None:
+        elif self.key is None:
             self.key = item
-        elif is_object(self.value):
+        else:
             self.value[str(self.key)] = item
             self.key = None
 
@@ -80,10 +80,10 @@ class Prefix:
 
     @property
     def value(self) -> Any:
-        """What there is so far, as a value of its own; NOTHING before the beginning."""
-        if self._whole is not NOTHING:
-            return self._whole
+        """What there is so far, as a value of its own; NOTHING before the beginning, and of what is no JSON."""
         item = self._text() if self._in == "text" and self._stack and self._is_free() else NOTHING
+        if self._is_over:
+            return self._whole
         for container in reversed(self._stack):
             item = container.with_open(item)
         return item
@@ -173,7 +173,9 @@ class Prefix:
             self._stack[-1].add(item)
 
     def _push(self, value: dict[str, Any] | list[Any], schemas: list[JsonObject]) -> None:
-        self._stack.append(_Open(value, _arms(schemas, self._root)))
+        kind = "array" if is_list(value) else "object"
+        arms = [arm for arm in _arms(schemas, self._root) if kind in as_list(arm.get("type", kind))]
+        self._stack.append(_Open(value, arms))
 
     def _pop(self) -> None:
         value = self._stack.pop().value
@@ -185,9 +187,10 @@ class Prefix:
     def _below(self) -> list[Any]:
         """The schemas of what comes next in the innermost container."""
         container = self._stack[-1]
-        if container.key is not None:
-            return [schema.get("properties", {}).get(container.key, {}) for schema in container.schemas]
-        return [schema.get("items", {}) for schema in container.schemas]
+        if container.key is None:
+            return [schema.get("items", {}) for schema in container.schemas]
+        known = [schema.get("properties", {}) for schema in container.schemas]
+        return [properties[container.key] for properties in known if container.key in properties]
 
     def _is_free(self) -> bool:
         """Whether the text that is being read may be shown in part."""
