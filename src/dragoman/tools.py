@@ -78,8 +78,7 @@ class Handler:
 
     def of(self, function: Callable[..., Any], /) -> "Handler":
         """The same for another function, such as the method of an object."""
-        told = {name: getattr(self, name) for name in self.__slots__}
-        return Handler(**{**told, "function": function})
+        return Handler(function, context=self.context, timeout=self.timeout, limit=self.limit, is_typed=self.is_typed)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the function as it is."""

@@ -2,7 +2,7 @@
 
 from typing import Any, assert_type
 
-from dragoman import Agent, AgentStream, AsyncAgentStream, Model, Result, ToolResult, Toolbox, tool
+from dragoman import Agent, AgentStream, AsyncAgentStream, Model, Result, Toolbox, tool
 from tests.kinds import Circle, Port, Square
 
 
@@ -36,6 +36,3 @@ async def awaiting(model: Model) -> None:
     assert_type(await Toolbox.from_mcp(["x"]), Toolbox)
     with Toolbox.from_mcp("x") as toolbox:
         assert_type(toolbox, Toolbox)
-
-
-def hold(results: list[ToolResult]) -> None: ...
