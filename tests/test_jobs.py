@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -229,6 +230,29 @@ def test_interrupts_and_exits_pass_through(way: Way, kind: type[BaseException], 
     with pytest.raises(kind):
         way(perform(awaiting(araises) if is_async else sync(raises)))
     assert "dragoman-loop" not in threads()
+
+
+def test_a_signal_interrupts_a_blocking_plan_that_waits_for_a_thread() -> None:
+    gate, begun = threading.Event(), threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def hangs() -> None:
+        begun.set()
+        gate.wait(PATIENCE)
+
+    def signals() -> None:
+        assert begun.wait(PATIENCE)
+        signal.pthread_kill(main, signal.SIGINT)
+        gate.wait(PATIENCE)
+
+    began = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            blocking(all_of(sync(hangs), sync(signals)))
+    finally:
+        gate.set()
+    assert time.monotonic() - began < PATIENCE / 2
 
 
 def test_a_cancellation_inside_a_job_passes_through(way: Way) -> None:

@@ -139,6 +139,11 @@ def test_headers_go_to_a_url(url: str) -> None:
         assert box.execute(call("tide", port="Brest")).text == "4.2 m in Brest on day 1"
 
 
+def test_a_call_may_take_as_long_as_was_told(url: str) -> None:
+    with Toolbox.from_mcp(url, timeout=0.1) as box:
+        assert box.execute(call("wait")).text == "TimeoutError: no result within 0.1 s"
+
+
 def test_a_server_that_dies_is_an_error_result() -> None:
     with Toolbox.from_mcp(STDIO) as box:
         assert box.execute(call("crash")).is_error

@@ -19,6 +19,7 @@ from dragoman.errors import (
     ToolLoop,
     redact,
 )
+from dragoman.events import unfold
 from dragoman.flow import Emit, Flow, Job, Now, Outcome, perform
 from dragoman.form import Form
 from dragoman.recovery import answer, is_weak
@@ -170,9 +171,9 @@ class Run(Generic[T]):
         return False
 
     def _answer(self, now: float) -> Flow[Response]:
-        sent = yield from self._sent()
+        request = self._request((yield from self._sent()))
         try:
-            return (yield from self._ask(self._request(sent), self._purse.left(now, self._settings.step_timeout)))
+            response = yield from self._ask(request, self._purse.left(now, self._settings.step_timeout))
         except DragomanError as error:
             self._attempts += error.attempts
             self._purse.spend(error.usage)
@@ -182,6 +183,9 @@ class Run(Generic[T]):
             moment: float = yield Now()
             self._purse.check(moment, error)
             raise
+        if not request.stream:
+            yield Emit(unfold(response))
+        return response
 
     def _spoilt(self, error: DragomanError, slip: MalformedToolCall) -> Response:
         """The answer that a malformed call was part of: the call has no arguments, and is refused with the reason."""

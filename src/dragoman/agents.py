@@ -119,7 +119,7 @@ class Agent(Generic[T]):
         """What happens, as it happens, async; last comes the result."""
         return self._astream(prompt, data, asked, None, is_shown=True)
 
-    def as_tool(self, name: str, description: str, /, *, timeout: float | None = None) -> Tool:
+    def as_tool(self, name: str, description: str, *, timeout: float | None = None) -> Tool:
         """The agent as a tool of another one: what it uses counts there, too, and it is cancelled with it.
 
         It runs async, in a blocking run on the loop of that run.
@@ -172,7 +172,8 @@ class Agent(Generic[T]):
         *,
         is_shown: bool,
     ) -> Run[T]:
-        is_streamed = is_shown or self._options.get("on_event") is not None
+        is_watched = is_shown or self._options.get("on_event") is not None
+        is_streamed = is_watched and all(target.limits.streaming for target in self.model.targets())
         system = self._options.get("system")
         given: Asked = asked if system is None else {"system": system, **asked}
         request, options = self.model.request(prompt, stream=is_streamed, **given)
