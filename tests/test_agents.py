@@ -309,8 +309,7 @@ def test_a_keyboard_interrupt_in_a_tool_passes_and_has_the_result(way: Way) -> N
 
     with pytest.raises(KeyboardInterrupt) as caught:
         way.run(Agent(Scripted(ToolCall(id="call_1", name="interrupt")).model(), tools=[interrupt]))
-    if isinstance(way, Blocking):
-        assert [message.role for message in vars(caught.value)["result"].messages] == ["user", "assistant"]
+    assert [message.role for message in vars(caught.value)["result"].messages] == ["user", "assistant"]
 
 
 def test_a_cancelled_run_leaves_nothing_behind_and_its_result_in_hand() -> None:
@@ -462,6 +461,17 @@ def test_an_output_has_its_type(way: Way, wire: str) -> None:
     assert result.output == Port("Brest", 4.2)
 
 
+@pytest.mark.parametrize("forced_choice", [True, False], ids=["by a tool", "in words"])
+def test_an_output_has_its_type_where_the_target_cannot_enforce_it(way: Way, forced_choice: object) -> None:
+    last = call("final_answer", name="Brest", metres=4.2) if forced_choice else '{"name": "Brest", "metres": 4.2}'
+    script = Scripted(call(), last)
+    registry = script.registry()
+    registry.set_limits("scripted/model", structured=False, forced_choice=bool(forced_choice))
+    result = way.run(Agent(registry.model("scripted/model"), tools=[tide], output=Port))
+    assert result.output == Port("Brest", 4.2)
+    assert [one.text for one in result.steps[0].results] == ["4.2 m in Brest"]
+
+
 def test_a_terminal_tool_is_made_of_the_output(way: Way) -> None:
     script = Scripted(call("submit", name="Brest", metres="high"), call("submit", "call_2", name="Brest", metres=4.2))
     result = way.run(Agent(script.model(), output=Port, terminal_tool="submit"))
@@ -537,6 +547,13 @@ def test_tools_of_the_model_and_of_a_provider_join() -> None:
     Agent(script.model("anthropic", tools=[search, later]), tools=[tide]).run("?")
     sent = msgspec.json.decode(script.http[0].body)["tools"]
     assert [one["name"] for one in sent] == ["later", "tide", "web_search"]
+
+
+def test_an_agent_may_be_run_again(way: Way) -> None:
+    script = Scripted("a", "b")
+    agent = Agent(script.model(), tools=(one for one in [tide]), skills=(one for one in [skills.calc()]))
+    assert [way.run(agent).output for _ in range(2)] == ["a", "b"]
+    assert [len(request.tools) for request in script.requests] == [2, 2]
 
 
 def test_data_reaches_the_tools(way: Way) -> None:

@@ -338,6 +338,24 @@ def test_a_coroutine_that_never_began_is_closed(way: Way) -> None:
     way(plan())
 
 
+def test_a_coroutine_that_comes_too_late_is_closed(way: Way) -> None:
+    gate = threading.Event()
+
+    async def never() -> None: ...
+
+    def late() -> object:
+        gate.wait(PATIENCE)
+        return never()
+
+    def plan() -> Flow[None]:
+        running: Running = yield Start((sync(late, 0.01), sync(lambda: gate.wait(PATIENCE))))
+        yield Await(running)
+        gate.set()
+        yield Await(running)
+
+    way(plan())
+
+
 def test_a_thread_that_outlives_its_loop_harms_nobody() -> None:
     gate = threading.Event()
     before = threading.active_count()

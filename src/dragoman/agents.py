@@ -80,7 +80,9 @@ class Agent(Generic[T]):
             raise InvalidRequest(f"an agent has no option {', '.join(sorted(unknown))}; there are output, {known}")
         self.model = model(by) if isinstance(by, str) else by
         self._options = options
-        self._form: Form[T] | None = None if output in (None, str) else Form(output)
+        self._tools = tuple(options.get("tools", ()))
+        self._skills = tuple(options.get("skills", ()))
+        self._form: Form[T] | None = None if output is None or output is str else Form(output)
         on_event = options.get("on_event")
         if on_event is not None and inspect.iscoroutinefunction(on_event):
             raise InvalidRequest("on_event is called and not awaited; give a plain function")
@@ -147,7 +149,7 @@ class Agent(Generic[T]):
         try:
             async for _ in stream:
                 continue
-        except asyncio.CancelledError as error:
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
             vars(error)["result"] = stream.result
             raise
         return stream.result
@@ -196,15 +198,15 @@ class Agent(Generic[T]):
     def _settings(self, request: Request) -> Settings[T]:
         """How the run goes; InvalidTool where two tools have one name, or one has nothing to run."""
         told = self._options
-        skills = tuple(told.get("skills", ()))
-        terminal, named = self._terminal(request, skills)
         own = [one for one in request.tools if isinstance(one, Tool)]
-        tools = gather([*own, *told.get("tools", ()), *skills, *terminal])
+        tools = gather([*own, *self._tools, *self._skills])
+        terminal, named = self._terminal(tools)
+        tools = gather([*tools, *terminal])
         for one in tools:
             if one.name != named:
                 handler_of(one)
         foreign = tuple(one for one in request.tools if not isinstance(one, Tool))
-        request = replace(request, tools=(*tools, *foreign), system=_taught(request.system, skills))
+        request = replace(request, tools=(*tools, *foreign), system=_taught(request.system, self._skills))
         timeout = told.get("timeout")
         limits = timeout if isinstance(timeout, Timeouts) else Timeouts(total=timeout)
         chosen: dict[str, Any] = {name: value for name, value in told.items() if name in _PASSED_ON}
@@ -220,7 +222,7 @@ class Agent(Generic[T]):
             **chosen,
         )
 
-    def _terminal(self, request: Request, skills: tuple[Skill, ...]) -> tuple[tuple[Toolish, ...], str | None]:
+    def _terminal(self, tools: tuple[Tool, ...]) -> tuple[tuple[Tool, ...], str | None]:
         """The tool whose call ends a run, where it is not among the others already, and its name."""
         given = self._options.get("terminal_tool")
         if given is None:
@@ -228,8 +230,7 @@ class Agent(Generic[T]):
         if not isinstance(given, str):
             (one,) = gather([given])
             return (one,), one.name
-        others = gather([*(one for one in request.tools if isinstance(one, Tool)), *self._options.get("tools", ())])
-        if any(one.name == given for one in (*others, *gather(skills))):
+        if any(one.name == given for one in tools):
             return (), given
         if self._form is None:
             raise InvalidTool(
