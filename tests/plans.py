@@ -11,6 +11,7 @@ from dragoman.flow import (
     Effect,
     Emit,
     Exchange,
+    Fetch,
     Flow,
     Job,
     Now,
@@ -83,6 +84,9 @@ class World:
         self.slept: list[float] = []
         self.shown: list[Any] = []
         self.told: list[Any] = []
+        self.pictures: dict[str, bytes] = {}
+        self.fetched: list[Fetch] = []
+        self.computed = 0
         self.jobs: list[tuple[Job, ...]] = []
 
     @property
@@ -132,7 +136,11 @@ class World:
             case Observe():
                 self.told.append(effect.what)
             case Compute():
+                self.computed += 1
                 return effect.function()
+            case Fetch():
+                self.fetched.append(effect)
+                return self.pictures[effect.url]
             case Start():
                 self.jobs.append(effect.jobs)
                 return Running([(number, self.outcome(job)) for number, job in enumerate(effect.jobs)])

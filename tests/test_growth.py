@@ -2,11 +2,14 @@
 
 import json
 import sys
+from itertools import pairwise
 from types import FrameType
 from typing import Annotated, Any, Literal
 
 import annotated_types
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman import Form, OutputError, Restarted
 from dragoman.events import PartDelta, PartEnded, PartStarted, Ping, StreamEvent
@@ -14,7 +17,7 @@ from dragoman.prefix import NOTHING, Prefix
 from dragoman.schema import validate
 from dragoman.testing import Scripted
 from dragoman.typed import Partials
-from dragoman.types import Text, is_list, is_object
+from dragoman.types import JsonObject, Text, is_list, is_object
 from tests.kinds import KINDS, Bill, Port, Unit, written
 
 
@@ -184,6 +187,32 @@ def test_what_is_shown_is_linear_in_the_length_of_the_stream(hint: Any) -> None:
         return sum(len(json.dumps(value)) for value in values(hint, json.dumps({"value": value}), 4))
 
     assert shown(80_000) < 8 * shown(10_000) * 1.5
+
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers(-(2**53), 2**53)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(),
+    lambda below: st.lists(below, max_size=4) | st.dictionaries(st.text(max_size=5), below, max_size=4),
+    max_leaves=20,
+)
+
+
+@given(
+    value=st.dictionaries(st.text(max_size=5), JSON, max_size=4),
+    cuts=st.lists(st.integers(0, 400), max_size=8),
+    ascii_only=st.booleans(),
+)
+def test_any_json_in_any_pieces_is_read_as_it_is(value: JsonObject, cuts: list[int], ascii_only: bool) -> None:  # noqa: FBT001
+    text = json.dumps(value, ensure_ascii=ascii_only)
+    prefix, shown = Prefix({"type": "object"}), list[Any]()
+    for start, end in pairwise([0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]):
+        prefix.feed(text[start:end])
+        shown.append(prefix.value)
+    assert prefix.value == value
+    assert all(before is NOTHING or grows(before, after) for before, after in pairwise(shown))
 
 
 def test_a_prefix_of_nothing_is_nothing() -> None:

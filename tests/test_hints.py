@@ -2,6 +2,7 @@
 
 import dataclasses
 import enum
+import re
 import subprocess
 import sys
 from collections import deque
@@ -9,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date
 from pathlib import Path
-from typing import Annotated, Any, Final, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
 
 import annotated_types
 import msgspec
@@ -19,7 +20,7 @@ import typing_extensions
 
 from dragoman.decoding import decode, decode_arguments
 from dragoman.errors import InvalidRequest, InvalidTool, OutputError
-from dragoman.form import Form, schema_of
+from dragoman.form import Form, form_of, schema_of
 from dragoman.hints import Field, fields_of, name_of
 from dragoman.outline import outline, parameters_of
 from dragoman.types import JsonObject
@@ -29,6 +30,14 @@ T = TypeVar("T")
 B = TypeVar("B", bound=int)
 Pair = typing_extensions.TypeAliasType("Pair", tuple[T, T], type_params=(T,))
 Ages = typing_extensions.TypeAliasType("Ages", dict[str, int])
+
+
+class Odd:
+    """Metadata that means something to somebody else."""
+
+    metadata: ClassVar = {"a": 1}
+    description: ClassVar = 3
+    min_length: ClassVar = "long"
 
 
 class Colour(enum.Enum):
@@ -115,6 +124,8 @@ class Unsayable(pydantic.BaseModel):
         (Annotated[str, typing_extensions.Doc("Words")], {"type": "string", "description": "Words"}),
         (Annotated[str, msgspec.Meta(pattern="^a", examples=["ab"])], {"type": "string", "pattern": "^a", "examples": ["ab"]}),
         (Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri"})], {"type": "string", "format": "uri"}),
+        (Annotated[str, re.compile("^a")], {"type": "string", "pattern": "^a"}),
+        (Annotated[date, annotated_types.Ge(date(2026, 1, 1)), Odd()], {"type": "string", "format": "date"}),
         (Annotated[int, pydantic.Field(gt=2, multiple_of=3)], {"type": "integer", "exclusiveMinimum": 2, "multipleOf": 3}),
         (dict[Literal["a", "b"], int], {"type": "object", "additionalProperties": {"type": "integer"}, "propertyNames": {"type": "string", "enum": ["a", "b"]}}),
         (dict[date, int], {"type": "object", "additionalProperties": {"type": "integer"}, "propertyNames": {"type": "string", "format": "date"}}),
@@ -347,6 +358,17 @@ def test_an_alias_may_be_recursive() -> None:
     names: dict[str, Any] = {}
     exec("type Tree = dict[str, Tree] | int", names)  # noqa: S102 - 3.11 cannot read it
     assert Form[Any](names["Tree"]).read('{"value": [{"key": "a", "value": 1}]}') == {"a": 1}
+
+
+def test_a_form_is_made_once_for_each_type() -> None:
+    assert form_of(Port) is form_of(Port)
+    assert [form_of(hint).outline["anyOf"][0]["type"] for hint in (int | str, str | int)] == ["integer", "string"]
+
+
+def test_metadata_need_not_be_hashable() -> None:
+    unhashable: Any = Annotated[int, {"a": 1}]
+    assert form_of(unhashable).read('{"value": 3}') == 3
+    assert form_of(Box[unhashable]).read('{"item": 3, "spare": null}') == Box(3)
 
 
 class Total(TypedDict):

@@ -9,6 +9,7 @@ import pytest
 from dragoman import (
     Finish,
     Form,
+    InvalidRequest,
     Model,
     OutputError,
     Overloaded,
@@ -20,6 +21,8 @@ from dragoman import (
     ToolCall,
     Usage,
     assistant,
+    dump,
+    load,
     typed,
     wires,
 )
@@ -242,6 +245,32 @@ def test_no_deadline_is_none_for_repairs_too() -> None:
     plan = typed.run(Request(), Form[int](int), [target("aa/m")], Health(), options, repairs=1)
     assert world.run(plan).parsed == 7
     assert [effect.timeout for effect in world.requests] == [None, None]
+
+
+def test_an_output_type_and_a_schema_are_one_too_many() -> None:
+    with pytest.raises(InvalidRequest, match="the output type has its own"):
+        scripted(Scripted()).extract(Bill, "Bill?", schema={})
+
+
+def test_a_schema_has_the_name_of_its_type_or_the_one_that_is_told() -> None:
+    script = Scripted(GOOD, repeat=True)
+    scripted(script).extract(Bill, "Bill?")
+    scripted(script).extract(Bill, "Bill?", schema_name="invoice")
+    assert [request.schema_name for request in script.requests] == ["bill", "invoice"]
+
+
+@pytest.mark.parametrize(("asked", "known", "sent"), [(None, True, True), (None, False, None), (False, True, False)])
+def test_a_schema_is_strict_where_the_target_knows_the_word(asked: Any, known: bool, sent: bool | None) -> None:  # noqa: FBT001
+    script = Scripted(GOOD)
+    response = scripted(script, strict=known).generate("Bill?", output=Bill, schema_strict=asked)
+    assert (script.requests[0].schema_strict, response.notices) == (sent, ())
+
+
+def test_a_response_can_be_saved_with_its_value() -> None:
+    hint, value = KINDS["pydantic"]
+    response = scripted(Scripted(written(hint, value))).generate("Weather?", output=Weather)
+    assert json.loads(dump(response))["parsed"]["city"] == "Brest"
+    assert load(dump(response), Response).text == response.text
 
 
 # Ways, target by target -----------------------------------------------------------------------------------------------

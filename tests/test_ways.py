@@ -6,6 +6,7 @@ import pytest
 
 from dragoman import (
     Finish,
+    Form,
     Notice,
     Opaque,
     Request,
@@ -23,6 +24,7 @@ from dragoman.providers import target as provided
 from dragoman.target import Limits, Quirks, Target
 from dragoman.testing import Scripted
 from dragoman.ways import Restorer, Shaped, shape
+from tests.kinds import Leaf
 from tests.plans import target
 
 SCHEMA: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "integer"}}, "required": ["a"]}
@@ -100,6 +102,15 @@ def test_a_target_whose_schemas_bear_no_tools_is_asked_by_a_tool() -> None:
     beside = Request(schema=SCHEMA, tools=(TIDE,))
     assert shape(beside, able(quirks=alone)).answer == "final_answer"
     assert shape(beside, able(quirks=alone, forced_choice=False)) == Shaped(request=beside)
+
+
+def test_a_schema_that_comes_back_to_itself_is_asked_by_a_tool_where_it_must() -> None:
+    tree = Request(schema=Form(Leaf).schema)
+    flat = Quirks(recursive_schemas=False)
+    assert shape(tree, able()).answer is shape(ASK, able(quirks=flat)).answer is None
+    assert shape(tree, able(quirks=flat)).answer == "final_answer"
+    assert shape(tree, able(quirks=flat, forced_choice=False)) == Shaped(request=tree)
+    assert shape(tree, provided("anthropic/x")).answer == "final_answer"
 
 
 def test_a_schema_that_is_no_object_is_put_into_one() -> None:

@@ -213,10 +213,10 @@ def _key(key: str, hint: Any, path: _Path) -> Any:
 
 
 def _pydantic(value: object, kind: Any, path: _Path) -> Any:
-    from pydantic import TypeAdapter, ValidationError
+    from pydantic import ValidationError
 
     try:
-        return TypeAdapter(kind).validate_json(msgspec.json.encode(value))
+        return kind.__pydantic_validator__.validate_json(msgspec.json.encode(value))
     except ValidationError as error:
         told = error.errors(include_url=False, include_context=False, include_input=False)
         raise _Misfit(*(f"{place((*path, *one['loc']))}: {one['msg']}" for one in told)) from error

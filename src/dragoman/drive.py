@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
+from dragoman.fetching import Fetcher
 from dragoman.flow import (
     Await,
     Compute,
@@ -13,6 +14,7 @@ from dragoman.flow import (
     Effect,
     Emit,
     Exchange,
+    Fetch,
     Flow,
     Now,
     Observe,
@@ -40,8 +42,11 @@ class Driver:
     True
     """
 
-    def __init__(self, transport: Transport, observers: Sequence[Observer] = ()) -> None:
+    def __init__(
+        self, transport: Transport, observers: Sequence[Observer] = (), *, fetcher: Fetcher | None = None
+    ) -> None:
         self.transport = transport
+        self.fetcher = fetcher or Fetcher()
         self.observers = list(observers)
 
     def run(self, flow: Flow[T], /) -> T:
@@ -135,6 +140,9 @@ class Driver:
                 return time.sleep(effect.seconds)
             case Compute():
                 return effect.function()
+            case Fetch():
+                held.close()
+                return self.fetcher.fetch(effect)
             case Start():
                 return Running(held.jobs.start(effect.jobs))
             case Await():
@@ -159,6 +167,9 @@ class Driver:
                 return await asyncio.sleep(effect.seconds)
             case Compute():
                 return await asyncio.to_thread(effect.function)
+            case Fetch():
+                await held.aclose()
+                return await asyncio.to_thread(self.fetcher.fetch, effect)
             case Start():
                 return Running(held.ajobs.start(effect.jobs))
             case Await():

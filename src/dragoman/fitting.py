@@ -275,9 +275,7 @@ class _Fitter:
 
 def _free_circles(root: JsonObject, fitter: _Fitter) -> None:
     """Require no property by which a definition comes back to itself."""
-    defined = {home: root[home] for home in _HOMES if is_object(root.get(home))}
-    homes = {f"#/{home}/{name}": item for home, items in defined.items() for name, item in items.items()}
-    homes["#"] = {keyword: value for keyword, value in root.items() if keyword not in _HOMES}
+    homes = _homes(root)
     leads_to = {pointer: reached(item, homes) for pointer, item in homes.items()}
     for pointer, item in homes.items():
         for node, _ in subschemas(item):
@@ -295,6 +293,23 @@ def _free_circles(root: JsonObject, fitter: _Fitter) -> None:
                 )
     if "required" in homes["#"]:
         root["required"] = homes["#"]["required"]
+
+
+def is_recursive(schema: JsonObject, /) -> bool:
+    """Whether a schema comes back to itself.
+
+    >>> is_recursive({"properties": {"next": {"$ref": "#"}}})
+    True
+    """
+    homes = _homes(schema)
+    return any(pointer in reached(item, homes) for pointer, item in homes.items())
+
+
+def _homes(root: JsonObject) -> dict[str, JsonObject]:
+    """The root and its definitions, by pointer."""
+    defined = {home: root[home] for home in _HOMES if is_object(root.get(home))}
+    homes = {f"#/{home}/{name}": item for home, items in defined.items() for name, item in items.items()}
+    return {**homes, "#": {keyword: value for keyword, value in root.items() if keyword not in _HOMES}}
 
 
 def _refs(schema: object) -> set[str]:

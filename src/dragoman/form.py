@@ -1,6 +1,7 @@
 """A type in, what a model is asked for and how its answer is read out: a strict schema, a name, text to value."""
 
 import re
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 
 import msgspec
@@ -9,7 +10,7 @@ from dragoman.decoding import decode
 from dragoman.errors import OutputError
 from dragoman.hints import bare, name_of
 from dragoman.outline import outline
-from dragoman.schema import validate
+from dragoman.schema import is_strict, validate
 from dragoman.tightening import close, loosen, tighten
 from dragoman.types import JsonObject
 
@@ -24,7 +25,25 @@ def schema_of(hint: Any, /) -> JsonObject:
     >>> schema_of(bool)["properties"]
     {'value': {'type': 'boolean'}}
     """
-    return tighten(outline(hint))
+    return form_of(hint).schema
+
+
+def form_of(hint: Any, /) -> "Form[Any]":
+    """The form of a type, made once.
+
+    >>> form_of(list[int]) is form_of(list[int])
+    True
+    """
+    try:
+        return _kept(hint, repr(hint))
+    except TypeError:  # metadata that cannot be hashed
+        return Form(hint)
+
+
+@lru_cache(maxsize=1000)
+def _kept(hint: Any, _words: str) -> "Form[Any]":
+    """The words tell `int | str` from `str | int`, which are equal."""
+    return Form(hint)
 
 
 class Form(Generic[T]):
@@ -40,6 +59,8 @@ class Form(Generic[T]):
         """What the type itself says."""
         self.schema = tighten(self.outline)
         """What a model is asked for."""
+        self.is_strict = is_strict(self.schema)
+        """Whether OpenAI's strict mode takes it: all but what may be anything."""
 
     @property
     def closed(self) -> JsonObject:

@@ -1,6 +1,7 @@
 """A type hint in, what it is made of out: its bare form and metadata, its fields, the parameters of a function."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -150,12 +151,24 @@ def fields_of(hint: Any, /) -> tuple[Field, ...] | None:
     >>> [(field.key, field.required) for field in fields_of(Point)]
     [('type', True), ('x', True), ('label', False)]
     """
+    try:
+        return _kept_fields(hint, repr(hint))
+    except TypeError:  # metadata that cannot be hashed
+        return _read_fields(hint)
+
+
+@lru_cache(maxsize=1000)
+def _kept_fields(hint: Any, _words: str) -> tuple[Field, ...] | None:
+    """As `_read_fields`: looking hints up is slow. The words tell `int | str` from `str | int`, which are equal."""
+    return _read_fields(hint)
+
+
+def _read_fields(hint: Any) -> tuple[Field, ...] | None:
     made = get_origin(hint) or hint
-    if not isinstance(made, type):
-        return None
-    for is_kind, read in _KINDS:
-        if is_kind(made):
-            return tuple(read(made, _hints_of(made, get_args(hint))))
+    if isinstance(made, type):
+        for is_kind, read in _KINDS:
+            if is_kind(made):
+                return tuple(read(made, _hints_of(made, get_args(hint))))
     return None
 
 

@@ -14,11 +14,13 @@ from dragoman.call import Timeouts, prepare
 from dragoman.chain import OnInterrupt, Options, Order, Verdict, WhenAllBenched
 from dragoman.drive import Driver, Observer
 from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.fetching import Fetcher
 from dragoman.flow import Flow
-from dragoman.form import Form
+from dragoman.form import Form, form_of
 from dragoman.growth import AsyncTypedStream, TypedStream
 from dragoman.health import Health
 from dragoman.http import HttpRequest
+from dragoman.media import urls_to_fetch
 from dragoman.probing import Findings
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
@@ -78,6 +80,7 @@ class Asked(TypedDict, total=False):
     classify: Callable[[DragomanError], Verdict | None] | None
     order: Order
     costs: Mapping[str, float]
+    fetch_images: bool
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -166,7 +169,7 @@ class Model:
     def extract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any: ...
     def extract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any:
         """A value of a type, blocking; an answer that is none is asked for again, `repairs` times, with the reasons."""
-        return self._home.driver.run(self._extract(Form[Any](kind), prompt, repairs, asked)).parsed
+        return self._home.driver.run(self._extract(form_of(kind), prompt, repairs, asked)).parsed
 
     @overload
     async def aextract(self, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> T: ...
@@ -174,7 +177,7 @@ class Model:
     async def aextract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any: ...
     async def aextract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any:
         """A value of a type, async; an answer that is none is asked for again, `repairs` times, with the reasons."""
-        return (await self._home.driver.arun(self._extract(Form[Any](kind), prompt, repairs, asked))).parsed
+        return (await self._home.driver.arun(self._extract(form_of(kind), prompt, repairs, asked))).parsed
 
     @overload
     def stream_extract(
@@ -188,7 +191,7 @@ class Model:
         self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
     ) -> TypedStream[Any]:
         """A value of a type as it grows, blocking."""
-        form = Form[Any](kind)
+        form = form_of(kind)
         return TypedStream(self._home.driver.iterate(self._extract(form, prompt, repairs, asked, stream=True)), form)
 
     @overload
@@ -203,7 +206,7 @@ class Model:
         self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
     ) -> AsyncTypedStream[Any]:
         """A value of a type as it grows, async."""
-        form = Form[Any](kind)
+        form = form_of(kind)
         results: list[Parsed[Any]] = []
         plan = self._extract(form, prompt, repairs, asked, stream=True)
         return AsyncTypedStream(self._home.driver.aiterate(plan, results.append), results, form)
@@ -220,8 +223,8 @@ class Model:
 
     def explain(self, prompt: Prompt, /, *, stream: bool = False, **asked: Unpack[Asked]) -> list[Explanation]:
         """What each target would get, without any network."""
-        request, _ = self.request(prompt, stream=stream, **asked)
-        return [_explain(request, target) for target in self.targets()]
+        request, options = self.request(prompt, stream=stream, **asked)
+        return [_explain(request, target, options) for target in self.targets()]
 
     def count_tokens(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
         """How many tokens that is to the first target, as its provider counts them."""
@@ -292,7 +295,7 @@ class Model:
         if kind is None:
             return self._plan(prompt, asked)
         request, options = self.request(prompt, **asked)
-        return typed.run(request, Form[Any](kind), self.targets(), self._home.health, options, repairs=repairs)
+        return typed.run(request, form_of(kind), self.targets(), self._home.health, options, repairs=repairs)
 
     def _extract(
         self, form: Form[T], prompt: Prompt, repairs: int, asked: Asked, *, stream: bool = False
@@ -313,8 +316,11 @@ class Model:
         return self._home.driver
 
 
-def _explain(request: Request, target: Target) -> Explanation:
+def _explain(request: Request, target: Target, options: Options) -> Explanation:
     missing = target.needs_key and not target.api_key
+    if options.fetch_images and urls_to_fetch(request, target.limits):
+        why = "images by URL are fetched when the call is made"
+        return Explanation(target=target.name, request=None, notices=(), ready=not missing, reason=why)
     try:
         http = prepare(request, msgspec.structs.replace(target, needs_key=False))
     except DragomanError as error:
@@ -344,8 +350,9 @@ class Registry(registry.Registry):
     ) -> None:
         super().__init__(env=os.environ if env is None else env, api_key=api_key, base_url=base_url)
         self.health = health or Health(lock=threading.Lock(), clock=time.monotonic)
-        self.transport = transport_of(http_client, ca=self.env.get("SSL_CERT_FILE") or None)
-        self.driver = Driver(self.transport, list(observers))
+        ca = self.env.get("SSL_CERT_FILE") or None
+        self.transport = transport_of(http_client, ca=ca)
+        self.driver = Driver(self.transport, list(observers), fetcher=Fetcher(ca=ca))
 
     def model(self, spec: str, /, *, options: Options | None = None, **asked: Unpack[Asked]) -> Model:
         """A model for a spec; what is asked here holds for all its calls."""

@@ -9,7 +9,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.fitting import reached, subschemas
+from dragoman.fitting import as_list, reached, subschemas
 from dragoman.hints import (
     Field,
     aliased,
@@ -52,18 +52,18 @@ _MAPS = frozenset(
 )
 _BYTES = frozenset({"builtins.bytes", "builtins.bytearray", "builtins.memoryview"})
 _JSON_TYPES = {"str": "string", "bool": "boolean", "int": "integer", "float": "number", "NoneType": "null"}
-_CONSTRAINTS = {
-    "ge": "minimum",
-    "gt": "exclusiveMinimum",
-    "le": "maximum",
-    "lt": "exclusiveMaximum",
-    "multiple_of": "multipleOf",
-    "pattern": "pattern",
-    "examples": "examples",
-    "description": "description",
-    "documentation": "description",
+_WORDS: Mapping[str, tuple[str, type | UnionType]] = {
+    "ge": ("minimum", int | float),
+    "gt": ("exclusiveMinimum", int | float),
+    "le": ("maximum", int | float),
+    "lt": ("exclusiveMaximum", int | float),
+    "multiple_of": ("multipleOf", int | float),
+    "pattern": ("pattern", str),
+    "examples": ("examples", list),
+    "description": ("description", str),
+    "documentation": ("description", str),
 }
-"""What metadata may tell: of msgspec's Meta, pydantic's Field, annotated_types and typing_extensions' Doc."""
+"""What metadata may tell, and in which form: msgspec's Meta, pydantic's Field, annotated_types, Doc, re.Pattern."""
 _SIZES = {"string": "Length", "array": "Items", "object": "Properties"}
 
 
@@ -101,7 +101,7 @@ class _Outliner:
     """One run: what was defined so far, each named type once."""
 
     def __init__(self) -> None:
-        self._names: dict[Any, str] = {}
+        self._names: dict[tuple[int, str], str] = {}
         self._defined: dict[str, JsonObject] = {}
 
     def finish(self, root: JsonObject) -> JsonObject:
@@ -167,22 +167,23 @@ class _Outliner:
 
     def _named(self, kind: Any) -> JsonObject:
         """A reference to a type that is defined once."""
-        if kind not in self._names:
+        key = id(get_origin(kind) or kind), repr(kind)  # metadata may not be hashable
+        if key not in self._names:
             wanted = "".join(letter if letter.isalnum() else "_" for letter in name_of(kind)).strip("_")
             taken = {*self._names.values(), *self._defined}
             names = (wanted if number == 1 else f"{wanted}_{number}" for number in count(1))
             name = next(name for name in names if name not in taken)
-            self._names[kind] = name
-            self._defined[name] = self._definition(kind)
-        return {"$ref": _HOME + self._names[kind]}
+            self._names[key] = name
+            self._defined[name] = self._definition(kind, name)
+        return {"$ref": _HOME + self._names[key]}
 
-    def _definition(self, kind: Any) -> JsonObject:
+    def _definition(self, kind: Any, name: str) -> JsonObject:
         if is_alias(kind):
             return self.outline(aliased(kind))
         if is_enum(kind):
             return {**_choice(tuple(kind), kind), **_documented(kind)}
         if is_pydantic(kind):
-            return self._of_pydantic(kind)
+            return self._of_pydantic(kind, name)
         return {**self.object(fields_of(kind) or ()), **_documented(get_origin(kind) or kind)}
 
     def object(self, fields: Collection[Field]) -> JsonObject:
@@ -214,11 +215,11 @@ class _Outliner:
         named = {"propertyNames": keys} if keys.get("type") == "string" and len(keys) > 1 else {}
         return {"type": "object", "additionalProperties": values, **named}
 
-    def _of_pydantic(self, kind: Any) -> JsonObject:
+    def _of_pydantic(self, kind: Any, own: str) -> JsonObject:
         """Pydantic's own schema; its definitions become ours."""
         from pydantic import PydanticUserError, TypeAdapter
 
-        own, before = self._names[kind], ""
+        before = ""
         try:
             schema = TypeAdapter(kind).json_schema(ref_template=_HOME + "{model}")
             if schema.get("$defs", {}).keys() & ({*self._names.values(), *self._defined} - {own}):
@@ -265,17 +266,19 @@ def _told(item: Any, schema: JsonObject) -> JsonObject:
     if isinstance(item, str):
         return {"description": item}
     told: JsonObject = {}
-    for inner in getattr(item, "metadata", None) or ():
-        told |= _told(inner, schema)
-    for word, keyword in _CONSTRAINTS.items():
-        if (value := getattr(item, word, None)) is not None:
+    inner = getattr(item, "metadata", None)
+    for one in inner if is_list(inner) else ():
+        told |= _told(one, schema)
+    for word, (keyword, form) in _WORDS.items():
+        if isinstance(value := getattr(item, word, None), form):
             told[keyword] = value
-    kinds = schema.get("type", "string")
-    size = next((_SIZES[kind] for kind in (kinds if is_list(kinds) else [kinds]) if kind in _SIZES), "Length")
+    kinds = as_list(schema.get("type", "string"))
+    size = next((_SIZES[kind] for kind in kinds if kind in _SIZES), "Length")
     for word, least in (("min_length", "min"), ("max_length", "max")):
-        if (value := getattr(item, word, None)) is not None:
+        if isinstance(value := getattr(item, word, None), int):
             told[least + size] = value
-    return {**told, **(getattr(item, "extra_json_schema", None) or {})}
+    more = getattr(item, "extra_json_schema", None)
+    return {**told, **more} if is_object(more) else told
 
 
 def _documented(made: type) -> JsonObject:

@@ -7,13 +7,12 @@ from msgspec.structs import replace
 
 from dragoman import chain
 from dragoman.chain import Options
-from dragoman.errors import DragomanError, OutputError
+from dragoman.errors import DragomanError, InvalidRequest, OutputError
 from dragoman.events import PartDelta, PartStarted, Restarted, StreamEvent
 from dragoman.flow import Flow, Now
 from dragoman.form import Form
 from dragoman.health import Health
 from dragoman.prefix import NOTHING, Prefix
-from dragoman.schema import is_strict
 from dragoman.target import Target
 from dragoman.tightening import is_wrapped
 from dragoman.types import Notice, Request, Response, add_usage, user
@@ -50,7 +49,7 @@ def run(
     >>> next(run(Request(), Form(int), [target("ollama/x")], Health(), Options(), repairs=1))
     Now()
     """
-    asked = shaped(request, form)
+    asked = with_schema(request, form, targets)
     tries: list[Response] = []
     notices: list[Notice] = []
     began: float = yield Now()
@@ -76,18 +75,6 @@ def run(
         asked = _asked_again(asked, response, wrong)
 
 
-def shaped(request: Request, form: Form[Any], /) -> Request:
-    """The request with the wish for an answer of a type.
-
-    >>> shaped(Request(), Form(bool)).schema_name
-    'bool'
-    """
-    strict = request.schema_strict
-    if strict is None and not request.strict and is_strict(form.schema):
-        strict = True
-    return replace(request, schema=form.schema, schema_name=form.name, schema_strict=strict)
-
-
 def extract(
     request: Request,
     form: Form[T],
@@ -107,6 +94,17 @@ def extract(
         error.attempts = response.attempts
         raise error
     return response
+
+
+def with_schema(request: Request, form: Form[Any], targets: Sequence[Target], /) -> Request:
+    """The request for a value of the type: strictly, where the first target knows that word."""
+    if request.schema is not None:
+        raise InvalidRequest("schema: the output type has its own; give one of them")
+    strict, name = request.schema_strict, request.schema_name
+    if strict is None and targets and targets[0].quirks.strict and form.is_strict:
+        strict = True
+    name = form.name if name == Request().schema_name else name
+    return replace(request, schema=form.schema, schema_name=name, schema_strict=strict)
 
 
 def _left(options: Options, began: float) -> Flow[Options]:

@@ -10,6 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, arguments_text
+from dragoman.fitting import is_recursive
 from dragoman.target import Target
 from dragoman.types import JsonObject, Notice, Request, Text, Tool, ToolCall
 from dragoman.wire import Notes, encode_json
@@ -44,7 +45,7 @@ def shape(request: Request, target: Target, /) -> Shaped:
     True
     """
     schema, limits = request.schema, target.limits
-    if schema is None or (limits.structured and (target.quirks.schema_with_tools or not request.tools)):
+    if schema is None or _is_native(schema, request, target):
         return Shaped(request=request)
     notes = Notes(target.wire, strict=request.strict)
     if request.tools and request.tool_choice not in (None, "auto", "none"):
@@ -57,6 +58,12 @@ def shape(request: Request, target: Target, /) -> Shaped:
         return Shaped(request=request)
     notes.add("changed", "schema", "it cannot be enforced, so it is asked for in the system prompt")
     return Shaped(request=_by_words(request, schema), notices=notes.notices)
+
+
+def _is_native(schema: JsonObject, request: Request, target: Target) -> bool:
+    quirks = target.quirks
+    beside_tools = quirks.schema_with_tools or not request.tools
+    return target.limits.structured and beside_tools and (quirks.recursive_schemas or not is_recursive(schema))
 
 
 def _by_tool(request: Request, schema: JsonObject, notes: Notes) -> Shaped:

@@ -29,14 +29,6 @@ THINK: dict[bool | str, Effort] = {
     "max": "max",
 }
 
-MAGIC: tuple[tuple[bytes, int, str], ...] = (
-    (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
-    (b"\xff\xd8\xff", 0, "image/jpeg"),
-    (b"GIF8", 0, "image/gif"),
-    (b"WEBP", 8, "image/webp"),
-)
-"""The types of images, which are not on the wire, by the bytes at a place."""
-
 NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 """The schema of a tool that takes nothing: templates and llama-server want one (2026-08)."""
 
@@ -166,9 +158,3 @@ def write_moment(seconds: int | None) -> str:
 
     moment = datetime.fromtimestamp(min(max(seconds or 0, 0), _LAST_MOMENT), UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def image_type(data: bytes) -> str:
-    """The type of an image, by its first bytes."""
-    found = (mime for magic, place, mime in MAGIC if data.startswith(magic, place))
-    return next(found, "application/octet-stream")
