@@ -84,10 +84,10 @@ class World:
         self.slept: list[float] = []
         self.shown: list[Any] = []
         self.told: list[Any] = []
-        self.jobs: list[tuple[Job, ...]] = []
         self.pictures: dict[str, bytes] = {}
         self.fetched: list[Fetch] = []
         self.computed = 0
+        self.jobs: list[tuple[Job, ...]] = []
 
     @property
     def hosts(self) -> list[str]:
@@ -138,14 +138,14 @@ class World:
             case Compute():
                 self.computed += 1
                 return effect.function()
+            case Fetch():
+                self.fetched.append(effect)
+                return self.pictures[effect.url]
             case Start():
                 self.jobs.append(effect.jobs)
                 return Running([(number, self.outcome(job)) for number, job in enumerate(effect.jobs)])
             case Await():
                 return effect.running.handle.pop(0)
-            case Fetch():
-                self.fetched.append(effect)
-                return self.pictures[effect.url]
         return None
 
     def outcome(self, job: Job) -> Outcome:

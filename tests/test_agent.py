@@ -39,8 +39,10 @@ from dragoman import (
     user,
 )
 from dragoman.agent import NUDGE, Run, Settings
+from dragoman.events import PartDelta
 from dragoman.flow import Flow, Sleep, Start
 from dragoman.form import Form
+from dragoman.steps import RunEvent
 from dragoman.testing import as_response
 from dragoman.tools import gather
 from tests.plans import World
@@ -162,7 +164,13 @@ def test_events_tell_what_happens() -> None:
     world = World()
     run(Asked(call(), "ok"), world=world)
     kinds = [StepStarted, ToolStarted, ToolFinished, StepFinished, StepStarted, StepFinished]
-    assert [type(event) for event in world.shown] == kinds
+    assert [type(event) for event in world.shown if isinstance(event, RunEvent)] == kinds
+
+
+def test_an_answer_that_is_not_streamed_is_shown_at_once() -> None:
+    world = World()
+    run(Asked("Noon."), world=world)
+    assert [event.text for event in world.shown if isinstance(event, PartDelta)] == ["Noon."]
 
 
 def test_the_time_of_steps_and_tools_is_told() -> None:

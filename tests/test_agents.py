@@ -168,8 +168,8 @@ def test_four_tools_of_a_tenth_of_a_second_take_about_that_long(way: Way) -> Non
     calls = tuple(call("slow" if n % 2 else "slower", f"call_{n}", number=n) for n in range(4))
     result = way.run(Agent(Scripted(calls, "ok").model(), tools=[slow, slower]))
     assert [one.text for one in result.steps[0].results] == ["0", "1", "2", "3"]
-    assert all(0.1 <= seconds < 0.25 for seconds in result.steps[0].durations)
-    assert result.steps[0].duration < 0.3
+    assert all(seconds >= 0.1 for seconds in result.steps[0].durations)
+    assert result.steps[0].duration < 0.4
 
 
 def test_one_after_the_other_where_that_is_asked_for(way: Way) -> None:
@@ -193,7 +193,8 @@ def test_one_after_the_other_where_that_is_asked_for(way: Way) -> None:
 
 def test_a_stream_shows_what_happens_and_ends_in_the_result(way: Way) -> None:
     script = Scripted(call(), "4.2 m.")
-    *items, result = way.stream(Agent(script.model(), tools=[tide]))
+    items = way.stream(Agent(script.model(), tools=[tide]))
+    result: Result[str] = items.pop()
     kinds = [type(item).__name__ for item in items if not isinstance(item, TextDelta)]
     assert kinds == ["StepStarted", "ToolStarted", "ToolFinished", "StepFinished", "StepStarted", "StepFinished"]
     assert "".join(item.text for item in items if isinstance(item, TextDelta)) == "4.2 m."
@@ -218,6 +219,15 @@ def test_a_run_that_nobody_watches_is_not_streamed(way: Way) -> None:
     script = Scripted("ok")
     way.run(Agent(script.model()))
     assert not script.requests[0].stream
+
+
+def test_who_cannot_stream_can_be_watched_too(way: Way) -> None:
+    script = Scripted(call(), "4.2 m.")
+    registry = script.registry()
+    registry.set_limits("scripted/model", streaming=False)
+    items = way.stream(Agent(registry.model("scripted/model"), tools=[tide]))
+    assert [item.text for item in items if isinstance(item, TextDelta)] == ["4.2 m."]
+    assert not any(request.stream for request in script.requests)
 
 
 def test_an_awaitable_on_event_is_refused() -> None:
@@ -299,8 +309,7 @@ def test_a_keyboard_interrupt_in_a_tool_passes_and_has_the_result(way: Way) -> N
 
     with pytest.raises(KeyboardInterrupt) as caught:
         way.run(Agent(Scripted(ToolCall(id="call_1", name="interrupt")).model(), tools=[interrupt]))
-    if isinstance(way, Blocking):
-        assert [message.role for message in vars(caught.value)["result"].messages] == ["user", "assistant"]
+    assert [message.role for message in vars(caught.value)["result"].messages] == ["user", "assistant"]
 
 
 def test_a_cancelled_run_leaves_nothing_behind_and_its_result_in_hand() -> None:
@@ -452,6 +461,17 @@ def test_an_output_has_its_type(way: Way, wire: str) -> None:
     assert result.output == Port("Brest", 4.2)
 
 
+@pytest.mark.parametrize("forced_choice", [True, False], ids=["by a tool", "in words"])
+def test_an_output_has_its_type_where_the_target_cannot_enforce_it(way: Way, forced_choice: object) -> None:
+    last = call("final_answer", name="Brest", metres=4.2) if forced_choice else '{"name": "Brest", "metres": 4.2}'
+    script = Scripted(call(), last)
+    registry = script.registry()
+    registry.set_limits("scripted/model", structured=False, forced_choice=bool(forced_choice))
+    result = way.run(Agent(registry.model("scripted/model"), tools=[tide], output=Port))
+    assert result.output == Port("Brest", 4.2)
+    assert [one.text for one in result.steps[0].results] == ["4.2 m in Brest"]
+
+
 def test_a_terminal_tool_is_made_of_the_output(way: Way) -> None:
     script = Scripted(call("submit", name="Brest", metres="high"), call("submit", "call_2", name="Brest", metres=4.2))
     result = way.run(Agent(script.model(), output=Port, terminal_tool="submit"))
@@ -478,6 +498,11 @@ def test_a_terminal_tool_gives_its_arguments(way: Way) -> None:
 def test_a_terminal_tool_that_is_not_there_is_told() -> None:
     with pytest.raises(InvalidTool, match="no tool 'submit'"):
         Agent("demo/any", terminal_tool="submit").run("?")
+
+
+def test_an_unknown_option_is_told() -> None:
+    with pytest.raises(InvalidRequest, match="no option tool; there are output, system, tools"):
+        Agent("demo/any", tool=[tide])  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
 # ── tools and skills ────────────────────────────────────────────────────────
@@ -522,6 +547,13 @@ def test_tools_of_the_model_and_of_a_provider_join() -> None:
     Agent(script.model("anthropic", tools=[search, later]), tools=[tide]).run("?")
     sent = msgspec.json.decode(script.http[0].body)["tools"]
     assert [one["name"] for one in sent] == ["later", "tide", "web_search"]
+
+
+def test_an_agent_may_be_run_again(way: Way) -> None:
+    script = Scripted("a", "b")
+    agent = Agent(script.model(), tools=(one for one in [tide]), skills=(one for one in [skills.calc()]))
+    assert [way.run(agent).output for _ in range(2)] == ["a", "b"]
+    assert [len(request.tools) for request in script.requests] == [2, 2]
 
 
 def test_data_reaches_the_tools(way: Way) -> None:

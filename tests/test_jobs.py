@@ -2,6 +2,7 @@
 
 import asyncio
 import contextvars
+import signal
 import threading
 import time
 from collections.abc import Callable, Coroutine
@@ -231,6 +232,29 @@ def test_interrupts_and_exits_pass_through(way: Way, kind: type[BaseException], 
     assert "dragoman-loop" not in threads()
 
 
+def test_a_signal_interrupts_a_blocking_plan_that_waits_for_a_thread() -> None:
+    gate, begun = threading.Event(), threading.Event()
+    main = threading.main_thread().ident
+    assert main is not None
+
+    def hangs() -> None:
+        begun.set()
+        gate.wait(PATIENCE)
+
+    def signals() -> None:
+        assert begun.wait(PATIENCE)
+        signal.pthread_kill(main, signal.SIGINT)
+        gate.wait(PATIENCE)
+
+    began = time.monotonic()
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            blocking(all_of(sync(hangs), sync(signals)))
+    finally:
+        gate.set()
+    assert time.monotonic() - began < PATIENCE / 2
+
+
 def test_a_cancellation_inside_a_job_passes_through(way: Way) -> None:
     async def cancelled() -> None:
         raise asyncio.CancelledError
@@ -310,6 +334,24 @@ def test_a_coroutine_that_never_began_is_closed(way: Way) -> None:
         running: Running = yield Start((awaiting(never), sync(lambda: 1 / 0)))
         while (yield Await(running))[1].error is None:
             continue
+
+    way(plan())
+
+
+def test_a_coroutine_that_comes_too_late_is_closed(way: Way) -> None:
+    gate = threading.Event()
+
+    async def never() -> None: ...
+
+    def late() -> object:
+        gate.wait(PATIENCE)
+        return never()
+
+    def plan() -> Flow[None]:
+        running: Running = yield Start((sync(late, 0.01), sync(lambda: gate.wait(PATIENCE))))
+        yield Await(running)
+        gate.set()
+        yield Await(running)
 
     way(plan())
 

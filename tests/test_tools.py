@@ -6,10 +6,11 @@ import enum
 import functools
 from typing import Annotated, Any, Literal
 
+import msgspec
 import pytest
 from pydantic import BaseModel
 
-from dragoman import Context, InvalidTool, Opaque, OutputError, Tool, Toolbox, ToolCall, tool
+from dragoman import Context, InvalidTool, Opaque, OutputError, Request, Tool, Toolbox, ToolCall, dump, load, tool
 from dragoman.testing import Scripted
 from dragoman.tools import Handler, definitions, gather, handler_of, tool_of
 
@@ -215,6 +216,17 @@ def test_an_unknown_annotation_is_refused_when_defined() -> None:
             """Take."""
 
 
+def test_what_cannot_be_marked_is_refused() -> None:
+    with pytest.raises(InvalidTool, match="give it among the tools as it is"):
+        tool(Harbour("Brest").ships)
+
+
+@pytest.mark.parametrize("given", ["tide", 7])
+def test_what_cannot_be_called_is_no_tool(given: Any) -> None:
+    with pytest.raises(InvalidTool, match="is no tool; give a function"):
+        Toolbox(given)
+
+
 # ── binding ─────────────────────────────────────────────────────────────────
 
 
@@ -255,11 +267,17 @@ def test_a_handler_knows_whether_it_is_awaited() -> None:
     class Later:
         async def __call__(self) -> None: ...
 
-    assert Handler(function=later).is_async
-    assert Handler(function=Later()).is_async
-    assert Handler(function=functools.partial(later)).is_async
-    assert not Handler(function=int).is_async
-    assert Handler(function=max)(1, 2) == 2
+    assert Handler(later).is_async
+    assert Handler(Later()).is_async
+    assert Handler(functools.partial(later)).is_async
+    assert not Handler(int).is_async
+    assert Handler(max)(1, 2) == 2
+
+
+def test_a_tool_that_is_saved_has_no_handler() -> None:
+    saved = load(dump(Request(tools=(tool_of(tide),))), Request)
+    assert saved.tools == (msgspec.structs.replace(tool_of(tide), handler=None),)
+    assert repr(handler_of(tool_of(tide))) == "Handler(tide)"
 
 
 def test_a_tool_without_a_handler_cannot_be_run() -> None:

@@ -17,7 +17,9 @@ from dragoman.errors import (
     MaxSteps,
     OutputError,
     ToolLoop,
+    redact,
 )
+from dragoman.events import unfold
 from dragoman.flow import Emit, Flow, Job, Now, Outcome, perform
 from dragoman.form import Form
 from dragoman.recovery import answer, is_weak
@@ -169,9 +171,9 @@ class Run(Generic[T]):
         return False
 
     def _answer(self, now: float) -> Flow[Response]:
-        sent = yield from self._sent()
+        request = self._request((yield from self._sent()))
         try:
-            return (yield from self._ask(self._request(sent), self._purse.left(now, self._settings.step_timeout)))
+            response = yield from self._ask(request, self._purse.left(now, self._settings.step_timeout))
         except DragomanError as error:
             self._attempts += error.attempts
             self._purse.spend(error.usage)
@@ -181,6 +183,9 @@ class Run(Generic[T]):
             moment: float = yield Now()
             self._purse.check(moment, error)
             raise
+        if not request.stream:
+            yield Emit(unfold(response))
+        return response
 
     def _spoilt(self, error: DragomanError, slip: MalformedToolCall) -> Response:
         """The answer that a malformed call was part of: the call has no arguments, and is refused with the reason."""
@@ -318,7 +323,7 @@ class Run(Generic[T]):
     def _hook(self, name: str, function: Callable[[], Any], *, is_quick: bool = False) -> Flow[Outcome]:
         outcome = yield from perform(Job(function, is_async=is_quick))
         if outcome.error is not None:
-            yield Emit([HookFailed(name, f"{type(outcome.error).__name__}: {outcome.error}")])
+            yield Emit([HookFailed(name, redact(f"{type(outcome.error).__name__}: {outcome.error}"))])
         return outcome
 
     def _told(self, name: str, function: Callable[[], Any]) -> Flow[tuple[Message, ...]]:

@@ -23,7 +23,7 @@ from dragoman.skills import Skill
 from dragoman.steps import Result, RunEvent
 from dragoman.streams import TextDelta, ThinkingDelta, View
 from dragoman.tools import Context, Toolish, gather, handler_of, tool, tool_of
-from dragoman.typed import shaped
+from dragoman.typed import with_schema
 from dragoman.types import Message, Request, Response, Text, Tool, ToolCall
 
 T = TypeVar("T")
@@ -75,9 +75,14 @@ class Agent(Generic[T]):
         self: "Agent[Any]", model: Model | str, /, *, output: Any, **options: Unpack[AgentOptions]
     ) -> None: ...
     def __init__(self, by: Model | str, /, *, output: Any = None, **options: Unpack[AgentOptions]) -> None:
+        if unknown := options.keys() - AgentOptions.__annotations__.keys():
+            known = ", ".join(AgentOptions.__annotations__)
+            raise InvalidRequest(f"an agent has no option {', '.join(sorted(unknown))}; there are output, {known}")
         self.model = model(by) if isinstance(by, str) else by
         self._options = options
-        self._form: Form[T] | None = None if output in (None, str) else Form(output)
+        self._tools = tuple(options.get("tools", ()))
+        self._skills = tuple(options.get("skills", ()))
+        self._form: Form[T] | None = None if output is None or output is str else Form(output)
         on_event = options.get("on_event")
         if on_event is not None and inspect.iscoroutinefunction(on_event):
             raise InvalidRequest("on_event is called and not awaited; give a plain function")
@@ -116,7 +121,7 @@ class Agent(Generic[T]):
         """What happens, as it happens, async; last comes the result."""
         return self._astream(prompt, data, asked, None, is_shown=True)
 
-    def as_tool(self, name: str, description: str, /, *, timeout: float | None = None) -> Tool:
+    def as_tool(self, name: str, description: str, *, timeout: float | None = None) -> Tool:
         """The agent as a tool of another one: what it uses counts there, too, and it is cancelled with it.
 
         It runs async, in a blocking run on the loop of that run.
@@ -144,7 +149,7 @@ class Agent(Generic[T]):
         try:
             async for _ in stream:
                 continue
-        except asyncio.CancelledError as error:
+        except (asyncio.CancelledError, KeyboardInterrupt, SystemExit) as error:
             vars(error)["result"] = stream.result
             raise
         return stream.result
@@ -169,7 +174,8 @@ class Agent(Generic[T]):
         *,
         is_shown: bool,
     ) -> Run[T]:
-        is_streamed = is_shown or self._options.get("on_event") is not None
+        is_watched = is_shown or self._options.get("on_event") is not None
+        is_streamed = is_watched and all(target.limits.streaming for target in self.model.targets())
         system = self._options.get("system")
         given: Asked = asked if system is None else {"system": system, **asked}
         request, options = self.model.request(prompt, stream=is_streamed, **given)
@@ -192,22 +198,22 @@ class Agent(Generic[T]):
     def _settings(self, request: Request) -> Settings[T]:
         """How the run goes; InvalidTool where two tools have one name, or one has nothing to run."""
         told = self._options
-        skills = tuple(told.get("skills", ()))
-        terminal, named = self._terminal(request, skills)
         own = [one for one in request.tools if isinstance(one, Tool)]
-        tools = gather([*own, *told.get("tools", ()), *skills, *terminal])
+        tools = gather([*own, *self._tools, *self._skills])
+        terminal, named = self._terminal(tools)
+        tools = gather([*tools, *terminal])
         for one in tools:
             if one.name != named:
                 handler_of(one)
         foreign = tuple(one for one in request.tools if not isinstance(one, Tool))
-        request = replace(request, tools=(*tools, *foreign), system=_taught(request.system, skills))
+        request = replace(request, tools=(*tools, *foreign), system=_taught(request.system, self._skills))
+        if self._form is not None and named is None:
+            request = with_schema(request, self._form, self.model.targets())
         timeout = told.get("timeout")
         limits = timeout if isinstance(timeout, Timeouts) else Timeouts(total=timeout)
         chosen: dict[str, Any] = {name: value for name, value in told.items() if name in _PASSED_ON}
         return Settings(
-            request=request
-            if self._form is None or named is not None
-            else shaped(request, self._form, self.model.targets()),
+            request=request,
             tools=tools,
             form=self._form,
             terminal=named,
@@ -218,7 +224,7 @@ class Agent(Generic[T]):
             **chosen,
         )
 
-    def _terminal(self, request: Request, skills: tuple[Skill, ...]) -> tuple[tuple[Toolish, ...], str | None]:
+    def _terminal(self, tools: tuple[Tool, ...]) -> tuple[tuple[Tool, ...], str | None]:
         """The tool whose call ends a run, where it is not among the others already, and its name."""
         given = self._options.get("terminal_tool")
         if given is None:
@@ -226,8 +232,7 @@ class Agent(Generic[T]):
         if not isinstance(given, str):
             (one,) = gather([given])
             return (one,), one.name
-        others = gather([*(one for one in request.tools if isinstance(one, Tool)), *self._options.get("tools", ())])
-        if any(one.name == given for one in (*others, *gather(skills))):
+        if any(one.name == given for one in tools):
             return (), given
         if self._form is None:
             raise InvalidTool(

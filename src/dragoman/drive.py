@@ -117,13 +117,13 @@ class Driver:
                 return time.sleep(effect.seconds)
             case Compute():
                 return effect.function()
+            case Fetch():
+                held.close()
+                return self.fetcher.fetch(effect)
             case Start():
                 return Running(held.jobs.start(effect.jobs))
             case Await():
                 return effect.running.handle.next()
-            case Fetch():
-                held.close()
-                return self.fetcher.fetch(effect)
             case _:
                 return self.tell(effect)
 
@@ -143,13 +143,13 @@ class Driver:
                 return await asyncio.sleep(effect.seconds)
             case Compute():
                 return await asyncio.to_thread(effect.function)
+            case Fetch():
+                await held.aclose()
+                return await asyncio.to_thread(self.fetcher.fetch, effect)
             case Start():
                 return Running(held.ajobs.start(effect.jobs))
             case Await():
                 return await effect.running.handle.next()
-            case Fetch():
-                await held.aclose()
-                return await asyncio.to_thread(self.fetcher.fetch, effect)
             case _:
                 return self.tell(effect)
 

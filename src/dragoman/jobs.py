@@ -11,41 +11,71 @@ import threading
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeAlias
+from typing import Any, TypeAlias
 
 from dragoman.flow import Job, Outcome
 
 _End: TypeAlias = tuple[int, Any, BaseException | None]
 """Which job ended, what it gave, what it raised."""
+_Done: TypeAlias = Callable[[Any, BaseException | None], None]
+"""Is told how something ended: with what it gave, or with what it raised."""
+_Await: TypeAlias = Callable[[Awaitable[Any], _Done], Callable[[], object]]
+"""Begins to await something, and gives what cancels it."""
 
 
 class _Batch:
-    """Jobs that were begun together: since when each runs, until when it may, and how it is cancelled."""
+    """Jobs that were begun together: since when they run, until when each may, and how it is cancelled."""
 
-    def __init__(self, jobs: Sequence[Job]) -> None:
-        self.jobs = jobs
+    def __init__(self, jobs: Sequence[Job], start: _Await, put: Callable[[_End], None]) -> None:
+        self._jobs = jobs
+        self._start = start
+        self._put = put
         self._began = time.monotonic()
-        self._running = dict.fromkeys(range(len(jobs)))
-        self.cancels: dict[int, Callable[[], object]] = {}
+        self._running = set(range(len(jobs)))
+        self._cancels: dict[int, Callable[[], object]] = {}
+
+    def call(self, number: int) -> None:
+        """Call the function of a job here and now; what it gives to be awaited is begun."""
+        try:
+            value = self._jobs[number].function()
+        except Exception as error:  # noqa: BLE001 - an outcome like any other
+            self._put((number, None, error))
+            return
+        if not self.awaits((number, value, None)):
+            self._put((number, value, None))
+
+    def done(self, number: int) -> _Done:
+        """Who is told how a job ended. What one gives that was given up is awaited by nobody."""
+
+        def tell(value: Any, error: BaseException | None) -> None:
+            if number in self._running:
+                self._put((number, value, error))
+            elif inspect.iscoroutine(value):
+                value.close()
+
+        return tell
 
     @property
     def patience(self) -> float | None:
         """Seconds until the next of them is late."""
-        limits = [limit for number in self._running if (limit := self.jobs[number].timeout) is not None]
+        limits = [limit for number in self._running if (limit := self._jobs[number].timeout) is not None]
         return max(0.0, self._began + min(limits) - time.monotonic()) if limits else None
 
     def late(self) -> tuple[int, Outcome]:
         """The first that has taken too long; it is cancelled, where that can be done."""
-        limited = [number for number in self._running if self.jobs[number].timeout is not None]
-        number = min(limited, key=lambda number: self.jobs[number].timeout or 0.0)
-        if number in self.cancels:
-            self.cancels[number]()
-        return self._out(number, error=TimeoutError(f"no result within {self.jobs[number].timeout:g} s"))
+        limits = {number: limit for number in self._running if (limit := self._jobs[number].timeout) is not None}
+        number = min(limits, key=lambda number: limits[number])
+        if number in self._cancels:
+            self._cancels[number]()
+        return self._out(number, error=TimeoutError(f"no result within {limits[number]:g} s"))
 
     def awaits(self, end: _End) -> bool:
-        """Whether a job gave something that is to be awaited yet."""
+        """Whether a job gave something that is to be awaited yet; that is begun."""
         number, value, _ = end
-        return number in self._running and inspect.isawaitable(value)
+        if number not in self._running or not inspect.isawaitable(value):
+            return False
+        self._cancels[number] = self._start(value, self.done(number))
+        return True
 
     def outcome(self, end: _End) -> tuple[int, Outcome] | None:
         """How a job ended; None for one that was given up. What is no mere error is raised: an interrupt, an exit."""
@@ -57,17 +87,11 @@ class _Batch:
         return self._out(number, value=value, error=error)
 
     def _out(self, number: int, **facts: Any) -> tuple[int, Outcome]:
-        del self._running[number]
+        self._running.remove(number)
         return number, Outcome(duration=time.monotonic() - self._began, **facts)
 
 
-class _Starts(Protocol):
-    """Begins to await something, tells how it ended, and gives what cancels it."""
-
-    def __call__(self, work: Awaitable[Any], done: Callable[[Any, BaseException | None], None], /) -> Any: ...
-
-
-def begin_thread(function: Callable[[], Any], done: Callable[[Any, BaseException | None], None], /) -> None:
+def begin_thread(function: Callable[[], Any], done: _Done, /) -> None:
     """Run a function in a thread of its own, and tell there how it ended."""
     context = contextvars.copy_context()
 
@@ -90,7 +114,7 @@ def _track(task: asyncio.Task[None], tasks: set[asyncio.Task[None]], work: Await
         task.add_done_callback(lambda _task: work.close())
 
 
-async def _await(work: Awaitable[Any], done: Callable[[Any, BaseException | None], None]) -> None:
+async def _await(work: Awaitable[Any], done: _Done) -> None:
     try:
         value = await work
     except BaseException as error:  # noqa: BLE001 - whoever waits for it shall have it
@@ -118,7 +142,7 @@ class Jobs:
         if loop is not None:
             loop.close()
 
-    def _await(self, work: Awaitable[Any], done: Callable[[Any, BaseException | None], None]) -> Callable[[], object]:
+    def _await(self, work: Awaitable[Any], done: _Done) -> Callable[[], object]:
         self._loop = self._loop or _Loop()
         return self._loop.start(work, done)
 
@@ -126,16 +150,15 @@ class Jobs:
 class Batch(_Batch):
     """Jobs of a blocking plan that were begun together."""
 
-    def __init__(self, jobs: Sequence[Job], start: _Starts) -> None:
-        super().__init__(jobs)
-        self._start = start
+    def __init__(self, jobs: Sequence[Job], start: _Await) -> None:
         self._ends: SimpleQueue[_End] = SimpleQueue()
-        alone = len(jobs) == 1 and jobs[0].timeout is None
+        super().__init__(jobs, start, self._ends.put)
+        is_alone = len(jobs) == 1 and jobs[0].timeout is None
         for number, job in enumerate(jobs):
-            if job.is_async or alone:
-                self._call(number, job)
+            if job.is_async or is_alone:
+                self.call(number)
             else:
-                begin_thread(job.function, self._done(number))
+                begin_thread(job.function, self.done(number))
 
     def next(self) -> tuple[int, Outcome]:
         """The next that ends."""
@@ -144,21 +167,8 @@ class Batch(_Batch):
                 end = self._ends.get(timeout=self.patience)
             except Empty:
                 return self.late()
-            if self.awaits(end):
-                self.cancels[end[0]] = self._start(end[1], self._done(end[0]))
-            elif (outcome := self.outcome(end)) is not None:
+            if not self.awaits(end) and (outcome := self.outcome(end)) is not None:
                 return outcome
-
-    def _call(self, number: int, job: Job) -> None:
-        try:
-            value = job.function()
-        except Exception as error:  # noqa: BLE001 - an outcome like any other
-            self._ends.put((number, None, error))
-        else:
-            self._ends.put((number, value, None))
-
-    def _done(self, number: int) -> Callable[[Any, BaseException | None], None]:
-        return lambda value, error: self._ends.put((number, value, error))
 
 
 class _Loop:
@@ -170,7 +180,7 @@ class _Loop:
         self._thread = threading.Thread(target=self._run, name="dragoman-loop", daemon=True)
         self._thread.start()
 
-    def start(self, work: Awaitable[Any], done: Callable[[Any, BaseException | None], None]) -> Callable[[], object]:
+    def start(self, work: Awaitable[Any], done: _Done) -> Callable[[], object]:
         context = contextvars.copy_context()
         made: list[asyncio.Task[None]] = []
 
@@ -225,7 +235,7 @@ class AsyncJobs:
         """Cancel what is awaited."""
         await _cancel(self._tasks)
 
-    def _await(self, work: Awaitable[Any], done: Callable[[Any, BaseException | None], None]) -> Callable[[], object]:
+    def _await(self, work: Awaitable[Any], done: _Done) -> Callable[[], object]:
         task = asyncio.get_running_loop().create_task(_await(work, done))
         _track(task, self._tasks, work)
         return task.cancel
@@ -234,16 +244,15 @@ class AsyncJobs:
 class AsyncBatch(_Batch):
     """Jobs of an async plan that were begun together."""
 
-    def __init__(self, jobs: Sequence[Job], start: _Starts) -> None:
-        super().__init__(jobs)
-        self._start = start
+    def __init__(self, jobs: Sequence[Job], start: _Await) -> None:
         self._loop = asyncio.get_running_loop()
         self._ends: asyncio.Queue[_End] = asyncio.Queue()
+        super().__init__(jobs, start, self._put_safely)
         for number, job in enumerate(jobs):
             if job.is_async:
-                self._call(number, job)
+                self.call(number)
             else:
-                begin_thread(job.function, self._done_in_thread(number))
+                begin_thread(job.function, self.done(number))
 
     async def next(self) -> tuple[int, Outcome]:
         """The next that ends."""
@@ -253,27 +262,12 @@ class AsyncBatch(_Batch):
                     end = await self._ends.get()
             except TimeoutError:
                 return self.late()
-            if self.awaits(end):
-                self.cancels[end[0]] = self._start(end[1], self._done(end[0]))
-            elif (outcome := self.outcome(end)) is not None:
+            if not self.awaits(end) and (outcome := self.outcome(end)) is not None:
                 return outcome
 
-    def _call(self, number: int, job: Job) -> None:
+    def _put_safely(self, end: _End) -> None:
+        """Also from a thread."""
         try:
-            value = job.function()
-        except Exception as error:  # noqa: BLE001 - an outcome like any other
-            self._ends.put_nowait((number, None, error))
-        else:
-            self._ends.put_nowait((number, value, None))
-
-    def _done(self, number: int) -> Callable[[Any, BaseException | None], None]:
-        return lambda value, error: self._ends.put_nowait((number, value, error))
-
-    def _done_in_thread(self, number: int) -> Callable[[Any, BaseException | None], None]:
-        def done(value: Any, error: BaseException | None) -> None:
-            try:
-                self._loop.call_soon_threadsafe(self._ends.put_nowait, (number, value, error))
-            except RuntimeError:
-                return  # the loop is closed: nobody waits for it any more
-
-        return done
+            self._loop.call_soon_threadsafe(self._ends.put_nowait, end)
+        except RuntimeError:
+            return  # the loop is closed: nobody waits for it any more

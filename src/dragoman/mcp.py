@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 from dragoman.errors import ConnectFailed, SetupError
 from dragoman.jobs import begin_thread
 from dragoman.toolbox import Toolbox
-from dragoman.tools import Handler
+from dragoman.tools import TIMEOUT, Handler
 from dragoman.types import Document, Image, JsonObject, ResultPart, Text, Tool, ToolResult, decode_base64
 from dragoman.wire import encode_json
 
@@ -44,8 +44,9 @@ class Connecting:
         env: Mapping[str, str] | None = None,
         cwd: "str | Path | None" = None,
         headers: Mapping[str, str] | None = None,
+        timeout: float | None = TIMEOUT,
     ) -> None:
-        self._session = Session(server, env=env, cwd=cwd, headers=headers)
+        self._session = Session(server, env=env, cwd=cwd, headers=headers, timeout=timeout)
 
     def __await__(self) -> Generator[Any, Any, Toolbox]:
         """The toolbox, open; close it when it is no longer needed."""
@@ -92,8 +93,10 @@ class Session:
         env: Mapping[str, str] | None = None,
         cwd: "str | Path | None" = None,
         headers: Mapping[str, str] | None = None,
+        timeout: float | None = TIMEOUT,
     ) -> None:
         self._server = server
+        self._timeout = timeout
         self._env = env
         self._cwd = cwd
         self._headers = headers
@@ -192,7 +195,7 @@ class Session:
             name=re.sub(r"[^a-zA-Z0-9_-]", "_", listed.name)[:64],
             description=listed.description or listed.title or listed.name,
             parameters=listed.input_schema,
-            handler=Handler(function=call),
+            handler=Handler(call, timeout=self._timeout),
         )
 
     async def _call(self, client: "mcp.Client", name: str, arguments: JsonObject) -> ToolResult:

@@ -9,7 +9,7 @@ from dragoman.drive import Driver
 from dragoman.errors import MalformedToolCall
 from dragoman.flow import Flow
 from dragoman.results import failure
-from dragoman.tools import Context, Toolish, gather
+from dragoman.tools import TIMEOUT, Context, Toolish, gather
 from dragoman.transport import transport_of
 from dragoman.types import Tool, ToolCall, ToolResult
 
@@ -77,14 +77,16 @@ class Toolbox:
         env: Mapping[str, str] | None = None,
         cwd: "str | Path | None" = None,
         headers: Mapping[str, str] | None = None,
+        timeout: float | None = TIMEOUT,
     ) -> "Connecting":
         """The tools of an MCP server: a command that is started, or the URL of one that runs.
 
+        `env` and `cwd` are for a command, `headers` for a URL; `timeout` is what each call of a tool may take.
         Await it, or enter it with `async with` or `with`; closing the toolbox ends the connection, and the command.
         """
         from dragoman.mcp import Connecting
 
-        return Connecting(server, env=env, cwd=cwd, headers=headers)
+        return Connecting(server, env=env, cwd=cwd, headers=headers, timeout=timeout)
 
     def close(self) -> None:
         """Leave the server whose tools these are, if they are one's."""

@@ -45,19 +45,40 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     """Counts the answer of another model as part of the run."""
 
 
-class Handler(msgspec.Struct, frozen=True, kw_only=True):
+class Handler:
     """What runs a tool: a function, which parameter of it gets the Context, and its limits.
 
-    >>> Handler(function=max)(1, 2)
+    Where it is typed, arguments are made what the annotations say; otherwise they are given as JSON has them. It is no
+    Struct: a tool that is saved has no handler.
+
+    >>> Handler(max)(1, 2)
     2
     """
 
-    function: Callable[..., Any]
-    context: str | None = None
-    timeout: float | None = TIMEOUT
-    limit: int = LIMIT
-    is_typed: bool = False
-    """Whether arguments are made what the annotations say; otherwise they are given as JSON has them."""
+    __slots__ = ("context", "function", "is_typed", "limit", "timeout")
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        context: str | None = None,
+        timeout: float | None = TIMEOUT,
+        limit: int = LIMIT,
+        is_typed: bool = False,
+    ) -> None:
+        self.function = function
+        self.context = context
+        self.timeout = timeout
+        self.limit = limit
+        self.is_typed = is_typed
+
+    def __repr__(self) -> str:
+        """What it runs."""
+        return f"Handler({getattr(self.function, '__qualname__', self.function)})"
+
+    def of(self, function: Callable[..., Any], /) -> "Handler":
+        """The same for another function, such as the method of an object."""
+        return Handler(function, context=self.context, timeout=self.timeout, limit=self.limit, is_typed=self.is_typed)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Call the function as it is."""
@@ -115,7 +136,11 @@ def tool(function: Any = None, /, **told: Any) -> Any:
     """
     if function is None:
         return partial(tool, **told)
-    setattr(function, _CARRIED, _define(function, **told))
+    made = _define(function, **told)
+    try:
+        setattr(function, _CARRIED, made)
+    except AttributeError as error:
+        raise InvalidTool(f"{made.name}: it cannot be marked; give it among the tools as it is") from error
     return function
 
 
@@ -131,8 +156,7 @@ def tool_of(given: Tool | Callable[..., Any], /) -> Tool:
     if carried is None:
         return _define(given)
     if inspect.ismethod(given):
-        handler = msgspec.structs.replace(handler_of(carried), function=given)
-        return msgspec.structs.replace(carried, handler=handler)
+        return msgspec.structs.replace(carried, handler=handler_of(carried).of(given))
     return carried
 
 
@@ -144,7 +168,7 @@ def handler_of(tool: Tool, /) -> Handler:
     """
     if tool.handler is None:
         raise InvalidTool(f"{tool.name}: there is nothing to run; give the Tool a handler=, or use @tool")
-    return tool.handler if isinstance(tool.handler, Handler) else Handler(function=tool.handler)
+    return tool.handler if isinstance(tool.handler, Handler) else Handler(tool.handler)
 
 
 def gather(given: Iterable[Toolish | list[Toolish]], /) -> tuple[Tool, ...]:
@@ -199,6 +223,8 @@ def _define(
     limit: int = LIMIT,
     strict: bool | None = None,
 ) -> Tool:
+    if not callable(function):
+        raise InvalidTool(f"{function!r} is no tool; give a function, a Tool or a Toolbox")
     called = name or str(getattr(function, "__name__", type(function).__name__))
     said = describe(function.__doc__)
     routine: Any = function
@@ -208,7 +234,7 @@ def _define(
         schema = parameters_of(function, skip=hidden, descriptions=said.parameters)
     except InvalidRequest as error:
         raise InvalidTool(f"{called}: {error.message}") from error
-    handler = Handler(function=function, context=context, timeout=timeout, limit=limit, is_typed=True)
+    handler = Handler(function, context=context, timeout=timeout, limit=limit, is_typed=True)
     told = description or said.summary
     return _checked(Tool(name=called, description=told, parameters=schema, strict=strict, handler=handler))
 

@@ -49,7 +49,7 @@ def run(
     >>> next(run(Request(), Form(int), [target("ollama/x")], Health(), Options(), repairs=1))
     Now()
     """
-    asked = shaped(request, form, targets)
+    asked = with_schema(request, form, targets)
     tries: list[Response] = []
     notices: list[Notice] = []
     began: float = yield Now()
@@ -75,21 +75,6 @@ def run(
         asked = _asked_again(asked, response, wrong)
 
 
-def shaped(request: Request, form: Form[Any], targets: Sequence[Target] = (), /) -> Request:
-    """The request for a value of a type: strictly, where the first target knows that word.
-
-    >>> shaped(Request(), Form(bool)).schema_name
-    'bool'
-    """
-    if request.schema is not None:
-        raise InvalidRequest("schema: the output type has its own; give one of them")
-    strict, name = request.schema_strict, request.schema_name
-    if strict is None and targets and targets[0].quirks.strict and form.is_strict:
-        strict = True
-    name = form.name if name == Request().schema_name else name
-    return replace(request, schema=form.schema, schema_name=name, schema_strict=strict)
-
-
 def extract(
     request: Request,
     form: Form[T],
@@ -109,6 +94,17 @@ def extract(
         error.attempts = response.attempts
         raise error
     return response
+
+
+def with_schema(request: Request, form: Form[Any], targets: Sequence[Target], /) -> Request:
+    """The request for a value of the type: strictly, where the first target knows that word."""
+    if request.schema is not None:
+        raise InvalidRequest("schema: the output type has its own; give one of them")
+    strict, name = request.schema_strict, request.schema_name
+    if strict is None and targets and targets[0].quirks.strict and form.is_strict:
+        strict = True
+    name = form.name if name == Request().schema_name else name
+    return replace(request, schema=form.schema, schema_name=name, schema_strict=strict)
 
 
 def _left(options: Options, began: float) -> Flow[Options]:
