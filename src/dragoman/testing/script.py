@@ -23,6 +23,8 @@ from dragoman.types import (
 )
 from dragoman.wire import Wire
 
+BASES = {"google": "/v1beta", "native": "/native/v1", "ollama": ""}
+"""What stands before the paths of a wire, where it is not /v1."""
 Ending: TypeAlias = Literal["end", "cut", "stall", "reset", "open"]
 Bend: TypeAlias = Literal["missing_index", "wrong_index", "missing_id"]
 
@@ -171,13 +173,14 @@ def wire_of(http: HttpRequest, /) -> Wire | None:
     'openai_chat'
     """
     path = http.path.partition("?")[0]
-    for name in wires.NAMES:
-        wire = wires.get(name)
+    found: dict[str, Wire] = {}
+    for wire in map(wires.get, wires.NAMES):
         for route in wire.server.routes:
             tail = re.escape(re.sub(r"^/v\d+(beta)?", "", route.path)).replace(r"\{model\}", ".+")
             if re.search(f"{tail}$", path):
-                return wire
-    return None
+                found[tail] = wire
+    # The path of one wire may end as that of another does.
+    return found[max(found, key=len)] if found else None
 
 
 def render(line: Line, wire: Wire, request: Request, /) -> Rendered:

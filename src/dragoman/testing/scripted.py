@@ -8,7 +8,7 @@ from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpRequest
 from dragoman.models import Asked, Model, Registry
 from dragoman.providers import Provider
-from dragoman.testing.script import Ending, Line, Rendered, render, truncated_script, wire_of
+from dragoman.testing.script import BASES, Ending, Line, Rendered, render, truncated_script, wire_of
 from dragoman.types import Request
 
 
@@ -44,7 +44,12 @@ class Scripted:
         """A registry whose every request comes here; its provider `scripted` speaks a wire."""
         registry = Registry(env={}, http_client=self)
         registry.add_provider(
-            Provider(name="scripted", wire=wire, base_url="http://scripted.invalid/v1", needs_key=False)
+            Provider(
+                name="scripted",
+                wire=wire,
+                base_url=f"http://scripted.invalid{BASES.get(wire, '/v1')}",
+                needs_key=False,
+            )
         )
         return registry
 
