@@ -11,9 +11,7 @@ import pytest
 from tests.cli.executable import COMMAND, environment
 
 ROOT = Path(__file__).parents[2]
-PAGES = [
-    page for page in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))) if "\n$ " in page.read_text("utf-8")
-]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "cli.md"]
 ROWS = """\
 {"id": 1, "prompt": "Is it so?"}
 {"id": 2, "messages": [{"role": "user", "content": "And this?"}], "temperature": 0}
@@ -51,6 +49,7 @@ def test_the_console_of_a_page_is_true(page: Path, tmp_path: Path) -> None:
                 stdout=subprocess.PIPE,
                 stderr=subprocess.STDOUT,
                 check=False,
+                timeout=120,
             )
             assert re.fullmatch(re.escape(shown).replace("…", ".*"), done.stdout.decode()), (
                 command,
