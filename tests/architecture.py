@@ -33,7 +33,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "tightening",
         }
     ),
-    3: frozenset({"extras", "wire", "history", "options", "reasoning", "wires", "codec"}),
+    3: frozenset({"extras", "wire", "history", "options", "reasoning", "serving", "wires", "codec"}),
     4: frozenset({"dsn", "families", "providers", "registry", "settings"}),
     5: frozenset({"ask", "flow", "call", "health", "exhausted", "chain", "probing", "typed", "agent", "ways"}),
     6: frozenset(
