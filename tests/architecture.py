@@ -17,7 +17,7 @@ SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 LAYERS: dict[int, frozenset[str]] = {
     1: frozenset({"types", "events", "errors", "facts", "signatures"}),
     2: frozenset({"fitting", "schema", "media", "framing", "http", "failure", "target"}),
-    3: frozenset({"extras", "wire", "history", "options", "reasoning", "wires", "codec"}),
+    3: frozenset({"extras", "wire", "history", "options", "reasoning", "serving", "wires", "codec"}),
     4: frozenset({"dsn", "families", "providers", "registry", "settings"}),
     5: frozenset({"ask", "flow", "call", "health", "exhausted", "chain", "probing", "typed", "agent"}),
     6: frozenset(
