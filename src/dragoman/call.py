@@ -49,15 +49,16 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response, and the seconds until it was there or, streamed, began.
+    """A response, the seconds until it was there or, streamed, began, and the moment at which it was whole.
 
     >>> from dragoman.types import Finish, assistant
-    >>> Answer(Response(message=assistant("hi"), finish=Finish(reason="stop")), 0.2).latency
+    >>> Answer(Response(message=assistant("hi"), finish=Finish(reason="stop")), 0.2, 7.0).latency
     0.2
     """
 
     response: Response
     latency: float
+    ended: float
 
 
 # Before anything is sent ----------------------------------------------------------------------------------------------
@@ -204,7 +205,7 @@ def call(
         raise _named(error, target) from error.__cause__
     response = answer.response
     notices = http.notices + response.notices
-    return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency)
+    return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency, answer.ended)
 
 
 def _send(
@@ -220,7 +221,7 @@ def _send(
     if is_nothing(response):
         raise _empty(target, response)
     ended: float = yield Now()
-    return Answer(response, ended - began)
+    return Answer(response, ended - began, ended)
 
 
 class _Stream:
@@ -264,7 +265,7 @@ class _Stream:
             if is_nothing(response):
                 raise _empty(self._target, response)
             yield Emit([*preface, *self._seen])
-        return Answer(response, now - began if latency is None else latency)
+        return Answer(response, now - began if latency is None else latency, now)
 
     @property
     def _is_over(self) -> bool:

@@ -43,6 +43,8 @@ from dragoman.types import (
 )
 
 T = TypeVar("T")
+_OPTIONS = frozenset(Options.__struct_fields__)
+
 Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
 
 
@@ -105,7 +107,7 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
     """
     if isinstance(prompt, Message):
         return (prompt,)
-    if isinstance(prompt, str | Part):
+    if isinstance(prompt, str) or isinstance(prompt, Part):  # noqa: SIM101 - a union of both would be made each time
         return (user(prompt),)
     given = list(prompt)
     messages = [item for item in given if isinstance(item, Message)]
@@ -281,7 +283,7 @@ class Model:
                 if isinstance(timeout, Timeouts)
                 else msgspec.structs.replace(options.timeouts, total=float(timeout))
             )
-        chosen = {name: fields.pop(name) for name in Options.__struct_fields__ if name in fields}
+        chosen = {name: fields.pop(name) for name in _OPTIONS & fields.keys()}
         stop = fields.pop("stop", None) or ()
         fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
         fields["tools"] = tuple(fields.pop("tools", None) or ())
@@ -289,7 +291,7 @@ class Model:
             request = Request(messages=as_messages(prompt), stream=stream, **fields)
         except TypeError as error:
             raise InvalidRequest(str(error)) from error
-        return request, msgspec.structs.replace(options, **chosen)
+        return request, msgspec.structs.replace(options, **chosen) if chosen else options
 
     def _answer(self, prompt: Prompt, kind: Any, repairs: int, asked: Asked) -> Flow[Response]:
         if kind is None:
