@@ -36,7 +36,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "tools",
         }
     ),
-    3: frozenset({"extras", "wire", "history", "options", "reasoning", "wires", "codec"}),
+    3: frozenset({"extras", "wire", "history", "options", "reasoning", "serving", "wires", "codec"}),
     4: frozenset({"dsn", "families", "providers", "registry", "settings"}),
     5: frozenset(
         {

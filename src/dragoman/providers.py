@@ -387,6 +387,15 @@ _RECORDS = (
         replace(_LOCAL, named_choice=False, replayed=()),
         Limits(documents=False, audio=False, allowed_image_types=("image/png", "image/jpeg", "image/webp")),
     ),
+    Provider(
+        name="dragoman",
+        wire="native",
+        base_url_names=("DRAGOMAN_BASE_URL",),
+        path="/native/v1",
+        key_names=("DRAGOMAN_API_KEY",),
+        needs_key=False,
+        limits=Limits(image_urls=True),
+    ),
     Provider(name="demo", wire="openai_chat", base_url="demo://local/v1", needs_key=False),
 )
 PROVIDERS = {record.name: record for record in _RECORDS}

@@ -9,6 +9,8 @@ from dragoman.types import Effort, FinishReason, JsonObject, Usage
 from dragoman.wire import without_none
 
 NAME = "ollama"
+TOO_LONG = "the input exceeds the context length"
+"""The words by which clients of this dialect know that the context is full."""
 
 FINISH: dict[str, FinishReason] = {"stop": "stop", "length": "length", "load": "stop", "unload": "stop"}
 FINISH_WORD: dict[FinishReason, str] = {
@@ -103,6 +105,29 @@ class OptionsShape(msgspec.Struct):
     seed: int | None = None
     num_predict: int | None = None
     stop: str | list[str] | None = None
+
+
+class GenerateRequest(msgspec.Struct):
+    """What a client asks for in one turn; the rest is as in a chat."""
+
+    prompt: str = ""
+    system: str | None = None
+    images: list[str] | None = None
+
+
+class ShowRequest(msgspec.Struct):
+    """Of which model a client wants to know more."""
+
+    model: str = ""
+    name: str = ""
+
+
+class EmbedRequest(msgspec.Struct):
+    """What a client wants vectors of."""
+
+    model: str = ""
+    input: str | list[str] = ""
+    dimensions: int | None = None
 
 
 class MessageShape(msgspec.Struct):
