@@ -95,7 +95,7 @@ def why_invalid(schema: JsonObject, /) -> str | None:
         jsonschema_rs.Draft202012Validator(schema, retriever=_refuse)
     except ValueError as error:
         path = getattr(error, "instance_path", None)
-        where = _steps(path).lstrip(".") if path else ""
+        where = place(path).lstrip("$.") if path else ""
         return f"{where}: {_first_line(error)}" if where else _first_line(error)
     return None
 
