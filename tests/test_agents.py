@@ -41,12 +41,13 @@ from dragoman import (
     skills,
     tool,
     user,
+    wires,
 )
 from dragoman.models import Prompt
 from dragoman.testing import Raw, Scripted, Stall
 
 PATIENCE = 10.0
-WIRES = ("openai_chat", "openai_responses", "anthropic", "google", "ollama")
+WIRES = wires.NAMES
 
 
 class Port(msgspec.Struct):
