@@ -13,7 +13,7 @@ from dragoman.docstrings import describe
 from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.hints import bare
 from dragoman.outline import parameters_of
-from dragoman.schema import why_invalid
+from dragoman.schema import validate
 from dragoman.types import JsonObject, Message, Opaque, Response, Tool, ToolCall, is_list
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -267,6 +267,8 @@ def _checked(tool: Tool) -> Tool:
         return tool
     if schema.get("type", "object") != "object":
         raise InvalidTool(f"{tool.name}: the schema of its arguments is of type {schema['type']!r}, not an object")
-    if (why := why_invalid(schema)) is not None:
-        raise InvalidTool(f"{tool.name}: not a valid JSON Schema: {why}")
+    try:
+        validate({}, schema)  # by the draft that the schema names
+    except InvalidRequest as error:
+        raise InvalidTool(f"{tool.name}: {error.message}") from error
     return tool
