@@ -1,5 +1,6 @@
 """The loop of an agent, driven by hand: no model, no thread, no clock."""
 
+import dataclasses
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -475,6 +476,20 @@ def test_an_output_that_stays_wrong_is_an_error_with_all_that_was_used() -> None
     assert error.text == "4 m"
     assert error.usage is not None
     assert error.usage.input == 2
+
+
+def test_an_output_whose_validator_raises_anything_is_asked_for_again() -> None:
+    @dataclasses.dataclass
+    class Picky:
+        metres: float
+
+        def __post_init__(self) -> None:
+            if self.metres > 9:
+                raise LookupError("too high")
+
+    asked = Asked('{"metres": 10}', '{"metres": 4}')
+    assert run(asked, form=Form[Picky](Picky)).output == Picky(4)
+    assert "LookupError: too high" in asked.last[-1].text
 
 
 def test_an_output_that_was_cut_off_says_so() -> None:

@@ -41,12 +41,13 @@ from dragoman import (
     skills,
     tool,
     user,
+    wires,
 )
 from dragoman.models import Prompt
 from dragoman.testing import Raw, Scripted, Stall
 
 PATIENCE = 10.0
-WIRES = ("openai_chat", "openai_responses", "anthropic", "google", "ollama")
+WIRES = wires.NAMES
 
 
 class Port(msgspec.Struct):
@@ -169,7 +170,7 @@ def test_four_tools_of_a_tenth_of_a_second_take_about_that_long(way: Way) -> Non
     result = way.run(Agent(Scripted(calls, "ok").model(), tools=[slow, slower]))
     assert [one.text for one in result.steps[0].results] == ["0", "1", "2", "3"]
     assert all(seconds >= 0.1 for seconds in result.steps[0].durations)
-    assert result.steps[0].duration < 0.4
+    assert result.steps[0].duration < sum(result.steps[0].durations) / 2
 
 
 def test_one_after_the_other_where_that_is_asked_for(way: Way) -> None:

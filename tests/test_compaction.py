@@ -7,6 +7,7 @@ import pytest
 from dragoman import (
     Agent,
     AuthFailed,
+    Document,
     Image,
     Message,
     Text,
@@ -22,6 +23,8 @@ from dragoman import (
 from dragoman.compaction import SUMMARY, Compaction
 from dragoman.testing import Scripted
 from dragoman.types import Thinking
+
+PAGE = Document(data=b"%PDF", mime="application/pdf")
 
 
 def talk(count: int) -> list[Message]:
@@ -83,7 +86,7 @@ def test_every_part_is_told_in_words() -> None:
     failed = ToolResult(id="1", name="tide", content="no water", is_error=True)
     long = "x" * 9000
     parts = [
-        user("See", Image(url="https://x/a.png"), long),
+        user("See", Image(url="https://x/a.png"), PAGE, long),
         assistant(Thinking(text="Hmm."), call),
         tool_results(failed),
     ]
@@ -92,6 +95,7 @@ def test_every_part_is_told_in_words() -> None:
     assert '[calls tide with {"port":"Brest"}]' in asked
     assert "[tide fails: no water]" in asked
     assert "[an image]" in asked
+    assert "[document]" in asked
     assert "Hmm." not in asked
     assert len(asked) < 5000
 

@@ -192,6 +192,17 @@ def test_an_invalid_schema_is_refused_when_defined(schema: dict[str, Any], why: 
         Toolbox(Tool(name="x", description="x", parameters=schema))
 
 
+def test_a_schema_may_be_of_an_older_draft() -> None:
+    old = {
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "type": "object",
+        "properties": {"place": {"type": "array", "items": [{"type": "number"}, {"type": "number"}]}},
+    }
+    made = Tool(name="go", description="Go", parameters=old, handler=str)
+    wrong = ToolCall(id="1", name="go", arguments={"place": [1, "x"]})
+    assert "$.place[1]" in Toolbox(made).execute(wrong).text
+
+
 def test_a_type_that_json_has_no_word_for_is_refused_when_defined() -> None:
     with pytest.raises(InvalidTool, match="blob"):
 

@@ -4,6 +4,7 @@ import asyncio
 import json
 from typing import Any
 
+import pydantic
 import pytest
 
 from dragoman import (
@@ -218,6 +219,13 @@ def test_a_validator_of_the_type_is_a_reason() -> None:
     text = written(*KINDS["pydantic"]).replace("2026-11-17T08:30:00Z", "noon")
     with pytest.raises(OutputError, match=r"\$\.at: Input should be a valid datetime"):
         scripted(Scripted(text)).extract(Weather, "Weather?", repairs=0)
+
+
+def test_the_validators_own_error_is_the_cause() -> None:
+    text = written(*KINDS["pydantic"]).replace("2026-11-17T08:30:00Z", "noon")
+    with pytest.raises(OutputError) as caught:
+        scripted(Scripted(text)).extract(Weather, "Weather?", repairs=0)
+    assert isinstance(caught.value.__cause__, pydantic.ValidationError)
 
 
 def test_repairs_share_the_deadline_of_the_call() -> None:

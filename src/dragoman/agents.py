@@ -23,7 +23,7 @@ from dragoman.skills import Skill
 from dragoman.steps import Result, RunEvent
 from dragoman.streams import TextDelta, ThinkingDelta, View
 from dragoman.tools import Context, Toolish, gather, handler_of, tool, tool_of
-from dragoman.typed import with_schema
+from dragoman.typed import shaped
 from dragoman.types import Message, Request, Response, Text, Tool, ToolCall
 
 T = TypeVar("T")
@@ -208,7 +208,7 @@ class Agent(Generic[T]):
         foreign = tuple(one for one in request.tools if not isinstance(one, Tool))
         request = replace(request, tools=(*tools, *foreign), system=_taught(request.system, self._skills))
         if self._form is not None and named is None:
-            request = with_schema(request, self._form, self.model.targets())
+            request = shaped(request, self._form, self.model.targets())
         timeout = told.get("timeout")
         limits = timeout if isinstance(timeout, Timeouts) else Timeouts(total=timeout)
         chosen: dict[str, Any] = {name: value for name, value in told.items() if name in _PASSED_ON}

@@ -35,22 +35,23 @@ class Compaction:
     def __init__(self, model: Model, keep: int) -> None:
         self._model = model
         self._keep = max(keep, 1)
-        self._covered: tuple[Message, ...] = ()
-        self._summary: Message | None = None
+        self._summed: tuple[tuple[Message, ...], tuple[Message, ...]] = (), ()
+        """What was summed up, and the summary of it."""
 
     async def __call__(self, messages: Sequence[Message], /) -> tuple[Message, ...]:
         """The messages to send. System messages stay, and no call is parted from its result."""
         system = tuple(message for message in messages if message.role == "system")
         said = tuple(message for message in messages if message.role != "system")
-        known = self._summary is not None and said[: len(self._covered)] == self._covered
-        rest = said[len(self._covered) :] if known else said
+        covered, summary = self._summed
+        if said[: len(covered)] != covered:
+            covered, summary = (), ()
+        rest = said[len(covered) :]
         if len(rest) > 2 * self._keep:
-            end = len(said) - len(rest) + _cut(rest, self._keep)
-            old = said[len(self._covered) if known else 0 : end]
-            before = (self._summary,) if known and self._summary is not None else ()
-            self._summary = await self._sum_up((*before, *old))
-            self._covered, rest, known = said[:end], said[end:], True
-        return (*system, self._summary, *rest) if known and self._summary is not None else (*system, *rest)
+            end = _cut(rest, self._keep)
+            summary = (await self._sum_up((*summary, *rest[:end])),)
+            covered, rest = (*covered, *rest[:end]), rest[end:]
+            self._summed = covered, summary
+        return (*system, *summary, *rest)
 
     async def _sum_up(self, messages: Sequence[Message]) -> Message:
         told = "\n\n".join(_told(message) for message in messages)

@@ -158,7 +158,7 @@ def _object(value: object, kind: Any, fields: tuple[Field, ...], path: _Path) ->
     made = get_origin(kind) or kind
     try:
         return made(**told)
-    except (ValueError, TypeError) as error:
+    except (ValueError, TypeError, AssertionError) as error:
         raise _misfit(path, str(error)) from error
 
 

@@ -44,6 +44,7 @@ from dragoman.types import (
 
 T = TypeVar("T")
 _OPTIONS = frozenset(Options.__struct_fields__)
+
 Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
 
 

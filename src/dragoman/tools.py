@@ -268,7 +268,7 @@ def _checked(tool: Tool) -> Tool:
     if schema.get("type", "object") != "object":
         raise InvalidTool(f"{tool.name}: the schema of its arguments is of type {schema['type']!r}, not an object")
     try:
-        validate({}, schema)
+        validate({}, schema)  # by the draft that the schema names
     except InvalidRequest as error:
         raise InvalidTool(f"{tool.name}: {error.message}") from error
     return tool

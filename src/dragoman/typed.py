@@ -49,7 +49,7 @@ def run(
     >>> next(run(Request(), Form(int), [target("ollama/x")], Health(), Options(), repairs=1))
     Now()
     """
-    asked = with_schema(request, form, targets)
+    asked = shaped(request, form, targets)
     tries: list[Response] = []
     notices: list[Notice] = []
     began: float = yield Now()
@@ -70,7 +70,7 @@ def run(
         if len(tries) > repairs or response.finish.reason == "blocked":
             wrong.usage, wrong.attempts = whole.usage, whole.attempts
             wrong.provider, _, wrong.model = (response.target or "").partition("/")
-            raise wrong from None
+            raise wrong from wrong.__cause__
         notices.append(Notice(kind="repaired", what="answer", why=f"asked again: {wrong.message}"))
         asked = _asked_again(asked, response, wrong)
 
@@ -96,8 +96,12 @@ def extract(
     return response
 
 
-def with_schema(request: Request, form: Form[Any], targets: Sequence[Target], /) -> Request:
-    """The request for a value of the type: strictly, where the first target knows that word."""
+def shaped(request: Request, form: Form[Any], targets: Sequence[Target] = (), /) -> Request:
+    """The request for an answer of a type: strictly, where the first target knows that word.
+
+    >>> shaped(Request(), Form(bool)).schema_name
+    'bool'
+    """
     if request.schema is not None:
         raise InvalidRequest("schema: the output type has its own; give one of them")
     strict, name = request.schema_strict, request.schema_name
@@ -144,7 +148,9 @@ def explained(error: OutputError, response: Response, /) -> OutputError:
             cause = f"the answer was refused ({response.finish.raw or 'blocked'})"
         case _:
             return error
-    return OutputError(f"{cause}: {error.message}", text=error.text, reasons=(cause, *error.reasons))
+    wrong = OutputError(f"{cause}: {error.message}", text=error.text, reasons=(cause, *error.reasons))
+    wrong.__cause__ = error.__cause__
+    return wrong
 
 
 def _asked_again(request: Request, response: Response, error: OutputError) -> Request:

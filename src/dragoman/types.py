@@ -526,8 +526,8 @@ def dump(value: msgspec.Struct | Iterable[msgspec.Struct], /) -> bytes:
 def _encode_unknown(value: object) -> object:
     if callable(value):
         return None
-    if hasattr(value, "model_dump"):
-        return value.model_dump(mode="json")
+    if (dump_model := getattr(value, "model_dump", None)) is not None:
+        return dump_model(mode="json")
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 

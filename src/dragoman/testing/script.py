@@ -23,8 +23,6 @@ from dragoman.types import (
 )
 from dragoman.wire import Wire
 
-BASES = {"google": "/v1beta", "native": "/native/v1", "ollama": ""}
-"""What stands before the paths of a wire, where it is not /v1."""
 Ending: TypeAlias = Literal["end", "cut", "stall", "reset", "open"]
 Bend: TypeAlias = Literal["missing_index", "wrong_index", "missing_id"]
 
@@ -173,14 +171,23 @@ def wire_of(http: HttpRequest, /) -> Wire | None:
     'openai_chat'
     """
     path = http.path.partition("?")[0]
-    found: dict[str, Wire] = {}
-    for wire in map(wires.get, wires.NAMES):
+    for name in wires.NAMES:
+        wire = wires.get(name)
         for route in wire.server.routes:
             tail = re.escape(re.sub(r"^/v\d+(beta)?", "", route.path)).replace(r"\{model\}", ".+")
             if re.search(f"{tail}$", path):
-                found[tail] = wire
-    # The path of one wire may end as that of another does.
-    return found[max(found, key=len)] if found else None
+                return wire
+    return None
+
+
+def base_path(wire: str, /) -> str:
+    """The path that stands before a wire's own: up to its version, where it has one.
+
+    >>> base_path("google"), base_path("ollama")
+    ('/v1beta', '')
+    """
+    found = re.match(r".*?/v\d+(beta)?(?=/)", wires.get(wire).server.routes[0].path)
+    return found[0] if found else ""
 
 
 def render(line: Line, wire: Wire, request: Request, /) -> Rendered:
