@@ -39,7 +39,10 @@ def test_the_console_of_a_page_is_true(page: Path, tmp_path: Path) -> None:
     env["PATH"] = f"{shim.parent}:{env['PATH']}"
     shell = shutil.which("bash") or "/bin/sh"
     for block in re.findall(r"^```console\n(\$ .*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
-        for command, shown in re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE):
+        steps: list[tuple[str, str]] = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+        if not any(shown for _, shown in steps):
+            continue  # words to type, and no promise of what comes
+        for command, shown in steps:
             # A shell that reads both ends into one file shows them in the order in which they came.
             done = subprocess.run(
                 [shell, "-c", command],
