@@ -15,7 +15,7 @@ from dragoman.providers import Provider
 from dragoman.testing.script import Line, Raw, Rendered, render, truncated_script, wire_of
 from dragoman.types import Request
 
-_BASES = {"google": "/v1beta", "ollama": ""}
+_BASES = {"google": "/v1beta", "native": "/native/v1", "ollama": ""}
 _LOST = (OSError, ssl.SSLError, ValueError)
 
 
