@@ -15,9 +15,9 @@ SOURCE = Path(__file__).parents[1] / "src" / PACKAGE
 
 # A module imports from its own layer or a lower one. New modules are added here, and to ARCHITECTURE.md.
 LAYERS: dict[int, frozenset[str]] = {
-    1: frozenset({"types", "events", "errors", "facts"}),
+    1: frozenset({"types", "events", "errors", "facts", "signatures"}),
     2: frozenset({"fitting", "schema", "media", "framing", "http", "failure", "target"}),
-    3: frozenset({"extras", "wire", "history", "options", "reasoning", "wires", "codec"}),
+    3: frozenset({"extras", "wire", "history", "options", "reasoning", "serving", "wires", "codec"}),
     4: frozenset({"dsn", "families", "providers", "registry", "settings"}),
     5: frozenset({"ask", "flow", "call", "health", "exhausted", "chain", "probing", "typed", "agent"}),
     6: frozenset(
@@ -27,6 +27,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "transport",
             "awaiting",
             "borrowed",
+            "fetching",
             "demo",
             "streams",
             "models",

@@ -17,7 +17,9 @@ import tempfile
 import time
 import traceback
 import tracemalloc
+import warnings
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -25,7 +27,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from dragoman import codec, wires
-from dragoman.errors import DragomanError, ProviderError
+from dragoman.errors import DragomanError, ProviderError, Unsupported
 from dragoman.events import (
     Assembler,
     Event,
@@ -41,6 +43,7 @@ from dragoman.events import (
 )
 from dragoman.framing import Frame, FrameDecoder, JsonArrayDecoder, NdjsonDecoder, SseDecoder
 from dragoman.http import Head, HttpRequest
+from dragoman.media.pictures import Bounds, fit_picture
 from dragoman.providers import PROVIDERS, target
 from dragoman.target import Limits, Quirks, Target
 from dragoman.types import (
@@ -468,6 +471,34 @@ def check_framing(wire: Wire, data: bytes, found: Seeds, dice: random.Random) ->
         assert all(len(frame.data) <= limit for frame in whole), f"a frame of {make.__name__} beyond its limit: {limit}"
 
 
+@cache
+def pictures() -> list[bytes]:
+    """Small files of every format and of their rarer forms."""
+    from tests.pictures import FORMATS, noise, picture
+
+    rare = ({"progressive": True}, {"icc_profile": b"x" * 100}, {"exif": b"Exif\0\0MM\0*\0\0\0\x08\0\0"})
+    made = [picture(40, 30, mime) for mime in FORMATS] + [noise(20, 20, mime) for mime in FORMATS]
+    return made + [noise(20, 20, "image/jpeg", **options) for options in rare]
+
+
+def check_media(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> None:
+    """A spoilt picture gives one that can be decoded and keeps to its bounds, or a refusal."""
+    from tests.pictures import opened
+
+    types = tuple(dice.sample(("image/png", "image/jpeg", "image/webp", "image/gif", "image/bmp"), dice.randint(1, 3)))
+    bounds = Bounds(side=dice.choice((1, 8, 33)), size=dice.choice((None, 700, 5000)), types=types)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            made = fit_picture(data, bounds)
+        except Unsupported:
+            return
+    # What is passed on was never decoded, so it may be spoilt.
+    assert made.data is data or max(opened(made.data).size) <= (bounds.side or 0)
+    assert bounds.size is None or len(made.data) <= bounds.size
+    assert made.mime in types
+
+
 FLOOD_FRAME, FLOOD_RESPONSE, FLOOD_EVENTS = 64 * 1024, 2 * 1024, 6000
 """The limits of a frame and of a response in a flood, and how many events it has."""
 FLOOD_GROWTH = 48 * 1024
@@ -562,8 +593,9 @@ ENTRIES: dict[str, tuple[Callable[[Wire, bytes, Seeds, random.Random], None], Ca
     "decode_tool_calls": (check_calls, lambda found: found.bodies),
     "framing": (check_framing, lambda found: found.streams),
     "flood": (check_flood, lambda found: found.streams),
+    "media": (check_media, lambda _: pictures()),
 }
-RARE = {"flood": 100, "framing": 4, "decode_tool_calls": 4}
+RARE = {"flood": 100, "framing": 4, "decode_tool_calls": 4, "media": 4}
 """Entry points that are tried once in so many rounds: they are slow, or small."""
 
 

@@ -5,7 +5,22 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 from dragoman.events import StreamEvent
-from dragoman.flow import Compute, Dice, Effect, Emit, Exchange, Flow, Now, Observe, Open, Read, Reply, Send, Sleep
+from dragoman.flow import (
+    Compute,
+    Dice,
+    Effect,
+    Emit,
+    Exchange,
+    Fetch,
+    Flow,
+    Now,
+    Observe,
+    Open,
+    Read,
+    Reply,
+    Send,
+    Sleep,
+)
 from dragoman.http import Head
 from dragoman.target import Limits, Target
 
@@ -65,6 +80,9 @@ class World:
         self.slept: list[float] = []
         self.shown: list[StreamEvent] = []
         self.told: list[Any] = []
+        self.pictures: dict[str, bytes] = {}
+        self.fetched: list[Fetch] = []
+        self.computed = 0
 
     @property
     def hosts(self) -> list[str]:
@@ -113,7 +131,11 @@ class World:
             case Observe():
                 self.told.append(effect.what)
             case Compute():
+                self.computed += 1
                 return effect.function()
+            case Fetch():
+                self.fetched.append(effect)
+                return self.pictures[effect.url]
         return None
 
     def answer(self, effect: Send | Open) -> Reply | Exchange:

@@ -35,6 +35,7 @@ from dragoman.health import Condition, Health
 from dragoman.providers import target as known
 from dragoman.target import Limits, Target
 from dragoman.types import Attempt, Image, Request, Response, Usage, user
+from tests.pictures import picture
 from tests.plans import EMPTY, OK, Script, Status, Wait, World, line, said, target
 
 AA, BB, CC = target("aa/m1"), target("bb/m2"), target("cc/m3")
@@ -103,7 +104,7 @@ def test_a_benched_target_is_named_in_the_final_error() -> None:
 
 def test_a_target_that_cannot_do_it_is_left_to_the_next_without_a_penalty() -> None:
     health, blind = Health(), target("aa/m1", limits=Limits(max_images=0))
-    sees = Request(messages=(user(Image(data=b"\x89PNG", mime="image/png")),))
+    sees = Request(messages=(user(Image(data=picture(), mime="image/png")),))
     response = ask(World(OK), blind, BB, request=sees, health=health)
     assert response.target == "bb/m2"
     assert response.attempts[0].error == "Unsupported: aa/m1: cannot take images"

@@ -28,7 +28,6 @@ from dragoman import (
 from dragoman.demo.answers import count_tokens
 from dragoman.demo.filling import fill
 from dragoman.demo.patterns import example_of
-from dragoman.demo.pictures import measure
 from dragoman.schema import validate
 from dragoman.types import Audio, Document
 
@@ -228,29 +227,15 @@ def test_pictures_are_measured(model: Any, kind: str) -> None:
     assert kind.lower() in said.lower()
 
 
-@pytest.mark.parametrize("options", [{"lossless": True}, {"quality": 50}, {"lossless": True, "exif": b"Exif\0\0MM"}])
-def test_every_form_of_webp_is_measured(options: dict[str, Any]) -> None:
-    file = io.BytesIO()
-    Picture.new("RGB", (31, 17), "red").save(file, "WEBP", **options)
-    assert measure(file.getvalue()) == ("WebP", 31, 17)
-
-
-def test_what_is_no_picture_is_not_measured() -> None:
-    assert measure(b"hello") is None
-    assert measure(b"\xff\xd8\xff\xd9") is None
-
-
 def test_other_parts_are_told(model: Any) -> None:
     said = model.generate(
         [
             Document(data=b"%PDF", mime="application/pdf", name="bill.pdf"),
             Audio(data=b"RIFFxxxxWAVE", mime="audio/wav"),
-            Image(data=b"?", mime="image/x"),
         ]
     ).text
     assert "bill.pdf" in said
     assert "12 bytes of audio/wav" in said
-    assert "an image (image/x)" in said
 
 
 # ── failing on purpose ──────────────────────────────────────────────────────

@@ -58,6 +58,7 @@ from dragoman.testing import (
 from dragoman.testing.script import render
 from dragoman.transport import transport_of
 from dragoman.types import Image, Request, Response, Tool, ToolCall, assistant, user
+from tests.pictures import picture
 
 PATIENCE = 10.0
 """Seconds after which a test that waits for an event has failed."""
@@ -336,7 +337,7 @@ def test_what_a_target_cannot_take_goes_on(way: Way, *, streamed: bool) -> None:
         registry = server.registry()
         registry.set_limits("server/blind", max_images=0)
         model = registry.model("server/blind,server/m")
-        prompt = user("see", Image(data=b"GIF89a", mime="image/gif"))
+        prompt = user("see", Image(data=picture(mime="image/gif"), mime="image/gif"))
         response = ask(way, model, streamed=streamed, prompt=prompt)
     assert response.target == "server/m"
     assert (response.attempts[0].error or "").startswith(Unsupported.__name__)

@@ -114,7 +114,7 @@ def test_rich_shows_no_key() -> None:
 NAMED = (
     "openai openai-responses azure anthropic google gemini ollama ollama-cloud foreman llama-swap groq deepseek mistral "
     "openrouter together fireworks xai cerebras perplexity moonshot zai minimax huggingface nvidia vllm llama-cpp "
-    "lmstudio demo"
+    "lmstudio dragoman demo"
 ).split()
 
 

@@ -6,12 +6,12 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from dragoman import wires
+from dragoman import media, wires
 from dragoman.call import MAX_BODY
 from dragoman.chain import Options, judge
 from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Malformed, TimedOut
 from dragoman.extras import Extras, extras_of
-from dragoman.flow import Dice, Flow, Now, Reply, Send, Sleep
+from dragoman.flow import Compute, Dice, Flow, Now, Reply, Send, Sleep
 from dragoman.http import HttpRequest
 from dragoman.target import Target
 from dragoman.types import Embeddings, ModelInfo, Request, Usage
@@ -44,7 +44,12 @@ def _page(extras: Extras, http: HttpRequest, body: bytes) -> tuple[tuple[ModelIn
 def count_tokens(request: Request, target: Target, options: Options, /) -> Flow[int]:
     """How many tokens the request has, as the provider counts them."""
     extras = extras_of(target.wire)
-    return (yield from _ask(lambda: extras.encode_tokens(request, target), extras.decode_tokens, target, options))
+
+    def encode() -> HttpRequest:
+        return extras.encode_tokens(media.fit(request, target.limits), target)
+
+    heavy = media.is_heavy(request, target.limits)
+    return (yield from _ask(encode, extras.decode_tokens, target, options, heavy=heavy))
 
 
 def embed(texts: Sequence[str], dimensions: int | None, target: Target, options: Options, /) -> Flow[Embeddings]:
@@ -70,7 +75,14 @@ def embed(texts: Sequence[str], dimensions: int | None, target: Target, options:
     return Embeddings(vectors=tuple(vectors), usage=usage, target=target.name)
 
 
-def _ask(encode: Callable[[], HttpRequest], decode: Callable[[bytes], T], target: Target, options: Options) -> Flow[T]:
+def _ask(
+    encode: Callable[[], HttpRequest],
+    decode: Callable[[bytes], T],
+    target: Target,
+    options: Options,
+    *,
+    heavy: bool = False,
+) -> Flow[T]:
     """Send, and read what came; transient faults are tried again."""
     began: float = yield Now()
     total = options.timeouts.total
@@ -78,7 +90,7 @@ def _ask(encode: Callable[[], HttpRequest], decode: Callable[[bytes], T], target
     tries = 0
     while True:
         try:
-            return (yield from _once(encode, decode, target, options, ends))
+            return (yield from _once(encode, decode, target, options, ends, heavy=heavy))
         except DragomanError as error:
             error.provider = error.provider or target.provider
             error.model = error.model or target.model
@@ -100,8 +112,10 @@ def _once(
     target: Target,
     options: Options,
     ends: float | None,
+    *,
+    heavy: bool,
 ) -> Flow[T]:
-    http = encode()
+    http: HttpRequest = (yield Compute(encode)) if heavy else encode()
     if target.needs_key and not target.api_key:
         raise AuthFailed(f"{target.provider}: no key; set {' or '.join(target.key_names)} or pass api_key=")
     now: float = yield Now()

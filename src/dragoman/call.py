@@ -1,17 +1,17 @@
-"""A request and one target in, its answer out: check, encode, send, read, decode. A plan; the driver waits."""
+"""A request and one target in, its answer out: check, fit, encode, send, read, decode. A plan; the driver waits."""
 
 from typing import NoReturn
 
 import msgspec
 
-from dragoman import wires
+from dragoman import media, wires
 from dragoman.errors import AuthFailed, DragomanError, EmptyResponse, Interrupted, TimedOut, TooLarge, Unsupported
 from dragoman.events import Event, Finished, PartDelta, PartEnded, Restarted, StreamEvent, fold
-from dragoman.flow import Emit, Exchange, Flow, Now, Open, Read, Reply, Send
+from dragoman.flow import Compute, Emit, Exchange, Fetch, Flow, Now, Open, Read, Reply, Send
 from dragoman.http import HttpRequest
 from dragoman.target import Target
-from dragoman.types import Audio, Document, Image, Part, Request, Response, Text, Thinking, ToolResult
-from dragoman.wire import StreamDecoder
+from dragoman.types import Notice, Request, Response, Text, Thinking
+from dragoman.wire import Notes, StreamDecoder
 
 MAX_BODY = 256 * 1024 * 1024
 MAX_ERROR_BODY = 1024 * 1024
@@ -19,6 +19,9 @@ MIN_SECRET = 6
 """Characters of a key that is one: local servers are given words such as "x"."""
 ERROR_PATIENCE = 5.0
 """Seconds that the words of a refusal may take: its status is known by then."""
+MAX_FETCHED = 20 * 1024 * 1024
+FETCH_PATIENCE = 15.0
+"""Seconds until a picture that is fetched must be there."""
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,45 +72,38 @@ def check(request: Request, target: Target, /) -> None:
     >>> check(Request(), target("ollama/x"))
     """
     limits = target.limits
-    parts = [part for message in request.messages for part in message.parts]
-    parts += [inner for part in parts if isinstance(part, ToolResult) for inner in part.parts]
-    images = [part for part in parts if isinstance(part, Image)]
     refusals = (
         (request.tools and not limits.tools, "tools"),
         (request.schema is not None and not limits.structured, "a schema for its answer"),
         (request.stream and not limits.streaming, "a wish for a stream"),
-        (images and limits.max_images == 0, "images"),
-        (
-            limits.max_images is not None and len(images) > limits.max_images,
-            f"more than {limits.max_images} images, and these are {len(images)}",
-        ),
-        (not limits.documents and _has(Document, parts), "documents"),
-        (not limits.audio and _has(Audio, parts), "audio"),
     )
     for refused, what in refusals:
         if refused:
             raise Unsupported(f"{target.name}: cannot take {what}")
-    for image in images:
-        _check_image(image, target)
+    try:
+        media.check(request, limits)
+    except Unsupported as error:
+        raise _told_by(target, error) from error.__cause__
 
 
-def _has(kind: type[Part], parts: list[Part]) -> bool:
-    return any(isinstance(part, kind) for part in parts)
+def _told_by(target: Target, error: Unsupported) -> Unsupported:
+    return Unsupported(f"{target.name}: {error.message}")
 
 
-def _check_image(image: Image, target: Target) -> None:
-    limits = target.limits
-    if image.data is None and not limits.image_urls:
-        raise Unsupported(f"{target.name}: cannot fetch {image.url}; give the bytes of the image")
-    if image.data is not None and limits.max_image_bytes is not None and len(image.data) > limits.max_image_bytes:
-        raise Unsupported(
-            f"{target.name}: an image has {len(image.data)} bytes; it takes {limits.max_image_bytes} at most"
-        )
-    if image.mime and limits.allowed_image_types and image.mime not in limits.allowed_image_types:
-        raise Unsupported(f"{target.name}: cannot take {image.mime}; it takes {', '.join(limits.allowed_image_types)}")
+def _fit(request: Request, target: Target, album: media.Album | None) -> tuple[Request, tuple[Notice, ...]]:
+    """The request with its media as the target takes them, and what was bent."""
+    bent: list[Notice] = []
+    try:
+        fitted = media.fit(request, target.limits, album=album, notices=bent)
+    except Unsupported as error:
+        raise _told_by(target, error) from error.__cause__
+    notes = Notes(target.name, strict=request.strict)
+    for notice in bent:
+        notes.add(notice.kind, notice.what, notice.why)
+    return fitted, notes.notices
 
 
-def prepare(request: Request, target: Target, /) -> HttpRequest:
+def prepare(request: Request, target: Target, /, *, album: media.Album | None = None) -> HttpRequest:
     """The exact HTTP request for a target; refused where it cannot be made or the key is not there.
 
     >>> from dragoman.providers import target
@@ -115,12 +111,47 @@ def prepare(request: Request, target: Target, /) -> HttpRequest:
     '/api/chat'
     """
     try:
-        check(request, target)
-        if target.needs_key and not target.api_key:
-            ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
-            # Nothing was sent: the target is not set up, and another one may be.
-            raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
-        return wires.get(target.wire).client.encode_request(request, target)
+        _check_all(request, target)
+        fitted, notices = _fit(request, target, album)
+        http = wires.get(target.wire).client.encode_request(fitted, target)
+    except DragomanError as error:
+        raise _named(error, target) from error.__cause__
+    return msgspec.structs.replace(http, notices=notices + http.notices) if notices else http
+
+
+def _check_all(request: Request, target: Target) -> None:
+    check(request, target)
+    if target.needs_key and not target.api_key:
+        ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
+        # Nothing was sent: the target is not set up, and another one may be.
+        raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
+
+
+def _prepared(
+    request: Request, target: Target, deadline: float | None, album: media.Album, *, fetch: bool
+) -> Flow[HttpRequest]:
+    """As `prepare`; pictures are fetched where that is wanted, and what takes long is done where it blocks nobody."""
+    if fetch:
+        yield from _fetch(request, target, deadline, album)
+    if media.is_heavy(request, target.limits, album=album):
+        http: HttpRequest = yield Compute(lambda: prepare(request, target, album=album))
+        return http
+    return prepare(request, target, album=album)
+
+
+def _fetch(request: Request, target: Target, deadline: float | None, album: media.Album) -> Flow[None]:
+    """Put the pictures that the target cannot fetch into the album."""
+    urls = [url for url in media.urls_to_fetch(request, target.limits) if url not in album.fetched]
+    if not urls:
+        return
+    try:
+        _check_all(request, target)
+        for url in urls:
+            now: float = yield Now()
+            timeout = _left(deadline, now, FETCH_PATIENCE)
+            album.fetched[url] = yield Fetch(url, timeout or FETCH_PATIENCE, MAX_FETCHED)
+    except Unsupported as error:
+        raise _named(_told_by(target, error), target) from error.__cause__
     except DragomanError as error:
         raise _named(error, target) from error.__cause__
 
@@ -147,15 +178,19 @@ def call(
     /,
     *,
     restarted: Restarted | None = None,
+    album: media.Album | None = None,
+    fetch_images: bool = False,
 ) -> Flow[Answer]:
     """One request to one target. A streamed one emits its events on the way, after `restarted` where that is told.
+
+    `album` keeps the pictures that were fetched and fitted for the next attempt.
 
     >>> from dragoman.providers import target
     >>> plan = call(Request(), target("ollama/x"), Timeouts(), None)
     >>> next(plan), plan.send(0.0).request.url
     (Now(), 'http://localhost:11434/api/chat')
     """
-    http = prepare(request, target)
+    http = yield from _prepared(request, target, deadline, album or media.Album(), fetch=fetch_images)
     began: float = yield Now()
     try:
         if request.stream:

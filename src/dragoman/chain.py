@@ -12,6 +12,7 @@ from dragoman.events import Restarted
 from dragoman.exhausted import exhausted
 from dragoman.flow import Dice, Flow, Now, Observe, Sleep
 from dragoman.health import Admission, Health
+from dragoman.media import Album
 from dragoman.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
 
@@ -61,6 +62,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     costs: Mapping[str, float] = {}
     """Relative costs by target, for `weighted`: a target of twice the cost comes first half as often."""
     timeouts: Timeouts = Timeouts()
+    fetch_images: bool = False
+    """Whether an image by its URL is fetched for a target that cannot do it by itself: https, public addresses only."""
 
     def __post_init__(self) -> None:
         """Refuse words that mean nothing."""
@@ -117,6 +120,7 @@ class _Chain:
         self._errors: list[DragomanError] = []
         self._deadline: float | None = None
         self._interrupted: tuple[Target, Interrupted] | None = None
+        self._album = Album()
 
     def run(self, targets: Sequence[Target]) -> Flow[Response]:
         now: float = yield Now()
@@ -177,7 +181,15 @@ class _Chain:
                 self._check_deadline(began, (target, *rest))
                 restarted = self._restarted(target)
                 try:
-                    answer = yield from call(self._request, target, limits, self._deadline, restarted=restarted)
+                    answer = yield from call(
+                        self._request,
+                        target,
+                        limits,
+                        self._deadline,
+                        restarted=restarted,
+                        album=self._album,
+                        fetch_images=self._options.fetch_images,
+                    )
                 except DragomanError as error:
                     wait = yield from self._failed(target, error, began, admission, rest, retry)
                 else:

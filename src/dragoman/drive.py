@@ -7,7 +7,8 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from typing import Any, TypeAlias, TypeVar
 
 from dragoman.events import StreamEvent
-from dragoman.flow import Compute, Dice, Effect, Emit, Exchange, Flow, Now, Observe, Open, Read, Send, Sleep
+from dragoman.fetching import Fetcher
+from dragoman.flow import Compute, Dice, Effect, Emit, Exchange, Fetch, Flow, Now, Observe, Open, Read, Send, Sleep
 from dragoman.port import Handle, Transport
 
 T = TypeVar("T")
@@ -24,8 +25,11 @@ class Driver:
     True
     """
 
-    def __init__(self, transport: Transport, observers: Sequence[Observer] = ()) -> None:
+    def __init__(
+        self, transport: Transport, observers: Sequence[Observer] = (), *, fetcher: Fetcher | None = None
+    ) -> None:
         self.transport = transport
+        self.fetcher = fetcher or Fetcher()
         self.observers = list(observers)
 
     def run(self, flow: Flow[T], /) -> T:
@@ -119,6 +123,9 @@ class Driver:
                 return time.sleep(effect.seconds)
             case Compute():
                 return effect.function()
+            case Fetch():
+                held.close()
+                return self.fetcher.fetch(effect)
             case _:
                 return self._tell(effect)
 
@@ -139,6 +146,9 @@ class Driver:
                 return await asyncio.sleep(effect.seconds)
             case Compute():
                 return await asyncio.to_thread(effect.function)
+            case Fetch():
+                await held.aclose()
+                return await asyncio.to_thread(self.fetcher.fetch, effect)
             case _:
                 return self._tell(effect)
 

@@ -66,6 +66,8 @@ class DragomanError(Exception):
     """What a server that was asked should answer."""
     attempts: "tuple[Attempt, ...]" = ()
     """Which targets were tried or skipped, where a chain was."""
+    request_id: str | None = None
+    """The id under which a gateway knows the request, where one was asked."""
 
     def __init__(
         self,

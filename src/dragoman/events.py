@@ -410,6 +410,7 @@ class Assembler:
             while f"call_{self._number}" in self._ids:
                 self._number += 1
             id = f"call_{self._number}"
+        self.spend(len(id))
         self._ids.add(id)
         return id
 

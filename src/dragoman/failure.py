@@ -1,12 +1,23 @@
-"""Status, headers and body of an answer that is no in, a typed error out: every shape that servers use for it."""
+"""Status, headers and body of an answer that is no in, a typed error out; an error in, OpenAI's words for it out."""
 
 from typing import Any
 
 import msgspec
 
-from dragoman.errors import ProviderError, classify
+from dragoman.errors import (
+    AuthFailed,
+    Blocked,
+    ChainExhausted,
+    ContextTooLong,
+    DragomanError,
+    ModelNotFound,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    classify,
+)
 from dragoman.http import Head, decode_duration, retry_after
-from dragoman.types import is_list, is_object
+from dragoman.types import JsonObject, is_list, is_object
 
 _ANY = msgspec.json.Decoder()
 MAX_MESSAGE = 2000
@@ -47,6 +58,49 @@ def read_failure(data: object, head: Head | None = None, /) -> ProviderError:
         tokens=_whole(facts.get("n_prompt_tokens")),
         limit=_whole(facts.get("n_ctx")),
     )
+
+
+def lacks_credit(error: DragomanError, /) -> bool:
+    """Whether there is no credit left: a limit that does not pass. A chain at its end is never asked again as it is.
+
+    >>> lacks_credit(RateLimited("pay", transient=False)), lacks_credit(RateLimited("slow down"))
+    (True, False)
+    """
+    return isinstance(error, RateLimited) and not error.transient and not isinstance(error, ChainExhausted)
+
+
+def too_long(error: DragomanError, words: str, /) -> str:
+    """The message of an error; before that of a full context the words by which a dialect's clients know it.
+
+    >>> too_long(ContextTooLong("9000 tokens"), "prompt is too long")
+    'prompt is too long: 9000 tokens'
+    """
+    is_known = not isinstance(error, ContextTooLong) or words in error.message.lower()
+    return error.message if is_known else f"{words}: {error.message}"
+
+
+_OPENAI_CODES: tuple[tuple[type[DragomanError], str], ...] = (
+    (AuthFailed, "invalid_api_key"),
+    (RateLimited, "rate_limit_exceeded"),
+    (Overloaded, "slow_down"),
+    (ContextTooLong, "context_length_exceeded"),
+    (Blocked, "content_filter"),
+    (ModelNotFound, "model_not_found"),
+)
+"""The code of an error as OpenAI has it, whatever the provider that made it called it."""
+
+
+def openai_failure(error: DragomanError, /) -> JsonObject:
+    """The refusal as OpenAI words it, with its own code where it has one.
+
+    >>> openai_failure(Overloaded("busy"))
+    {'message': 'busy', 'type': 'server_error', 'param': None, 'code': 'slow_down'}
+    """
+    kind = "invalid_request_error" if error.http_status < 500 else "server_error"
+    code = next((word for cls, word in _OPENAI_CODES if isinstance(error, cls)), error.code)
+    if lacks_credit(error):
+        code = "insufficient_quota"
+    return {"message": error.message, "type": kind, "param": None, "code": code}
 
 
 def _flat(data: object, depth: int = 0) -> dict[str, Any]:

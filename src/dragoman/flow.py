@@ -85,6 +85,18 @@ class Read(msgspec.Struct, frozen=True):
     timeout: float | None = None
 
 
+class Fetch(msgspec.Struct, frozen=True):
+    """Fetch a picture that a caller gave by its URL: gives its bytes, or Unsupported where that is not safe.
+
+    >>> Fetch("https://example.org/a.png", timeout=15.0, limit=1000).limit
+    1000
+    """
+
+    url: str
+    timeout: float
+    limit: int
+
+
 class Emit(msgspec.Struct, frozen=True):
     """Show these events to whoever listens.
 
@@ -137,7 +149,7 @@ class Exchange(msgspec.Struct, frozen=True, eq=False):
     handle: Any
 
 
-Effect: TypeAlias = Now | Dice | Sleep | Send | Open | Read | Emit | Compute | Observe
+Effect: TypeAlias = Now | Dice | Sleep | Send | Open | Read | Fetch | Emit | Compute | Observe
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 

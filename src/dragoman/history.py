@@ -162,6 +162,8 @@ def _fold_system(message: Message, notes: Notes, *, started: bool) -> list[Text]
 
 def _own_parts(parts: Iterable[Part], notes: Notes) -> tuple[Part, ...]:
     """Without the thinking and the blocks of other wires."""
+    if notes.carries_all:
+        return tuple(parts)
     kept: list[Part] = []
     for part in parts:
         if isinstance(part, Thinking) and notes.wire not in part.extra:
@@ -178,13 +180,13 @@ def _own_parts(parts: Iterable[Part], notes: Notes) -> tuple[Part, ...]:
 def _note_foreign(extra: Extra, what: str, notes: Notes) -> None:
     """Tell what only another wire understands, such as a signature or an item's id."""
     for name, data in extra.items():
-        if name != notes.wire and data:
+        if name != notes.wire and data and not notes.carries_all:
             notes.add("dropped", f"{name} data of {what}", "only that wire understands it")
 
 
 def _own_content(result: ToolResult, notes: Notes) -> str | tuple[ResultPart, ...]:
     """A result's content without the blocks of other wires."""
-    if isinstance(result.content, str):
+    if isinstance(result.content, str) or notes.carries_all:
         return result.content
     kept: list[ResultPart] = []
     for part in result.content:

@@ -14,9 +14,11 @@ from dragoman.call import Timeouts, prepare
 from dragoman.chain import OnInterrupt, Options, Order, Verdict, WhenAllBenched
 from dragoman.drive import Driver, Observer
 from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.fetching import Fetcher
 from dragoman.flow import Flow
 from dragoman.health import Health
 from dragoman.http import HttpRequest
+from dragoman.media import urls_to_fetch
 from dragoman.probing import Findings
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
@@ -74,6 +76,7 @@ class Asked(TypedDict, total=False):
     classify: Callable[[DragomanError], Verdict | None] | None
     order: Order
     costs: Mapping[str, float]
+    fetch_images: bool
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -146,8 +149,8 @@ class Model:
 
     def explain(self, prompt: Prompt, /, *, stream: bool = False, **asked: Unpack[Asked]) -> list[Explanation]:
         """What each target would get, without any network."""
-        request, _ = self.request(prompt, stream=stream, **asked)
-        return [_explain(request, target) for target in self.targets()]
+        request, options = self.request(prompt, stream=stream, **asked)
+        return [_explain(request, target, options) for target in self.targets()]
 
     def count_tokens(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
         """How many tokens that is to the first target, as its provider counts them."""
@@ -219,8 +222,11 @@ class Model:
         return chain.run(request, self.targets(), self._home.health, options)
 
 
-def _explain(request: Request, target: Target) -> Explanation:
+def _explain(request: Request, target: Target, options: Options) -> Explanation:
     missing = target.needs_key and not target.api_key
+    if options.fetch_images and urls_to_fetch(request, target.limits):
+        why = "images by URL are fetched when the call is made"
+        return Explanation(target=target.name, request=None, notices=(), ready=not missing, reason=why)
     try:
         http = prepare(request, msgspec.structs.replace(target, needs_key=False))
     except DragomanError as error:
@@ -250,8 +256,9 @@ class Registry(registry.Registry):
     ) -> None:
         super().__init__(env=os.environ if env is None else env, api_key=api_key, base_url=base_url)
         self.health = health or Health(lock=threading.Lock(), clock=time.monotonic)
-        self.transport = transport_of(http_client, ca=self.env.get("SSL_CERT_FILE") or None)
-        self.driver = Driver(self.transport, list(observers))
+        ca = self.env.get("SSL_CERT_FILE") or None
+        self.transport = transport_of(http_client, ca=ca)
+        self.driver = Driver(self.transport, list(observers), fetcher=Fetcher(ca=ca))
 
     def model(self, spec: str, /, *, options: Options | None = None, **asked: Unpack[Asked]) -> Model:
         """A model for a spec; what is asked here holds for all its calls."""

@@ -103,17 +103,41 @@ def _with_port(host: str, port: int | None) -> str:
 
 
 _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
+"""What Chat Completions takes, and with it those who say nothing else."""
 _MIB = 1024 * 1024
 _COMPATIBLE = Quirks(max_tokens_field="max_tokens", metadata=False, strict=False)
 """What most servers that speak Chat Completions have in common."""
 _LOCAL = replace(_COMPATIBLE, top_k=True)
 _LLAMA_CPP = replace(_LOCAL, named_choice=False, replayed=("reasoning_content",))
 """tool_choice is a word: an object is taken for auto, without an error."""
+_LLAMA_CPP_LIMITS = Limits(
+    image_urls=True,
+    documents=False,
+    allowed_image_types=("image/png", "image/jpeg", "image/gif", "image/bmp"),
+)
+"""It reads pictures by stb_image, which knows no WebP; its own reader of those fails at some (2026-09)."""
+
+
+_OPENAI = Limits(
+    image_urls=True,
+    allowed_image_types=_IMAGES,
+    animated_images=False,
+    max_images=1500,
+    max_document_bytes=50_000_000,
+)
+_OLLAMA = Limits(
+    documents=False,
+    audio=False,
+    forced_choice=False,
+    allowed_image_types=("image/png", "image/jpeg", "image/webp"),
+)
 
 
 def _chat(name: str, base_url: str, *key_names: str, quirks: Quirks = _COMPATIBLE, **more: Any) -> Provider:
     record = Provider(name=name, wire="openai_chat", base_url=base_url, key_names=key_names, quirks=quirks)
-    return replace(record, **more)
+    record = replace(record, **more)
+    types = record.limits.allowed_image_types or _IMAGES
+    return replace(record, limits=replace(record.limits, allowed_image_types=types))
 
 
 def _local(name: str, base_url: str, variable: str, quirks: Quirks, limits: Limits, **more: Any) -> Provider:
@@ -123,8 +147,7 @@ def _local(name: str, base_url: str, variable: str, quirks: Quirks, limits: Limi
 
 
 def _ollama(name: str, base_url: str, **more: Any) -> Provider:
-    limits = Limits(documents=False, audio=False, forced_choice=False)
-    record = Provider(name=name, wire="ollama", base_url=base_url, needs_key=False, limits=limits, family="ollama")
+    record = Provider(name=name, wire="ollama", base_url=base_url, needs_key=False, limits=_OLLAMA, family="ollama")
     return replace(record, **more)
 
 
@@ -135,7 +158,7 @@ _RECORDS = (
         base_url="https://api.openai.com/v1",
         base_url_names=("OPENAI_BASE_URL",),
         key_names=("OPENAI_API_KEY",),
-        limits=Limits(image_urls=True, allowed_image_types=_IMAGES, max_images=1500),
+        limits=_OPENAI,
     ),
     Provider(
         name="openai-responses",
@@ -143,7 +166,7 @@ _RECORDS = (
         base_url="https://api.openai.com/v1",
         base_url_names=("OPENAI_BASE_URL",),
         key_names=("OPENAI_API_KEY",),
-        limits=Limits(image_urls=True, allowed_image_types=_IMAGES, max_images=1500, audio=False),
+        limits=replace(_OPENAI, audio=False),
         family="openai",
     ),
     Provider(
@@ -153,7 +176,7 @@ _RECORDS = (
         path="/openai/v1",
         key_names=("AZURE_OPENAI_API_KEY",),
         auth="api-key",
-        limits=Limits(image_urls=True, allowed_image_types=_IMAGES, documents=False),
+        limits=Limits(image_urls=True, allowed_image_types=_IMAGES, animated_images=False, documents=False),
         family="openai",
     ),
     Provider(
@@ -169,6 +192,11 @@ _RECORDS = (
             max_images=100,
             max_image_side=8000,
             max_image_bytes=10 * _MIB * 3 // 4,  # it counts the base64 of it
+            many_images=20,
+            many_images_side=2000,
+            # A request may have 32 MB, and holds the base64 of them.
+            max_images_bytes=23_000_000,
+            max_document_bytes=24_000_000,
             audio=False,
         ),
     ),
@@ -182,6 +210,10 @@ _RECORDS = (
             allowed_image_types=("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"),
             max_images=100,
             max_image_bytes=15 * _MIB,
+            # A request may have 20 MB, and holds the base64 of them.
+            max_images_bytes=15 * _MIB,
+            max_document_bytes=15_000_000,
+            max_audio_bytes=15_000_000,
         ),
     ),
     _ollama("ollama", "http://localhost:11434", base_url_names=("OLLAMA_HOST",), key_names=("OLLAMA_API_KEY",)),
@@ -190,7 +222,7 @@ _RECORDS = (
         "https://ollama.com",
         key_names=("OLLAMA_API_KEY",),
         needs_key=True,
-        limits=Limits(documents=False, audio=False, forced_choice=False, max_images=8),
+        limits=replace(_OLLAMA, max_images=8),
     ),
     _ollama("foreman", "", base_url_names=("FOREMAN_HOST",), key_names=("FOREMAN_API_KEY",)),
     _local(
@@ -198,7 +230,7 @@ _RECORDS = (
         "http://localhost:8080/v1",
         "LLAMA_SWAP",
         _LLAMA_CPP,
-        Limits(image_urls=True, documents=False),
+        _LLAMA_CPP_LIMITS,
         plain_http=True,
     ),
     _chat(
@@ -206,7 +238,7 @@ _RECORDS = (
         "https://api.groq.com/openai/v1",
         "GROQ_API_KEY",
         quirks=Quirks(metadata=False, strict=False, stream_usage=False, replayed=("reasoning",)),
-        limits=Limits(image_urls=True, max_images=5, max_image_bytes=3_000_000, documents=False, audio=False),
+        limits=Limits(image_urls=True, max_images=5, max_images_bytes=3_000_000, documents=False, audio=False),
     ),
     _chat(
         "deepseek",
@@ -248,6 +280,7 @@ _RECORDS = (
             max_images=8,
             max_image_bytes=10_000_000,
             allowed_image_types=_IMAGES,
+            animated_images=False,
             documents=False,
             audio=False,
         ),
@@ -282,7 +315,7 @@ _RECORDS = (
         "https://api.fireworks.ai/inference/v1",
         "FIREWORKS_API_KEY",
         quirks=replace(_LOCAL, stream_usage=False, replayed=("reasoning_content",)),
-        limits=Limits(image_urls=True, max_images=30, max_image_bytes=7_500_000, documents=False, audio=False),
+        limits=Limits(image_urls=True, max_images=30, max_images_bytes=7_500_000, documents=False, audio=False),
     ),
     _chat(
         "xai",
@@ -339,14 +372,23 @@ _RECORDS = (
         "http://localhost:8080/v1",
         "LLAMA_CPP",
         _LLAMA_CPP,
-        Limits(image_urls=True, documents=False),
+        _LLAMA_CPP_LIMITS,
     ),
     _local(
         "lmstudio",
         "http://localhost:1234/v1",
         "LMSTUDIO",
         replace(_LOCAL, named_choice=False, replayed=()),
-        Limits(documents=False, audio=False),
+        Limits(documents=False, audio=False, allowed_image_types=("image/png", "image/jpeg", "image/webp")),
+    ),
+    Provider(
+        name="dragoman",
+        wire="native",
+        base_url_names=("DRAGOMAN_BASE_URL",),
+        path="/native/v1",
+        key_names=("DRAGOMAN_API_KEY",),
+        needs_key=False,
+        limits=Limits(image_urls=True),
     ),
     Provider(name="demo", wire="openai_chat", base_url="demo://local/v1", needs_key=False),
 )

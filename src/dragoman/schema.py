@@ -70,6 +70,23 @@ def validate(value: object, schema: JsonObject, /) -> tuple[str, ...]:
     return tuple(f"${_steps(error.instance_path)}: {_shortened(error.message)}" for error in errors)
 
 
+def why_invalid(schema: JsonObject, /) -> str | None:
+    """Why something is not a JSON Schema of draft 2020-12; None where it is one. Nothing is fetched for a `$ref`.
+
+    >>> why_invalid({"required": 3})
+    'required: 3 is not of type "array"'
+    """
+    import jsonschema_rs
+
+    try:
+        jsonschema_rs.Draft202012Validator(schema, retriever=_refuse)
+    except ValueError as error:
+        path = getattr(error, "instance_path", None)
+        where = _steps(path).lstrip(".") if path else ""
+        return f"{where}: {_first_line(error)}" if where else _first_line(error)
+    return None
+
+
 def _refuse(uri: str, /) -> JsonObject:
     raise ValueError(f"{uri} is not in the schema, and nothing is fetched; put it in $defs")
 

@@ -25,8 +25,19 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     image_urls: bool = False
     max_images: int | None = None
     max_image_bytes: int | None = None
+    """Of the image itself: where a provider counts its base64, three quarters of what it says."""
+    max_images_bytes: int | None = None
+    """Of all images together: where they have more, each gets an equal share."""
     max_image_side: int | None = None
+    """Pixels."""
+    many_images: int | None = None
+    """With more images than these, each keeps to `many_images_side`."""
+    many_images_side: int | None = None
     allowed_image_types: tuple[str, ...] = ()
+    """Empty where not known."""
+    animated_images: bool = True
+    max_document_bytes: int | None = None
+    max_audio_bytes: int | None = None
     context_window: int | None = None
     max_output: int | None = None
 

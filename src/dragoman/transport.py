@@ -107,13 +107,15 @@ class Pyreqwest:
     """The default transport: pooled connections, HTTP/2 where offered, proxies from the environment.
 
     `ca` is a PEM file, or its bytes, to trust beside the system's authorities. Loopback is never asked through a proxy.
+    `pin` is a host and the one address to reach it at, without a proxy and without asking for its address again.
     A process that forks makes its first call after the fork; a child of one that has called before is told so.
 
     >>> Pyreqwest()
     Pyreqwest()
     """
 
-    def __init__(self, *, ca: bytes | str | Path | None = None) -> None:
+    def __init__(self, *, ca: bytes | str | Path | None = None, pin: tuple[str, str] | None = None) -> None:
+        self._pin = pin
         self._ca = ca if isinstance(ca, bytes | None) else Path(ca).read_bytes()
         self._clients: dict[tuple[float | None, float | None, bool], Client] = {}
         self._process = os.getpid()
@@ -230,8 +232,10 @@ class Pyreqwest:
             builder = builder.connect_timeout(timedelta(seconds=connect))
         if quiet is not None:
             builder = builder.read_timeout(timedelta(seconds=quiet))
-        if loopback:
+        if loopback or self._pin is not None:
             builder = builder.no_proxy()
+        if self._pin is not None:
+            builder = builder.resolve(*self._pin, 0)
         for certificate in _certificates(self._ca):
             builder = builder.add_root_certificate_pem(certificate)
         try:

@@ -69,8 +69,10 @@ class Image(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         import mimetypes
         from pathlib import Path
 
+        from dragoman.signatures import sniff
+
         data = Path(path).read_bytes()
-        mime = _sniff(data) or mimetypes.guess_type(str(path))[0] or "application/octet-stream"
+        mime = sniff(data) or mimetypes.guess_type(str(path))[0] or "application/octet-stream"
         return cls(data=data, mime=mime, detail=detail)
 
     @classmethod
@@ -81,16 +83,6 @@ class Image(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     def from_data_url(cls, url: str, /, *, detail: str | None = None) -> "Image":
         mime, data = split_data_url(url)
         return cls(data=data, mime=mime, detail=detail)
-
-
-def _sniff(data: bytes) -> str | None:
-    """The type of a picture that every provider takes: a name may lie, and providers refuse a wrong type."""
-    if data[:4] == b"RIFF" and data[8:12] == b"WEBP":
-        return "image/webp"
-    return next((mime for signature, mime in _SIGNATURES if data.startswith(signature)), None)
-
-
-_SIGNATURES = ((b"\x89PNG\r\n\x1a\n", "image/png"), (b"\xff\xd8\xff", "image/jpeg"), (b"GIF8", "image/gif"))
 
 
 class Document(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="document"):

@@ -1,14 +1,15 @@
 """The contract of a wire, and what all wires need to keep it: bytes and values on one side, events on the other."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
 import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest, Malformed, ProviderError, Truncated, Unsupported
-from dragoman.events import Assembler, Event
-from dragoman.framing import Frame, FrameDecoder
+from dragoman.events import Assembler, Event, kind_of
+from dragoman.failure import decode_failure
+from dragoman.framing import Frame, FrameDecoder, SseDecoder
 from dragoman.http import Head, HttpReply, HttpRequest, split_base_url
 from dragoman.target import Target
 from dragoman.types import (
@@ -18,6 +19,7 @@ from dragoman.types import (
     Notice,
     NoticeKind,
     Opaque,
+    Part,
     Request,
     Response,
     Tool,
@@ -89,7 +91,9 @@ class ClientHalf(Protocol):
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """A path that a server half answers; `{model}` stands for a model's name.
+    """A path that a server half answers; `{model}` stands for a model's name, `{id}` for an id.
+
+    Where two dialects have one path, the header that only one's clients send tells them apart.
 
     >>> Route(method="POST", path="/v1/messages").path
     '/v1/messages'
@@ -97,6 +101,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
     method: str
     path: str
+    header: str | None = None
 
 
 class ServerHalf(Protocol):
@@ -113,6 +118,10 @@ class ServerHalf(Protocol):
 
     def encode_body(self, response: Response, /) -> HttpReply:
         """The whole answer in this dialect."""
+        ...
+
+    def says(self, part: Part, /) -> bool:
+        """Whether an answer in this dialect has a place for a part; one that has none is left out."""
         ...
 
     def encode_error(self, error: DragomanError, /) -> HttpReply:
@@ -135,10 +144,16 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     client: ClientHalf
     server: ServerHalf
+    others: tuple[ServerHalf, ...] = ()
+    """Other ways in which this dialect's clients ask for generation."""
+    own_ids: bool = False
+    """Whether clients are told calls under ids of the gateway's own making."""
 
 
 class Notes:
     """Collects notices on the way to one target; under `strict`, a loss is refused instead.
+
+    A wire that `carries_all` takes along what only other wires understand.
 
     >>> notes = Notes("ollama")
     >>> notes.add("dropped", "user", "it has no user id")
@@ -146,8 +161,9 @@ class Notes:
     'ollama: it has no user id'
     """
 
-    def __init__(self, wire: str, *, strict: bool = False) -> None:
+    def __init__(self, wire: str, *, strict: bool = False, carries_all: bool = False) -> None:
         self.wire = wire
+        self.carries_all = carries_all
         self._strict = strict
         self._notices: dict[Notice, None] = {}
 
@@ -222,19 +238,63 @@ class Reader:
             raise Malformed("an event is nested too deeply") from error
 
 
-def read_whole(read: Callable[[bytes], None], body: bytes, out: Assembler, /) -> list[Event]:
-    """The events of a whole body; an error has the usage that was told before it, as a stream's has.
+class AnswerReader(Protocol):
+    """Reads one answer, whole or in frames, into an assembler."""
 
-    >>> out = Assembler()
-    >>> len(read_whole(lambda body: out.delta(0, "text", body.decode()), b"hi", out))
-    3
+    out: Assembler
+
+    def read_body(self, body: bytes, /) -> None:
+        """A whole answer."""
+        ...
+
+    def read_frame(self, frame: Frame, /) -> None:
+        """One frame of a stream."""
+        ...
+
+    def end(self) -> None:
+        """The connection closed."""
+        ...
+
+
+class Client:
+    """A client half, made of the functions in which wires differ.
+
+    >>> from dragoman import wires
+    >>> wires.get("anthropic").client.encode_tools((Tool(name="now"),))[0]["name"]
+    'now'
     """
-    try:
-        read(body)
-    except DragomanError as error:
-        _tell_usage(error, out)
-        raise
-    return out.take()
+
+    def __init__(
+        self,
+        *,
+        encode_request: Callable[[Request, Target], HttpRequest],
+        encode_tools: Callable[[tuple[Tool | Opaque, ...]], list[JsonObject]],
+        encode_result: Callable[[ToolResult], JsonObject],
+        reader: Callable[[Request | None], AnswerReader],
+        framing: Callable[[], FrameDecoder] = SseDecoder,
+        decode_error: Callable[[Head, bytes], ProviderError] = decode_failure,
+    ) -> None:
+        self.encode_request = encode_request
+        self.encode_tools = encode_tools
+        self.encode_result = encode_result
+        self.decode_error = decode_error
+        self._reader = reader
+        self._framing = framing
+
+    def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
+        """The events of a whole body; an error has the usage that was told before it, as a stream's has."""
+        reader = self._reader(request)
+        try:
+            reader.read_body(body)
+        except DragomanError as error:
+            _tell_usage(error, reader.out)
+            raise
+        return reader.out.take()
+
+    def stream_decoder(self, request: Request | None = None, /) -> StreamDecoder:
+        """A reader of one streamed answer; the request tells it what came before."""
+        reader = self._reader(request)
+        return Reader(self._framing(), reader.out, reader.read_frame, reader.end)
 
 
 def _tell_usage(error: DragomanError, out: Assembler) -> None:
@@ -443,6 +503,20 @@ def error_headers(error: DragomanError, /) -> dict[str, str]:
     if error.retry_after is not None:
         headers["retry-after"] = str(max(1, math.ceil(error.retry_after)))
     return headers
+
+
+def unsaid(wire: Wire, parts: Iterable[Part], /) -> tuple[Notice, ...]:
+    """What a dialect leaves out of an answer, for the client to be told.
+
+    >>> from dragoman import wires
+    >>> unsaid(wires.get("ollama"), [Opaque(wire="google", data={})])[0].what
+    'a part of the answer (opaque)'
+    """
+    notes = Notes(wire.name)
+    for part in parts:
+        if not wire.server.says(part):
+            notes.add("dropped", f"a part of the answer ({kind_of(part)})", "the dialect has no word for it")
+    return notes.notices
 
 
 def latest_usage(old: Usage | None, new: Usage, /) -> Usage:

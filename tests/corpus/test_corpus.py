@@ -76,6 +76,7 @@ def decoded_request(exchange: Exchange) -> Request:
 
 def view(response: Response) -> dict[str, object]:
     """What a response means, whatever form it came in."""
+    usage = response.usage
     return {
         "id": response.id,
         "model": response.model,
@@ -84,7 +85,7 @@ def view(response: Response) -> dict[str, object]:
         "thinking": response.thinking,
         "calls": [(call.id, call.name, call.arguments) for call in response.tool_calls],
         "finish": response.finish.reason,
-        "usage": response.usage,
+        "usage": msgspec.structs.replace(usage, cache_read=usage.cache_read or 0, reasoning=usage.reasoning or 0),
     }
 
 

@@ -73,6 +73,8 @@ class Profile(NamedTuple):
     """The response as this wire's decoder would have given it (extras that it always adds)."""
     created: bool = True
     ids: bool = True
+    statuses: Mapping[type[DragomanError], int] = {}
+    """Where the dialect has another status for an error."""
     words: SearchStrategy[str] = WORDS
     """Text that the wire carries as it is."""
 

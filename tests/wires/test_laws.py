@@ -20,6 +20,8 @@ from dragoman.errors import (
     ServerFault,
 )
 from dragoman.http import Head
+from dragoman.types import Opaque, Text, ToolCall
+from dragoman.wire import unsaid
 from tests.wires import laws
 from tests.wires.laws import Profile
 
@@ -76,8 +78,35 @@ def test_a_cut_stream_raises_truncated(profile: Profile, data: st.DataObject, cu
 def test_an_error_is_an_error_in_every_dialect(profile: Profile, error: DragomanError) -> None:
     laws.errors_are_said(profile, error)
     reply = profile.wire.server.encode_error(error)
-    assert reply.status == error.http_status
+    assert reply.status == profile.statuses.get(type(error), error.http_status)
     assert error.message in str(profile.wire.client.decode_error(Head(status=reply.status), reply.body))
+
+
+@EVERY_WIRE
+@pytest.mark.parametrize(
+    "error",
+    [
+        AuthFailed("no"),
+        RateLimited("no", retry_after=2),
+        Overloaded("no"),
+        ContextTooLong("9000 tokens"),
+        ModelNotFound("no"),
+        BadRequest("no"),
+        ServerFault("no"),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_refusal_keeps_its_class(profile: Profile, error: DragomanError) -> None:
+    reply = profile.wire.server.encode_error(error)
+    seen = profile.wire.client.decode_error(Head(status=reply.status, headers=reply.headers), reply.body)
+    assert (type(seen), seen.retry_after) == (type(error), error.retry_after)
+
+
+@EVERY_WIRE
+def test_what_a_dialect_cannot_say_is_told(profile: Profile) -> None:
+    foreign = Opaque(wire="elsewhere", data={})
+    told = unsaid(profile.wire, [Text(text="Hi"), Text(text=""), ToolCall(id="call_1", name="now"), foreign])
+    assert len(told) == (0 if profile.name == "native" else 1)
 
 
 @EVERY_TAPE

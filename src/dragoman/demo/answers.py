@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import msgspec
 
 from dragoman.demo.filling import fill
-from dragoman.demo.pictures import measure
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started, kind_of
+from dragoman.media import measure
 from dragoman.types import (
     Audio,
     Document,
@@ -136,9 +136,9 @@ def _say(request: Request) -> str:
 def _see(part: Part) -> str:
     match part:
         case Image(data=bytes(data)):
-            found = measure(data)
-            told = f"a {found[0]} image of {found[1]} by {found[2]} pixels" if found else f"an image ({part.mime})"
-            return f"I see {told}, {len(data)} bytes."
+            seen = measure(data)
+            size = f" of {seen.width} by {seen.height} pixels" if seen else ""
+            return f"I see an image ({part.mime}){size}, {len(data)} bytes."
         case Image():
             return f"I see an image at {part.url}."
         case Document():

@@ -1,1 +1,1 @@
-"""The gateway: a request in any dialect in, an answer of any provider out, in the same dialect."""
+"""One process in front of all providers: any dialect in, any provider out."""

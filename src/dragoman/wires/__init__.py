@@ -5,7 +5,7 @@ from importlib import import_module
 from dragoman.errors import SetupError
 from dragoman.wire import Wire
 
-NAMES = ("anthropic", "google", "ollama", "openai_chat", "openai_responses")
+NAMES = ("anthropic", "google", "native", "ollama", "openai_chat", "openai_responses")
 _LOADED: dict[str, Wire] = {}
 
 

@@ -3,6 +3,7 @@
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from dragoman.errors import Overloaded
 from dragoman.providers import target
 from dragoman.types import Document, Finish, Image, Request, Thinking, Usage
 from tests.wires.laws import FRACTIONS, NAMES, NUMBERS, SCHEMA, WORDS, Profile
@@ -38,6 +39,7 @@ def _usage(uncached: int, read: int | None, write: int | None, output: int, reas
 
 PROFILE = Profile(
     name="anthropic",
+    statuses={Overloaded: 529},
     target=target("anthropic/claude-x", api_key="k"),
     options={
         "temperature": FRACTIONS,

@@ -606,10 +606,14 @@ def test_a_whole_answer() -> None:
     }
 
 
-def test_what_is_not_told_is_not_invented() -> None:
+def test_what_is_not_told_is_empty_where_clients_demand_it() -> None:
     body = said()
     assert (body["id"], body["created"], body["model"], body["usage"]) == ("", 0, "", None)
-    assert said(usage=Usage(input=9))["usage"] == {"prompt_tokens": 9}
+    assert said(usage=Usage(input=9))["usage"] == {
+        "prompt_tokens": 9,
+        "completion_tokens": 0,
+        "total_tokens": 9,
+    }
     assert said(finish=Finish(reason="other"))["choices"][0]["finish_reason"] is None
 
 
@@ -703,13 +707,13 @@ ERRORS: list[tuple[DragomanError, int, str, str | None]] = [
     (AuthFailed("x"), 401, "invalid_request_error", "invalid_api_key"),
     (RateLimited("x", code="1300"), 429, "invalid_request_error", "rate_limit_exceeded"),
     (RateLimited("x", transient=False), 429, "invalid_request_error", "insufficient_quota"),
-    (Overloaded("x", code="overloaded_error"), 503, "api_error", "slow_down"),
+    (Overloaded("x", code="overloaded_error"), 503, "server_error", "slow_down"),
     (ContextTooLong("x"), 400, "invalid_request_error", "context_length_exceeded"),
     (Blocked("x"), 400, "invalid_request_error", "content_filter"),
     (ModelNotFound("x"), 404, "invalid_request_error", "model_not_found"),
-    (ServerFault("x"), 502, "api_error", None),
-    (Malformed("x"), 502, "api_error", None),
-    (TimedOut("x"), 504, "api_error", None),
+    (ServerFault("x"), 502, "server_error", None),
+    (Malformed("x"), 502, "server_error", None),
+    (TimedOut("x"), 504, "server_error", None),
 ]
 
 

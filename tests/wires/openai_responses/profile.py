@@ -54,9 +54,9 @@ PROFILE = Profile(
         Usage,
         input=NUMBERS,
         output=NUMBERS,
-        cache_read=st.none() | NUMBERS,
+        cache_read=NUMBERS,
         cache_write=st.none() | NUMBERS,
-        reasoning=st.none() | NUMBERS,
+        reasoning=NUMBERS,
     ),
     finishes=(
         Finish(reason="stop", raw="completed"),

@@ -53,11 +53,10 @@ from dragoman.types import (
     user,
 )
 from dragoman.wire import Reader
-from dragoman.wires.openai_responses.client import Client
+from dragoman.wires.openai_responses.client import CLIENT
 from dragoman.wires.openai_responses.reader import ItemReader
 from tests.wires.laws import read
 
-CLIENT = Client()
 NAME = "openai_responses"
 TAPES = Path(__file__).parent / "tapes"
 TARGET = target("openai-responses/gpt-x", api_key="k")

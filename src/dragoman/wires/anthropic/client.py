@@ -1,46 +1,23 @@
 """A Request in, the bytes of a Messages call out; its answer's bytes in, events out."""
 
-from dragoman.errors import ProviderError
-from dragoman.events import Event
-from dragoman.failure import decode_failure
-from dragoman.framing import SseDecoder
-from dragoman.http import Head, HttpRequest
 from dragoman.options import own_tools
-from dragoman.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult
-from dragoman.wire import Notes, Reader, StreamDecoder, read_whole
+from dragoman.wire import Client, Notes
 from dragoman.wires.anthropic.parts import encode_result, encode_tool
 from dragoman.wires.anthropic.reader import MessageReader
-from dragoman.wires.anthropic.request import RequestEncoder
+from dragoman.wires.anthropic.request import encode_request
 from dragoman.wires.anthropic.shapes import NAME
 
 
-class Client:
-    """We call them."""
+def _encode_tools(tools: tuple[Tool | Opaque, ...]) -> list[JsonObject]:
+    notes = Notes(NAME)
+    return [encode_tool(tool, notes) for tool in own_tools(Request(tools=tools), notes)]
 
-    def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
-        """The exact bytes for this target."""
-        return RequestEncoder(request, target).http_request()
 
-    def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
-        """The definitions of some tools, as they stand in a request."""
-        notes = Notes(NAME)
-        return [encode_tool(tool, notes) for tool in own_tools(Request(tools=tools), notes)]
+def _encode_result(result: ToolResult) -> JsonObject:
+    return encode_result(result, Notes(NAME))
 
-    def encode_result(self, result: ToolResult, /) -> JsonObject:
-        """A tool's result, as it stands in the next request."""
-        return encode_result(result, Notes(NAME))
 
-    def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
-        """The events of a whole body."""
-        reader = MessageReader(request)
-        return read_whole(reader.read_body, body, reader.out)
-
-    def decode_error(self, head: Head, body: bytes, /) -> ProviderError:
-        """The typed error of an answer that is no."""
-        return decode_failure(head, body)
-
-    def stream_decoder(self, request: Request | None = None, /) -> StreamDecoder:
-        """A reader of one streamed answer."""
-        reader = MessageReader(request)
-        return Reader(SseDecoder(), reader.out, reader.read_frame, reader.end)
+CLIENT = Client(
+    encode_request=encode_request, encode_tools=_encode_tools, encode_result=_encode_result, reader=MessageReader
+)

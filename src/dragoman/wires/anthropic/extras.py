@@ -6,7 +6,7 @@ from dragoman.extras import Extras, http_get, with_body
 from dragoman.http import HttpRequest
 from dragoman.target import Target
 from dragoman.types import Request
-from dragoman.wires.anthropic.client import Client
+from dragoman.wires.anthropic.request import encode_request
 from dragoman.wires.anthropic.shapes import VERSION
 
 _COUNTED = frozenset("model messages system tools tool_choice thinking output_config cache_control mcp_servers".split())
@@ -20,7 +20,7 @@ class _Extras(Extras):
 
     def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
         """POST /messages/count_tokens, with what counts."""
-        http = Client().encode_request(msgspec.structs.replace(request, stream=False), target)
+        http = encode_request(msgspec.structs.replace(request, stream=False), target)
         body = msgspec.json.decode(http.body, type=dict[str, object])
         return with_body(http, "/count_tokens", {key: value for key, value in body.items() if key in _COUNTED})
 

@@ -42,7 +42,12 @@ from dragoman.wires.anthropic.shapes import (
 )
 
 
-class RequestEncoder:
+def encode_request(request: Request, target: Target) -> HttpRequest:
+    """The exact bytes for this target."""
+    return _Encoder(request, target).http_request()
+
+
+class _Encoder:
     """One request on its way to one target."""
 
     def __init__(self, request: Request, target: Target) -> None:

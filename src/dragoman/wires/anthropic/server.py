@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.errors import DragomanError, InvalidRequest, Overloaded
 from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
 from dragoman.types import (
@@ -38,11 +38,12 @@ from dragoman.wires.anthropic.shapes import (
     EFFORT_OF,
     EPHEMERAL,
     NAME,
+    OVERLOADED,
     PATH_MODEL,
     MessageShape,
     MessagesRequest,
 )
-from dragoman.wires.anthropic.writer import MessageWriter, encode_failure, encode_message
+from dragoman.wires.anthropic.writer import MessageWriter, encode_failure, encode_message, encode_said
 
 
 class Server:
@@ -93,10 +94,14 @@ class Server:
         """The whole answer in this dialect."""
         return HttpReply(body=encode_json(encode_message(response)))
 
+    def says(self, part: Part, /) -> bool:
+        """Whether an answer in this dialect has a place for a part."""
+        return encode_said(part) is not None
+
     def encode_error(self, error: DragomanError, /) -> HttpReply:
         """The refusal in this dialect."""
-        body = encode_json(encode_failure(error))
-        return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
+        status = OVERLOADED if isinstance(error, Overloaded) else error.http_status
+        return HttpReply(status=status, headers=error_headers(error), body=encode_json(encode_failure(error)))
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         """A writer of one streamed answer."""

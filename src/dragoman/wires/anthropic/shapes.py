@@ -75,6 +75,8 @@ ERROR_TYPES: tuple[tuple[type[DragomanError], str], ...] = (
 )
 FINER_ERRORS = frozenset({"permission_error", "billing_error", "request_too_large", "conflict_error"})
 """Types that say more than our classes: written back as they came."""
+OVERLOADED = 529
+"""The status of a server that is overloaded."""
 TOO_LONG = "prompt is too long"
 """The words by which clients of this dialect know that the context is full."""
 

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from dragoman.errors import ContextTooLong, DragomanError, RequestError
+from dragoman.errors import DragomanError, RequestError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
+from dragoman.failure import lacks_credit, too_long
 from dragoman.framing import encode_sse
 from dragoman.types import (
     Document,
@@ -37,16 +38,14 @@ from dragoman.wires.anthropic.shapes import (
 def encode_failure(error: DragomanError) -> JsonObject:
     """An error as this dialect says it."""
     named = next(name for kind, name in ERROR_TYPES if isinstance(error, kind))
-    message = error.message
-    if isinstance(error, ContextTooLong) and TOO_LONG not in message.lower():
-        message = f"{TOO_LONG}: {message}"
-    kind = error.code if error.code in FINER_ERRORS else named
-    return {"type": "error", "error": {"type": kind, "message": message}}
+    known = {} if error.request_id is None else {"request_id": error.request_id}
+    kind = "billing_error" if lacks_credit(error) else error.code if error.code in FINER_ERRORS else named
+    return {"type": "error", "error": {"type": kind, "message": too_long(error, TOO_LONG)}, **known}
 
 
 def encode_message(response: Response) -> JsonObject:
     """A whole answer."""
-    blocks = [block for part in response.message.parts if (block := _said(part)) is not None]
+    blocks = [block for part in response.message.parts if (block := encode_said(part)) is not None]
     stop, usage = _end(response.finish, response.usage)
     return {**_message(response.id, response.model), "content": blocks, **stop, "usage": usage}
 
@@ -65,7 +64,7 @@ def _end(finish: Finish, usage: Usage) -> tuple[JsonObject, JsonObject]:
     return stop, {**write_usage(usage), **extra.get("usage", {})}
 
 
-def _said(part: Part) -> JsonObject | None:
+def encode_said(part: Part) -> JsonObject | None:
     """A block of an answer; None for what this dialect has no word for."""
     match part:
         case Thinking(redacted=True, text="") if NAME not in part.extra:
@@ -170,7 +169,7 @@ class MessageWriter:
         return _sse("content_block_delta", index=self._index, delta={"type": kind, field: value})
 
     def _end(self, part: Part) -> bytes:
-        block = _said(part)
+        block = encode_said(part)
         if block is None:
             return b""
         if isinstance(part, Text | Thinking) and block["type"] == self._kind:

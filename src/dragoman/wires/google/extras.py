@@ -9,7 +9,7 @@ from dragoman.http import HttpRequest
 from dragoman.target import Target
 from dragoman.types import Request
 from dragoman.wire import Notes, http_request, without_none
-from dragoman.wires.google.client import Client
+from dragoman.wires.google.request import encode_request
 from dragoman.wires.google.shapes import NAME
 
 _GENERATE = ":generateContent"
@@ -24,7 +24,7 @@ class _Extras(Extras):
 
     def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
         """POST :countTokens, with the request as it would be."""
-        http = Client().encode_request(msgspec.structs.replace(request, stream=False), target)
+        http = encode_request(msgspec.structs.replace(request, stream=False), target)
         body = msgspec.json.decode(http.body, type=dict[str, object])
         counted = {"generateContentRequest": {"model": _resource(target), **body}}
         path = http.path.removesuffix(_GENERATE) + ":countTokens"

@@ -20,6 +20,7 @@ from dragoman.types import (
     Response,
     Role,
     Text,
+    Thinking,
     Tool,
     ToolCall,
     ToolResult,
@@ -120,6 +121,10 @@ class Server:
             **encode_head(response.id, response.model, response.created),
         }
         return HttpReply(body=encode_json(without_none(body)))
+
+    def says(self, part: Part, /) -> bool:
+        """Whether an answer in this dialect has a place for a part."""
+        return encode_said(part) is not None or isinstance(part, Text | Thinking)
 
     def encode_error(self, error: DragomanError, /) -> HttpReply:
         """The refusal in this dialect."""

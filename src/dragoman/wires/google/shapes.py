@@ -79,9 +79,12 @@ SAME_CONCEPT: dict[str, tuple[str, ...]] = {
 }
 """A field of ours in generationConfig gives way to what the caller put into `extra` under one of these names."""
 
+TOO_LONG = "the input token count exceeds the maximum number of tokens allowed"
+"""The words by which clients of this dialect know that the context is full."""
 STATUS_WORDS = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
     404: "NOT_FOUND",
     429: "RESOURCE_EXHAUSTED",
     503: "UNAVAILABLE",

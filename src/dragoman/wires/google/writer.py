@@ -6,6 +6,7 @@ import msgspec
 
 from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
+from dragoman.failure import too_long
 from dragoman.framing import JsonArrayEncoder, encode_sse
 from dragoman.types import Finish, JsonObject, Opaque, Part, Request, Text, Thinking, ToolCall, ToolResult, Usage
 from dragoman.wire import encode_json, finish_word, wire_extra, without_none
@@ -18,6 +19,7 @@ from dragoman.wires.google.shapes import (
     NAME,
     STATUS_WORDS,
     TEXT_NOTES,
+    TOO_LONG,
     write_usage,
 )
 
@@ -90,7 +92,8 @@ class ChunkWriter:
 def encode_failure(error: DragomanError) -> JsonObject:
     """The refusal in this dialect."""
     status = error.http_status
-    told: JsonObject = {"code": status, "message": error.message, "status": STATUS_WORDS.get(status, "INTERNAL")}
+    word = STATUS_WORDS.get(status) or ("INVALID_ARGUMENT" if status < 500 else "INTERNAL")
+    told: JsonObject = {"code": status, "message": too_long(error, TOO_LONG), "status": word}
     if error.retry_after is not None:
         delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{error.retry_after}s"}
         told["details"] = [delay]

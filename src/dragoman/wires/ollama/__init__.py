@@ -2,7 +2,8 @@
 
 from dragoman.wire import Wire
 from dragoman.wires.ollama.client import Client
+from dragoman.wires.ollama.generate import Generate
 from dragoman.wires.ollama.server import Server
 from dragoman.wires.ollama.shapes import NAME
 
-WIRE = Wire(name=NAME, client=Client(), server=Server())
+WIRE = Wire(name=NAME, client=Client(), server=Server(), others=(Generate(),))

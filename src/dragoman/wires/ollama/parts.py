@@ -9,6 +9,7 @@ from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.events import parse_arguments, raw_arguments
 from dragoman.fitting import fit
 from dragoman.history import refuse
+from dragoman.signatures import sniff
 from dragoman.types import (
     Image,
     JsonObject,
@@ -31,7 +32,6 @@ from dragoman.wires.ollama.shapes import (
     SCHEMA_WANTED,
     TOOL_SUBSET,
     ToolFunction,
-    image_type,
 )
 
 _JSON = msgspec.json.Decoder()
@@ -47,7 +47,7 @@ def encode_image(image: Image) -> str:
 def decode_image(text: str) -> Image:
     """The mirror of `encode_image`; ValueError where it is not base64."""
     data = decode_base64(text)
-    return Image(data=data, mime=image_type(data))
+    return Image(data=data, mime=sniff(data) or "application/octet-stream")
 
 
 def is_sayable(part: Part) -> bool:

@@ -1,13 +1,14 @@
 """The bytes of an Ollama chat in, a Request out; a Response or events in, the bytes of its answer out."""
 
 from collections import defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
+from dragoman.failure import too_long
 from dragoman.framing import encode_ndjson
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
@@ -54,6 +55,7 @@ from dragoman.wires.ollama.shapes import (
     FINISH_WORD,
     NAME,
     THINK,
+    TOO_LONG,
     ChatRequest,
     MessageShape,
     OptionsShape,
@@ -64,10 +66,15 @@ from dragoman.wires.ollama.shapes import (
 _ROLES: dict[str, Role] = {"system": "system", "user": "user", "assistant": "assistant", "tool": "tool"}
 
 
+def _as_message(said: JsonObject) -> JsonObject:
+    return {"message": said}
+
+
 class Server:
     """They call us."""
 
     routes = (Route(method="POST", path="/api/chat"),)
+    _say = staticmethod(_as_message)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
@@ -102,16 +109,20 @@ class Server:
         last = _last(response.finish, response.usage)
         logprobs = [logprob for part in response.message.parts for logprob in _logprobs(part)]
         more = {"logprobs": logprobs} if logprobs else {}
-        return HttpReply(body=encode_json({**head, "message": message, **last, **more}))
+        return HttpReply(body=encode_json({**head, **self._say(message), **last, **more}))
+
+    def says(self, part: Part, /) -> bool:
+        """Whether an answer in this dialect has a place for a part."""
+        return is_sayable(part)
 
     def encode_error(self, error: DragomanError, /) -> HttpReply:
         """The refusal in this dialect."""
-        body = encode_json({"error": error.message})
+        body = encode_json({"error": too_long(error, TOO_LONG)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         """A writer of one streamed answer."""
-        return _Writer()
+        return _Writer(self._say)
 
 
 class _History:
@@ -299,7 +310,8 @@ class _Writer:
 
     content_type = "application/x-ndjson"
 
-    def __init__(self) -> None:
+    def __init__(self, say: Callable[[JsonObject], JsonObject]) -> None:
+        self._say = say
         self._head = _head(None, None)
         self._fields: dict[int, str] = {}
         self._streamed: set[int] = set()
@@ -322,14 +334,14 @@ class _Writer:
             case Finished():
                 return self._line({}, **_last(event.finish, event.usage))
             case DragomanError():
-                return encode_ndjson(encode_json({"error": event.message}))
+                return encode_ndjson(encode_json({"error": too_long(event, TOO_LONG)}))
             case _:
                 # A ping. Readers take every line for JSON, so there is none that says nothing.
                 return b""
 
     def _line(self, said: JsonObject, **more: Any) -> bytes:
         message = {**_NOTHING, **said}
-        return encode_ndjson(encode_json({**self._head, "message": message, "done": False, **more}))
+        return encode_ndjson(encode_json({**self._head, **self._say(message), "done": False, **more}))
 
     def _ended(self, event: PartEnded) -> bytes:
         """What of a part was not said while it came."""

@@ -9,6 +9,8 @@ from dragoman.types import Effort, FinishReason, JsonObject, Usage
 from dragoman.wire import without_none
 
 NAME = "ollama"
+TOO_LONG = "the input exceeds the context length"
+"""The words by which clients of this dialect know that the context is full."""
 
 FINISH: dict[str, FinishReason] = {"stop": "stop", "length": "length", "load": "stop", "unload": "stop"}
 FINISH_WORD: dict[FinishReason, str] = {
@@ -28,14 +30,6 @@ THINK: dict[bool | str, Effort] = {
     "high": "high",
     "max": "max",
 }
-
-MAGIC: tuple[tuple[bytes, int, str], ...] = (
-    (b"\x89PNG\r\n\x1a\n", 0, "image/png"),
-    (b"\xff\xd8\xff", 0, "image/jpeg"),
-    (b"GIF8", 0, "image/gif"),
-    (b"WEBP", 8, "image/webp"),
-)
-"""The types of images, which are not on the wire, by the bytes at a place."""
 
 NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 """The schema of a tool that takes nothing: templates and llama-server want one (2026-08)."""
@@ -113,6 +107,29 @@ class OptionsShape(msgspec.Struct):
     stop: str | list[str] | None = None
 
 
+class GenerateRequest(msgspec.Struct):
+    """What a client asks for in one turn; the rest is as in a chat."""
+
+    prompt: str = ""
+    system: str | None = None
+    images: list[str] | None = None
+
+
+class ShowRequest(msgspec.Struct):
+    """Of which model a client wants to know more."""
+
+    model: str = ""
+    name: str = ""
+
+
+class EmbedRequest(msgspec.Struct):
+    """What a client wants vectors of."""
+
+    model: str = ""
+    input: str | list[str] = ""
+    dimensions: int | None = None
+
+
 class MessageShape(msgspec.Struct):
     """One message that a client sent."""
 
@@ -166,9 +183,3 @@ def write_moment(seconds: int | None) -> str:
 
     moment = datetime.fromtimestamp(min(max(seconds or 0, 0), _LAST_MOMENT), UTC)
     return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
-def image_type(data: bytes) -> str:
-    """The type of an image, by its first bytes."""
-    found = (mime for magic, place, mime in MAGIC if data.startswith(magic, place))
-    return next(found, "application/octet-stream")

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.failure import openai_failure
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
 from dragoman.reasoning import EFFORTS
@@ -62,7 +63,7 @@ from dragoman.wires.openai_chat.shapes import (
     MessageShape,
     write_usage,
 )
-from dragoman.wires.openai_chat.writer import ChatWriter, encode_failure, encode_finish, is_sayable, text_notes
+from dragoman.wires.openai_chat.writer import ChatWriter, encode_finish, is_sayable, text_notes
 
 _NEAREST: dict[str, Effort] = {**{effort: effort for effort in EFFORTS}, "xhigh": "max"}
 _CHOICES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
@@ -136,9 +137,13 @@ class Server:
         }
         return HttpReply(body=encode_json(body))
 
+    def says(self, part: Part, /) -> bool:
+        """Whether an answer in this dialect has a place for a part."""
+        return is_sayable(part)
+
     def encode_error(self, error: DragomanError, /) -> HttpReply:
         """The refusal in this dialect."""
-        body = encode_json({"error": encode_failure(error)})
+        body = encode_json({"error": openai_failure(error)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:

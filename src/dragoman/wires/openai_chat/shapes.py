@@ -4,15 +4,6 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import (
-    AuthFailed,
-    Blocked,
-    ContextTooLong,
-    DragomanError,
-    ModelNotFound,
-    Overloaded,
-    RateLimited,
-)
 from dragoman.types import FinishReason, JsonObject, Usage, is_object
 from dragoman.wire import whole_number, without_none
 
@@ -69,16 +60,6 @@ BASE_CODES = {
     2049: "invalid_api_key",
 }
 """What the codes of a `base_resp` mean (documented 2026-06); any other is a fault of the server."""
-
-ERRORS: tuple[tuple[type[DragomanError], str], ...] = (
-    (AuthFailed, "invalid_api_key"),
-    (RateLimited, "rate_limit_exceeded"),
-    (Overloaded, "slow_down"),
-    (ContextTooLong, "context_length_exceeded"),
-    (Blocked, "content_filter"),
-    (ModelNotFound, "model_not_found"),
-)
-"""This dialect's code for an error, whatever the provider that made it called it."""
 
 
 class Function(msgspec.Struct):
@@ -181,6 +162,15 @@ class ChatRequest(msgspec.Struct):
     metadata: dict[str, str] | None = None
 
 
+class EmbeddingsRequest(msgspec.Struct):
+    """What a client wants vectors of."""
+
+    model: str = ""
+    input: str | list[str] = []
+    dimensions: int | None = None
+    encoding_format: str | None = None
+
+
 class MessageShape(msgspec.Struct):
     """One message that a client sent."""
 
@@ -243,16 +233,16 @@ def read_usage(tokens: Tokens) -> Usage:
 
 
 def write_usage(usage: Usage) -> JsonObject | None:
-    """The mirror of `read_usage`: only what is known."""
+    """The mirror of `read_usage`: what is known, and 0 where clients' types demand a number."""
     if usage.source == "unknown":
         return None
     prompt = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
     completion = {"reasoning_tokens": usage.reasoning}
-    known = usage.input is not None and usage.output is not None
+    input, output = usage.input or 0, usage.output or 0
     tokens = {
-        "prompt_tokens": usage.input,
-        "completion_tokens": usage.output,
-        "total_tokens": (usage.input or 0) + (usage.output or 0) if known else None,
+        "prompt_tokens": input,
+        "completion_tokens": output,
+        "total_tokens": input + output,
         "prompt_tokens_details": without_none(prompt) or None,
         "completion_tokens_details": without_none(completion) or None,
     }

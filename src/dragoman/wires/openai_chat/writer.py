@@ -3,8 +3,9 @@
 from collections.abc import Iterable
 from typing import Any, TypeGuard
 
-from dragoman.errors import DragomanError, RateLimited
+from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
+from dragoman.failure import openai_failure
 from dragoman.framing import encode_sse
 from dragoman.types import (
     Finish,
@@ -23,7 +24,6 @@ from dragoman.wire import encode_json, finish_word, said_verbatim, wire_extra
 from dragoman.wires.openai_chat.parts import add_logprobs, encode_call, encode_part, stands_beside
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
-    ERRORS,
     FINISH,
     FINISH_WORD,
     NAME,
@@ -65,7 +65,7 @@ class ChatWriter:
             case Ping():
                 return b": ping\n\n"
             case _:
-                return encode_sse(encode_json({"error": encode_failure(event)}))
+                return encode_sse(encode_json({"error": openai_failure(event)}))
 
     def _chunk(self, delta: JsonObject, finish: str | None = None, **more: Any) -> bytes:
         choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": finish}
@@ -135,15 +135,6 @@ def _delta(fields: tuple[str, ...], text: str) -> JsonObject:
     if fields == ("",):
         return {"content": [{"type": "thinking", "thinking": [{"type": "text", "text": text}]}]}
     return dict.fromkeys(fields, text)
-
-
-def encode_failure(error: DragomanError) -> JsonObject:
-    """The refusal in this dialect, with its own code where it has one."""
-    kind = "invalid_request_error" if error.http_status < 500 else "api_error"
-    code = next((word for cls, word in ERRORS if isinstance(error, cls)), error.code)
-    if isinstance(error, RateLimited) and not error.transient:
-        code = "insufficient_quota"
-    return {"message": error.message, "type": kind, "param": None, "code": code}
 
 
 def encode_finish(finish: Finish, *, is_refused: bool) -> str | None:

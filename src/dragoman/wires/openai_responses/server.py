@@ -1,17 +1,20 @@
 """A Responses call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.events import Started
+from dragoman.failure import openai_failure
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
 from dragoman.reasoning import EFFORTS
 from dragoman.schema import is_strict
 from dragoman.types import (
     Effort,
+    Image,
     JsonObject,
     Message,
     Opaque,
@@ -21,6 +24,8 @@ from dragoman.types import (
     ResultPart,
     Role,
     Text,
+    Thinking,
+    ToolCall,
     ToolResult,
     is_object,
 )
@@ -57,11 +62,11 @@ from dragoman.wires.openai_responses.shapes import (
     OutputShape,
     ResponsesRequest,
 )
-from dragoman.wires.openai_responses.writer import Writer, encode_failure, encode_output, ended
+from dragoman.wires.openai_responses.writer import Writer, encode_output, ended
 
 _CHOICES = ("auto", "none", "required")
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-_OUTPUTS = ("function_call_output", f"{CUSTOM}_output")
+OUTPUTS = ("function_call_output", f"{CUSTOM}_output")
 _CALLS = ("function_call", CUSTOM)
 
 
@@ -105,9 +110,13 @@ class Server:
         output = encode_output(response.message.parts, response.id)
         return HttpReply(body=encode_json(ended(head, output, response.finish, response.usage)))
 
+    def says(self, part: Part, /) -> bool:
+        """Whether an answer in this dialect has a place for a part."""
+        return part.wire == NAME if isinstance(part, Opaque) else isinstance(part, Text | Thinking | ToolCall | Image)
+
     def encode_error(self, error: DragomanError, /) -> HttpReply:
         """The refusal in this dialect."""
-        body = encode_json({"error": encode_failure(error)})
+        body = encode_json({"error": openai_failure(error)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
@@ -137,7 +146,7 @@ class _Conversation:
         kind = item.get("type", "message")
         if kind == "message":
             self._message(item, where)
-        elif kind in _OUTPUTS:
+        elif kind in OUTPUTS:
             self._result(item, where)
         elif kind in _CALLS:
             call = decode_call(item, where)
@@ -188,14 +197,20 @@ class _Conversation:
             self._append("assistant", *parts)
 
     def _result(self, item: JsonObject, where: str) -> None:
-        shape, rest = read_shape(OutputShape, item, where)
-        if shape.call_id not in self._names and self._remembers:
+        result = decode_result(item, where, self._names)
+        if result.id not in self._names and self._remembers:
             self._append("assistant", Opaque(wire=NAME, data=item))
-            return
-        content, is_error = _decode_output(shape.output, f"{where}.output")
-        name = self._names.get(shape.call_id, "")
-        extra = own_extra(NAME, item_rest(rest))
-        self._append("tool", ToolResult(id=shape.call_id, name=name, content=content, is_error=is_error, extra=extra))
+        else:
+            self._append("tool", result)
+
+
+def decode_result(item: JsonObject, where: str, names: Mapping[str, str]) -> ToolResult:
+    """The result that answers a call; `names` are those of the calls so far."""
+    shape, rest = read_shape(OutputShape, item, where)
+    content, is_error = _decode_output(shape.output, f"{where}.output")
+    extra = own_extra(NAME, item_rest(rest))
+    name = names.get(shape.call_id, "")
+    return ToolResult(id=shape.call_id, name=name, content=content, is_error=is_error, extra=extra)
 
 
 def _decode_parts(content: str | list[JsonObject] | None, where: str) -> tuple[ResultPart, ...]:

@@ -5,7 +5,6 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import AuthFailed, Blocked, ContextTooLong, DragomanError, ModelNotFound, Overloaded, RateLimited
 from dragoman.types import FinishReason, JsonObject, Usage
 from dragoman.wire import whole_number, without_none
 
@@ -45,16 +44,6 @@ PERMANENT_CODES = frozenset(
     "empty_image_file image_file_not_found".split()
 )
 """Codes of a failure inside a 200 that are the request's fault."""
-
-ERRORS: tuple[tuple[type[DragomanError], str], ...] = (
-    (AuthFailed, "invalid_api_key"),
-    (RateLimited, "rate_limit_exceeded"),
-    (Overloaded, "slow_down"),
-    (ContextTooLong, "context_length_exceeded"),
-    (Blocked, "content_filter"),
-    (ModelNotFound, "model_not_found"),
-)
-"""This dialect's code for an error, whatever the provider that made it called it."""
 
 _INVENTED = r"(?:msg|fc|ctc|rs|ig)_dragoman_"
 
@@ -187,16 +176,18 @@ def read_usage(tokens: Tokens) -> Usage:
 
 
 def write_usage(usage: Usage) -> JsonObject | None:
-    """The mirror of `read_usage`: only what is known."""
+    """The mirror of `read_usage`; clients' types demand every number, so that what is not known is 0 here."""
     if usage.source == "unknown":
         return None
-    inner = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
-    known = usage.input is not None and usage.output is not None
-    tokens = {
-        "input_tokens": usage.input,
-        "input_tokens_details": without_none(inner) or None,
-        "output_tokens": usage.output,
-        "output_tokens_details": without_none({"reasoning_tokens": usage.reasoning}) or None,
-        "total_tokens": (usage.input or 0) + (usage.output or 0) if known else None,
+    input, output = usage.input or 0, usage.output or 0
+    return {
+        "input_tokens": input,
+        "input_tokens_details": {"cached_tokens": usage.cache_read or 0, **_written(usage)},
+        "output_tokens": output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
+        "total_tokens": input + output,
     }
-    return without_none(tokens)
+
+
+def _written(usage: Usage) -> JsonObject:
+    return without_none({"cache_write_tokens": usage.cache_write})

@@ -4,8 +4,9 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, RateLimited
+from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
+from dragoman.failure import openai_failure
 from dragoman.framing import encode_sse
 from dragoman.types import Finish, Image, JsonObject, Opaque, Part, Text, Thinking, ToolCall, Usage, is_list
 from dragoman.wire import encode_json, wire_extra
@@ -23,7 +24,6 @@ from dragoman.wires.openai_responses.parts import (
 )
 from dragoman.wires.openai_responses.shapes import (
     CUSTOM,
-    ERRORS,
     FINISH_WORD,
     NAME,
     STATUSES,
@@ -117,15 +117,6 @@ def _whole(item: JsonObject, response_id: str | None, index: int) -> JsonObject:
     return {"id": invented_id(prefix, response_id, index), **status, **item, **content}
 
 
-def encode_failure(error: DragomanError) -> JsonObject:
-    """The refusal in this dialect, with its own code where it has one."""
-    kind = "invalid_request_error" if error.http_status < 500 else "server_error"
-    code = next((word for cls, word in ERRORS if isinstance(error, cls)), error.code)
-    if isinstance(error, RateLimited) and not error.transient:
-        code = "insufficient_quota"
-    return {"message": error.message, "type": kind, "param": None, "code": code}
-
-
 class _Item(msgspec.Struct):
     """A message or reasoning item that is being said."""
 
@@ -179,7 +170,7 @@ class Writer:
                 return self._leave_message() + self._finished(event)
             case DragomanError():
                 # The SDKs raise on an `error` object only; their event type has the same fields flat (2026-11).
-                error = encode_failure(event)
+                error = openai_failure(event)
                 flat = {key: error[key] for key in ("code", "message", "param")}
                 return self._event("error", **flat, error=error)
             case _:

@@ -1,0 +1,79 @@
+"""Parts, messages and tools to the JSON of our own protocol, for both halves."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+from dragoman.types import Extra, JsonObject, Opaque, Part, Text, Tool, ToolCall, ToolResult
+from dragoman.wires.native.shapes import NO_ARGUMENTS
+
+
+def encode_part(part: Part) -> JsonObject:
+    """A part as our own values are written: its `type`, and what is told of it."""
+    return msgspec.to_builtins(part)  # type: ignore[no-any-return]  # a Struct becomes an object
+
+
+def encode_content(parts: Iterable[Part]) -> str | list[JsonObject] | None:
+    """The plainest form of some parts: nothing, a string, or a list."""
+    parts = tuple(parts)
+    match parts:
+        case ():
+            return None
+        case (Text(text=text, extra=extra),) if text and not extra:
+            return text
+        case _:
+            return [encode_part(part) for part in parts]
+
+
+def encode_call(call: ToolCall) -> JsonObject:
+    """A call, with its arguments as an object."""
+    function = {"name": call.name, "arguments": call.arguments}
+    return {"id": call.id, "type": "function", "function": function, **_extra(call.extra)}
+
+
+def encode_assistant(parts: Iterable[Part], extra: Extra) -> JsonObject:
+    """What the assistant said: the content, then the calls. An empty string is an answer without content."""
+    parts = tuple(parts)
+    calls = [encode_call(part) for part in parts if isinstance(part, ToolCall)]
+    content = encode_content(part for part in parts if is_content(part))
+    if calls:
+        return {"role": "assistant", "content": content, "tool_calls": calls, **_extra(extra)}
+    return {"role": "assistant", "content": content or "", **_extra(extra)}
+
+
+def is_content(part: Part) -> bool:
+    """Whether a part stands in the content; calls and results stand beside it."""
+    return not isinstance(part, ToolCall | ToolResult)
+
+
+def encode_message(role: str, parts: Iterable[Part], extra: Extra) -> JsonObject:
+    """What the system or the user said."""
+    return {"role": role, "content": encode_content(parts), **_extra(extra)}
+
+
+def encode_result(result: ToolResult) -> JsonObject:
+    """The message that answers one call."""
+    content: Any = result.content
+    if not isinstance(content, str):
+        content = [encode_part(part) for part in content]
+    error = {"is_error": True} if result.is_error else {}
+    return {"role": "tool", "tool_call_id": result.id, "content": content, **error, **_extra(result.extra)}
+
+
+def encode_tool(tool: Tool | Opaque) -> JsonObject:
+    """A tool's definition. A description is demanded, so that a tool without one is called what it is."""
+    if isinstance(tool, Opaque):
+        return tool.data
+    described = (tool.description or "").strip()
+    function: JsonObject = {
+        "name": tool.name,
+        "description": tool.description if described else tool.name,
+        "parameters": NO_ARGUMENTS if tool.parameters is None else tool.parameters,
+        **({} if tool.strict is None else {"strict": tool.strict}),
+    }
+    return {"type": "function", "function": function, **_extra(tool.extra)}
+
+
+def _extra(extra: Extra) -> JsonObject:
+    return {"extra": extra} if extra else {}

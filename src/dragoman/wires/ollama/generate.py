@@ -1,0 +1,36 @@
+"""The bytes of an Ollama generate in, a Request out; a Response or events in, the bytes of its answer out.
+
+It is a chat of one turn under other names: `prompt` and `system` in place of messages, `response` for what is said.
+"""
+
+import msgspec
+
+from dragoman.http import HttpRequest
+from dragoman.types import JsonObject, Part, Request, Text, Thinking
+from dragoman.wire import Route, decode_request_json, encode_json, read_shape, without_none
+from dragoman.wires.ollama.server import Server
+from dragoman.wires.ollama.shapes import GenerateRequest
+
+
+def _as_response(said: JsonObject) -> JsonObject:
+    """What is said, beside the rest of the line; a call has no field here."""
+    return without_none({"response": said["content"], "thinking": said.get("thinking")})
+
+
+class Generate(Server):
+    """They call us, for one turn."""
+
+    routes = (Route(method="POST", path="/api/generate"),)
+    _say = staticmethod(_as_response)
+
+    def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
+        """The model's name and the request."""
+        shape, rest = read_shape(GenerateRequest, decode_request_json(http), "body")
+        system = [{"role": "system", "content": shape.system}] if shape.system else []
+        turn = without_none({"role": "user", "content": shape.prompt, "images": shape.images})
+        body = encode_json({**rest, "messages": [*system, turn]})
+        return super().decode_request(msgspec.structs.replace(http, body=body))
+
+    def says(self, part: Part, /) -> bool:
+        """Whether an answer in this dialect has a place for a part."""
+        return isinstance(part, Text | Thinking)

@@ -1,0 +1,48 @@
+"""A request that goes on from an earlier answer in, one that says all by itself out; and what is kept for the next."""
+
+from msgspec.structs import replace
+
+from dragoman.history import system_texts
+from dragoman.serving import Kept, Recall
+from dragoman.types import Message, Opaque, Part, Request, Response, ToolResult
+from dragoman.wire import own_extra, wire_extra
+from dragoman.wires.openai_responses.server import OUTPUTS, decode_result
+from dragoman.wires.openai_responses.shapes import NAME
+
+_FIELDS = frozenset({"previous_response_id", "store"})
+
+
+def recall(request: Request) -> tuple[Recall, Request]:
+    """What is asked of the server's memory, and the request without it. Where nothing is said, an answer is kept."""
+    extra = wire_extra(request.extra, NAME)
+    previous = extra.get("previous_response_id")
+    rest = own_extra(NAME, {field: value for field, value in extra.items() if field not in _FIELDS})
+    others = {name: data for name, data in request.extra.items() if name != NAME}
+    wanted = Recall(previous=previous if isinstance(previous, str) else None, keep=extra.get("store") is not False)
+    return wanted, replace(request, extra={**others, **rest})
+
+
+def join(kept: Kept, request: Request) -> Request:
+    """The request with all that came before it; results whose calls stand there find them."""
+    names = {call.id: call.name for message in kept.messages for call in message.tool_calls}
+    turns = list(kept.messages)
+    for message in request.messages:
+        results = tuple(_result(part, names) for part in message.parts if _is_result(part))
+        rest = tuple(part for part in message.parts if not _is_result(part))
+        turns += [Message(role="tool", parts=results)] if results else []
+        turns += [replace(message, parts=rest)] if rest or not results else []
+    return replace(request, messages=tuple(turns))
+
+
+def keep(request: Request, response: Response) -> Kept:
+    """What the next request may go on from. Instructions hold for one answer only; system items stay."""
+    system = (Message(role="system", parts=(text,)) for text in system_texts(request) if NAME in text.extra)
+    return Kept(messages=(*system, *request.messages, response.message), response=response)
+
+
+def _is_result(part: Part) -> bool:
+    return isinstance(part, Opaque) and part.wire == NAME and part.data.get("type") in OUTPUTS
+
+
+def _result(part: Part, names: dict[str, str]) -> ToolResult:
+    return decode_result(part.data if isinstance(part, Opaque) else {}, "input", names)

@@ -1,0 +1,266 @@
+"""Media in a call and in a chain: fitted per target and attempt, once, and where it blocks nobody."""
+
+import asyncio
+import threading
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dragoman import chain
+from dragoman.call import FETCH_PATIENCE, MAX_FETCHED, Timeouts, call
+from dragoman.drive import Driver
+from dragoman.errors import AuthFailed, Overloaded, TimedOut, Unsupported
+from dragoman.flow import Compute, Fetch, Flow, Send
+from dragoman.health import Health
+from dragoman.media import Album
+from dragoman.media import pictures as made
+from dragoman.models import Registry
+from dragoman.target import Limits, Target
+from dragoman.testing import Server
+from dragoman.transport import transport_of
+from dragoman.types import Image, Request, Response, user
+from tests.pictures import bomb, opened, picture, sent
+from tests.plans import OK, Status, World, target
+
+DATA = picture(100, 50)
+PNG = Image(data=DATA, mime="image/png")
+ASK = Request(messages=(user("see", PNG),))
+LINK = Request(messages=(user("see", Image(url="https://x/a.png")),))
+BUSY = Status(503)
+
+
+def able(name: str = "aa/m", **limits: Any) -> Target:
+    return target(name, limits=Limits(**limits))
+
+
+def ask(world: World, *targets: Target, request: Request = ASK, **options: Any) -> Response:
+    return world.run(chain.run(request, targets, Health(), chain.Options(**options)))
+
+
+@pytest.fixture
+def times(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """One entry for each picture that is decoded."""
+    seen: list[int] = []
+    whole = made.decode_pixels
+
+    def counted(*arguments: Any) -> Any:
+        seen.append(1)
+        return whole(*arguments)
+
+    monkeypatch.setattr(made, "decode_pixels", counted)
+    return seen
+
+
+# Per target, per attempt ----------------------------------------------------------------------------------------------
+
+
+def test_each_target_gets_what_it_takes() -> None:
+    world = World(BUSY, OK)
+    ask(world, able("aa/m", max_image_side=32), able("bb/m", max_image_side=8000), retries=0)
+    small, whole = (sent(effect.request.body)[0] for effect in world.requests)
+    assert opened(small).size == (32, 16)
+    assert whole == DATA
+
+
+def test_a_retry_and_equal_limits_do_not_make_it_again(times: list[int]) -> None:
+    world = World(BUSY, BUSY, OK)
+    ask(world, able("aa/m", max_image_side=32), able("bb/m", max_image_side=32), retries=1)
+    assert (len(world.requests), len(times)) == (3, 1)
+
+
+def test_the_conversation_keeps_the_original() -> None:
+    ask(World(OK), able(max_image_side=32))
+    assert ASK.messages[0].parts[1] is PNG
+    assert PNG.data is DATA
+
+
+def test_a_text_only_target_leaves_images_to_the_next() -> None:
+    health = Health()
+    plan = chain.run(ASK, [able("text/only", max_images=0), able("vision/m")], health, chain.Options())
+    response = World(OK).run(plan)
+    assert response.target == "vision/m"
+    assert [(attempt.outcome, attempt.error) for attempt in response.attempts] == [
+        ("failed", "Unsupported: text/only: cannot take images"),
+        ("served", None),
+    ]
+    assert "text/only" not in health.snapshot()
+
+
+def test_what_cannot_be_fitted_is_left_to_the_next() -> None:
+    world = World(OK)
+    response = ask(world, able("aa/m", max_image_bytes=10), able("bb/m"))
+    assert (response.target, len(world.requests)) == ("bb/m", 1)
+    assert "cannot be made to fit" in (response.attempts[0].error or "")
+
+
+def test_hostile_bytes_are_the_last_word_of_a_chain() -> None:
+    with pytest.raises(Unsupported, match="too large to be decoded"):
+        ask(World(), able("aa/m"), able("bb/m"), request=Request(messages=(user(Image(data=bomb(30_000, 30_000))),)))
+
+
+def test_notices_are_on_the_receipt() -> None:
+    response = ask(World(OK), able(max_image_side=32))
+    assert [(notice.kind, notice.loss) for notice in response.notices] == [("told", False)]
+    assert response.notices[0].why.startswith("aa/m: it is sent as image/png, 32 by 16, ")
+    assert ask(World(OK), able()).notices == ()
+
+
+def test_strict_bears_a_smaller_picture() -> None:
+    assert ask(World(OK), able(max_image_side=32), request=replace(ASK, strict=True)).text == "fine"
+
+
+def test_explain_shows_the_fitted_bytes() -> None:
+    registry = Registry(env={"OPENAI_API_KEY": "k"})
+    registry.set_limits("openai/m", max_image_side=32, max_image_bytes=5000, max_images=3)
+    (seen,) = registry.model("openai/m").explain([user(PNG)])
+    assert seen.request is not None
+    assert opened(sent(seen.request.body)[0]).size == (32, 16)
+    assert [notice.kind for notice in seen.notices] == ["told"]
+    registry.set_limits("openai/m", allowed_image_types=("image/jpeg",))
+    (seen,) = registry.model("openai/m").explain([user(PNG)])
+    assert seen.request is not None
+    assert opened(sent(seen.request.body)[0]).format == "JPEG"
+
+
+def test_explain_fetches_nothing() -> None:
+    (seen,) = Registry(env={}).model("ollama/m", fetch_images=True).explain(LINK.messages)
+    assert (seen.ready, seen.request) == (True, None)
+    assert seen.reason == "images by URL are fetched when the call is made"
+
+
+def test_tokens_are_counted_of_what_would_be_sent() -> None:
+    with Server("Hello.") as server:
+        registry = server.registry("anthropic")
+        registry.set_limits("server/m", max_images=0)
+        with pytest.raises(Unsupported, match="cannot take images"):
+            registry.model("server/m").count_tokens([user(PNG)])
+
+
+# Where it blocks nobody -----------------------------------------------------------------------------------------------
+
+
+def test_only_what_takes_long_is_computed() -> None:
+    for to, computed in ((able(), 0), (able(max_image_side=32), 1)):
+        world = World(OK)
+        ask(world, to)
+        assert world.computed == computed
+    world = World(OK)
+    ask(world, able(), request=Request(messages=(user("hello"),)))
+    assert world.computed == 0
+
+
+def test_an_event_loop_fits_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    threads: list[int] = []
+    whole = made.decode_pixels
+
+    def noted(*arguments: Any) -> Any:
+        threads.append(threading.get_ident())
+        return whole(*arguments)
+
+    monkeypatch.setattr(made, "decode_pixels", noted)
+    with Server("Hello.", "Hello.") as server:
+        registry = server.registry()
+        registry.set_limits("server/m", max_image_side=32)
+        model = registry.model("server/m")
+        assert asyncio.run(model.agenerate([user(PNG)])).text == "Hello."
+        assert model.generate([user(PNG)]).text == "Hello."
+    assert [thread == threading.get_ident() for thread in threads] == [False, True]
+
+
+def test_an_error_in_another_thread_is_the_callers() -> None:
+    with Server("Hello.") as server:
+        registry = server.registry()
+        registry.set_limits("server/m", max_image_bytes=10)
+        with pytest.raises(Unsupported, match="cannot be made to fit") as caught:
+            asyncio.run(registry.model("server/m").agenerate([user(PNG)]))
+    assert (caught.value.provider, caught.value.model) == ("server", "m")
+
+
+# Fetching -------------------------------------------------------------------------------------------------------------
+
+
+def fetching(world: World, *targets: Target, **options: Any) -> Response:
+    world.pictures["https://x/a.png"] = DATA
+    return ask(world, *targets, request=LINK, fetch_images=True, **options)
+
+
+def test_nothing_is_fetched_unless_it_is_wanted() -> None:
+    world = World()
+    with pytest.raises(Unsupported, match=r"cannot fetch https://x/a\.png; give the bytes of the image, or pass"):
+        ask(world, able(), request=LINK)
+    assert world.fetched == []
+
+
+def test_what_is_fetched_is_fitted() -> None:
+    world = World(OK)
+    fetching(world, able(max_image_side=32))
+    assert world.fetched == [Fetch("https://x/a.png", FETCH_PATIENCE, MAX_FETCHED)]
+    assert opened(sent(world.requests[0].request.body)[0]).size == (32, 16)
+
+
+def test_a_picture_is_fetched_once_a_call() -> None:
+    world = World(BUSY, BUSY, OK)
+    fetching(world, able("aa/m"), able("bb/m"))
+    assert (len(world.fetched), len(world.requests)) == (1, 3)
+
+
+def test_a_target_that_fetches_by_itself_is_left_to_it() -> None:
+    to = replace(able("openai/m", image_urls=True), wire="openai_chat")
+    world, plan = World(), call(LINK, to, Timeouts(), None, fetch_images=True)
+    effect = world.until(plan, Send)
+    assert isinstance(effect, Send)
+    assert b"https://x/a.png" in effect.request.body
+    assert world.fetched == []
+
+
+def test_nothing_is_fetched_for_a_target_that_would_refuse() -> None:
+    world = World(OK)
+    blind, keyless = able("aa/m", max_images=0), replace(able("bb/m"), needs_key=True, key_names=("BB_KEY",))
+    response = fetching(world, blind, keyless, able("cc/m"))
+    assert [(attempt.error or "").partition(":")[0] for attempt in response.attempts] == [
+        Unsupported.__name__,
+        AuthFailed.__name__,
+        "",
+    ]
+    assert len(world.fetched) == 1
+
+
+def test_a_picture_that_cannot_be_fetched_is_left_to_the_next() -> None:
+    def refuse(plan: Flow[Any]) -> None:
+        world = World()
+        world.until(plan, Fetch)
+        plan.throw(Unsupported("cannot fetch https://x/a.png: the answer is 404"))
+
+    with pytest.raises(Unsupported, match=r"^aa/m: cannot fetch https://x/a.png: the answer is 404") as caught:
+        refuse(call(LINK, able(), Timeouts(), None, fetch_images=True))
+    assert (caught.value.advance, caught.value.penalise, caught.value.provider) == (True, False, "aa")
+
+
+def test_the_deadline_bounds_the_fetching() -> None:
+    plan = call(LINK, able(), Timeouts(), 103.0, album=Album(), fetch_images=True)
+    assert World().until(plan, Fetch) == Fetch("https://x/a.png", 3.0, MAX_FETCHED)
+    late = call(LINK, able(), Timeouts(), 99.0, fetch_images=True)
+    with pytest.raises(TimedOut):
+        World().run(late)
+
+
+def test_a_driver_computes_and_fetches_both_ways() -> None:
+    def plan() -> Flow[int]:
+        answer: int = yield Compute(lambda: 6 * 7)
+        yield Fetch("http://x/a.png", 1.0, 1)
+        return answer
+
+    driver = Driver(transport_of())
+    with pytest.raises(Unsupported, match="only https"):
+        driver.run(plan())
+    with pytest.raises(Unsupported, match="only https"):
+        asyncio.run(driver.arun(plan()))
+
+
+def test_an_overloaded_target_is_no_reason_to_fit_again(times: list[int]) -> None:
+    with Server(Overloaded("busy"), "Hello.") as server:
+        registry = server.registry()
+        registry.set_limits("server/m", max_image_side=32)
+        assert registry.model("server/m", backoff=0).generate([user(PNG)]).text == "Hello."
+    assert len(times) == 1
