@@ -464,6 +464,24 @@ def test_a_redis_that_comes_back_is_used_again() -> None:
         server.stop()
 
 
+def test_a_connection_that_died_unnoticed_is_replaced() -> None:
+    server = RedisServer(keeps=True)
+
+    async def work(store: Store) -> None:
+        await store.write("a", b"kept", ttl=60)
+        server.kill()
+        server.start()
+        for _ in range(10):  # the loop hears that the connection has ended
+            await asyncio.sleep(0)
+        assert await store.read("a") is not None
+
+    try:
+        server.start()
+        run(lambda: open_store(server.url), work)
+    finally:
+        server.stop()
+
+
 async def is_up(store: Store) -> bool:
     try:
         await store.read("k0")
