@@ -157,7 +157,7 @@ def seen_by(dialect: str, request: Request, seen: Seen) -> object:
 
 def expected(name: str, *, stream: bool) -> object:
     """What a client of anybody should see."""
-    line: Any = SCENARIOS[name].line
+    none: list[object] = []
     match name:
         case "overloaded":
             return ("Overloaded", True, True)
@@ -166,14 +166,14 @@ def expected(name: str, *, stream: bool) -> object:
         case "a cut":
             return ("an error", 200, False) if stream else ("broken", True, True)
         case "length":
-            return ("One two", "", [], "length")
+            return ("One two", "", none, "length")
         case "thinking":
-            return ("Six.", "Let me see.", [], "stop")
+            return ("Six.", "Let me see.", none, "stop")
         case "a call" | "parallel calls":
-            calls = line if isinstance(line, tuple) else (line,)
+            calls = (CALL, OTHER) if name == "parallel calls" else (CALL,)
             return ("", "", [(call.name, call.arguments) for call in calls], "tool_calls")
         case _:
-            return (line, "", [], "stop")
+            return (SCENARIOS[name].line, "", none, "stop")
 
 
 @pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
