@@ -79,7 +79,8 @@ class Way(Protocol):
 
 class Blocking:
     def generate(self, model: Model, prompt: str = "hi", **asked: Any) -> Response:
-        return model.generate(prompt, **asked)
+        response: Response = model.generate(prompt, **asked)
+        return response
 
     def stream(self, model: Model, prompt: str = "hi", **asked: Any) -> list[Any]:
         return list(model.stream(prompt, **asked))
@@ -95,7 +96,8 @@ class Blocking:
 
 class Async:
     def generate(self, model: Model, prompt: str = "hi", **asked: Any) -> Response:
-        return asyncio.run(model.agenerate(prompt, **asked))
+        response: Response = asyncio.run(model.agenerate(prompt, **asked))
+        return response
 
     def stream(self, model: Model, prompt: str = "hi", **asked: Any) -> list[Any]:
         async def work() -> list[Any]:

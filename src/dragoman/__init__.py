@@ -90,6 +90,8 @@ from dragoman.types import (
 if TYPE_CHECKING:
     from dragoman.call import Timeouts
     from dragoman.chain import Benched, Options, Verdict
+    from dragoman.form import Form, schema_of
+    from dragoman.growth import AsyncTypedStream, TypedStream
     from dragoman.health import Condition, Health, Policy
     from dragoman.models import (
         Explanation,
@@ -110,10 +112,12 @@ if TYPE_CHECKING:
     from dragoman.providers import Provider
     from dragoman.streams import AsyncStream, Stream, TextDelta, ThinkingDelta
     from dragoman.target import Limits, Quirks, Target
+    from dragoman.typed import Parsed
 
 __all__ = [
     "Assembler",
     "AsyncStream",
+    "AsyncTypedStream",
     "Attempt",
     "Audio",
     "AuthFailed",
@@ -137,6 +141,7 @@ __all__ = [
     "Finish",
     "FinishReason",
     "Finished",
+    "Form",
     "Health",
     "Image",
     "Interrupted",
@@ -157,6 +162,7 @@ __all__ = [
     "Options",
     "OutputError",
     "Overloaded",
+    "Parsed",
     "Part",
     "PartDelta",
     "PartEnded",
@@ -197,6 +203,7 @@ __all__ = [
     "ToolResult",
     "TransportError",
     "Truncated",
+    "TypedStream",
     "Unsupported",
     "Usage",
     "UsageSource",
@@ -215,6 +222,7 @@ __all__ = [
     "load",
     "model",
     "probe",
+    "schema_of",
     "stream",
     "system",
     "tool_results",
@@ -225,6 +233,8 @@ __all__ = [
 _LAZY = {
     "call": "Timeouts",
     "chain": "Benched Options Verdict",
+    "form": "Form schema_of",
+    "growth": "AsyncTypedStream TypedStream",
     "health": "Condition Health Policy",
     "models": "Explanation Model Registry aembed agenerate aprobe astream default_registry embed generate model "
     "probe stream",
@@ -232,6 +242,7 @@ _LAZY = {
     "providers": "Provider",
     "streams": "AsyncStream Stream TextDelta ThinkingDelta",
     "target": "Limits Quirks Target",
+    "typed": "Parsed",
 }
 """What is heavy is imported at first use: module, and the names that it has."""
 _HOME = {name: module for module, names in _LAZY.items() for name in names.split()}
