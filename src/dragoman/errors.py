@@ -401,6 +401,14 @@ class MaxSteps(_AgentStopped):
     """
 
 
+class BudgetExceeded(_AgentStopped):
+    """The agent used up its tokens, money or seconds; `result` is what there was.
+
+    >>> BudgetExceeded("1200 of 1000 tokens").result is None
+    True
+    """
+
+
 class StoreDown(DragomanError):
     """What the gateway remembers cannot be reached now.
 
@@ -411,14 +419,6 @@ class StoreDown(DragomanError):
     advance = False
     penalise = False
     http_status = 503
-
-
-class BudgetExceeded(_AgentStopped):
-    """The agent used up its tokens, money or seconds; `result` is what there was.
-
-    >>> BudgetExceeded("1200 of 1000 tokens").result is None
-    True
-    """
 
 
 class ChainExhausted(DragomanError):
