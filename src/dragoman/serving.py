@@ -139,6 +139,9 @@ class Kept(msgspec.Struct, frozen=True, kw_only=True):
 class Memory(Protocol):
     """How a dialect's requests go on from answers that the server keeps."""
 
+    PREFIX: str
+    """What the ids of answers begin with: they are the server's own, as it is asked for them again."""
+
     def recall(self, request: Request, /) -> tuple[Recall, Request]:
         """What is asked of the memory, and the request without it."""
         ...

@@ -2,8 +2,9 @@
 
 import asyncio
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, MutableMapping
 from contextlib import asynccontextmanager
+from typing import Any
 
 import httpx
 import uvicorn
@@ -71,6 +72,28 @@ def test_a_client_that_leaves_uvicorn_cancels_its_call() -> None:
                 return await asyncio.to_thread(upstream.left.acquire, timeout=PATIENCE)
 
     assert asyncio.run(leave())
+
+
+def test_a_body_that_does_not_come_is_a_408() -> None:
+    sent: list[MutableMapping[str, Any]] = []
+    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
+
+    async def receive() -> MutableMapping[str, Any]:
+        return await asyncio.Future()
+
+    async def send(message: MutableMapping[str, Any]) -> None:
+        sent.append(message)
+
+    asyncio.run(Asgi(app_of("[gateway]\nbody_timeout = 0.01\n"))(scope, receive, send))
+    assert sent[0]["status"] == 408
+
+
+def test_a_refusal_is_heard_by_a_client_that_sends_all_first() -> None:
+    async def ask() -> int:
+        async with running(Asgi(app_of("[gateway]\nmax_body = 100\n"))) as url, httpx.AsyncClient() as http:
+            return (await http.post(f"{url}/v1/messages", content=b" " * 8_000_000)).status_code
+
+    assert asyncio.run(ask()) == 413
 
 
 def test_a_body_that_is_too_large_is_a_413() -> None:

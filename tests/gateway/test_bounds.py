@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.gateway.keys import new_key
 from dragoman.http import HttpRequest
-from dragoman.testing import Server, Stall
+from dragoman.testing import Cut, Server, Stall
 from tests.gateway.dialects import app_of, hello, look, post, request_of, see
 from tests.gateway.live import PATIENCE, Gateway, chat, record
 
@@ -33,6 +33,18 @@ def test_a_body_that_is_too_large_is_refused_in_the_dialect(gateway: Gateway) ->
     status, _, body = gateway.post("/v1/messages", chat("demo/any", text="x" * 3000))
     assert status == 413
     assert json.loads(body)["type"] == "error"
+
+
+def test_a_refusal_is_heard_by_a_client_that_sends_all_first(gateway: Gateway) -> None:
+    status, _, _ = gateway.post(CHAT, b" " * 8_000_000)
+    assert status == 413
+
+
+def test_a_client_that_asks_first_need_not_send_a_body_that_is_too_large(gateway: Gateway) -> None:
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\nexpect: 100-continue\r\ncontent-length: 9000\r\n\r\n".encode()
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
+        connection.sendall(head)
+        assert b" 413 " in connection.recv(65536)
 
 
 def test_a_body_without_a_length_is_counted(gateway: Gateway) -> None:
@@ -99,6 +111,29 @@ def test_no_more_than_so_many_are_answered_at_once() -> None:
 def test_an_unknown_path_is_a_404_and_a_wrong_method_a_405() -> None:
     assert see(app_of(), post("/v2/chat", b"{}")).status == 404
     assert see(app_of(), HttpRequest(method="DELETE", path=CHAT)).status == 405
+
+
+@pytest.mark.parametrize(
+    ("path", "methods"),
+    [(CHAT, "POST"), ("/v1/responses/resp_1", "DELETE, GET"), ("/health", "GET"), ("/v1/models", "GET")],
+)
+def test_a_wrong_method_is_told_the_right_ones(path: str, methods: str) -> None:
+    assert see(app_of(), HttpRequest(method="PUT", path=path)).headers["allow"] == methods
+
+
+def test_a_wrong_method_is_refused_in_the_dialect_of_the_path() -> None:
+    seen = see(app_of(), HttpRequest(method="PUT", path="/v1/messages"))
+    assert json.loads(seen.body)["type"] == "error"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_refusal_names_the_request(stream: bool) -> None:  # noqa: FBT001
+    with Server(Cut(40, "one two three")) as upstream:
+        app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
+        body = json.dumps(chat("up/m", stream=stream)).encode()
+        seen = see(app, post("/native/v1/chat/completions", body, **{"x-request-id": "mine-1"}))
+    error = json.loads(seen.body.decode().rpartition("data: ")[2])["error"]
+    assert error["request_id"] == "mine-1"
 
 
 def test_an_id_that_came_with_the_request_is_kept() -> None:

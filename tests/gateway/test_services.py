@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from typing import Any
 
 import pytest
@@ -119,7 +120,30 @@ def test_a_kept_response_is_fetched_and_dropped_by_its_own_key_only() -> None:
 
 def test_a_response_that_is_not_kept_cannot_be_gone_on_from() -> None:
     asked = {"model": "demo/any", "input": "hi", "previous_response_id": "resp_nix"}
-    assert talk(app_of(), said("/v1/responses", asked))[0].status == 404
+    (seen,) = talk(app_of(), said("/v1/responses", asked))
+    assert seen.status == 400
+    assert json.loads(seen.body)["error"]["code"] == "previous_response_not_found"
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_every_response_has_an_id_of_its_own(stream: bool) -> None:  # noqa: FBT001
+    with Server("Hello.", "Hello.") as upstream:  # which calls both of them by the same id
+        app = app_of(record("up", upstream.base_url()))
+        asked = said("/v1/responses", {"model": "up/m", "input": "hi", "stream": stream})
+        ids = [{*re.findall(rb'"id":"(resp_\w+)"', seen.body)} for seen in talk(app, asked, asked)]
+    assert [len(each) for each in ids] == [1, 1]
+    assert ids[0] != ids[1]
+
+
+# Beside chat ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_ollama_generates_from_a_prompt(stream: bool) -> None:  # noqa: FBT001
+    (seen,) = talk(app_of(), said("/api/generate", {"model": "demo/any", "prompt": "hello", "stream": stream}))
+    lines = [json.loads(line) for line in seen.body.splitlines()]
+    assert "".join(line["response"] for line in lines).startswith("Hello!")
+    assert lines[-1]["done"] is True
 
 
 # Conversations --------------------------------------------------------------------------------------------------------

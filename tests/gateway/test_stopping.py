@@ -46,6 +46,33 @@ def test_sigterm_finishes_what_runs(tmp_path: Path) -> None:
         assert gateway.process.wait(PATIENCE) == 0
 
 
+def test_a_gateway_that_drains_answers_and_says_that_it_is_not_ready(tmp_path: Path) -> None:
+    with Gateway(tmp_path, "[gateway]\ndrain = 60\n") as gateway:
+        assert gateway.get("/health/ready")[0] == 200
+        gateway.process.send_signal(signal.SIGTERM)
+        gateway.wait_until(lambda: gateway.get("/health/ready")[0] == 503)
+        assert gateway.post("/v1/chat/completions", chat("demo/any"))[0] == 200
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.process.wait(PATIENCE) == 0
+
+
+def test_a_gateway_that_has_drained_stops(tmp_path: Path) -> None:
+    with Gateway(tmp_path, "[gateway]\ndrain = 0.1\n") as gateway:
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.process.wait(PATIENCE) == 0
+
+
+def test_workers_that_share_nothing_are_warned_of(tmp_path: Path) -> None:
+    with Gateway(tmp_path, workers=2) as gateway:
+        assert "2 workers, and each remembers for itself" in gateway.log.read_text()
+
+
+def test_what_takes_long_to_load_waits_until_it_is_asked_for() -> None:
+    heavy = ["genai_prices", "redis", "sqlite3", "opentelemetry", "PIL", "mcp", "httpx"]
+    told = f"import sys, dragoman.gateway.serve; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", told], capture_output=True, check=True).stdout.strip() == b"[]"
+
+
 def test_sigterm_waits_no_longer_than_its_grace(tmp_path: Path) -> None:
     config = "[gateway]\ngrace = 1\n"
     with Slow() as upstream, Gateway(tmp_path, config + record("up", upstream.base_url())) as gateway:

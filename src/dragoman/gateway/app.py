@@ -22,7 +22,7 @@ from dragoman.gateway.chat import Chat, begin
 from dragoman.gateway.depth import check_depth
 from dragoman.gateway.limits import OverLimit
 from dragoman.gateway.questions import find
-from dragoman.gateway.refusals import Busy, Forbidden, InternalFault
+from dragoman.gateway.refusals import Busy, Forbidden, InternalFault, Stopping, WrongMethod
 from dragoman.gateway.replies import notes, plain, receipt, refusal, said
 from dragoman.gateway.routes import Routes
 from dragoman.gateway.setup import Setup
@@ -55,6 +55,8 @@ class App:
     def __init__(self, setup: Setup, /) -> None:
         self.setup = setup
         """What the next request is answered by; those under way keep theirs."""
+        self.is_stopping = False
+        """Whether nothing more should come: those who ask whether it is ready are told."""
         self._under_way = 0
         self._streams: set[_Stream] = set()
         self._is_ticking = False
@@ -62,8 +64,9 @@ class App:
 
     def _table(self) -> Iterator[tuple[Route, tuple[Wire | None, Endpoint]]]:
         for wire in map(wires.get, wires.NAMES):
-            for route in wire.server.routes:
-                yield route, (wire, self._chat)
+            for half in (wire.server, *wire.others):
+                for route in half.routes:
+                    yield route, (replace(wire, server=half), self._chat)
             for service in services_of(wire.name):
                 yield service.route, (wire, partial(_serve, service))
         for path, endpoint in (
@@ -78,7 +81,7 @@ class App:
         """The answer to one request; whatever happens, it is one."""
         visit = Visit(self.setup, http)
         try:
-            visit.wire, endpoint = self._routes.find(http)
+            endpoint = self._find(visit)
             most = visit.setup.config.gateway.max_requests
             if self._under_way >= most and visit.wire is not None:
                 raise Busy(f"{most} requests are under way", retry_after=1.0)
@@ -94,14 +97,26 @@ class App:
         """A refusal to a request that could not be read, in its own dialect."""
         visit = Visit(self.setup, http)
         try:
-            visit.wire, _ = self._routes.find(http)
+            self._find(visit)
         except DragomanError as found:
             error = found
-        return refused(visit, error)
+        return refused(visit, explain(error, visit.id))
+
+    def _find(self, visit: Visit) -> Endpoint:
+        try:
+            visit.wire, endpoint = self._routes.find(visit.http)
+        except WrongMethod:
+            visit.wire, _ = self._routes.find_near(visit.http)  # it is said in the dialect of that path
+            raise
+        return endpoint
 
     async def live(self) -> None:
         """Tend to what is shared with other gateways, until cancelled."""
         await self.setup.books.run()
+
+    def drain(self) -> None:
+        """Say that nothing more should come, and answer what comes."""
+        self.is_stopping = True
 
     async def close(self) -> None:
         """Write what waits, and let go of what is held; all requests have ended."""
@@ -128,13 +143,17 @@ class App:
         except asyncio.CancelledError:
             await account.settle("hung_up", status=CLOSED)
             raise
-        except Exception as error:
-            await fail(account, explain(error, visit.id))
+        except DragomanError as error:
+            await fail(account, error)
             raise
+        except Exception as error:
+            told = explain(error, visit.id)
+            await fail(account, told)
+            raise told from error
 
     async def _whole(self, visit: Visit, chat: Chat, account: Account, driver: Driver) -> Answer:
         wire = cast("Wire", visit.wire)
-        response = _completed(chat.lift(await driver.arun(chat.plan())), visit)
+        response = _completed(chat.lift(await driver.arun(chat.plan())), visit, chat.id)
         await chat.settle(response)
         reply = wire.server.encode_body(response)
         notices = (*response.notices, *unsaid(wire, response.message.parts))
@@ -172,6 +191,8 @@ class App:
         return plain({"status": "live"})
 
     async def _ready(self, visit: Visit) -> Answer:
+        if self.is_stopping:
+            raise Stopping("the gateway is stopping")
         await visit.setup.store.read("ready")
         return plain({"status": "ready"})
 
@@ -276,7 +297,7 @@ class _Stream:
             if self.first is None:
                 self.first = emission
                 self._account.first()
-                events = [_begun(event, self._visit) for event in events]
+                events = [_begun(event, self._visit, self._chat.id) for event in events]
             self._account.heard(events)
             if self._chat.has_ids:
                 events = [self._chat.lift_event(event) for event in events]
@@ -307,11 +328,14 @@ async def _serve(service: Service, visit: Visit) -> Answer:
 def explain(error: Exception, id: str, /) -> DragomanError:
     """The same, where it is one of ours; otherwise it goes to the log, and the client learns that it is our fault."""
     if isinstance(error, DragomanError):
-        return error
-    if isinstance(error, RecursionError):
-        return InvalidRequest("the body is nested too deeply")
-    log.error("request %s failed", id, exc_info=error)
-    return InternalFault(FAILED)
+        told = error
+    elif isinstance(error, RecursionError):
+        told = InvalidRequest("the body is nested too deeply")
+    else:
+        log.error("request %s failed", id, exc_info=error)
+        told = InternalFault(FAILED)
+    told.request_id = id
+    return told
 
 
 async def fail(account: Account, error: DragomanError, /) -> None:
@@ -326,7 +350,7 @@ def refused(visit: Visit, error: DragomanError, /) -> Answer:
     if visit.wire is None:
         return refusal(error, visit.id)
     headers = receipt(visit.id, None, visit.tier, visit.attempts)
-    if isinstance(error, OverLimit):
+    if isinstance(error, OverLimit | WrongMethod):
         headers += error.headers
     return said(visit.wire.server.encode_error(error), headers)
 
@@ -340,16 +364,17 @@ def _forget(_response: Response) -> None:
     """What a stream folds to is nobody's wish here."""
 
 
-def _completed(response: Response, visit: Visit) -> Response:
+def _completed(response: Response, visit: Visit, own_id: str | None) -> Response:
     """With an id, a model and a time, where the provider told none: here we are the server."""
-    if response.id and response.model and response.created:
+    if response.id and response.model and response.created and own_id is None:
         return response
-    id, model = response.id or visit.id, response.model or visit.model
+    id, model = own_id or response.id or visit.id, response.model or visit.model
     return replace(response, id=id, model=model, created=response.created or int(time.time()))
 
 
-def _begun(event: Event, visit: Visit) -> Event:
+def _begun(event: Event, visit: Visit, own_id: str | None) -> Event:
     """As `_completed`, for a stream."""
     if not isinstance(event, Started):
         return event
-    return Started(id=event.id or visit.id, model=event.model or visit.model, created=event.created or int(time.time()))
+    id, model = own_id or event.id or visit.id, event.model or visit.model
+    return Started(id=id, model=model, created=event.created or int(time.time()))

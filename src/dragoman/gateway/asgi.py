@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from dragoman.errors import DragomanError
 from dragoman.gateway.answer import Answer
 from dragoman.gateway.app import App
-from dragoman.gateway.refusals import BodyTooLarge
+from dragoman.gateway.refusals import MOST_DRAINED, BodyTooLarge, BodyTooSlow
 from dragoman.gateway.setup import Setup, read_config
 from dragoman.http import HttpRequest
 
@@ -45,7 +45,10 @@ class Asgi:
     async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
         http = _request(scope)
         try:
-            body = await self._read(receive)
+            async with asyncio.timeout(self._app.setup.config.gateway.body_timeout):
+                body = await self._read(receive)
+        except TimeoutError:
+            return await _send(self._app.refuse(http, BodyTooSlow("the body did not come in time")), send)
         except DragomanError as error:
             return await _send(self._app.refuse(http, error), send)
         if body is None:
@@ -93,11 +96,13 @@ class Asgi:
                 return None
             piece: bytes = message.get("body", b"")
             size += len(piece)
-            if size > limit:
-                raise BodyTooLarge(f"the body is larger than {limit} bytes")
-            pieces.append(piece)
-            if not message.get("more_body", False):
-                return b"".join(pieces)
+            if size <= limit:
+                pieces.append(piece)
+            if not message.get("more_body", False) or size > limit + MOST_DRAINED:
+                break
+        if size > limit:
+            raise BodyTooLarge(f"the body is larger than {limit} bytes")
+        return b"".join(pieces)
 
 
 def _request(scope: Message) -> HttpRequest:

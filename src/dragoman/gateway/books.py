@@ -132,6 +132,7 @@ class Books:
 
     async def run(self) -> None:
         """Tend to what is shared, every second, until cancelled."""
+        await asyncio.to_thread(self.prices.load)
         while True:
             await asyncio.sleep(EVERY)
             await self.tend()

@@ -5,6 +5,7 @@ Only dialects with ids of our own, or a conversation, pay for either.
 
 import random
 from functools import cache
+from secrets import token_hex
 from typing import TypeVar, cast
 
 from msgspec.structs import replace
@@ -17,6 +18,7 @@ from dragoman.gateway.books import Account
 from dragoman.gateway.callids import HEADER, CallIds, decode_ids
 from dragoman.gateway.catalog import Choice
 from dragoman.gateway.questions import recalled
+from dragoman.gateway.refusals import ForgottenTurn
 from dragoman.gateway.sessions import Session
 from dragoman.gateway.tiers import arrange, draw, tier_of
 from dragoman.gateway.visit import Visit
@@ -33,7 +35,7 @@ _memory = cache(memory_of)
 class Chat:
     """One request for an answer."""
 
-    __slots__ = ("_choice", "_ids", "_memory", "_recall", "_session", "_visit", "_wish", "request")
+    __slots__ = ("_choice", "_ids", "_memory", "_recall", "_session", "_visit", "_wish", "id", "request")
 
     def __init__(
         self,
@@ -49,6 +51,8 @@ class Chat:
         memory: Memory | None,
     ) -> None:
         self.request = request
+        self.id: str | None = None if memory is None else memory.PREFIX + token_hex(24)
+        """The id of the answer, where a client may ask for it again; otherwise it is the provider's."""
         self._visit = visit
         self._choice = choice
         self._wish = wish
@@ -135,7 +139,10 @@ async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
     if (memory := _memory(wire.name)) is not None:
         recall, request = memory.recall(request)
         if recall.previous is not None:
-            request = memory.join(await recalled(visit, recall.previous), request)
+            kept = await recalled(visit, recall.previous)
+            if kept is None:
+                raise ForgottenTurn(f"no response {recall.previous[:200]!r} is kept here")
+            request = memory.join(kept, request)
     return Chat(visit, request, choice, wish=wish, session=session, ids=ids, recall=recall, memory=memory)
 
 

@@ -4,7 +4,6 @@ import time
 from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
-from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -32,9 +31,13 @@ class Prices:
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        # Imported now: at the first request it would keep all others waiting.
-        self._is_known = find_spec("genai_prices") is not None and bool(import_module("genai_prices"))
+        self._is_known = find_spec("genai_prices") is not None
         self._find = lru_cache(maxsize=1024)(_find)
+
+    def load(self) -> None:
+        """Read the prices, which takes a while: in a thread, so that no request waits for it."""
+        if self._is_known:
+            self._find("demo/any", 0)
 
     def cost(self, target: str | None, usage: Usage, /) -> int | None:
         """What a usage costs."""

@@ -42,7 +42,10 @@ async def find(visit: Visit, question: Question, /) -> Found:
             wanted = ask.embed(question.texts, question.dimensions, choice.targets[0], choice.options)
             return await Driver(setup.registry.transport).arun(wanted)
         case FetchResponse(id=id):
-            return (await recalled(visit, id)).response
+            kept = await recalled(visit, id)
+            if kept is None:
+                raise NotKept(f"no response {id[:200]!r} is kept here")
+            return kept.response
         case DropResponse(id=id):
             if not await setup.responses.delete(visit.owner, id):
                 raise NotKept(f"no response {id[:200]!r} is kept here")
@@ -51,9 +54,7 @@ async def find(visit: Visit, question: Question, /) -> Found:
             return None
 
 
-async def recalled(visit: Visit, id: str, /) -> Kept:
+async def recalled(visit: Visit, id: str, /) -> Kept | None:
     """An answer that was kept for the same key."""
     value = await visit.setup.responses.load(visit.owner, id)
-    if value is None:
-        raise NotKept(f"no response {id[:200]!r} is kept here")
-    return load(value, Kept)
+    return None if value is None else load(value, Kept)

@@ -1,6 +1,11 @@
 """What the gateway itself says no to, as errors of the one tree: every dialect can say them."""
 
+from collections.abc import Sequence
+
 from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Overloaded, RequestError
+
+MOST_DRAINED = 64 * 1024 * 1024
+"""Bytes beyond the limit that are read for nothing: many clients hear no answer before all of their body is sent."""
 
 
 class NoRoute(RequestError):
@@ -23,14 +28,29 @@ class NotKept(RequestError):
     http_status = 404
 
 
-class WrongMethod(RequestError):
-    """The path is known, the method is not.
+class ForgottenTurn(RequestError):
+    """A request goes on from an earlier answer that is not kept, or not for this key; OpenAI's own code for it.
 
-    >>> WrongMethod("POST only").http_status
-    405
+    >>> ForgottenTurn("no response 'resp_1' is kept here").code
+    'previous_response_not_found'
+    """
+
+    def __init__(self, message: str, /) -> None:
+        super().__init__(message, code="previous_response_not_found")
+
+
+class WrongMethod(RequestError):
+    """The path is known, the method is not; the headers say which are.
+
+    >>> WrongMethod("POST only", methods=("POST",)).headers
+    (('allow', 'POST'),)
     """
 
     http_status = 405
+
+    def __init__(self, message: str, /, *, methods: Sequence[str]) -> None:
+        super().__init__(message)
+        self.headers = (("allow", ", ".join(methods)),)
 
 
 class Forbidden(AuthFailed):
@@ -61,6 +81,14 @@ class BodyTooSlow(InvalidRequest):
     """
 
     http_status = 408
+
+
+class Stopping(Overloaded):
+    """The gateway finishes what it has, and takes nothing more.
+
+    >>> Stopping("stopping").http_status
+    503
+    """
 
 
 class Busy(Overloaded):

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 
 from dragoman.errors import DragomanError
 from dragoman.gateway.answer import Answer
+from dragoman.gateway.refusals import WrongMethod
 from dragoman.http import HttpReply
 from dragoman.types import Notice
 from dragoman.wire import encode_json, error_headers
@@ -41,7 +42,8 @@ def refusal(error: DragomanError, id: str, /) -> Answer:
     """
     kind = "invalid_request_error" if error.http_status < 500 else "api_error"
     body = encode_json({"error": {"message": error.message, "type": kind, "code": error.code, "request_id": id}})
-    return Answer(error.http_status, [*error_headers(error).items(), ("x-request-id", id)], body)
+    more = error.headers if isinstance(error, WrongMethod) else ()
+    return Answer(error.http_status, [*error_headers(error).items(), *more, ("x-request-id", id)], body)
 
 
 def receipt(id: str, target: str | None, tier: str | None, attempts: int, /) -> list[tuple[str, str]]:

@@ -24,6 +24,9 @@ class _Place(Generic[T]):
         else:
             self.marked.append((route.method, route.header, who))
 
+    def any(self) -> T:
+        return next(iter((*self.plain.values(), *(who for _, _, who in self.marked))))
+
     def find(self, http: HttpRequest) -> T:
         for method, header, who in self.marked:
             if method == http.method and header in http.headers:
@@ -32,7 +35,7 @@ class _Place(Generic[T]):
         if found is None:
             methods = sorted({*self.plain, *(method for method, _, _ in self.marked)})
             path = http.path.partition("?")[0]
-            raise WrongMethod(f"{path[:200]} takes {' and '.join(methods)}, no {http.method[:20]}")
+            raise WrongMethod(f"{path[:200]} takes {' and '.join(methods)}, no {http.method[:20]}", methods=methods)
         return found
 
 
@@ -58,11 +61,18 @@ class Routes(Generic[T]):
 
     def find(self, http: HttpRequest, /) -> T:
         """Who answers; NoRoute or WrongMethod where nobody does."""
+        return self._place(http).find(http)
+
+    def find_near(self, http: HttpRequest, /) -> T:
+        """Who answers at the same path when asked by another method."""
+        return self._place(http).any()
+
+    def _place(self, http: HttpRequest) -> _Place[T]:
         path = http.path.partition("?")[0]
         place = self._exact.get(path) or self._match(path)
         if place is None:
             raise NoRoute(f"nothing answers at {path[:200]}")
-        return place.find(http)
+        return place
 
     def _match(self, path: str) -> _Place[T] | None:
         return next((place for pattern, place in self._open.values() if pattern.fullmatch(path)), None)

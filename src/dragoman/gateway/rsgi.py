@@ -7,7 +7,7 @@ from typing import Protocol
 from dragoman.errors import DragomanError
 from dragoman.gateway.answer import Answer, Write
 from dragoman.gateway.app import CLOSED, App
-from dragoman.gateway.refusals import BodyTooLarge, BodyTooSlow
+from dragoman.gateway.refusals import MOST_DRAINED, BodyTooLarge, BodyTooSlow
 from dragoman.http import HttpRequest
 
 PATIENCE = 0.05
@@ -98,7 +98,7 @@ class Rsgi:
         limits = self._app.setup.config.gateway
         error: DragomanError
         try:
-            body = await _read(headers.get("content-length"), protocol, limits.max_body)
+            body = await _read(headers, protocol, limits.max_body)
         except BodyTooLarge as too_large:
             error = too_large
         except asyncio.CancelledError:
@@ -111,19 +111,23 @@ class Rsgi:
         return self._app.refuse(HttpRequest(method=scope.method, path=path, headers=headers), error)
 
 
-async def _read(length: str | None, protocol: HttpProtocol, most: int) -> bytes:
+async def _read(headers: dict[str, str], protocol: HttpProtocol, most: int) -> bytes:
     """The body, when it is not too large."""
-    if length is not None:
-        if int(length) > most:
+    if (length := headers.get("content-length")) is not None:
+        if int(length) <= most:
+            return await protocol()
+        if "expect" in headers or int(length) > most + MOST_DRAINED:
             raise BodyTooLarge(f"the body has {length} bytes; at most {most} are taken")
-        return await protocol()
     pieces: list[bytes] = []
     size = 0
     async for piece in protocol:
         size += len(piece)
-        if size > most:
-            raise BodyTooLarge(f"the body is larger than {most} bytes")
-        pieces.append(piece)
+        if size <= most:
+            pieces.append(piece)
+        elif size > most + MOST_DRAINED:
+            break
+    if size > most:
+        raise BodyTooLarge(f"the body is larger than {most} bytes")
     return b"".join(pieces)
 
 

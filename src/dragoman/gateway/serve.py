@@ -7,6 +7,8 @@ import logging
 import os
 import signal
 import sys
+import threading
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from types import FrameType
@@ -19,6 +21,8 @@ from dragoman.gateway.config import Config, Gateway
 from dragoman.gateway.reload import Reloader
 from dragoman.gateway.rsgi import Rsgi
 from dragoman.gateway.setup import Setup, read_config
+
+log = logging.getLogger("dragoman.gateway")
 
 LOOK = 1.0
 """Seconds between two looks at the config file."""
@@ -69,15 +73,37 @@ def serve(
         respawn_failed_workers=True,
         workers_kill_timeout=gateway.grace,
     )
-
-    def reload(*_: int | FrameType | None) -> None:
-        """Workers reload by themselves, so that they lose nothing that they remember; granian would start new ones."""
-        for worker in server.wrks:
-            os.kill(worker.inner.pid, signal.SIGHUP)
-
-    server.signal_handler_reload = reload
+    _listen_to_signals(server, gateway.drain)
+    warn_of_workers(gateway)
     print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - to whoever started it
     server.serve(target_loader=partial(_load, path=path))
+
+
+def _listen_to_signals(server: Any, drain: float) -> None:
+    stop: Callable[..., None] = server.signal_handler_interrupt
+    draining: list[threading.Timer] = []
+
+    def tell_workers(number: int) -> None:
+        for worker in server.wrks:
+            os.kill(worker.inner.pid, number)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        """At SIGTERM workers say first that they are not ready; later, or at the next signal, they stop."""
+        if number != signal.SIGTERM or draining:
+            stop(number, frame)
+            return
+        tell_workers(signal.SIGUSR1)
+        draining.append(threading.Timer(drain, stop))
+        draining[0].daemon = True
+        draining[0].start()
+
+    def reload(_number: int, _frame: FrameType | None) -> None:
+        """Workers reload by themselves, so that they lose nothing that they remember; granian would start new ones."""
+        tell_workers(signal.SIGHUP)
+
+    server.signal_handler_reload = reload
+    if drain and hasattr(signal, "SIGUSR1"):
+        server.signal_handler_interrupt = interrupt
 
 
 def _load(_target: str, /, *, path: Path | None) -> "Worker":
@@ -100,6 +126,7 @@ class Worker(Rsgi):
         """Listen to SIGHUP, look at the file now and then, and tend to what is shared."""
         if hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, self._reloader.reload)
+            loop.add_signal_handler(signal.SIGUSR1, self._app.drain)
         # What is there by now stays: no collection needs to look at it again.
         gc.collect()
         gc.freeze()
@@ -127,6 +154,19 @@ def overridden(gateway: Gateway, told: dict[str, Any], /) -> Gateway:
     from msgspec.structs import replace
 
     return replace(gateway, **{name: value for name, value in told.items() if value is not None})
+
+
+def warn_of_workers(gateway: Gateway, /) -> None:
+    """Say what several workers do not share, where they have no store to share it in.
+
+    >>> warn_of_workers(Gateway(workers=2, store="sqlite:gate.db"))
+    """
+    if gateway.workers > 1 and gateway.store == "memory":
+        log.warning(
+            "%d workers, and each remembers for itself: conversations, kept responses, limits and usage of one are "
+            'unknown to the others; set store = "sqlite:PATH" or "redis://HOST:PORT/DB"',
+            gateway.workers,
+        )
 
 
 def check_reach(gateway: Gateway, config: Config, /, *, no_auth: bool) -> None:

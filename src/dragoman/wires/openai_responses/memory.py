@@ -9,6 +9,7 @@ from dragoman.wire import own_extra, wire_extra
 from dragoman.wires.openai_responses.server import OUTPUTS, decode_result
 from dragoman.wires.openai_responses.shapes import NAME
 
+PREFIX = "resp_"
 _FIELDS = frozenset({"previous_response_id", "store"})
 
 
