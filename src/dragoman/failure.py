@@ -79,6 +79,8 @@ def too_long(error: DragomanError, words: str, /) -> str:
     return error.message if is_known else f"{words}: {error.message}"
 
 
+PLACE = r"(?i)\b[a-z][a-z0-9+.-]*://[^\s\"'<>)\]]+"
+"""An address in words."""
 _OPENAI_CODES: tuple[tuple[type[DragomanError], str], ...] = (
     (AuthFailed, "invalid_api_key"),
     (RateLimited, "rate_limit_exceeded"),

@@ -6,7 +6,7 @@ from dragoman import wires
 from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, Overloaded, RateLimited
 from dragoman.events import Ping
 from dragoman.gateway.app import App
-from dragoman.testing import Break, Cut, Garbage, Server, Stall
+from dragoman.testing import Break, Cut, Drop, Garbage, Server, Stall
 from dragoman.testing.script import render
 from dragoman.types import Request, Tool, user
 from tests.gateway.dialects import (
@@ -137,3 +137,11 @@ def test_a_schema_is_kept_by_a_target_without_structured_output(dialect: str) ->
     app = app_of('[limits."demo/any"]\nstructured = false\n')
     seen = see(app, request_of(dialect, "demo/any", request))
     assert '"metres"' in response_of(dialect, request, seen).text
+
+
+@pytest.mark.parametrize("line", [Drop(), Cut(SHOWN, WORDS), Garbage()])
+@pytest.mark.parametrize("stream", [False, True])
+def test_no_client_hears_where_a_provider_is(dialect: str, stream: bool, line: Drop | Cut | Garbage) -> None:  # noqa: FBT001
+    with Server(line) as upstream:
+        app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
+        assert b"127.0.0.1" not in see(app, request_of(dialect, "up/m", hello(stream=stream))).body

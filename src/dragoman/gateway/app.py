@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
@@ -11,8 +12,17 @@ from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.drive import Driver
-from dragoman.errors import DragomanError, InvalidRequest, StoreDown
+from dragoman.errors import (
+    ChainExhausted,
+    DragomanError,
+    Interrupted,
+    InvalidRequest,
+    StoreDown,
+    TransportError,
+    WireError,
+)
 from dragoman.events import Event, Finished, Ping, Started, fold
+from dragoman.failure import PLACE
 from dragoman.flow import Emit
 from dragoman.gateway import health
 from dragoman.gateway.access import identify
@@ -335,6 +345,8 @@ def explain(error: Exception, id: str, /) -> DragomanError:
         log.error("request %s failed", id, exc_info=error)
         told = InternalFault(FAILED)
     told.request_id = id
+    if isinstance(told, TransportError | WireError | Interrupted | ChainExhausted):
+        told.message = re.sub(PLACE, "[address]", told.message)  # where providers are is no client's business
     return told
 
 

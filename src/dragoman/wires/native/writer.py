@@ -7,7 +7,7 @@ from msgspec.structs import replace
 
 from dragoman.errors import AuthFailed, ChainExhausted, DragomanError, ProviderError, RequestError, Unsupported
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
-from dragoman.failure import lacks_credit
+from dragoman.failure import PLACE, lacks_credit
 from dragoman.framing import encode_sse
 from dragoman.types import Finish, JsonObject, Notice, Response, Text, Thinking, ToolCall, ToolResult
 from dragoman.wire import encode_json, without_none
@@ -18,7 +18,6 @@ from dragoman.wires.native.shapes import BY_STATUS, ERRORS, INTERNAL, NO_CREDIT,
 _FIELDS = {"text": "content", "thinking": "thinking"}
 _FORBIDDEN = 403
 _UNPROCESSABLE = 422
-_PLACE = r"(?i)\b[a-z][a-z0-9+.-]*://[^\s\"'<>)\]]+"
 
 
 def encode_answer(response: Response) -> JsonObject:
@@ -129,4 +128,4 @@ def _words(error: DragomanError, refusal: Refusal) -> str:
         return refusal.instead
     if isinstance(error, ProviderError) and error.message.lstrip()[:1] in ("<", "{", "["):
         return "the provider refused, and gave no reason in words"
-    return re.sub(_PLACE, "[address]", error.message)
+    return re.sub(PLACE, "[address]", error.message)
