@@ -69,6 +69,14 @@ class Gateway:
             self.process.kill()
             raise
 
+    def kill(self) -> None:
+        """End it and its workers at once, as a machine that fails does."""
+        id = self.process.pid
+        workers = Path(f"/proc/{id}/task/{id}/children").read_text(encoding="ascii").split()
+        for each in (id, *map(int, workers)):
+            os.kill(each, signal.SIGKILL)
+        self.process.wait(PATIENCE)
+
     def wait_until(self, is_so: Any) -> None:
         """Ask again and again, for some seconds."""
         pause = threading.Event()
