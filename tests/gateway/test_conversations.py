@@ -59,7 +59,7 @@ def test_fifty_at_once_lose_no_id(tmp_path: Path, redis: RedisServer, kind: str)
     with Server(*calls, "Done.") as upstream:
         config = f'[gateway]\nstore = "{store}"\n' + record("up", upstream.base_url())
         with Gateway(tmp_path, config) as gateway, ThreadPoolExecutor(MANY) as pool:
-            answers = list(pool.map(lambda _: ask(gateway), range(MANY)))
+            answers = list(pool.map(ask, [gateway] * MANY))
             assert {status for status, _ in answers} == {200}
             said = [message for _, answer in answers for message in result_of(call_in(answer))]
             assert ask(gateway, *said)[0] == 200
