@@ -58,7 +58,7 @@ class App:
         self.setup = setup
         """What the next request is answered by; those under way keep theirs."""
         self._under_way = 0
-        self._dashboard = Dashboard(lambda: self._under_way, is_local=is_local)
+        self._dashboard = Dashboard(is_local=is_local)
         self._streams: set[_Stream] = set()
         self._is_ticking = False
         self._routes: Routes[tuple[Wire | None, Endpoint]] = Routes(self._table())

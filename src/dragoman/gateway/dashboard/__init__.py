@@ -61,12 +61,11 @@ class Unbench(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
 class Dashboard:
     """The routes of the dashboard.
 
-    >>> [route.path for route, _ in Dashboard(lambda: 0, is_local=True).table()][0]
+    >>> [route.path for route, _ in Dashboard(is_local=True).table()][0]
     '/'
     """
 
-    def __init__(self, under_way: Callable[[], int], /, *, is_local: bool) -> None:
-        self._under_way = under_way
+    def __init__(self, *, is_local: bool) -> None:
         self._is_local = is_local
 
     def table(self) -> Iterator[tuple[Route, Endpoint]]:
@@ -74,11 +73,11 @@ class Dashboard:
         for path, name in (("/", PAGE), *((f"/dashboard/{name}", name) for name in FILES)):
             yield Route(method="GET", path=path), _show(name)
         for method, name, endpoint in (
-            ("GET", "snapshot", self._snapshot),
+            ("GET", "snapshot", _snapshot),
             ("GET", "requests", _requests),
             ("GET", "usage", _usage),
-            ("POST", "bench", self._bench),
-            ("POST", "unbench", self._unbench),
+            ("POST", "bench", _bench),
+            ("POST", "unbench", _unbench),
             ("POST", "explain", _explain),
         ):
             yield Route(method=method, path=API + name), self._guarded(endpoint)
@@ -90,25 +89,28 @@ class Dashboard:
 
         return answer
 
-    async def _snapshot(self, visit: Visit) -> Answer:
-        return _told(await views.snapshot(visit.setup, under_way=self._under_way()))
-
-    async def _bench(self, visit: Visit) -> Answer:
-        wish = _decoded(visit, Bench)
-        visit.setup.registry.health.bench(_known(visit, wish.target), wish.seconds)
-        return await self._snapshot(visit)
-
-    async def _unbench(self, visit: Visit) -> Answer:
-        wish = _decoded(visit, Unbench)
-        visit.setup.registry.health.unbench(_known(visit, wish.target))
-        return await self._snapshot(visit)
-
 
 def _show(name: str) -> Endpoint:
     async def answer(_visit: Visit) -> Answer:
         return file(name)
 
     return answer
+
+
+async def _snapshot(visit: Visit) -> Answer:
+    return _told(await views.snapshot(visit.setup))
+
+
+async def _bench(visit: Visit) -> Answer:
+    wish = _decoded(visit, Bench)
+    visit.setup.registry.health.bench(_known(visit, wish.target), wish.seconds)
+    return await _snapshot(visit)
+
+
+async def _unbench(visit: Visit) -> Answer:
+    wish = _decoded(visit, Unbench)
+    visit.setup.registry.health.unbench(_known(visit, wish.target))
+    return await _snapshot(visit)
 
 
 async def _requests(visit: Visit) -> Answer:

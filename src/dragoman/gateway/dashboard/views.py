@@ -27,15 +27,16 @@ LONGEST = 400
 SUMS = ("requests", "failed", "unknown", "input", "output", "cost", "unpriced")
 
 
-async def snapshot(setup: Setup, /, *, under_way: int) -> JsonObject:
+async def snapshot(setup: Setup, /) -> JsonObject:
     """Targets and how they are, names and what they stand for.
 
     >>> import asyncio
     >>> from dragoman.gateway.config import decode_config
-    >>> told = asyncio.run(snapshot(Setup(decode_config('[aliases]\\nfast = "demo/any"'), {}), under_way=0))
+    >>> told = asyncio.run(snapshot(Setup(decode_config('[aliases]\\nfast = "demo/any"'), {})))
     >>> told["targets"][0]["name"], told["targets"][0]["state"], told["names"][0]["targets"]
     ('demo/any', 'well', ['demo/any'])
     """
+    under_way = setup.books.metrics.under_way
     report = await health.report(setup, under_way=under_way)
     names = dict.fromkeys((*setup.catalog.tiers, *setup.registry.aliases()))
     named = [model.id for model in setup.catalog.models() if model.id not in names]

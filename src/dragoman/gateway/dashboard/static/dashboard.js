@@ -9,7 +9,7 @@ const VIEWS = ["health", "requests", "usage", "playground"];
 const WORDS = { well: "well", benched: "benched", probing: "being probed", due: "waits for a probe", unready: "no key" };
 
 const rows = new Map();
-let states = new Map(), timer = null, round = 0, is_in = false;
+let states = new Map(), timer = null, round = 0, used = null, is_in = false;
 
 // Which view ----------------------------------------------------------------------------------------------------------
 
@@ -139,7 +139,7 @@ function fillCard(card, target) {
     target.failures && state === "well" ? `${target.failures} failed in a row` : null,
     target.wire, target.host,
   ];
-  put(card.querySelector(".more"), told.filter(Boolean).map((word) => ` · ${word}`).join(""));
+  put(card.querySelector(".more"), told.filter(Boolean).map((word) => `\u00a0· ${word.replaceAll(" ", "\u00a0")}`).join(""));
   const button = card.querySelector("button"), word = state === "well" || state === "unready" ? "Bench" : "Put back";
   put(button, word);
   button.ariaLabel = `${word}: ${target.name}`;
@@ -159,8 +159,10 @@ function name(told) {
 // Traffic -------------------------------------------------------------------------------------------------------------
 
 function drawTraffic() {
-  const span = Number($("span").value), to = Date.now() / 1000, from = to - span;
-  const shown = [...rows.values()].filter((row) => row.moment >= from);
+  const to = Date.now() / 1000, earliest = to - Number($("span").value);
+  const shown = [...rows.values()].filter((row) => row.moment >= earliest);
+  // No wider than what there is to show.
+  const from = Math.max(earliest, Math.min(to - 60, ...shown.map((row) => row.moment - 5)));
   const ended = shown.filter((row) => row.outcome);
   const served = ended.filter((row) => row.outcome === "served");
   const sorted = (field) => served.map((row) => row[field]).filter((value) => value != null).sort((a, b) => a - b);
@@ -172,8 +174,7 @@ function drawTraffic() {
     ["median", seconds(quantile(took, 0.5))],
     ["95 % within", seconds(quantile(took, 0.95))],
     ["to the first token", seconds(quantile(first, 0.5))],
-    ["tokens in", count(sum("input"))],
-    ["tokens out", count(sum("output"))],
+    ["tokens in and out", `${count(sum("input"))} → ${count(sum("output"))}`],
   ]);
   plots.latency($("latency"), shown, from, to);
   plots.tokens($("tokens"), shown, from, to);
@@ -217,7 +218,7 @@ function request(row) {
   return el("details", { class: "request", "data-id": row.id, "data-outcome": row.outcome || "" },
     el("summary", {},
       el("span", {}, clock(row.moment)), el("span", { title: row.model }, row.model),
-      el("span", { title: row.target || "" }, row.target || "–"), el("span", {}, seconds(row.duration)), el("span", {}, tokens),
+      el("span", { title: row.target || "" }, row.target || "–", row.attempts > 1 ? el("small", { class: "soft" }, ` ${row.attempts} tries`) : null), el("span", {}, seconds(row.duration)), el("span", {}, tokens),
       el("span", { class: `outcome ${outcome}` }, word + (row.status && row.status !== 200 ? ` ${row.status}` : ""))),
     el("div", { class: "inside" }, ...trials(row),
       el("p", { class: "facts" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact)))));
@@ -242,11 +243,15 @@ function trials(row) {
 // Usage ---------------------------------------------------------------------------------------------------------------
 
 async function loadUsage() {
-  const told = await api(`usage?days=${$("days").value}`);
+  used = await api(`usage?days=${$("days").value}`);
+  drawUsage(used);
+}
+
+function drawUsage(told) {
   put($("usage-problem"), told.problem || "");
   plots.days($("by-day"), told.days, told.first, told.last);
   $("by-key").replaceChildren(table(told.keys, "key", "without a key"));
-  $("by-target").replaceChildren(table(told.targets, "target", "nobody"));
+  $("by-target").replaceChildren(table(told.targets, "target", "no target"));
 }
 
 function table(told, word, none) {
@@ -275,7 +280,10 @@ $("span").addEventListener("change", drawTraffic);
 $("days").addEventListener("change", loadUsage);
 $("filter").addEventListener("input", drawRequests);
 addEventListener("hashchange", show);
-addEventListener("resize", () => is_in && view() === "health" && drawTraffic());
+addEventListener("resize", () => {
+  if (!$("health").hidden) drawTraffic();
+  if (!$("usage").hidden && used) drawUsage(used);
+});
 document.addEventListener("visibilitychange", () => document.hidden || !is_in || look());
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();

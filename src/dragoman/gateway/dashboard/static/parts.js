@@ -35,7 +35,8 @@ export class Refused extends Error {
   }
 }
 
-export async function call(path, body, { signal, headers = {} } = {}) {
+export async function call(path, body, { signal, headers: more } = {}) {
+  const headers = { ...more };
   if (key.read()) headers.authorization = `Bearer ${key.read()}`;
   if (body !== undefined) headers["content-type"] = "application/json";
   const given = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body), signal };
@@ -44,7 +45,7 @@ export async function call(path, body, { signal, headers = {} } = {}) {
   return answer;
 }
 
-export const api = async (path, body) => (await call(`admin/api/${path}`, body)).json();
+export const api = async (path, body, headers) => (await call(`admin/api/${path}`, body, { headers })).json();
 
 // Numbers for people ------------------------------------------------------------------------------------------------
 

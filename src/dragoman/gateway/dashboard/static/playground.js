@@ -49,9 +49,9 @@ async function ask() {
   leaving = new AbortController();
   busy(true);
   const said = answer(), began = performance.now();
-  const explained = explain(body).catch((error) => put($("receipt"), error.message));
+  const headers = ids ? { [IDS]: ids } : {};
+  const explained = explain(body, headers).catch((error) => put($("receipt"), error.message));
   try {
-    const headers = ids ? { [IDS]: ids } : {};
     const reply = await call("native/v1/chat/completions", body, { signal: leaving.signal, headers });
     ids = reply.headers.get(IDS) || ids;
     put($("receipt"), `Asked ${body.model}; ${reply.headers.get("x-dragoman-target") || "somebody"} answers.`);
@@ -173,6 +173,7 @@ function fault(text) {
 function busy(is) {
   $("send").disabled = is;
   $("stop").hidden = !is;
+  if (!is && document.activeElement === document.body) $("prompt").focus();
 }
 
 // Behind it -----------------------------------------------------------------------------------------------------------
@@ -184,8 +185,8 @@ function event(text, ms) {
   if (number <= MOST_EVENTS) place.append(`${String(Math.round(ms)).padStart(6)} ms  ${text}\n`);
 }
 
-async function explain(body) {
-  const { targets } = await api("explain", body);
+async function explain(body, headers) {
+  const { targets } = await api("explain", body, headers);
   $("wire").replaceChildren(...targets.map((told, i) => {
     const lines = told.request ? [told.request, ...Object.entries(told.headers).map((pair) => pair.join(": ")), "", JSON.stringify(told.body, null, 2)] : [];
     return el("details", { class: "wire", open: i === 0, "data-target": told.target },

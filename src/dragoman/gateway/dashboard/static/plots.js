@@ -62,7 +62,7 @@ export function latency(svg, rows, from, to) {
   const marks = [["median", quantile(sorted, 0.5)], ["95 %", quantile(sorted, 0.95)]];
   marks.forEach(([name, value], index) => {
     shape(svg, "line", { class: "mark", x1: LEFT, x2: right, y1: y(value), y2: y(value) });
-    shape(svg, "text", { class: "mark-name", x: right, y: y(value) + (index ? -4 : 13), "text-anchor": "end" }, name);
+    shape(svg, "text", { class: "mark-name", x: LEFT + 4, y: y(value) + (index ? -4 : 13) }, name);
   });
   svg.setAttribute("aria-label", `Latency of ${shown.length} requests: ${marks.map(([name, value]) => `${name} ${seconds(value)}`).join(", ")}`);
 }
