@@ -29,7 +29,8 @@ class Browser:
         for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
             options.add_argument(word)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-        self.driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
+        # Half of its types are not told.
+        self.driver: Any = webdriver.Chrome(options=options, service=webdriver.ChromeService(driver))
         self.size(1280)
 
     def stop(self) -> None:
@@ -56,7 +57,8 @@ class Browser:
         return self.wait(lambda: next(iter(self.all(selector)), None))
 
     def all(self, selector: str) -> list[WebElement]:
-        return self.driver.find_elements(By.CSS_SELECTOR, selector)
+        found: list[WebElement] = self.driver.find_elements(By.CSS_SELECTOR, selector)
+        return found
 
     def text(self, selector: str) -> str:
         return self.find(selector).text
@@ -96,5 +98,5 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """What the browser found wrong since the last time."""
-        told = self.driver.get_log("browser")  # type: ignore[no-untyped-call]  # selenium's own
+        told = self.driver.get_log("browser")
         return [entry["message"] for entry in told if entry["level"] in ("SEVERE", "WARNING")]

@@ -1,7 +1,7 @@
 """The name of a file of the page in, the answer that shows it out: read once, and served with a strict policy."""
 
 from functools import cache
-from importlib.resources import files
+from pathlib import Path
 
 from dragoman.gateway.answer import Answer
 
@@ -39,4 +39,4 @@ def read(name: str, /) -> bytes:
     >>> read(PAGE)[:15]
     b'<!doctype html>'
     """
-    return (files(__package__) / "static" / name).read_bytes()
+    return (Path(__file__).parent / "static" / name).read_bytes()
