@@ -162,9 +162,16 @@ def test_only_what_is_new_is_told_again() -> None:
     see(app, request_of("openai_chat", "demo/any", hello()))
     (first,) = told(get(app, "requests"))["requests"]
     see(app, request_of("openai_chat", "demo/any", hello()))
-    (second,) = told(get(app, f"requests?since={first['moment']}"))["requests"]
+    (second,) = told(get(app, f"requests?since={first['moment'] + first['duration']}"))["requests"]
     assert second["id"] != first["id"]
     assert get(app, "requests?since=soon").status == 400
+
+
+def test_a_long_request_is_told_when_it_has_ended() -> None:
+    app = app_of()
+    app.setup.books.ledger.note(Row(id="long", moment=100.0, duration=60.0, model="m", outcome="served"))
+    app.setup.books.ledger.note(Row(id="short", moment=120.0, duration=1.0, model="m", outcome="served"))
+    assert [row["id"] for row in told(get(app, "requests?since=121"))["requests"]] == ["long"]
 
 
 def test_recent_requests_are_bounded() -> None:

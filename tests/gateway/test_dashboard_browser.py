@@ -85,7 +85,7 @@ def page(browser: Browser, gateway: Gateway) -> Browser:
 
 
 def view(page: Browser, name: str) -> None:
-    page.run("location.hash = arguments[0]", name)
+    page.run("location.hash = '/' + arguments[0]", name)
     page.wait(lambda: page.find(f"#{name}").is_displayed() or None)
 
 
@@ -103,6 +103,7 @@ def test_a_target_turns_red_when_it_is_benched_and_green_again(page: Browser, ga
     def colour() -> str:
         return str(page.run(f"return getComputedStyle(document.querySelector('{card} .dot')).backgroundColor"))
 
+    gateway.post("/admin/api/unbench", {"target": "demo/overloaded"})
     page.find(f'{card}[data-state="well"]')
     green = colour()
     assert gateway.post("/v1/chat/completions", chat("demo/overloaded"))[0] == 503
@@ -147,7 +148,7 @@ def test_a_request_shows_its_attempts(page: Browser, gateway: Gateway) -> None:
 
 def test_a_chat_streams_and_can_be_stopped(browser: Browser, tmp_path: Path) -> None:
     with Server(Stall(SHOWN, WORDS)) as upstream, Gateway(tmp_path, record("up", upstream.base_url())) as gateway:
-        browser.open(gateway.url + "/#playground")
+        browser.open(gateway.url + "/#/playground")
         browser.find("#pulse .dot")
         ask(browser, "up/m", "Count!")
         browser.wait(lambda: WORDS in browser.text(".said.wait") or None)

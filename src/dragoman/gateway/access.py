@@ -35,7 +35,7 @@ def identify_operator(http: HttpRequest, keys: Keys, /) -> Key | None:
     """
     key = identify(http, keys)
     if key is not None and not key.admin:
-        raise Forbidden(f"the key {key.id!r} is none of an operator's")
+        raise Forbidden(f"the key {key.id!r} is no operator's; that takes admin = true in the config")
     return key
 
 

@@ -3,7 +3,7 @@
 GET  /                          the page; it and its files hold nothing that needs a key
 GET  /dashboard/{file}
 GET  /admin/api/snapshot        targets, names, the store
-GET  /admin/api/requests        the last ones, those after ?since=; without a word of content
+GET  /admin/api/requests        the last ones, ended after ?since=; without a word of content
 GET  /admin/api/usage           sums of the last ?days=
 POST /admin/api/bench           {"target": …, "seconds": …}
 POST /admin/api/unbench         {"target": …}

@@ -100,7 +100,7 @@ def _name(setup: Setup, name: str) -> JsonObject:
 
 
 async def requests(setup: Setup, /, *, since: float = 0.0) -> JsonObject:
-    """The last requests of all workers, newest first, with the attempts that this one knows of.
+    """The last requests of all workers, newest first, that ended after a moment, with the attempts that this one saw.
 
     >>> import asyncio
     >>> from dragoman.gateway.config import Config
@@ -116,7 +116,7 @@ async def requests(setup: Setup, /, *, since: float = 0.0) -> JsonObject:
         "requests": [
             {**msgspec.to_builtins(row), "trials": msgspec.to_builtins(recent.trials(row.id))}
             for row in rows
-            if row.moment > since
+            if row.moment + (row.duration or 0.0) > since
         ]
     }
 

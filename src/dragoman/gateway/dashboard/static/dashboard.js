@@ -4,7 +4,7 @@ import { $, api, clock, count, el, key, money, put, quantile, Refused, seconds }
 import * as plots from "./plots.js";
 import { offer } from "./playground.js";
 
-const EVERY = 2000, MOST = 500, USAGE_EVERY = 5;
+const EVERY = 2000, MOST = 500, USAGE_EVERY = 5, SLACK = 5;
 const VIEWS = ["health", "requests", "usage", "playground"];
 const WORDS = { well: "well", benched: "benched", probing: "being probed", due: "waits for a probe", unready: "no key" };
 
@@ -14,18 +14,19 @@ let states = new Map(), timer = null, round = 0, used = null, is_in = false;
 // Which view ----------------------------------------------------------------------------------------------------------
 
 function view() {
-  const wanted = location.hash.slice(1);
+  const wanted = location.hash.slice(2);
   return VIEWS.includes(wanted) ? wanted : "health";
 }
 
 function show() {
   for (const id of [...VIEWS, "signin"]) $(id).hidden = id !== (is_in ? view() : "signin");
   for (const link of document.querySelectorAll("nav a")) {
-    if (is_in && link.hash === `#${view()}`) link.setAttribute("aria-current", "page");
+    if (is_in && link.hash === `#/${view()}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
   document.querySelector("nav").hidden = !is_in;
   $("leave").hidden = !is_in || !key.read();
+  scrollTo(0, 0);
   document.title = is_in ? `${view()} · dragoman` : "dragoman";
   if (is_in) draw();
 }
@@ -55,11 +56,9 @@ async function look() {
   timer = setTimeout(look, document.hidden ? EVERY * 10 : EVERY);
 }
 
-/** Until when all is known: what is under way is asked for again, but not for ever. */
+/** Until when all is known; other gateways have other clocks. */
 function seen() {
-  const moments = [...rows.values()].map((row) => row.moment), newest = Math.max(0, ...moments);
-  const open = [...rows.values()].filter((row) => !row.outcome && row.moment > newest - 900);
-  return Math.min(newest, ...open.map((row) => row.moment - 1e-6));
+  return Math.max(0, ...[...rows.values()].map((row) => row.moment + (row.duration || 0) - SLACK));
 }
 
 function take(told) {
@@ -89,6 +88,9 @@ function pulse(state, text) {
 
 const stateOf = (target) =>
   target.state === "benched" && !target.seconds_left ? "due" : target.state === "well" && !target.ready ? "unready" : target.state;
+
+/** Whether requests go there, so far as its health is concerned. */
+const isIn = (state) => state === "well" || state === "unready";
 
 function drawSnapshot(told) {
   const ill = told.store !== "ok";
@@ -120,8 +122,7 @@ function drawTargets(targets) {
 
 function blankCard(name) {
   const turn = async (event) => {
-    const well = event.target.closest("li").dataset.state === "well";
-    drawSnapshot(await api(well ? "bench" : "unbench", { target: name }));
+    drawSnapshot(await api(isIn(event.target.closest("li").dataset.state) ? "bench" : "unbench", { target: name }));
   };
   return el("li", { class: "target", "data-target": name },
     el("span", { class: "dot" }), el("b", {}, name), el("button", { class: "quiet", onclick: turn }),
@@ -140,7 +141,7 @@ function fillCard(card, target) {
     target.wire, target.host,
   ];
   put(card.querySelector(".more"), told.filter(Boolean).map((word) => `\u00a0· ${word.replaceAll(" ", "\u00a0")}`).join(""));
-  const button = card.querySelector("button"), word = state === "well" || state === "unready" ? "Bench" : "Put back";
+  const button = card.querySelector("button"), word = isIn(state) ? "Bench" : "Put back";
   put(button, word);
   button.ariaLabel = `${word}: ${target.name}`;
 }
@@ -219,7 +220,7 @@ function request(row) {
     el("summary", {},
       el("span", {}, clock(row.moment)), el("span", { title: row.model }, row.model),
       el("span", { title: row.target || "" }, row.target || "–", row.attempts > 1 ? el("small", { class: "soft" }, ` ${row.attempts} tries`) : null), el("span", {}, seconds(row.duration)), el("span", {}, tokens),
-      el("span", { class: `outcome ${outcome}` }, word + (row.status && row.status !== 200 ? ` ${row.status}` : ""))),
+      el("span", { class: `outcome ${outcome}` }, word + (["failed", "refused"].includes(outcome) && row.status ? ` ${row.status}` : ""))),
     el("div", { class: "inside" }, ...trials(row),
       el("p", { class: "facts" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact)))));
 }
@@ -285,6 +286,7 @@ addEventListener("resize", () => {
   if (!$("usage").hidden && used) drawUsage(used);
 });
 document.addEventListener("visibilitychange", () => document.hidden || !is_in || look());
+addEventListener("unhandledrejection", (event) => pulse("benched", event.reason.message));
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   $("main").focus();

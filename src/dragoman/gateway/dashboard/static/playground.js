@@ -65,7 +65,8 @@ async function ask() {
     if (error.name !== "AbortError") fault(error.message);
     if (said.parts.length) finish(said);
     await explained;
-    await outcomes((row) => row.moment * 1000 >= performance.timeOrigin + began - 1000);
+    const row = await outcomes((each) => each.moment * 1000 >= performance.timeOrigin + began - 1000);
+    put($("receipt"), `${row?.target || body.model} ${error.name === "AbortError" ? "was stopped" : "failed"}.`);
   } finally {
     busy(false);
     leaving = null;
@@ -173,6 +174,7 @@ function fault(text) {
 function busy(is) {
   $("send").disabled = is;
   $("stop").hidden = !is;
+  $("log").ariaBusy = is;
   if (!is && document.activeElement === document.body) $("prompt").focus();
 }
 
