@@ -354,6 +354,16 @@ def test_the_newest_rows_come_first(opened: Opened, clock: Clock) -> None:
     run(opened, work)
 
 
+def test_memory_keeps_the_newest_rows(clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        rows = [Row(id=f"r{n}", moment=clock.now, model=f"m{n}", outcome="served") for n in range(10_100)]
+        await store.record(rows)
+        assert len(await store.rows(20_000)) == 10_000
+        assert len(await store.usage("2026-11-17", "2026-11-17")) == 10_000
+
+    run(lambda: MemoryStore(clock=clock), work)
+
+
 # Sharing, dying and being down ----------------------------------------------------------------------------------------
 
 

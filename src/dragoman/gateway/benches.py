@@ -98,9 +98,13 @@ class SharedConditions:
                 continue
             reason = notice.reason
             new = Condition(
-                state="benched", benches=notice.benches, until=until, reason=reason, last_error=reason,
+                state="benched",
+                benches=notice.benches,
+                until=until,
+                reason=reason,
+                last_error=reason,
                 last_latency=old.last_latency,
-            )  # fmt: skip
+            )
             if self._memory.swap(target, old, new):
                 self._adopted[target] = new
         for target in self._adopted.keys() - board.keys():
@@ -124,6 +128,8 @@ class SharedConditions:
         written = await self._store.write(ENTRY, msgspec.json.encode(fresh), ttl=LASTS, expects=version)
         if written is not None:
             self._version = written
+            # Whoever takes a notice off the board puts the target back, also here.
+            self._adopted |= {target: self._memory.read(target) for target in changed & fresh.keys()}
         return written is not None
 
 
