@@ -10,6 +10,7 @@ const WORDS = { well: "well", benched: "benched", probing: "being probed", due: 
 
 const rows = new Map();
 let states = new Map(), timer = null, round = 0, used = null, is_in = false;
+let turns = 0; // benches by hand: a snapshot that was asked for before one is of the past
 
 // Which view ----------------------------------------------------------------------------------------------------------
 
@@ -42,11 +43,12 @@ function draw() {
 async function look() {
   clearTimeout(timer);
   try {
+    const before = turns;
     const [snapshot, told] = await Promise.all([api("snapshot"), api(`requests?since=${seen()}`)]);
     take(told.requests);
     const was_in = is_in;
     is_in = true;
-    drawSnapshot(snapshot);
+    if (before === turns) drawSnapshot(snapshot);
     if (!was_in) show();
     else if (view() !== "usage" || ++round % USAGE_EVERY === 0) draw();
   } catch (error) {
@@ -122,7 +124,11 @@ function drawTargets(targets) {
 
 function blankCard(name) {
   const turn = async (event) => {
-    drawSnapshot(await api(isIn(event.target.closest("li").dataset.state) ? "bench" : "unbench", { target: name }));
+    const word = isIn(event.target.closest("li").dataset.state) ? "bench" : "unbench";
+    turns++;
+    const told = await api(word, { target: name });
+    turns++;
+    drawSnapshot(told);
   };
   return el("li", { class: "target", "data-target": name },
     el("span", { class: "dot" }), el("b", {}, name), el("button", { class: "quiet", onclick: turn }),
