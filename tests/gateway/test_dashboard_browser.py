@@ -20,7 +20,7 @@ CONFIG = """
 [gateway]
 providers = ["demo"]
 [tiers.simple]
-models = { "demo/any" = 1, "demo/slow" = 4 }
+models = ["demo/any", "demo/slow"]
 [aliases]
 fast = "demo/overloaded, demo/any"
 """
