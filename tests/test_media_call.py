@@ -42,13 +42,13 @@ def ask(world: World, *targets: Target, request: Request = ASK, **options: Any) 
 def times(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """One entry for each picture that is decoded."""
     seen: list[int] = []
-    whole = made.decode_pixels
+    whole = made._decode
 
     def counted(*arguments: Any) -> Any:
         seen.append(1)
         return whole(*arguments)
 
-    monkeypatch.setattr(made, "decode_pixels", counted)
+    monkeypatch.setattr(made, "_decode", counted)
     return seen
 
 
@@ -152,13 +152,13 @@ def test_only_what_takes_long_is_computed() -> None:
 
 def test_an_event_loop_fits_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     threads: list[int] = []
-    whole = made.decode_pixels
+    whole = made._decode
 
     def noted(*arguments: Any) -> Any:
         threads.append(threading.get_ident())
         return whole(*arguments)
 
-    monkeypatch.setattr(made, "decode_pixels", noted)
+    monkeypatch.setattr(made, "_decode", noted)
     with Server("Hello.", "Hello.") as server:
         registry = server.registry()
         registry.set_limits("server/m", max_image_side=32)
