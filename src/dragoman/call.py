@@ -1,14 +1,16 @@
 """A request and one target in, its answer out: check, fit, encode, send, read, decode. A plan; the driver waits."""
 
-from typing import NoReturn
+from collections.abc import Callable
+from typing import NoReturn, TypeAlias
 
 import msgspec
 
-from dragoman import media, wires
+from dragoman import wires
 from dragoman.errors import AuthFailed, DragomanError, EmptyResponse, Interrupted, TimedOut, TooLarge, Unsupported
 from dragoman.events import Event, Finished, PartDelta, PartEnded, Restarted, StreamEvent, fold
 from dragoman.flow import Compute, Emit, Exchange, Fetch, Flow, Now, Open, Read, Reply, Send
-from dragoman.http import HttpRequest
+from dragoman.http import HttpRequest, shown_url
+from dragoman.media import Album, Media
 from dragoman.target import Target
 from dragoman.types import Notice, Request, Response, Text, Thinking
 from dragoman.wire import Notes, StreamDecoder
@@ -19,9 +21,10 @@ MIN_SECRET = 6
 """Characters of a key that is one: local servers are given words such as "x"."""
 ERROR_PATIENCE = 5.0
 """Seconds that the words of a refusal may take: its status is known by then."""
-MAX_FETCHED = 20 * 1024 * 1024
 FETCH_PATIENCE = 15.0
 """Seconds until a picture that is fetched must be there."""
+
+Encode: TypeAlias = Callable[[Request, Target], HttpRequest]
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -71,6 +74,10 @@ def check(request: Request, target: Target, /) -> None:
     >>> from dragoman.providers import target
     >>> check(Request(), target("ollama/x"))
     """
+    _check(request, target, Media(request, target.limits))
+
+
+def _check(request: Request, target: Target, parts: Media) -> None:
     limits = target.limits
     refusals = (
         (request.tools and not limits.tools, "tools"),
@@ -81,7 +88,7 @@ def check(request: Request, target: Target, /) -> None:
         if refused:
             raise Unsupported(f"{target.name}: cannot take {what}")
     try:
-        media.check(request, limits)
+        parts.check()
     except Unsupported as error:
         raise _told_by(target, error) from error.__cause__
 
@@ -90,70 +97,117 @@ def _told_by(target: Target, error: Unsupported) -> Unsupported:
     return Unsupported(f"{target.name}: {error.message}")
 
 
-def _fit(request: Request, target: Target, album: media.Album | None) -> tuple[Request, tuple[Notice, ...]]:
-    """The request with its media as the target takes them, and what was bent."""
-    bent: list[Notice] = []
-    try:
-        fitted = media.fit(request, target.limits, album=album, notices=bent)
-    except Unsupported as error:
-        raise _told_by(target, error) from error.__cause__
-    notes = Notes(target.name, strict=request.strict)
-    for notice in bent:
-        notes.add(notice.kind, notice.what, notice.why)
-    return fitted, notes.notices
-
-
-def prepare(request: Request, target: Target, /, *, album: media.Album | None = None) -> HttpRequest:
+def prepare(request: Request, target: Target, /, *, album: Album | None = None) -> HttpRequest:
     """The exact HTTP request for a target; refused where it cannot be made or the key is not there.
 
     >>> from dragoman.providers import target
     >>> prepare(Request(), target("ollama/x")).path
     '/api/chat'
     """
-    try:
-        _check_all(request, target)
-        fitted, notices = _fit(request, target, album)
-        http = wires.get(target.wire).client.encode_request(fitted, target)
-    except DragomanError as error:
-        raise _named(error, target) from error.__cause__
-    return msgspec.structs.replace(http, notices=notices + http.notices) if notices else http
+    return _Readying(request, target, album or Album()).encode(lambda: False)
 
 
-def _check_all(request: Request, target: Target) -> None:
-    check(request, target)
-    if target.needs_key and not target.api_key:
-        ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
-        # Nothing was sent: the target is not set up, and another one may be.
-        raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
-
-
-def _prepared(
-    request: Request, target: Target, deadline: float | None, album: media.Album, *, fetch: bool
+def ready(
+    request: Request,
+    target: Target,
+    deadline: float | None,
+    /,
+    *,
+    album: Album | None = None,
+    fetch_images: bool = False,
+    encode: Encode | None = None,
 ) -> Flow[HttpRequest]:
-    """As `prepare`; pictures are fetched where that is wanted, and what takes long is done where it blocks nobody."""
-    if fetch:
-        yield from _fetch(request, target, deadline, album)
-    if media.is_heavy(request, target.limits, album=album):
-        http: HttpRequest = yield Compute(lambda: prepare(request, target, album=album))
-        return http
-    return prepare(request, target, album=album)
+    """As `prepare`; pictures are fetched where that is wanted, and what takes long is done where it blocks nobody.
+
+    `encode` makes another request of the fitted one than the wire's own, as one that counts its tokens.
+
+    >>> from dragoman.providers import target
+    >>> next(ready(Request(), target("ollama/x"), None), None)
+    Traceback (most recent call last):
+        ...
+    StopIteration
+    """
+    return (yield from _Readying(request, target, album or Album(), encode).run(deadline, fetch=fetch_images))
 
 
-def _fetch(request: Request, target: Target, deadline: float | None, album: media.Album) -> Flow[None]:
-    """Put the pictures that the target cannot fetch into the album."""
-    urls = [url for url in media.urls_to_fetch(request, target.limits) if url not in album.fetched]
-    if not urls:
-        return
-    try:
-        _check_all(request, target)
-        for url in urls:
+class _Readying:
+    """One request on its way to the bytes for one target; its media are gathered once."""
+
+    def __init__(self, request: Request, target: Target, album: Album, encode: Encode | None = None) -> None:
+        self._request = request
+        self._target = target
+        self._album = album
+        self._media = Media(request, target.limits, album)
+        self._encode = encode or wires.get(target.wire).client.encode_request
+
+    def run(self, deadline: float | None, *, fetch: bool) -> Flow[HttpRequest]:
+        try:
+            if fetch:
+                yield from self._fetch(deadline)
+            if not self._media.is_heavy:
+                return self.encode(lambda: False)
             now: float = yield Now()
-            timeout = _left(deadline, now, FETCH_PATIENCE)
-            album.fetched[url] = yield Fetch(url, timeout or FETCH_PATIENCE, MAX_FETCHED)
+            http: HttpRequest = yield Compute(self.encode, _left(deadline, now))
+        except Unsupported as error:
+            raise _named(error, self._target) from error.__cause__
+        except DragomanError as error:
+            raise _named(error, self._target) from error.__cause__
+        return http
+
+    def encode(self, stop: Callable[[], bool]) -> HttpRequest:
+        target = self._target
+        try:
+            self._check()
+            fitted, notices = self._fit(stop)
+            http = self._encode(fitted, target)
+        except DragomanError as error:
+            raise _named(error, target) from error.__cause__
+        return msgspec.structs.replace(http, notices=notices + http.notices) if notices else http
+
+    def _check(self) -> None:
+        target = self._target
+        _check(self._request, target, self._media)
+        if target.needs_key and not target.api_key:
+            ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
+            # Nothing was sent: the target is not set up, and another one may be.
+            raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
+
+    def _fit(self, stop: Callable[[], bool]) -> tuple[Request, tuple[Notice, ...]]:
+        """The request with its media as the target takes them, and what was bent."""
+        try:
+            fitted = self._media.fit(stop)
+        except Unsupported as error:
+            raise _told_by(self._target, error) from error.__cause__
+        notes = Notes(self._target.name, strict=self._request.strict)
+        for notice in fitted.notices:
+            notes.add(notice.kind, notice.what, notice.why)
+        return fitted.request, notes.notices
+
+    def _fetch(self, deadline: float | None) -> Flow[None]:
+        """Put the pictures that the target cannot fetch into the album."""
+        try:
+            urls = self._media.urls
+            if urls:
+                self._check()
+            for url in urls:
+                self._album.keep(url, (yield from _fetched(url, deadline, self._album.room)))
+            if urls:
+                self._album.missing(urls)
+        except Unsupported as error:
+            raise _told_by(self._target, error) from error.__cause__
+
+
+def _fetched(url: str, deadline: float | None, room: int) -> Flow[bytes | Unsupported]:
+    """The bytes of a picture, or why there are none."""
+    now: float = yield Now()
+    timeout = _left(deadline, now, FETCH_PATIENCE) or FETCH_PATIENCE
+    try:
+        if room <= 0:
+            raise Unsupported(f"cannot fetch {shown_url(url)}: the pictures before it have all bytes that there may be")
+        data: bytes = yield Fetch(url, timeout, room)
     except Unsupported as error:
-        raise _named(_told_by(target, error), target) from error.__cause__
-    except DragomanError as error:
-        raise _named(error, target) from error.__cause__
+        return error
+    return data
 
 
 def _named(error: DragomanError, target: Target) -> DragomanError:
@@ -178,7 +232,7 @@ def call(
     /,
     *,
     restarted: Restarted | None = None,
-    album: media.Album | None = None,
+    album: Album | None = None,
     fetch_images: bool = False,
 ) -> Flow[Answer]:
     """One request to one target. A streamed one emits its events on the way, after `restarted` where that is told.
@@ -190,7 +244,7 @@ def call(
     >>> next(plan), plan.send(0.0).request.url
     (Now(), 'http://localhost:11434/api/chat')
     """
-    http = yield from _prepared(request, target, deadline, album or media.Album(), fetch=fetch_images)
+    http = yield from ready(request, target, deadline, album=album, fetch_images=fetch_images)
     began: float = yield Now()
     try:
         if request.stream:

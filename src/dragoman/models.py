@@ -18,7 +18,7 @@ from dragoman.fetching import Fetcher
 from dragoman.flow import Flow
 from dragoman.health import Health
 from dragoman.http import HttpRequest
-from dragoman.media import urls_to_fetch
+from dragoman.media import Media
 from dragoman.probing import Findings
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
@@ -224,7 +224,7 @@ class Model:
 
 def _explain(request: Request, target: Target, options: Options) -> Explanation:
     missing = target.needs_key and not target.api_key
-    if options.fetch_images and urls_to_fetch(request, target.limits):
+    if options.fetch_images and Media(request, target.limits).urls:
         why = "images by URL are fetched when the call is made"
         return Explanation(target=target.name, request=None, notices=(), ready=not missing, reason=why)
     try:

@@ -483,6 +483,15 @@ def encode_base64(data: bytes, /) -> str:
     return binascii.b2a_base64(data, newline=False).decode("ascii")
 
 
+def is_data_url(url: str, /) -> bool:
+    """Whether a URL holds its own bytes.
+
+    >>> is_data_url("Data:text/plain;base64,aGk=")
+    True
+    """
+    return url[:5].lower() == "data:"
+
+
 def split_data_url(url: str, /) -> tuple[str, bytes]:
     """Type and bytes of a base64 data URL; InvalidRequest where it is none.
 

@@ -24,6 +24,7 @@ from dragoman.types import (
     encode_base64,
     is_list,
     is_object,
+    is_data_url,
     split_data_url,
 )
 from dragoman.wire import encode_json, own_extra, read_shape, wire_extra, without_none
@@ -82,14 +83,14 @@ def _image(data: JsonObject) -> Part | None:
     if not is_object(image) or not isinstance(image.get("url"), str) or not _is_text(image.get("detail")):
         return None
     url, extra = image["url"], _rest(data, "image_url")
-    if url.startswith("data:"):
+    if is_data_url(url):
         return msgspec.structs.replace(Image.from_data_url(url, detail=image.get("detail")), extra=extra)
     return Image(url=url, detail=image.get("detail"), extra=extra)
 
 
 def _file(data: JsonObject) -> Part | None:
     file = data.get("file")
-    if not is_object(file) or not str(file.get("file_data")).startswith("data:") or not _is_text(file.get("filename")):
+    if not is_object(file) or not is_data_url(str(file.get("file_data"))) or not _is_text(file.get("filename")):
         return None
     mime, content = split_data_url(file["file_data"])
     return Document(data=content, mime=mime, name=file.get("filename"), extra=_rest(data, "file"))

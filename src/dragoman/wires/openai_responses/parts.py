@@ -22,6 +22,7 @@ from dragoman.types import (
     encode_base64,
     is_list,
     is_object,
+    is_data_url,
     split_data_url,
 )
 from dragoman.wire import encode_json, own_extra, read_shape, wire_extra, without_none
@@ -80,14 +81,14 @@ def _image(data: JsonObject) -> Image | None:
         return None
     detail = None if detail == _USUAL_DETAIL else detail
     extra = own_extra(NAME, _rest(data, "image_url", "detail"))
-    if url.startswith("data:"):
+    if is_data_url(url):
         return msgspec.structs.replace(Image.from_data_url(url, detail=detail), extra=extra)
     return Image(url=url, detail=detail, extra=extra)
 
 
 def _file(data: JsonObject) -> Document | None:
     file, name = data.get("file_data"), data.get("filename")
-    if not isinstance(file, str) or not file.startswith("data:") or not isinstance(name, str | None):
+    if not isinstance(file, str) or not is_data_url(file) or not isinstance(name, str | None):
         return None
     mime, content = split_data_url(file)
     extra = own_extra(NAME, _rest(data, "file_data", "filename"))
