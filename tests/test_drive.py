@@ -79,7 +79,8 @@ class Way(Protocol):
 
 class Blocking:
     def generate(self, model: Model, prompt: str = "hi", **asked: Any) -> Response:
-        return model.generate(prompt, **asked)
+        response: Response = model.generate(prompt, **asked)
+        return response
 
     def stream(self, model: Model, prompt: str = "hi", **asked: Any) -> list[Any]:
         return list(model.stream(prompt, **asked))
@@ -95,7 +96,8 @@ class Blocking:
 
 class Async:
     def generate(self, model: Model, prompt: str = "hi", **asked: Any) -> Response:
-        return asyncio.run(model.agenerate(prompt, **asked))
+        response: Response = asyncio.run(model.agenerate(prompt, **asked))
+        return response
 
     def stream(self, model: Model, prompt: str = "hi", **asked: Any) -> list[Any]:
         async def work() -> list[Any]:
@@ -165,7 +167,7 @@ def test_effects_are_performed(way: Way) -> None:
         dice: float = yield Dice()
         yield Sleep(0.01)
         yield Observe("told")
-        value: int = yield Compute(lambda: 42)
+        value: int = yield Compute(lambda _: 42)
         after: float = yield Now()
         return after - before, dice, value
 
@@ -176,7 +178,7 @@ def test_effects_are_performed(way: Way) -> None:
 
 
 def test_a_failed_effect_is_raised_inside_the_plan(way: Way) -> None:
-    def fail() -> int:
+    def fail(_: object) -> int:
         raise ValueError("no")
 
     def flow() -> Flow[str]:
@@ -360,7 +362,7 @@ def test_calls_of_a_sloppy_server_are_right_or_refused(way: Way, wire: str, how:
         try:
             response = ask(way, server.model(wire, retries=0), streamed=streamed, tools=[TIDE])
         except (WireError, Interrupted):
-            assert how != "missing_id" or wire == "openai_responses", "an id is not needed"
+            assert how != "missing_id" or wire in ("native", "openai_responses"), "an id is not needed"
             return
     (call,) = response.tool_calls
     assert (call.name, call.arguments) == ("tide", {"port": "Brest"})
@@ -396,6 +398,17 @@ def test_a_stalled_stream_is_interrupted_in_time(way: Way) -> None:
         work = lambda: way.stream(server.model(), timeout=limits)  # noqa: E731 - it is run three times
         assert best_of_three(work, Interrupted, most=0.3) <= 0.3
         assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+
+
+@STREAMED
+def test_a_kept_connection_that_breaks_is_tried_again_at_once(way: Way, *, streamed: bool) -> None:
+    with Server("Hello.", Drop(), "Again.") as server:
+        registry = server.registry()
+        model = registry.model("server/m", backoff=1e6, backoff_cap=1e6, timeout=PATIENCE)
+        ask(way, model, streamed=streamed)
+        response = ask(way, model, streamed=streamed)
+    assert response.text == "Again."
+    assert [attempt.outcome for attempt in response.attempts] == ["failed", "served"]
 
 
 # ── deadlines and cancellation ──────────────────────────────────────────────

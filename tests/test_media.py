@@ -9,11 +9,11 @@ from msgspec.structs import replace
 from PIL import Image as Pillow
 from PIL import ImageDraw
 
-from dragoman.call import prepare
 from dragoman.errors import InvalidRequest, Unsupported
-from dragoman.media import Album, fit, is_heavy, urls_to_fetch
+from dragoman.media import Album, Media, fit
 from dragoman.media.pictures import Bounds, fit_picture
 from dragoman.models import Registry
+from dragoman.preparing import prepare
 from dragoman.providers import PROVIDERS
 from dragoman.target import Limits
 from dragoman.types import (
@@ -48,6 +48,12 @@ def fitted(data: bytes, **limits: Any) -> Image:
     return images(fit(asked(data), Limits(**limits)))[0]
 
 
+def bent(request: Request, **limits: Any) -> tuple[list[Image], tuple[Notice, ...]]:
+    """The images that a target would get, and what it is told of them."""
+    fitted = Media(request, Limits(**limits)).fit()
+    return images(fitted.request), fitted.notices
+
+
 def pixels(image: Image) -> Pillow.Image:
     assert image.data is not None
     seen = opened(image.data)
@@ -72,17 +78,16 @@ def is_blue(colour: tuple[int, ...]) -> bool:
 
 @pytest.mark.parametrize("mime", FORMATS)
 def test_the_true_type_wins_over_the_declared_one(mime: str) -> None:
-    data, notices = picture(mime=mime), list[Notice]()
+    data = picture(mime=mime)
     declared = "image/gif" if mime != "image/gif" else "image/png"
-    seen = images(fit(asked(Image(data=data, mime=declared)), Limits(), notices=notices))[0]
+    (seen,), notices = bent(asked(Image(data=data, mime=declared)))
     assert (seen.mime, seen.data is data) == (mime, True)
     assert [(notice.kind, notice.why) for notice in notices] == [("repaired", f"it says {declared}, but it is {mime}")]
 
 
 def test_a_type_that_was_not_told_is_added_without_a_word() -> None:
-    notices: list[Notice] = []
-    assert images(fit(asked(picture()), Limits(), notices=notices))[0].mime == "image/png"
-    assert notices == []
+    (seen,), notices = bent(asked(picture()))
+    assert (seen.mime, notices) == ("image/png", ())
 
 
 def test_a_data_url_is_its_bytes() -> None:
@@ -274,8 +279,7 @@ def test_transparency_is_laid_over_white() -> None:
     clear = Pillow.new("RGBA", (100, 50), (0, 0, 0, 0))
     clear.paste((255, 0, 0, 255), (0, 0, 50, 50))
     for data in (saved(clear), saved(clear, "image/gif"), saved(clear, "image/webp", lossless=True)):
-        notices: list[Notice] = []
-        seen = images(fit(asked(data), Limits(allowed_image_types=("image/jpeg",)), notices=notices))[0]
+        (seen,), notices = bent(asked(data), allowed_image_types=("image/jpeg",))
         assert min(at(pixels(seen), 75, 25)) > 240
         assert is_red(at(pixels(seen), 25, 25))
         assert notices[-1].why == "image/jpeg is opaque, so it is laid over white"
@@ -426,8 +430,7 @@ def test_an_animation_that_fits_stays_whole(mime: str) -> None:
 @pytest.mark.parametrize("mime", ["image/gif", "image/webp", "image/png", "image/avif", "image/tiff"])
 @pytest.mark.parametrize("limits", [{"max_image_side": 32}, {"animated_images": False}])
 def test_an_animation_that_must_change_becomes_its_first_frame(mime: str, limits: dict[str, Any]) -> None:
-    notices: list[Notice] = []
-    seen = images(fit(asked(animation(mime)), Limits(**limits), notices=notices))[0]
+    (seen,), notices = bent(asked(animation(mime)), **limits)
     assert getattr(pixels(seen), "n_frames", 1) == 1
     assert is_red(at(pixels(seen).convert("RGB"), 8, 8))
     assert ("changed", "only its first frame is sent") in [(notice.kind, notice.why) for notice in notices]
@@ -445,7 +448,6 @@ def test_an_animation_that_must_change_becomes_its_first_frame(mime: str, limits
             {},
             "cannot fetch https://x/a.png; give the bytes of the image, or pass",
         ),
-        (Image(), {}, "cannot fetch"),
         (Document(data=b"%PDF", mime="application/pdf"), {"documents": False}, "cannot take documents"),
         (Document(data=b"%PDF", mime="application/pdf"), {"max_document_bytes": 3}, "a document has 4 bytes"),
         (Audio(data=b"RIFF", mime="audio/wav"), {"audio": False}, "cannot take audio"),
@@ -481,17 +483,19 @@ def test_heic_without_its_library_says_what_to_install(monkeypatch: pytest.Monke
 
 def test_a_picture_is_made_once_for_equal_limits() -> None:
     album, data = Album(), picture()
-    twins = [fit(asked(data, bytes(bytearray(data))), Limits(max_image_side=32), album=album) for _ in range(2)]
-    made = [image.data for request in twins for image in images(request)]
+    request, limits = asked(data, bytes(bytearray(data))), Limits(max_image_side=32)
+    twins = [Media(request, limits, album).fit().request for _ in range(2)]
+    made = [image.data for twin in twins for image in images(twin)]
     assert all(left is right for left, right in itertools.pairwise(made))
-    other = images(fit(asked(data), Limits(max_image_side=16), album=album))[0]
+    other = images(Media(asked(data), Limits(max_image_side=16), album).fit().request)[0]
     assert pixels(other).size == (16, 8)
 
 
 def test_fetched_bytes_are_fitted() -> None:
     album = Album()
-    album.fetched["https://x/a"] = picture()
-    seen = images(fit(asked(Image(url="https://x/a", detail="low")), Limits(max_image_side=32), album=album))[0]
+    album.keep("https://x/a", picture())
+    linked = asked(Image(url="https://x/a", detail="low"))
+    seen = images(Media(linked, Limits(max_image_side=32), album).fit().request)[0]
     assert (pixels(seen).size, seen.url, seen.detail) == ((32, 16), None, "low")
 
 
@@ -512,22 +516,24 @@ def test_fetched_bytes_are_fitted() -> None:
 def test_work_is_heavy_where_pixels_or_many_bytes_are_touched(
     part: Any, limits: dict[str, Any], *, heavy: bool
 ) -> None:
-    assert is_heavy(Request(messages=(user(part),)), Limits(**limits)) is heavy
+    assert Media(Request(messages=(user(part),)), Limits(**limits)).is_heavy is heavy
 
 
 def test_what_was_fetched_may_be_heavy() -> None:
     album = Album()
-    album.fetched["https://x/a"] = PASSED
-    request = asked(Image(url="https://x/a"))
-    assert not is_heavy(request, Limits(), album=album)
-    assert is_heavy(request, Limits(max_image_side=32), album=album)
+    album.keep("https://x/a", PASSED)
+    request, limits = asked(Image(url="https://x/a")), Limits(max_image_side=32)
+    assert not Media(request, Limits(), album).is_heavy
+    assert Media(request, limits, album).is_heavy
+    Media(request, limits, album).fit()
+    assert not Media(request, limits, album).is_heavy
 
 
 def test_only_what_is_sent_and_cannot_be_fetched_by_the_target_is_fetched() -> None:
     request = asked(*(Image(url=url) for url in ("https://x/1", "data:,", "https://x/2")), picture())
-    assert urls_to_fetch(request, Limits()) == ["https://x/1", "https://x/2"]
-    assert urls_to_fetch(request, Limits(max_images=2)) == ["https://x/2"]
-    assert urls_to_fetch(request, Limits(image_urls=True)) == []
+    assert Media(request, Limits()).urls == ["https://x/1", "https://x/2"]
+    assert Media(request, Limits(max_images=2)).urls == ["https://x/2"]
+    assert Media(request, Limits(image_urls=True)).urls == []
 
 
 def test_a_picture_in_bounds_is_itself() -> None:

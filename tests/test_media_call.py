@@ -1,21 +1,21 @@
 """Media in a call and in a chain: fitted per target and attempt, once, and where it blocks nobody."""
 
 import asyncio
-import threading
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from dragoman import chain
-from dragoman.call import FETCH_PATIENCE, MAX_FETCHED, Timeouts, call
+from dragoman.call import Timeouts, call
 from dragoman.drive import Driver
-from dragoman.errors import AuthFailed, Overloaded, TimedOut, Unsupported
+from dragoman.errors import AuthFailed, TimedOut, Unsupported
 from dragoman.flow import Compute, Fetch, Flow, Send
 from dragoman.health import Health
 from dragoman.media import Album
-from dragoman.media import pictures as made
+from dragoman.media.album import MAX_FETCHED
 from dragoman.models import Registry
+from dragoman.preparing import FETCH_PATIENCE
 from dragoman.target import Limits, Target
 from dragoman.testing import Server
 from dragoman.transport import transport_of
@@ -38,20 +38,6 @@ def ask(world: World, *targets: Target, request: Request = ASK, **options: Any) 
     return world.run(chain.run(request, targets, Health(), chain.Options(**options)))
 
 
-@pytest.fixture
-def times(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One entry for each picture that is decoded."""
-    seen: list[int] = []
-    whole = made._decode
-
-    def counted(*arguments: Any) -> Any:
-        seen.append(1)
-        return whole(*arguments)
-
-    monkeypatch.setattr(made, "_decode", counted)
-    return seen
-
-
 # Per target, per attempt ----------------------------------------------------------------------------------------------
 
 
@@ -63,10 +49,10 @@ def test_each_target_gets_what_it_takes() -> None:
     assert whole == DATA
 
 
-def test_a_retry_and_equal_limits_do_not_make_it_again(times: list[int]) -> None:
+def test_a_retry_and_equal_limits_do_not_make_it_again() -> None:
     world = World(BUSY, BUSY, OK)
     ask(world, able("aa/m", max_image_side=32), able("bb/m", max_image_side=32), retries=1)
-    assert (len(world.requests), len(times)) == (3, 1)
+    assert (len(world.requests), world.computed) == (3, 1)
 
 
 def test_the_conversation_keeps_the_original() -> None:
@@ -150,24 +136,6 @@ def test_only_what_takes_long_is_computed() -> None:
     assert world.computed == 0
 
 
-def test_an_event_loop_fits_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[int] = []
-    whole = made._decode
-
-    def noted(*arguments: Any) -> Any:
-        threads.append(threading.get_ident())
-        return whole(*arguments)
-
-    monkeypatch.setattr(made, "_decode", noted)
-    with Server("Hello.", "Hello.") as server:
-        registry = server.registry()
-        registry.set_limits("server/m", max_image_side=32)
-        model = registry.model("server/m")
-        assert asyncio.run(model.agenerate([user(PNG)])).text == "Hello."
-        assert model.generate([user(PNG)]).text == "Hello."
-    assert [thread == threading.get_ident() for thread in threads] == [False, True]
-
-
 def test_an_error_in_another_thread_is_the_callers() -> None:
     with Server("Hello.") as server:
         registry = server.registry()
@@ -247,7 +215,7 @@ def test_the_deadline_bounds_the_fetching() -> None:
 
 def test_a_driver_computes_and_fetches_both_ways() -> None:
     def plan() -> Flow[int]:
-        answer: int = yield Compute(lambda: 6 * 7)
+        answer: int = yield Compute(lambda _: 6 * 7)
         yield Fetch("http://x/a.png", 1.0, 1)
         return answer
 
@@ -256,11 +224,3 @@ def test_a_driver_computes_and_fetches_both_ways() -> None:
         driver.run(plan())
     with pytest.raises(Unsupported, match="only https"):
         asyncio.run(driver.arun(plan()))
-
-
-def test_an_overloaded_target_is_no_reason_to_fit_again(times: list[int]) -> None:
-    with Server(Overloaded("busy"), "Hello.") as server:
-        registry = server.registry()
-        registry.set_limits("server/m", max_image_side=32)
-        assert registry.model("server/m", backoff=0).generate([user(PNG)]).text == "Hello."
-    assert len(times) == 1

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.call import prepare
 from dragoman.errors import SetupError
+from dragoman.preparing import prepare
 from dragoman.providers import PROVIDERS, Provider
 from dragoman.registry import Registry
 from dragoman.target import Quirks

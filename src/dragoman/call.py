@@ -1,30 +1,25 @@
-"""A request and one target in, its answer out: check, fit, encode, send, read, decode. A plan; the driver waits."""
+"""A request and one target in, its answer out: make it ready, send, read, decode. A plan; the driver waits."""
 
-from collections.abc import Callable
-from typing import NoReturn, TypeAlias
+from typing import NoReturn
 
 import msgspec
 
 from dragoman import wires
-from dragoman.errors import AuthFailed, DragomanError, EmptyResponse, Interrupted, TimedOut, TooLarge, Unsupported
+from dragoman.errors import DragomanError, EmptyResponse, Interrupted, TimedOut, TooLarge
 from dragoman.events import Event, Finished, PartDelta, PartEnded, Restarted, StreamEvent, fold
-from dragoman.flow import Compute, Emit, Exchange, Fetch, Flow, Now, Open, Read, Reply, Send
-from dragoman.http import HttpRequest, shown_url
-from dragoman.media import Album, Media
+from dragoman.flow import Emit, Exchange, Flow, Now, Open, Read, Reply, Send
+from dragoman.http import HttpRequest
+from dragoman.media import Album
+from dragoman.preparing import left, named, prepared
 from dragoman.target import Target
-from dragoman.types import Notice, Request, Response, Text, Thinking
-from dragoman.wire import Notes, StreamDecoder
+from dragoman.types import Request, Response, Text, Thinking
+from dragoman.ways import Restorer, Shaped, shape
+from dragoman.wire import StreamDecoder
 
 MAX_BODY = 256 * 1024 * 1024
 MAX_ERROR_BODY = 1024 * 1024
-MIN_SECRET = 6
-"""Characters of a key that is one: local servers are given words such as "x"."""
 ERROR_PATIENCE = 5.0
 """Seconds that the words of a refusal may take: its status is known by then."""
-FETCH_PATIENCE = 15.0
-"""Seconds until a picture that is fetched must be there."""
-
-Encode: TypeAlias = Callable[[Request, Target], HttpRequest]
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,177 +46,16 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response, and the seconds until it was there or, streamed, began.
+    """A response, the seconds until it was there or, streamed, began, and the moment at which it was whole.
 
     >>> from dragoman.types import Finish, assistant
-    >>> Answer(Response(message=assistant("hi"), finish=Finish(reason="stop")), 0.2).latency
+    >>> Answer(Response(message=assistant("hi"), finish=Finish(reason="stop")), 0.2, 7.0).latency
     0.2
     """
 
     response: Response
     latency: float
-
-
-# Before anything is sent ----------------------------------------------------------------------------------------------
-
-
-def check(request: Request, target: Target, /) -> None:
-    """Refuse what the target cannot do, so that a caller who skips the chain is told the truth, too.
-
-    A forced choice and thinking are no part of it: where a target cannot do these, its wire asks for the nearest that
-    there is and says so in a notice, or refuses where the request is strict.
-
-    >>> from dragoman.providers import target
-    >>> check(Request(), target("ollama/x"))
-    """
-    _check(request, target, Media(request, target.limits))
-
-
-def _check(request: Request, target: Target, parts: Media) -> None:
-    limits = target.limits
-    refusals = (
-        (request.tools and not limits.tools, "tools"),
-        (request.schema is not None and not limits.structured, "a schema for its answer"),
-        (request.stream and not limits.streaming, "a wish for a stream"),
-    )
-    for refused, what in refusals:
-        if refused:
-            raise Unsupported(f"{target.name}: cannot take {what}")
-    try:
-        parts.check()
-    except Unsupported as error:
-        raise _told_by(target, error) from error.__cause__
-
-
-def _told_by(target: Target, error: Unsupported) -> Unsupported:
-    return Unsupported(f"{target.name}: {error.message}")
-
-
-def prepare(request: Request, target: Target, /, *, album: Album | None = None) -> HttpRequest:
-    """The exact HTTP request for a target; refused where it cannot be made or the key is not there.
-
-    >>> from dragoman.providers import target
-    >>> prepare(Request(), target("ollama/x")).path
-    '/api/chat'
-    """
-    return _Readying(request, target, album or Album()).encode(lambda: False)
-
-
-def ready(
-    request: Request,
-    target: Target,
-    deadline: float | None,
-    /,
-    *,
-    album: Album | None = None,
-    fetch_images: bool = False,
-    encode: Encode | None = None,
-) -> Flow[HttpRequest]:
-    """As `prepare`; pictures are fetched where that is wanted, and what takes long is done where it blocks nobody.
-
-    `encode` makes another request of the fitted one than the wire's own, as one that counts its tokens.
-
-    >>> from dragoman.providers import target
-    >>> next(ready(Request(), target("ollama/x"), None), None)
-    Traceback (most recent call last):
-        ...
-    StopIteration
-    """
-    return (yield from _Readying(request, target, album or Album(), encode).run(deadline, fetch=fetch_images))
-
-
-class _Readying:
-    """One request on its way to the bytes for one target; its media are gathered once."""
-
-    def __init__(self, request: Request, target: Target, album: Album, encode: Encode | None = None) -> None:
-        self._request = request
-        self._target = target
-        self._album = album
-        self._media = Media(request, target.limits, album)
-        self._encode = encode or wires.get(target.wire).client.encode_request
-
-    def run(self, deadline: float | None, *, fetch: bool) -> Flow[HttpRequest]:
-        try:
-            if fetch:
-                yield from self._fetch(deadline)
-            if not self._media.is_heavy:
-                return self.encode(lambda: False)
-            now: float = yield Now()
-            http: HttpRequest = yield Compute(self.encode, _left(deadline, now))
-        except Unsupported as error:
-            raise _named(error, self._target) from error.__cause__
-        except DragomanError as error:
-            raise _named(error, self._target) from error.__cause__
-        return http
-
-    def encode(self, stop: Callable[[], bool]) -> HttpRequest:
-        target = self._target
-        try:
-            self._check()
-            fitted, notices = self._fit(stop)
-            http = self._encode(fitted, target)
-        except DragomanError as error:
-            raise _named(error, target) from error.__cause__
-        return msgspec.structs.replace(http, notices=notices + http.notices) if notices else http
-
-    def _check(self) -> None:
-        target = self._target
-        _check(self._request, target, self._media)
-        if target.needs_key and not target.api_key:
-            ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
-            # Nothing was sent: the target is not set up, and another one may be.
-            raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
-
-    def _fit(self, stop: Callable[[], bool]) -> tuple[Request, tuple[Notice, ...]]:
-        """The request with its media as the target takes them, and what was bent."""
-        try:
-            fitted = self._media.fit(stop)
-        except Unsupported as error:
-            raise _told_by(self._target, error) from error.__cause__
-        notes = Notes(self._target.name, strict=self._request.strict)
-        for notice in fitted.notices:
-            notes.add(notice.kind, notice.what, notice.why)
-        return fitted.request, notes.notices
-
-    def _fetch(self, deadline: float | None) -> Flow[None]:
-        """Put the pictures that the target cannot fetch into the album."""
-        try:
-            urls = self._media.urls
-            if urls:
-                self._check()
-            for url in urls:
-                self._album.keep(url, (yield from _fetched(url, deadline, self._album.room)))
-            if urls:
-                self._album.missing(urls)
-        except Unsupported as error:
-            raise _told_by(self._target, error) from error.__cause__
-
-
-def _fetched(url: str, deadline: float | None, room: int) -> Flow[bytes | Unsupported]:
-    """The bytes of a picture, or why there are none."""
-    now: float = yield Now()
-    timeout = _left(deadline, now, FETCH_PATIENCE) or FETCH_PATIENCE
-    try:
-        if room <= 0:
-            raise Unsupported(f"cannot fetch {shown_url(url)}: the pictures before it have all bytes that there may be")
-        data: bytes = yield Fetch(url, timeout, room)
-    except Unsupported as error:
-        return error
-    return data
-
-
-def _named(error: DragomanError, target: Target) -> DragomanError:
-    """The same with whose it is, and without the key that a server said back."""
-    error.provider = error.provider or target.provider
-    error.model = error.model or target.model
-    key = target.api_key or ""
-    if len(key) >= MIN_SECRET and key in error.message:
-        error.message = error.message.replace(key, "[redacted]")
-        error.args = (error.message,)
-    return error
-
-
-# The call -------------------------------------------------------------------------------------------------------------
+    ended: float
 
 
 def call(
@@ -244,44 +78,46 @@ def call(
     >>> next(plan), plan.send(0.0).request.url
     (Now(), 'http://localhost:11434/api/chat')
     """
-    http = yield from ready(request, target, deadline, album=album, fetch_images=fetch_images)
+    http = yield from prepared(request, target, deadline, album=album, fetch_images=fetch_images)
+    shaped = shape(request, target)
     began: float = yield Now()
     try:
         if request.stream:
-            answer = yield from _Stream(http, request, target, timeouts, deadline).run(began, restarted)
+            answer = yield from _Stream(http, shaped, target, timeouts, deadline).run(began, restarted)
         else:
-            answer = yield from _send(http, request, target, timeouts, deadline, began)
+            answer = yield from _send(http, shaped, target, timeouts, deadline, began)
     except DragomanError as error:
-        raise _named(error, target) from error.__cause__
+        raise named(error, target) from error.__cause__
     response = answer.response
     notices = http.notices + response.notices
-    return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency)
+    return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency, answer.ended)
 
 
 def _send(
-    http: HttpRequest, request: Request, target: Target, timeouts: Timeouts, deadline: float | None, began: float
+    http: HttpRequest, shaped: Shaped, target: Target, timeouts: Timeouts, deadline: float | None, began: float
 ) -> Flow[Answer]:
     client = wires.get(target.wire).client
-    reply: Reply = yield Send(http, _left(deadline, began), timeouts.connect, MAX_BODY)
+    reply: Reply = yield Send(http, left(deadline, began), timeouts.connect, MAX_BODY)
     if reply.head.status >= 300:
         raise client.decode_error(reply.head, reply.body)
     if len(reply.body) > MAX_BODY:
         raise TooLarge(f"{target.name}: the answer is larger than {MAX_BODY} bytes")
-    response = fold(client.decode_body(reply.body, request))
+    response = fold(Restorer(shaped).feed(client.decode_body(reply.body, shaped.request)))
     if is_nothing(response):
         raise _empty(target, response)
     ended: float = yield Now()
-    return Answer(response, ended - began)
+    return Answer(response, ended - began, ended)
 
 
 class _Stream:
     """One streamed answer. Nothing of it is shown until it has content: so long, another target may be tried."""
 
     def __init__(
-        self, http: HttpRequest, request: Request, target: Target, timeouts: Timeouts, deadline: float | None
+        self, http: HttpRequest, shaped: Shaped, target: Target, timeouts: Timeouts, deadline: float | None
     ) -> None:
         self._http = http
-        self._request = request
+        self._request = shaped.request
+        self._restorer = Restorer(shaped)
         self._target = target
         self._timeouts = timeouts
         self._deadline = deadline
@@ -297,7 +133,7 @@ class _Stream:
         heard, latency, now = 0, None, began
         self._quiet_since = began
         while not self._is_over:
-            fresh = yield from self._read(exchange, decoder, now)
+            fresh = self._restorer.feed((yield from self._read(exchange, decoder, now)))
             shown = self._take(fresh, preface)
             if latency is None and shown:
                 moment: float = yield Now()
@@ -314,7 +150,7 @@ class _Stream:
             if is_nothing(response):
                 raise _empty(self._target, response)
             yield Emit([*preface, *self._seen])
-        return Answer(response, now - began if latency is None else latency)
+        return Answer(response, now - began if latency is None else latency, now)
 
     @property
     def _is_over(self) -> bool:
@@ -324,9 +160,9 @@ class _Stream:
         limits, deadline = self._timeouts, self._deadline
         exchange: Exchange = yield Open(
             self._http,
-            _left(deadline, began, limits.first_event),
+            left(deadline, began, limits.first_event),
             limits.connect,
-            total=_left(deadline, began),
+            total=left(deadline, began),
             quiet=limits.longest_silence,
         )
         if exchange.head.status >= 300:
@@ -336,7 +172,7 @@ class _Stream:
 
     def _read(self, exchange: Exchange, decoder: StreamDecoder, now: float) -> Flow[list[Event]]:
         try:
-            data: bytes = yield Read(exchange, _left(self._deadline, now, self._patience(now)))
+            data: bytes = yield Read(exchange, left(self._deadline, now, self._patience(now)))
         except DragomanError as error:
             return self._last_words(decoder, error)
         try:
@@ -409,7 +245,7 @@ def _read_refusal(exchange: Exchange, deadline: float | None) -> Flow[bytes]:
     until = now + ERROR_PATIENCE
     while size < MAX_ERROR_BODY:
         try:
-            data: bytes = yield Read(exchange, _left(until if deadline is None else min(until, deadline), now))
+            data: bytes = yield Read(exchange, left(until if deadline is None else min(until, deadline), now))
         except DragomanError:
             break
         if not data:
@@ -418,16 +254,6 @@ def _read_refusal(exchange: Exchange, deadline: float | None) -> Flow[bytes]:
         size += len(data)
         now = yield Now()
     return b"".join(pieces)
-
-
-def _left(deadline: float | None, now: float, *limits: float | None) -> float | None:
-    """The shortest of the time that is left and some limits; TimedOut where none is left."""
-    if deadline is not None and deadline <= now:
-        raise TimedOut("the deadline of the call has passed")
-    left = [limit for limit in limits if limit is not None]
-    if deadline is not None:
-        left.append(deadline - now)
-    return min(left, default=None)
 
 
 def _empty(target: Target, response: Response) -> EmptyResponse:

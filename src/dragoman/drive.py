@@ -4,16 +4,33 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
-from dragoman.events import StreamEvent
+from dragoman.computing import acompute, compute
 from dragoman.fetching import Fetcher
-from dragoman.flow import Compute, Dice, Effect, Emit, Exchange, Fetch, Flow, Now, Observe, Open, Read, Send, Sleep
+from dragoman.flow import (
+    Await,
+    Compute,
+    Dice,
+    Effect,
+    Emit,
+    Exchange,
+    Fetch,
+    Flow,
+    Now,
+    Observe,
+    Open,
+    Read,
+    Running,
+    Send,
+    Sleep,
+    Start,
+)
+from dragoman.jobs import AsyncJobs, Jobs
 from dragoman.port import Handle, Transport
 
 T = TypeVar("T")
-Observer: TypeAlias = Callable[[object], None]
-_Answer: TypeAlias = Callable[[], Effect]
+Observer: TypeAlias = Callable[[Any], object]
 
 
 class Driver:
@@ -34,79 +51,47 @@ class Driver:
 
     def run(self, flow: Flow[T], /) -> T:
         """The plan's result, blocking; what it emits is not shown."""
-        events = self.iterate(flow)
-        while True:
-            try:
-                next(events)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
+        walk = _Walk(self, flow)
+        try:
+            while walk.advance() is not None:
+                continue
+            return walk.result
+        finally:
+            walk.close()
 
     async def arun(self, flow: Flow[T], /) -> T:
         """The plan's result, async; what it emits is not shown."""
-        results: list[T] = []
-        async for _ in self.aiterate(flow, results.append):
-            continue
-        return results[0]
+        walk = _Walk(self, flow)
+        try:
+            while await walk.aadvance() is not None:
+                continue
+            return walk.result
+        finally:
+            await walk.aclose()
 
-    def iterate(self, flow: Flow[T], /) -> Generator[StreamEvent, None, T]:
+    def iterate(self, flow: Flow[T], /) -> Generator[Any, None, T]:
         """The events that the plan emits, blocking, and at the end its result."""
-        held = _Held()
-        answer: _Answer = flow.__next__
+        walk = _Walk(self, flow)
         try:
-            while True:
-                try:
-                    effect = answer()
-                except StopIteration as stop:
-                    held.finish()
-                    value: T = stop.value
-                    return value
-                if isinstance(effect, Emit):
-                    yield from effect.events
-                    answer = _send(flow, None)
-                    continue
-                try:
-                    result = self._perform(effect, held)
-                except Exception as error:  # noqa: BLE001 - the plan decides what a failure means
-                    answer = _throw(flow, error)
-                else:
-                    answer = _send(flow, result)
+            while (events := walk.advance()) is not None:
+                yield from events
+            return walk.result
         finally:
-            try:
-                flow.close()
-            finally:
-                held.close()
+            walk.close()
 
-    async def aiterate(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[StreamEvent, None]:
+    async def aiterate(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[Any, None]:
         """The events that the plan emits, async; its result goes to `done`."""
-        held = _Held()
-        answer: _Answer = flow.__next__
+        walk = _Walk(self, flow)
         try:
-            while True:
-                try:
-                    effect = answer()
-                except StopIteration as stop:
-                    await held.afinish()
-                    done(stop.value)
-                    return
-                if isinstance(effect, Emit):
-                    for event in effect.events:
-                        yield event
-                    answer = _send(flow, None)
-                    continue
-                try:
-                    result = await self._aperform(effect, held)
-                except Exception as error:  # noqa: BLE001 - the plan decides what a failure means
-                    answer = _throw(flow, error)
-                else:
-                    answer = _send(flow, result)
+            while (events := await walk.aadvance()) is not None:
+                for event in events:
+                    yield event
+            done(walk.result)
         finally:
-            try:
-                flow.close()
-            finally:
-                await held.aclose()
+            await walk.aclose()
 
-    def _perform(self, effect: Effect, held: "_Held") -> Any:
+    def perform(self, effect: Effect, held: "_Held") -> Any:
+        """Its result, blocking."""
         match effect:
             case Now():
                 return time.monotonic()
@@ -122,17 +107,20 @@ class Driver:
                 held.close()
                 return time.sleep(effect.seconds)
             case Compute():
-                return effect.function()
+                return compute(effect)
             case Fetch():
                 held.close()
                 return self.fetcher.fetch(effect)
+            case Start():
+                return Running(held.jobs.start(effect.jobs))
+            case Await():
+                return effect.running.handle.next()
             case _:
-                return self._tell(effect)
+                return self.tell(effect)
 
-    async def _aperform(self, effect: Effect, held: "_Held") -> Any:
+    async def aperform(self, effect: Effect, held: "_Held") -> Any:
+        """Its result, async."""
         match effect:
-            case Now():
-                return time.monotonic()
             case Read():
                 return await effect.exchange.handle.aread(effect.timeout)
             case Send():
@@ -145,30 +133,117 @@ class Driver:
                 await held.aclose()
                 return await asyncio.sleep(effect.seconds)
             case Compute():
-                return await asyncio.to_thread(effect.function)
+                return await acompute(effect)
             case Fetch():
                 await held.aclose()
                 return await asyncio.to_thread(self.fetcher.fetch, effect)
+            case Start():
+                return Running(held.ajobs.start(effect.jobs))
+            case Await():
+                return await effect.running.handle.next()
             case _:
-                return self._tell(effect)
+                return self.tell(effect)
 
-    def _tell(self, effect: Effect) -> Any:
+    def tell(self, effect: Effect) -> Any:
+        """What takes no time."""
         if isinstance(effect, Dice):
             return random.random()  # noqa: S311 - jitter, no secret
         if isinstance(effect, Observe):
-            for observer in self.observers:
-                try:
-                    observer(effect.what)
-                except Exception:  # noqa: BLE001, S112 - an observer's mistake breaks no call
-                    continue
+            tell(self.observers, effect.what)
         return None
 
 
+class _Walk(Generic[T]):
+    """A plan under way. It advances to the events that it emits next, and to None at its end."""
+
+    result: T
+
+    def __init__(self, driver: Driver, flow: Flow[T]) -> None:
+        self._driver = driver
+        self._flow = flow
+        self._held = _Held()
+
+    def advance(self) -> Sequence[Any] | None:
+        answer, error = None, None
+        while True:
+            try:
+                effect = self._flow.send(answer) if error is None else self._flow.throw(error)
+            except StopIteration as stop:
+                self._held.finish()
+                self.result = stop.value
+                return None
+            answer, error = None, None
+            if isinstance(effect, Emit):
+                return effect.events
+            try:
+                answer = self._driver.perform(effect, self._held)
+            except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
+                error = failed
+
+    async def aadvance(self) -> Sequence[Any] | None:
+        answer, error = None, None
+        while True:
+            try:
+                effect = self._flow.send(answer) if error is None else self._flow.throw(error)
+            except StopIteration as stop:
+                await self._held.afinish()
+                self.result = stop.value
+                return None
+            answer, error = None, None
+            if isinstance(effect, Emit):
+                return effect.events
+            try:
+                if isinstance(effect, Now):
+                    answer = time.monotonic()
+                else:
+                    answer = await self._driver.aperform(effect, self._held)
+            except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
+                error = failed
+
+    def close(self) -> None:
+        try:
+            self._flow.close()
+        finally:
+            self._held.leave()
+
+    async def aclose(self) -> None:
+        try:
+            self._flow.close()
+        finally:
+            await self._held.aleave()
+
+
+def tell(observers: Sequence[Observer], what: object, /) -> None:
+    """Tell some observers; what they raise breaks nothing.
+
+    >>> tell([print, int, print], "a step")
+    a step
+    a step
+    """
+    for observer in observers:
+        try:
+            observer(what)
+        except Exception:  # noqa: BLE001, S112 - an observer's mistake breaks no call
+            continue
+
+
 class _Held:
-    """The exchange that a plan reads. It reads one at a time: asking for another, or for time, ends the last."""
+    """What a plan has open: an exchange, which another or a wait ends, and jobs, which end with it."""
 
     def __init__(self) -> None:
         self._handle: Handle | None = None
+        self._jobs: Jobs | None = None
+        self._ajobs: AsyncJobs | None = None
+
+    @property
+    def jobs(self) -> Jobs:
+        self._jobs = self._jobs or Jobs()
+        return self._jobs
+
+    @property
+    def ajobs(self) -> AsyncJobs:
+        self._ajobs = self._ajobs or AsyncJobs()
+        return self._ajobs
 
     def take(self, exchange: Exchange) -> Exchange:
         self._handle = exchange.handle
@@ -195,10 +270,16 @@ class _Held:
         if handle is not None:
             await handle.aclose()
 
+    def leave(self) -> None:
+        try:
+            self.close()
+        finally:
+            if self._jobs is not None:
+                self._jobs.close()
 
-def _send(flow: Flow[Any], result: object) -> _Answer:
-    return lambda: flow.send(result)
-
-
-def _throw(flow: Flow[Any], error: Exception) -> _Answer:
-    return lambda: flow.throw(error)
+    async def aleave(self) -> None:
+        try:
+            await self.aclose()
+        finally:
+            if self._ajobs is not None:
+                await self._ajobs.aclose()

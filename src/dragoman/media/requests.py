@@ -77,7 +77,7 @@ class Media:
         self._kept = images[self._left_out :]
 
     def check(self) -> None:
-        """Refuse what is nothing, the kinds that the target does not take, and documents and sounds too large for it."""
+        """Refuse what is nothing, kinds that the target does not take, and documents and sounds too large for it."""
         for part in self._all:
             _check_whole(part)
         for part in self._all:
@@ -96,7 +96,7 @@ class Media:
 
     @property
     def is_heavy(self) -> bool:
-        """Whether making the request ready takes long: an image must be made anew, or there are many bytes to encode."""
+        """Whether it takes long to be made ready: an image must be made anew, or there are many bytes to encode."""
         if not self._all:
             return False
         if sum(map(self._size, self._all)) > HEAVY:
@@ -276,11 +276,11 @@ class _Fitting:
         if image.data is None and is_data_url(url):
             mime, data = split_data_url(url)
             return image.mime or mime or None, data
-        data = self._album.find(image)
-        if data is None and not self._limits.image_urls:
+        found = self._album.find(image)
+        if found is None and not self._limits.image_urls:
             why = "give the bytes of the image, or pass fetch_images=True"
             raise Unsupported(f"cannot fetch {shown_url(url)}; {why}")
-        return image.mime, data
+        return image.mime, found
 
     def _is_foreign(self, image: Image, data: bytes) -> bool:
         """Whether it is of a type that only the target knows: then it is taken as it is told."""

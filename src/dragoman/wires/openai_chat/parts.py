@@ -22,9 +22,9 @@ from dragoman.types import (
     ToolCall,
     decode_base64,
     encode_base64,
+    is_data_url,
     is_list,
     is_object,
-    is_data_url,
     split_data_url,
 )
 from dragoman.wire import encode_json, own_extra, read_shape, wire_extra, without_none
