@@ -7,7 +7,7 @@ import msgspec
 from dragoman import wires
 from dragoman.errors import DragomanError, EmptyResponse, Interrupted, TimedOut, TooLarge
 from dragoman.events import Event, Finished, PartDelta, PartEnded, Restarted, StreamEvent, fold
-from dragoman.flow import Emit, Exchange, Flow, Now, Open, Read, Reply, Send
+from dragoman.flow import Compute, Emit, Exchange, Flow, Now, Open, Read, Reply, Send
 from dragoman.http import HttpRequest
 from dragoman.media import Album
 from dragoman.preparing import left, named, prepared
@@ -17,6 +17,8 @@ from dragoman.ways import Restorer, Shaped, shape
 from dragoman.wire import StreamDecoder
 
 MAX_BODY = 256 * 1024 * 1024
+HEAVY_BODY = 1024 * 1024
+"""Bytes of an answer that take long enough to be decoded elsewhere than in an event loop."""
 MAX_ERROR_BODY = 1024 * 1024
 ERROR_PATIENCE = 5.0
 """Seconds that the words of a refusal may take: its status is known by then."""
@@ -102,7 +104,11 @@ def _send(
         raise client.decode_error(reply.head, reply.body)
     if len(reply.body) > MAX_BODY:
         raise TooLarge(f"{target.name}: the answer is larger than {MAX_BODY} bytes")
-    response = fold(Restorer(shaped).feed(client.decode_body(reply.body, shaped.request)))
+
+    def decode(_: object = None) -> Response:
+        return fold(Restorer(shaped).feed(client.decode_body(reply.body, shaped.request)))
+
+    response: Response = (yield Compute(decode)) if len(reply.body) > HEAVY_BODY else decode()
     if is_nothing(response):
         raise _empty(target, response)
     ended: float = yield Now()

@@ -20,6 +20,7 @@ from dragoman.types import (
     Thinking,
     Tool,
     ToolCall,
+    data_url,
     decode_base64,
     encode_base64,
     is_data_url,
@@ -146,11 +147,6 @@ def image_url(image: Image) -> str:
     if image.data is None:
         return image.url or ""
     return data_url(image.mime or "image/png", image.data)
-
-
-def data_url(mime: str, data: bytes) -> str:
-    """A URL that holds some bytes."""
-    return f"data:{mime};base64,{encode_base64(data)}"
 
 
 def encode_call(call: ToolCall) -> JsonObject:

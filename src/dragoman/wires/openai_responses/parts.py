@@ -18,6 +18,7 @@ from dragoman.types import (
     Thinking,
     Tool,
     ToolCall,
+    data_url,
     decode_base64,
     encode_base64,
     is_data_url,
@@ -46,12 +47,12 @@ def encode_content(part: Part) -> JsonObject:
         case Text():
             return {"type": "input_text", "text": part.text, **wire_extra(part.extra, NAME)}
         case Image():
-            url = _data_url(part.mime or "image/png", part.data) if part.data is not None else part.url or ""
+            url = data_url(part.mime or "image/png", part.data) if part.data is not None else part.url or ""
             # Servers that check against the SDK's types demand a detail (2026-11).
             image = {"type": "input_image", "image_url": url, "detail": part.detail or _USUAL_DETAIL}
             return {**image, **wire_extra(part.extra, NAME)}
         case Document():
-            data = _data_url(part.mime, part.data)
+            data = data_url(part.mime, part.data)
             file = {"type": "input_file", "filename": part.name or _UNNAMED, "file_data": data}
             return {**file, **wire_extra(part.extra, NAME)}
         case Opaque():
@@ -102,10 +103,6 @@ def type_of(data: JsonObject) -> str:
     """The type of an item or of a content part; "" where it has none."""
     kind = data.get("type")
     return kind if isinstance(kind, str) else ""
-
-
-def _data_url(mime: str, data: bytes) -> str:
-    return f"data:{mime};base64,{encode_base64(data)}"
 
 
 def _rest(data: JsonObject, *known: str) -> JsonObject:
