@@ -2,14 +2,14 @@
 
 import itertools
 import sys
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 from PIL import Image as Pillow
-from PIL import ImageDraw
+from PIL import ImageCms, ImageDraw
 
-from dragoman.errors import InvalidRequest, Unsupported
+from dragoman.errors import InvalidRequest, TimedOut, Unsupported
 from dragoman.media import Album, Media, fit
 from dragoman.media.pictures import Bounds, fit_picture
 from dragoman.models import Registry
@@ -93,7 +93,10 @@ def test_a_type_that_was_not_told_is_added_without_a_word() -> None:
 def test_a_data_url_is_its_bytes() -> None:
     data = picture()
     url = f"data:image/gif;base64,{encode_base64(data)}"
-    assert images(fit(asked(Image(url=url)), Limits()))[0] == Image(data=data, mime="image/png")
+    (seen,), notices = bent(asked(Image(url=url)))
+    assert seen == Image(data=data, mime="image/png")
+    assert [(notice.kind, notice.why) for notice in notices] == [("repaired", "it says image/gif, but it is image/png")]
+    assert bent(asked(Image(url=f"DATA:;base64,{encode_base64(data)}"))) == ([seen], ())
     with pytest.raises(InvalidRequest):
         fit(asked(Image(url="data:image/gif;base64,????")), Limits())
 
@@ -221,6 +224,28 @@ def test_the_modes_that_only_a_tiff_has_are_taken(mode: str) -> None:
     assert [abs(level - wanted) < 20 for level, wanted in zip(levels, (2, 130, 253), strict=True)] == [True] * 3
 
 
+@pytest.mark.parametrize(
+    ("mode", "level", "becomes", "white"),
+    [
+        ("I;16", 0x8000, 128, 65_535),
+        ("I;16B", 0x8000, 128, 65_535),
+        ("I;16", 200, 1, 65_535),
+        ("I", 100, 100, 255),
+        ("I", 0x8000, 128, 65_535),
+        ("I", 2**30, 128, 2**31 - 1),
+        ("F", 0.5, 128, 1),
+        ("F", 128.0, 128, 255),
+        ("F", 0.0, 0, 1),
+        ("F", 1e9, 255, 1e9),
+    ],
+)
+def test_grey_of_more_than_eight_bits_keeps_its_lightness(mode: str, level: float, becomes: int, white: float) -> None:
+    data = saved(Pillow.new(mode, (8, 8), level), "image/tiff")
+    (seen,), notices = bent(asked(data), allowed_image_types=("image/png",))
+    assert abs(at(pixels(seen), 4, 4) - becomes) <= 1
+    assert notices[1].why == f"its grey values have more than eight bits: {white:g} is sent as white"
+
+
 @pytest.mark.parametrize("options", [{"progressive": True}, {"subsampling": 2}, {"quality": 5}, {"keep_rgb": True}])
 def test_every_kind_of_jpeg_is_taken(options: dict[str, Any]) -> None:
     colours = pixels(fitted(picture(4000, 1000, "image/jpeg", **options), max_image_side=400)).convert("RGB")
@@ -239,6 +264,22 @@ def test_the_profile_of_the_colours_stays() -> None:
     profile = b"a profile of colours"
     seen = pixels(fitted(picture(100, 50, "image/jpeg", icc_profile=profile), max_image_side=32))
     assert seen.info["icc_profile"] == profile
+
+
+@pytest.mark.parametrize(("size", "most"), [(70_000, None), (5000, 20_000)])
+def test_a_profile_that_takes_too_much_is_left_out(size: int, most: int | None) -> None:
+    data = picture(100, 50, "image/jpeg", icc_profile=b"?" * size)
+    (seen,), notices = bent(asked(data), max_image_side=32, max_image_bytes=most)
+    assert "icc_profile" not in pixels(seen).info
+    assert notices[1].why.startswith(f"its profile of colours ({size} bytes) is left out: ")
+
+
+def test_colours_are_made_usual_before_their_profile_is_left_out() -> None:
+    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    data = picture(100, 50, "image/jpeg", icc_profile=profile)
+    (seen,), notices = bent(asked(data), max_image_side=32, max_image_bytes=4000)
+    assert notices[1].why == f"its profile of colours ({len(profile)} bytes) is left out, and its colours are sRGB"
+    assert is_red(at(pixels(seen), 4, 8))
 
 
 # 4 · types that are not allowed ---------------------------------------------------------------------------------------
@@ -340,6 +381,7 @@ def test_a_target_of_one_type_gets_it_smaller(only: str) -> None:
 
 def test_a_side_that_a_format_cannot_write_is_halved() -> None:
     assert pixels(fitted(picture(20_000, 1), allowed_image_types=("image/webp",))).size == (10_000, 1)
+    assert pixels(fitted(picture(40_000, 1), allowed_image_types=("image/avif",))).size == (20_000, 1)
 
 
 def test_what_cannot_be_made_small_enough_is_unsupported() -> None:
@@ -358,6 +400,46 @@ def test_images_share_what_they_may_have_together() -> None:
     assert [image.data for image in images(fit(asked(*files), Limits(max_images=1, max_images_bytes=total // 2)))] == [
         files[2]
     ]
+
+
+def test_small_images_keep_what_they_have_and_large_ones_share_the_rest() -> None:
+    photo, icons = noise(300, 300, "image/jpeg", quality=95), [picture(20 + side, 20) for side in range(10)]
+    together = sum(map(len, icons)) + len(photo) - 1000
+    seen = images(fit(asked(*icons, photo), Limits(max_images_bytes=together)))
+    assert [image.data for image in seen[:-1]] == icons
+    assert together // 2 < len(seen[-1].data or b"") <= len(photo) - 1000
+
+
+def test_images_that_the_target_fetches_share_nothing() -> None:
+    data = noise(100, 100, "image/jpeg")
+    links = [Image(url=f"https://x/{number}") for number in range(9)]
+    limits = Limits(image_urls=True, max_images_bytes=len(data))
+    assert images(fit(asked(*links, data), limits))[-1].data is data
+
+
+def test_a_png_is_not_written_again_as_it_is() -> None:
+    data, steps = noise(200, 200), itertools.count()
+    fit_picture(data, Bounds(size=len(data) - 1, types=("image/png",)), stop=lambda: next(steps) < 0)
+    assert next(steps) == 2  # it was decoded, and got its palette
+
+
+def test_work_stops_between_its_steps() -> None:
+    answers = iter((False, False, True))
+    with pytest.raises(TimedOut, match="while an image was made to fit") as caught:
+        fit_picture(noise(200, 200, "image/jpeg"), Bounds(size=1000), stop=lambda: next(answers))
+    assert not caught.value.penalise
+
+
+def test_a_large_png_is_packed_in_bounded_time() -> None:
+    data = saved(Pillow.effect_mandelbrot((2400, 2000), (-2, -1, 1, 1), 20).convert("RGB"), compress_level=0)
+    seen = fitted(data, max_image_bytes=len(data) // 4, allowed_image_types=("image/png",))
+    assert (pixels(seen).size, pixels(seen).mode) == ((2400, 2000), "P")
+
+
+def test_what_cannot_be_written_is_told_as_the_cause() -> None:
+    with pytest.raises(Unsupported, match="the least are") as caught:
+        fitted(picture(20_000, 1), allowed_image_types=("image/webp",), max_image_bytes=10)
+    assert "16383" in str(caught.value.__cause__)
 
 
 # 6 · too many images --------------------------------------------------------------------------------------------------
@@ -448,7 +530,14 @@ def test_an_animation_that_must_change_becomes_its_first_frame(mime: str, limits
             {},
             "cannot fetch https://x/a.png; give the bytes of the image, or pass",
         ),
+        (Image(url="https://me:secret@x/a.png"), {}, "cannot fetch https://x/a.png; give"),
         (Document(data=b"%PDF", mime="application/pdf"), {"documents": False}, "cannot take documents"),
+        (Document(data=b"PK", mime="application/zip"), {}, "cannot take a document of the type application/zip"),
+        (
+            Document(data=b"hi", mime="text/plain"),
+            {"allowed_document_types": ("application/pdf",)},
+            "cannot take a document of the type text/plain",
+        ),
         (Document(data=b"%PDF", mime="application/pdf"), {"max_document_bytes": 3}, "a document has 4 bytes"),
         (Audio(data=b"RIFF", mime="audio/wav"), {"audio": False}, "cannot take audio"),
         (Audio(data=b"RIFF", mime="audio/wav"), {"max_audio_bytes": 3}, "a sound has 4 bytes; it takes 3 at most"),
@@ -459,8 +548,31 @@ def test_what_a_target_cannot_take_is_unsupported(part: Any, limits: dict[str, A
         fit(Request(messages=(user(part),)), Limits(**limits))
 
 
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        (Image(), "an image has neither bytes nor a URL"),
+        (Image(url=""), "an image has neither bytes nor a URL"),
+        (Image(data=b""), "an image is empty"),
+        (Document(data=b"", mime="text/plain"), "a document is empty"),
+        (Audio(data=b"", mime="audio/wav"), "a sound is empty"),
+        (Image(data=cast("bytes", bytearray(PASSED))), "an image is bytearray; give bytes"),
+        (Document(data=cast("bytes", memoryview(b"%PDF")), mime="application/pdf"), "a document is memoryview; give"),
+        (ToolResult(id="call_1", content=(Image(),)), "an image has neither bytes nor a URL"),
+    ],
+)
+@pytest.mark.parametrize("name", ["openai/m", "anthropic/m", "google/m", "ollama/m", "deepseek/m"])
+def test_nothing_is_invalid_whoever_is_asked(part: Any, why: str, name: str) -> None:
+    with pytest.raises(InvalidRequest, match=why):
+        prepare(Request(messages=(user(part),)), Registry(env={}).target(name))
+
+
 def test_documents_and_sounds_that_fit_pass() -> None:
-    parts = (Document(data=b"%PDF", mime="application/pdf"), Audio(data=b"RIFF", mime="audio/wav"))
+    parts = (
+        Document(data=b"%PDF", mime="application/pdf"),
+        Document(data=b"a,b", mime="Text/CSV; charset=utf-8"),
+        Audio(data=b"RIFF", mime="audio/wav"),
+    )
     request = Request(messages=(user(*parts),))
     assert fit(request, Limits(max_document_bytes=4, max_audio_bytes=4)) is request
 
@@ -489,6 +601,17 @@ def test_a_picture_is_made_once_for_equal_limits() -> None:
     assert all(left is right for left, right in itertools.pairwise(made))
     other = images(Media(asked(data), Limits(max_image_side=16), album).fit().request)[0]
     assert pixels(other).size == (16, 8)
+
+
+def test_what_cannot_be_made_to_fit_is_not_tried_again() -> None:
+    album, limits, steps = Album(), Limits(max_image_bytes=10), itertools.count()
+    seen: list[int] = []
+    for _ in range(2):
+        with pytest.raises(Unsupported, match="cannot be made to fit"):
+            Media(asked(PASSED), limits, album).fit(lambda: next(steps) < 0)
+        seen.append(next(steps))
+    assert seen[1] == seen[0] + 1
+    assert not Media(asked(PASSED), limits, album).is_heavy
 
 
 def test_fetched_bytes_are_fitted() -> None:

@@ -27,6 +27,8 @@ Stop: TypeAlias = Callable[[], bool]
 _JPEG, _PNG, _WEBP = "image/jpeg", "image/png", "image/webp"
 _LOSSY = (_JPEG, _WEBP, "image/avif")
 _OPAQUE = (_JPEG, "image/bmp")
+_LONGEST = {"image/avif": 32_768}
+"""Sides that can be written, but are read by nobody."""
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -132,9 +134,7 @@ def _remade(data: bytes, header: Header, bounds: Bounds, stop: Stop) -> Picture:
         if bounds.size is None or len(made) <= bounds.size:
             return Picture(made, way.mime, _notices(header, found, way, len(made)))
         sizes.append(len(made))
-    if not sizes:
-        raise Unsupported(f"{_told(header)} cannot be written: {broken}") from broken
-    why = f"it takes {bounds.size} bytes, and the least are {min(sizes)}"
+    why = f"it takes {bounds.size} bytes, and the least are {min(sizes)}" if sizes else str(broken)
     raise Unsupported(f"{_told(header)} cannot be made to fit: {why}") from broken
 
 
@@ -198,10 +198,12 @@ def _written(found: Decoded, way: _Try) -> bytes:
     if way.palette:
         pixels = pixels.quantize(256, Quantize.FASTOCTREE)  # the others take seconds for a large photo
     plugin(way.mime)
+    if max(pixels.size) > _LONGEST.get(way.mime, MAX_SIDE):
+        raise ValueError(f"{way.mime} has sides of {_LONGEST[way.mime]} pixels at most")
     file = BytesIO()
     # Zlib's usual level takes thrice the time for a fiftieth less. What a writer has no word for, it leaves alone.
     is_large = pixels.width * pixels.height > LARGE
-    thoroughly: dict[str, int] = {"compress_level": 3} if is_large else {"optimize": way.palette}
+    thoroughly: dict[str, int] = {"compress_level": 3, "speed": 9} if is_large else {"optimize": way.palette}
     pixels.save(file, STEMS[way.mime], quality=way.quality, icc_profile=found.profile, **thoroughly)
     return file.getvalue()
 

@@ -150,9 +150,11 @@ def without_profile(found: Decoded, size: int | None) -> Decoded:
         from importlib import import_module
 
         colours: Any = import_module("PIL.ImageCms")
-        pixels: Pixels | None = colours.profileToProfile(found.pixels, BytesIO(profile), colours.createProfile("sRGB"))
+        known, usual = map(colours.ImageCmsProfile, (BytesIO(profile), colours.createProfile("sRGB")))
+        mode = found.pixels.mode
+        pixels: Pixels = colours.ImageCmsTransform(known, usual, mode, mode).apply(found.pixels)
     except (ImportError, *BROKEN) as error:
         note = f"its profile of colours ({len(profile)} bytes) is left out: {error}"
         return Decoded(found.pixels, None, (*found.notes, note))
     note = f"its profile of colours ({len(profile)} bytes) is left out, and its colours are sRGB"
-    return Decoded(pixels or found.pixels, None, (*found.notes, note))
+    return Decoded(pixels, None, (*found.notes, note))
