@@ -2,12 +2,13 @@
 
 import itertools
 import sys
+from importlib import import_module
 from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 from PIL import Image as Pillow
-from PIL import ImageCms, ImageDraw
+from PIL import ImageDraw
 
 from dragoman.errors import InvalidRequest, TimedOut, Unsupported
 from dragoman.media import Album, Media, fit
@@ -275,7 +276,8 @@ def test_a_profile_that_takes_too_much_is_left_out(size: int, most: int | None) 
 
 
 def test_colours_are_made_usual_before_their_profile_is_left_out() -> None:
-    profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
+    colours: Any = import_module("PIL.ImageCms")
+    profile: bytes = colours.ImageCmsProfile(colours.createProfile("sRGB")).tobytes()
     data = picture(100, 50, "image/jpeg", icc_profile=profile)
     (seen,), notices = bent(asked(data), max_image_side=32, max_image_bytes=4000)
     assert notices[1].why == f"its profile of colours ({len(profile)} bytes) is left out, and its colours are sRGB"

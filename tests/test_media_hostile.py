@@ -15,7 +15,8 @@ from PIL import Image as Pillow
 from dragoman.errors import Unsupported
 from dragoman.media import fit, measure
 from dragoman.media.headers import Header
-from dragoman.media.pictures import MAX_PIXELS, MAX_SCANS, Bounds, Picture, fit_picture
+from dragoman.media.pictures import MAX_SCANS, Bounds, Picture, fit_picture
+from dragoman.media.pixels import MAX_PIXELS
 from dragoman.signatures import sniff
 from dragoman.target import Limits
 from dragoman.types import Image, Request, user

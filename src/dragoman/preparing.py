@@ -123,10 +123,14 @@ class _Preparing:
     def _fetch(self, deadline: float | None) -> Flow[None]:
         """Put the pictures that the target cannot fetch into the album."""
         try:
-            while urls := self._media.urls:
+            urls = self._media.urls
+            if urls:
                 self._check()
-                found = yield from _fetched(urls[0], deadline, self._album.room)
-                self._album.keep(urls[0], found)
+            for url in urls:
+                found = yield from _fetched(url, deadline, self._album.room)
+                self._album.keep(url, found)
+                if isinstance(found, Unsupported):
+                    raise found
         except Unsupported as error:
             raise _told_by(self._target, error) from error.__cause__
 

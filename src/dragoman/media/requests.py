@@ -127,7 +127,8 @@ class Media:
         data = self._album.find(part) if isinstance(part, Image) else part.data
         if data is not None:
             return len(data)
-        return len(part.url) * 3 // 4 if isinstance(part, Image) and is_data_url(part.url or "") and part.url else 0
+        url = (isinstance(part, Image) and part.url) or ""
+        return len(url) * 3 // 4 if is_data_url(url) else 0
 
     def _bounds(self) -> Bounds:
         """What each of the images must keep to."""
