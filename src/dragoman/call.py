@@ -125,6 +125,7 @@ class _Stream:
         self._request = shaped.request
         self._restorer = Restorer(shaped)
         self._target = target
+        self._name = target.name
         self._timeouts = timeouts
         self._deadline = deadline
         self._client = wires.get(target.wire).client
@@ -145,7 +146,7 @@ class _Stream:
                 moment: float = yield Now()
                 latency = moment - began
             if shown:
-                yield Emit(shown)
+                yield Emit(shown, self._name, self._http.notices)
             if decoder.error is not None:
                 self._break(decoder.error)
             now = yield Now()
@@ -155,7 +156,7 @@ class _Stream:
         if not self._is_shown:
             if is_nothing(response):
                 raise _empty(self._target, response)
-            yield Emit([*preface, *self._seen])
+            yield Emit([*preface, *self._seen], self._name, self._http.notices)
         return Answer(response, now - began if latency is None else latency, now)
 
     @property

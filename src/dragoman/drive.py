@@ -73,8 +73,8 @@ class Driver:
         """The events that the plan emits, blocking, and at the end its result."""
         walk = _Walk(self, flow)
         try:
-            while (events := walk.advance()) is not None:
-                yield from events
+            while (emission := walk.advance()) is not None:
+                yield from emission.events
             return walk.result
         finally:
             walk.close()
@@ -83,9 +83,19 @@ class Driver:
         """The events that the plan emits, async; its result goes to `done`."""
         walk = _Walk(self, flow)
         try:
-            while (events := await walk.aadvance()) is not None:
-                for event in events:
+            while (emission := await walk.aadvance()) is not None:
+                for event in emission.events:
                     yield event
+            done(walk.result)
+        finally:
+            await walk.aclose()
+
+    async def aemissions(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[Emit, None]:
+        """What the plan emits, as it comes together, async; its result goes to `done`."""
+        walk = _Walk(self, flow)
+        try:
+            while (emission := await walk.aadvance()) is not None:
+                yield emission
             done(walk.result)
         finally:
             await walk.aclose()
@@ -154,7 +164,7 @@ class Driver:
 
 
 class _Walk(Generic[T]):
-    """A plan under way. It advances to the events that it emits next, and to None at its end."""
+    """A plan under way. It advances to what it emits next, and to None at its end."""
 
     result: T
 
@@ -163,7 +173,7 @@ class _Walk(Generic[T]):
         self._flow = flow
         self._held = _Held()
 
-    def advance(self) -> Sequence[Any] | None:
+    def advance(self) -> Emit | None:
         answer, error = None, None
         while True:
             try:
@@ -174,13 +184,13 @@ class _Walk(Generic[T]):
                 return None
             answer, error = None, None
             if isinstance(effect, Emit):
-                return effect.events
+                return effect
             try:
                 answer = self._driver.perform(effect, self._held)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
 
-    async def aadvance(self) -> Sequence[Any] | None:
+    async def aadvance(self) -> Emit | None:
         answer, error = None, None
         while True:
             try:
@@ -191,7 +201,7 @@ class _Walk(Generic[T]):
                 return None
             answer, error = None, None
             if isinstance(effect, Emit):
-                return effect.events
+                return effect
             try:
                 if isinstance(effect, Now):
                     answer = time.monotonic()

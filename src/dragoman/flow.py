@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from dragoman.http import Head, HttpRequest
+from dragoman.types import Notice
 
 T = TypeVar("T")
 
@@ -104,6 +105,10 @@ class Emit(msgspec.Struct, frozen=True):
     """
 
     events: Sequence[Any]
+    target: str | None = None
+    """Whose events they are."""
+    notices: tuple[Notice, ...] = ()
+    """What was bent on the way there."""
 
 
 class Compute(msgspec.Struct, frozen=True):
