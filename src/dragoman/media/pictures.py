@@ -166,8 +166,10 @@ def _ways(mime: str, types: tuple[str, ...], *, has_alpha: bool) -> Iterator[_Tr
 def _worthwhile(data: bytes, header: Header, pixels: "Pixels", bounds: Bounds) -> Iterator[_Try]:
     """The ways without those that cannot be short enough: a large PNG takes seconds to be written."""
     area = pixels.width * pixels.height / header.pixels
+    # Some programs write PNGs as large as their pixels: nobody knows how short these can be.
+    is_packed = header.mime == _PNG and len(data) < 0.9 * header.pixels * len(pixels.getbands())
     for way in _ways(header.mime, bounds.types, has_alpha=pixels.mode == "RGBA"):
-        if way.mime == header.mime == _PNG and way.fraction == 1 and bounds.size is not None:
+        if is_packed and way.mime == _PNG and way.fraction == 1 and bounds.size is not None:
             # The same pixels take the same bytes, fewer of them no less for each, and a palette about a third.
             least = len(data) * area / (_PALETTE_GAIN if way.palette else 1)
             if least > bounds.size:
