@@ -44,8 +44,8 @@ endif
 demo: $(VENV)/.base
 	$(BIN)/python examples/demo.py
 
-bench: $(VENV)/.bench
-	$(BIN)/python -m benchmarks
+bench: $(VENV)/.bench $(VENV)/litellm
+	PYTHON_LITELLM=$(VENV)/litellm/bin/python $(BIN)/python -m benchmarks
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz.py --seconds $(SECONDS)
@@ -79,3 +79,8 @@ $(VENV)/.dev: pyproject.toml | $(BIN)/python
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
 	@touch $@ $(VENV)/.base
+
+# litellm wants an older openai than the one that is measured beside it.
+$(VENV)/litellm: | $(BIN)/python
+	$(BIN)/python -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check litellm || rm -rf $@/lib

@@ -6,17 +6,20 @@ from importlib.metadata import PackageNotFoundError, version
 
 from benchmarks.bodies import bodies
 from benchmarks.imports import imports
+from benchmarks.loopback import loopback
 from benchmarks.media import media
 from benchmarks.streams import calls, streams
 from benchmarks.table import ABSENT, show
+
+_SHOWN = ("dragoman", "msgspec", "pyreqwest", "httpx", "openai", "anthropic", "ollama")
 
 
 def main() -> None:
     """Facts of the machine, then the table."""
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores")
-    print(", ".join(f"{name} {_version(name)}" for name in ("dragoman", "msgspec", "openai", "anthropic", "ollama")))
-    print("CPU time of this process, medians of several runs; nothing here is compared with a fixed number.")
-    print(show([imports(), streams(), calls(), bodies(), media()]))
+    print(", ".join(f"{name} {_version(name)}" for name in _SHOWN))
+    print("CPU time of the process, all its threads; nothing here is compared with a fixed number.")
+    print(show([imports(), streams(), calls(), bodies(), media(), loopback()]))
 
 
 def _version(name: str) -> str:

@@ -1,10 +1,12 @@
 """A function in, its CPU time out: a median over several runs, so that a busy machine spoils little."""
 
 import gc
+import os
 import subprocess
 import sys
 from collections.abc import Callable
 from statistics import median
+from tempfile import TemporaryDirectory
 from time import process_time
 
 
@@ -50,11 +52,14 @@ print(cpu, rss)
 def fresh(statements: list[str], /, *, runs: int = 9) -> list[tuple[float, float]]:
     """CPU seconds and resident bytes of fresh interpreters that run each of these statements, taken in turns."""
     seen: list[list[tuple[float, float]]] = [[] for _ in statements]
-    for _ in range(runs + 1):
-        for statement, told in zip(statements, seen, strict=True):
-            code = f"{statement}\n{_PROBE}"
-            done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-            words = done.stdout.split()
-            told.append((float(words[0]), float(words[1])))
+    with TemporaryDirectory() as cache:
+        # As an installed package has it: there is byte code, whatever this environment says of writing it.
+        env = {**os.environ, "PYTHONPYCACHEPREFIX": cache, "PYTHONDONTWRITEBYTECODE": ""}
+        for _ in range(runs + 1):
+            for statement, told in zip(statements, seen, strict=True):
+                code = [sys.executable, "-c", f"{statement}\n{_PROBE}"]
+                done = subprocess.run(code, check=True, capture_output=True, text=True, env=env)
+                words = done.stdout.split()
+                told.append((float(words[0]), float(words[1])))
     # The first round writes byte code.
     return [(median(cpu for cpu, _ in told[1:]), median(rss for _, rss in told[1:])) for told in seen]

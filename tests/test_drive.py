@@ -398,6 +398,17 @@ def test_a_stalled_stream_is_interrupted_in_time(way: Way) -> None:
         assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
 
 
+@STREAMED
+def test_a_kept_connection_that_breaks_is_tried_again_at_once(way: Way, *, streamed: bool) -> None:
+    with Server("Hello.", Drop(), "Again.") as server:
+        registry = server.registry()
+        model = registry.model("server/m", backoff=1e6, backoff_cap=1e6, timeout=PATIENCE)
+        ask(way, model, streamed=streamed)
+        response = ask(way, model, streamed=streamed)
+    assert response.text == "Again."
+    assert [attempt.outcome for attempt in response.attempts] == ["failed", "served"]
+
+
 # ── deadlines and cancellation ──────────────────────────────────────────────
 
 

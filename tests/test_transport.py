@@ -34,7 +34,7 @@ from dragoman.http import Head, HttpRequest
 from dragoman.models import Registry
 from dragoman.port import Transport
 from dragoman.testing import Break, Cut, Drop, Garbage, Line, Linger, Raw, Scripted, Server, Silence, Stall, refused_url
-from dragoman.transport import Pyreqwest, Switch, transport_of
+from dragoman.transport import MOST_ORIGINS, Kept, Pyreqwest, Switch, transport_of
 
 CHAT = "/v1/chat/completions"
 PLAIN = b'{"model":"m","messages":[]}'
@@ -215,6 +215,50 @@ def test_a_broken_answer_is_never_a_clean_end(
         plain, whole = Send(http(server)), Open(http(server, streamed=True))
         with pytest.raises(error):
             _ = way.read(transport, whole) if streamed else way.send(transport, plain)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+def test_a_kept_connection_that_breaks_is_no_fault_of_the_server(
+    way: Way, pooled: Transport, *, streamed: bool
+) -> None:
+    def broken() -> Reset:
+        with pytest.raises(Reset) as caught:
+            _ = way.read(pooled, Open(http(server))) if streamed else way.send(pooled, Send(http(server)))
+        return caught.value
+
+    with Server("Hello.", Drop(), Drop(), "Hello.", Drop()) as server:
+        way.send(pooled, Send(http(server)))
+        old, new = broken(), broken()
+        way.send(pooled, Send(http(server)))
+        again = broken()
+    assert [(error.penalise, error.retry_after) for error in (old, new, again)] == [
+        (False, 0.0),
+        (True, None),
+        (False, 0.0),
+    ]
+
+
+def test_a_new_connection_that_breaks_is_a_fault_of_the_server(way: Way, pooled: Transport) -> None:
+    with Server(Drop()) as server, pytest.raises(Reset) as caught:
+        way.send(pooled, Send(http(server)))
+    assert (caught.value.penalise, caught.value.retry_after) == (True, None)
+
+
+def test_all_that_break_at_once_on_kept_connections_are_forgiven() -> None:
+    kept = Kept()
+    kept.note("http://box")
+    began = time.monotonic()
+    assert [kept.was_stale("http://box", began) for _ in range(3)] == [True] * 3
+    assert not kept.was_stale("http://box", time.monotonic())
+    assert not kept.was_stale("http://other", began)
+
+
+def test_what_is_known_of_origins_is_bounded() -> None:
+    kept = Kept()
+    for number in range(MOST_ORIGINS + 1):
+        kept.note(f"http://box{number}")
+    assert not kept.was_stale("http://box0", time.monotonic())
+    assert kept.was_stale(f"http://box{MOST_ORIGINS}", time.monotonic())
 
 
 def test_a_refused_connection_is_told(way: Way, transport: Transport) -> None:

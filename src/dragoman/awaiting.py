@@ -13,23 +13,22 @@ T = TypeVar("T")
 class _Turn:
     """All that a coroutine of PyO3's asks of an event loop: a future, and to be told when to go on."""
 
-    __slots__ = ("_calls",)
+    __slots__ = ("_calls", "call_soon_threadsafe")
 
     def __init__(self) -> None:
-        self._calls: SimpleQueue[None] = SimpleQueue()
+        self._calls: SimpleQueue[object] = SimpleQueue()
+        # Called in a thread of pyreqwest's, which holds the GIL for no longer than this takes: no frame of ours.
+        self.call_soon_threadsafe = self._calls.put
 
     def create_future(self) -> "_Turn":
         return self
-
-    def call_soon_threadsafe(self, _function: object, *_arguments: object) -> None:
-        self._calls.put(None)
 
     def __iter__(self) -> "Iterator[_Turn]":
         return iter((self,))
 
     def wait(self, seconds: float | None) -> None:
         try:
-            self._calls.get(timeout=None if seconds is None else max(seconds, 0.0))
+            self._calls.get(True, None if seconds is None else max(seconds, 0.0))
         except Empty:
             raise TimeoutError from None
 
@@ -68,16 +67,20 @@ def _cancel(work: Coroutine[Any, Any, Any], turn: _Turn) -> None:
 
 
 @types.coroutine
-def awaited(work: Coroutine[Any, Any, T], /) -> Generator[Any, None, T]:
-    """The result, async. A cancellation is raised as it came: pyreqwest raises one of its own, which anyio disowns."""
+def awaited(work: Coroutine[Any, Any, T], future: Any = None, /) -> Generator[Any, None, T]:
+    """The result, async. A cancellation is raised as it came: pyreqwest raises one of its own, which anyio disowns.
+
+    `future` is what the coroutine waits for already, where somebody has begun it.
+    """
     while True:
         try:
-            future = work.send(None)
+            future = future or work.send(None)
         except StopIteration as stop:
             result: T = stop.value
             return result
         try:
             yield future
+            future = None
         except asyncio.CancelledError as asked:
             try:
                 work.throw(asked)

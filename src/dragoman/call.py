@@ -48,15 +48,16 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A response, and the seconds until it was there or, streamed, began.
+    """A response, the seconds until it was there or, streamed, began, and the moment at which it was whole.
 
     >>> from dragoman.types import Finish, assistant
-    >>> Answer(Response(message=assistant("hi"), finish=Finish(reason="stop")), 0.2).latency
+    >>> Answer(Response(message=assistant("hi"), finish=Finish(reason="stop")), 0.2, 7.0).latency
     0.2
     """
 
     response: Response
     latency: float
+    ended: float
 
 
 # Before anything is sent ----------------------------------------------------------------------------------------------
@@ -201,7 +202,7 @@ def call(
         raise _named(error, target) from error.__cause__
     response = answer.response
     notices = http.notices + response.notices
-    return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency)
+    return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency, answer.ended)
 
 
 def _send(
@@ -217,7 +218,7 @@ def _send(
     if is_nothing(response):
         raise _empty(target, response)
     ended: float = yield Now()
-    return Answer(response, ended - began)
+    return Answer(response, ended - began, ended)
 
 
 class _Stream:
@@ -229,6 +230,7 @@ class _Stream:
         self._http = http
         self._request = request
         self._target = target
+        self._name = target.name
         self._timeouts = timeouts
         self._deadline = deadline
         self._client = wires.get(target.wire).client
@@ -249,7 +251,7 @@ class _Stream:
                 moment: float = yield Now()
                 latency = moment - began
             if shown:
-                yield Emit(shown)
+                yield Emit(shown, self._name, self._http.notices)
             if decoder.error is not None:
                 self._break(decoder.error)
             now = yield Now()
@@ -259,8 +261,8 @@ class _Stream:
         if not self._is_shown:
             if is_nothing(response):
                 raise _empty(self._target, response)
-            yield Emit([*preface, *self._seen])
-        return Answer(response, now - began if latency is None else latency)
+            yield Emit([*preface, *self._seen], self._name, self._http.notices)
+        return Answer(response, now - began if latency is None else latency, now)
 
     @property
     def _is_over(self) -> bool:

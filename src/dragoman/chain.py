@@ -106,7 +106,7 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Op
     >>> next(plan)
     Now()
     """
-    return (yield from _Chain(request, health, options).run(targets))
+    return _Chain(request, health, options).run(targets)
 
 
 class _Chain:
@@ -126,9 +126,10 @@ class _Chain:
         now: float = yield Now()
         total = self._options.timeouts.total
         self._deadline = None if total is None else now + total
-        ordered = yield from self._ordered(targets)
+        ordered = targets if self._options.order == "given" else (yield from self._ordered(targets))
         for index, target in enumerate(ordered):
-            now = yield Now()
+            if index:
+                now = yield Now()
             admission = self._health.admit(target.name, now)
             if admission is None:
                 yield from self._skip(target, now)
@@ -148,14 +149,10 @@ class _Chain:
     # Order -----------------------------------------------------------------------------------------------------------
 
     def _ordered(self, targets: Sequence[Target]) -> Flow[Sequence[Target]]:
-        match self._options.order:
-            case "given":
-                return targets
-            case "fastest":
-                # One that was never asked comes first, so that it is measured once.
-                return sorted(targets, key=lambda target: self._health.condition(target.name).last_latency or 0.0)
-            case _:
-                return (yield from self._weighted(list(targets)))
+        if self._options.order == "fastest":
+            # One that was never asked comes first, so that it is measured once.
+            return sorted(targets, key=lambda target: self._health.condition(target.name).last_latency or 0.0)
+        return (yield from self._weighted(list(targets)))
 
     def _weighted(self, left: list[Target]) -> Flow[Sequence[Target]]:
         ordered: list[Target] = []
@@ -205,12 +202,12 @@ class _Chain:
             self._health.let_go(target.name, admission)
 
     def _served(self, target: Target, answer: Answer, began: float) -> Flow[Response]:
-        now: float = yield Now()
-        self._health.served(target.name, answer.latency)
-        attempt = Attempt(target=target.name, outcome="served", duration=now - began, usage=answer.response.usage)
+        response, name = answer.response, target.name
+        self._health.served(name, answer.latency)
+        attempt = Attempt(target=name, outcome="served", duration=answer.ended - began, usage=response.usage)
         self._attempts.append(attempt)
         yield Observe(attempt)
-        return replace(answer.response, attempts=tuple(self._attempts))
+        return replace(response, attempts=tuple(self._attempts))
 
     def _failed(
         self,

@@ -4,7 +4,7 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 from dragoman.events import StreamEvent
 from dragoman.fetching import Fetcher
@@ -13,7 +13,6 @@ from dragoman.port import Handle, Transport
 
 T = TypeVar("T")
 Observer: TypeAlias = Callable[[object], None]
-_Answer: TypeAlias = Callable[[], Effect]
 
 
 class Driver:
@@ -34,79 +33,57 @@ class Driver:
 
     def run(self, flow: Flow[T], /) -> T:
         """The plan's result, blocking; what it emits is not shown."""
-        events = self.iterate(flow)
-        while True:
-            try:
-                next(events)
-            except StopIteration as stop:
-                result: T = stop.value
-                return result
+        walk = _Walk(self, flow)
+        try:
+            while walk.advance() is not None:
+                continue
+            return walk.result
+        finally:
+            walk.close()
 
     async def arun(self, flow: Flow[T], /) -> T:
         """The plan's result, async; what it emits is not shown."""
-        results: list[T] = []
-        async for _ in self.aiterate(flow, results.append):
-            continue
-        return results[0]
+        walk = _Walk(self, flow)
+        try:
+            while await walk.aadvance() is not None:
+                continue
+            return walk.result
+        finally:
+            await walk.aclose()
 
     def iterate(self, flow: Flow[T], /) -> Generator[StreamEvent, None, T]:
         """The events that the plan emits, blocking, and at the end its result."""
-        held = _Held()
-        answer: _Answer = flow.__next__
+        walk = _Walk(self, flow)
         try:
-            while True:
-                try:
-                    effect = answer()
-                except StopIteration as stop:
-                    held.finish()
-                    value: T = stop.value
-                    return value
-                if isinstance(effect, Emit):
-                    yield from effect.events
-                    answer = _send(flow, None)
-                    continue
-                try:
-                    result = self._perform(effect, held)
-                except Exception as error:  # noqa: BLE001 - the plan decides what a failure means
-                    answer = _throw(flow, error)
-                else:
-                    answer = _send(flow, result)
+            while (emission := walk.advance()) is not None:
+                yield from emission.events
+            return walk.result
         finally:
-            try:
-                flow.close()
-            finally:
-                held.close()
+            walk.close()
 
     async def aiterate(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[StreamEvent, None]:
         """The events that the plan emits, async; its result goes to `done`."""
-        held = _Held()
-        answer: _Answer = flow.__next__
+        walk = _Walk(self, flow)
         try:
-            while True:
-                try:
-                    effect = answer()
-                except StopIteration as stop:
-                    await held.afinish()
-                    done(stop.value)
-                    return
-                if isinstance(effect, Emit):
-                    for event in effect.events:
-                        yield event
-                    answer = _send(flow, None)
-                    continue
-                try:
-                    result = await self._aperform(effect, held)
-                except Exception as error:  # noqa: BLE001 - the plan decides what a failure means
-                    answer = _throw(flow, error)
-                else:
-                    answer = _send(flow, result)
+            while (emission := await walk.aadvance()) is not None:
+                for event in emission.events:
+                    yield event
+            done(walk.result)
         finally:
-            try:
-                flow.close()
-            finally:
-                await held.aclose()
+            await walk.aclose()
 
-    def _perform(self, effect: Effect, held: "_Held") -> Any:
+    async def aemissions(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[Emit, None]:
+        """What the plan emits, as it comes together, async; its result goes to `done`."""
+        walk = _Walk(self, flow)
+        try:
+            while (emission := await walk.aadvance()) is not None:
+                yield emission
+            done(walk.result)
+        finally:
+            await walk.aclose()
+
+    def perform(self, effect: Effect, held: "_Held") -> Any:
+        """Its result, blocking."""
         match effect:
             case Now():
                 return time.monotonic()
@@ -127,12 +104,11 @@ class Driver:
                 held.close()
                 return self.fetcher.fetch(effect)
             case _:
-                return self._tell(effect)
+                return self.tell(effect)
 
-    async def _aperform(self, effect: Effect, held: "_Held") -> Any:
+    async def aperform(self, effect: Effect, held: "_Held") -> Any:
+        """Its result, async."""
         match effect:
-            case Now():
-                return time.monotonic()
             case Read():
                 return await effect.exchange.handle.aread(effect.timeout)
             case Send():
@@ -150,9 +126,10 @@ class Driver:
                 await held.aclose()
                 return await asyncio.to_thread(self.fetcher.fetch, effect)
             case _:
-                return self._tell(effect)
+                return self.tell(effect)
 
-    def _tell(self, effect: Effect) -> Any:
+    def tell(self, effect: Effect) -> Any:
+        """What takes no time."""
         if isinstance(effect, Dice):
             return random.random()  # noqa: S311 - jitter, no secret
         if isinstance(effect, Observe):
@@ -162,6 +139,66 @@ class Driver:
                 except Exception:  # noqa: BLE001, S112 - an observer's mistake breaks no call
                     continue
         return None
+
+
+class _Walk(Generic[T]):
+    """A plan under way. It advances to what it emits next, and to None at its end."""
+
+    result: T
+
+    def __init__(self, driver: Driver, flow: Flow[T]) -> None:
+        self._driver = driver
+        self._flow = flow
+        self._held = _Held()
+
+    def advance(self) -> Emit | None:
+        answer, error = None, None
+        while True:
+            try:
+                effect = self._flow.send(answer) if error is None else self._flow.throw(error)
+            except StopIteration as stop:
+                self._held.finish()
+                self.result = stop.value
+                return None
+            answer, error = None, None
+            if isinstance(effect, Emit):
+                return effect
+            try:
+                answer = self._driver.perform(effect, self._held)
+            except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
+                error = failed
+
+    async def aadvance(self) -> Emit | None:
+        answer, error = None, None
+        while True:
+            try:
+                effect = self._flow.send(answer) if error is None else self._flow.throw(error)
+            except StopIteration as stop:
+                await self._held.afinish()
+                self.result = stop.value
+                return None
+            answer, error = None, None
+            if isinstance(effect, Emit):
+                return effect
+            try:
+                if isinstance(effect, Now):
+                    answer = time.monotonic()
+                else:
+                    answer = await self._driver.aperform(effect, self._held)
+            except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
+                error = failed
+
+    def close(self) -> None:
+        try:
+            self._flow.close()
+        finally:
+            self._held.close()
+
+    async def aclose(self) -> None:
+        try:
+            self._flow.close()
+        finally:
+            await self._held.aclose()
 
 
 class _Held:
@@ -194,11 +231,3 @@ class _Held:
         handle, self._handle = self._handle, None
         if handle is not None:
             await handle.aclose()
-
-
-def _send(flow: Flow[Any], result: object) -> _Answer:
-    return lambda: flow.send(result)
-
-
-def _throw(flow: Flow[Any], error: Exception) -> _Answer:
-    return lambda: flow.throw(error)

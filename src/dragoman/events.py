@@ -115,14 +115,17 @@ StreamEvent: TypeAlias = Event | Restarted
 """What a caller's stream is made of."""
 
 
+_UNSTARTED = Started()
+_UNFINISHED = Finished(finish=Finish(reason="other"), usage=Usage(source="partial"))
+
+
 def fold(events: Iterable[StreamEvent], /) -> Response:
     """The response that a stream amounts to; of a stream that broke off, what there was.
 
     >>> fold([PartEnded(index=0, part=Text(text="hi")), Finished(finish=Finish(reason="stop"))]).text
     'hi'
     """
-    started = Started()
-    finished = unfinished = Finished(finish=Finish(reason="other"), usage=Usage(source="partial"))
+    started, finished = _UNSTARTED, _UNFINISHED
     parts: dict[int, Part] = {}
     open_kinds: dict[int, PartKind] = {}
     pieces: dict[int, list[str]] = {}
@@ -137,7 +140,7 @@ def fold(events: Iterable[StreamEvent], /) -> Response:
             case Started():
                 started = event
             case Restarted():
-                started, finished, parts, open_kinds, pieces = Started(), unfinished, {}, {}, {}
+                started, finished, parts, open_kinds, pieces = _UNSTARTED, _UNFINISHED, {}, {}, {}
             case Ping():
                 continue
             case _:

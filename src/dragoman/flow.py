@@ -11,6 +11,7 @@ import msgspec
 
 from dragoman.events import StreamEvent
 from dragoman.http import Head, HttpRequest
+from dragoman.types import Notice
 
 T = TypeVar("T")
 
@@ -105,6 +106,10 @@ class Emit(msgspec.Struct, frozen=True):
     """
 
     events: Sequence[StreamEvent]
+    target: str | None = None
+    """Whose events they are."""
+    notices: tuple[Notice, ...] = ()
+    """What was bent on the way there."""
 
 
 class Compute(msgspec.Struct, frozen=True):

@@ -3,6 +3,7 @@
 import re
 from collections import deque
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from itertools import groupby
 
 import msgspec
@@ -82,11 +83,15 @@ class _Calls:
 
     def __init__(self, request: Request, notes: Notes) -> None:
         self._notes = notes
-        self._given = {call.id for message in request.messages for call in message.tool_calls}
+        self._request = request
         self._ids: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._waiting: dict[str, deque[tuple[int, str]]] = {}
         self._answers: dict[str, ToolResult] = {}
+
+    @cached_property
+    def _given(self) -> set[str]:
+        return {call.id for message in self._request.messages for call in message.tool_calls}
 
     def begin(self, call: ToolCall, *, turn: int) -> ToolCall:
         """The call, under another id where an earlier one has the same. A result is of the latest turn that waits."""
@@ -310,7 +315,9 @@ def calls_before(request: Request | None, /) -> int:
     """
     if request is None:
         return 0
-    ids = [call.id for message in request.messages for call in message.tool_calls]
+    ids = [part.id for message in request.messages for part in message.parts if isinstance(part, ToolCall)]
+    if not ids:
+        return 0
     numbers = [int(found[1]) for id in ids if (found := re.fullmatch(r"call_([0-9]{1,9})", id))]
     return max(len(ids), *numbers, 0)
 

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -79,6 +80,7 @@ class HttpReply(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
 
 
+@lru_cache(maxsize=256)
 def split_base_url(base_url: str, /) -> tuple[str, str]:
     """Origin and path prefix of a base URL.
 

@@ -39,6 +39,8 @@ from dragoman.types import (
     user,
 )
 
+_OPTIONS = frozenset(Options.__struct_fields__)
+
 Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
 
 
@@ -101,7 +103,7 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
     """
     if isinstance(prompt, Message):
         return (prompt,)
-    if isinstance(prompt, str | Part):
+    if isinstance(prompt, str) or isinstance(prompt, Part):  # noqa: SIM101 - a union of both would be made each time
         return (user(prompt),)
     given = list(prompt)
     messages = [item for item in given if isinstance(item, Message)]
@@ -207,7 +209,7 @@ class Model:
                 if isinstance(timeout, Timeouts)
                 else msgspec.structs.replace(options.timeouts, total=float(timeout))
             )
-        chosen = {name: fields.pop(name) for name in Options.__struct_fields__ if name in fields}
+        chosen = {name: fields.pop(name) for name in _OPTIONS & fields.keys()}
         stop = fields.pop("stop", None) or ()
         fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
         fields["tools"] = tuple(fields.pop("tools", None) or ())
@@ -215,7 +217,7 @@ class Model:
             request = Request(messages=as_messages(prompt), stream=stream, **fields)
         except TypeError as error:
             raise InvalidRequest(str(error)) from error
-        return request, msgspec.structs.replace(options, **chosen)
+        return request, msgspec.structs.replace(options, **chosen) if chosen else options
 
     def _plan(self, prompt: Prompt, asked: Asked, *, stream: bool = False) -> Flow[Response]:
         request, options = self.request(prompt, stream=stream, **asked)

@@ -10,10 +10,11 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from datetime import timedelta
+from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dragoman.awaiting import awaited, wait
@@ -31,6 +32,7 @@ from dragoman.http import Head, HttpRequest
 from dragoman.port import Gathered, Transport
 
 if TYPE_CHECKING:
+    from pyreqwest.bytes import Bytes
     from pyreqwest.client import Client
     from pyreqwest.request import StreamRequest
     from pyreqwest.response import Response, ResponseBodyReader
@@ -40,6 +42,11 @@ FAREWELL = 0.02
 LATER = 0.02
 """Seconds after which we end what should have ended itself: its own limit closes the connection, and so comes first."""
 MOST_CLIENTS = 16
+BATCH = 65536
+"""Bytes of a stream that are read together, where they are there already."""
+MOST_ORIGINS = 256
+IDLE = 90.0
+"""Seconds that a connection is kept for the next request (reqwest 0.13)."""
 
 
 def transport_of(http_client: object = None, /, *, ca: bytes | str | Path | None = None) -> Transport:
@@ -118,6 +125,7 @@ class Pyreqwest:
         self._pin = pin
         self._ca = ca if isinstance(ca, bytes | None) else Path(ca).read_bytes()
         self._clients: dict[tuple[float | None, float | None, bool], Client] = {}
+        self._kept = Kept()
         self._process = os.getpid()
 
     def __repr__(self) -> str:
@@ -126,65 +134,62 @@ class Pyreqwest:
 
     def send(self, effect: Send, /) -> Reply:
         """The whole answer."""
-        from pyreqwest.exceptions import PyreqwestError
-
-        ends = _moment(effect.timeout)
-        request = self._streamed(effect.request, ends, effect.connect, None)
+        began, ends = time.monotonic(), _moment(effect.timeout)
+        request = self._streamed(effect.request, ends, effect.connect, None, held=1)
         late = None if ends is None else ends + LATER
         try:
             response = wait(request.__aenter__(), _left(late))
-        except (PyreqwestError, TimeoutError) as error:
-            raise translate(error, effect.request) from error
-        answer = _Answer(request, response.body_reader, effect.request, ends)
-        body = Gathered(effect)
+        except _faults() as error:
+            raise self._unanswered(error, effect.request, began) from error
+        self._kept.note(effect.request.origin)
+        head, body = _head(response), Gathered(effect)
+        answer = _Answer(request, response.body_reader, effect.request, ends, _length(head))
         try:
             while data := answer.read(_left(late)):
                 body.add(data)
         finally:
             answer.close()
-        return Reply(_head(response), body.whole())
+        return Reply(head, body.whole())
 
     async def asend(self, effect: Send, /) -> Reply:
         """The whole answer."""
-        from pyreqwest.exceptions import PyreqwestError
-
-        request = self._streamed(effect.request, _moment(effect.timeout), effect.connect, None)
+        began = time.monotonic()
+        request = self._streamed(effect.request, _moment(effect.timeout), effect.connect, None, held=1)
         try:
             response = await awaited(request.__aenter__())
-        except (PyreqwestError, TimeoutError) as error:
-            raise translate(error, effect.request) from error
-        answer = _Answer(request, response.body_reader, effect.request, None)
-        body = Gathered(effect)
+        except _faults() as error:
+            raise self._unanswered(error, effect.request, began) from error
+        self._kept.note(effect.request.origin)
+        head, body = _head(response), Gathered(effect)
+        answer = _Answer(request, response.body_reader, effect.request, None, _length(head))
         try:
             while data := await answer.aread(None):
                 body.add(data)
         finally:
             answer.close()
-        return Reply(_head(response), body.whole())
+        return Reply(head, body.whole())
 
     def open(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
-        from pyreqwest.exceptions import PyreqwestError
-
-        ends, head = _moment(effect.total), _moment(effect.timeout)
+        began, ends, head = time.monotonic(), _moment(effect.total), _moment(effect.timeout)
         request = self._streamed(effect.request, ends, effect.connect, effect.quiet)
         try:
             response = wait(request.__aenter__(), _left(head))
-        except (PyreqwestError, TimeoutError) as error:
-            raise translate(error, effect.request) from error
+        except _faults() as error:
+            raise self._unanswered(error, effect.request, began) from error
+        self._kept.note(effect.request.origin)
         return Exchange(_head(response), _Answer(request, response.body_reader, effect.request, ends))
 
     async def aopen(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
-        from pyreqwest.exceptions import PyreqwestError
-
-        ends, head = _moment(effect.total), _moment(effect.timeout)
+        began, ends, head = time.monotonic(), _moment(effect.total), _moment(effect.timeout)
         request = self._streamed(effect.request, ends, effect.connect, effect.quiet)
         try:
             async with asyncio.timeout(_left(head)):
                 response = await awaited(request.__aenter__())
-        except (PyreqwestError, TimeoutError) as error:
-            raise translate(error, effect.request) from error
+        except _faults() as error:
+            raise self._unanswered(error, effect.request, began) from error
+        self._kept.note(effect.request.origin)
         return Exchange(_head(response), _Answer(request, response.body_reader, effect.request, ends))
 
     def close(self) -> None:
@@ -194,11 +199,26 @@ class Pyreqwest:
             if self._process == os.getpid():
                 wait(client.close(), 1.0)
 
+    def _unanswered(self, error: Exception, request: HttpRequest, began: float) -> DragomanError:
+        """Our error where nothing of an answer came: if its connection was old, it may be asked for again at once."""
+        from pyreqwest.exceptions import ClientClosedError
+
+        fault = translate(error, request)
+        is_broken = isinstance(fault, Reset) and not isinstance(error, ClientClosedError)
+        if is_broken and self._kept.was_stale(request.origin, began):
+            fault.penalise, fault.retry_after = False, 0.0
+        return fault
+
     def _streamed(
-        self, request: HttpRequest, ends: float | None, connect: float | None, quiet: float | None
+        self, request: HttpRequest, ends: float | None, connect: float | None, quiet: float | None, *, held: int = 0
     ) -> "StreamRequest":
-        """The request, to be over at a moment: the first one of a client waits for that to be made, which counts."""
-        client = self._client(connect, quiet, loopback=_is_loopback(request))
+        """The request, to be over at a moment: the first one of a client waits for that to be made, which counts.
+
+        So many bytes of the answer are held back before its head is shown (pyreqwest 0.15), and until then it cannot be
+        cancelled. A stream holds none; a whole answer holds its first piece, which is most often all, and which then
+        costs no other change of threads.
+        """
+        client = self._client(connect, quiet, loopback=_is_loopback(request.origin))
         try:
             builder = client.request(request.method, request.url).headers(dict(request.headers))
         except ValueError as error:
@@ -208,8 +228,7 @@ class Pyreqwest:
             builder = builder.body_bytes(request.body)
         if (left := _left(ends)) is not None:
             builder = builder.timeout(timedelta(seconds=max(left, 0.001)))
-        # Without the limit of 0 the first 64 kB are held back, and cannot be cancelled (pyreqwest 0.15).
-        return builder.streamed_read_buffer_limit(0).build_streamed()
+        return builder.streamed_read_buffer_limit(held).build_streamed()
 
     def _client(self, connect: float | None, quiet: float | None, *, loopback: bool) -> "Client":
         """A client for these limits: pyreqwest has them for a client only."""
@@ -247,46 +266,101 @@ class Pyreqwest:
             ) from error
 
 
+class Kept:
+    """Where connections are kept, by origin: pyreqwest does not tell whether a request was given a new one."""
+
+    def __init__(self) -> None:
+        self._answered: dict[str, float] = {}
+        self._broke: dict[str, float] = {}
+
+    def note(self, origin: str) -> None:
+        """It answered just now."""
+        if len(self._answered) >= MOST_ORIGINS:
+            self._answered, self._broke = {}, {}
+        self._answered[origin] = time.monotonic()
+
+    def was_stale(self, origin: str, began: float) -> bool:
+        """Whether a request that broke without an answer may have had a connection that its server had given up.
+
+        So may those that were under way when the first of them broke. What begins later has a new connection.
+        """
+        answered, broke = self._answered.get(origin), self._broke.get(origin, 0.0)
+        if answered is None or began - answered > IDLE or answered < broke < began:
+            return False
+        if broke < answered:
+            self._broke[origin] = time.monotonic()
+        return True
+
+
 class _Answer:
     """A streamed answer of pyreqwest."""
 
     def __init__(
-        self, context: "StreamRequest", reader: "ResponseBodyReader", request: HttpRequest, ends: float | None
+        self,
+        context: "StreamRequest",
+        reader: "ResponseBodyReader",
+        request: HttpRequest,
+        ends: float | None,
+        length: int | None = None,
     ) -> None:
         self._context = context
         self._reader = reader
         self._request = request
         self._ends = ends
+        self._left = length
         self._ended = False
         self._closed = False
+        self._begun: tuple[Coroutine[Any, Any, Bytes | None], Any] | None = None
+        self._failed: Exception | None = None
 
     def read(self, within: float | None, /) -> bytes:
         """The next bytes, b"" at the end."""
-        from pyreqwest.exceptions import PyreqwestError
-
-        self._check_open()
+        if self._is_over():
+            return b""
         try:
             chunk = wait(self._reader.read_chunk(), within)
-        except (PyreqwestError, TimeoutError) as error:
+        except _faults() as error:
             raise translate(error, self._request) from error
-        self._ended = chunk is None
-        return b"" if chunk is None else chunk.to_bytes()
+        return self._took(chunk)
 
     async def aread(self, within: float | None, /) -> bytes:
-        """The next bytes, b"" at the end."""
-        from pyreqwest.exceptions import PyreqwestError
-
-        self._check_open()
+        """The next bytes, and what else is there already; b"" at the end."""
+        if self._is_over():
+            return b""
         try:
-            if within is None or (self._ends is not None and time.monotonic() + within >= self._ends):
-                chunk = await awaited(self._reader.read_chunk())  # the request's own limit ends it in time
+            if within is None or (self._ends is not None and time.monotonic() + within + LATER >= self._ends):
+                chunk = await self._next()  # the request's own limit ends it in time
             else:
                 async with asyncio.timeout(within):
-                    chunk = await awaited(self._reader.read_chunk())
-        except (PyreqwestError, TimeoutError) as error:
+                    chunk = await self._next()
+        except _faults() as error:
             raise translate(error, self._request) from error
-        self._ended = chunk is None
-        return b"" if chunk is None else chunk.to_bytes()
+        data = self._took(chunk)
+        return data if self._ended else self._gathered(data)
+
+    async def _next(self) -> "Bytes | None":
+        """The next chunk; it may have been asked for already."""
+        if self._failed is not None:
+            raise self._failed
+        work, future = self._begun or (self._reader.read_chunk(), None)
+        self._begun = None
+        return await awaited(work, future)
+
+    def _gathered(self, data: bytes) -> bytes:
+        """These bytes with what is there already: each piece of a chunked body would cost a turn of the loop."""
+        pieces, size = [data], len(data)
+        while size < BATCH and not self._ended:
+            work = self._reader.read_chunk()
+            try:
+                self._begun = work, work.send(None)
+                break
+            except StopIteration as stop:
+                pieces.append(self._took(stop.value))
+                size += len(pieces[-1])
+            except _faults() as error:
+                self._failed = error
+                break
+        return data if len(pieces) == 1 else b"".join(pieces)
 
     def finish(self) -> None:
         """Read to the end if it is there; a connection that was read to its end is used again."""
@@ -314,6 +388,8 @@ class _Answer:
         """Close the connection, if the answer is not at its end."""
         if not self._closed:
             self._closed = True
+            if self._begun is not None:
+                self._begun[0].close()
             if not self._ended:
                 wait(self._context.__aexit__(None, None, None), 1.0)
 
@@ -321,9 +397,20 @@ class _Answer:
         """Close the connection, if the answer is not at its end; at once, so that no cancellation comes between."""
         self.close()
 
-    def _check_open(self) -> None:
+    def _is_over(self) -> bool:
         if self._closed:
             raise Reset("the stream was closed")
+        return self._ended
+
+    def _took(self, chunk: "Bytes | None") -> bytes:
+        if chunk is None:
+            self._ended = True
+            return b""
+        data = chunk.to_bytes()
+        if self._left is not None:
+            self._left -= len(data)
+            self._ended = self._left == 0
+        return data
 
 
 def _until_farewell() -> Iterator[float]:
@@ -347,8 +434,23 @@ def _head(response: "Response") -> Head:
     return Head(status=response.status, headers=dict(response.headers.items()))
 
 
-def _is_loopback(request: HttpRequest) -> bool:
-    host = urlsplit(request.origin).hostname or ""
+def _length(head: Head) -> int | None:
+    """The bytes that the body has, where the head tells; it does not where they come compressed."""
+    told = head.headers.get("content-length", "")
+    return int(told) if told.isdecimal() else None
+
+
+@cache
+def _faults() -> tuple[type[Exception], ...]:
+    """All that may go wrong."""
+    from pyreqwest.exceptions import PyreqwestError
+
+    return PyreqwestError, TimeoutError
+
+
+@lru_cache(maxsize=256)
+def _is_loopback(origin: str) -> bool:
+    host = urlsplit(origin).hostname or ""
     return host in ("localhost", "::1") or re.fullmatch(r"127\.\d+\.\d+\.\d+", host) is not None
 
 

@@ -130,7 +130,8 @@ class ChatReader:
         if said.annotations:
             self._notes.setdefault("annotations", []).extend(said.annotations)
         self._images.extend(said.images or ())
-        self._audio.add(said.audio or {})
+        if said.audio:
+            self._audio.add(said.audio)
 
     def _call(self, call: JsonObject) -> None:
         self._is_over = False

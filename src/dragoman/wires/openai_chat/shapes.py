@@ -250,4 +250,7 @@ def write_usage(usage: Usage) -> JsonObject | None:
 
 
 def _first(*values: object) -> int | None:
-    return next((number for value in values if (number := whole_number(value)) is not None), None)
+    for value in values:
+        if (number := whole_number(value)) is not None:
+            return number
+    return None

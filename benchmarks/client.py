@@ -1,0 +1,306 @@
+"""One peer in a process of its own: makes calls to the upstream, and prints the CPU time of one as JSON.
+
+`python -m benchmarks.client PEER KIND URL TIMES RUNS`. It imports nothing but the peer, so that a peer may have an
+interpreter of its own; every way to call is written as its users write it.
+"""
+
+import asyncio
+import json
+import sys
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from time import process_time
+from typing import Any
+
+CONCURRENT = 64
+MODEL = "model-x"
+MESSAGES = [
+    {"role": "system", "content": "You are a harbour pilot. Answer in two sentences at most."},
+    {"role": "user", "content": "When can a ship that draws nine metres enter the harbour of Brest tomorrow?"},
+]
+BODY = {"model": MODEL, "messages": MESSAGES}
+
+Call = Callable[[], object]
+Calls = dict[str, Callable[[str], Any]]
+"""By kind of work, what makes the call for a base URL."""
+
+
+# ── dragoman ────────────────────────────────────────────────────────────────
+
+
+def _model(url: str) -> Any:
+    dragoman: Any = import_module("dragoman")
+    registry = dragoman.Registry(env={"LLM_UP": url.replace("http://", "openai+http://k@")})
+    return registry.model(f"up/{MODEL}", system=MESSAGES[0]["content"])
+
+
+def _dragoman_call(url: str) -> Call:
+    model = _model(url)
+    return lambda: model.generate(MESSAGES[1]["content"]).text
+
+
+def _dragoman_acall(url: str) -> Call:
+    model = _model(url)
+    return lambda: model.agenerate(MESSAGES[1]["content"])
+
+
+def _dragoman_stream(url: str) -> Call:
+    model = _model(url)
+
+    def call() -> int:
+        with model.stream(MESSAGES[1]["content"]) as stream:
+            return sum(1 for _ in stream)
+
+    return call
+
+
+def _dragoman_astream(url: str) -> Call:
+    model = _model(url)
+
+    async def call() -> int:
+        async with model.astream(MESSAGES[1]["content"]) as stream:
+            return len([item async for item in stream])
+
+    return call
+
+
+# ── pyreqwest, with JSON by hand ────────────────────────────────────────────
+
+_HEADERS = {"authorization": "Bearer k", "content-type": "application/json"}
+
+
+def _texts(lines: list[bytes]) -> list[str]:
+    """The texts of some lines of a stream."""
+    texts: list[str] = []
+    for line in lines:
+        if line.startswith(b"data: {"):
+            choices = json.loads(line[6:])["choices"]
+            texts += [choice["delta"].get("content") or "" for choice in choices]
+    return texts
+
+
+def _pyreqwest_call(url: str) -> Call:
+    client = import_module("pyreqwest.client").SyncClientBuilder().no_proxy().build()
+    url += "/chat/completions"
+
+    def call() -> str:
+        response = client.post(url).headers(_HEADERS).body_bytes(json.dumps(BODY).encode()).build().send()
+        return str(json.loads(response.bytes().to_bytes())["choices"][0]["message"]["content"])
+
+    return call
+
+
+def _pyreqwest_acall(url: str) -> Call:
+    client = import_module("pyreqwest.client").ClientBuilder().no_proxy().build()
+    url += "/chat/completions"
+
+    async def call() -> str:
+        request = client.post(url).headers(_HEADERS).body_bytes(json.dumps(BODY).encode()).build()
+        response = await request.send()
+        return str(json.loads((await response.bytes()).to_bytes())["choices"][0]["message"]["content"])
+
+    return call
+
+
+def _pyreqwest_stream(url: str) -> Call:
+    client = import_module("pyreqwest.client").SyncClientBuilder().no_proxy().build()
+    body = json.dumps({**BODY, "stream": True}).encode()
+    url += "/chat/completions"
+
+    def call() -> int:
+        request = client.post(url).headers(_HEADERS).body_bytes(body).streamed_read_buffer_limit(0).build_streamed()
+        with request as response:
+            left, texts = b"", list[str]()
+            while (chunk := response.body_reader.read_chunk()) is not None:
+                *lines, left = (left + chunk.to_bytes()).split(b"\n")
+                texts += _texts(lines)
+            return len(texts)
+
+    return call
+
+
+def _pyreqwest_astream(url: str) -> Call:
+    client = import_module("pyreqwest.client").ClientBuilder().no_proxy().build()
+    body = json.dumps({**BODY, "stream": True}).encode()
+    url += "/chat/completions"
+
+    async def call() -> int:
+        request = client.post(url).headers(_HEADERS).body_bytes(body).streamed_read_buffer_limit(0).build_streamed()
+        async with request as response:
+            left, texts = b"", list[str]()
+            while (chunk := await response.body_reader.read_chunk()) is not None:
+                *lines, left = (left + chunk.to_bytes()).split(b"\n")
+                texts += _texts(lines)
+            return len(texts)
+
+    return call
+
+
+# ── httpx, with JSON by hand ────────────────────────────────────────────────
+
+
+def _httpx_call(url: str) -> Call:
+    client = import_module("httpx").Client(trust_env=False, base_url=url, headers=_HEADERS)
+    return lambda: client.post("/chat/completions", json=BODY).json()["choices"][0]["message"]["content"]
+
+
+def _httpx_acall(url: str) -> Call:
+    client = import_module("httpx").AsyncClient(trust_env=False, base_url=url, headers=_HEADERS)
+
+    async def call() -> str:
+        response = await client.post("/chat/completions", json=BODY)
+        return str(response.json()["choices"][0]["message"]["content"])
+
+    return call
+
+
+def _httpx_stream(url: str) -> Call:
+    client = import_module("httpx").Client(trust_env=False, base_url=url, headers=_HEADERS)
+
+    def call() -> int:
+        with client.stream("POST", "/chat/completions", json={**BODY, "stream": True}) as response:
+            return len(_texts([line.encode() for line in response.iter_lines()]))
+
+    return call
+
+
+def _httpx_astream(url: str) -> Call:
+    client = import_module("httpx").AsyncClient(trust_env=False, base_url=url, headers=_HEADERS)
+
+    async def call() -> int:
+        async with client.stream("POST", "/chat/completions", json={**BODY, "stream": True}) as response:
+            return len(_texts([line.encode() async for line in response.aiter_lines()]))
+
+    return call
+
+
+# ── SDKs ────────────────────────────────────────────────────────────────────
+
+
+def _openai_call(url: str) -> Call:
+    chat = import_module("openai").OpenAI(api_key="k", base_url=url).chat.completions
+    return lambda: chat.create(model=MODEL, messages=MESSAGES).choices[0].message.content
+
+
+def _openai_acall(url: str) -> Call:
+    chat = import_module("openai").AsyncOpenAI(api_key="k", base_url=url).chat.completions
+    return lambda: chat.create(model=MODEL, messages=MESSAGES)
+
+
+def _openai_stream(url: str) -> Call:
+    chat = import_module("openai").OpenAI(api_key="k", base_url=url).chat.completions
+    return lambda: sum(1 for _ in chat.create(model=MODEL, messages=MESSAGES, stream=True))
+
+
+def _openai_astream(url: str) -> Call:
+    chat = import_module("openai").AsyncOpenAI(api_key="k", base_url=url).chat.completions
+
+    async def call() -> int:
+        return len([chunk async for chunk in await chat.create(model=MODEL, messages=MESSAGES, stream=True)])
+
+    return call
+
+
+def _litellm(url: str, **more: object) -> dict[str, object]:
+    return {"model": f"openai/{MODEL}", "messages": MESSAGES, "api_base": url, "api_key": "k", **more}
+
+
+def _litellm_call(url: str) -> Call:
+    litellm: Any = import_module("litellm")
+    return lambda: litellm.completion(**_litellm(url)).choices[0].message.content
+
+
+def _litellm_acall(url: str) -> Call:
+    litellm: Any = import_module("litellm")
+    return lambda: litellm.acompletion(**_litellm(url))
+
+
+def _litellm_stream(url: str) -> Call:
+    litellm: Any = import_module("litellm")
+    return lambda: sum(1 for _ in litellm.completion(**_litellm(url, stream=True)))
+
+
+def _litellm_astream(url: str) -> Call:
+    litellm: Any = import_module("litellm")
+
+    async def call() -> int:
+        return len([chunk async for chunk in await litellm.acompletion(**_litellm(url, stream=True))])
+
+    return call
+
+
+PEERS: dict[str, Calls] = {
+    "dragoman": {
+        "call": _dragoman_call,
+        "acall": _dragoman_acall,
+        "stream": _dragoman_stream,
+        "astream": _dragoman_astream,
+    },
+    "pyreqwest": {
+        "call": _pyreqwest_call,
+        "acall": _pyreqwest_acall,
+        "stream": _pyreqwest_stream,
+        "astream": _pyreqwest_astream,
+    },
+    "httpx": {"call": _httpx_call, "acall": _httpx_acall, "stream": _httpx_stream, "astream": _httpx_astream},
+    "openai": {"call": _openai_call, "acall": _openai_acall, "stream": _openai_stream, "astream": _openai_astream},
+    "litellm": {
+        "call": _litellm_call,
+        "acall": _litellm_acall,
+        "stream": _litellm_stream,
+        "astream": _litellm_astream,
+    },
+}
+
+
+# ── the clock ───────────────────────────────────────────────────────────────
+
+
+BUDGET = 0.25
+"""CPU seconds that a run may take: what is slow is called less often."""
+
+
+def blocking(call: Call, times: int, runs: int) -> list[float]:
+    """CPU seconds of one call, for each run of at most so many."""
+
+    def many(count: int) -> float:
+        start = process_time()
+        for _ in range(count):
+            call()
+        return (process_time() - start) / count
+
+    many(3)
+    count = max(1, min(times, int(BUDGET / many(1))))
+    return [many(count) for _ in range(runs)]
+
+
+async def concurrent(call: Callable[[], Awaitable[object]], times: int, runs: int) -> list[float]:
+    """CPU seconds of one call, for each run of at most so many by CONCURRENT workers."""
+
+    async def many(count: int) -> float:
+        left = iter(range(count))
+        start = process_time()
+        await asyncio.gather(*(_worker(call, left) for _ in range(CONCURRENT)))
+        return (process_time() - start) / count
+
+    await many(CONCURRENT)
+    count = max(CONCURRENT, min(times, int(BUDGET / await many(CONCURRENT))))
+    return [await many(count) for _ in range(runs)]
+
+
+async def _worker(call: Callable[[], Awaitable[object]], left: Any) -> None:
+    for _ in left:
+        await call()
+
+
+def measure(name: str, kind: str, url: str, times: int, runs: int) -> float:
+    """The CPU seconds of one call: the best of some runs, as other work on the machine only ever adds to them."""
+    call = PEERS[name][kind](url)
+    if kind.startswith("a"):
+        return min(asyncio.run(concurrent(call, times, runs)))
+    return min(blocking(call, times, runs))
+
+
+if __name__ == "__main__":
+    _, peer, work, where, each, repeated = sys.argv
+    print(json.dumps(measure(peer, work, where, int(each), int(repeated))))
