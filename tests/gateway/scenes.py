@@ -1,13 +1,11 @@
-"""What is asked and answered in the matrix: each scene is a conversation that every client has with every provider."""
+"""What is asked and answered in the matrix: conversations that every client has with every provider."""
 
 from collections.abc import Callable
+from typing import NamedTuple
 
-import msgspec
-
-from dragoman.errors import Overloaded
-from dragoman.testing import Cut, Inside, Line
 from dragoman.types import (
     Finish,
+    FinishReason,
     Image,
     JsonObject,
     Message,
@@ -33,8 +31,6 @@ PORT: JsonObject = {
 TIDE = Tool(name="tide", description="When the tide turns.", parameters=PORT)
 DEPTH = Tool(name="depth", description="How deep the water is.", parameters=PORT)
 ASKED = user("When does the tide turn at Brest?")
-PICTURE = Image(data=picture(8, 8), mime="image/png")
-USAGE = Usage(input=12, output=7)
 SIGNED: dict[str, JsonObject] = {
     "anthropic": {"signature": "c2lnbmVk"},
     "google": {"thoughtSignature": "c2lnbmVk"},
@@ -43,30 +39,50 @@ SIGNED: dict[str, JsonObject] = {
 """How a provider signs what its model thought, where it does."""
 
 
-class Scene(msgspec.Struct, frozen=True, kw_only=True):
-    """A conversation: what is asked first, what a provider answers each time, and what the client says to that."""
+class Scene(NamedTuple):
+    """A conversation: what is asked, what a provider of some wire answers each time, what the client says to that."""
 
     name: str
     request: Request
-    script: Callable[[str], tuple[Line, ...]]
-    """The lines of a provider that speaks some wire."""
-    next: Callable[[Response], Message] | None = None
-    """What the client says to the first answer; without it, one is enough."""
+    answers: Callable[[str], tuple[Response, ...]]
+    reply: Callable[[Response], Message] | None = None
+    """What the client says to the first answer; where it says nothing, that was all."""
+
+    def requests(self, wire: str, *, stream: bool) -> list[Request]:
+        """What a provider of that wire is asked each time, if nothing is lost on the way."""
+        asked = [Request(**{**_fields(self.request), "stream": stream})]
+        if self.reply is not None:
+            asked.append(follow(asked[0], self.answers(wire)[0], self.reply))
+        return asked
 
 
-def answer(*parts: str | Thinking | ToolCall, reason: str = "stop") -> Response:
+def follow(request: Request, response: Response, reply: Callable[[Response], Message]) -> Request:
+    """The request that goes on after an answer."""
+    return Request(**{**_fields(request), "messages": (*request.messages, response.message, reply(response))})
+
+
+def _fields(request: Request) -> JsonObject:
+    return {name: getattr(request, name) for name in request.__struct_fields__}
+
+
+def answer(*parts: str | Thinking | ToolCall, reason: FinishReason = "stop") -> Response:
     message = assistant(*parts)
-    finish = msgspec.convert({"reason": "tool_calls" if message.tool_calls else reason}, Finish)
-    return Response(id="answer_1", model="m", created=1_794_900_000, message=message, finish=finish, usage=USAGE)
+    return Response(
+        id="answer_1",
+        model="m",
+        created=1_794_900_000,
+        message=message,
+        finish=Finish(reason="tool_calls" if message.tool_calls else reason),
+        usage=Usage(input=12, output=7),
+    )
 
 
-def call(number: int, name: str, port: str) -> ToolCall:
-    return ToolCall(id=f"call_{number}", name=name, arguments={"port": port})
+def call(number: int, name: str) -> ToolCall:
+    return ToolCall(id=f"call_{number}", name=name, arguments={"port": "Brest"})
 
 
 def thought(wire: str) -> Thinking:
-    signed = SIGNED.get(wire)
-    return Thinking(text="It turned at noon.", extra={wire: signed} if signed else {})
+    return Thinking(text="It turned at noon.", extra={wire: SIGNED[wire]} if wire in SIGNED else {})
 
 
 def results(response: Response, *, is_error: bool = False) -> Message:
@@ -79,49 +95,54 @@ def results(response: Response, *, is_error: bool = False) -> Message:
     )
 
 
-def always(*lines: Line) -> Callable[[str], tuple[Line, ...]]:
-    return lambda _wire: lines
+def always(*answers: Response) -> Callable[[str], tuple[Response, ...]]:
+    return lambda _wire: answers
 
 
-SCENES = (
-    Scene(name="text", request=Request(system="Be brief.", messages=(ASKED,)), script=always(answer("At six."))),
-    Scene(
-        name="tools over two turns",
-        request=Request(messages=(ASKED,), tools=(TIDE,)),
-        script=always(answer(call(1, "tide", "Brest")), answer("At six.")),
-        next=results,
-    ),
-    Scene(
-        name="parallel tools",
-        request=Request(messages=(ASKED,), tools=(TIDE, DEPTH)),
-        script=always(answer("I look.", call(1, "tide", "Brest"), call(2, "depth", "Brest")), answer("At six.")),
-        next=results,
-    ),
-    Scene(
-        name="tool error",
-        request=Request(messages=(ASKED,), tools=(TIDE,)),
-        script=always(answer(call(1, "tide", "Brest")), answer("I do not know.")),
-        next=lambda response: results(response, is_error=True),
-    ),
-    Scene(
-        name="image",
-        request=Request(messages=(user("What is this?", PICTURE),)),
-        script=always(answer("Red and blue.")),
-    ),
-    Scene(
-        name="structured",
-        request=Request(messages=(ASKED,), schema=PORT),
-        script=always(answer('{"port":"Brest"}')),
-    ),
-    Scene(
-        name="thinking over two turns",
-        request=Request(messages=(ASKED,), reasoning="high"),
-        script=lambda wire: (answer(thought(wire), "At six."), answer("At seven.")),
-        next=lambda _response: user("And tomorrow?"),
-    ),
-    Scene(
-        name="length stop",
-        request=Request(messages=(ASKED,), max_tokens=2000),
-        script=always(answer("At s", reason="length")),
-    ),
-)
+SCENES = {
+    scene.name: scene
+    for scene in (
+        Scene("text", Request(system="Be brief.", messages=(ASKED,)), always(answer("At six."))),
+        Scene(
+            "tools over two turns",
+            Request(messages=(ASKED,), tools=(TIDE,)),
+            always(answer(call(1, "tide")), answer("At six.")),
+            results,
+        ),
+        Scene(
+            "parallel tools",
+            Request(messages=(ASKED,), tools=(TIDE, DEPTH)),
+            always(answer("I look.", call(1, "tide"), call(2, "depth")), answer("At six.")),
+            results,
+        ),
+        Scene(
+            "tool error",
+            Request(messages=(ASKED,), tools=(TIDE,), tool_choice="required"),
+            always(answer(call(1, "tide")), answer("I do not know.")),
+            lambda response: results(response, is_error=True),
+        ),
+        Scene(
+            "image",
+            Request(messages=(user("What is this?", Image(data=picture(8, 8), mime="image/png")),)),
+            always(answer("Red and blue.")),
+        ),
+        Scene("structured", Request(messages=(ASKED,), schema=PORT), always(answer('{"port":"Brest"}'))),
+        Scene(
+            "thinking over two turns",
+            Request(messages=(ASKED,), reasoning="high"),
+            lambda wire: (answer(thought(wire), "At six."), answer("At seven.")),
+            lambda _response: user("And tomorrow?"),
+        ),
+        Scene(
+            "thinking before a call",
+            Request(messages=(ASKED,), tools=(TIDE,), reasoning="high"),
+            lambda wire: (answer(thought(wire), call(1, "tide")), answer("At six.")),
+            results,
+        ),
+        Scene(
+            "length stop",
+            Request(messages=(ASKED,), max_tokens=2000, temperature=0.5, stop=("END",)),
+            always(answer("At s", reason="length")),
+        ),
+    )
+}
