@@ -1,5 +1,6 @@
 """A client's dialect, a provider's wire and a scene in; what each of the two saw of the other out. Without a socket."""
 
+from collections.abc import Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -19,7 +20,9 @@ from tests.gateway.scenes import ASKED, SCENES, follow
 
 WORDS = "At six"
 """What a provider says before it fails in the middle."""
-FAILS = "[chain]\nretries = 0\n[gateway]\nlog = false\n"
+KEY = "hunter2-of-the-provider"
+"""A key that does not look like one."""
+OPTIONS = "[chain]\nretries = 0\n[gateway]\nlog = false\n"
 
 
 class Pair(NamedTuple):
@@ -41,7 +44,7 @@ PAIRS = [
 class Turn(NamedTuple):
     """One request and its answer: what the client saw, and what the provider was asked."""
 
-    events: list[Event]
+    events: Sequence[Event]
     response: Response
     asked: Request
     seen: Seen
@@ -57,7 +60,8 @@ class Failure(NamedTuple):
 
 def app_before(wire: str, script: Scripted) -> App:
     """A gateway whose only provider speaks a wire and follows a script."""
-    app = app_of(record("up", "http://up.invalid" + BASES.get(wire, "/v1"), wire) + FAILS)
+    provider = record("up", "http://up.invalid" + BASES.get(wire, "/v1"), wire).replace("sk-test-key", KEY)
+    app = app_of(provider + OPTIONS)
     app.setup.registry.transport = script
     return app
 

@@ -4,8 +4,9 @@ Each difference has a name, those between whom it is there, and its reason. docs
 """
 
 from collections.abc import Callable, Iterable
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
@@ -35,7 +36,7 @@ MAX_TOKENS = 4096
 """What the anthropic wire says where nobody did: it must say something."""
 
 
-class Difference(NamedTuple, Generic[T]):
+class Difference(msgspec.Struct, Generic[T], frozen=True):
     """One difference: between whom it is there, why, and what becomes of what was said."""
 
     name: str
@@ -404,7 +405,9 @@ def page() -> str:
 
 
 def _table(differences: Iterable[Difference[T]]) -> list[str]:
-    rows = [f"| {each.name} | {_between(each.is_between)} | {each.reason}{_told(each)} |" for each in differences]
+    rows: list[str] = [
+        f"| {each.name} | {_between(each.is_between)} | {each.reason}{_told(each)} |" for each in differences
+    ]
     return ["", "| what | between | why |", "|---|---|---|", *rows]
 
 
@@ -435,7 +438,7 @@ def _names(names: Iterable[str]) -> str:
 
 
 def _failures() -> list[str]:
-    rows = ["| | " + " | ".join(wires.NAMES) + " |", "|---|" + "---|" * len(wires.NAMES)]
+    rows: list[str] = ["| | " + " | ".join(wires.NAMES) + " |", "|---|" + "---|" * len(wires.NAMES)]
     for error in (*ERRORS, TimedOut("too late"), Truncated("cut")):
         told = [told_by(dialect, error, inside=False) for dialect in wires.NAMES]
         cells = [f"{each.seen.status} {each.error.code or ''}".strip() for each in told]

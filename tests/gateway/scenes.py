@@ -1,7 +1,9 @@
 """What is asked and answered in the matrix: conversations that every client has with every provider."""
 
 from collections.abc import Callable
-from typing import NamedTuple
+
+import msgspec
+from msgspec.structs import replace
 
 from dragoman.types import (
     Finish,
@@ -39,7 +41,7 @@ SIGNED: dict[str, JsonObject] = {
 """How a provider signs what its model thought, where it does."""
 
 
-class Scene(NamedTuple):
+class Scene(msgspec.Struct, frozen=True):
     """A conversation: what is asked, what a provider of some wire answers each time, what the client says to that."""
 
     name: str
@@ -50,7 +52,7 @@ class Scene(NamedTuple):
 
     def requests(self, wire: str, *, stream: bool) -> list[Request]:
         """What a provider of that wire is asked each time, if nothing is lost on the way."""
-        asked = [Request(**{**_fields(self.request), "stream": stream})]
+        asked = [replace(self.request, stream=stream)]
         if self.reply is not None:
             asked.append(follow(asked[0], self.answers(wire)[0], self.reply))
         return asked
@@ -58,11 +60,7 @@ class Scene(NamedTuple):
 
 def follow(request: Request, response: Response, reply: Callable[[Response], Message]) -> Request:
     """The request that goes on after an answer."""
-    return Request(**{**_fields(request), "messages": (*request.messages, response.message, reply(response))})
-
-
-def _fields(request: Request) -> JsonObject:
-    return {name: getattr(request, name) for name in request.__struct_fields__}
+    return replace(request, messages=(*request.messages, response.message, reply(response)))
 
 
 def answer(*parts: str | Thinking | ToolCall, reason: FinishReason = "stop") -> Response:
@@ -99,50 +97,48 @@ def always(*answers: Response) -> Callable[[str], tuple[Response, ...]]:
     return lambda _wire: answers
 
 
-SCENES = {
-    scene.name: scene
-    for scene in (
-        Scene("text", Request(system="Be brief.", messages=(ASKED,)), always(answer("At six."))),
-        Scene(
-            "tools over two turns",
-            Request(messages=(ASKED,), tools=(TIDE,)),
-            always(answer(call(1, "tide")), answer("At six.")),
-            results,
-        ),
-        Scene(
-            "parallel tools",
-            Request(messages=(ASKED,), tools=(TIDE, DEPTH)),
-            always(answer("I look.", call(1, "tide"), call(2, "depth")), answer("At six.")),
-            results,
-        ),
-        Scene(
-            "tool error",
-            Request(messages=(ASKED,), tools=(TIDE,), tool_choice="required"),
-            always(answer(call(1, "tide")), answer("I do not know.")),
-            lambda response: results(response, is_error=True),
-        ),
-        Scene(
-            "image",
-            Request(messages=(user("What is this?", Image(data=picture(8, 8), mime="image/png")),)),
-            always(answer("Red and blue.")),
-        ),
-        Scene("structured", Request(messages=(ASKED,), schema=PORT), always(answer('{"port":"Brest"}'))),
-        Scene(
-            "thinking over two turns",
-            Request(messages=(ASKED,), reasoning="high"),
-            lambda wire: (answer(thought(wire), "At six."), answer("At seven.")),
-            lambda _response: user("And tomorrow?"),
-        ),
-        Scene(
-            "thinking before a call",
-            Request(messages=(ASKED,), tools=(TIDE,), reasoning="high"),
-            lambda wire: (answer(thought(wire), call(1, "tide")), answer("At six.")),
-            results,
-        ),
-        Scene(
-            "length stop",
-            Request(messages=(ASKED,), max_tokens=2000, temperature=0.5, stop=("END",)),
-            always(answer("At s", reason="length")),
-        ),
-    )
-}
+_ALL: tuple[Scene, ...] = (
+    Scene("text", Request(system="Be brief.", messages=(ASKED,)), always(answer("At six."))),
+    Scene(
+        "tools over two turns",
+        Request(messages=(ASKED,), tools=(TIDE,)),
+        always(answer(call(1, "tide")), answer("At six.")),
+        results,
+    ),
+    Scene(
+        "parallel tools",
+        Request(messages=(ASKED,), tools=(TIDE, DEPTH)),
+        always(answer("I look.", call(1, "tide"), call(2, "depth")), answer("At six.")),
+        results,
+    ),
+    Scene(
+        "tool error",
+        Request(messages=(ASKED,), tools=(TIDE,), tool_choice="required"),
+        always(answer(call(1, "tide")), answer("I do not know.")),
+        lambda response: results(response, is_error=True),
+    ),
+    Scene(
+        "image",
+        Request(messages=(user("What is this?", Image(data=picture(8, 8), mime="image/png")),)),
+        always(answer("Red and blue.")),
+    ),
+    Scene("structured", Request(messages=(ASKED,), schema=PORT), always(answer('{"port":"Brest"}'))),
+    Scene(
+        "thinking over two turns",
+        Request(messages=(ASKED,), reasoning="high"),
+        lambda wire: (answer(thought(wire), "At six."), answer("At seven.")),
+        lambda _response: user("And tomorrow?"),
+    ),
+    Scene(
+        "thinking before a call",
+        Request(messages=(ASKED,), tools=(TIDE,), reasoning="high"),
+        lambda wire: (answer(thought(wire), call(1, "tide")), answer("At six.")),
+        results,
+    ),
+    Scene(
+        "length stop",
+        Request(messages=(ASKED,), max_tokens=2000, temperature=0.5, stop=("END",)),
+        always(answer("At s", reason="length")),
+    ),
+)
+SCENES = {scene.name: scene for scene in _ALL}

@@ -7,13 +7,13 @@ from typing import Any, TypeVar
 import pytest
 
 from dragoman import wires
-from dragoman.errors import DragomanError, Reset, Truncated
+from dragoman.errors import BadRequest, DragomanError, Overloaded, Reset, Truncated
 from dragoman.events import Event, PartDelta, PartEnded, PartStarted, fold, unfold
 from dragoman.testing import Break, Cut, Line
 from dragoman.testing.script import render
 from dragoman.types import Request, Response
 from tests.gateway import fidelity
-from tests.gateway.encounters import PAIRS, WORDS, Failure, Pair, fail, in_the_middle, talk, told_by
+from tests.gateway.encounters import KEY, PAIRS, WORDS, Failure, Pair, fail, in_the_middle, talk, told_by
 from tests.gateway.fidelity import ANSWERS, BEFORE, ERRORS, INSIDE, REQUESTS, Difference, bent, levelled
 from tests.gateway.scenes import SCENES
 
@@ -123,6 +123,28 @@ def test_an_error_in_the_middle_is_told_in_the_clients_words(pair: Pair, error: 
     assert (heard.seen.status, *look(heard)) == (wanted.seen.status, *look(wanted))
     assert fold(heard.events).text == (WORDS if pair.stream else "")
     assert not any(word in heard.seen.body for word in FAREWELLS[pair.client])
+
+
+@each_pair
+def test_a_key_that_a_provider_says_back_is_not_told(pair: Pair) -> None:
+    error = BadRequest(f"no such key: {KEY}")
+    for line in (error, in_the_middle(pair, error)):
+        heard = fail(pair, line)
+        assert KEY.encode() not in heard.seen.body
+        assert KEY not in str(heard.seen.headers)
+
+
+@pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair.client in ("anthropic", "native")], ids=str)
+def test_an_error_has_the_id_of_its_request(pair: Pair) -> None:
+    for line in (Overloaded("busy"), in_the_middle(pair, Overloaded("busy"))):
+        heard = fail(pair, line)
+        assert b'"request_id":"%b"' % heard.seen.headers["x-request-id"].encode() in heard.seen.body
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_native_answer_tells_its_notices(stream: bool) -> None:  # noqa: FBT001
+    (turn,) = talk(Pair("native", "openai_responses", stream), "length stop")
+    assert [notice.what for notice in turn.response.notices] == ["stop"]
 
 
 @pytest.mark.parametrize("pair", STREAMS, ids=str)
