@@ -67,8 +67,6 @@ def able(**limits: Any) -> Target:
     ("request_", "limits", "why"),
     [
         (Request(tools=(TIDE,)), {"tools": False}, "cannot take tools"),
-        (Request(schema={"type": "object"}), {"structured": False}, "cannot take a schema"),
-        (Request(schema={}), {"structured": False}, "cannot take a schema"),
         (Request(stream=True), {"streaming": False}, "cannot take a wish for a stream"),
         (Request(messages=(user(PNG),)), {"max_images": 0}, "cannot take images"),
         (Request(messages=(user(Image(url="https://x/a.png")),)), {}, "cannot fetch https://x/a.png; give the bytes"),
@@ -86,6 +84,7 @@ def test_what_a_target_cannot_do_is_unsupported(request_: Request, limits: dict[
     ("request_", "limits"),
     [
         (Request(), {"tools": False, "structured": False, "streaming": False, "max_images": 0}),
+        (Request(schema={}), {"structured": False}),
         (Request(messages=(user(PNG),)), {"max_images": 1}),
         (Request(messages=(user(Image(url="https://x/a.png")),)), {"image_urls": True, "max_image_bytes": 1}),
     ],

@@ -78,7 +78,7 @@ def test_settings_of_the_model_hold_for_its_calls() -> None:
 
 def test_an_unknown_setting_is_told(registry: Registry) -> None:
     with pytest.raises(InvalidRequest, match="temprature"):
-        registry.model("demo/any").generate("hi", temprature=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+        registry.model("demo/any").generate("hi", temprature=1)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
 def test_a_number_is_the_total_time_out(registry: Registry) -> None:

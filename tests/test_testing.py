@@ -38,6 +38,7 @@ from dragoman.testing import (
     as_response,
     wire_of,
 )
+from dragoman.testing.script import base_path
 
 CALL = ToolCall(id="call_1", name="tide", arguments={"port": "Brest"})
 PORT = {"type": "object", "properties": {"port": {"type": "string"}}}
@@ -163,7 +164,7 @@ def test_what_is_recorded_by_one_wire_is_replayed_to_another(wire: str, other: s
 
 def _model(transport: Any, wire: str) -> Any:
     registry = Registry(env={}, http_client=transport)
-    base = "http://scripted.invalid/v1"
+    base = "http://scripted.invalid" + base_path(wire)
     registry.add_provider(name="p", wire=wire, base_url=base, needs_key=True, api_key="sk-secret-key")
     return registry.model("p/m", retries=0)
 

@@ -11,6 +11,7 @@ from dragoman.flow import Compute, Emit, Exchange, Fetch, Flow, Now, Open, Read,
 from dragoman.http import HttpRequest
 from dragoman.target import Target
 from dragoman.types import Notice, Request, Response, Text, Thinking
+from dragoman.ways import Restorer, Shaped, shape
 from dragoman.wire import Notes, StreamDecoder
 
 MAX_BODY = 256 * 1024 * 1024
@@ -66,8 +67,8 @@ class Answer(msgspec.Struct, frozen=True):
 def check(request: Request, target: Target, /) -> None:
     """Refuse what the target cannot do, so that a caller who skips the chain is told the truth, too.
 
-    A forced choice and thinking are no part of it: where a target cannot do these, its wire asks for the nearest that
-    there is and says so in a notice, or refuses where the request is strict.
+    A forced choice, a schema and thinking are no part of it: where a target cannot do these, the nearest that there is
+    is asked for and told in a notice, or refused where the request is strict.
 
     >>> from dragoman.providers import target
     >>> check(Request(), target("ollama/x"))
@@ -75,7 +76,6 @@ def check(request: Request, target: Target, /) -> None:
     limits = target.limits
     refusals = (
         (request.tools and not limits.tools, "tools"),
-        (request.schema is not None and not limits.structured, "a schema for its answer"),
         (request.stream and not limits.streaming, "a wish for a stream"),
     )
     for refused, what in refusals:
@@ -113,10 +113,12 @@ def prepare(request: Request, target: Target, /, *, album: media.Album | None = 
     """
     try:
         _check_all(request, target)
-        fitted, notices = _fit(request, target, album)
+        shaped = shape(request, target)
+        fitted, bent = _fit(shaped.request, target, album)
         http = wires.get(target.wire).client.encode_request(fitted, target)
     except DragomanError as error:
         raise _named(error, target) from error.__cause__
+    notices = shaped.notices + bent
     return msgspec.structs.replace(http, notices=notices + http.notices) if notices else http
 
 
@@ -192,12 +194,13 @@ def call(
     (Now(), 'http://localhost:11434/api/chat')
     """
     http = yield from _prepared(request, target, deadline, album or media.Album(), fetch=fetch_images)
+    shaped = shape(request, target)
     began: float = yield Now()
     try:
         if request.stream:
-            answer = yield from _Stream(http, request, target, timeouts, deadline).run(began, restarted)
+            answer = yield from _Stream(http, shaped, target, timeouts, deadline).run(began, restarted)
         else:
-            answer = yield from _send(http, request, target, timeouts, deadline, began)
+            answer = yield from _send(http, shaped, target, timeouts, deadline, began)
     except DragomanError as error:
         raise _named(error, target) from error.__cause__
     response = answer.response
@@ -206,7 +209,7 @@ def call(
 
 
 def _send(
-    http: HttpRequest, request: Request, target: Target, timeouts: Timeouts, deadline: float | None, began: float
+    http: HttpRequest, shaped: Shaped, target: Target, timeouts: Timeouts, deadline: float | None, began: float
 ) -> Flow[Answer]:
     client = wires.get(target.wire).client
     reply: Reply = yield Send(http, _left(deadline, began), timeouts.connect, MAX_BODY)
@@ -214,7 +217,7 @@ def _send(
         raise client.decode_error(reply.head, reply.body)
     if len(reply.body) > MAX_BODY:
         raise TooLarge(f"{target.name}: the answer is larger than {MAX_BODY} bytes")
-    response = fold(client.decode_body(reply.body, request))
+    response = fold(Restorer(shaped).feed(client.decode_body(reply.body, shaped.request)))
     if is_nothing(response):
         raise _empty(target, response)
     ended: float = yield Now()
@@ -225,10 +228,11 @@ class _Stream:
     """One streamed answer. Nothing of it is shown until it has content: so long, another target may be tried."""
 
     def __init__(
-        self, http: HttpRequest, request: Request, target: Target, timeouts: Timeouts, deadline: float | None
+        self, http: HttpRequest, shaped: Shaped, target: Target, timeouts: Timeouts, deadline: float | None
     ) -> None:
         self._http = http
-        self._request = request
+        self._request = shaped.request
+        self._restorer = Restorer(shaped)
         self._target = target
         self._name = target.name
         self._timeouts = timeouts
@@ -245,7 +249,7 @@ class _Stream:
         heard, latency, now = 0, None, began
         self._quiet_since = began
         while not self._is_over:
-            fresh = yield from self._read(exchange, decoder, now)
+            fresh = self._restorer.feed((yield from self._read(exchange, decoder, now)))
             shown = self._take(fresh, preface)
             if latency is None and shown:
                 moment: float = yield Now()

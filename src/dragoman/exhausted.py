@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from dragoman.errors import ChainExhausted, DragomanError, Interrupted
-from dragoman.types import Attempt, Usage
+from msgspec.structs import replace
 
-_COUNTS = ("input", "output", "cache_read", "cache_write", "reasoning")
+from dragoman.errors import ChainExhausted, DragomanError, Interrupted
+from dragoman.types import Attempt, Usage, add_usage
+
 _FLAT = frozenset({*vars(ChainExhausted("")), "partial"})
 """The facts that an exhausted chain has of its own."""
 
@@ -95,5 +96,4 @@ def paid(errors: Sequence[DragomanError], /) -> Usage | None:
     usages = [error.usage for error in errors if error.usage is not None]
     if len(usages) < 2:
         return usages[0] if usages else None
-    told = {name: [n for usage in usages if (n := getattr(usage, name)) is not None] for name in _COUNTS}
-    return Usage(**{name: sum(numbers) for name, numbers in told.items() if numbers}, source="partial")
+    return replace(add_usage(usages), source="partial")

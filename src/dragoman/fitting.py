@@ -5,7 +5,7 @@ merged, `$ref` inlined, …), else dropped. No Notice, no change.
 """
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import chain
 from typing import Any, Literal
@@ -47,6 +47,8 @@ class Subset(msgspec.Struct, frozen=True, kw_only=True):
     lone_refs: bool = False
     """Beside `$ref` stand only keywords with a `$`."""
     recursion: bool = True
+    required_recursion: bool = True
+    """A property by which a schema comes back to itself may be required."""
     closed: bool = False
     """Every object says `additionalProperties: false`."""
     root_object: bool = False
@@ -68,6 +70,8 @@ def fit(schema: JsonObject, subset: Subset, /, *, where: str) -> tuple[JsonObjec
     fitter = _Fitter(schema, subset, where)
     try:
         fitted = fitter.fit_root()
+        if not subset.required_recursion:
+            _free_circles(fitted, fitter)
     except RecursionError as error:
         raise Unsupported(f"{subset.name}: {where}: the schema is nested too deeply; flatten it") from error
     return (fitted, tuple(fitter.notices)) if fitter.notices else (schema, ())
@@ -104,7 +108,7 @@ def _types(keywords: JsonObject) -> list[str]:
     return [one for one in as_list(keywords.get("type", [])) if isinstance(one, str)]
 
 
-def _map_children(keyword: str, value: Any, visit: Callable[[object, str], object]) -> Any:
+def map_children(keyword: str, value: Any, visit: Callable[[object, str], object]) -> Any:
     """The value with each subschema in it replaced by what `visit(subschema, step)` gives; other values are data."""
     if keyword in _ONE | _ONE_OR_BOOLEAN:
         return visit(value, "")
@@ -126,7 +130,7 @@ def subschemas(schema: object, level: int = 1) -> Iterator[tuple[JsonObject, int
     yield schema, level
     for keyword, value in schema.items():
         below: list[object] = []
-        _map_children(keyword, value, partial(_collect, below))
+        map_children(keyword, value, partial(_collect, below))
         for child in below:
             yield from subschemas(child, level + (keyword == "properties"))
 
@@ -211,7 +215,7 @@ class _Fitter:
             names = {name: name.replace("~", "~0").replace("/", "~1") for name in value}
             return {name: self.define(f"#/{keyword}/{names[name]}", item, _ROOT) for name, item in value.items()}
         place = f"{node.place}.{keyword}"
-        return _map_children(keyword, value, lambda child, step: self.fit(child, place + step, node.stack))
+        return map_children(keyword, value, lambda child, step: self.fit(child, place + step, node.stack))
 
     def define(self, pointer: str, schema: object, stack: frozenset[str]) -> object:
         if pointer not in self.defined:
@@ -267,6 +271,63 @@ class _Fitter:
     def is_home(self, pointer: str) -> bool:
         homes = _HOMES if self.root_known is None else _HOMES & self.root_known
         return pointer == "#" or (pointer.count("/") == 2 and pointer.split("/")[1] in homes)
+
+
+def _free_circles(root: JsonObject, fitter: _Fitter) -> None:
+    """Require no property by which a definition comes back to itself."""
+    homes = _homes(root)
+    leads_to = {pointer: reached(item, homes) for pointer, item in homes.items()}
+    for pointer, item in homes.items():
+        for node, _ in subschemas(item):
+            properties, needed = node.get("properties"), as_list(node.get("required", []))
+            circles = [
+                name
+                for name, item in (properties.items() if is_object(properties) else ())
+                if name in needed and any(ref == pointer or pointer in leads_to.get(ref, ()) for ref in _refs(item))
+            ]
+            if circles:
+                node["required"] = [name for name in needed if name not in circles]
+                what = f"{fitter.where}{pointer[1:].replace('/', '.')}: required"
+                fitter.note(
+                    "changed", what, f"no recursion in required properties; {', '.join(circles)} may be left out"
+                )
+    if "required" in homes["#"]:
+        root["required"] = homes["#"]["required"]
+
+
+def is_recursive(schema: JsonObject, /) -> bool:
+    """Whether a schema comes back to itself.
+
+    >>> is_recursive({"properties": {"next": {"$ref": "#"}}})
+    True
+    """
+    homes = _homes(schema)
+    return any(pointer in reached(item, homes) for pointer, item in homes.items())
+
+
+def _homes(root: JsonObject) -> dict[str, JsonObject]:
+    """The root and its definitions, by pointer."""
+    defined = {home: root[home] for home in _HOMES if is_object(root.get(home))}
+    homes = {f"#/{home}/{name}": item for home, items in defined.items() for name, item in items.items()}
+    return {**homes, "#": {keyword: value for keyword, value in root.items() if keyword not in _HOMES}}
+
+
+def _refs(schema: object) -> set[str]:
+    return {node["$ref"] for node, _ in subschemas(schema) if isinstance(node.get("$ref"), str)}
+
+
+def reached(schema: object, homes: Mapping[str, Any], /) -> set[str]:
+    """The pointers of all definitions that a schema leads to.
+
+    >>> reached({"$ref": "#/$defs/A"}, {"#/$defs/A": {"$ref": "#/$defs/B"}}) == {"#/$defs/A", "#/$defs/B"}
+    True
+    """
+    found: set[str] = set()
+    fresh = _refs(schema)
+    while fresh:
+        found |= fresh
+        fresh = {ref for pointer in fresh for ref in _refs(homes.get(pointer))} - found
+    return found
 
 
 def _target(root: object, pointer: str) -> object:

@@ -5,24 +5,28 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeAlias, TypedDict, Unpack
+from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
-from dragoman import ask, chain, probing, registry
+from dragoman import ask, chain, probing, registry, typed
 from dragoman.call import Timeouts, prepare
 from dragoman.chain import OnInterrupt, Options, Order, Verdict, WhenAllBenched
 from dragoman.drive import Driver, Observer
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.fetching import Fetcher
 from dragoman.flow import Flow
+from dragoman.form import Form, form_of
+from dragoman.growth import AsyncTypedStream, TypedStream
 from dragoman.health import Health
 from dragoman.http import HttpRequest
 from dragoman.media import urls_to_fetch
 from dragoman.probing import Findings
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
+from dragoman.tools import Toolish, definitions
 from dragoman.transport import transport_of
+from dragoman.typed import Parsed
 from dragoman.types import (
     Effort,
     Embeddings,
@@ -35,10 +39,10 @@ from dragoman.types import (
     Request,
     Response,
     Text,
-    Tool,
     user,
 )
 
+T = TypeVar("T")
 _OPTIONS = frozenset(Options.__struct_fields__)
 
 Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
@@ -48,7 +52,7 @@ class Asked(TypedDict, total=False):
     """What may be said beside the prompt: fields of a Request, how long the call may take, how its chain behaves."""
 
     system: str | tuple[Text, ...] | None
-    tools: Iterable[Tool | Opaque]
+    tools: Iterable[Toolish | Opaque]
     tool_choice: str | None
     parallel_tool_calls: bool | None
     schema: JsonObject | None
@@ -131,13 +135,83 @@ class Model:
         """Its spec."""
         return f"Model({self.spec!r})"
 
-    def generate(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response:
-        """The answer, blocking."""
-        return self._home.driver.run(self._plan(prompt, asked))
+    @overload
+    def generate(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response: ...
+    @overload
+    def generate(
+        self, prompt: Prompt, /, *, output: type[T], repairs: int = 1, **asked: Unpack[Asked]
+    ) -> Parsed[T]: ...
+    @overload
+    def generate(self, prompt: Prompt, /, *, output: Any, repairs: int = 1, **asked: Unpack[Asked]) -> Parsed[Any]: ...
+    def generate(
+        self, prompt: Prompt, /, *, output: Any = None, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> Response | Parsed[Any]:
+        """The answer, blocking; with an output type, read as a value of it."""
+        return self._home.driver.run(self._answer(prompt, output, repairs, asked))
 
-    async def agenerate(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response:
-        """The answer, async."""
-        return await self._home.driver.arun(self._plan(prompt, asked))
+    @overload
+    async def agenerate(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response: ...
+    @overload
+    async def agenerate(
+        self, prompt: Prompt, /, *, output: type[T], repairs: int = 1, **asked: Unpack[Asked]
+    ) -> Parsed[T]: ...
+    @overload
+    async def agenerate(
+        self, prompt: Prompt, /, *, output: Any, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> Parsed[Any]: ...
+    async def agenerate(
+        self, prompt: Prompt, /, *, output: Any = None, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> Response | Parsed[Any]:
+        """The answer, async; with an output type, read as a value of it."""
+        return await self._home.driver.arun(self._answer(prompt, output, repairs, asked))
+
+    @overload
+    def extract(self, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> T: ...
+    @overload
+    def extract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any: ...
+    def extract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any:
+        """A value of a type, blocking; an answer that is none is asked for again, `repairs` times, with the reasons."""
+        return self._home.driver.run(self._extract(form_of(kind), prompt, repairs, asked)).parsed
+
+    @overload
+    async def aextract(self, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> T: ...
+    @overload
+    async def aextract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any: ...
+    async def aextract(self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any:
+        """A value of a type, async; an answer that is none is asked for again, `repairs` times, with the reasons."""
+        return (await self._home.driver.arun(self._extract(form_of(kind), prompt, repairs, asked))).parsed
+
+    @overload
+    def stream_extract(
+        self, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> TypedStream[T]: ...
+    @overload
+    def stream_extract(
+        self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> TypedStream[Any]: ...
+    def stream_extract(
+        self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> TypedStream[Any]:
+        """A value of a type as it grows, blocking."""
+        form = form_of(kind)
+        return TypedStream(self._home.driver.iterate(self._extract(form, prompt, repairs, asked, stream=True)), form)
+
+    @overload
+    def astream_extract(
+        self, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> AsyncTypedStream[T]: ...
+    @overload
+    def astream_extract(
+        self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> AsyncTypedStream[Any]: ...
+    def astream_extract(
+        self, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    ) -> AsyncTypedStream[Any]:
+        """A value of a type as it grows, async."""
+        form = form_of(kind)
+        results: list[Parsed[Any]] = []
+        plan = self._extract(form, prompt, repairs, asked, stream=True)
+        return AsyncTypedStream(self._home.driver.aiterate(plan, results.append), results, form)
 
     def stream(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> Stream:
         """The answer as it comes, blocking."""
@@ -212,16 +286,36 @@ class Model:
         chosen = {name: fields.pop(name) for name in _OPTIONS & fields.keys()}
         stop = fields.pop("stop", None) or ()
         fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
-        fields["tools"] = tuple(fields.pop("tools", None) or ())
+        fields["tools"] = definitions(fields.pop("tools", None) or ())
         try:
             request = Request(messages=as_messages(prompt), stream=stream, **fields)
         except TypeError as error:
             raise InvalidRequest(str(error)) from error
         return request, msgspec.structs.replace(options, **chosen) if chosen else options
 
-    def _plan(self, prompt: Prompt, asked: Asked, *, stream: bool = False) -> Flow[Response]:
+    def _answer(self, prompt: Prompt, kind: Any, repairs: int, asked: Asked) -> Flow[Response]:
+        if kind is None:
+            return self._plan(prompt, asked)
+        request, options = self.request(prompt, **asked)
+        return typed.run(request, form_of(kind), self.targets(), self._home.health, options, repairs=repairs)
+
+    def _extract(
+        self, form: Form[T], prompt: Prompt, repairs: int, asked: Asked, *, stream: bool = False
+    ) -> Flow[Parsed[T]]:
         request, options = self.request(prompt, stream=stream, **asked)
+        return typed.extract(request, form, self.targets(), self._home.health, options, repairs=repairs)
+
+    def _plan(self, prompt: Prompt, asked: Asked, *, stream: bool = False) -> Flow[Response]:
+        return self.plan(*self.request(prompt, stream=stream, **asked))
+
+    def plan(self, request: Request, options: Options, /) -> Flow[Response]:
+        """How a request is answered; the driver runs it."""
         return chain.run(request, self.targets(), self._home.health, options)
+
+    @property
+    def driver(self) -> Driver:
+        """What runs its plans."""
+        return self._home.driver
 
 
 def _explain(request: Request, target: Target, options: Options) -> Explanation:

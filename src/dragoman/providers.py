@@ -199,6 +199,7 @@ _RECORDS = (
             max_document_bytes=24_000_000,
             audio=False,
         ),
+        quirks=Quirks(recursive_schemas=False),
     ),
     Provider(
         name="google",
@@ -334,7 +335,12 @@ _RECORDS = (
         "cerebras",
         "https://api.cerebras.ai/v1",
         "CEREBRAS_API_KEY",
-        quirks=Quirks(metadata=False, efforts=("none", "low", "medium", "high"), replayed=("reasoning",)),
+        quirks=Quirks(
+            metadata=False,
+            efforts=("none", "low", "medium", "high"),
+            replayed=("reasoning",),
+            recursive_schemas=False,
+        ),
         limits=Limits(max_images=0, documents=False, audio=False),
     ),
     _chat(

@@ -1,5 +1,6 @@
 """A value and a JSON Schema in, the reasons why they do not fit out; a schema in, whether strict mode takes it."""
 
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -12,7 +13,7 @@ MAX_REASONS = 100
 """How many reasons `validate` gives at most."""
 _MAX_WORDS = 500
 _SAYS_TYPE = frozenset({"type", "anyOf", "$ref"})
-_STRICT = Subset(
+STRICT = Subset(
     name="openai",
     keywords=frozenset(
         "$schema $defs definitions $ref type title description enum const anyOf properties required "
@@ -33,7 +34,7 @@ def is_strict(schema: JsonObject, /) -> bool:
     False
     """
     try:
-        _, notices = fit(schema, _STRICT, where="schema")
+        _, notices = fit(schema, STRICT, where="schema")
     except RequestError:
         return False
     if notices or schema.get("type") != "object" or "anyOf" in schema:
@@ -67,7 +68,19 @@ def validate(value: object, schema: JsonObject, /) -> tuple[str, ...]:
         errors = [error for error, _ in zip(validator.iter_errors(value), range(MAX_REASONS), strict=False)]
     except ValueError as error:
         return (f"$: {_first_line(error)}",)
-    return tuple(f"${_steps(error.instance_path)}: {_shortened(error.message)}" for error in errors)
+    return tuple(f"{place(error.instance_path)}: {_shortened(error.message)}" for error in errors)
+
+
+def place(path: Iterable[str | int], /) -> str:
+    """Where something stands in a JSON value.
+
+    >>> place(["ages", 0, "in years"])
+    '$.ages[0]["in years"]'
+    """
+    return "$" + "".join(
+        f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{msgspec.json.encode(step).decode()}]"
+        for step in path
+    )
 
 
 def why_invalid(schema: JsonObject, /) -> str | None:
@@ -82,7 +95,7 @@ def why_invalid(schema: JsonObject, /) -> str | None:
         jsonschema_rs.Draft202012Validator(schema, retriever=_refuse)
     except ValueError as error:
         path = getattr(error, "instance_path", None)
-        where = _steps(path).lstrip(".") if path else ""
+        where = place(path).lstrip("$.") if path else ""
         return f"{where}: {_first_line(error)}" if where else _first_line(error)
     return None
 
@@ -97,10 +110,3 @@ def _first_line(error: ValueError) -> str:
 
 def _shortened(text: str) -> str:
     return text if len(text) <= _MAX_WORDS else f"{text[: _MAX_WORDS // 2]} … {text[-_MAX_WORDS // 2 :]}"
-
-
-def _steps(path: list[str | int]) -> str:
-    return "".join(
-        f".{step}" if isinstance(step, str) and step.isidentifier() else f"[{msgspec.json.encode(step).decode()}]"
-        for step in path
-    )

@@ -83,6 +83,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A tool's result may hold pictures and documents."""
     schema_with_tools: bool = True
     """A schema of the answer may be asked for beside tools."""
+    recursive_schemas: bool = True
+    """A schema of the answer may come back to itself."""
     strict: bool = True
     """The strict flag of tools and schemas is known."""
     reasoning_with_tools: bool = True

@@ -314,6 +314,22 @@ class Usage(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 UNKNOWN_USAGE = Usage(source="unknown")
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "source")
+
+
+def add_usage(usages: Iterable[Usage], /) -> Usage:
+    """What several answers used together, as far as it was told.
+
+    >>> add_usage([Usage(input=3, output=1), Usage(input=4)]).input
+    7
+    """
+    given = [usage for usage in usages if usage.source != "unknown"]
+    if len(given) < 2:
+        return given[0] if given else UNKNOWN_USAGE
+    told = {name: [n for usage in given if (n := getattr(usage, name)) is not None] for name in _COUNTS}
+    whole = all(usage.source == "reported" for usage in given)
+    counts = {name: sum(numbers) for name, numbers in told.items() if numbers}
+    return Usage(**counts, source="reported" if whole else "partial")
 
 
 class Attempt(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -510,6 +526,8 @@ def dump(value: msgspec.Struct | Iterable[msgspec.Struct], /) -> bytes:
 def _encode_unknown(value: object) -> object:
     if callable(value):
         return None
+    if (dump_model := getattr(value, "model_dump", None)) is not None:
+        return dump_model(mode="json")
     raise TypeError(f"{type(value).__name__} is not JSON")
 
 

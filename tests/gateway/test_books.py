@@ -1,6 +1,9 @@
 """What is kept of requests, whatever becomes of them and of the store."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -241,3 +244,84 @@ def test_limits_may_be_given() -> None:
         assert Books(store, limits=limits).limits is limits
 
     asyncio.run(main())
+
+
+CLIENTS = """
+import asyncio, random, signal, sys
+from dragoman.errors import Overloaded
+from dragoman.gateway.books import Books
+from dragoman.gateway.keys import Key
+from dragoman.gateway.store import open_store
+from dragoman.types import Attempt, Request, Usage
+
+async def main(url, name):
+    store = open_store(url)
+    books, dice = Books(store), random.Random(name)
+    team = Key(id="team", hash="b2:0:0:0", concurrent=1000, tokens_per_minute=10**9)
+    stop = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
+
+    async def client(number):
+        n = 0
+        while not stop.is_set():
+            id, n = f"{name}-{number}-{n}", n + 1
+            account = await books.open(id, model="fast", request=Request(), key=team)
+            used = Usage(input=dice.randrange(50), output=dice.randrange(50))
+            account.observe(Attempt(target="a/x", outcome="served"))
+            outcome = dice.choice(["served", "failed", "hung_up"])
+            settling = asyncio.ensure_future(account.settle(outcome, status=200, target="a/x", usage=used))
+            if outcome == "hung_up":
+                await asyncio.sleep(0)
+                settling.cancel()
+                await asyncio.wait([settling])
+            else:
+                await settling
+                print(id, used.input, used.output, flush=True)
+
+    await asyncio.gather(*(client(number) for number in range(20)))
+    await books.aclose()
+    print("ended", flush=True)
+    await store.aclose()
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+def test_of_two_gateways_one_killed_and_one_stopped_every_answer_has_one_row() -> None:
+    server = RedisServer()
+    server.start()
+    try:
+        programs = [[sys.executable, "-c", CLIENTS, server.url, name] for name in ("killed", "stopped")]
+        killed, stopped = (subprocess.Popen(each, stdout=subprocess.PIPE, text=True) for each in programs)
+        answered = [*read_until(killed, 1000, signal.SIGKILL), *read_until(stopped, 1500, signal.SIGTERM)]
+        assert answered.pop() == "ended"
+
+        async def work(books: Books) -> None:
+            rows = {row.id: row for row in await books.ledger.rows(100_000)}
+            for id, input, output in (line.split() for line in answered):
+                assert (rows[id].input, rows[id].output) == (int(input), int(output))
+            unknown = {id for id, row in rows.items() if not row.is_settled}
+            # A request that its client left is under way until it is counted.
+            assert all(id.startswith("killed-") for id in unknown)
+            assert len(unknown) <= 60
+            days = sorted(row.day for row in rows.values())
+            uses = await books.ledger.usage(days[0], days[-1])
+            assert sum(use.requests for use in uses) == len(rows)
+            assert sum(use.output for use in uses) == sum(row.output or 0 for row in rows.values())
+
+        run(lambda: open_store(server.url), work)
+    finally:
+        server.stop()
+
+
+def read_until(process: "subprocess.Popen[str]", count: int, ends_by: signal.Signals) -> list[str]:
+    """All that a process says; after some lines it is told to end."""
+    lines: list[str] = []
+    with process:
+        assert process.stdout is not None
+        for line in process.stdout:
+            if line.endswith("\n"):  # a process that is killed leaves a torn one
+                lines.append(line.strip())
+            if len(lines) == count:
+                process.send_signal(ends_by)
+    return lines

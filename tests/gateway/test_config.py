@@ -1,5 +1,8 @@
 """A dragoman.toml in, a config or all of its problems out."""
 
+import re
+from pathlib import Path
+
 import pytest
 
 from dragoman.errors import SetupError
@@ -7,6 +10,8 @@ from dragoman.gateway.catalog import Catalog
 from dragoman.gateway.config import Config, decode_config, fill
 from dragoman.gateway.keys import new_key
 from dragoman.gateway.setup import Setup
+
+PAGE = Path(__file__).parents[2] / "docs" / "gateway.md"
 
 
 def catalog(config: Config, env: dict[str, str] | None = None) -> Catalog:
@@ -141,3 +146,10 @@ def test_filling_a_registry_takes_tiers_too() -> None:
     registry = Registry(env={})
     fill(registry, decode_config('[tiers.simple]\nmodels = ["demo/any"]\n'))
     assert registry.targets("simple")[0].name == "demo/any"
+
+
+def test_the_config_of_the_page_is_right() -> None:
+    (text,) = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    config = decode_config(text, {"ALICE_HASH": new_key()[1]})
+    assert config.tiers.keys() == {"simple", "complex"}
+    assert "box" in config.providers

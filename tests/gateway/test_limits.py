@@ -3,6 +3,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 from secrets import token_hex
 from typing import Any
 
@@ -200,11 +201,11 @@ MANY = """
 import asyncio, json, sys
 from dragoman.gateway.keys import Budget, Key
 from dragoman.gateway.limits import Limits, OverLimit
-from dragoman.gateway.store.redis import RedisStore
+from dragoman.gateway.store import open_store
 
-async def main(url, prefix, told):
-    store = RedisStore(url, prefix=prefix)
-    limits, team = Limits(store), Key(id="team", hash="b2:0:0:0", **json.loads(told, object_hook=budget))
+async def main(url, team, told):
+    store = open_store(url)
+    limits, team = Limits(store), Key(id=team, hash="b2:0:0:0", **json.loads(told, object_hook=budget))
     async def one():
         try:
             return await limits.admit(team, tokens=10)
@@ -239,8 +240,17 @@ asyncio.run(main(*sys.argv[1:]))
 def test_two_hundred_at_once_of_two_processes_get_no_more_than_allowed(
     redis: RedisServer, told: dict[str, Any], granted: int
 ) -> None:
-    prefix = f"{token_hex(4)}:"
-    arguments = [sys.executable, "-c", MANY, redis.url, prefix, msgspec.json.encode(told).decode()]
+    assert granted_by_two_processes(redis.url, told) == granted
+
+
+def test_two_processes_on_one_file_get_no_more_than_allowed(tmp_path: Path) -> None:
+    told = {"requests_per_minute": 90, "concurrent": 21, "budgets": [{"per": "month", "tokens": 900}]}
+    assert granted_by_two_processes(f"sqlite:{tmp_path / 'limits.db'}", told) == 21
+
+
+def granted_by_two_processes(url: str, told: dict[str, Any]) -> int:
+    """How many of a hundred requests of each of two processes, all at once, go on."""
+    arguments = [sys.executable, "-c", MANY, url, token_hex(4), msgspec.json.encode(told).decode()]
     both = [subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
         for process in both:
@@ -255,7 +265,7 @@ def test_two_hundred_at_once_of_two_processes_get_no_more_than_allowed(
         for process in both:
             process.kill()
             process.wait()
-    assert sum(counts) == granted
+    return sum(counts)
 
 
 def test_tokens_of_many_never_pass_the_limit_while_they_settle(opened: Opened) -> None:

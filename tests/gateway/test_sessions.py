@@ -3,9 +3,10 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from dragoman.errors import StoreDown
 from dragoman.gateway.benches import SharedConditions
 from dragoman.gateway.sessions import DAY, Responses, Session, Sessions
-from dragoman.gateway.store import Store
+from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.tiers import arrange, draw, is_higher, tier_of
 from dragoman.health import Health
@@ -118,6 +119,53 @@ def test_fifty_at_once_lose_no_id_and_agree_on_the_target(opened: Opened) -> Non
         assert {session.target for session in made} == {found.target}
 
     run(opened, work)
+
+
+def test_two_gateways_share_a_conversation(redis: RedisServer) -> None:
+    async def work(store: Store) -> None:
+        other = open_store(redis.url)
+        both = [Sessions(store), Sessions(other)]
+        settled = [settle(both[n % 2], f"a/{n}", owner="shared", ids={f"call_{n}": str(n)}) for n in range(50)]
+        made = await asyncio.gather(*settled)
+        found = [await sessions.load("shared", "c1") for sessions in both]
+        await other.aclose()
+        assert found[0] is not None
+        assert found[0] == found[1]
+        assert len(found[0].ids) == 50
+        assert {session.target for session in made} == {found[0].target}
+
+    run(lambda: open_store(redis.url), work)
+
+
+def test_a_session_is_there_again_when_redis_is() -> None:
+    server = RedisServer(keeps=True)
+
+    async def work(store: Store) -> None:
+        sessions = Sessions(store)
+        session = await settle(sessions, "a/x", ids={"call_1": "1"})
+        server.kill()
+        with pytest.raises(StoreDown):
+            await sessions.load("team", "c1")
+        with pytest.raises(StoreDown):
+            await settle(sessions, "b/y", seen=session)
+        server.start()
+        async with asyncio.timeout(10):
+            while await loaded(sessions) is None:  # noqa: ASYNC110 - Redis tells nobody
+                await asyncio.sleep(0)
+        assert await loaded(sessions) == session
+
+    try:
+        server.start()
+        run(lambda: open_store(server.url), work)
+    finally:
+        server.stop()
+
+
+async def loaded(sessions: Sessions) -> Session | None:
+    try:
+        return await sessions.load("team", "c1")
+    except StoreDown:
+        return None
 
 
 def test_a_session_keeps_its_newest_ids() -> None:

@@ -8,9 +8,12 @@ import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
+from secrets import token_hex
 from typing import TypeVar
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dragoman.errors import SetupError, StoreDown
 from dragoman.gateway.store import Store, open_store
@@ -253,6 +256,53 @@ def test_two_hundred_at_once_take_no_more_than_there_is(opened: Opened) -> None:
     run(opened, work)
 
 
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 0.5, 1.0, 7.5, 30.0, 61.0]),
+        st.sampled_from(["take", "give", "renew"]),
+        st.integers(-3, 4),
+        st.sampled_from("abc"),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=40)
+@given(steps=STEPS)
+def test_redis_counts_as_memory_does(redis: RedisServer, steps: list[tuple[float, str, int, str]]) -> None:
+    clock = Clock()
+    began, ends = clock.now, clock.now + 90.0
+
+    async def counted(store: Store) -> list[object]:
+        clock.now = began
+        told: list[object] = []
+        moment = clock.now
+        for seconds, verb, amount, id in steps:
+            clock.now += seconds
+            sat = Seat(key="s", id=id, limit=2, ttl=30.0)
+            charges: list[Charge] = [
+                Window(key="w", amount=amount, limit=9, period=60.0),
+                Total(key="t", amount=amount, limit=20, ends=ends),
+                sat,
+            ]
+            if verb == "take" and amount >= 0:
+                taken = await store.take(charges)
+                moment = taken.moment if taken.granted else moment
+                told.append((taken.granted, *((level.used, level.wait, level.resets) for level in taken.levels)))
+            elif verb == "give":
+                await store.give(charges, moment)
+            elif verb == "renew":
+                await store.renew([sat])
+        return told
+
+    from dragoman.gateway.store.redis import RedisStore
+
+    prefix = f"{token_hex(4)}:"
+    assert run(lambda: RedisStore(redis.url, prefix=prefix, clock=clock), counted) == run(
+        lambda: MemoryStore(clock=clock), counted
+    )
+
+
 # Rows -----------------------------------------------------------------------------------------------------------------
 
 
@@ -302,6 +352,16 @@ def test_the_newest_rows_come_first(opened: Opened, clock: Clock) -> None:
         assert await store.rows(0) == ()
 
     run(opened, work)
+
+
+def test_memory_keeps_the_newest_rows(clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        rows = [Row(id=f"r{n}", moment=clock.now, model=f"m{n}", outcome="served") for n in range(10_100)]
+        await store.record(rows)
+        assert len(await store.rows(20_000)) == 10_000
+        assert len(await store.usage("2026-11-17", "2026-11-17")) == 10_000
+
+    run(lambda: MemoryStore(clock=clock), work)
 
 
 # Sharing, dying and being down ----------------------------------------------------------------------------------------
@@ -406,6 +466,24 @@ def test_a_redis_that_comes_back_is_used_again() -> None:
                 await asyncio.sleep(0)
         for n in range(8):
             assert await store.read(f"k{n}") is not None
+
+    try:
+        server.start()
+        run(lambda: open_store(server.url), work)
+    finally:
+        server.stop()
+
+
+def test_a_connection_that_died_unnoticed_is_replaced() -> None:
+    server = RedisServer(keeps=True)
+
+    async def work(store: Store) -> None:
+        await store.write("a", b"kept", ttl=60)
+        server.kill()
+        server.start()
+        for _ in range(10):  # the loop hears that the connection has ended
+            await asyncio.sleep(0)
+        assert await store.read("a") is not None
 
     try:
         server.start()

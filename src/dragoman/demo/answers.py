@@ -66,12 +66,12 @@ def answer(request: Request, model: str, /) -> Response:
 
 
 def pieces(response: Response, /) -> Iterator[Event]:
-    """The events of a stream that gives the response word by word."""
+    """The events of a stream that gives the response word by word, and JSON comma by comma."""
     yield Started(id=response.id, model=response.model, created=response.created)
     for index, part in enumerate(response.message.parts):
         yield PartStarted(index=index, kind=kind_of(part))
         if isinstance(part, Text | Thinking):
-            for word in re.findall(r"\s*\S+\s*", part.text):
+            for word in re.findall(r"\s*(?:[^\s,]+,?|,)\s*", part.text):
                 yield PartDelta(index=index, text=word)
         yield PartEnded(index=index, part=part)
     yield Finished(finish=response.finish, usage=response.usage)

@@ -277,6 +277,7 @@ class _Stream:
                 self.first = emission
                 self._account.first()
                 events = [_begun(event, self._visit) for event in events]
+            self._account.heard(events)
             if self._chat.has_ids:
                 events = [self._chat.lift_event(event) for event in events]
             if self._chat.is_remembered:

@@ -98,9 +98,13 @@ class SharedConditions:
                 continue
             reason = notice.reason
             new = Condition(
-                state="benched", benches=notice.benches, until=until, reason=reason, last_error=reason,
+                state="benched",
+                benches=notice.benches,
+                until=until,
+                reason=reason,
+                last_error=reason,
                 last_latency=old.last_latency,
-            )  # fmt: skip
+            )
             if self._memory.swap(target, old, new):
                 self._adopted[target] = new
         for target in self._adopted.keys() - board.keys():

@@ -32,6 +32,8 @@ from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response, Usage
 
 EVERY = 1.0
 """Seconds between two rounds of `run`."""
+LONGEST_MODEL = 200
+"""Characters of what was asked for: a client may ask for anything."""
 
 
 class Books:
@@ -91,9 +93,13 @@ class Books:
     ) -> "Account":
         """Begin a request; `target` is the one that is likely to be asked, by which its cost is reserved."""
         row = Row(
-            id=id, moment=self.clock(), key=None if key is None else key.id, model=redact(model), dialect=dialect,
+            id=id,
+            moment=self.clock(),
+            key=None if key is None else key.id,
+            model=redact(model)[:LONGEST_MODEL],
+            dialect=dialect,
             stream=request.stream,
-        )  # fmt: skip
+        )
         account = Account(self, row, request)
         if key is not None:
             expected = estimate(request)

@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from decimal import Decimal
 from functools import lru_cache
+from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,8 @@ class Prices:
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._is_known = find_spec("genai_prices") is not None
+        # Imported now: at the first request it would keep all others waiting.
+        self._is_known = find_spec("genai_prices") is not None and bool(import_module("genai_prices"))
         self._find = lru_cache(maxsize=1024)(_find)
 
     def cost(self, target: str | None, usage: Usage, /) -> int | None:

@@ -180,6 +180,16 @@ def wire_of(http: HttpRequest, /) -> Wire | None:
     return None
 
 
+def base_path(wire: str, /) -> str:
+    """The path that stands before a wire's own: up to its version, where it has one.
+
+    >>> base_path("google"), base_path("ollama")
+    ('/v1beta', '')
+    """
+    found = re.match(r".*?/v\d+(beta)?(?=/)", wires.get(wire).server.routes[0].path)
+    return found[0] if found else ""
+
+
 def render(line: Line, wire: Wire, request: Request, /) -> Rendered:
     """The bytes of an answer, as this wire writes them."""
     match line:

@@ -8,7 +8,7 @@ from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpRequest
 from dragoman.models import Asked, Model, Registry
 from dragoman.providers import Provider
-from dragoman.testing.script import Ending, Line, Rendered, render, truncated_script, wire_of
+from dragoman.testing.script import Ending, Line, Rendered, base_path, render, truncated_script, wire_of
 from dragoman.types import Request
 
 
@@ -43,9 +43,8 @@ class Scripted:
     def registry(self, wire: str = "openai_chat") -> Registry:
         """A registry whose every request comes here; its provider `scripted` speaks a wire."""
         registry = Registry(env={}, http_client=self)
-        registry.add_provider(
-            Provider(name="scripted", wire=wire, base_url="http://scripted.invalid/v1", needs_key=False)
-        )
+        base_url = "http://scripted.invalid" + base_path(wire)
+        registry.add_provider(Provider(name="scripted", wire=wire, base_url=base_url, needs_key=False))
         return registry
 
     def model(self, wire: str = "openai_chat", /, **asked: Unpack[Asked]) -> Model:

@@ -12,10 +12,9 @@ from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest
 from dragoman.models import Asked, Model, Registry
 from dragoman.providers import Provider
-from dragoman.testing.script import Line, Raw, Rendered, render, truncated_script, wire_of
+from dragoman.testing.script import Line, Raw, Rendered, base_path, render, truncated_script, wire_of
 from dragoman.types import Request
 
-_BASES = {"google": "/v1beta", "ollama": ""}
 _LOST = (OSError, ssl.SSLError, ValueError)
 
 
@@ -56,7 +55,7 @@ class Server:
 
     def base_url(self, wire: str = "openai_chat", /) -> str:
         """Where a wire is spoken."""
-        return self.origin + _BASES.get(wire, "/v1")
+        return self.origin + base_path(wire)
 
     def registry(self, wire: str = "openai_chat", /, *, http_client: object = None) -> Registry:
         """A registry whose provider `server` is this one."""

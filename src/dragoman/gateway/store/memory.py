@@ -4,12 +4,17 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from secrets import token_hex
+from typing import TypeVar
 
 from dragoman.gateway.store import meters
 from dragoman.gateway.store.port import ANY, Charge, Entry, Expected, Row, Seat, Taken, Use, sum_up, use_of
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 MOST_BYTES = 256 * 1024 * 1024
 MOST_ROWS = 10_000
+"""Rows that are kept, and sums of them; the oldest go."""
 SWEEP = 1000
 """Writes after which what is over is thrown away."""
 
@@ -122,8 +127,8 @@ class MemoryStore:
             if row.is_settled:
                 name = row.day, row.key, row.model, row.target
                 self._uses[name] = self._uses.get(name, use_of(row)).add(row)
-        while len(self._rows) > MOST_ROWS:
-            del self._rows[next(iter(self._rows))]
+        _trim(self._rows)
+        _trim(self._uses)
 
     async def rows(self, limit: int, /) -> tuple[Row, ...]:
         """The newest rows."""
@@ -138,3 +143,8 @@ class MemoryStore:
 
     async def aclose(self) -> None:
         """Nothing to let go of."""
+
+
+def _trim(kept: dict[K, V]) -> None:
+    while len(kept) > MOST_ROWS:
+        del kept[next(iter(kept))]

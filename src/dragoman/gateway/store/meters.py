@@ -139,7 +139,7 @@ def weigh(
     if not all(fits for fits, _ in before):
         return Taken(granted=False, moment=now, levels=tuple(level for _, level in before)), {}
     fresh = {charge.key: (taken(charge, marks, now), lasts_until(charge, now)) for charge, marks in found}
-    after = [level(charge, fresh[charge.key][0], now)[1] for charge in charges]
+    after = [level(charge, alive(charge, fresh[charge.key][0], now), now)[1] for charge in charges]
     levels = tuple(Level(used=level.used, resets=level.resets) for level in after)
     return Taken(granted=True, moment=now, levels=levels), fresh
 

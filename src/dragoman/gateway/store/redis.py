@@ -62,9 +62,9 @@ class RedisStore:
     is_shared = True
 
     def __init__(self, url: str, /, *, prefix: str = "dragoman:", clock: Callable[[], float] | None = None) -> None:
-        # A connection that was idle while Redis came back anew is dead: one more try takes a fresh one.
+        # Nothing is tried twice: what seems lost may have been done, and must not be given back again.
         self._redis: Redis = Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - redis does not type it
-            url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=Retry(NoBackoff(), 1)
+            url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=Retry(NoBackoff(), 0)
         )
         self._prefix = prefix
         self._clock = clock

@@ -99,6 +99,7 @@ SUBSET = Subset(
     ),
     enums=frozenset(("string", "number")),
     type_lists="null",
+    required_recursion=False,
     lone_refs=True,
     describe=True,
 )

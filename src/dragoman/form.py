@@ -1,0 +1,108 @@
+"""A type in, what a model is asked for and how its answer is read out: a strict schema, a name, text to value."""
+
+import re
+from functools import lru_cache
+from typing import Any, Generic, TypeVar
+
+import msgspec
+
+from dragoman.decoding import decode
+from dragoman.errors import OutputError
+from dragoman.hints import bare, name_of
+from dragoman.outline import outline
+from dragoman.schema import is_strict, validate
+from dragoman.tightening import close, loosen, tighten
+from dragoman.types import JsonObject
+
+T = TypeVar("T")
+_FENCED = re.compile(r"```[\w-]*\s*\n(.*?)```", re.DOTALL)
+_MAX_REASONS = 10
+
+
+def schema_of(hint: Any, /) -> JsonObject:
+    """The JSON Schema that a model is given for a type: every property required, every object closed.
+
+    >>> schema_of(bool)["properties"]
+    {'value': {'type': 'boolean'}}
+    """
+    return form_of(hint).schema
+
+
+def form_of(hint: Any, /) -> "Form[Any]":
+    """The form of a type, made once.
+
+    >>> form_of(list[int]) is form_of(list[int])
+    True
+    """
+    try:
+        return _kept(hint, repr(hint))
+    except TypeError:  # metadata that cannot be hashed
+        return Form(hint)
+
+
+@lru_cache(maxsize=1000)
+def _kept(hint: Any, _words: str) -> "Form[Any]":
+    """The words tell `int | str` from `str | int`, which are equal."""
+    return Form(hint)
+
+
+class Form(Generic[T]):
+    """How a type is asked for, and how the answer is read.
+
+    >>> Form(list[int]).read('```json\\n{"value": [1, 2]}\\n```')
+    [1, 2]
+    """
+
+    def __init__(self, hint: Any) -> None:
+        self.hint = hint
+        self.outline = outline(hint)
+        """What the type itself says."""
+        self.schema = tighten(self.outline)
+        """What a model is asked for."""
+        self.is_strict = is_strict(self.schema)
+        """Whether OpenAI's strict mode takes it: all but what may be anything."""
+
+    @property
+    def closed(self) -> JsonObject:
+        """What a model is asked for, with all that providers cannot enforce."""
+        return close(self.outline)
+
+    @property
+    def name(self) -> str:
+        """The type's name, in small letters; `response` where it has none."""
+        kind, _ = bare(self.hint)
+        return name_of(kind).lower() if isinstance(kind, type) else "response"
+
+    def read(self, text: str, /) -> T:
+        """The value that an answer says; OutputError with the reasons where it says none."""
+        try:
+            value = msgspec.json.decode(unfenced(text))
+        except (msgspec.DecodeError, RecursionError) as error:
+            raise self._wrong(text, (f"$: not JSON: {error}",)) from error
+        plain = self.loosened(value)
+        if reasons := validate(plain, self.outline):
+            raise self._wrong(text, reasons)
+        try:
+            made: T = decode(plain, self.hint)
+        except OutputError as error:
+            raise self._wrong(text, error.reasons) from error.__cause__
+        return made
+
+    def loosened(self, value: Any, /) -> Any:
+        """An answer as the type itself says it."""
+        return loosen(value, self.outline)
+
+    def _wrong(self, text: str, reasons: tuple[str, ...]) -> OutputError:
+        shown = "; ".join(reasons[:_MAX_REASONS])
+        return OutputError(f"the answer is not {name_of(self.hint)}: {shown}", text=text, reasons=reasons)
+
+
+def unfenced(text: str, /) -> str:
+    """An answer without white space and code fences around it.
+
+    >>> unfenced(" ```json\\n{}\\n``` ")
+    '{}'
+    """
+    text = text.strip()
+    fenced = None if text[:1] in ("{", "[", '"') else _FENCED.search(text)
+    return fenced[1].strip() if fenced else text

@@ -1,0 +1,119 @@
+"""The events of a typed call in, values that grow out, and last the value of the type."""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from types import TracebackType
+from typing import Any, Generic, Self, TypeVar
+
+from dragoman.events import StreamEvent
+from dragoman.form import Form
+from dragoman.prefix import NOTHING
+from dragoman.typed import Parsed, Partials
+
+T = TypeVar("T")
+
+
+class TypedStream(Generic[T]):
+    """A typed answer as it grows: iterate it for plain JSON values, the last of which is the value of the type.
+
+    What was yielded is never changed or taken back. Leaving the stream closes the connection.
+
+    >>> from dragoman import Registry
+    >>> with Registry(env={}).model("demo/any").stream_extract(list[int], "One, 2, 3") as stream:
+    ...     values = list(stream)
+    >>> values[-1] == stream.parsed
+    True
+    """
+
+    def __init__(self, events: Generator[StreamEvent, None, Parsed[T]], form: Form[T]) -> None:
+        self._events = events
+        self._form = form
+        self.response: Parsed[T] | None = None
+
+    @property
+    def parsed(self) -> T | None:
+        """The value, once the stream is at its end."""
+        return self.response.parsed if self.response is not None else None
+
+    def __iter__(self) -> Iterator[Any]:
+        """What there is so far, and last the value itself."""
+        partials = Partials(self._form)
+        try:
+            while self.response is None:
+                try:
+                    event = next(self._events)
+                except StopIteration as stop:
+                    self.response = stop.value
+                else:
+                    if (value := partials.feed(event)) is not NOTHING:
+                        yield value
+            yield self.response.parsed
+        finally:
+            self.close()
+
+    def close(self) -> None:
+        """Close the connection, if the stream is not at its end."""
+        self._events.close()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection, if the stream is not at its end."""
+        self.close()
+
+
+class AsyncTypedStream(Generic[T]):
+    """A typed answer as it grows, async: iterate it for plain JSON values, the last of which is the value of the type.
+
+    >>> import asyncio
+    >>> from dragoman import Registry
+    >>> async def main() -> list[object]:
+    ...     async with Registry(env={}).model("demo/any").astream_extract(bool, "Is it so?") as stream:
+    ...         return [value async for value in stream]
+    >>> asyncio.run(main())[-1]
+    True
+    """
+
+    def __init__(self, events: AsyncGenerator[StreamEvent, None], results: list[Parsed[T]], form: Form[T]) -> None:
+        self._events = events
+        self._results = results
+        self._form = form
+
+    @property
+    def response(self) -> Parsed[T] | None:
+        """The response, once the stream is at its end."""
+        return self._results[0] if self._results else None
+
+    @property
+    def parsed(self) -> T | None:
+        """The value, once the stream is at its end."""
+        return self._results[0].parsed if self._results else None
+
+    async def __aiter__(self) -> AsyncIterator[Any]:
+        """What there is so far, and last the value itself."""
+        partials = Partials(self._form)
+        try:
+            async for event in self._events:
+                if (value := partials.feed(event)) is not NOTHING:
+                    yield value
+            if self._results:
+                yield self._results[0].parsed
+        finally:
+            await self.aclose()
+
+    async def aclose(self) -> None:
+        """Close the connection, if the stream is not at its end."""
+        await self._events.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Close the connection, if the stream is not at its end."""
+        await self.aclose()

@@ -1,0 +1,19 @@
+"""Every program of examples/ runs by itself, without a key and without a network."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=[example.stem for example in EXAMPLES])
+def test_an_example_runs(example: Path) -> None:
+    env = {name: value for name, value in os.environ.items() if not name.endswith(("_API_KEY", "_TOKEN"))}
+    run = subprocess.run([sys.executable, str(example)], env=env, capture_output=True, text=True, check=False)
+    assert (run.returncode, run.stderr) == (0, "")
+    assert run.stdout.strip()

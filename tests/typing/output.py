@@ -1,0 +1,28 @@
+"""Never run: what type checkers see of typed output."""
+
+from typing import Any, assert_type
+
+from dragoman import AsyncTypedStream, Model, Parsed, Response, TypedStream
+from tests.kinds import Bill, Circle, Port, Square
+
+
+def blocking(model: Model) -> None:
+    assert_type(model.extract(Port, "?"), Port)
+    assert_type(model.extract(Bill, "?", temperature=0, repairs=2), Bill)
+    assert_type(model.extract(list[Port], "?"), list[Port])
+    assert_type(model.extract(int, "?"), int)
+    shape: Circle | Square = model.extract(Circle | Square, "?")
+    assert_type(shape, Circle | Square)
+    assert_type(model.generate("?"), Response)
+    assert_type(model.generate("?", output=Port), Parsed[Port])
+    assert_type(model.generate("?", output=Port).parsed, Port | None)
+    assert_type(model.generate("?", output=Circle | Square, seed=1), Parsed[Any])
+    assert_type(model.stream_extract(Port, "?"), TypedStream[Port])
+    assert_type(model.stream_extract(Port, "?").parsed, Port | None)
+
+
+async def awaiting(model: Model) -> None:
+    assert_type(await model.aextract(Port, "?"), Port)
+    assert_type(await model.agenerate("?"), Response)
+    assert_type((await model.agenerate("?", output=Port)).parsed, Port | None)
+    assert_type(model.astream_extract(Port, "?"), AsyncTypedStream[Port])
