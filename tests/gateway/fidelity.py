@@ -23,9 +23,10 @@ from dragoman.errors import (
     TimedOut,
     Truncated,
 )
+from dragoman.history import result_media
 from dragoman.reasoning import as_budget, as_effort
 from dragoman.target import Target
-from dragoman.types import FinishReason, Message, Part, Request, Response, Thinking, ToolCall, ToolResult
+from dragoman.types import FinishReason, Image, Message, Part, Request, Response, Text, Thinking, ToolCall, ToolResult
 from dragoman.wire import Notes
 from tests.gateway.encounters import PAIRS, Pair, told_by
 from tests.gateway.scenes import SCENES, SIGNED
@@ -57,6 +58,10 @@ def provider(*names: str) -> Callable[[Pair], bool]:
     return lambda pair: pair.provider in names
 
 
+def either(*names: str) -> Callable[[Pair], bool]:
+    return lambda pair: pair.client in names or pair.provider in names
+
+
 def anyone(_pair: Pair) -> bool:
     return True
 
@@ -64,12 +69,17 @@ def anyone(_pair: Pair) -> bool:
 # What a client sees of an answer --------------------------------------------------------------------------------------
 
 _WORDS: dict[str, dict[FinishReason, str]] = {
-    "anthropic": {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use"},
-    "google": {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP"},
+    "anthropic": {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "blocked": "refusal"},
+    "google": {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "blocked": "SAFETY"},
     "native": {},
     "ollama": {"stop": "stop", "length": "length", "tool_calls": "stop"},
-    "openai_chat": {"stop": "stop", "length": "length", "tool_calls": "tool_calls"},
-    "openai_responses": {"stop": "completed", "length": "max_output_tokens", "tool_calls": "completed"},
+    "openai_chat": {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "blocked": "content_filter"},
+    "openai_responses": {
+        "stop": "completed",
+        "length": "max_output_tokens",
+        "tool_calls": "completed",
+        "blocked": "content_filter",
+    },
 }
 
 
@@ -79,8 +89,19 @@ def _word(response: Response, pair: Pair) -> Response:
     return replace(response, finish=finish)
 
 
+def _unblocked(response: Response, _pair: Pair) -> Response:
+    is_blocked = response.finish.reason == "blocked"
+    return replace(response, finish=replace(response.finish, reason="stop")) if is_blocked else response
+
+
+def _without(*portions: str) -> Callable[[Response, Pair], Response]:
+    return lambda response, _: replace(response, usage=replace(response.usage, **dict.fromkeys(portions)))
+
+
 def _zeros(response: Response, _pair: Pair) -> Response:
-    return replace(response, usage=replace(response.usage, cache_read=0, reasoning=0))
+    usage = response.usage
+    usage = replace(usage, cache_read=usage.cache_read or 0, reasoning=usage.reasoning or 0)
+    return replace(response, usage=usage)
 
 
 def _bent_message(message: Message, bend: Callable[[Part], Part | None]) -> Message:
@@ -116,16 +137,19 @@ ANSWERS: list[Difference[Response]] = [
     Difference(
         "id of the answer",
         "ollama has none: its clients see none, and other clients of its models see the id of the request",
-        lambda pair: "ollama" in pair[:2],
+        either("ollama"),
         lambda response, _: replace(response, id=None),
         on_both=True,
     ),
     Difference(
         "time of the answer",
         "anthropic tells none: its clients see none, and other clients of its models see when the gateway was asked",
-        lambda pair: "anthropic" in pair[:2],
+        either("anthropic"),
         lambda response, _: replace(response, created=None),
         on_both=True,
+    ),
+    Difference(
+        "blocked answer", "ollama has no word for it, so that the answer has ended", either("ollama"), _unblocked
     ),
     Difference(
         "word for the end",
@@ -135,9 +159,21 @@ ANSWERS: list[Difference[Response]] = [
     ),
     Difference(
         "portions of the usage",
-        "in openai_responses every number is told, so that a portion that was not is 0; ollama has none of them",
+        "ollama tells the totals only",
+        either("ollama"),
+        _without("cache_read", "cache_write", "reasoning"),
+    ),
+    Difference(
+        "tokens written to a cache",
+        "google does not tell them",
+        lambda pair: "google" in pair[:2] and "ollama" not in pair[:2],
+        _without("cache_write"),
+    ),
+    Difference(
+        "portions that were not told",
+        "in openai_responses there are always numbers, so that they are 0; ollama has no place for them",
         lambda pair: (
-            pair.client == "openai_responses" or (pair.provider == "openai_responses" != pair.client != "ollama")
+            pair.client == "openai_responses" or (pair.provider == "openai_responses" and pair.client != "ollama")
         ),
         _zeros,
     ),
@@ -201,12 +237,45 @@ def _bent_request(request: Request, bend: Callable[[Part], Part | None]) -> Requ
     return replace(request, messages=tuple(_bent_message(message, bend) for message in request.messages))
 
 
-def _unforced(request: Request, _pair: Pair) -> Request:
-    return replace(request, tool_choice=None)
+_LACKING = {
+    "tool_choice": ("ollama",),
+    "parallel_tool_calls": ("google", "native", "ollama"),
+    "stop": ("openai_responses",),
+    "seed": ("anthropic", "native", "openai_responses"),
+    "top_k": ("native", "openai_chat", "openai_responses"),
+    "user": ("google", "native", "ollama"),
+}
+"""Options, and who has no place for them."""
+_UNTOLD = Request()
 
 
-def _unstopped(request: Request, _pair: Pair) -> Request:
-    return replace(request, stop=())
+def _dropped(option: str) -> Callable[[Request, Pair], Request]:
+    return lambda request, _: replace(request, **{option: getattr(_UNTOLD, option)})
+
+
+def _images_last(request: Request, _pair: Pair) -> Request:
+    """The texts of a message as one, and then its images."""
+    return replace(request, messages=tuple(map(_with_images_last, request.messages)))
+
+
+def _with_images_last(message: Message) -> Message:
+    images = [part for part in message.parts if isinstance(part, Image)]
+    texts = [part.text for part in message.parts if isinstance(part, Text)]
+    return replace(message, parts=(Text(text="\n".join(texts)), *images)) if images else message
+
+
+def _images_after(request: Request, _pair: Pair) -> Request:
+    """The images of results in a turn of the user that follows."""
+    messages: list[Message] = []
+    for message in request.messages:
+        images = result_media(message.tool_results)
+        messages.append(_bent_message(message, _worded) if images else message)
+        messages += [images] if images else []
+    return replace(request, messages=tuple(messages))
+
+
+def _worded(part: Part) -> Part:
+    return replace(part, content=part.text) if isinstance(part, ToolResult) else part
 
 
 def _differ(pair: Pair) -> bool:
@@ -237,8 +306,10 @@ REQUESTS: list[Difference[Request]] = [
         client("anthropic"),
         _limit,
     ),
-    Difference("choice of a tool, of clients", "the dialect has none", client("ollama"), _unforced),
-    Difference("stop sequences, of clients", "the dialect has none", client("openai_responses"), _unstopped),
+    *(
+        Difference(f"`{option}`, of clients", "the dialect has no place for it", client(*names), _dropped(option))
+        for option, names in _LACKING.items()
+    ),
     Difference(
         "earlier thinking, of clients",
         "a server takes back only what it signed itself, so that our own client sends nothing else",
@@ -274,8 +345,17 @@ REQUESTS: list[Difference[Request]] = [
         provider("anthropic"),
         _limit,
     ),
-    Difference("choice of a tool", "the wire has none", provider("ollama"), _unforced, "tool_choice"),
-    Difference("stop sequences", "the wire has none", provider("openai_responses"), _unstopped, "stop"),
+    *(
+        Difference(f"`{option}`", "the wire has no place for it", provider(*names), _dropped(option), option)
+        for option, names in _LACKING.items()
+    ),
+    Difference(
+        "images in results",
+        "a result is text: they follow in a turn of the user",
+        either("google", "ollama", "openai_chat"),
+        _images_after,
+    ),
+    Difference("place of images", "they stand beside the text of a message, not in it", either("ollama"), _images_last),
     Difference(
         "form of the parts",
         "a wire may note its own form of a part; a signature is compared",

@@ -13,6 +13,7 @@ from dragoman.types import (
     Message,
     Request,
     Response,
+    Text,
     Thinking,
     Tool,
     ToolCall,
@@ -33,6 +34,9 @@ PORT: JsonObject = {
 TIDE = Tool(name="tide", description="When the tide turns.", parameters=PORT)
 DEPTH = Tool(name="depth", description="How deep the water is.", parameters=PORT)
 ASKED = user("When does the tide turn at Brest?")
+PICTURE = Image(data=picture(8, 8), mime="image/png")
+TOTALS = Usage(input=12, output=7)
+PORTIONS = Usage(input=12, output=7, cache_read=4, cache_write=2, reasoning=3)
 SIGNED: dict[str, JsonObject] = {
     "anthropic": {"signature": "c2lnbmVk"},
     "google": {"thoughtSignature": "c2lnbmVk"},
@@ -63,7 +67,7 @@ def follow(request: Request, response: Response, reply: Callable[[Response], Mes
     return replace(request, messages=(*request.messages, response.message, reply(response)))
 
 
-def answer(*parts: str | Thinking | ToolCall, reason: FinishReason = "stop") -> Response:
+def answer(*parts: str | Thinking | ToolCall, reason: FinishReason = "stop", usage: Usage = TOTALS) -> Response:
     message = assistant(*parts)
     return Response(
         id="answer_1",
@@ -71,7 +75,7 @@ def answer(*parts: str | Thinking | ToolCall, reason: FinishReason = "stop") -> 
         created=1_794_900_000,
         message=message,
         finish=Finish(reason="tool_calls" if message.tool_calls else reason),
-        usage=Usage(input=12, output=7),
+        usage=usage,
     )
 
 
@@ -98,7 +102,22 @@ def always(*answers: Response) -> Callable[[str], tuple[Response, ...]]:
 
 
 _ALL: tuple[Scene, ...] = (
-    Scene("text", Request(system="Be brief.", messages=(ASKED,)), always(answer("At six."))),
+    Scene("text", Request(system="Be brief.", messages=(ASKED,)), always(answer("At six.", usage=PORTIONS))),
+    Scene(
+        "options",
+        Request(
+            messages=(ASKED,),
+            tools=(TIDE,),
+            tool_choice="required",
+            parallel_tool_calls=False,
+            temperature=0.5,
+            top_k=20,
+            seed=7,
+            stop=("END",),
+            user="u1",
+        ),
+        always(answer("At six.")),
+    ),
     Scene(
         "tools over two turns",
         Request(messages=(ASKED,), tools=(TIDE,)),
@@ -119,8 +138,16 @@ _ALL: tuple[Scene, ...] = (
     ),
     Scene(
         "image",
-        Request(messages=(user("What is this?", Image(data=picture(8, 8), mime="image/png")),)),
+        Request(messages=(user(PICTURE, "What is this?", PICTURE),)),
         always(answer("Red and blue.")),
+    ),
+    Scene(
+        "image in a result",
+        Request(messages=(ASKED,), tools=(TIDE,)),
+        always(answer(call(1, "tide")), answer("At six.")),
+        lambda response: tool_results(
+            ToolResult(id=response.tool_calls[0].id, name="tide", content=(Text(text="See:"), PICTURE))
+        ),
     ),
     Scene("structured", Request(messages=(ASKED,), schema=PORT), always(answer('{"port":"Brest"}'))),
     Scene(
@@ -137,8 +164,9 @@ _ALL: tuple[Scene, ...] = (
     ),
     Scene(
         "length stop",
-        Request(messages=(ASKED,), max_tokens=2000, temperature=0.5, stop=("END",)),
+        Request(messages=(ASKED,), max_tokens=2000),
         always(answer("At s", reason="length")),
     ),
+    Scene("blocked", Request(messages=(ASKED,)), always(answer("No.", reason="blocked"))),
 )
 SCENES = {scene.name: scene for scene in _ALL}

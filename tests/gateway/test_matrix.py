@@ -143,8 +143,8 @@ def test_an_error_has_the_id_of_its_request(pair: Pair) -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_native_answer_tells_its_notices(stream: bool) -> None:  # noqa: FBT001
-    (turn,) = talk(Pair("native", "openai_responses", stream), "length stop")
-    assert [notice.what for notice in turn.response.notices] == ["stop"]
+    (turn,) = talk(Pair("native", "ollama", stream), "options")
+    assert [notice.what for notice in turn.response.notices] == ["tool_choice"]
 
 
 @pytest.mark.parametrize("pair", STREAMS, ids=str)
