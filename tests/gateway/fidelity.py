@@ -498,6 +498,9 @@ def _told(difference: Difference[T]) -> str:
 def _between(is_between: Callable[[Pair], bool]) -> str:
     """Those between whom a difference is there, in the fewest words."""
     found = [pair for pair in PAIRS if is_between(pair)]
+    sides = [name for name in wires.NAMES if all(pair in found for pair in PAIRS if name in pair[:2])]
+    if sides and found == list(filter(either(*sides), PAIRS)):
+        return "all" if len(found) == len(PAIRS) else f"{_names(sides)} on either side"
     streamed = " (streamed)" if all(pair.stream for pair in found) else ""
     by_client: dict[str, tuple[str, ...]] = {}
     for pair in found:
@@ -506,7 +509,7 @@ def _between(is_between: Callable[[Pair], bool]) -> str:
     for name, providers in by_client.items():
         by_providers.setdefault(providers, []).append(name)
     told = [f"{_names(clients)} → {_names(providers)}" for providers, clients in by_providers.items()]
-    return ("all" if told == ["all → all"] else "; ".join(told)) + streamed
+    return "; ".join(told) + streamed
 
 
 def _names(names: Iterable[str]) -> str:

@@ -153,6 +153,16 @@ def test_a_whole_stream_says_its_farewell(pair: Pair) -> None:
     assert all(word in turn.seen.body for word in FAREWELLS[pair.client])
 
 
+@pytest.mark.parametrize("pair", STREAMS, ids=str)
+def test_a_stream_is_written_as_it_comes(pair: Pair) -> None:
+    (turn,) = talk(pair, "text")
+    words, farewell = (
+        next(index for index, write in enumerate(turn.seen.writes) if word in write)
+        for word in (b"At six.", FAREWELLS[pair.client][-1])
+    )
+    assert words < farewell
+
+
 def cuts(wire: str) -> dict[str, tuple[Line, DragomanError]]:
     """Ways in which a provider may break off, once it has said some words."""
     pieces = render(WORDS, wires.get(wire), Request(stream=True)).pieces
@@ -173,6 +183,13 @@ def test_a_cut_stream_never_ends_as_if_it_were_whole(pair: Pair, how: str) -> No
     assert fold(heard.events).text == WORDS
     assert look(heard) == look(told_by(pair.client, error, inside=True))
     assert not any(word in heard.seen.body for word in FAREWELLS[pair.client])
+
+
+@pytest.mark.parametrize("pair", [pair for pair in PAIRS if not pair.stream], ids=str)
+def test_a_cut_answer_is_an_error(pair: Pair) -> None:
+    heard = fail(pair, Cut(9, WORDS))
+    wanted = told_by(pair.client, Reset("by peer"), inside=False)
+    assert (heard.seen.status, *look(heard)) == (wanted.seen.status, *look(wanted))
 
 
 # The table ------------------------------------------------------------------------------------------------------------
