@@ -70,7 +70,7 @@ def anyone(_pair: Pair) -> bool:
 
 _WORDS: dict[str, dict[FinishReason, str]] = {
     "anthropic": {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "blocked": "refusal"},
-    "google": {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "blocked": "SAFETY"},
+    "google": {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "blocked": "SAFETY", "other": "OTHER"},
     "native": {},
     "ollama": {"stop": "stop", "length": "length", "tool_calls": "stop"},
     "openai_chat": {"stop": "stop", "length": "length", "tool_calls": "tool_calls", "blocked": "content_filter"},
@@ -79,19 +79,24 @@ _WORDS: dict[str, dict[FinishReason, str]] = {
         "length": "max_output_tokens",
         "tool_calls": "completed",
         "blocked": "content_filter",
+        "other": "other",
     },
 }
 
 
 def _word(response: Response, pair: Pair) -> Response:
-    says = pair.provider if pair.client == "native" else pair.client
-    finish = replace(response.finish, raw=_WORDS[says].get(response.finish.reason))
-    return replace(response, finish=finish)
+    reason = response.finish.reason
+    theirs, own = _WORDS[pair.provider].get(reason), _WORDS[pair.client].get(reason)
+    is_passed_on = pair.client == "native" or (pair.client == "openai_responses" and reason == "other" and theirs)
+    return replace(response, finish=replace(response.finish, raw=theirs if is_passed_on else own))
 
 
-def _unblocked(response: Response, _pair: Pair) -> Response:
-    is_blocked = response.finish.reason == "blocked"
-    return replace(response, finish=replace(response.finish, reason="stop")) if is_blocked else response
+def _as_stop(reason: FinishReason) -> Callable[[Response, Pair], Response]:
+    def bend(response: Response, _pair: Pair) -> Response:
+        is_so = response.finish.reason == reason
+        return replace(response, finish=replace(response.finish, reason="stop")) if is_so else response
+
+    return bend
 
 
 def _without(*portions: str) -> Callable[[Response, Pair], Response]:
@@ -149,11 +154,20 @@ ANSWERS: list[Difference[Response]] = [
         on_both=True,
     ),
     Difference(
-        "blocked answer", "ollama has no word for it, so that the answer has ended", either("ollama"), _unblocked
+        "blocked answer",
+        "ollama has no word for it, so that the answer has ended",
+        either("ollama"),
+        _as_stop("blocked"),
+    ),
+    Difference(
+        "unknown end",
+        "the dialect does not know the provider's word, so that the answer has ended; where there is none, it has none",
+        lambda pair: pair.client in ("anthropic", "openai_chat") and pair.provider in ("google", "openai_responses"),
+        _as_stop("other"),
     ),
     Difference(
         "word for the end",
-        "each dialect has its own word for the same reason; native tells the provider's",
+        "each dialect has its own word for the same reason; native tells the provider's, and openai_responses one that it does not know",
         lambda pair: pair[:2] != ("native", "native"),
         _word,
     ),

@@ -167,6 +167,7 @@ _ALL: tuple[Scene, ...] = (
         Request(messages=(ASKED,), max_tokens=2000),
         always(answer("At s", reason="length")),
     ),
+    Scene("unknown end", Request(messages=(ASKED,)), always(answer("At", reason="other"))),
     Scene("blocked", Request(messages=(ASKED,)), always(answer("No.", reason="blocked"))),
 )
 SCENES = {scene.name: scene for scene in _ALL}
