@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import pytest
 
@@ -12,9 +12,9 @@ from dragoman.events import Event, PartDelta, PartEnded, PartStarted, fold, unfo
 from dragoman.testing import Break, Cut, Line
 from dragoman.testing.script import render
 from dragoman.types import Request, Response
-from tests.gateway import fidelity
+from tests.gateway.differences import ANSWERS, BEFORE, ERRORS, INSIDE, REQUESTS, Difference, T, bent, levelled
 from tests.gateway.encounters import KEY, PAIRS, WORDS, Failure, Pair, fail, in_the_middle, talk, told_by
-from tests.gateway.fidelity import ANSWERS, BEFORE, ERRORS, INSIDE, REQUESTS, Difference, bent, levelled
+from tests.gateway.fidelity import page
 from tests.gateway.scenes import SCENES
 
 PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
@@ -27,7 +27,6 @@ FAREWELLS = {
     "openai_responses": (b"response.completed", b'"status":"completed"'),
 }
 STREAMS = [pair for pair in PAIRS if pair.stream]
-T = TypeVar("T", Response, Request, DragomanError)
 
 each_pair = pytest.mark.parametrize("pair", PAIRS, ids=str)
 each_scene = pytest.mark.parametrize("scene", SCENES)
@@ -196,9 +195,7 @@ def test_a_cut_answer_is_an_error(pair: Pair) -> None:
 
 
 def test_the_published_table_is_the_one_in_use() -> None:
-    assert PAGE.read_text(encoding="utf-8") == fidelity.page(), (
-        "run: python -m tests.gateway.fidelity > docs/fidelity.md"
-    )
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.gateway.fidelity > docs/fidelity.md"
 
 
 @pytest.mark.parametrize("difference", ANSWERS, ids=lambda each: each.name)
