@@ -144,6 +144,13 @@ ANSWERS: list[Difference[Response]] = [
         on_both=True,
     ),
     Difference(
+        "id of a kept answer",
+        "clients of openai_responses may ask for it again, so that it is one of the gateway's making",
+        client("openai_responses"),
+        lambda response, _: replace(response, id=None),
+        on_both=True,
+    ),
+    Difference(
         "time of the answer",
         "anthropic tells none: its clients see none, and other clients of its models see when the gateway was asked",
         either("anthropic"),

@@ -76,7 +76,7 @@ def test_a_client_that_leaves_uvicorn_cancels_its_call() -> None:
 
 def test_a_body_that_does_not_come_is_a_408() -> None:
     sent: list[MutableMapping[str, Any]] = []
-    scope = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
 
     async def receive() -> MutableMapping[str, Any]:
         return await asyncio.Future()
