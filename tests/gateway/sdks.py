@@ -173,6 +173,15 @@ class OpenAIResponses(OpenAIChat):
             raise openai.APIError(str(chunk), request=None, body=None)
         return str(chunk.delta) if chunk.type == "response.output_text.delta" else ""
 
+    def goes_on(self, client: Any, model: str) -> Talk:
+        """What is kept is gone on from and fetched; what was deleted is neither."""
+        first = yield client.responses.create(model=model, input="Remember blue.")
+        second = yield client.responses.create(model=model, input="Which?", previous_response_id=first.id)
+        fetched = yield client.responses.retrieve(second.id)
+        yield client.responses.delete(first.id)
+        assert fetched.output_text == second.output_text
+        yield client.responses.create(model=model, input="And now?", previous_response_id=first.id)
+
     def tools(self, client: Any, model: str) -> Talk:
         tool = {"type": "function", "name": "tide", "description": "The tide.", "parameters": TIDE, "strict": True}
         said: Any = [{"role": "user", "content": "When does the tide turn?"}]
@@ -256,6 +265,10 @@ class Ollama(Sdk):
     def ask(self, client: Any, model: str) -> Talk:
         answer = yield client.chat(model, [{"role": "user", "content": "hello"}])
         return answer.message.content
+
+    def generate(self, client: Any, model: str) -> Talk:
+        answer = yield client.generate(model, "hello")
+        return answer.response
 
     def deltas(self, client: Any, model: str) -> Any:
         return client.chat(model, [{"role": "user", "content": "hello"}], stream=True)

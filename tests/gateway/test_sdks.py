@@ -150,3 +150,18 @@ def test_a_stream_that_fails_before_its_first_word_raises(sdk: Sdk, upstream: Se
     upstream.add(Overloaded("busy", status=503))
     with pytest.raises(sdk.errors):
         sdk.stream(fresh, [])
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
+def test_a_response_is_kept_until_it_is_deleted(gateway: Gateway, upstream: Server, is_async: bool) -> None:  # noqa: FBT001
+    upstream.add("Noted.", "Blue.")
+    sdk = SDKS["openai responses"](gateway.url, is_async=is_async)
+    with pytest.raises(sdk.errors) as caught:
+        sdk.talk("goes_on", "up/m")
+    assert caught.value.code == "previous_response_not_found"
+    assert [message.text for message in upstream.requests[-1].messages] == ["Remember blue.", "Noted.", "Which?"]
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
+def test_ollama_generates_from_a_prompt(gateway: Gateway, is_async: bool) -> None:  # noqa: FBT001
+    assert SDKS["ollama"](gateway.url, is_async=is_async).talk("generate", "demo/any").startswith("Hello!")

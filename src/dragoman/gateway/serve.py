@@ -104,6 +104,7 @@ def _listen_to_signals(server: Any, drain: float) -> None:
     server.signal_handler_reload = reload
     if drain and hasattr(signal, "SIGUSR1"):
         server.signal_handler_interrupt = interrupt
+        signal.signal(signal.SIGUSR1, signal.SIG_IGN)  # a worker that has just begun would die of it
 
 
 def _load(_target: str, /, *, path: Path | None, is_local: bool) -> "Worker":
