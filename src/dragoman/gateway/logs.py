@@ -90,7 +90,7 @@ class Log:
     """
 
     def __init__(self, write: Write | None = None, /) -> None:
-        self._gathered = Gathered(write or _to_stderr)
+        self._gathered = Gathered(_to_stderr)
         self._write = write or self._gathered.add
 
     def ended(self, row: Row, /) -> None:
