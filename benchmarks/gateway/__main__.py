@@ -1,4 +1,4 @@
-"""Measure every server in turn, and print the tables: `python -m benchmarks.gateway [--peers FOLDER] [--only NAME …]`."""
+"""Measure every server in turn, and print the tables: `python -m benchmarks.gateway [--peers FOLDER] [--only NAME]`."""
 
 import argparse
 import os

@@ -8,6 +8,8 @@ from dragoman.types import Finish, assistant
 
 QUICK, SLOW = 200, 50
 """Pieces of text in a stream."""
+TOGETHER = 4
+"""Pieces that a quick stream writes at once: one by one, the upstream would be the slowest of all."""
 PATHS = {b"/v1/chat/completions": "openai_chat", b"/v1/messages": "anthropic"}
 
 _TEXT = assistant("The tide is high at half past four, so she can enter the harbour then.")
@@ -20,8 +22,12 @@ def whole(wire: str) -> bytes:
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
 
 
-def pieces(wire: str, chunks: int) -> list[bytes]:
-    """A stream: its head with the first event, then every event as a chunk of HTTP's own, the last with the end."""
+def pieces(wire: str, chunks: int, *, together: int) -> list[bytes]:
+    """A stream: its head, then every event as a chunk of HTTP's own, some of them together, the last with the end."""
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-    first, *others, last = (b"%x\r\n%b\r\n" % (len(piece), piece) for piece in stream(wires.get(wire), chunks))
-    return [head + first, *others, last + b"0\r\n\r\n"]
+    events = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in stream(wires.get(wire), chunks)]
+    written = [b"".join(events[start : start + together]) for start in range(0, len(events), together)]
+    return [head + written[0], *written[1:-1], written[-1] + b"0\r\n\r\n"]
+
+
+MISSING = b"HTTP/1.1 404 Not Found\r\ncontent-type: application/json\r\ncontent-length: 2\r\n\r\n{}"

@@ -26,7 +26,7 @@ class Load(NamedTuple):
 
     def quantile(self, part: float) -> float:
         """The seconds in which this part of the answers came."""
-        return self.latencies[min(len(self.latencies) - 1, int(len(self.latencies) * part))]
+        return self.latencies[int(len(self.latencies) * part)] if self.latencies else float("inf")
 
 
 class _Talk:
@@ -87,11 +87,20 @@ def put_load(port: int, request: bytes, *, connections: int, seconds: float, onc
     while (now := perf_counter()) < ends and not (once and len(latencies) + failed >= connections):
         for number, _ in epoll.poll(ends - now):
             talk = talks[number]
-            if talk.hear():
+            try:
+                if not talk.hear():
+                    continue
+            except ConnectionError:
+                # Its like is not asked again: what cuts one, cuts many.
+                failed += 1
+                epoll.unregister(number)
+                continue
+            if talk.is_good:
                 latencies.append(perf_counter() - talk.asked)
-                failed += not talk.is_good
-                if not once:
-                    talk.ask(request)
+            else:
+                failed += 1
+            if not once:
+                talk.ask(request)
     took = perf_counter() - began
     gc.enable()
     for talk in talks.values():

@@ -127,7 +127,9 @@ def _litellm(place: Place) -> list[str] | None:
     if program is None:
         return None
     url = f"http://127.0.0.1:{place.upstream}"
-    entry = "  - model_name: {wire}-{pace}\n    litellm_params: {{model: {wire}/{pace}, api_base: '{url}', api_key: k}}\n"
+    entry = """
+  - model_name: {wire}-{pace}
+    litellm_params: {{model: {wire}/{pace}, api_base: '{url}', api_key: k}}"""
     models = "".join(
         entry.format(wire=wire, pace=pace, url=f"{url}/v1" if wire == "openai" else url)
         for wire in WIRES

@@ -69,7 +69,7 @@ def _sizes(known: dict[str, Rounds]) -> Section:
             continue
         best = max(rounds, key=lambda told: told.many.chunk_rate)
         up = "" if best.up is None else ms(min(told.up or 0.0 for told in rounds))
-        answered = f"{len(best.many.load.latencies) - best.many.load.failed}"
+        answered = f"{len(best.many.load.latencies)}"
         rows.append((name, up, mb(best.idle), mb(best.most), answered, f"{best.many.chunk_rate:,.0f}"))
     return Section("start-up and memory", heads, rows)
 

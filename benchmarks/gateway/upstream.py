@@ -1,7 +1,7 @@
 """A provider that costs next to nothing: one loop, canned bytes. Prints its port, and ends with its standard input.
 
-It reads no JSON. A body that says `"stream":true` is answered by a stream whose chunks are written one by one, in turns
-with those of the other streams: as fast as can be, or one every GAP seconds where the model is called `slow`.
+It reads no JSON. A body that says `"stream":true` is answered by a stream, in turns with the other streams: a few chunks
+at once and as fast as can be, or one every GAP seconds where the model is called `slow`.
 """
 
 import select
@@ -10,15 +10,15 @@ import sys
 import time
 from collections import deque
 
-from benchmarks.gateway.canned import PATHS, QUICK, SLOW, pieces, whole
+from benchmarks.gateway.canned import MISSING, PATHS, QUICK, SLOW, TOGETHER, pieces, whole
 
 GAP = 0.1
 """Seconds between two chunks of a slow stream."""
 BACKLOG = 4096
 
 _WHOLE = {path: whole(wire) for path, wire in PATHS.items()}
-_QUICK = {path: pieces(wire, QUICK) for path, wire in PATHS.items()}
-_SLOW = {path: pieces(wire, SLOW) for path, wire in PATHS.items()}
+_QUICK = {path: pieces(wire, QUICK, together=TOGETHER) for path, wire in PATHS.items()}
+_SLOW = {path: pieces(wire, SLOW, together=1) for path, wire in PATHS.items()}
 
 
 class _Talk:
@@ -88,7 +88,7 @@ class Upstream:
     def _answer(self, talk: _Talk, heard: bytes) -> None:
         path = heard.split(b" ", 2)[1].partition(b"?")[0]
         if b'"stream":true' not in heard and b'"stream": true' not in heard:
-            talk.socket.sendall(_WHOLE[path])
+            talk.socket.sendall(_WHOLE.get(path, MISSING))
             return
         talk.index = 0
         if b'slow"' in heard:
