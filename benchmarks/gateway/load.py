@@ -32,11 +32,11 @@ class Load(NamedTuple):
 class _Talk:
     """A connection that asks, hears the answer to its end, and asks again."""
 
-    __slots__ = ("asked", "chunks", "is_good", "left", "socket", "tail")
+    __slots__ = ("asked", "chunks", "is_good", "left", "peer", "tail")
 
     def __init__(self, port: int) -> None:
-        self.socket = socket.create_connection(("127.0.0.1", port))
-        self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self.peer = socket.create_connection(("127.0.0.1", port))
+        self.peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self.asked = 0.0
         self.tail = b""
         self.left: int | None = None
@@ -46,11 +46,11 @@ class _Talk:
     def ask(self, request: bytes) -> None:
         self.tail, self.left = b"", None
         self.asked = perf_counter()
-        self.socket.sendall(request)
+        self.peer.sendall(request)
 
     def hear(self) -> bool:
         """Whether the answer is whole."""
-        data = self.socket.recv(262144)
+        data = self.peer.recv(262144)
         if not data:
             raise ConnectionError("the answer was cut")
         if self.asked and not self.tail:
@@ -72,7 +72,7 @@ class _Talk:
 
 def put_load(port: int, request: bytes, *, connections: int, seconds: float, once: bool = False) -> Load:
     """Ask on all connections until the time is over, or until each was answered once."""
-    talks = {talk.socket.fileno(): talk for talk in (_Talk(port) for _ in range(connections))}
+    talks = {talk.peer.fileno(): talk for talk in (_Talk(port) for _ in range(connections))}
     epoll = select.epoll()
     for number in talks:
         epoll.register(number, select.EPOLLIN)
@@ -104,7 +104,7 @@ def put_load(port: int, request: bytes, *, connections: int, seconds: float, onc
     took = perf_counter() - began
     gc.enable()
     for talk in talks.values():
-        talk.socket.close()
+        talk.peer.close()
     epoll.close()
     latencies.sort()
     return Load(took, latencies, sum(talk.chunks for talk in talks.values()), failed)
@@ -113,17 +113,17 @@ def put_load(port: int, request: bytes, *, connections: int, seconds: float, onc
 def ask_once(port: int, request: bytes) -> bytes:
     """The whole answer to one request."""
     talk = _Talk(port)
-    talk.socket.settimeout(30)
+    talk.peer.settimeout(30)
     heard = b""
     try:
-        talk.socket.sendall(request)
+        talk.peer.sendall(request)
         while b"\r\n\r\n" not in heard or not _is_whole(heard):
-            data = talk.socket.recv(262144)
+            data = talk.peer.recv(262144)
             if not data:
                 raise ConnectionError("the answer was cut")
             heard += data
     finally:
-        talk.socket.close()
+        talk.peer.close()
     return heard
 
 

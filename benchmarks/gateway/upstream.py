@@ -1,6 +1,6 @@
 """A provider that costs next to nothing: one loop, canned bytes. Prints its port, and ends with its standard input.
 
-It reads no JSON. A body that says `"stream":true` is answered by a stream, in turns with the other streams: a few chunks
+It reads no JSON. A body that says `"stream":true` is answered by a stream, in turns with the others: a few chunks
 at once and as fast as can be, or one every GAP seconds where the model is called `slow`.
 """
 
@@ -24,10 +24,10 @@ _SLOW = {path: pieces(wire, SLOW, together=1) for path, wire in PATHS.items()}
 class _Talk:
     """A connection. Its socket blocks, but is read only where something is there, and what is written is small."""
 
-    __slots__ = ("heard", "index", "pieces", "socket")
+    __slots__ = ("heard", "index", "peer", "pieces")
 
     def __init__(self, peer: socket.socket) -> None:
-        self.socket = peer
+        self.peer = peer
         self.heard = b""
         self.pieces: list[bytes] = []
         self.index = 0
@@ -70,7 +70,7 @@ class Upstream:
 
     def _hear(self, talk: _Talk) -> None:
         try:
-            data = talk.socket.recv(65536)
+            data = talk.peer.recv(65536)
         except ConnectionError:
             data = b""
         if not data:
@@ -88,7 +88,7 @@ class Upstream:
     def _answer(self, talk: _Talk, heard: bytes) -> None:
         path = heard.split(b" ", 2)[1].partition(b"?")[0]
         if b'"stream":true' not in heard and b'"stream": true' not in heard:
-            talk.socket.sendall(_WHOLE.get(path, MISSING))
+            talk.peer.sendall(_WHOLE.get(path, MISSING))
             return
         talk.index = 0
         if b'slow"' in heard:
@@ -111,10 +111,10 @@ class Upstream:
 
     def _write(self, talk: _Talk) -> bool:
         """Write the next chunk; whether there are more."""
-        if talk.socket.fileno() < 0:
+        if talk.peer.fileno() < 0:
             return False
         try:
-            talk.socket.sendall(talk.pieces[talk.index])
+            talk.peer.sendall(talk.pieces[talk.index])
         except ConnectionError:
             self._drop(talk)
             return False
@@ -122,9 +122,9 @@ class Upstream:
         return talk.index < len(talk.pieces)
 
     def _drop(self, talk: _Talk) -> None:
-        self._epoll.unregister(talk.socket)
-        del self._talks[talk.socket.fileno()]
-        talk.socket.close()
+        self._epoll.unregister(talk.peer)
+        del self._talks[talk.peer.fileno()]
+        talk.peer.close()
 
 
 if __name__ == "__main__":
