@@ -5,7 +5,12 @@ from typing import NamedTuple
 
 from benchmarks.gateway.load import Load, put_load
 from benchmarks.gateway.process import Running, running
-from benchmarks.gateway.servers import Server
+from benchmarks.gateway.servers import Place, Server
+
+
+def _nothing(_place: Place) -> None:
+    """Nothing is between the client and the upstream."""
+
 
 CONNECTIONS = (1, 16, 64, 256)
 STREAMS = 64
@@ -14,7 +19,7 @@ MANY = 1000
 WARM_UP = 0.5
 LONGEST = 60.0
 """Seconds that many slow streams may take."""
-DIRECT = Server(lambda _: None, wires=("openai",))
+DIRECT = Server(_nothing, wires=("openai",))
 
 
 class Cost(NamedTuple):

@@ -45,7 +45,11 @@ def main() -> None:
     server: Any = Server(
         "passthrough", port=int(port), interface=Interfaces.RSGI, websockets=False, log_level=LogLevels.warning
     )
-    server.serve(target_loader=lambda _: Passthrough(f"http://127.0.0.1:{upstream}"))
+
+    def load(_target: str) -> Passthrough:
+        return Passthrough(f"http://127.0.0.1:{upstream}")
+
+    server.serve(target_loader=load)
 
 
 if __name__ == "__main__":

@@ -47,11 +47,13 @@ def running(server: Server, peers: Path, upstream: int) -> Generator[Running | N
         if command is None:
             yield None
             return
+        # As an installed package has it: there is byte code, whatever this environment says of writing it.
+        env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **server.env}
         began = time.perf_counter()
         pinned = ["taskset", "-c", str(SERVER_CORE), *command]
         with (
             (Path(folder) / "log").open("wb") as log,
-            subprocess.Popen(pinned, stdout=log, stderr=log, env={**os.environ, **server.env}) as process,
+            subprocess.Popen(pinned, stdout=log, stderr=log, env=env) as process,
         ):
             try:
                 port = _await_answer(server, place, process)

@@ -125,7 +125,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 def _told(time: float) -> str:
-    return datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    seconds, thousandths = divmod(int(time * 1000), 1000)
+    return f"{_second(seconds)}.{thousandths:03}Z"
+
+
+@lru_cache(maxsize=16)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").removesuffix("+00:00")
 
 
 class Gathered:
