@@ -19,6 +19,7 @@ LAYERS: dict[int, frozenset[str]] = {
     2: frozenset(
         {
             "decoding",
+            "docstrings",
             "failure",
             "fitting",
             "framing",
@@ -27,15 +28,34 @@ LAYERS: dict[int, frozenset[str]] = {
             "http",
             "media",
             "outline",
+            "results",
             "prefix",
             "schema",
             "target",
             "tightening",
+            "tools",
         }
     ),
     3: frozenset({"extras", "wire", "history", "options", "reasoning", "serving", "wires", "codec"}),
     4: frozenset({"dsn", "families", "providers", "registry", "settings"}),
-    5: frozenset({"ask", "flow", "call", "health", "exhausted", "chain", "probing", "typed", "agent", "ways"}),
+    5: frozenset(
+        {
+            "agent",
+            "ask",
+            "budget",
+            "call",
+            "chain",
+            "dispatch",
+            "exhausted",
+            "flow",
+            "health",
+            "probing",
+            "recovery",
+            "steps",
+            "typed",
+            "ways",
+        }
+    ),
     6: frozenset(
         {
             "port",
@@ -48,6 +68,13 @@ LAYERS: dict[int, frozenset[str]] = {
             "growth",
             "streams",
             "models",
+            "agents",
+            "compaction",
+            "jobs",
+            "mcp",
+            "prices",
+            "skills",
+            "toolbox",
             "testing",
             "cli",
             "__main__",
@@ -76,7 +103,7 @@ PROVIDERS = frozenset(
 PLAIN_WORDS = frozenset({"fireworks", "perplexity", "together", "vertex"})
 """Providers that are words of English, too: in a string with spaces they are prose."""
 
-CATCHES_ALL = frozenset({"drive.py", "gateway/app.py"})
+CATCHES_ALL = frozenset({"drive.py", "jobs.py", "gateway/app.py"})
 MOST_LINES = 600
 
 

@@ -4,8 +4,8 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias, TypeVar
 
-from dragoman.events import StreamEvent
 from dragoman.flow import (
+    Await,
     Compute,
     Dice,
     Effect,
@@ -13,13 +13,17 @@ from dragoman.flow import (
     Exchange,
     Fetch,
     Flow,
+    Job,
     Now,
     Observe,
     Open,
+    Outcome,
     Read,
     Reply,
+    Running,
     Send,
     Sleep,
+    Start,
 )
 from dragoman.http import Head
 from dragoman.target import Limits, Target
@@ -78,11 +82,12 @@ class World:
         self.requests: list[Send | Open] = []
         self.reads: list[float | None] = []
         self.slept: list[float] = []
-        self.shown: list[StreamEvent] = []
+        self.shown: list[Any] = []
         self.told: list[Any] = []
         self.pictures: dict[str, bytes] = {}
         self.fetched: list[Fetch] = []
         self.computed = 0
+        self.jobs: list[tuple[Job, ...]] = []
 
     @property
     def hosts(self) -> list[str]:
@@ -136,7 +141,20 @@ class World:
             case Fetch():
                 self.fetched.append(effect)
                 return self.pictures[effect.url]
+            case Start():
+                self.jobs.append(effect.jobs)
+                return Running([(number, self.outcome(job)) for number, job in enumerate(effect.jobs)])
+            case Await():
+                return effect.running.handle.pop(0)
         return None
+
+    def outcome(self, job: Job) -> Outcome:
+        """A job, run on the spot; what it takes is what the clock says."""
+        began = self.now
+        try:
+            return Outcome(value=job.function(), duration=self.now - began)
+        except Exception as error:  # noqa: BLE001 - as a driver does
+            return Outcome(error=error, duration=self.now - began)
 
     def answer(self, effect: Send | Open) -> Reply | Exchange:
         self.requests.append(effect)

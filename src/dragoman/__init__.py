@@ -6,6 +6,7 @@ from dragoman.errors import (
     AuthFailed,
     BadRequest,
     Blocked,
+    BudgetExceeded,
     ChainExhausted,
     ConnectFailed,
     ContextTooLong,
@@ -88,8 +89,11 @@ from dragoman.types import (
 )
 
 if TYPE_CHECKING:
+    from dragoman.agents import Agent, AgentStream, AsyncAgentStream
+    from dragoman.budget import Budget
     from dragoman.call import Timeouts
     from dragoman.chain import Benched, Options, Verdict
+    from dragoman.compaction import compact
     from dragoman.form import Form, schema_of
     from dragoman.growth import AsyncTypedStream, TypedStream
     from dragoman.health import Condition, Health, Policy
@@ -110,12 +114,19 @@ if TYPE_CHECKING:
     )
     from dragoman.probing import Finding, Findings
     from dragoman.providers import Provider
+    from dragoman.skills import Skill
+    from dragoman.steps import HookFailed, Result, Step, StepFinished, StepStarted, ToolFinished, ToolStarted
     from dragoman.streams import AsyncStream, Stream, TextDelta, ThinkingDelta
     from dragoman.target import Limits, Quirks, Target
+    from dragoman.toolbox import Toolbox
+    from dragoman.tools import Context, tool
     from dragoman.typed import Parsed
 
 __all__ = [
+    "Agent",
+    "AgentStream",
     "Assembler",
+    "AsyncAgentStream",
     "AsyncStream",
     "AsyncTypedStream",
     "Attempt",
@@ -124,9 +135,12 @@ __all__ = [
     "BadRequest",
     "Benched",
     "Blocked",
+    "Budget",
+    "BudgetExceeded",
     "ChainExhausted",
     "Condition",
     "ConnectFailed",
+    "Context",
     "ContextTooLong",
     "Document",
     "DragomanError",
@@ -143,6 +157,7 @@ __all__ = [
     "Finished",
     "Form",
     "Health",
+    "HookFailed",
     "Image",
     "Interrupted",
     "InvalidRequest",
@@ -180,11 +195,16 @@ __all__ = [
     "Reset",
     "Response",
     "Restarted",
+    "Result",
     "ResultPart",
     "Role",
     "ServerFault",
     "SetupError",
+    "Skill",
     "Started",
+    "Step",
+    "StepFinished",
+    "StepStarted",
     "StoreDown",
     "Stream",
     "StreamEvent",
@@ -199,8 +219,11 @@ __all__ = [
     "Tool",
     "ToolCall",
     "ToolChoice",
+    "ToolFinished",
     "ToolLoop",
     "ToolResult",
+    "ToolStarted",
+    "Toolbox",
     "TransportError",
     "Truncated",
     "TypedStream",
@@ -214,6 +237,7 @@ __all__ = [
     "aprobe",
     "assistant",
     "astream",
+    "compact",
     "default_registry",
     "dump",
     "embed",
@@ -225,14 +249,18 @@ __all__ = [
     "schema_of",
     "stream",
     "system",
+    "tool",
     "tool_results",
     "unfold",
     "user",
 ]
 
 _LAZY = {
+    "agents": "Agent AgentStream AsyncAgentStream",
+    "budget": "Budget",
     "call": "Timeouts",
     "chain": "Benched Options Verdict",
+    "compaction": "compact",
     "form": "Form schema_of",
     "growth": "AsyncTypedStream TypedStream",
     "health": "Condition Health Policy",
@@ -240,8 +268,12 @@ _LAZY = {
     "probe stream",
     "probing": "Finding Findings",
     "providers": "Provider",
+    "skills": "Skill",
+    "steps": "HookFailed Result Step StepFinished StepStarted ToolFinished ToolStarted",
     "streams": "AsyncStream Stream TextDelta ThinkingDelta",
     "target": "Limits Quirks Target",
+    "toolbox": "Toolbox",
+    "tools": "Context tool",
     "typed": "Parsed",
 }
 """What is heavy is imported at first use: module, and the names that it has."""

@@ -6,13 +6,30 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
-from dragoman.events import StreamEvent
 from dragoman.fetching import Fetcher
-from dragoman.flow import Compute, Dice, Effect, Emit, Exchange, Fetch, Flow, Now, Observe, Open, Read, Send, Sleep
+from dragoman.flow import (
+    Await,
+    Compute,
+    Dice,
+    Effect,
+    Emit,
+    Exchange,
+    Fetch,
+    Flow,
+    Now,
+    Observe,
+    Open,
+    Read,
+    Running,
+    Send,
+    Sleep,
+    Start,
+)
+from dragoman.jobs import AsyncJobs, Jobs
 from dragoman.port import Handle, Transport
 
 T = TypeVar("T")
-Observer: TypeAlias = Callable[[object], None]
+Observer: TypeAlias = Callable[[Any], object]
 
 
 class Driver:
@@ -51,7 +68,7 @@ class Driver:
         finally:
             await walk.aclose()
 
-    def iterate(self, flow: Flow[T], /) -> Generator[StreamEvent, None, T]:
+    def iterate(self, flow: Flow[T], /) -> Generator[Any, None, T]:
         """The events that the plan emits, blocking, and at the end its result."""
         walk = _Walk(self, flow)
         try:
@@ -61,7 +78,7 @@ class Driver:
         finally:
             walk.close()
 
-    async def aiterate(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[StreamEvent, None]:
+    async def aiterate(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[Any, None]:
         """The events that the plan emits, async; its result goes to `done`."""
         walk = _Walk(self, flow)
         try:
@@ -103,6 +120,10 @@ class Driver:
             case Fetch():
                 held.close()
                 return self.fetcher.fetch(effect)
+            case Start():
+                return Running(held.jobs.start(effect.jobs))
+            case Await():
+                return effect.running.handle.next()
             case _:
                 return self.tell(effect)
 
@@ -125,6 +146,10 @@ class Driver:
             case Fetch():
                 await held.aclose()
                 return await asyncio.to_thread(self.fetcher.fetch, effect)
+            case Start():
+                return Running(held.ajobs.start(effect.jobs))
+            case Await():
+                return await effect.running.handle.next()
             case _:
                 return self.tell(effect)
 
@@ -133,11 +158,7 @@ class Driver:
         if isinstance(effect, Dice):
             return random.random()  # noqa: S311 - jitter, no secret
         if isinstance(effect, Observe):
-            for observer in self.observers:
-                try:
-                    observer(effect.what)
-                except Exception:  # noqa: BLE001, S112 - an observer's mistake breaks no call
-                    continue
+            tell(self.observers, effect.what)
         return None
 
 
@@ -192,20 +213,46 @@ class _Walk(Generic[T]):
         try:
             self._flow.close()
         finally:
-            self._held.close()
+            self._held.leave()
 
     async def aclose(self) -> None:
         try:
             self._flow.close()
         finally:
-            await self._held.aclose()
+            await self._held.aleave()
+
+
+def tell(observers: Sequence[Observer], what: object, /) -> None:
+    """Tell some observers; what they raise breaks nothing.
+
+    >>> tell([print, int, print], "a step")
+    a step
+    a step
+    """
+    for observer in observers:
+        try:
+            observer(what)
+        except Exception:  # noqa: BLE001, S112 - an observer's mistake breaks no call
+            continue
 
 
 class _Held:
-    """The exchange that a plan reads. It reads one at a time: asking for another, or for time, ends the last."""
+    """What a plan has open: an exchange, which another or a wait ends, and jobs, which end with it."""
 
     def __init__(self) -> None:
         self._handle: Handle | None = None
+        self._jobs: Jobs | None = None
+        self._ajobs: AsyncJobs | None = None
+
+    @property
+    def jobs(self) -> Jobs:
+        self._jobs = self._jobs or Jobs()
+        return self._jobs
+
+    @property
+    def ajobs(self) -> AsyncJobs:
+        self._ajobs = self._ajobs or AsyncJobs()
+        return self._ajobs
 
     def take(self, exchange: Exchange) -> Exchange:
         self._handle = exchange.handle
@@ -231,3 +278,17 @@ class _Held:
         handle, self._handle = self._handle, None
         if handle is not None:
             await handle.aclose()
+
+    def leave(self) -> None:
+        try:
+            self.close()
+        finally:
+            if self._jobs is not None:
+                self._jobs.close()
+
+    async def aleave(self) -> None:
+        try:
+            await self.aclose()
+        finally:
+            if self._ajobs is not None:
+                await self._ajobs.aclose()

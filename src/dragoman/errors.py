@@ -9,7 +9,7 @@ DragomanError
  ├ EmptyResponse     nothing in the answer
  ├ Interrupted       broke after events were shown; has .partial
  ├ OutputError       the text was not of the wanted type; has .text and .reasons
- ├ ToolLoop, MaxSteps   the agent was stopped; has .result
+ ├ ToolLoop, MaxSteps, BudgetExceeded   the agent was stopped; has .result
  ├ StoreDown         what the gateway remembers cannot be reached
  └ ChainExhausted    every target failed or was skipped; has .attempts
 SetupError           outside the tree: unknown provider or alias, alias cycle, malformed DSN
@@ -68,6 +68,8 @@ class DragomanError(Exception):
     """Which targets were tried or skipped, where a chain was."""
     request_id: str | None = None
     """The id under which a gateway knows the request, where one was asked."""
+    result: Any = None
+    """What an agent had done by then, where one ran."""
 
     def __init__(
         self,
@@ -396,6 +398,14 @@ class MaxSteps(_AgentStopped):
 
     >>> MaxSteps("10 steps").transient
     False
+    """
+
+
+class BudgetExceeded(_AgentStopped):
+    """The agent used up its tokens, money or seconds; `result` is what there was.
+
+    >>> BudgetExceeded("1200 of 1000 tokens").result is None
+    True
     """
 
 

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 
-from dragoman.events import StreamEvent
 from dragoman.http import Head, HttpRequest
 from dragoman.types import Notice
 
@@ -99,13 +98,13 @@ class Fetch(msgspec.Struct, frozen=True):
 
 
 class Emit(msgspec.Struct, frozen=True):
-    """Show these events to whoever listens.
+    """Show these events to whoever listens: those of a stream, or an agent's.
 
     >>> Emit([]).events
     []
     """
 
-    events: Sequence[StreamEvent]
+    events: Sequence[Any]
     target: str | None = None
     """Whose events they are."""
     notices: tuple[Notice, ...] = ()
@@ -132,6 +131,62 @@ class Observe(msgspec.Struct, frozen=True):
     what: object
 
 
+class Job(msgspec.Struct, frozen=True, eq=False):
+    """A function of the user's, and the seconds that it may take; one that gives an awaitable is awaited.
+
+    >>> Job(lambda: 6 * 7, timeout=60.0).function()
+    42
+    """
+
+    function: Callable[[], Any]
+    timeout: float | None = None
+    """None has no limit; then a job that is alone runs in the thread of its blocking plan, not in one of its own."""
+    is_async: bool = False
+    """Whether calling it takes no time: what it gives is awaited. Others are called where they block nobody."""
+
+
+class Start(msgspec.Struct, frozen=True):
+    """Begin some jobs, all at once: gives a `Running`.
+
+    >>> len(Start((Job(int),)).jobs)
+    1
+    """
+
+    jobs: tuple[Job, ...]
+
+
+class Await(msgspec.Struct, frozen=True):
+    """The next job that ends: gives its number and its `Outcome`.
+
+    >>> Await(Running(handle=None)).running.handle is None
+    True
+    """
+
+    running: "Running"
+
+
+class Running(msgspec.Struct, frozen=True, eq=False):
+    """Jobs that were begun, as the driver's own handle. It ends them when the plan ends.
+
+    >>> Running(handle=None).handle is None
+    True
+    """
+
+    handle: Any
+
+
+class Outcome(msgspec.Struct, frozen=True, kw_only=True):
+    """How a job ended: with a value, or with an error; and the seconds that it took.
+
+    >>> Outcome(value=42).error is None
+    True
+    """
+
+    value: Any = None
+    error: Exception | None = None
+    duration: float = 0.0
+
+
 class Reply(msgspec.Struct, frozen=True):
     """A whole answer.
 
@@ -154,7 +209,7 @@ class Exchange(msgspec.Struct, frozen=True, eq=False):
     handle: Any
 
 
-Effect: TypeAlias = Now | Dice | Sleep | Send | Open | Read | Fetch | Emit | Compute | Observe
+Effect: TypeAlias = Now | Dice | Sleep | Send | Open | Read | Fetch | Emit | Compute | Observe | Start | Await
 Flow: TypeAlias = Generator[Effect, Any, T]
 
 
@@ -167,3 +222,15 @@ def now() -> Flow[float]:
     """
     moment: float = yield Now()
     return moment
+
+
+def perform(job: Job, /) -> Flow[Outcome]:
+    """How one job ends.
+
+    >>> plan = perform(Job(int))
+    >>> isinstance(next(plan), Start)
+    True
+    """
+    running: Running = yield Start((job,))
+    ended: tuple[int, Outcome] = yield Await(running)
+    return ended[1]

@@ -24,6 +24,7 @@ from dragoman.media import urls_to_fetch
 from dragoman.probing import Findings
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
+from dragoman.tools import Toolish, definitions
 from dragoman.transport import transport_of
 from dragoman.typed import Parsed
 from dragoman.types import (
@@ -38,12 +39,12 @@ from dragoman.types import (
     Request,
     Response,
     Text,
-    Tool,
     user,
 )
 
-_OPTIONS = frozenset(Options.__struct_fields__)
 T = TypeVar("T")
+_OPTIONS = frozenset(Options.__struct_fields__)
+
 Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
 
 
@@ -51,7 +52,7 @@ class Asked(TypedDict, total=False):
     """What may be said beside the prompt: fields of a Request, how long the call may take, how its chain behaves."""
 
     system: str | tuple[Text, ...] | None
-    tools: Iterable[Tool | Opaque]
+    tools: Iterable[Toolish | Opaque]
     tool_choice: str | None
     parallel_tool_calls: bool | None
     schema: JsonObject | None
@@ -285,7 +286,7 @@ class Model:
         chosen = {name: fields.pop(name) for name in _OPTIONS & fields.keys()}
         stop = fields.pop("stop", None) or ()
         fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
-        fields["tools"] = tuple(fields.pop("tools", None) or ())
+        fields["tools"] = definitions(fields.pop("tools", None) or ())
         try:
             request = Request(messages=as_messages(prompt), stream=stream, **fields)
         except TypeError as error:
@@ -305,8 +306,16 @@ class Model:
         return typed.extract(request, form, self.targets(), self._home.health, options, repairs=repairs)
 
     def _plan(self, prompt: Prompt, asked: Asked, *, stream: bool = False) -> Flow[Response]:
-        request, options = self.request(prompt, stream=stream, **asked)
+        return self.plan(*self.request(prompt, stream=stream, **asked))
+
+    def plan(self, request: Request, options: Options, /) -> Flow[Response]:
+        """How a request is answered; the driver runs it."""
         return chain.run(request, self.targets(), self._home.health, options)
+
+    @property
+    def driver(self) -> Driver:
+        """What runs its plans."""
+        return self._home.driver
 
 
 def _explain(request: Request, target: Target, options: Options) -> Explanation:

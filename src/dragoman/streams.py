@@ -33,13 +33,14 @@ class ThinkingDelta(msgspec.Struct, frozen=True):
 Item: TypeAlias = TextDelta | ThinkingDelta | ToolCall | Restarted | Response
 
 
-class _View:
+class View:
     """Events to the friendly items."""
 
     def __init__(self) -> None:
         self._thinking: set[int] = set()
 
     def item(self, event: StreamEvent) -> Item | None:
+        """What users like to see of an event; None for nothing."""
         match event:
             case PartDelta():
                 return ThinkingDelta(event.text) if event.index in self._thinking else TextDelta(event.text)
@@ -71,7 +72,7 @@ class Stream:
 
     def __iter__(self) -> Iterator[Item]:
         """Pieces of text and thinking, whole calls, and last the response."""
-        view = _View()
+        view = View()
         for event in self.events():
             if (item := view.item(event)) is not None:
                 yield item
@@ -124,7 +125,7 @@ class AsyncStream:
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         """Pieces of text and thinking, whole calls, and last the response."""
-        view = _View()
+        view = View()
         try:
             async for event in self._events:
                 if (item := view.item(event)) is not None:

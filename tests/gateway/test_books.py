@@ -320,7 +320,8 @@ def read_until(process: "subprocess.Popen[str]", count: int, ends_by: signal.Sig
     with process:
         assert process.stdout is not None
         for line in process.stdout:
-            lines.append(line.strip())
+            if line.endswith("\n"):  # a process that is killed leaves a torn one
+                lines.append(line.strip())
             if len(lines) == count:
                 process.send_signal(ends_by)
     return lines

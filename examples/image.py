@@ -1,0 +1,28 @@
+"""A picture over a chain: who cannot see is passed by. On `demo`: no key, no network."""
+
+from io import BytesIO
+
+from PIL import Image as Picture
+
+import dragoman
+from dragoman import Image
+
+
+def draw() -> Image:
+    """A red square."""
+    file = BytesIO()
+    Picture.new("RGB", (120, 80), "red").save(file, "PNG")
+    return Image(data=file.getvalue(), mime="image/png")
+
+
+def main() -> None:
+    registry = dragoman.Registry()
+    registry.set_limits("demo/slow", max_images=0)
+    response = registry.model("demo/slow, demo/any").generate(["What is this?", draw()])
+    print(response.text)
+    for attempt in response.attempts:
+        print(f"  {attempt.target}: {attempt.outcome}{f' ({attempt.error})' if attempt.error else ''}")
+
+
+if __name__ == "__main__":
+    main()

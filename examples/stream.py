@@ -1,0 +1,36 @@
+"""An answer as it comes: blocking, async, and left early. On `demo`: no key, no network."""
+
+import asyncio
+
+import dragoman
+from dragoman import TextDelta, ThinkingDelta
+
+
+def main() -> None:
+    model = dragoman.model("demo/any")
+    with model.stream("Tell me of the tide in Brest.", reasoning="low") as stream:
+        for item in stream:
+            match item:
+                case ThinkingDelta():
+                    print(f"({item.text})", end="", flush=True)
+                case TextDelta():
+                    print(item.text, end="", flush=True)
+                case _:
+                    continue
+    print()
+
+    with model.stream("A long story, please.") as stream:
+        for item in stream:
+            print(f"first: {item}")
+            break  # leaving the stream closes its connection
+
+    print(asyncio.run(count_pieces(model)), "pieces, async")
+
+
+async def count_pieces(model: dragoman.Model) -> int:
+    async with model.astream("Tell me of the tide in Brest.") as stream:
+        return len([item async for item in stream if isinstance(item, TextDelta)])
+
+
+if __name__ == "__main__":
+    main()

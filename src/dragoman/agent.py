@@ -1,0 +1,380 @@
+"""Messages and a way to ask in, the result of a run out: ask, run the tools, ask again. A plan."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import msgspec
+from msgspec.structs import replace
+
+from dragoman.budget import Budget, Purse
+from dragoman.dispatch import Approve, Bench, Ran, dispatch
+from dragoman.errors import (
+    DragomanError,
+    EmptyResponse,
+    Interrupted,
+    MalformedToolCall,
+    MaxSteps,
+    OutputError,
+    ToolLoop,
+    redact,
+)
+from dragoman.events import unfold
+from dragoman.flow import Emit, Flow, Job, Now, Outcome, perform
+from dragoman.form import Form
+from dragoman.recovery import answer, is_weak
+from dragoman.results import failure
+from dragoman.steps import HookFailed, Result, Step, StepFinished, StepStarted
+from dragoman.tools import Context
+from dragoman.typed import explained
+from dragoman.types import (
+    Attempt,
+    Finish,
+    Message,
+    Request,
+    Response,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Usage,
+    assistant,
+    dump,
+    tool_results,
+    user,
+)
+
+T = TypeVar("T")
+Ask: TypeAlias = Callable[[Request, float | None], Flow[Response]]
+"""How a model is asked: a request, and the seconds that are left for its answer."""
+STEPS = 10
+NUDGE = "You said nothing. Call a tool, or give your answer."
+WRONG = "That is not the answer that was asked for: {reasons}. Give it again, whole, and nothing beside it."
+ENDED = "not run: the run ended with this turn"
+ACCEPTED = "accepted"
+NOTHING = Usage()
+
+
+class Settings(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
+    """How a run goes: what is asked beside the messages, the tools, the caller's functions, the limits.
+
+    >>> Settings().max_steps
+    10
+    """
+
+    request: Request = Request()
+    tools: tuple[Tool, ...] = ()
+    form: Form[T] | None = None
+    """How the output is read; None takes the text as it is."""
+    terminal: str | None = None
+    """The tool whose call is the output."""
+    max_steps: int | Callable[[Result[Any]], Any] = STEPS
+    parallel: bool = True
+    approve: Approve | None = None
+    steer: Callable[[], Any] | None = None
+    compact: Callable[[tuple[Message, ...]], Any] | None = None
+    budget: Budget = Budget()
+    tool_error_limit: int = 3
+    repeat_limit: int = 3
+    nudges: int = 3
+    repairs: int = 1
+    step_timeout: float | None = None
+    """Seconds that one answer of the model may take."""
+    tool_timeout: float | None = None
+    """Seconds that no tool may exceed."""
+    total_timeout: float | None = None
+
+
+class Run(Generic[T]):
+    """One run: what was said and done so far, and the plan that goes on from there.
+
+    >>> run = Run((user("hi"),), Settings(), lambda request, seconds: iter(()))
+    >>> run.result.messages[0].text
+    'hi'
+    """
+
+    def __init__(
+        self,
+        messages: Iterable[Message],
+        settings: Settings[T],
+        ask: Ask,
+        /,
+        *,
+        data: Any = None,
+        spend: Callable[[Response], None] | None = None,
+    ) -> None:
+        self._settings = settings
+        self._ask = ask
+        self._data = data
+        self._messages = list(messages)
+        self._steps: list[Step] = []
+        self._attempts: list[Attempt] = []
+        self._purse = Purse(settings.budget, settings.total_timeout, spend)
+        self._tools = {tool.name: tool for tool in settings.tools}
+        self._rounds = self._failed_rounds = self._same_rounds = 0
+        self._nudges, self._repairs = settings.nudges, settings.repairs
+        self._last_round: frozenset[bytes] = frozenset()
+        self._refusals: dict[str, str] = {}
+        self._output: Any = None
+
+    @property
+    def result(self) -> Result[T]:
+        """What there is by now."""
+        return Result(
+            output=self._output,
+            messages=tuple(self._messages),
+            steps=tuple(self._steps),
+            usage=self._purse.usage,
+            attempts=tuple(self._attempts),
+            cost=self._purse.cost,
+        )
+
+    def plan(self) -> Flow[Result[T]]:
+        """The run. An error that ends it has the result so far."""
+        self._purse.begin((yield Now()))
+        try:
+            while not (yield from self._step()):
+                continue
+        except DragomanError as error:
+            error.result = self.result
+            raise
+        return self.result
+
+    # One step --------------------------------------------------------------------------------------------------------
+
+    def _step(self) -> Flow[bool]:
+        """Ask once, and run what is called; whether that was the end."""
+        self._refusals = {}
+        yield from self._steer()
+        began: float = yield Now()
+        self._purse.check(began)
+        index = len(self._steps)
+        yield Emit([StepStarted(index)])
+        try:
+            response = yield from self._answer(began)
+        except EmptyResponse as error:
+            return self._nudge(error)
+        self._take(response)
+        calls = response.tool_calls
+        if not calls:
+            yield from self._finish_step(index, response, (), began)
+            return (yield from self._end(response))
+        if (yield from self._is_terminal(response, began)):
+            return True
+        beyond = yield from self._begin_round()
+        ran = (
+            tuple(Ran(failure(call, ENDED)) for call in calls) if beyond else (yield from self._dispatch(calls, index))
+        )
+        yield from self._finish_step(index, response, ran, began)
+        if beyond is not None:
+            raise beyond
+        self._guard(calls, ran)
+        return False
+
+    def _answer(self, now: float) -> Flow[Response]:
+        request = self._request((yield from self._sent()))
+        try:
+            response = yield from self._ask(request, self._purse.left(now, self._settings.step_timeout))
+        except DragomanError as error:
+            self._attempts += error.attempts
+            self._purse.spend(error.usage)
+            slip = _slip(error)
+            if slip is not None and slip.name:
+                return self._spoilt(error, slip)
+            moment: float = yield Now()
+            self._purse.check(moment, error)
+            raise
+        if not request.stream:
+            yield Emit(unfold(response))
+        return response
+
+    def _spoilt(self, error: DragomanError, slip: MalformedToolCall) -> Response:
+        """The answer that a malformed call was part of: the call has no arguments, and is refused with the reason."""
+        said = error.partial.message.parts if isinstance(error, Interrupted) and error.partial is not None else ()
+        call = ToolCall(id=slip.id or f"malformed_{len(self._steps)}", name=slip.name)
+        self._refusals[call.id] = f"{slip.name} was not run: {slip.message}"
+        return Response(message=assistant(*said, call), finish=Finish(reason="tool_calls"), usage=NOTHING)
+
+    def _request(self, messages: tuple[Message, ...]) -> Request:
+        """What is sent. A choice that forces a call holds for the first step: otherwise the run would never end."""
+        request = replace(self._settings.request, messages=messages)
+        if self._steps and self._settings.terminal is None and request.tool_choice not in (None, "auto", "none"):
+            return replace(request, tool_choice="auto")
+        return request
+
+    def _take(self, response: Response) -> None:
+        self._attempts += response.attempts
+        if not response.is_empty:
+            self._messages.append(response.message)
+        self._purse.take(response)
+
+    def _finish_step(self, index: int, response: Response, ran: Sequence[Ran], began: float) -> Flow[None]:
+        now: float = yield Now()
+        results = tuple(one.result for one in ran)
+        durations = tuple(one.duration for one in ran)
+        step = Step(index=index, response=response, results=results, duration=now - began, durations=durations)
+        self._steps.append(step)
+        if results:
+            self._messages.append(tool_results(*results))
+        yield Emit([StepFinished(step)])
+
+    def _dispatch(self, calls: Sequence[ToolCall], index: int) -> Flow[tuple[Ran, ...]]:
+        settings = self._settings
+        messages = tuple(self._messages)
+        now: float = yield Now()
+
+        def context(call: ToolCall) -> Context:
+            return Context(call=call, step=index, messages=messages, data=self._data, spend=self._purse.take)
+
+        bench = Bench(
+            tools=self._tools,
+            context=context,
+            approve=settings.approve,
+            parallel=settings.parallel,
+            longest=self._purse.left(now, settings.tool_timeout),
+            refusals=self._refusals,
+        )
+        return (yield from dispatch(calls, bench))
+
+    # The end ---------------------------------------------------------------------------------------------------------
+
+    def _end(self, response: Response) -> Flow[bool]:
+        """Whether an answer without calls is the end; where it is, the output is known."""
+        reason = response.finish.reason
+        if reason == "pause":  # the provider's own tools have taken long: it goes on when it is asked again
+            if (beyond := (yield from self._begin_round())) is not None:
+                raise beyond
+            return False
+        if response.is_empty and reason != "blocked" and self._nudges > 0:
+            return self._nudge(None)
+        text = response.text
+        if self._settings.form is None:
+            self._output = answer([step.response.text for step in self._steps])
+            return True
+        read = yield from _safely(partial(self._settings.form.read, text))
+        if read.error is None:
+            self._output = read.value
+            return True
+        error = explained(_as_output_error(read.error, text), response)
+        if self._repairs <= 0 or response.is_empty:
+            error.usage = self._purse.usage
+            raise error
+        self._repairs -= 1
+        self._messages.append(user(WRONG.format(reasons="; ".join(error.reasons))))
+        return False
+
+    def _nudge(self, error: EmptyResponse | None) -> bool:
+        """Ask again where nothing was said; when that has been done often enough, what was said before must do."""
+        if self._nudges > 0:
+            self._nudges -= 1
+            self._messages.append(user(NUDGE))
+            return False
+        said = answer([*(step.response.text for step in self._steps), ""])
+        if error is not None and (is_weak(said) or self._settings.form is not None):
+            raise error
+        self._output = said
+        return True
+
+    def _is_terminal(self, response: Response, began: float) -> Flow[bool]:
+        """Whether the terminal tool was called with what it takes: then its arguments are the output."""
+        call = next((call for call in response.tool_calls if call.name == self._settings.terminal), None)
+        if call is None:
+            return False
+        read = Outcome(value=call.arguments)
+        if self._settings.form is not None:
+            text = msgspec.json.encode(call.arguments).decode()
+            read = yield from _safely(partial(self._settings.form.read, text))
+            if read.error is not None:
+                reasons = _as_output_error(read.error, text).reasons
+                self._refusals[call.id] = f"{call.name}: its arguments are wrong: {'; '.join(reasons)}"
+                return False
+        self._output = read.value
+        accepted = ToolResult(id=call.id, name=call.name, content=ACCEPTED)
+        ran = [Ran(accepted) if one.result.id == call.id else one for one in _unrun(response.tool_calls)]
+        yield from self._finish_step(len(self._steps), response, ran, began)
+        return True
+
+    # Guards ----------------------------------------------------------------------------------------------------------
+
+    def _begin_round(self) -> Flow[MaxSteps | None]:
+        """Count one more round of tools; the error where there may be no more."""
+        limit = self._settings.max_steps
+        if not isinstance(limit, int):
+            told = yield from self._hook("max_steps", partial(limit, self.result))
+            limit = told.value if isinstance(told.value, int) else STEPS
+        self._rounds += 1
+        return MaxSteps(f"{limit} steps were made, and the model asks for more") if self._rounds > limit else None
+
+    def _guard(self, calls: Sequence[ToolCall], ran: Sequence[Ran]) -> None:
+        """Stop a model that only fails, or does the same again and again."""
+        settings = self._settings
+        self._failed_rounds = self._failed_rounds + 1 if all(one.result.is_error for one in ran) else 0
+        if self._failed_rounds >= settings.tool_error_limit:
+            last = ran[-1].result
+            raise ToolLoop(f"{self._failed_rounds} steps in a row gave only errors, the last from {last.name}")
+        this = frozenset(_signature(call, one.result) for call, one in zip(calls, ran, strict=True))
+        self._same_rounds = self._same_rounds + 1 if this == self._last_round else 1
+        self._last_round = this
+        if self._same_rounds >= settings.repeat_limit:
+            names = ", ".join(dict.fromkeys(call.name for call in calls))
+            raise ToolLoop(f"{self._same_rounds} steps in a row made the same calls with the same results: {names}")
+
+    # The caller's functions ------------------------------------------------------------------------------------------
+
+    def _hook(self, name: str, function: Callable[[], Any], *, is_quick: bool = False) -> Flow[Outcome]:
+        outcome = yield from perform(Job(function, is_async=is_quick))
+        if outcome.error is not None:
+            yield Emit([HookFailed(name, redact(f"{type(outcome.error).__name__}: {outcome.error}"))])
+        return outcome
+
+    def _told(self, name: str, function: Callable[[], Any]) -> Flow[tuple[Message, ...]]:
+        """The messages that one of the caller's functions gives."""
+        outcome = yield from self._hook(name, function)
+        return (yield from self._hook(name, partial(_as_messages, outcome.value), is_quick=True)).value or ()
+
+    def _steer(self) -> Flow[None]:
+        if self._settings.steer is not None:
+            self._messages += yield from self._told("steer", self._settings.steer)
+
+    def _sent(self) -> Flow[tuple[Message, ...]]:
+        """The messages that are sent: the transcript, or what is made of it."""
+        whole = tuple(self._messages)
+        if self._settings.compact is None:
+            return whole
+        return (yield from self._told("compact", partial(self._settings.compact, whole))) or whole
+
+
+def _unrun(calls: Sequence[ToolCall]) -> tuple[Ran, ...]:
+    return tuple(Ran(failure(call, ENDED)) for call in calls)
+
+
+def _signature(call: ToolCall, result: ToolResult) -> bytes:
+    arguments = msgspec.json.encode(call.arguments, order="deterministic")
+    return b"\0".join((call.name.encode(), arguments, dump(replace(result, id=""))))
+
+
+def _safely(function: Callable[[], Any]) -> Flow[Outcome]:
+    """How a quick function of the user's types ends: their validators may raise anything."""
+    return perform(Job(function, is_async=True))
+
+
+def _as_output_error(error: Exception, text: str) -> OutputError:
+    if isinstance(error, OutputError):
+        return error
+    reason = f"{type(error).__name__}: {error}"
+    return OutputError(f"the answer cannot be read: {reason}", text=text, reasons=(reason,))
+
+
+def _as_messages(given: Any) -> tuple[Message, ...]:
+    """Messages from a message, a text, some of these, or nothing."""
+    if given is None:
+        return ()
+    items = (given,) if isinstance(given, Message | str) else tuple(given)
+    if wrong := [item for item in items if not isinstance(item, Message | str)]:
+        raise TypeError(f"{type(wrong[0]).__name__} is no message; give messages or texts")
+    return tuple(item if isinstance(item, Message) else user(item) for item in items)
+
+
+def _slip(error: DragomanError) -> MalformedToolCall | None:
+    """The malformed call that an error tells of, by itself or as what broke a stream."""
+    cause = error.__cause__ if isinstance(error, Interrupted) else error
+    return cause if isinstance(cause, MalformedToolCall) else None

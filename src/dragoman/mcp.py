@@ -1,0 +1,260 @@
+"""A command or a URL in, the tools of the MCP server there out. The connection lives on a loop in a thread of its own.
+
+So the tools can be called from any loop, and from none, for as long as the toolbox is open.
+"""
+
+import asyncio
+import re
+import shlex
+from collections.abc import Generator, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from importlib import import_module
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from dragoman.errors import ConnectFailed, SetupError
+from dragoman.jobs import begin_thread
+from dragoman.toolbox import Toolbox
+from dragoman.tools import TIMEOUT, Handler
+from dragoman.types import Document, Image, JsonObject, ResultPart, Text, Tool, ToolResult, decode_base64
+from dragoman.wire import encode_json
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import mcp
+    from mcp import types as shapes
+
+PATIENCE = 30.0
+"""Seconds that a server may take to say which tools it has."""
+FAREWELL = 15.0
+"""Seconds that it may take to end."""
+
+
+class Connecting:
+    """A toolbox that is about to be opened: await it, or enter it with `async with` or `with`."""
+
+    def __init__(
+        self,
+        server: str | Sequence[str],
+        /,
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: "str | Path | None" = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = TIMEOUT,
+    ) -> None:
+        self._session = Session(server, env=env, cwd=cwd, headers=headers, timeout=timeout)
+
+    def __await__(self) -> Generator[Any, Any, Toolbox]:
+        """The toolbox, open; close it when it is no longer needed."""
+        return self.__aenter__().__await__()
+
+    async def __aenter__(self) -> Toolbox:
+        """The toolbox, open."""
+        try:
+            tools = await asyncio.wrap_future(self._session.begin())
+        except asyncio.CancelledError:
+            await self._session.aclose()
+            raise
+        return Toolbox(*tools, session=self._session)
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the server."""
+        await self._session.aclose()
+
+    def __enter__(self) -> Toolbox:
+        """The toolbox, open."""
+        try:
+            tools = self._session.begin().result()
+        except KeyboardInterrupt:
+            self._session.close()
+            raise
+        return Toolbox(*tools, session=self._session)
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Leave the server."""
+        self._session.close()
+
+
+class Session:
+    """A connection to a server, on its own loop."""
+
+    def __init__(
+        self,
+        server: str | Sequence[str],
+        *,
+        env: Mapping[str, str] | None = None,
+        cwd: "str | Path | None" = None,
+        headers: Mapping[str, str] | None = None,
+        timeout: float | None = TIMEOUT,
+    ) -> None:
+        self._server = server
+        self._timeout = timeout
+        self._env = env
+        self._cwd = cwd
+        self._headers = headers
+        self._tools: Future[tuple[Tool, ...]] = Future()
+        self._ended: Future[None] = Future()
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._leave = asyncio.Event()
+
+    @property
+    def name(self) -> str:
+        """Where the server is, without what may be secret of it."""
+        if not isinstance(self._server, str):
+            return self._server[0] if self._server else "no command"
+        if not _is_url(self._server):
+            return next(iter(shlex.split(self._server)), "no command")
+        place = urlsplit(self._server)
+        return f"{place.scheme}://{place.hostname}{f':{place.port}' if place.port else ''}{place.path}"
+
+    def begin(self) -> "Future[tuple[Tool, ...]]":
+        """Connect; what comes of it is the server's tools."""
+        try:
+            import_module("mcp")
+        except ImportError as error:
+            raise SetupError("MCP servers need the official SDK; pip install 'dragoman[mcp]'") from error
+        begin_thread(lambda: asyncio.run(self._serve()), self._end)
+        return self._tools
+
+    def close(self) -> None:
+        """Leave the server, and wait until it is left."""
+        self._say_goodbye()
+        self._ended.result(FAREWELL)
+
+    async def aclose(self) -> None:
+        """Leave the server, and wait until it is left."""
+        self._say_goodbye()
+        async with asyncio.timeout(FAREWELL):
+            await asyncio.shield(asyncio.wrap_future(self._ended))
+
+    def _say_goodbye(self) -> None:
+        if self._loop is None or self._ended.done():
+            return
+        try:
+            self._loop.call_soon_threadsafe(self._leave.set)
+        except RuntimeError:
+            return  # it has just ended
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        async with AsyncExitStack() as stack:
+            async with asyncio.timeout(PATIENCE):
+                client = await self._connect(stack)
+                tools = await self._list(client)
+            self._tools.set_result(tools)
+            await self._leave.wait()
+
+    def _end(self, _value: object, error: BaseException | None) -> None:
+        """The loop has ended: goodbye was said, or there was no connection in the first place, or it broke."""
+        if not self._tools.done():
+            self._tools.set_exception(ConnectFailed(f"mcp: {self.name}: no tools came: {_told(error)}"))
+        self._ended.set_result(None)
+
+    async def _connect(self, stack: AsyncExitStack) -> "mcp.Client":
+        import mcp
+
+        server = self._server
+        if not isinstance(server, str) or not _is_url(server):
+            command, *arguments = shlex.split(server) if isinstance(server, str) else server
+            env = None if self._env is None else dict(self._env)
+            started = mcp.StdioServerParameters(command=command, args=arguments, env=env, cwd=self._cwd)
+            return await stack.enter_async_context(mcp.Client(started))
+        if self._headers is None:
+            return await stack.enter_async_context(mcp.Client(server))
+        import httpx2
+        from mcp.client.streamable_http import streamable_http_client
+
+        # A server may hold an answer open for minutes: the SDK's own client waits as long.
+        own = httpx2.AsyncClient(headers=dict(self._headers), timeout=httpx2.Timeout(30.0, read=300.0))
+        http = await stack.enter_async_context(own)
+        return await stack.enter_async_context(mcp.Client(streamable_http_client(server, http_client=http)))
+
+    async def _list(self, client: "mcp.Client") -> tuple[Tool, ...]:
+        found: list[Tool] = []
+        cursor: str | None = None
+        while True:
+            page = await client.list_tools(cursor=cursor)
+            found += [self._tool(listed, client) for listed in page.tools]
+            cursor = page.next_cursor
+            if cursor is None:
+                return tuple(found)
+
+    def _tool(self, listed: "shapes.Tool", client: "mcp.Client") -> Tool:
+        async def call(**arguments: Any) -> ToolResult:
+            return await self._call(client, listed.name, arguments)
+
+        return Tool(
+            name=re.sub(r"[^a-zA-Z0-9_-]", "_", listed.name)[:64],
+            description=listed.description or listed.title or listed.name,
+            parameters=listed.input_schema,
+            handler=Handler(call, timeout=self._timeout),
+        )
+
+    async def _call(self, client: "mcp.Client", name: str, arguments: JsonObject) -> ToolResult:
+        if self._loop is None or self._ended.done():
+            raise ConnectFailed(f"mcp: {self.name}: the connection is closed")
+        answer = asyncio.run_coroutine_threadsafe(client.call_tool(name, arguments), self._loop)
+        try:
+            return _result(await asyncio.wrap_future(answer))
+        except asyncio.CancelledError as error:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            raise ConnectFailed(f"mcp: {self.name}: the connection was closed") from error
+
+
+def _is_url(server: str) -> bool:
+    return server.startswith(("http://", "https://"))
+
+
+def _told(error: BaseException | None) -> str:
+    """The words of an error; of a group those of its first."""
+    while inner := getattr(error, "exceptions", None):
+        error = inner[0]
+    return "it ended" if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def _result(answer: "shapes.CallToolResult") -> ToolResult:
+    """What a server's tool gave, in our words: text, images, documents; where it only gave a structure, its JSON."""
+    parts = tuple(_part(block) for block in answer.content)
+    if not parts and answer.structured_content is not None:
+        return ToolResult(id="", content=encode_json(answer.structured_content).decode(), is_error=answer.is_error)
+    match parts:
+        case (Text(text=text),):
+            return ToolResult(id="", content=text, is_error=answer.is_error)
+        case _:
+            return ToolResult(id="", content=parts, is_error=answer.is_error)
+
+
+def _part(block: "shapes.ContentBlock") -> ResultPart:
+    from mcp import types as shapes
+
+    match block:
+        case shapes.TextContent():
+            return Text(text=block.text)
+        case shapes.ImageContent():
+            return Image(data=decode_base64(block.data), mime=block.mime_type)
+        case shapes.AudioContent():
+            return Text(text=f"[a sound of type {block.mime_type}, which cannot be passed on]")
+        case shapes.ResourceLink():
+            return Text(text=f"[{block.title or block.name}: {block.uri}]")
+        case shapes.EmbeddedResource():
+            return _resource(block.resource)
+
+
+def _resource(found: "shapes.TextResourceContents | shapes.BlobResourceContents") -> ResultPart:
+    from mcp import types as shapes
+
+    if isinstance(found, shapes.TextResourceContents):
+        return Text(text=found.text)
+    mime = found.mime_type or "application/octet-stream"
+    data = decode_base64(found.blob)
+    return Image(data=data, mime=mime) if mime.startswith("image/") else Document(data=data, mime=mime)
