@@ -76,11 +76,9 @@ LAYERS: dict[int, frozenset[str]] = {
             "skills",
             "toolbox",
             "testing",
-            "cli",
-            "__main__",
         }
     ),
-    7: frozenset({"gateway"}),
+    7: frozenset({"gateway", "cli", "__main__"}),
 }
 TOP = 8
 """The layer of dragoman/__init__.py: it may import everything, and nothing may import it."""

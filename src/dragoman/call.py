@@ -67,8 +67,8 @@ class Answer(msgspec.Struct, frozen=True):
 def check(request: Request, target: Target, /) -> None:
     """Refuse what the target cannot do, so that a caller who skips the chain is told the truth, too.
 
-    A forced choice, a schema and thinking are no part of it: where a target cannot do these, the nearest that there is
-    is asked for and told in a notice, or refused where the request is strict.
+    A forced choice, a schema that may be asked for in any way, and thinking are no part of it: where a target cannot do
+    these, the nearest that there is is asked for and told in a notice, or refused where the request is strict.
 
     >>> from dragoman.providers import target
     >>> check(Request(), target("ollama/x"))
@@ -76,6 +76,10 @@ def check(request: Request, target: Target, /) -> None:
     limits = target.limits
     refusals = (
         (request.tools and not limits.tools, "tools"),
+        (
+            request.schema is not None and not limits.structured and request.schema_way == "own",
+            "a schema for its answer",
+        ),
         (request.stream and not limits.streaming, "a wish for a stream"),
     )
     for refused, what in refusals:

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -58,6 +58,7 @@ class Asked(TypedDict, total=False):
     schema: JsonObject | None
     schema_name: str
     schema_strict: bool | None
+    schema_way: Literal["own", "any"]
     temperature: float | None
     top_p: float | None
     top_k: int | None

@@ -262,6 +262,8 @@ class Request(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """JSON Schema of the answer; an empty one asks for any JSON."""
     schema_name: str = "response"
     schema_strict: bool | None = None
+    schema_way: Literal["own", "any"] = "own"
+    """Whether a target without structured output of its own refuses the schema, or is asked in another way."""
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
