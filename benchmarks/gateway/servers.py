@@ -187,23 +187,26 @@ api_base = "{url}"
 PORT = "port"
 """The file in which a server that chooses its own port tells it."""
 
-_KEYS = {"OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+# What our own interpreter finds is none of theirs.
+_TENSORZERO_ENV = {"PYTHONPATH": "", "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
+_LITELLM_ENV = {
+    "PYTHONPATH": "",
+    "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+    "LITELLM_LOG": "ERROR",
+    "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
+}
 
 SERVERS: dict[str, Server] = {
     "nginx": Server(_nginx, wires=("openai",)),
     "granian + pyreqwest": Server(_passthrough, wires=("openai",)),
     "dragoman": Server(_dragoman, model="{wire}-up/{pace}"),
     "TensorZero": Server(
-        _tensorzero, model="tensorzero::model_name::{wire}-{pace}", path="/openai/v1/chat/completions", env=_KEYS
+        _tensorzero,
+        model="tensorzero::model_name::{wire}-{pace}",
+        path="/openai/v1/chat/completions",
+        env=_TENSORZERO_ENV,
     ),
     "Portkey": Server(_portkey, model="{pace}", headers=_portkey_headers),
-    "LiteLLM": Server(
-        _litellm,
-        env={
-            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
-            "LITELLM_LOG": "ERROR",
-            "LITELLM_DANGEROUSLY_PERMIT_WEAK_OR_UNSET_MASTER_KEY": "true",
-        },
-    ),
+    "LiteLLM": Server(_litellm, env=_LITELLM_ENV),
 }
 """By the name that is shown."""
