@@ -88,6 +88,8 @@ def _measured(server: Server, process: Running | None, port: int, upstream: int,
 def _cost(
     process: Running | None, port: int, request: bytes, connections: int, seconds: float, *, once: bool = False
 ) -> Cost:
+    if process is not None:
+        process.settle()
     before = 0.0 if process is None else process.cpu()
     load = put_load(port, request, connections=connections, seconds=seconds, once=once)
     return Cost(load, 0.0 if process is None else process.cpu() - before)

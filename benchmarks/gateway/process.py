@@ -16,6 +16,9 @@ from benchmarks.gateway.servers import PORT, Place, Server
 UP_WITHIN = 90.0
 """Seconds after which a server that does not answer is given up."""
 DOWN_WITHIN = 10.0
+REST_WITHIN = 30.0
+RESTS = 0.05
+"""CPU seconds in 0.2 s that are rest."""
 _TICK = os.sysconf("SC_CLK_TCK")
 _CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, LOAD_CORE = _CORES[0], _CORES[-1]
@@ -32,6 +35,15 @@ class Running(NamedTuple):
     def cpu(self) -> float:
         """CPU seconds that it and its children have used."""
         return sum(_ticks(process) for process in _family(self.process.pid)) / _TICK
+
+    def settle(self) -> None:
+        """Wait until it rests: some go on answering clients that have left."""
+        ends = time.perf_counter() + REST_WITHIN
+        used = float("inf")
+        while used > RESTS and time.perf_counter() < ends:
+            before = self.cpu()
+            time.sleep(0.2)
+            used = self.cpu() - before
 
     def memory(self, field: str = "VmRSS") -> float:
         """Bytes that it and its children hold; VmHWM is the most that each has held."""
