@@ -6,10 +6,10 @@ network, and the cell says what became of that: sent as it is, sent in another w
 
 from collections.abc import Callable, Iterator
 
-from dragoman.call import prepare
 from dragoman.errors import DragomanError, SetupError
 from dragoman.extras import extras_of
 from dragoman.models import Registry
+from dragoman.preparing import prepare
 from dragoman.target import Target
 from dragoman.types import Audio, Document, Image, Part, Request, Text, Tool, user
 from tests.pictures import picture
