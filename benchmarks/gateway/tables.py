@@ -7,6 +7,8 @@ from benchmarks.gateway.servers import WIRES
 from benchmarks.table import ABSENT, Section, mb, ms, us
 
 Rounds = list[Seen]
+NONE = "none in time"
+"""What is shown where nothing was answered before the time was over."""
 
 
 def sections(seen: dict[str, list[Seen | None]]) -> list[Section]:
@@ -30,6 +32,8 @@ def _latencies(known: dict[str, Rounds], wire: str, title: str) -> Section:
     }
 
     def show(cost: Cost, count: int) -> str:
+        if not cost.load.latencies:
+            return NONE
         p50, p99 = (cost.load.quantile(part) - direct[count].quantile(part) for part in (0.5, 0.99))
         return f"{ms_fine(p50)} {ms_fine(p99):>10}"
 
@@ -44,7 +48,9 @@ def _latencies(known: dict[str, Rounds], wire: str, title: str) -> Section:
 
 def _cpu(known: dict[str, Rounds], wire: str, title: str) -> Section:
     heads = ("", *(f"{count} connections" for count in CONNECTIONS))
-    rows = _rows(known, wire, lambda cost: us(cost.per_answer), key=lambda cost: cost.per_answer)
+    rows = _rows(
+        known, wire, lambda cost: us(cost.per_answer) if cost.load.latencies else NONE, key=lambda cost: cost.per_answer
+    )
     return Section(f"CPU time a request: {title}", heads, [row for row in rows if row[0] != "direct"])
 
 
