@@ -74,13 +74,10 @@ def check(request: Request, target: Target, /) -> None:
     >>> check(Request(), target("ollama/x"))
     """
     limits = target.limits
-    refusals = (
-        (request.tools and not limits.tools, "tools"),
-        (request.stream and not limits.streaming, "a wish for a stream"),
-    )
-    for refused, what in refusals:
-        if refused:
-            raise Unsupported(f"{target.name}: cannot take {what}")
+    if request.tools and not limits.tools:
+        raise Unsupported(f"{target.name}: cannot take tools")
+    if request.stream and not limits.streaming:
+        raise Unsupported(f"{target.name}: cannot take a wish for a stream")
     try:
         media.check(request, limits)
     except Unsupported as error:
@@ -98,6 +95,8 @@ def _fit(request: Request, target: Target, album: media.Album | None) -> tuple[R
         fitted = media.fit(request, target.limits, album=album, notices=bent)
     except Unsupported as error:
         raise _told_by(target, error) from error.__cause__
+    if not bent:
+        return fitted, ()
     notes = Notes(target.name, strict=request.strict)
     for notice in bent:
         notes.add(notice.kind, notice.what, notice.why)
@@ -375,10 +374,11 @@ def _left(deadline: float | None, now: float, *limits: float | None) -> float | 
     """The shortest of the time that is left and some limits; TimedOut where none is left."""
     if deadline is not None and deadline <= now:
         raise TimedOut("the deadline of the call has passed")
-    left = [limit for limit in limits if limit is not None]
-    if deadline is not None:
-        left.append(deadline - now)
-    return min(left, default=None)
+    left = None if deadline is None else deadline - now
+    for limit in limits:
+        if limit is not None and (left is None or limit < left):
+            left = limit
+    return left
 
 
 def _empty(target: Target, response: Response) -> EmptyResponse:

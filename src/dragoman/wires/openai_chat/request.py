@@ -34,22 +34,25 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     if request.schema is not None and not target.quirks.json_schema:
         extra.pop("response_format", None)
     body: JsonObject = {"model": target.model, "messages": encode_messages(request, target, notes)}
-    body |= {**_tools(request, target, notes), **_options(request, target, extra, notes)}
+    body |= _tools(request, target, notes)
+    body |= _options(request, target, extra, notes)
     if "response_format" not in extra:
         body |= _schema(request, target, notes)
-    if not any(field in extra for field in REASONING_OPTIONS):
+    if extra.keys().isdisjoint(REASONING_OPTIONS):
         body |= _reasoning(request, target, notes)
-    for field, others in SAME_CONCEPT.items():
+    for field, others in SAME_CONCEPT.items() if extra else ():
         if any(other in extra for other in others):
             body.pop(field, None)
     if request.stream:
         body["stream"] = True
         if target.quirks.stream_usage:
             body["stream_options"] = {**(options if is_object(options) else {}), "include_usage": True}
-    return http_request(target, "/chat/completions", {**body, **extra}, notes)
+    return http_request(target, "/chat/completions", body | extra, notes)
 
 
 def _tools(request: Request, target: Target, notes: Notes) -> JsonObject:
+    if not request.tools and request.tool_choice is None:
+        return {}
     own = own_tools(request, notes)
     choice: str | JsonObject | None = tool_choice(request, target, own, notes)
     if choice == "required":

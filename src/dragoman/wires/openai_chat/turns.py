@@ -86,6 +86,8 @@ def _says_json(history: History) -> bool:
 
 def _encode_system(texts: tuple[Text, ...]) -> list[JsonObject]:
     """One message; several only where a client gave one of them a name of its own."""
+    if not any(text.extra for text in texts):
+        return [{"role": "system", "content": "\n\n".join([text.text for text in texts])}] if texts else []
     messages: list[JsonObject] = []
     for fields, group in groupby(texts, lambda text: wire_extra(text.extra, NAME).get("message")):
         members = [_without_message(text) for text in group]
@@ -111,9 +113,12 @@ def _encode_turn(turn: Message, target: Target, notes: Notes) -> list[JsonObject
 
 
 def _encode_user(turn: Message) -> JsonObject:
-    content: Any = [encode_part(part) for part in turn.parts]
-    if len(content) == 1 and content[0].keys() == {"type", "text"}:
-        content = content[0]["text"]
+    content: Any
+    match turn.parts:
+        case (Text() as part,) if not wire_extra(part.extra, NAME):
+            content = part.text
+        case parts:
+            content = [encode_part(part) for part in parts]
     return {"role": "user", "content": content, **wire_extra(turn.extra, NAME)}
 
 
