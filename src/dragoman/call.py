@@ -129,18 +129,6 @@ def _check_all(request: Request, target: Target) -> None:
         raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
 
 
-def _prepared(
-    request: Request, target: Target, deadline: float | None, album: media.Album, *, fetch: bool
-) -> Flow[HttpRequest]:
-    """As `prepare`; pictures are fetched where that is wanted, and what takes long is done where it blocks nobody."""
-    if fetch:
-        yield from _fetch(request, target, deadline, album)
-    if media.is_heavy(request, target.limits, album=album):
-        http: HttpRequest = yield Compute(lambda: prepare(request, target, album=album))
-        return http
-    return prepare(request, target, album=album)
-
-
 def _fetch(request: Request, target: Target, deadline: float | None, album: media.Album) -> Flow[None]:
     """Put the pictures that the target cannot fetch into the album."""
     urls = [url for url in media.urls_to_fetch(request, target.limits) if url not in album.fetched]
@@ -192,7 +180,14 @@ def call(
     >>> next(plan), plan.send(0.0).request.url
     (Now(), 'http://localhost:11434/api/chat')
     """
-    http = yield from _prepared(request, target, deadline, album or media.Album(), fetch=fetch_images)
+    album = album or media.Album()
+    if fetch_images:
+        yield from _fetch(request, target, deadline, album)
+    if media.is_heavy(request, target.limits, album=album):
+        # Where it blocks nobody.
+        http: HttpRequest = yield Compute(lambda: prepare(request, target, album=album))
+    else:
+        http = prepare(request, target, album=album)
     shaped = shape(request, target)
     began: float = yield Now()
     try:
@@ -202,9 +197,9 @@ def call(
             answer = yield from _send(http, shaped, target, timeouts, deadline, began)
     except DragomanError as error:
         raise _named(error, target) from error.__cause__
-    response = answer.response
-    notices = http.notices + response.notices
-    return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency, answer.ended)
+    notices = http.notices + answer.response.notices
+    response = msgspec.structs.replace(answer.response, target=target.name, notices=notices)
+    return Answer(response, answer.latency, answer.ended)
 
 
 def _send(

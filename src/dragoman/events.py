@@ -219,18 +219,19 @@ class Assembler:
     'hi'
     """
 
+    usage: Usage | None = None
+    _started = False
+    _finished = False
+    _index = 0
+    _number = 0
+
     def __init__(self, *, calls_before: int = 0, limit: int = MAX_RESPONSE) -> None:
-        self.usage: Usage | None = None
         self.notices: list[Notice] = []
         self._queue: list[Event] = []
-        self._started = False
-        self._finished = False
-        self._index = 0
         self._open: dict[object, _Open] = {}
         self._calls: dict[object, _Call] = {}
         self._ids: set[str] = set()
         self._calls_before = calls_before
-        self._number = 0
         self._limit = self._budget = limit
 
     @property
