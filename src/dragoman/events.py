@@ -266,9 +266,11 @@ class Assembler:
 
     def open(self, key: object, kind: Literal["text", "thinking"], extra: Extra | None = None) -> None:
         """Begin a text or thinking part, if that key is not open."""
-        if key in self._open and self._open[key].kind != kind:
+        part = self._open.get(key)
+        if part is not None and part.kind != kind:
             self.close(key)
-        if key not in self._open:
+            part = None
+        if part is None:
             check_open(len(self._open))
             extra = extra or {}
             self._open[key] = _Open(index=self._begin(kind, extra), kind=kind, extra=extra)
@@ -351,7 +353,8 @@ class Assembler:
         """End all that is open and queue Finished. Calls that the length limit cut off are left out with a notice."""
         if self._finished:
             return
-        self.start()
+        if not self._started:
+            self.start()
         calls = [(call, self._whole_arguments(call, finish)) for call in self._calls.values()]
         for key in list(self._open):
             self.close(key)
@@ -369,7 +372,8 @@ class Assembler:
         self._finished = True
 
     def _begin(self, kind: PartKind, extra: Extra) -> int:
-        self.start()
+        if not self._started:
+            self.start()
         index = self._index
         self._index += 1
         self._push(PartStarted(index=index, kind=kind, extra=extra))

@@ -120,6 +120,8 @@ def decode_made(data: JsonObject, where: str) -> Part:
 
 def reasoning_fields(said: Said | AssistantShape) -> list[str]:
     """The fields that hold the thinking; some servers say it twice, and some have a second field that is empty."""
+    if said.reasoning_content is None and said.reasoning is None:
+        return []
     told = [field for field in REASONING_FIELDS if isinstance(getattr(said, field), str)]
     if len(told) < 2:
         return told
