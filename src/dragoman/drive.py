@@ -10,7 +10,6 @@ from dragoman.fetching import Fetcher
 from dragoman.flow import (
     Await,
     Compute,
-    Dice,
     Effect,
     Emit,
     Exchange,
@@ -169,10 +168,7 @@ class _Walk(Generic[T]):
             if type(effect) is Emit:
                 return effect.events
             try:
-                if type(effect) is Now:
-                    answer = time.monotonic()
-                else:
-                    answer = self._driver.perform(effect, self._held)
+                answer = time.monotonic() if type(effect) is Now else self._driver.perform(effect, self._held)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
 

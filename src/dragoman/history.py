@@ -52,7 +52,7 @@ def repair(request: Request, notes: Notes, /) -> History:
     >>> history.turns[-1].parts[0].content
     'result unavailable; do not assume that it ran'
     """
-    texts = list(system_texts(request))
+    texts = [*system_texts(request)]
     calls = _Calls(request, notes)
     turns: list[Message] = []
     for message in request.messages:

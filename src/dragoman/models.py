@@ -106,7 +106,7 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
     'What is this?Be brief.'
     """
     if isinstance(prompt, str):
-        return (user(prompt),)
+        return (Message(role="user", parts=(Text(text=prompt),)),)
     if isinstance(prompt, Message):
         return (prompt,)
     if isinstance(prompt, Part):
@@ -305,9 +305,9 @@ class Model:
         return fields, msgspec.structs.replace(options, **chosen) if chosen else options
 
     def _answer(self, prompt: Prompt, kind: Any, repairs: int, asked: Asked) -> Flow[Response]:
-        if kind is None:
-            return self._plan(prompt, asked)
         request, options = self.request(prompt, **asked)
+        if kind is None:
+            return self.plan(request, options)
         return typed.run(request, form_of(kind), self.targets(), self._home.health, options, repairs=repairs)
 
     def _extract(

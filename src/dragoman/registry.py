@@ -139,7 +139,7 @@ class Registry:
         """The targets of a spec, each once, in order."""
         names: dict[str, None] = {}
         self._expand(spec, (), names, set())
-        return [self.target(name) for name in names]
+        return list(map(self.target, names))
 
     def capabilities(self, spec: str, /) -> Limits:
         """What a chain can do: that is what its head can.
@@ -229,7 +229,7 @@ class Registry:
 
     def _expand(self, spec: str, path: tuple[str, ...], names: dict[str, None], done: set[str]) -> None:
         """Put the targets of a spec into `names`; an alias that is done has given all it can."""
-        for element in (element.strip() for element in spec.split(",")):
+        for element in map(str.strip, spec.split(",")):
             if not element:
                 raise SetupError(f"{spec!r} has an empty element{_inside(path)}")
             if "/" in element:

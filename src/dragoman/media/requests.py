@@ -77,6 +77,8 @@ def fit(
     True
     """
     media = _media(request)
+    if not media:
+        return request
     _check(media, limits)
     images = [part for part in media if isinstance(part, Image)]
     if not images:
@@ -91,7 +93,8 @@ def check(request: Request, limits: Limits, /) -> None:
 
     >>> check(Request(), Limits(max_images=0, documents=False))
     """
-    _check(_media(request), limits)
+    if media := _media(request):
+        _check(media, limits)
 
 
 def _check(media: list[_Media], limits: Limits) -> None:

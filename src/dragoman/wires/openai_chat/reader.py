@@ -42,11 +42,11 @@ class ChatReader:
     _has_thought = False
     _blank_fields: tuple[str, ...] = ()
     _audio: "_Pieces | None" = None
+    _calls: Calls | None = None
     _choices = 0
 
     def __init__(self, request: Request | None) -> None:
         self.out = Assembler(calls_before=calls_before(request))
-        self._calls = Calls(self.out)
         self._details: dict[tuple[str, int], _Pieces] = {}
         self._notes: JsonObject = {}
         self._images: list[JsonObject] = []
@@ -132,11 +132,14 @@ class ChatReader:
             self._notes.setdefault("annotations", []).extend(said.annotations)
         self._images.extend(said.images or ())
         if said.audio:
-            self._audio = self._audio or _Pieces()
+            if self._audio is None:
+                self._audio = _Pieces()
             self._audio.add(said.audio)
 
     def _call(self, call: JsonObject) -> None:
         self._is_over = False
+        if self._calls is None:
+            self._calls = Calls(self.out)
         self._calls.read(call)
 
     def _reasoning(self, said: Said) -> None:
@@ -212,7 +215,8 @@ class ChatReader:
             failure.usage = self.out.usage
             raise failure
         reason = "blocked" if self._is_refused else FINISH.get(self._finish or "", "other")
-        self._calls.finish(cut=reason == "length")
+        if self._calls is not None:
+            self._calls.finish(cut=reason == "length")
         self._leftovers()
         self.out.finish(Finish(reason=reason, raw=self._finish))
 
@@ -222,7 +226,7 @@ class ChatReader:
         self._settle()
         if self._details:
             out.whole(Thinking(text="", redacted=True, extra={NAME: {"details": self._whole_details()}}))
-        elif self._blank_fields and not self._has_thought and self._calls:
+        elif self._blank_fields and not self._has_thought and self._calls is not None:
             # Thinking that says nothing must be given back, too, with the calls that followed it (2026-08).
             out.whole(Thinking(text="", extra={NAME: {"fields": [*self._blank_fields]}}))
         for image in self._images:

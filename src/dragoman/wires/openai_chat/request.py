@@ -34,10 +34,11 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     if request.schema is not None and not target.quirks.json_schema:
         extra.pop("response_format", None)
     body: JsonObject = {"model": target.model, "messages": encode_messages(request, target, notes)}
-    body |= _tools(request, target, notes)
+    if request.tools or request.tool_choice is not None:
+        body |= _tools(request, target, notes)
     body |= _options(request, target, extra, notes)
-    if "response_format" not in extra:
-        body |= _schema(request, target, notes)
+    if request.schema is not None and "response_format" not in extra:
+        body |= _schema(request, request.schema, target, notes)
     if extra.keys().isdisjoint(REASONING_OPTIONS):
         body |= _reasoning(request, target, notes)
     for field, others in SAME_CONCEPT.items() if extra else ():
@@ -51,8 +52,6 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
 
 
 def _tools(request: Request, target: Target, notes: Notes) -> JsonObject:
-    if not request.tools and request.tool_choice is None:
-        return {}
     own = own_tools(request, notes)
     choice: str | JsonObject | None = tool_choice(request, target, own, notes)
     if choice == "required":
@@ -85,10 +84,8 @@ def _without_strict(tool: Tool | Opaque, target: Target, notes: Notes) -> Tool |
     return msgspec.structs.replace(tool, strict=None, extra={NAME: {**extra, "function": function}})
 
 
-def _schema(request: Request, target: Target, notes: Notes) -> JsonObject:
-    schema, strict = request.schema, request.schema_strict
-    if schema is None:
-        return {}
+def _schema(request: Request, schema: JsonObject, target: Target, notes: Notes) -> JsonObject:
+    strict = request.schema_strict
     if not schema or not target.quirks.json_schema:
         return {"response_format": {"type": "json_object"}}
     if not target.quirks.strict or (strict and not is_strict(schema)):
