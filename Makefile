@@ -6,6 +6,7 @@
 
 VENV    ?= .venv
 SECONDS ?= 60
+PORT    ?= 8080
 PYTEST  ?=
 
 # A given PYTHON is the only candidate; otherwise the first one that is new enough.
@@ -19,10 +20,10 @@ BIN  := $(VENV)/bin
 CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint types unit demo bench fuzz format clean
+.PHONY: help test lint types unit demo serve bench fuzz format clean
 
 help:
-	@echo 'make test | demo | bench | fuzz [SECONDS=60] | format | clean   (PYTHON=python3.13 VENV=.venv313 for another interpreter)'
+	@echo 'make test | demo | serve [PORT=8080] | bench | fuzz [SECONDS=60] | format | clean   (PYTHON=python3.13 VENV=.venv313 for another interpreter)'
 
 test: lint types unit
 
@@ -43,6 +44,9 @@ endif
 
 demo: $(VENV)/.base
 	$(BIN)/python examples/demo.py
+
+serve: $(VENV)/.gateway
+	$(BIN)/python -m dragoman.gateway --port $(PORT)
 
 bench: $(VENV)/.bench $(VENV)/litellm
 	PYTHON_LITELLM=$(VENV)/litellm/bin/python $(BIN)/python -m benchmarks
@@ -74,6 +78,10 @@ $(VENV)/.base: pyproject.toml | $(BIN)/python
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	@touch $@ $(VENV)/.base
+
+$(VENV)/.gateway: pyproject.toml | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gateway]'
 	@touch $@ $(VENV)/.base
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python

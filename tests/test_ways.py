@@ -178,20 +178,30 @@ def test_what_was_not_asked_by_a_tool_is_left_alone() -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_plain_schema_works_at_every_target(stream: bool) -> None:  # noqa: FBT001
+def test_a_plain_schema_may_be_asked_for_in_any_way(stream: bool) -> None:  # noqa: FBT001
     script = Scripted(answer(a=1))
     registry = script.registry()
     registry.set_limits("scripted", structured=False)
     model = registry.model("scripted/m")
     if stream:
-        *_, response = model.stream("Which?", schema=SCHEMA)
+        *_, response = model.stream("Which?", schema=SCHEMA, schema_way="any")
     else:
-        response = model.generate("Which?", schema=SCHEMA)
+        response = model.generate("Which?", schema=SCHEMA, schema_way="any")
     assert isinstance(response, Response)
     assert (response.text, response.finish.reason) == ('{"a":1}', "stop")
     assert response.notices == (
         Notice(kind="renamed", what="schema", why="openai_chat: it is asked for as the arguments of a tool"),
     )
+
+
+def test_a_plain_schema_is_left_to_a_target_that_knows_schemas() -> None:
+    script = Scripted('{"a":1}')
+    registry = script.registry()
+    registry.set_limits("scripted/plain", structured=False)
+    response = registry.model("scripted/plain, scripted/able").generate("Which?", schema=SCHEMA)
+    assert response.target == "scripted/able"
+    assert response.attempts[0].error == "Unsupported: scripted/plain: cannot take a schema for its answer"
+    assert registry.health.condition("scripted/plain").failures == 0
 
 
 def test_every_provider_has_a_way() -> None:

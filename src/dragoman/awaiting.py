@@ -68,16 +68,20 @@ def _cancel(work: Coroutine[Any, Any, Any], turn: _Turn) -> None:
 
 
 @types.coroutine
-def awaited(work: Coroutine[Any, Any, T], /) -> Generator[Any, None, T]:
-    """The result, async. A cancellation is raised as it came: pyreqwest raises one of its own, which anyio disowns."""
+def awaited(work: Coroutine[Any, Any, T], future: Any = None, /) -> Generator[Any, None, T]:
+    """The result, async. A cancellation is raised as it came: pyreqwest raises one of its own, which anyio disowns.
+
+    `future` is what the coroutine waits for already, where somebody has begun it.
+    """
     while True:
         try:
-            future = work.send(None)
+            future = future or work.send(None)
         except StopIteration as stop:
             result: T = stop.value
             return result
         try:
             yield future
+            future = None
         except asyncio.CancelledError as asked:
             try:
                 work.throw(asked)

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from dragoman.computing import acompute, compute
 from dragoman.fetching import Fetcher
 from dragoman.flow import (
     Await,
@@ -71,8 +72,8 @@ class Driver:
         """The events that the plan emits, blocking, and at the end its result."""
         walk = _Walk(self, flow)
         try:
-            while (events := walk.advance()) is not None:
-                yield from events
+            while (emission := walk.advance()) is not None:
+                yield from emission.events
             return walk.result
         finally:
             walk.close()
@@ -81,9 +82,19 @@ class Driver:
         """The events that the plan emits, async; its result goes to `done`."""
         walk = _Walk(self, flow)
         try:
-            while (events := await walk.aadvance()) is not None:
-                for event in events:
+            while (emission := await walk.aadvance()) is not None:
+                for event in emission.events:
                     yield event
+            done(walk.result)
+        finally:
+            await walk.aclose()
+
+    async def aemissions(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[Emit, None]:
+        """What the plan emits, as it comes together, async; its result goes to `done`."""
+        walk = _Walk(self, flow)
+        try:
+            while (emission := await walk.aadvance()) is not None:
+                yield emission
             done(walk.result)
         finally:
             await walk.aclose()
@@ -105,7 +116,7 @@ class Driver:
                 held.close()
                 return time.sleep(effect.seconds)
             case Compute():
-                return effect.function()
+                return compute(effect)
             case Fetch():
                 held.close()
                 return self.fetcher.fetch(effect)
@@ -133,7 +144,7 @@ class Driver:
                 await held.aclose()
                 return await asyncio.sleep(effect.seconds)
             case Compute():
-                return await asyncio.to_thread(effect.function)
+                return await acompute(effect)
             case Fetch():
                 await held.aclose()
                 return await asyncio.to_thread(self.fetcher.fetch, effect)
@@ -146,7 +157,7 @@ class Driver:
 
 
 class _Walk(Generic[T]):
-    """A plan under way. It advances to the events that it emits next, and to None at its end."""
+    """A plan under way. It advances to what it emits next, and to None at its end."""
 
     result: T
 
@@ -155,7 +166,7 @@ class _Walk(Generic[T]):
         self._flow = flow
         self._held = _Held()
 
-    def advance(self) -> Sequence[Any] | None:
+    def advance(self) -> Emit | None:
         answer, error = None, None
         while True:
             try:
@@ -166,13 +177,13 @@ class _Walk(Generic[T]):
                 return None
             answer, error = None, None
             if type(effect) is Emit:
-                return effect.events
+                return effect
             try:
                 answer = time.monotonic() if type(effect) is Now else self._driver.perform(effect, self._held)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
 
-    async def aadvance(self) -> Sequence[Any] | None:
+    async def aadvance(self) -> Emit | None:
         answer, error = None, None
         while True:
             try:
@@ -183,7 +194,7 @@ class _Walk(Generic[T]):
                 return None
             answer, error = None, None
             if type(effect) is Emit:
-                return effect.events
+                return effect
             try:
                 if type(effect) is Now:
                     answer = time.monotonic()

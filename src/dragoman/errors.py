@@ -10,6 +10,7 @@ DragomanError
  ├ Interrupted       broke after events were shown; has .partial
  ├ OutputError       the text was not of the wanted type; has .text and .reasons
  ├ ToolLoop, MaxSteps, BudgetExceeded   the agent was stopped; has .result
+ ├ StoreDown         what the gateway remembers cannot be reached
  └ ChainExhausted    every target failed or was skipped; has .attempts
 SetupError           outside the tree: unknown provider or alias, alias cycle, malformed DSN
 """
@@ -406,6 +407,18 @@ class BudgetExceeded(_AgentStopped):
     >>> BudgetExceeded("1200 of 1000 tokens").result is None
     True
     """
+
+
+class StoreDown(DragomanError):
+    """What the gateway remembers cannot be reached now.
+
+    >>> StoreDown("redis: connection refused").http_status
+    503
+    """
+
+    advance = False
+    penalise = False
+    http_status = 503
 
 
 class ChainExhausted(DragomanError):

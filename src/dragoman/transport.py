@@ -11,11 +11,11 @@ import os
 import re
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from datetime import timedelta
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from dragoman.awaiting import awaited, wait
@@ -45,6 +45,8 @@ LATER = 0.02
 PAUSE = 0.005
 """Seconds that a program which has called waits at its end."""
 MOST_CLIENTS = 16
+BATCH = 65536
+"""Bytes of a stream that are read together, where they are there already."""
 MOST_ORIGINS = 256
 IDLE = 90.0
 """Seconds that a connection is kept for the next request (reqwest 0.13)."""
@@ -312,6 +314,8 @@ class _Answer:
         self._left = length
         self._ended = False
         self._closed = False
+        self._begun: tuple[Coroutine[Any, Any, Bytes | None], Any] | None = None
+        self._failed: Exception | None = None
 
     def read(self, within: float | None, /) -> bytes:
         """The next bytes, b"" at the end."""
@@ -324,18 +328,43 @@ class _Answer:
         return self._took(chunk)
 
     async def aread(self, within: float | None, /) -> bytes:
-        """The next bytes, b"" at the end."""
+        """The next bytes, and what else is there already; b"" at the end."""
         if self._is_over():
             return b""
         try:
-            if within is None or (self._ends is not None and time.monotonic() + within >= self._ends):
-                chunk = await awaited(self._reader.read_chunk())  # the request's own limit ends it in time
+            if within is None or (self._ends is not None and time.monotonic() + within + LATER >= self._ends):
+                chunk = await self._next()  # the request's own limit ends it in time
             else:
                 async with asyncio.timeout(within):
-                    chunk = await awaited(self._reader.read_chunk())
+                    chunk = await self._next()
         except _faults() as error:
             raise translate(error, self._request) from error
-        return self._took(chunk)
+        data = self._took(chunk)
+        return data if self._ended else self._gathered(data)
+
+    async def _next(self) -> "Bytes | None":
+        """The next chunk; it may have been asked for already."""
+        if self._failed is not None:
+            raise self._failed
+        work, future = self._begun or (self._reader.read_chunk(), None)
+        self._begun = None
+        return await awaited(work, future)
+
+    def _gathered(self, data: bytes) -> bytes:
+        """These bytes with what is there already: each piece of a chunked body would cost a turn of the loop."""
+        pieces, size = [data], len(data)
+        while size < BATCH and not self._ended:
+            work = self._reader.read_chunk()
+            try:
+                self._begun = work, work.send(None)
+                break
+            except StopIteration as stop:
+                pieces.append(self._took(stop.value))
+                size += len(pieces[-1])
+            except _faults() as error:
+                self._failed = error
+                break
+        return data if len(pieces) == 1 else b"".join(pieces)
 
     def finish(self) -> None:
         """Read to the end if it is there; a connection that was read to its end is used again."""
@@ -363,6 +392,8 @@ class _Answer:
         """Close the connection, if the answer is not at its end."""
         if not self._closed:
             self._closed = True
+            if self._begun is not None:
+                self._begun[0].close()
             if not self._ended:
                 wait(self._context.__aexit__(None, None, None), 1.0)
 

@@ -108,7 +108,7 @@ def shaped(request: Request, form: Form[Any], targets: Sequence[Target] = (), /)
     if strict is None and targets and targets[0].quirks.strict and form.is_strict:
         strict = True
     name = form.name if name == Request().schema_name else name
-    return replace(request, schema=form.schema, schema_name=name, schema_strict=strict)
+    return replace(request, schema=form.schema, schema_name=name, schema_strict=strict, schema_way="any")
 
 
 def _left(options: Options, began: float) -> Flow[Options]:

@@ -1,1 +1,1 @@
-"""One process in front of all providers: any dialect in, any provider out."""
+"""The gateway: a request in any dialect in, an answer of any provider out, in the same dialect."""

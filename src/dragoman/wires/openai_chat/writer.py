@@ -24,12 +24,15 @@ from dragoman.wire import encode_json, finish_word, said_verbatim, wire_extra
 from dragoman.wires.openai_chat.parts import add_logprobs, encode_call, encode_part, stands_beside
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
-    FINISH,
     FINISH_WORD,
     NAME,
     REASONING_FIELDS,
+    SAID,
     write_usage,
 )
+
+_PIECE = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"
+"""Stands for a piece of text, and in nothing else that a chunk says."""
 
 
 class ChatWriter:
@@ -42,6 +45,7 @@ class ChatWriter:
         self._usage_chunk = is_object(options) and bool(options.get("include_usage"))
         self._head: JsonObject = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": ""}
         self._fields: dict[int, tuple[str, ...]] = {}
+        self._frames: dict[int, list[bytes]] = {}
         self._calls = 0
         self._streamed: set[int] = set()
         self._is_refused = False
@@ -51,9 +55,10 @@ class ChatWriter:
         match event:
             case PartDelta():
                 self._streamed.add(event.index)
-                return self._chunk(_delta(self._fields[event.index], event.text))
+                return encode_json(event.text).join(self._frame(event.index))
             case PartStarted():
                 self._fields[event.index] = _fields(event)
+                self._frames.pop(event.index, None)
                 return b""
             case PartEnded():
                 return self._ended(event)
@@ -66,6 +71,14 @@ class ChatWriter:
                 return b": ping\n\n"
             case _:
                 return encode_sse(encode_json({"error": openai_failure(event)}))
+
+    def _frame(self, index: int) -> list[bytes]:
+        """What stands around a piece of text in each chunk of a part: written once, not with every piece."""
+        frame = self._frames.get(index)
+        if frame is None:
+            chunk = self._chunk(_delta(self._fields[index], _PIECE))
+            frame = self._frames[index] = chunk.split(encode_json(_PIECE))
+        return frame
 
     def _chunk(self, delta: JsonObject, finish: str | None = None, **more: Any) -> bytes:
         choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": finish}
@@ -140,9 +153,9 @@ def _delta(fields: tuple[str, ...], text: str) -> JsonObject:
 def encode_finish(finish: Finish, *, is_refused: bool) -> str | None:
     """The dialect's word; a refusal is told by its text, and by no word."""
     if is_refused:
-        return finish.raw if finish.raw in FINISH else "stop"
+        return finish.raw if finish.raw in SAID else "stop"
     unknown = finish.raw is None and finish.reason == "other"
-    return None if unknown else finish_word(finish, FINISH, FINISH_WORD)
+    return None if unknown else finish_word(finish, SAID, FINISH_WORD)
 
 
 def text_notes(parts: Iterable[Part]) -> JsonObject:

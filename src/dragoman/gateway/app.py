@@ -1,0 +1,378 @@
+"""A client's request in, the answer in its own dialect out: decode, choose, ask, encode. Knows no server protocol."""
+
+import asyncio
+import logging
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
+from functools import partial
+from typing import TypeAlias, cast
+
+from msgspec.structs import replace
+
+from dragoman import wires
+from dragoman.drive import Driver
+from dragoman.errors import DragomanError, Interrupted, InvalidRequest, StoreDown
+from dragoman.events import Event, Finished, Ping, Started, fold
+from dragoman.flow import Emit
+from dragoman.gateway import health
+from dragoman.gateway.access import identify, identify_operator
+from dragoman.gateway.answer import Answer, Write
+from dragoman.gateway.books import Account
+from dragoman.gateway.chat import Chat, begin
+from dragoman.gateway.dashboard import Dashboard
+from dragoman.gateway.depth import check_depth
+from dragoman.gateway.limits import OverLimit
+from dragoman.gateway.questions import find
+from dragoman.gateway.refusals import Busy, InternalFault
+from dragoman.gateway.replies import notes, plain, receipt, refusal, said
+from dragoman.gateway.routes import Routes
+from dragoman.gateway.setup import Setup
+from dragoman.gateway.visit import Visit
+from dragoman.http import HttpRequest
+from dragoman.serving import Recite, Service, services_of
+from dragoman.types import UNKNOWN_USAGE, Notice, Response
+from dragoman.wire import Route, StreamEncoder, Wire, unsaid
+
+log = logging.getLogger("dragoman.gateway")
+
+CLOSED = 499
+"""nginx's word for a client that went."""
+FAILED = "the gateway failed; its log has the reason"
+
+
+Endpoint: TypeAlias = Callable[[Visit], Awaitable[Answer]]
+
+
+class App:
+    """All dialects before all targets.
+
+    >>> from dragoman.gateway.config import decode_config
+    >>> app = App(Setup(decode_config(""), {}))
+    >>> body = b'{"model": "demo/any", "messages": [{"role": "user", "content": "hi"}]}'
+    >>> asyncio.run(app.answer(HttpRequest(method="POST", path="/v1/chat/completions", body=body))).status
+    200
+    """
+
+    def __init__(self, setup: Setup, /, *, is_local: bool = False) -> None:
+        """`is_local`: nobody reaches it from elsewhere, so that its dashboard needs no key where there are none."""
+        self.setup = setup
+        """What the next request is answered by; those under way keep theirs."""
+        self._under_way = 0
+        self._dashboard = Dashboard(is_local=is_local)
+        self._streams: set[_Stream] = set()
+        self._is_ticking = False
+        self._routes: Routes[tuple[Wire | None, Endpoint]] = Routes(self._table())
+
+    def _table(self) -> Iterator[tuple[Route, tuple[Wire | None, Endpoint]]]:
+        for wire in map(wires.get, wires.NAMES):
+            for route in wire.server.routes:
+                yield route, (wire, self._chat)
+            for service in services_of(wire.name):
+                yield service.route, (wire, partial(_serve, service))
+        for path, endpoint in (
+            ("/health/live", self._live),
+            ("/health/ready", self._ready),
+            ("/health", self._health),
+            ("/metrics", self._metrics),
+        ):
+            yield Route(method="GET", path=path), (None, endpoint)
+        for route, shown in self._dashboard.table():
+            yield route, (None, shown)
+
+    async def answer(self, http: HttpRequest, /) -> Answer:
+        """The answer to one request; whatever happens, it is one."""
+        visit = Visit(self.setup, http)
+        try:
+            visit.wire, endpoint = self._routes.find(http)
+            most = visit.setup.config.gateway.max_requests
+            if self._under_way >= most and visit.wire is not None:
+                raise Busy(f"{most} requests are under way", retry_after=1.0)
+            self._under_way += 1
+            try:
+                return await endpoint(visit)
+            finally:
+                self._under_way -= 1
+        except Exception as error:  # noqa: BLE001 - a client is told in its own dialect, whatever it was
+            return refused(visit, explain(error, visit.id))
+
+    def refuse(self, http: HttpRequest, error: DragomanError, /) -> Answer:
+        """A refusal to a request that could not be read, in its own dialect."""
+        visit = Visit(self.setup, http)
+        try:
+            visit.wire, _ = self._routes.find(http)
+        except DragomanError as found:
+            error = found
+        return refused(visit, error)
+
+    async def live(self) -> None:
+        """Tend to what is shared with other gateways, until cancelled."""
+        await self.setup.books.run()
+
+    async def close(self) -> None:
+        """Write what waits, and let go of what is held; all requests have ended."""
+        try:
+            await self.setup.books.aclose()
+        except StoreDown as error:
+            log.error("usage was lost: %s", error)  # noqa: TRY400 - no bug of ours
+        self.setup.registry.close()
+        await self.setup.store.aclose()
+
+    # An answer -------------------------------------------------------------------------------------------------------
+
+    async def _chat(self, visit: Visit) -> Answer:
+        wire, setup = cast("Wire", visit.wire), visit.setup
+        visit.key = identify(visit.http, setup.keys)
+        check_depth(visit.http.body, setup.config.gateway.max_depth)
+        chat = await begin(visit, *wire.server.decode_request(visit.http))
+        account = await chat.open()
+        driver = Driver(setup.registry.transport, (visit.observe, account.observe))
+        try:
+            if chat.request.stream:
+                return await self._stream(visit, chat, account, driver.aemissions(chat.plan(), _forget))
+            return await self._whole(visit, chat, account, driver)
+        except asyncio.CancelledError:
+            await account.settle("hung_up", status=CLOSED)
+            raise
+        except Exception as error:
+            await fail(account, explain(error, visit.id))
+            raise
+
+    async def _whole(self, visit: Visit, chat: Chat, account: Account, driver: Driver) -> Answer:
+        wire = cast("Wire", visit.wire)
+        response = _completed(chat.lift(await driver.arun(chat.plan())), visit)
+        await chat.settle(response)
+        reply = wire.server.encode_body(response)
+        notices = (*response.notices, *unsaid(wire, response.message.parts))
+        await account.settle("served", status=200, target=response.target, usage=response.usage, response=response)
+        return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *account.headers])
+
+    async def _stream(
+        self, visit: Visit, chat: Chat, account: Account, emissions: AsyncGenerator[Emit, None]
+    ) -> Answer:
+        encoder = cast("Wire", visit.wire).server.stream_encoder(chat.request)
+        stream = _Stream(visit, chat, account, emissions, encoder)
+        ping = visit.setup.config.gateway.ping
+        await stream.begin(ping)
+        await account.ready()
+        target, notices = (None, ()) if stream.first is None else (stream.first.target, stream.first.notices)
+        # The one that answers is noted when it has ended.
+        visit.attempts += stream.first is not None
+
+        async def write(write: Write) -> None:
+            self._under_way += 1
+            self._streams.add(stream)
+            self._tick_later(ping)
+            try:
+                await stream.write(write)
+            finally:
+                self._under_way -= 1
+                self._streams.discard(stream)
+
+        headers = [("content-type", encoder.content_type), ("cache-control", "no-cache")]
+        return Answer(200, [*headers, *_told(visit, target, notices), *chat.headers(), *account.headers], write)
+
+    # How it is -------------------------------------------------------------------------------------------------------
+
+    async def _live(self, _visit: Visit) -> Answer:
+        return plain({"status": "live"})
+
+    async def _ready(self, visit: Visit) -> Answer:
+        await visit.setup.store.read("ready")
+        return plain({"status": "ready"})
+
+    async def _health(self, visit: Visit) -> Answer:
+        visit.key = identify(visit.http, visit.setup.keys)
+        return plain(await health.report(visit.setup, under_way=self._under_way))
+
+    async def _metrics(self, visit: Visit) -> Answer:
+        setup = visit.setup
+        visit.key = identify_operator(visit.http, setup.keys)
+        ledger = setup.books.ledger
+        conditions = setup.registry.health.snapshot()
+        text = setup.books.metrics.text(conditions, waiting=ledger.waiting, lost=ledger.lost)
+        return Answer(200, [("content-type", "text/plain; version=0.0.4; charset=utf-8")], text)
+
+    # Keeping idle streams open ---------------------------------------------------------------------------------------
+
+    def _tick_later(self, ping: float) -> None:
+        if not self._is_ticking and self._streams:
+            self._is_ticking = True
+            asyncio.get_running_loop().call_later(ping, self._tick, ping)
+
+    def _tick(self, ping: float) -> None:
+        self._is_ticking = False
+        for stream in self._streams:
+            stream.tick()
+        self._tick_later(ping)
+
+
+class _Stream:
+    """One streamed answer: what is emitted together is written together."""
+
+    def __init__(
+        self,
+        visit: Visit,
+        chat: Chat,
+        account: Account,
+        emissions: AsyncGenerator[Emit, None],
+        encoder: StreamEncoder,
+    ) -> None:
+        self.first: Emit | None = None
+        """What came first, once it has come."""
+        self._visit = visit
+        self._chat = chat
+        self._account = account
+        self._emissions = emissions
+        self._encoder = encoder
+        self._begun: asyncio.Task[bytes | DragomanError | None] | None = None
+        self._write: Write | None = None
+        self._pinging: asyncio.Future[None] | None = None
+        self._is_quiet = False
+        self._seen: list[Event] = []
+        """All of it, where it is to be remembered."""
+
+    async def begin(self, patience: float) -> None:
+        """Wait for what comes first, so that a refusal has its own status; but not for ever."""
+        self._begun = task = asyncio.create_task(self._next())
+        try:
+            await asyncio.wait((task,), timeout=patience)
+        except asyncio.CancelledError:
+            task.cancel()
+            raise
+        if task.done() and isinstance(error := task.result(), DragomanError):
+            raise error
+
+    async def write(self, write: Write) -> None:
+        """All of it, to where it goes."""
+        self._write = write
+        try:
+            told = await (self._begun or self._next())
+            while isinstance(told, bytes):
+                if told:
+                    self._is_quiet = False
+                    await write(told)
+                told = await self._next()
+            if told is not None:
+                await fail(self._account, told)
+                await write(self._encoder.feed(as_told(told, self._visit.id)))
+        finally:
+            self._write = None
+            await self._emissions.aclose()
+            # Nothing is done where it has ended well, or has failed.
+            target = None if self.first is None else self.first.target
+            await self._account.settle("hung_up", status=CLOSED, target=target)
+
+    def tick(self) -> None:
+        """Say that it lives, if it has said nothing since the last time."""
+        if self._is_quiet and self._write is not None and (ping := self._encoder.feed(Ping())):
+            self._pinging = asyncio.ensure_future(self._write(ping))
+        self._is_quiet = True
+
+    async def _next(self) -> bytes | DragomanError | None:
+        """The bytes of what is emitted next; an error is the last, and None comes after all of it."""
+        try:
+            emission = await anext(self._emissions, None)
+            if emission is None:
+                return None
+            # Nothing is restarted here: the options of a gateway do not ask for it.
+            events = cast("Sequence[Event]", emission.events)
+            if self.first is None:
+                self.first = emission
+                self._account.first()
+                events = [_begun(event, self._visit) for event in events]
+            self._account.heard(events)
+            if self._chat.has_ids:
+                events = [self._chat.lift_event(event) for event in events]
+            if self._chat.is_remembered:
+                self._seen += events
+            if isinstance(last := events[-1], Finished):
+                await self._finish(last, emission.target)
+                if emission.notices:
+                    events = [*events[:-1], replace(last, notices=emission.notices + last.notices)]
+            feed = self._encoder.feed
+            return b"".join([feed(event) for event in events])
+        except Exception as error:  # noqa: BLE001 - it is said as the dialect says it, and ends the stream
+            return explain(error, self._visit.id)
+
+    async def _finish(self, finished: Finished, target: str | None) -> None:
+        """All is there: remember it before the farewell, as the next request of the conversation may follow at once."""
+        if self._chat.is_remembered:
+            await self._chat.settle(replace(fold(self._seen), target=target))
+        await self._account.settle("served", status=200, target=target, usage=finished.usage)
+
+
+async def _serve(service: Service, visit: Visit) -> Answer:
+    """The answer to what a client asks beside generation."""
+    question = service.decode(visit.http)
+    if not isinstance(question, Recite):
+        visit.key = identify(visit.http, visit.setup.keys)
+    return said(service.encode(question, await find(visit, question)), receipt(visit.id, None, None, 0))
+
+
+def explain(error: Exception, id: str, /) -> DragomanError:
+    """The same, where it is one of ours; otherwise it goes to the log, and the client learns that it is our fault."""
+    if isinstance(error, DragomanError):
+        return error
+    if isinstance(error, RecursionError):
+        return InvalidRequest("the body is nested too deeply")
+    log.error("request %s failed", id, exc_info=error)
+    return InternalFault(FAILED)
+
+
+def as_told(error: DragomanError, id: str, /) -> DragomanError:
+    """The error as its client hears it: of a stream that broke, what broke it; and the id by which we know it."""
+    cause = error.__cause__
+    if isinstance(error, Interrupted) and isinstance(cause, DragomanError):
+        # Not the cause itself: its words are those of the provider, and may hold a key.
+        error = type(cause)(
+            error.message,
+            provider=error.provider,
+            model=error.model,
+            status=error.status,
+            code=error.code,
+            retry_after=error.retry_after,
+            transient=cause.transient,
+        )
+    error.request_id = id
+    return error
+
+
+async def fail(account: Account, error: DragomanError, /) -> None:
+    """Note that a request failed, and whose fault it was."""
+    target = f"{error.provider}/{error.model}" if error.provider and error.model else None
+    usage = error.usage or UNKNOWN_USAGE
+    await account.settle("failed", status=error.http_status, target=target, usage=usage, error=error)
+
+
+def refused(visit: Visit, error: DragomanError, /) -> Answer:
+    """A refusal in the client's dialect, where that is known."""
+    if visit.wire is None:
+        return refusal(error, visit.id)
+    headers = receipt(visit.id, None, visit.tier, visit.attempts)
+    if isinstance(error, OverLimit):
+        headers += error.headers
+    return said(visit.wire.server.encode_error(as_told(error, visit.id)), headers)
+
+
+def _told(visit: Visit, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:
+    headers = receipt(visit.id, target, visit.tier, visit.attempts)
+    return [*headers, *notes(notices)] if notices else headers
+
+
+def _forget(_response: Response) -> None:
+    """What a stream folds to is nobody's wish here."""
+
+
+def _completed(response: Response, visit: Visit) -> Response:
+    """With an id, a model and a time, where the provider told none: here we are the server."""
+    if response.id and response.model and response.created:
+        return response
+    id, model = response.id or visit.id, response.model or visit.model
+    return replace(response, id=id, model=model, created=response.created or int(time.time()))
+
+
+def _begun(event: Event, visit: Visit) -> Event:
+    """As `_completed`, for a stream."""
+    if not isinstance(event, Started):
+        return event
+    return Started(id=event.id or visit.id, model=event.model or visit.model, created=event.created or int(time.time()))

@@ -1,0 +1,136 @@
+"""Benches of this gateway in, those of the others out: health that is shared, and asked for by no request.
+
+What requests read is local. Once a second, what was benched or put back here is written to one small entry of the
+store, and what others wrote there is taken over.
+"""
+
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+
+import msgspec
+
+from dragoman.errors import StoreDown
+from dragoman.gateway.store import Store
+from dragoman.health import Condition, Memory
+
+ENTRY = "health"
+MOST_SWAPS = 20
+LASTS = 3600.0
+
+
+class Notice(msgspec.Struct, frozen=True, kw_only=True):
+    """A target that somebody benched. Its end is a moment of the epoch: other clocks are each gateway's own.
+
+    >>> Notice(until=1_794_900_000.0, benches=1, reason="Overloaded: busy").benches
+    1
+    """
+
+    until: float
+    benches: int
+    reason: str | None = None
+
+
+class SharedConditions:
+    """Conditions of this process that hear of the benches of others, at each `exchange`.
+
+    >>> from dragoman.gateway.store import open_store
+    >>> from dragoman.health import Health
+    >>> Health(conditions=SharedConditions(open_store("memory"))).condition("aa/m").state
+    'well'
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        /,
+        *,
+        lock: AbstractContextManager[object] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        wall: Callable[[], float] = time.time,
+    ) -> None:
+        self._store = store
+        self._clock = clock
+        self._wall = wall
+        self._memory = Memory(lock)
+        self._changed: set[str] = set()
+        self._adopted: dict[str, Condition] = {}
+        self._version: str | None = None
+
+    def read(self, target: str, /) -> Condition:
+        """The condition of a target."""
+        return self._memory.read(target)
+
+    def swap(self, target: str, old: Condition, new: Condition, /) -> bool:
+        """Put `new` in the place of `old`; others hear of it where it is a bench, or the end of one."""
+        done = self._memory.swap(target, old, new)
+        if done and (old.state, old.until) != (new.state, new.until):
+            self._changed.add(target)
+        return done
+
+    def all(self) -> dict[str, Condition]:
+        """All of them."""
+        return self._memory.all()
+
+    async def exchange(self) -> None:
+        """Tell what is new here, and take over what is new elsewhere."""
+        for _ in range(MOST_SWAPS):
+            entry = await self._store.read(ENTRY)
+            version = None if entry is None else entry.version
+            if version == self._version and not self._changed:
+                return
+            board = {} if entry is None else _decode(entry.value)
+            self._adopt(board)
+            self._version = version
+            changed = frozenset(self._changed)
+            if not changed or await self._publish(board, changed, version):
+                self._changed -= changed
+                return
+        raise StoreDown(f"health: {MOST_SWAPS} others wrote first")
+
+    def _adopt(self, board: dict[str, Notice]) -> None:
+        now, wall = self._clock(), self._wall()
+        for target, notice in board.items():
+            if target in self._changed or notice.until <= wall:
+                continue
+            old, until = self._memory.read(target), notice.until - wall + now
+            if old.state == "probing" or (old.until is not None and not old.is_well and old.until >= until - 0.5):
+                continue
+            reason = notice.reason
+            new = Condition(
+                state="benched",
+                benches=notice.benches,
+                until=until,
+                reason=reason,
+                last_error=reason,
+                last_latency=old.last_latency,
+            )
+            if self._memory.swap(target, old, new):
+                self._adopted[target] = new
+        for target in self._adopted.keys() - board.keys():
+            adopted = self._adopted.pop(target)
+            # A bench that has ended is no proof that the target is well: the next request will probe it.
+            if adopted.until is not None and adopted.until > now:
+                self._memory.swap(target, adopted, Condition(last_latency=adopted.last_latency))
+
+    async def _publish(self, board: dict[str, Notice], changed: frozenset[str], version: str | None) -> bool:
+        now, wall = self._clock(), self._wall()
+        fresh = {target: notice for target, notice in board.items() if notice.until > wall}
+        for target in changed:
+            condition = self._memory.read(target)
+            if condition.is_well:
+                fresh.pop(target, None)
+            elif condition.until is not None and condition.until > now:
+                until = condition.until - now + wall
+                fresh[target] = Notice(until=until, benches=condition.benches, reason=condition.reason)
+        if fresh == board:
+            return True
+        written = await self._store.write(ENTRY, msgspec.json.encode(fresh), ttl=LASTS, expects=version)
+        if written is not None:
+            self._version = written
+            # Whoever takes a notice off the board puts the target back, also here.
+            self._adopted |= {target: self._memory.read(target) for target in changed & fresh.keys()}
+        return written is not None
+
+
+_decode = msgspec.json.Decoder(dict[str, Notice]).decode

@@ -1,0 +1,327 @@
+"""Requests that come and go in, all that is kept of them out: limits, usage, metrics, spans, log. Four calls a request.
+
+    account = await books.open(…)      may it go on? reserves what it may use; raises OverLimit or StoreDown
+    account.observe(…), heard(…)       what the chain tells: who was tried; which events are shown
+    await account.ready()              its row is written: before the first byte of an answer goes out
+    await account.settle(…)            how it ended: before the last byte goes out, or when the client has gone
+
+`run` tends to what is shared, `aclose` writes what waits.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from dragoman.errors import DragomanError, StoreDown, redact
+from dragoman.events import PartDelta
+from dragoman.gateway.benches import SharedConditions
+from dragoman.gateway.keys import Key
+from dragoman.gateway.ledger import Ledger
+from dragoman.gateway.limits import BYTES_PER_TOKEN, FREE, Admission, Limits, estimate, tokens_of
+from dragoman.gateway.logs import Log
+from dragoman.gateway.metrics import Lines, Metrics, encode_text
+from dragoman.gateway.prices import Prices
+from dragoman.gateway.recent import Recent
+from dragoman.gateway.store import Store
+from dragoman.gateway.store.port import Row
+from dragoman.gateway.traces import Span, Traces
+from dragoman.gateway.workers import Workers
+from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response, Usage
+
+EVERY = 1.0
+"""Seconds between two rounds of `run`."""
+LONGEST_MODEL = 200
+"""Characters of what was asked for: a client may ask for anything."""
+
+
+class Books:
+    """What a gateway keeps of its requests.
+
+    >>> from dragoman.gateway.store import open_store
+    >>> async def main() -> int:
+    ...     books = Books(open_store("memory"))
+    ...     account = await books.open("req_1", model="fast", request=Request(), dialect="ollama")
+    ...     await account.settle("served", status=200, target="groq/llama", usage=Usage(input=5, output=2))
+    ...     await books.aclose()
+    ...     return (await books.ledger.rows())[0].output
+    >>> asyncio.run(main())
+    2
+    """
+
+    def __init__(
+        self,
+        store: Store,
+        /,
+        *,
+        limits: Limits | None = None,
+        prices: Prices | None = None,
+        traces: Traces | None = None,
+        log: Log | None = None,
+        conditions: SharedConditions | None = None,
+        workers: Workers | None = None,
+        clock: Callable[[], float] = time.time,
+        timer: Callable[[], float] = time.perf_counter,
+    ) -> None:
+        self.store = store
+        self.limits = limits or Limits(store)
+        self.ledger = Ledger(store)
+        self.metrics = Metrics()
+        self.recent = Recent()
+        self.problem: StoreDown | None = None
+        """Why the store could not be reached at the last round."""
+        self.prices = prices or Prices()
+        self.traces = traces
+        self.log = log
+        self.clock = clock
+        self.timer = timer
+        self._conditions = conditions
+        self._workers = workers
+        self._tasks: set[asyncio.Task[Any]] = set()
+
+    async def open(
+        self,
+        id: str,
+        /,
+        *,
+        model: str,
+        request: Request,
+        key: Key | None = None,
+        dialect: str | None = None,
+        target: str | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> "Account":
+        """Begin a request; `target` is the one that is likely to be asked, by which its cost is reserved."""
+        row = Row(
+            id=id,
+            moment=self.clock(),
+            key=None if key is None else key.id,
+            model=redact(model)[:LONGEST_MODEL],
+            dialect=dialect,
+            stream=request.stream,
+        )
+        account = Account(self, row, request)
+        if key is not None:
+            expected = estimate(request)
+            cost = self.prices.cost(target, expected) if key.budgets else None
+            try:
+                account.admission = await self.limits.admit(
+                    key, tokens=tokens_of(expected) or 0, cost=cost, is_guess=request.max_tokens is None
+                )
+            except DragomanError as error:
+                await self.refuse(row, error)
+                raise
+        if self.traces is not None:
+            account.span = self.traces.begin(model, request, headers or {})
+        self.metrics.begun()
+        account.begin()
+        return account
+
+    async def refuse(self, row: Row, error: DragomanError, /) -> None:
+        """A request was refused before it began. Only those with a key have a row: others could fill the store."""
+        row = msgspec.structs.replace(row, outcome="refused", status=error.http_status, duration=0.0)
+        self.tell(row)
+        if row.key is not None:
+            await self.ledger.record(row)
+
+    def tell(self, row: Row, /, *, attempts: Sequence[Attempt] = (), was_begun: bool = False) -> None:
+        """Count a request that ended, and log it."""
+        self.metrics.ended(row, was_begun=was_begun)
+        self.recent.note(row, attempts)
+        if self.log is not None:
+            self.log.ended(row)
+
+    async def run(self) -> None:
+        """Tend to what is shared, every second, until cancelled."""
+        while True:
+            await asyncio.sleep(EVERY)
+            await self.tend()
+
+    async def tend(self) -> None:
+        """One round: benches, seats, what is owed and what waits. A store that is down is asked again at the next."""
+        problem = None
+        steps = [self.limits.tend, self.ledger.tend]
+        if self._conditions is not None and self.store.is_shared:
+            steps.append(self._conditions.exchange)
+        if self._workers is not None:
+            steps.append(self._tell_workers)
+        for step in steps:
+            try:
+                await step()
+            except StoreDown as error:
+                problem = error
+        self.problem = problem
+
+    async def scrape(self) -> bytes:
+        """What Prometheus reads: of all workers of this gateway, where they share a store."""
+        if self._workers is None:
+            return encode_text({"": self._lines()})
+        try:
+            return encode_text(await self._workers.exchange(self._lines()))
+        except StoreDown:
+            return encode_text({self._workers.name: self._lines()})
+
+    def _lines(self) -> Lines:
+        conditions = {} if self._conditions is None else self._conditions.all()
+        return self.metrics.lines(conditions, waiting=self.ledger.waiting, lost=self.ledger.lost)
+
+    async def _tell_workers(self) -> None:
+        if self._workers is not None and self._workers.is_due:
+            await self._workers.exchange(self._lines())
+
+    async def aclose(self) -> None:
+        """Write all that waits. The store stays open: it belongs to whoever opened it."""
+        while self._tasks:
+            await asyncio.wait(self._tasks)
+        await self.limits.aclose()
+        await self.ledger.aclose()
+
+    def later(self, work: Coroutine[Any, Any, None], /) -> "asyncio.Task[None]":
+        """Do something that nobody's going away stops."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+
+class Account:
+    """What is kept of one request.
+
+    >>> from dragoman.gateway.store import open_store
+    >>> Account(Books(open_store("memory")), Row(id="req_1", moment=0.0, model="fast"), Request()).headers
+    ()
+    """
+
+    def __init__(self, books: Books, row: Row, request: Request, /) -> None:
+        self.admission: Admission = FREE
+        self.span: Span | None = None
+        self._books = books
+        self._row = row
+        self._request = request
+        self._heard = 0
+        self._began = books.timer()
+        self._first: float | None = None
+        self._attempts: list[Attempt] = []
+        self._failures = 0
+        self._spent = UNKNOWN_USAGE
+        self._spent_cost: int | None = None
+        self._writing: asyncio.Task[None] | None = None
+        self._is_settled = False
+
+    @property
+    def headers(self) -> tuple[tuple[str, str], ...]:
+        """What the client is told of its limits."""
+        return self.admission.headers
+
+    def begin(self) -> None:
+        """Write its row, where that may outlive this process."""
+        if self._books.store.is_shared:
+            self._writing = self._books.later(self._books.ledger.record(self._row))
+
+    def observe(self, what: object, /) -> None:
+        """What the chain tells."""
+        if not isinstance(what, Attempt):
+            return
+        self._books.metrics.attempted(what)
+        self._attempts.append(what)
+        if what.outcome == "failed":
+            self._failures += 1
+            self._spent = add(self._spent, what.usage)
+            self._spent_cost = plus(self._spent_cost, self._books.prices.cost(what.target, what.usage))
+
+    def first(self) -> None:
+        """The first piece of an answer is there."""
+        if self._first is None:
+            self._first = self._books.timer() - self._began
+
+    def heard(self, events: Iterable[object], /) -> None:
+        """Pieces of an answer that are shown; where the client leaves, they tell what it used."""
+        for event in events:
+            if isinstance(event, PartDelta):
+                self._heard += len(event.text)
+
+    async def ready(self) -> None:
+        """Wait until its row is written."""
+        if self._writing is not None:
+            await asyncio.shield(self._writing)
+
+    async def settle(
+        self,
+        outcome: str,
+        /,
+        *,
+        status: int,
+        target: str | None = None,
+        usage: Usage = UNKNOWN_USAGE,
+        response: Response | None = None,
+        error: BaseException | None = None,
+    ) -> None:
+        """It ended: served, failed, or hung_up. What it used is the usage, and that of targets that failed before."""
+        if self._is_settled:
+            return
+        self._is_settled = True
+        if outcome == "hung_up" and tokens_of(usage) is None:
+            output = self._heard // BYTES_PER_TOKEN
+            usage = Usage(input=estimate(self._request).input, output=output, source="estimated")
+        books, used = self._books, add(usage, self._spent)
+        row = msgspec.structs.replace(
+            self._row,
+            target=target,
+            status=status,
+            outcome=outcome,
+            input=used.input,
+            output=used.output,
+            cache_read=used.cache_read,
+            estimated=usage.source == "estimated",
+            cost=plus(books.prices.cost(target, usage), self._spent_cost),
+            duration=books.timer() - self._began,
+            first=self._first,
+            # Of a stream, the target that answers is told when all of it was read.
+            attempts=self._failures + (outcome != "failed" and target is not None),
+        )
+        books.tell(row, attempts=self._attempts, was_begun=True)
+        if self.span is not None:
+            self.span.end(row, response, error=error)
+        closing = self._close(row)
+        await (asyncio.shield(books.later(closing)) if books.store.is_shared else closing)
+
+    async def _close(self, row: Row) -> None:
+        tokens = tokens_of(Usage(input=row.input, output=row.output))
+        if tokens is None and row.outcome == "failed":
+            tokens = 0  # a provider that refuses counts nothing
+        await self._books.limits.settle(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
+        if self._writing is not None:
+            await self._writing
+        if self._books.store.is_shared:
+            await self._books.ledger.record(row)
+        else:
+            self._books.ledger.note(row)
+
+
+def add(one: Usage, other: Usage, /) -> Usage:
+    """Both together; what neither tells stays untold.
+
+    >>> add(Usage(input=5, output=2), Usage(input=1)).input
+    6
+    """
+    if other.input is None and other.output is None:
+        return one
+    return Usage(
+        input=plus(one.input, other.input),
+        output=plus(one.output, other.output),
+        cache_read=plus(one.cache_read, other.cache_read),
+        cache_write=plus(one.cache_write, other.cache_write),
+        reasoning=plus(one.reasoning, other.reasoning),
+        source=one.source,
+    )
+
+
+def plus(one: int | None, other: int | None, /) -> int | None:
+    """The sum of two numbers that may not be known; None where neither is.
+
+    >>> plus(1, None), plus(1, 2), plus(None, None)
+    (1, 3, None)
+    """
+    return one if other is None else other if one is None else one + other

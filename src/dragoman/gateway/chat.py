@@ -1,0 +1,155 @@
+"""A decoded request in, the plan that answers it out; a conversation is remembered before it and after it.
+
+Only dialects with ids of our own, or a conversation, pay for either.
+"""
+
+import random
+from functools import cache
+from typing import TypeVar, cast
+
+from msgspec.structs import replace
+
+from dragoman import chain
+from dragoman.events import StreamEvent
+from dragoman.flow import Flow
+from dragoman.gateway.access import check_model
+from dragoman.gateway.books import Account
+from dragoman.gateway.callids import HEADER, CallIds, decode_ids
+from dragoman.gateway.catalog import Choice
+from dragoman.gateway.questions import recalled
+from dragoman.gateway.sessions import Session
+from dragoman.gateway.tiers import arrange, draw, tier_of
+from dragoman.gateway.visit import Visit
+from dragoman.gateway.wish import Wish, split_wish
+from dragoman.serving import Memory, Recall, memory_of
+from dragoman.target import Target
+from dragoman.types import Request, Response, dump
+from dragoman.wire import Wire
+
+E = TypeVar("E", bound=StreamEvent)
+NOTHING = Recall()
+_memory = cache(memory_of)
+
+
+class Chat:
+    """One request for an answer."""
+
+    __slots__ = ("_choice", "_ids", "_memory", "_recall", "_session", "_visit", "_wish", "request")
+
+    def __init__(
+        self,
+        visit: Visit,
+        request: Request,
+        choice: Choice,
+        /,
+        *,
+        wish: Wish,
+        session: Session | None,
+        ids: CallIds | None,
+        recall: Recall,
+        memory: Memory | None,
+    ) -> None:
+        self.request = request
+        self._visit = visit
+        self._choice = choice
+        self._wish = wish
+        self._session = session
+        self._ids = ids
+        self._recall = recall
+        self._memory = memory
+
+    @property
+    def has_ids(self) -> bool:
+        """Whether calls go by ids of our own."""
+        return self._ids is not None
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Who may be asked."""
+        return self._choice.targets
+
+    @property
+    def is_remembered(self) -> bool:
+        """Whether something is to be written when it is answered."""
+        return self._wish.conversation is not None or self._recall.keep
+
+    async def open(self) -> Account:
+        """Ask its key's limits whether it may go on."""
+        visit = self._visit
+        return await visit.setup.books.open(
+            visit.row,
+            model=visit.model,
+            request=self.request,
+            key=visit.key,
+            dialect=cast("Wire", visit.wire).name,
+            target=self._choice.targets[0].name,
+            headers=visit.http.headers,
+        )
+
+    def plan(self) -> Flow[Response]:
+        """Ask those who may answer."""
+        return chain.run(self.request, self._choice.targets, self._visit.setup.registry.health, self._choice.options)
+
+    def lift(self, response: Response, /) -> Response:
+        """The answer with ids of our own, where the dialect wants them."""
+        return response if self._ids is None else self._ids.lift(response)
+
+    def lift_event(self, event: E, /) -> E:
+        """As `lift`, for a stream."""
+        return event if self._ids is None else self._ids.lift_event(event)
+
+    def headers(self) -> list[tuple[str, str]]:
+        """The ids that nobody remembers but the client."""
+        told = None if self._ids is None or self._wish.conversation is not None else self._ids.header()
+        return [] if told is None else [(HEADER, told)]
+
+    async def settle(self, response: Response, /) -> None:
+        """Remember who answered and under which ids, and keep the answer, where that is wanted."""
+        setup, owner = self._visit.setup, self._visit.owner
+        if self._wish.conversation is not None and response.target is not None:
+            made = {} if self._ids is None else self._ids.made
+            await setup.sessions.settle(
+                owner,
+                self._wish.conversation,
+                target=response.target,
+                tier=self._choice.tier,
+                ids=made,
+                seen=self._session,
+            )
+        if self._recall.keep and self._memory is not None and response.id is not None:
+            await setup.responses.save(owner, response.id, dump(self._memory.keep(self.request, response)))
+
+
+async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
+    """Who may be asked, by the name that the client said and what is remembered of its conversation."""
+    wire, setup = cast("Wire", visit.wire), visit.setup
+    visit.model = name
+    check_model(visit.key, name)
+    choice = setup.catalog.find(name)
+    wish, request = split_wish(request)
+    if request.schema is not None:  # a client cannot know which targets have structured output of their own
+        request = replace(request, schema_way="any")
+    session, ids, recall = None, None, NOTHING
+    if wish.conversation is not None:
+        session = await setup.sessions.load(visit.owner, wish.conversation)
+        choice = _kept(visit, choice, session)
+    visit.tier = choice.tier
+    if wire.own_ids:
+        told = visit.http.headers.get(HEADER)
+        ids = CallIds(session.ids if session is not None else decode_ids(told) if told else {})
+        request = ids.lower(request)
+    if (memory := _memory(wire.name)) is not None:
+        recall, request = memory.recall(request)
+        if recall.previous is not None:
+            request = memory.join(await recalled(visit, recall.previous), request)
+    return Chat(visit, request, choice, wish=wish, session=session, ids=ids, recall=recall, memory=memory)
+
+
+def _kept(visit: Visit, choice: Choice, session: Session | None) -> Choice:
+    """The choice as a session wants it: its tier never falls, and its target is asked first."""
+    if choice.tier is not None and (tier := tier_of(choice.tier, session)) != choice.tier:
+        choice = visit.setup.catalog.find(tier)
+    targets, options = list(choice.targets), choice.options
+    if options.order == "weighted":
+        targets, options = draw(targets, options.costs, random.random), replace(options, order="given")
+    return Choice(tuple(arrange(targets, session, choice.tier)), options, choice.tier)

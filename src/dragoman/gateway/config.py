@@ -1,0 +1,254 @@
+"""A dragoman.toml and the environment in, a checked Config out; all that is wrong with it is in one error.
+
+    [gateway]                         where it listens, and what it bears: the fields of `Gateway`
+    [chain], [timeouts]               how targets are asked: retries, patience … and total, connect, first_event, idle
+    [tiers.simple]                    models = { "groq/llama" = 1, "openai/gpt" = 5 }; order = "weighted" or "given"
+    [providers.x] [aliases] [limits]  as in the library
+    [keys.alice]                      who may ask, by the hash of a key
+
+`${VAR}` and `${VAR:default}` stand for variables in every text.
+"""
+
+import re
+import tomllib
+from collections.abc import Collection, Mapping
+from typing import Any, TypeVar
+
+import msgspec
+
+from dragoman import settings
+from dragoman.call import Timeouts
+from dragoman.chain import Options
+from dragoman.dsn import PREFIX, nearest
+from dragoman.errors import SetupError
+from dragoman.gateway.catalog import Tier
+from dragoman.gateway.keys import Key
+from dragoman.gateway.limits import WhenDown
+from dragoman.providers import PROVIDERS
+from dragoman.registry import Registry
+from dragoman.types import is_list, is_object
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+FILE = "dragoman.toml"
+TABLES = ("gateway", "chain", "timeouts", "tiers", "keys", *settings.TABLES)
+_VARIABLE = r"\$\{(\w+)(?::([^}]*))?\}"
+_CHAIN = frozenset(
+    "retries patience longest_wait backoff backoff_cap advance_on_permanent when_all_benched".split()
+)  # what is left of Options belongs to a tier, or to one call
+
+
+class Gateway(msgspec.Struct, frozen=True, kw_only=True):
+    """Where a gateway listens, and what it bears.
+
+    >>> Gateway().port
+    8080
+    """
+
+    host: str = "127.0.0.1"
+    port: int = 8080
+    workers: int = 1
+    store: str = "memory"
+    """`memory`, `sqlite:PATH` or `redis://…`."""
+    providers: tuple[str, ...] = ()
+    """Providers that clients may name beside those of the other tables."""
+    max_body: int = 32 * 1024 * 1024
+    max_depth: int = 128
+    """Levels of JSON inside JSON."""
+    max_requests: int = 1000
+    """Requests under way, in one worker."""
+    body_timeout: float = 60.0
+    """Seconds until the body of a request must be there."""
+    ping: float = 15.0
+    """Seconds of silence after which a stream says that it lives."""
+    rates_when_down: WhenDown = "open"
+    budgets_when_down: WhenDown = "closed"
+    """What becomes of limits while the store cannot be asked."""
+    log: bool = True
+    """One line of JSON a request, without what was said."""
+    traces: bool = False
+    """OpenTelemetry spans, by the provider that the process has set up."""
+    grace: int = 30
+    """Seconds that requests under way may take after SIGTERM."""
+
+
+PATIENT = Options(longest_wait=5.0)
+"""A client hears of a longer wait at once, by Retry-After, and need not keep its connection open for it."""
+
+
+class Config(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a gateway is told.
+
+    >>> decode_config("").gateway.port
+    8080
+    """
+
+    gateway: Gateway = Gateway()
+    options: Options = PATIENT
+    tiers: dict[str, Tier] = {}
+    keys: tuple[Key, ...] = ()
+    tables: dict[str, Any] = {}
+    """What the registry reads itself."""
+    providers: frozenset[str] = frozenset()
+    """Providers that clients may name."""
+
+
+def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
+    """The config of a TOML text.
+
+    >>> decode_config('[gateway]\\nport = "${PORT:8123}"').gateway.port
+    8123
+    """
+    env = env or {}
+    try:
+        told: dict[str, Any] = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise SetupError(f"the config is not TOML: {error}") from error
+    problems: list[str] = []
+    told = _filled(told, env, "", problems)
+    problems += [f"{name}: no such table{nearest(name, TABLES)}" for name in told if name not in TABLES]
+    timeouts = _read(Timeouts, told.get("timeouts", {}), "timeouts", problems)
+    options = _read(
+        Options,
+        told.get("chain", {}),
+        "chain",
+        problems,
+        only=_CHAIN,
+        longest_wait=PATIENT.longest_wait,
+        timeouts=timeouts,
+    )
+    tables = {name: told[name] for name in settings.TABLES if name in told}
+    gateway = _read(Gateway, told.get("gateway", {}), "gateway", problems)
+    config = Config(
+        gateway=gateway,
+        options=options,
+        tiers=_read_tiers(told.get("tiers", {}), problems),
+        keys=_read_keys(told.get("keys", {}), problems),
+        tables=tables,
+    )
+    providers = _check_names(config, env, problems)
+    if problems:
+        raise SetupError("the config is wrong:\n" + "\n".join(f"- {problem}" for problem in problems))
+    return msgspec.structs.replace(config, providers=providers)
+
+
+def fill(registry: Registry, config: Config, /) -> None:
+    """Tell a registry what the names of a config stand for.
+
+    >>> registry = Registry(env={})
+    >>> fill(registry, decode_config('[aliases]\\nfast = "demo/any"'))
+    >>> registry.targets("fast")
+    [Target(demo/any)]
+    """
+    registry.load_config(config.tables)
+    for name, tier in config.tiers.items():
+        registry.alias(name, tier.spec)
+
+
+def _filled(told: Any, env: Mapping[str, str], where: str, problems: list[str]) -> Any:
+    """The same with variables in place of their names."""
+    if is_object(told):
+        return {key: _filled(value, env, f"{where}.{key}".lstrip("."), problems) for key, value in told.items()}
+    if is_list(told):
+        return [_filled(value, env, f"{where}[{index}]", problems) for index, value in enumerate(told)]
+    if not isinstance(told, str):
+        return told
+
+    def value_of(found: re.Match[str]) -> str:
+        name, default = found.groups()
+        if name not in env and default is None:
+            problems.append(f"{where}: no variable {name}; set it, or write ${{{name}:default}}")
+        return env.get(name, default or "")
+
+    return re.sub(_VARIABLE, value_of, told)
+
+
+def _read(
+    shape: type[S], table: Any, where: str, problems: list[str], /, *, only: Collection[str] = (), **more: Any
+) -> S:
+    """A table's fields, each checked by itself, so that all problems are found."""
+    fields = {field.name: field.type for field in msgspec.structs.fields(shape) if not only or field.name in only}
+    values: dict[str, Any] = dict(more)
+    if not is_object(table):
+        problems.append(f"{where}: not a table")
+        table = {}
+    for name, value in table.items():
+        if name not in fields:
+            problems.append(f"{where}.{name}: no such setting{nearest(name, fields)}")
+            continue
+        try:
+            values[name] = msgspec.convert(value, fields[name], strict=not isinstance(value, str))
+        except msgspec.ValidationError as error:
+            problems.append(f"{where}.{name}: {error}")
+    try:
+        return shape(**values)
+    except (SetupError, TypeError) as error:
+        problems.append(f"{where}: {error}")
+        return shape(**more)
+
+
+def _tables(told: Any, where: str, problems: list[str]) -> dict[str, dict[str, Any]]:
+    if not is_object(told):
+        problems.append(f"{where}: not a table")
+        return {}
+    problems += [f"{where}.{name}: not a table" for name, value in told.items() if not is_object(value)]
+    return {name: value for name, value in told.items() if is_object(value)}
+
+
+def _read_tiers(told: Any, problems: list[str]) -> dict[str, Tier]:
+    tiers: dict[str, Tier] = {}
+    for name, table in _tables(told, "tiers", problems).items():
+        where = f"tiers.{name}"
+        models = table.get("models")
+        rest = {key: value for key, value in table.items() if key != "models"}
+        try:
+            costs = msgspec.convert(dict.fromkeys(models, 1) if is_list(models) else models or {}, dict[str, float])
+            if not costs:
+                raise SetupError("there are none")
+            _, spec = settings.check_alias(name, ",".join(costs))
+        except (msgspec.ValidationError, SetupError, TypeError) as error:
+            problems.append(f"{where}.models: {error}")
+            continue
+        order = "given" if is_list(models) else "weighted"
+        tiers[name] = _read(Tier, {"order": order, **rest}, where, problems, only=("order",), spec=spec, costs=costs)
+    return tiers
+
+
+def _read_keys(told: Any, problems: list[str]) -> tuple[Key, ...]:
+    keys: list[Key] = []
+    for name, table in _tables(told, "keys", problems).items():
+        try:
+            keys.append(msgspec.convert({**table, "id": name}, Key))
+        except msgspec.ValidationError as error:
+            problems.append(f"keys.{name}: {error}")
+    return tuple(keys)
+
+
+def _check_names(config: Config, env: Mapping[str, str], problems: list[str]) -> frozenset[str]:
+    """The providers that are named; a name that stands for nothing is a problem."""
+    registry = Registry(env=env)
+    try:
+        fill(registry, config)
+    except SetupError as error:
+        head, *lines = str(error).split("\n- ")
+        problems += lines or [head]
+        return frozenset()
+    named = {*config.gateway.providers, *config.tables.get("providers", {})}
+    for name in registry.aliases():
+        try:
+            named |= {target.provider for target in registry.targets(name)}
+        except SetupError as error:
+            problems.append(f"{'tiers' if name in config.tiers else 'aliases'}.{name}: {error}")
+    for name in config.gateway.providers:
+        try:
+            registry.provider(name)
+        except SetupError as error:
+            problems.append(f"gateway.providers: {error}")
+    return frozenset(named) or _from_environment(env)
+
+
+def _from_environment(env: Mapping[str, str]) -> frozenset[str]:
+    """The demo, those that a variable defines, and those whose keys are there."""
+    defined = {name[len(PREFIX) :].lower() for name in env if name.startswith(PREFIX) and name != PREFIX}
+    keyed = {name for name, record in PROVIDERS.items() if any(env.get(key) for key in record.key_names)}
+    return frozenset({"demo", *defined, *keyed})

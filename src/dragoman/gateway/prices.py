@@ -1,0 +1,102 @@
+"""A target and its usage in, what that costs out: by the prices of genai-prices, where that is installed."""
+
+import time
+from collections.abc import Callable
+from decimal import Decimal
+from functools import lru_cache
+from importlib import import_module
+from importlib.util import find_spec
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from dragoman.types import Usage
+
+if TYPE_CHECKING:
+    from genai_prices.types import ModelPrice
+
+NANO = 1_000_000_000
+HOUR = 3600.0
+"""Prices may change with the hour: they are looked up anew in each."""
+
+NAMES = {"bedrock": "aws", "moonshot": "moonshotai", "vertex": "google", "xai": "x-ai"}
+"""Providers that genai-prices calls by another name."""
+
+
+class Prices:
+    """What targets cost, in billionths of a dollar; None where nobody knows.
+
+    >>> Prices().cost("nobody/knows", Usage(input=10, output=2)) is None
+    True
+    """
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        self._clock = clock
+        # Imported now: at the first request it would keep all others waiting.
+        self._is_known = find_spec("genai_prices") is not None and bool(import_module("genai_prices"))
+        self._find = lru_cache(maxsize=1024)(_find)
+
+    def cost(self, target: str | None, usage: Usage, /) -> int | None:
+        """What a usage costs."""
+        if target is None or not self._is_known or (usage.input is None and usage.output is None):
+            return None
+        price = self._find(target, int(self._clock() / HOUR))
+        if price is None:
+            return None
+        return price.cost(usage) if isinstance(price, Rates) else _calculated(price, usage)
+
+
+class Rates(msgspec.Struct, frozen=True, kw_only=True):
+    """A price that is the same for every token: thousandths of a billionth of a dollar for each.
+
+    >>> Rates(input=2_500_000, output=10_000_000, cache_read=1_250_000, cache_write=0).cost(Usage(input=2, output=1))
+    15000
+    """
+
+    input: int
+    output: int
+    cache_read: int
+    cache_write: int
+
+    def cost(self, usage: Usage, /) -> int:
+        """What a usage costs, in billionths of a dollar."""
+        read, written = usage.cache_read or 0, usage.cache_write or 0
+        plain = max(0, (usage.input or 0) - read - written)
+        cached = read * self.cache_read + written * self.cache_write
+        return round((plain * self.input + cached + (usage.output or 0) * self.output) / 1000)
+
+
+def _find(target: str, _hour: int) -> "Rates | ModelPrice | None":
+    from genai_prices import Usage as Counts
+    from genai_prices import calc_price
+
+    provider, _, model = target.partition("/")
+    try:
+        price = calc_price(Counts(input_tokens=1), model, provider_id=NAMES.get(provider, provider)).model_price
+    except LookupError:
+        return None
+    return _rates(price) or price
+
+
+def _rates(price: "ModelPrice") -> Rates | None:
+    """The rates of a price without steps; a hundred times faster than asking for each."""
+    told = price.input_mtok, price.output_mtok, price.cache_read_mtok, price.cache_write_mtok
+    input, output, read, written = (round(rate * 1_000_000) if isinstance(rate, Decimal) else rate for rate in told)
+    if not isinstance(input, int) or not isinstance(output, int):
+        return None
+    read, written = input if read is None else read, input if written is None else written
+    if not isinstance(read, int) or not isinstance(written, int):
+        return None
+    return Rates(input=input, output=output, cache_read=read, cache_write=written)
+
+
+def _calculated(price: "ModelPrice", usage: Usage) -> int:
+    from genai_prices import Usage as Counts
+
+    counts = Counts(
+        input_tokens=usage.input,
+        output_tokens=usage.output,
+        cache_read_tokens=usage.cache_read,
+        cache_write_tokens=usage.cache_write,
+    )
+    return round(price.calc_price(counts)["total_price"] * NANO)

@@ -1,0 +1,91 @@
+"""What the gateway says beside a dialect's own words: headers of an answer, refusals that belong to no dialect."""
+
+from collections.abc import Iterable, Mapping
+
+from dragoman.errors import DragomanError
+from dragoman.gateway.answer import Answer
+from dragoman.http import HttpReply
+from dragoman.types import Notice
+from dragoman.wire import encode_json, error_headers
+
+MOST_NOTICES = 16
+LONGEST_NOTICE = 200
+"""Characters of one notice, and how many are told in a header: headers have limits."""
+LONGEST_ID = 128
+
+
+def said(reply: HttpReply, more: Iterable[tuple[str, str]], /) -> Answer:
+    """A dialect's reply with headers of ours.
+
+    >>> said(HttpReply(body=b"{}"), [("x-request-id", "req_1")]).headers
+    [('content-type', 'application/json'), ('x-request-id', 'req_1')]
+    """
+    return Answer(reply.status, [*reply.headers.items(), *more], reply.body)
+
+
+def plain(value: object, /, *, status: int = 200) -> Answer:
+    """JSON that is of no dialect.
+
+    >>> plain({"status": "live"}).body
+    b'{"status":"live"}'
+    """
+    return Answer(status, [("content-type", "application/json")], encode_json(value))
+
+
+def refusal(error: DragomanError, id: str, /) -> Answer:
+    """A refusal to somebody whose dialect is not known.
+
+    >>> from dragoman.gateway.refusals import NoRoute
+    >>> refusal(NoRoute("nothing answers at /v2"), "req_1").status
+    404
+    """
+    kind = "invalid_request_error" if error.http_status < 500 else "api_error"
+    body = encode_json({"error": {"message": error.message, "type": kind, "code": error.code, "request_id": id}})
+    return Answer(error.http_status, [*error_headers(error).items(), ("x-request-id", id)], body)
+
+
+def receipt(id: str, target: str | None, tier: str | None, attempts: int, /) -> list[tuple[str, str]]:
+    """Headers that say who answered.
+
+    >>> receipt("req_1", "groq/llama", None, 2)
+    [('x-request-id', 'req_1'), ('x-dragoman-target', 'groq/llama'), ('x-dragoman-attempts', '2')]
+    """
+    headers = [("x-request-id", id)]
+    if target is not None:
+        headers.append(("x-dragoman-target", latin(target)))
+    if tier is not None:
+        headers.append(("x-dragoman-tier", latin(tier)))
+    if attempts:
+        headers.append(("x-dragoman-attempts", str(attempts)))
+    return headers
+
+
+def notes(notices: Iterable[Notice], /) -> list[tuple[str, str]]:
+    """One header a notice: what was dropped or bent on the way to the target.
+
+    >>> notes([Notice(kind="dropped", what="seed", why="ollama: it has none")])
+    [('x-dragoman-notice', 'dropped seed: ollama: it has none')]
+    """
+    told = [f"{notice.kind} {notice.what}: {notice.why}" for notice in notices]
+    return [("x-dragoman-notice", latin(text)[:LONGEST_NOTICE]) for text in told[:MOST_NOTICES]]
+
+
+def latin(text: str, /) -> str:
+    """The same as a header can say it.
+
+    >>> latin("a\\nb → c")
+    'a b ? c'
+    """
+    return "".join(letter if " " <= letter <= "~" else " " if letter.isspace() else "?" for letter in text)
+
+
+def request_id(headers: Mapping[str, str], fresh: str, /) -> str:
+    """The id that a client or a proxy gave, where it is one; otherwise the fresh one.
+
+    >>> request_id({"x-request-id": "abc"}, "req_1"), request_id({"x-request-id": "a b"}, "req_1")
+    ('abc', 'req_1')
+    """
+    told = headers.get("x-request-id")
+    if not told:
+        return fresh
+    return told if len(told) <= LONGEST_ID and told.isascii() and told.isprintable() and " " not in told else fresh

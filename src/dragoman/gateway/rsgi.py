@@ -1,0 +1,164 @@
+"""A request of an RSGI server (granian) in, the app's answer out; a client that hangs up cancels its call."""
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable
+from typing import Protocol
+
+from dragoman.errors import DragomanError
+from dragoman.gateway.answer import Answer, Write
+from dragoman.gateway.app import CLOSED, App
+from dragoman.gateway.refusals import BodyTooLarge, BodyTooSlow
+from dragoman.http import HttpRequest
+
+PATIENCE = 0.05
+"""Seconds before we ask whether the client is still there: most calls pay nothing for it."""
+
+
+class Headers(Protocol):
+    """Those of a request."""
+
+    def items(self) -> list[tuple[str, str]]:
+        """Names in lower case, and values."""
+        ...
+
+
+class Scope(Protocol):
+    """What granian knows of a request before its body."""
+
+    proto: str
+    method: str
+    path: str
+    query_string: str
+
+    @property
+    def headers(self) -> Headers:
+        """Those of the request."""
+        ...
+
+
+class Transport(Protocol):
+    """Where a stream is written to."""
+
+    send_bytes: Write
+
+
+class HttpProtocol(Protocol):
+    """What granian gives us to read from and to answer by."""
+
+    def __call__(self) -> Awaitable[bytes]:
+        """The whole body."""
+        ...
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        """The body as it comes."""
+        ...
+
+    def client_disconnect(self) -> Awaitable[None]:
+        """Comes back when the client has gone."""
+        ...
+
+    def response_empty(self, status: int, headers: list[tuple[str, str]], /) -> None:
+        """An answer without a body."""
+        ...
+
+    def response_bytes(self, status: int, headers: list[tuple[str, str]], body: bytes, /) -> None:
+        """An answer with its body."""
+        ...
+
+    def response_stream(self, status: int, headers: list[tuple[str, str]], /) -> Transport:
+        """An answer whose body comes."""
+        ...
+
+
+class Rsgi:
+    """The app as granian wants it."""
+
+    def __init__(self, app: App, /) -> None:
+        self._app = app
+
+    async def __rsgi__(self, scope: Scope, protocol: HttpProtocol) -> None:
+        """One request."""
+        watch = _Watch(protocol, self._app.setup.config.gateway.body_timeout)
+        try:
+            answer = await self._answer(scope, protocol, watch)
+            if isinstance(answer.body, bytes):
+                protocol.response_bytes(answer.status, answer.headers, answer.body)
+            else:
+                await answer.body(protocol.response_stream(answer.status, answer.headers).send_bytes)
+        except asyncio.CancelledError:
+            if not watch.is_gone:
+                raise
+            protocol.response_empty(CLOSED, [])
+        finally:
+            watch.end()
+
+    async def _answer(self, scope: Scope, protocol: HttpProtocol, watch: "_Watch") -> Answer:
+        headers = dict(scope.headers.items())
+        path = f"{scope.path}?{scope.query_string}" if scope.query_string else scope.path
+        limits = self._app.setup.config.gateway
+        error: DragomanError
+        try:
+            body = await _read(headers.get("content-length"), protocol, limits.max_body)
+        except BodyTooLarge as too_large:
+            error = too_large
+        except asyncio.CancelledError:
+            if not watch.is_late:
+                raise
+            error = BodyTooSlow(f"the body did not come within {limits.body_timeout} s")
+        else:
+            watch.has_body = True
+            return await self._app.answer(HttpRequest(method=scope.method, path=path, headers=headers, body=body))
+        return self._app.refuse(HttpRequest(method=scope.method, path=path, headers=headers), error)
+
+
+async def _read(length: str | None, protocol: HttpProtocol, most: int) -> bytes:
+    """The body, when it is not too large."""
+    if length is not None:
+        if int(length) > most:
+            raise BodyTooLarge(f"the body has {length} bytes; at most {most} are taken")
+        return await protocol()
+    pieces: list[bytes] = []
+    size = 0
+    async for piece in protocol:
+        size += len(piece)
+        if size > most:
+            raise BodyTooLarge(f"the body is larger than {most} bytes")
+        pieces.append(piece)
+    return b"".join(pieces)
+
+
+class _Watch:
+    """Cancels the task that it was made in when the client hangs up, or its body does not come in time."""
+
+    __slots__ = ("_body_timeout", "_protocol", "_task", "_timer", "_waiting", "has_body", "is_gone", "is_late")
+
+    def __init__(self, protocol: HttpProtocol, body_timeout: float) -> None:
+        self.has_body = False
+        self.is_gone = False
+        self.is_late = False
+        self._protocol = protocol
+        self._body_timeout = body_timeout
+        self._task = asyncio.current_task()
+        self._waiting: asyncio.Future[None] | None = None
+        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._begin)
+
+    def end(self) -> None:
+        self._timer.cancel()
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def _begin(self) -> None:
+        self._waiting = asyncio.ensure_future(self._wait())
+        if not self.has_body:
+            self._timer = asyncio.get_running_loop().call_later(self._body_timeout, self._expire)
+
+    def _expire(self) -> None:
+        if not self.has_body and self._task is not None:
+            self.is_late = True
+            self._task.cancel()
+
+    async def _wait(self) -> None:
+        await self._protocol.client_disconnect()
+        self.is_gone = True
+        if self._task is not None:
+            self._task.cancel()

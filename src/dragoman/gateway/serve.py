@@ -1,0 +1,162 @@
+"""A config in, a running gateway out: granian, its workers and their signals."""
+
+import asyncio
+import gc
+import ipaddress
+import logging
+import os
+import signal
+import sys
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+from dragoman.errors import SetupError
+from dragoman.gateway import logs
+from dragoman.gateway.app import App
+from dragoman.gateway.config import Config, Gateway
+from dragoman.gateway.reload import Reloader
+from dragoman.gateway.rsgi import Rsgi
+from dragoman.gateway.setup import Setup, read_config
+
+LOOK = 1.0
+"""Seconds between two looks at the config file."""
+MOST_HEADERS = 64 * 1024
+"""Bytes that the head of a request may have."""
+YOUNG = 10_000
+"""Objects after which the collector looks for circles: a request makes some hundred, and leaves none."""
+MOST_IDLE = 4096
+"""Connections beside those that are answered: clients keep theirs open."""
+
+
+def serve(
+    path: Path | None = None,
+    /,
+    *,
+    host: str | None = None,
+    port: int | None = None,
+    workers: int | None = None,
+    no_auth: bool = False,
+) -> None:
+    """Serve until SIGTERM or SIGINT. What is told here comes before what the file says.
+
+    Without a file it is ./dragoman.toml, and without that the environment.
+    """
+    config = read_config(path)
+    told = {"host": host, "port": port, "workers": workers}
+    gateway = overridden(config.gateway, told)
+    check_reach(gateway, config, no_auth=no_auth)
+    try:
+        from granian.constants import Interfaces, Loops
+        from granian.http import HTTP1Settings
+        from granian.log import LogLevels
+        from granian.server import Server
+    except ImportError as error:
+        raise SetupError("the gateway needs granian: pip install 'dragoman[gateway]'") from error
+
+    server: Any = Server(
+        "dragoman.gateway",
+        address=gateway.host,
+        port=gateway.port,
+        interface=Interfaces.RSGI,
+        workers=gateway.workers,
+        loop=Loops.auto,
+        websockets=False,
+        backpressure=gateway.max_requests + MOST_IDLE,
+        http1_settings=HTTP1Settings(max_buffer_size=MOST_HEADERS),
+        log_level=LogLevels.warning,
+        respawn_failed_workers=True,
+        workers_kill_timeout=gateway.grace,
+    )
+
+    def reload(*_: int | FrameType | None) -> None:
+        """Workers reload by themselves, so that they lose nothing that they remember; granian would start new ones."""
+        for worker in server.wrks:
+            os.kill(worker.inner.pid, signal.SIGHUP)
+
+    server.signal_handler_reload = reload
+    print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - to whoever started it
+    server.serve(target_loader=partial(_load, path=path, is_local=is_loopback(gateway.host)))
+
+
+def _load(_target: str, /, *, path: Path | None, is_local: bool) -> "Worker":
+    """The app, made in the worker itself: connections do not survive a fork."""
+    return Worker(path, is_local=is_local)
+
+
+class Worker(Rsgi):
+    """One process of a gateway."""
+
+    def __init__(self, path: Path | None, /, *, is_local: bool = False) -> None:
+        logs.set_up(logging.WARNING)
+        app = App(Setup(read_config(path), os.environ), is_local=is_local)
+        super().__init__(app)
+        self._life = app.live, app.close
+        self._reloader = Reloader(app, path, os.environ)
+        self._living: asyncio.Task[None] | None = None
+
+    def __rsgi_init__(self, loop: Any) -> None:
+        """Listen to SIGHUP, look at the file now and then, and tend to what is shared."""
+        if hasattr(signal, "SIGHUP"):
+            loop.add_signal_handler(signal.SIGHUP, self._reloader.reload)
+        # What is there by now stays: no collection needs to look at it again.
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(YOUNG, 20, 50)
+        self._look(loop)
+        self._living = loop.create_task(self._life[0]())
+
+    def __rsgi_del__(self, loop: Any) -> None:
+        """All requests have ended: let go of what is held."""
+        if self._living is not None:
+            self._living.cancel()
+        loop.run_until_complete(self._life[1]())
+
+    def _look(self, loop: Any) -> None:
+        self._reloader.check()
+        loop.call_later(LOOK, self._look, loop)
+
+
+def overridden(gateway: Gateway, told: dict[str, Any], /) -> Gateway:
+    """What the file says, with what the command line says over it.
+
+    >>> overridden(Gateway(), {"port": 9000, "host": None}).port
+    9000
+    """
+    from msgspec.structs import replace
+
+    return replace(gateway, **{name: value for name, value in told.items() if value is not None})
+
+
+def check_reach(gateway: Gateway, config: Config, /, *, no_auth: bool) -> None:
+    """Refuse to answer everybody who can reach the machine, unless told so.
+
+    >>> check_reach(Gateway(), Config(), no_auth=False)
+    """
+    if not config.keys and not no_auth and not is_loopback(gateway.host):
+        raise SetupError(
+            f"{gateway.host} can be reached from elsewhere and there are no keys: add [keys] to the config "
+            "(dragoman keys new NAME), listen on 127.0.0.1, or say --no-auth"
+        )
+
+
+def is_loopback(host: str, /) -> bool:
+    """Whether only this machine reaches an address.
+
+    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("localhost")
+    (True, True, False, True)
+    """
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def address(gateway: Gateway, /) -> str:
+    """Where it listens.
+
+    >>> address(Gateway(host="::1", port=8001))
+    'http://[::1]:8001'
+    """
+    return f"http://{f'[{gateway.host}]' if ':' in gateway.host else gateway.host}:{gateway.port}"

@@ -1,0 +1,70 @@
+"""A Config in, what answers requests out: names, targets, keys, what is remembered. A new config makes a new one."""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from threading import Lock
+from time import monotonic
+
+from dragoman.errors import SetupError
+from dragoman.gateway.benches import SharedConditions
+from dragoman.gateway.books import Books
+from dragoman.gateway.catalog import Catalog
+from dragoman.gateway.config import FILE, Config, decode_config, fill
+from dragoman.gateway.keys import Keys
+from dragoman.gateway.limits import Limits
+from dragoman.gateway.logs import Log
+from dragoman.gateway.sessions import Responses, Sessions
+from dragoman.gateway.store import Store, open_store
+from dragoman.gateway.traces import Traces
+from dragoman.health import Health
+from dragoman.models import Registry
+
+
+class Setup:
+    """What one config amounts to; what is remembered is that of the one before.
+
+    >>> Setup(Config(providers=frozenset({"demo"})), {}).catalog.models()[0].id
+    'demo/any'
+    """
+
+    def __init__(self, config: Config, env: Mapping[str, str], before: "Setup | None" = None, /) -> None:
+        self.config = config
+        self.store: Store = open_store(config.gateway.store) if before is None else before.store
+        self.conditions: SharedConditions = (
+            SharedConditions(self.store, lock=Lock()) if before is None else before.conditions
+        )
+        self.books: Books = _books(self.store, self.conditions, config) if before is None else before.books
+        self.sessions = Sessions(self.store)
+        self.responses = Responses(self.store)
+        self.keys = Keys(config.keys)
+        self.registry: Registry = Registry(
+            env=env,
+            health=Health(conditions=self.conditions, clock=monotonic) if before is None else before.registry.health,
+            http_client=None if before is None else before.registry.transport,
+        )
+        fill(self.registry, config)
+        self.catalog = Catalog(self.registry, providers=config.providers, tiers=config.tiers, options=config.options)
+
+
+def _books(store: Store, conditions: SharedConditions, config: Config) -> Books:
+    gateway = config.gateway
+    limits = Limits(store, rates=gateway.rates_when_down, budgets=gateway.budgets_when_down)
+    traces = Traces() if gateway.traces else None
+    return Books(store, limits=limits, conditions=conditions, traces=traces, log=Log() if gateway.log else None)
+
+
+def read_config(path: Path | None, env: Mapping[str, str] | None = None, /) -> Config:
+    """The config of a file; of ./dragoman.toml where none is named and that is there; otherwise of the environment.
+
+    >>> read_config(None, {"GROQ_API_KEY": "k"}).providers == {"demo", "groq"}
+    True
+    """
+    env = os.environ if env is None else env
+    if path is None and not Path(FILE).exists():
+        return decode_config("", env)
+    try:
+        text = (path or Path(FILE)).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SetupError(f"{path or FILE}: cannot be read: {error}") from error
+    return decode_config(text, env)

@@ -1,0 +1,148 @@
+"""Marks of a meter and a charge in, whether it fits out: the arithmetic of limits, for stores that have none.
+
+A window is cut into 60 slots and one that is half over, so what counts is at least the period and at most a sixtieth
+more: never too much, and the state stays small. Marks are amounts by slot, of a total one amount, of seats the moments
+when they fall free.
+"""
+
+from collections.abc import Callable, Sequence
+from math import floor
+from typing import TypeAlias
+
+from dragoman.gateway.store.port import Charge, Level, Seat, Taken, Total, Window
+
+SLOTS = 60
+SEAT_WAIT = 1.0
+"""Seconds after which one may ask again for a seat: when one falls free nobody can know."""
+
+Marks: TypeAlias = dict[str, float]
+
+
+def slot_of(charge: Window, now: float, /) -> int:
+    """The slot of a window that a moment falls into.
+
+    >>> slot_of(Window(key="k", amount=1, limit=1, period=60.0), 61.5)
+    61
+    """
+    return floor(now / (charge.period / SLOTS))
+
+
+def alive(charge: Charge, marks: Marks, now: float, /) -> Marks:
+    """The marks that still count.
+
+    >>> alive(Seat(key="k", id="b", limit=1, ttl=60.0), {"a": 9.0}, 10.0)
+    {}
+    """
+    match charge:
+        case Window():
+            first = slot_of(charge, now) - SLOTS
+            return {slot: amount for slot, amount in marks.items() if int(slot) >= first}
+        case Total():
+            return marks if now < charge.ends else {}
+        case Seat():
+            return {id: until for id, until in marks.items() if until > now}
+
+
+def level(charge: Charge, marks: Marks, now: float, /) -> tuple[bool, Level]:
+    """Whether a charge fits, and how full the meter is before it is taken. The marks are alive.
+
+    >>> level(Window(key="k", amount=1, limit=2, period=60.0), {"5": 2}, 8.0)
+    (False, Level(used=2, wait=58.0, resets=58.0))
+    """
+    match charge:
+        case Window():
+            return _window_level(charge, marks, now)
+        case Total():
+            used, left = int(marks.get("", 0)), max(0.0, charge.ends - now)
+            fits = used + charge.amount <= charge.limit
+            wait = 0.0 if fits else left if charge.amount <= charge.limit else None
+            return fits, Level(used=used, wait=wait, resets=left if used else 0.0)
+        case Seat():
+            fits = len(marks) < charge.limit
+            wait = 0.0 if fits else SEAT_WAIT if charge.limit > 0 else None
+            return fits, Level(used=len(marks), wait=wait, resets=max(marks.values(), default=now) - now)
+
+
+def _window_level(charge: Window, marks: Marks, now: float) -> tuple[bool, Level]:
+    width = charge.period / SLOTS
+    slots = sorted((int(slot), int(amount)) for slot, amount in marks.items())
+    used = sum(amount for _, amount in slots)
+    resets = (slots[-1][0] + SLOTS + 1) * width - now if slots else 0.0
+    over = used + charge.amount - charge.limit
+    if over <= 0:
+        return True, Level(used=used, resets=resets)
+    if charge.amount > charge.limit:
+        return False, Level(used=used, wait=None, resets=resets)
+    for slot, amount in slots:
+        over -= amount
+        if over <= 0:
+            return False, Level(used=used, wait=(slot + SLOTS + 1) * width - now, resets=resets)
+    raise AssertionError("what is used fits when nothing of it counts")
+
+
+def taken(charge: Charge, marks: Marks, now: float, /) -> Marks:
+    """The marks with a charge on them.
+
+    >>> taken(Window(key="k", amount=3, limit=9, period=60.0), {"5": 2}, 5.5)
+    {'5': 5}
+    """
+    match charge:
+        case Window():
+            return _plus(marks, str(slot_of(charge, now)), charge.amount)
+        case Total():
+            return _plus(marks, "", charge.amount)
+        case Seat():
+            return {**marks, charge.id: now + charge.ttl}
+
+
+def given(charge: Charge, marks: Marks, moment: float, now: float, /) -> Marks:
+    """The marks without what was taken at a moment; what was used on top of it counts from now on.
+
+    >>> given(Window(key="k", amount=3, limit=9, period=60.0), {"5": 5}, 5.5, 9.0)
+    {'5': 2}
+    """
+    match charge:
+        case Window():
+            slot = str(slot_of(charge, moment if charge.amount >= 0 else now))
+            return _plus(marks, slot, -charge.amount) if charge.amount < 0 or slot in marks else marks
+        case Total():
+            return _plus(marks, "", -charge.amount)
+        case Seat():
+            return {id: until for id, until in marks.items() if id != charge.id}
+
+
+def lasts_until(charge: Charge, now: float, /) -> float:
+    """When a meter that was charged now is certainly empty.
+
+    >>> lasts_until(Seat(key="k", id="a", limit=1, ttl=60.0), 1.0)
+    61.0
+    """
+    match charge:
+        case Window():
+            return now + charge.period * (SLOTS + 1) / SLOTS
+        case Total():
+            return charge.ends
+        case Seat():
+            return now + charge.ttl
+
+
+def weigh(
+    charges: Sequence[Charge], marks_of: Callable[[str], Marks], now: float, /
+) -> tuple[Taken, dict[str, tuple[Marks, float]]]:
+    """Whether all charges fit, each with a key of its own; where they do, the marks with them and how long these last.
+
+    >>> weigh([Window(key="k", amount=1, limit=1, period=60.0)], lambda key: {}, 5.0)[1]
+    {'k': ({'5': 1}, 66.0)}
+    """
+    found = [(charge, alive(charge, marks_of(charge.key), now)) for charge in charges]
+    before = [level(charge, marks, now) for charge, marks in found]
+    if not all(fits for fits, _ in before):
+        return Taken(granted=False, moment=now, levels=tuple(level for _, level in before)), {}
+    fresh = {charge.key: (taken(charge, marks, now), lasts_until(charge, now)) for charge, marks in found}
+    after = [level(charge, alive(charge, fresh[charge.key][0], now), now)[1] for charge in charges]
+    levels = tuple(Level(used=level.used, resets=level.resets) for level in after)
+    return Taken(granted=True, moment=now, levels=levels), fresh
+
+
+def _plus(marks: Marks, name: str, amount: int) -> Marks:
+    return {**marks, name: max(0, marks.get(name, 0) + amount)}

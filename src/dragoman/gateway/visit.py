@@ -1,0 +1,68 @@
+"""One request on its way through the gateway, and what is known of it so far."""
+
+import secrets
+from itertools import count
+from os import getpid
+
+from dragoman.gateway.keys import Key
+from dragoman.gateway.replies import request_id
+from dragoman.gateway.setup import Setup
+from dragoman.http import HttpRequest
+from dragoman.types import Attempt
+from dragoman.wire import Wire
+
+
+class _Ids:
+    """Ids of requests: one throw of the dice a process, and a count."""
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._start = ""
+        self._count = count()
+
+    def fresh(self) -> str:
+        if self._process != getpid():
+            self._process, self._start = getpid(), secrets.token_hex(8)
+        return f"req_{self._start}{next(self._count):08x}"
+
+
+fresh_id = _Ids().fresh
+
+
+class Visit:
+    """It keeps the set-up that it began with, whatever is reloaded meanwhile.
+
+    >>> from dragoman.gateway.config import Config
+    >>> Visit(Setup(Config(), {}), HttpRequest(method="GET", path="/health")).owner is None
+    True
+    """
+
+    __slots__ = ("attempts", "http", "id", "key", "model", "setup", "tier", "wire")
+
+    def __init__(self, setup: Setup, http: HttpRequest, /) -> None:
+        self.setup = setup
+        self.http = http
+        self.id = request_id(http.headers, fresh_id())
+        self.wire: Wire | None = None
+        """The dialect of the client, once it is known."""
+        self.key: Key | None = None
+        self.model = ""
+        """What was asked for, by the name that the client said."""
+        self.tier: str | None = None
+        self.attempts = 0
+
+    @property
+    def row(self) -> str:
+        """The id of its row in the ledger: clients may say the same id twice."""
+        told = self.http.headers.get("x-request-id")
+        return self.id if told != self.id else f"{self.id}~{fresh_id()}"
+
+    @property
+    def owner(self) -> str | None:
+        """Whose sessions and responses these are."""
+        return None if self.key is None else self.key.id
+
+    def observe(self, what: object, /) -> None:
+        """Count those who were asked."""
+        if isinstance(what, Attempt) and what.outcome != "skipped":
+            self.attempts += 1

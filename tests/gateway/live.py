@@ -1,0 +1,121 @@
+"""A config in, a running gateway out: a process of its own on 127.0.0.1, stopped when it is left."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+PATIENCE = 20.0
+
+
+def free_port() -> int:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        port: int = listener.getsockname()[1]
+        return port
+
+
+def record(name: str, base_url: str, wire: str = "openai_chat") -> str:
+    """The table of a provider at some place."""
+    return f'[providers.{name}]\nwire = "{wire}"\nbase_url = "{base_url}"\nneeds_key = false\napi_key = "sk-test-key"\n'
+
+
+def chat(model: str, /, *, stream: bool = False, text: str = "hi") -> dict[str, Any]:
+    return {"model": model, "messages": [{"role": "user", "content": text}], "stream": stream}
+
+
+class Gateway:
+    """A gateway in a process of its own."""
+
+    def __init__(
+        self, folder: Path, config: str = "", /, *, workers: int = 1, env: dict[str, str] | None = None
+    ) -> None:
+        self.port = free_port()
+        self.path = folder / "dragoman.toml"
+        self.log = folder / "log"
+        self.path.write_text(config, encoding="utf-8")
+        self._workers = workers
+        self._env = env or {}
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def __enter__(self) -> Self:
+        words = [str(self.path), "--port", str(self.port), "--workers", str(self._workers)]
+        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "HOME")}
+        with self.log.open("wb") as log:
+            self.process = subprocess.Popen(
+                [sys.executable, "-m", "dragoman.gateway", *words], env={**kept, **self._env}, stdout=log, stderr=log
+            )
+        self.wait_until(lambda: self.get("/health/live")[0] == 200)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self.process.poll() is None:
+            self.process.send_signal(signal.SIGTERM)
+        try:
+            self.process.wait(PATIENCE)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            raise
+
+    def wait_until(self, is_so: Any) -> None:
+        """Ask again and again, for some seconds."""
+        pause = threading.Event()
+        for _ in range(int(PATIENCE / 0.02)):
+            try:
+                if is_so():
+                    return
+            except OSError:
+                assert self.process.poll() is None, self.log.read_text()
+            pause.wait(0.02)
+        raise AssertionError(self.log.read_text())
+
+    def connect(self) -> http.client.HTTPConnection:
+        return http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
+
+    def get(self, path: str, **headers: str) -> tuple[int, bytes]:
+        connection = self.connect()
+        try:
+            connection.request("GET", path, headers=headers)
+            answer = connection.getresponse()
+            return answer.status, answer.read()
+        finally:
+            connection.close()
+
+    def post(self, path: str, body: Any, **headers: str) -> tuple[int, dict[str, str], bytes]:
+        connection = self.connect()
+        try:
+            data = body if isinstance(body, bytes) else json.dumps(body).encode()
+            connection.request("POST", path, data, {"content-type": "application/json", **headers})
+            answer = connection.getresponse()
+            return answer.status, {k.lower(): v for k, v in answer.getheaders()}, answer.read()
+        finally:
+            connection.close()
+
+    def send(self, body: Any, path: str = "/v1/chat/completions") -> socket.socket:
+        """A request, sent by hand: nothing of its answer is read."""
+        data = json.dumps(body).encode()
+        head = (
+            f"POST {path} HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: {len(data)}\r\n\r\n"
+        )
+        connection = socket.create_connection(("127.0.0.1", self.port), timeout=PATIENCE)
+        connection.sendall(head.encode() + data)
+        return connection
+
+
+def lines(data: bytes) -> Iterator[Any]:
+    """The JSON of a stream of server-sent events."""
+    for line in data.decode().split("\n"):
+        if line.startswith("data: ") and line != "data: [DONE]":
+            yield json.loads(line[6:])

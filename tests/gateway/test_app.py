@@ -1,0 +1,139 @@
+"""Every dialect before every target, driven without a socket."""
+
+import pytest
+
+from dragoman import wires
+from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, Overloaded, RateLimited
+from dragoman.events import Ping
+from dragoman.gateway.app import App
+from dragoman.testing import Break, Cut, Garbage, Server, Stall
+from dragoman.testing.script import render
+from dragoman.types import Request, Tool, user
+from tests.gateway.dialects import (
+    app_of,
+    error_of,
+    hello,
+    request_of,
+    response_of,
+    see,
+)
+from tests.gateway.live import record
+
+DIALECTS = tuple(wires.NAMES)
+FAREWELLS = (b"[DONE]", b"message_stop", b'"done":true', b'"finishReason":"STOP"', b"response.completed")
+WORDS = "one two three"
+SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).pieces[:2])) + 9
+"""Bytes of the words and a bit of what follows them, as the provider streams them."""
+
+pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
+
+
+@pytest.fixture
+def app() -> App:
+    return app_of()
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_the_demo_answers_in_every_dialect(app: App, dialect: str, stream: bool) -> None:  # noqa: FBT001
+    request = hello(stream=stream)
+    seen = see(app, request_of(dialect, "demo/any", request))
+    assert response_of(dialect, request, seen).text.startswith("Hello!")
+    assert seen.headers["x-dragoman-target"] == "demo/any"
+    assert seen.headers["x-dragoman-attempts"] == "1"
+    assert seen.headers["x-request-id"].startswith("req_")
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_call_of_a_tool_reaches_every_dialect(app: App, dialect: str, stream: bool) -> None:  # noqa: FBT001
+    tool = Tool(name="tide", description="When the tide turns.", parameters={"type": "object", "properties": {}})
+    request = Request(
+        messages=(user("When does the tide turn?"),), tools=(tool,), tool_choice="required", stream=stream
+    )
+    response = response_of(dialect, request, see(app, request_of(dialect, "demo/any", request)))
+    assert [call.name for call in response.tool_calls] == ["tide"]
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_refusal_has_its_status_and_shape(dialect: str, stream: bool) -> None:  # noqa: FBT001
+    request = hello(stream=stream)
+    seen = see(app_of("[chain]\nretries = 0\n"), request_of(dialect, "demo/ratelimited", request))
+    assert seen.status == 429
+    assert int(seen.headers["retry-after"]) == 20
+    assert isinstance(error_of(dialect, request, seen), RateLimited)
+
+
+def test_the_next_target_answers_when_one_fails(app: App, dialect: str) -> None:
+    request = hello()
+    seen = see(app, request_of(dialect, "demo/overloaded,demo/any", request))
+    assert response_of(dialect, request, seen).text.startswith("Hello!")
+    assert seen.headers["x-dragoman-attempts"] == "3"
+    assert seen.headers["x-dragoman-target"] == "demo/any"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "openai/gpt",
+        "nix",
+        "http://127.0.0.1:1/x",
+        "ollama+http://box/x",
+        "demo/",
+        "/",
+        "",
+        "demo/any,",
+        "demo/any,groq/x",
+        "x" * 3000,
+    ],
+)
+def test_what_the_config_does_not_name_cannot_be_asked(app: App, dialect: str, name: str) -> None:
+    if dialect == "native" and not name:
+        pytest.skip("no name is the first tier there")
+    seen = see(app, request_of(dialect, name, hello()))
+    assert seen.status in (400, 404, 405)
+    assert isinstance(error_of(dialect, hello(), seen), ModelNotFound | InvalidRequest | DragomanError)
+
+
+@pytest.mark.parametrize("line", [Cut(SHOWN, WORDS), Break(SHOWN, WORDS)])
+def test_a_cut_stream_never_ends_as_if_it_were_whole(dialect: str, line: Cut | Break) -> None:
+    request = hello(stream=True)
+    with Server(line) as upstream:
+        seen = see(app_of(record("up", upstream.base_url())), request_of(dialect, "up/m", request))
+    assert b"one" in seen.body
+    assert not any(farewell in seen.body for farewell in FAREWELLS)
+    assert error_of(dialect, request, seen) is not None
+
+
+@pytest.mark.parametrize("line", [Cut(0), Garbage(), Overloaded("busy")])
+def test_a_stream_that_fails_before_its_first_word_has_a_status(dialect: str, line: Cut | Garbage | Overloaded) -> None:
+    request = hello(stream=True)
+    with Server(line, repeat=True) as upstream:
+        config = record("up", upstream.base_url()) + "[chain]\nretries = 0\n"
+        seen = see(app_of(config), request_of(dialect, "up/m", request))
+    assert seen.status in (502, 503, 529)
+
+
+def test_an_idle_stream_is_kept_open(dialect: str) -> None:
+    request = hello(stream=True)
+    with Server(Stall(SHOWN, WORDS)) as upstream:
+        app = app_of(record("up", upstream.base_url()) + "[gateway]\nping = 0.02\n[timeouts]\nidle = 0.3\n")
+        seen = see(app, request_of(dialect, "up/m", request))
+    encoder = wires.get(dialect).server.stream_encoder(request)
+    ping = encoder.feed(Ping())
+    assert not ping or seen.writes.count(ping) >= 3
+
+
+def test_a_stream_that_begins_late_begins_with_pings(dialect: str) -> None:
+    request = hello(stream=True)
+    with Server(Stall(0)) as upstream:
+        config = "[gateway]\nping = 0.02\n[timeouts]\nfirst_event = 0.3\n[chain]\nretries = 0\n"
+        seen = see(app_of(record("up", upstream.base_url()) + config), request_of(dialect, "up/m", request))
+    assert seen.status == 200
+    assert error_of(dialect, request, seen) is not None
+
+
+def test_a_schema_is_kept_by_a_target_without_structured_output(dialect: str) -> None:
+    schema = {"type": "object", "properties": {"metres": {"type": "integer"}}, "required": ["metres"]}
+    request = Request(messages=(user("How high is it?"),), schema=schema)
+    app = app_of('[limits."demo/any"]\nstructured = false\n')
+    seen = see(app, request_of(dialect, "demo/any", request))
+    assert '"metres"' in response_of(dialect, request, seen).text

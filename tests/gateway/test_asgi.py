@@ -1,0 +1,81 @@
+"""The same app inside a Starlette application and under uvicorn."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+
+import httpx
+import uvicorn
+from starlette.applications import Starlette
+from starlette.routing import Mount
+
+from dragoman.gateway.asgi import Asgi, application
+from dragoman.testing import Server, Stall
+from tests.gateway.dialects import app_of
+from tests.gateway.live import PATIENCE, chat, record
+
+
+def client(asgi: object) -> httpx.AsyncClient:
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app=asgi), base_url="http://gateway")  # type: ignore[arg-type] # theirs is narrower
+
+
+@asynccontextmanager
+async def running(asgi: object) -> AsyncGenerator[str]:
+    server = uvicorn.Server(uvicorn.Config(asgi, port=0, log_level="error", ws="none"))  # type: ignore[arg-type] # theirs is narrower
+    task = asyncio.create_task(server.serve())
+    while not server.started:  # noqa: ASYNC110 - it has no event of its own
+        await asyncio.sleep(0)
+    port: int = server.servers[0].sockets[0].getsockname()[1]
+    try:
+        yield f"http://127.0.0.1:{port}"
+    finally:
+        server.should_exit = True
+        await task
+
+
+def test_a_gateway_is_mounted_in_an_application() -> None:
+    async def ask() -> tuple[int, str]:
+        outer = Starlette(routes=[Mount("/llm", app=application())])
+        async with client(outer) as http:
+            answer = await http.post("/llm/v1/chat/completions", json=chat("demo/any"))
+            return answer.status_code, answer.json()["choices"][0]["message"]["content"]
+
+    status, text = asyncio.run(ask())
+    assert status == 200
+    assert text.startswith("Hello!")
+
+
+def test_a_stream_comes_through_uvicorn() -> None:
+    async def ask() -> list[str]:
+        async with running(Asgi(app_of())) as url, httpx.AsyncClient() as http:
+            request = http.stream("POST", f"{url}/v1/chat/completions", json=chat("demo/any", stream=True))
+            async with request as answer:
+                assert answer.headers["x-dragoman-target"] == "demo/any"
+                return [line async for line in answer.aiter_lines() if line]
+
+    lines = asyncio.run(ask())
+    assert lines[-1] == "data: [DONE]"
+    assert json.loads(lines[0][6:])["object"] == "chat.completion.chunk"
+
+
+def test_a_client_that_leaves_uvicorn_cancels_its_call() -> None:
+    async def leave() -> bool:
+        with Server(Stall(10)) as upstream:
+            async with running(Asgi(app_of(record("up", upstream.base_url())))) as url:
+                async with httpx.AsyncClient() as http:
+                    asked = asyncio.create_task(http.post(f"{url}/v1/chat/completions", json=chat("up/m")))
+                    assert await asyncio.to_thread(upstream.asked.acquire, timeout=PATIENCE)
+                    await asyncio.sleep(0.3)  # until the provider's head is there: see test_leaving
+                    asked.cancel()
+                return await asyncio.to_thread(upstream.left.acquire, timeout=PATIENCE)
+
+    assert asyncio.run(leave())
+
+
+def test_a_body_that_is_too_large_is_a_413() -> None:
+    async def ask() -> int:
+        async with client(Asgi(app_of("[gateway]\nmax_body = 100\n"))) as http:
+            return (await http.post("/v1/messages", json=chat("demo/any", text="x" * 200))).status_code
+
+    assert asyncio.run(ask()) == 413

@@ -1,0 +1,153 @@
+"""What the gateway does not bear, it refuses in the client's dialect."""
+
+import asyncio
+import json
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from dragoman.gateway.keys import new_key
+from dragoman.http import HttpRequest
+from dragoman.testing import Server, Stall
+from tests.gateway.dialects import app_of, hello, look, post, request_of, see
+from tests.gateway.live import PATIENCE, Gateway, chat, record
+
+CHAT = "/v1/chat/completions"
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    config = "[gateway]\nmax_body = 2000\nbody_timeout = 0.2\n"
+    with Gateway(tmp_path_factory.mktemp("gateway"), config) as running:
+        yield running
+
+
+def test_a_body_that_is_too_large_is_refused_by_its_length(gateway: Gateway) -> None:
+    status, _, body = gateway.post(CHAT, chat("demo/any", text="x" * 3000))
+    assert status == 413
+    assert json.loads(body)["error"]["type"] == "invalid_request_error"
+
+
+def test_a_body_that_is_too_large_is_refused_in_the_dialect(gateway: Gateway) -> None:
+    status, _, body = gateway.post("/v1/messages", chat("demo/any", text="x" * 3000))
+    assert status == 413
+    assert json.loads(body)["type"] == "error"
+
+
+def test_a_body_without_a_length_is_counted(gateway: Gateway) -> None:
+    head = f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ntransfer-encoding: chunked\r\n\r\n".encode()
+    piece = b"5dc\r\n" + b" " * 1500 + b"\r\n"
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
+        connection.sendall(head + piece + piece + b"0\r\n\r\n")
+        assert b" 413 " in connection.recv(65536)
+
+
+def test_a_body_that_does_not_come_is_not_waited_for(gateway: Gateway) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
+        connection.sendall(f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{".encode())
+        assert b" 408 " in connection.recv(65536)
+
+
+def test_headers_that_are_too_large_are_refused(gateway: Gateway) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
+        connection.sendall(f"GET /health HTTP/1.1\r\nhost: x\r\nx-long: {'x' * 100_000}\r\n\r\n".encode())
+        assert b" 431 " in connection.recv(65536)
+
+
+def test_a_head_that_does_not_come_whole_says_nothing_to_others(gateway: Gateway) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
+        connection.sendall(b"POST /v1/chat")
+        assert gateway.post(CHAT, chat("demo/any"))[0] == 200
+
+
+@pytest.mark.parametrize("body", [b"", b"[]", b"{", b"\xff", b"null", b'{"model": 1}', b'{"model": "demo/any"}'])
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/responses", "/api/chat", "/native/v1/chat/completions"])
+def test_what_is_no_request_is_a_400(path: str, body: bytes) -> None:
+    # Some dialects take a request without messages; what the demo says to that is its business.
+    assert see(app_of(), post(path, body)).status in (400, 422, *((200,) if b"demo/any" in body else ()))
+
+
+@pytest.mark.parametrize("opening", ["[", '{"a":'])
+def test_json_that_is_nested_too_deeply_is_a_400(opening: str) -> None:
+    body = f'{{"model": "demo/any", "messages": [], "x": {opening * 100_000}'.encode()
+    assert see(app_of(), post(CHAT, body)).status == 400
+
+
+def test_brackets_in_texts_are_no_depth() -> None:
+    body = json.dumps(chat("demo/any", text='[{"' * 1000)).encode()
+    assert see(app_of(), post(CHAT, body)).status == 200
+
+
+def test_no_more_than_so_many_are_answered_at_once() -> None:
+    async def both() -> tuple[int, str]:
+        with Server(Stall(0), "Hello.") as upstream:
+            app = app_of("[gateway]\nmax_requests = 1\n" + record("up", upstream.base_url()))
+            first = asyncio.create_task(look(app, request_of("anthropic", "up/m", hello())))
+            assert await asyncio.to_thread(upstream.asked.acquire, timeout=PATIENCE)
+            second = await look(app, request_of("anthropic", "up/m", hello()))
+            live = await look(app, HttpRequest(method="GET", path="/health/live"))
+            first.cancel()
+            assert live.status == 200
+            return second.status, second.headers["retry-after"]
+
+    status, wait = asyncio.run(both())
+    assert status in (503, 529)
+    assert wait == "1"
+
+
+def test_an_unknown_path_is_a_404_and_a_wrong_method_a_405() -> None:
+    assert see(app_of(), post("/v2/chat", b"{}")).status == 404
+    assert see(app_of(), HttpRequest(method="DELETE", path=CHAT)).status == 405
+
+
+def test_an_id_that_came_with_the_request_is_kept() -> None:
+    body = json.dumps(chat("demo/any")).encode()
+    assert see(app_of(), post(CHAT, body, **{"x-request-id": "mine-1"})).headers["x-request-id"] == "mine-1"
+    assert see(app_of(), post(CHAT, body, **{"x-request-id": "a\nb"})).headers["x-request-id"].startswith("req_")
+
+
+def test_what_was_bent_is_told_in_a_header() -> None:
+    body = json.dumps({**chat("demo/any"), "options": {"mirostat": 2}}).encode()
+    assert "options" in see(app_of(), post("/api/chat", body)).headers["x-dragoman-notice"]
+
+
+# Keys -----------------------------------------------------------------------------------------------------------------
+
+PLAIN, HASH = new_key()
+KEYED = f'[keys.alice]\nhash = "{HASH}"\nmodels = ["demo/*"]\n[aliases]\nother = "demo/any"\n'
+SENT = [
+    {"authorization": f"Bearer {PLAIN}"},
+    {"authorization": f"bearer  {PLAIN}"},
+    {"x-api-key": PLAIN},
+    {"x-goog-api-key": PLAIN},
+]
+
+
+def test_without_its_key_nobody_is_answered() -> None:
+    seen = see(app_of(KEYED), post(CHAT, json.dumps(chat("demo/any")).encode()))
+    assert seen.status == 401
+    assert see(app_of(KEYED), HttpRequest(method="GET", path="/health")).status == 401
+    assert see(app_of(KEYED), HttpRequest(method="GET", path="/health/ready")).status == 200
+
+
+@pytest.mark.parametrize("headers", SENT)
+def test_a_key_is_taken_from_where_each_dialect_puts_it(headers: dict[str, str]) -> None:
+    assert see(app_of(KEYED), post(CHAT, json.dumps(chat("demo/any")).encode(), **headers)).status == 200
+
+
+def test_a_key_may_stand_in_the_query() -> None:
+    assert see(app_of(KEYED), post(f"{CHAT}?key={PLAIN}", json.dumps(chat("demo/any")).encode())).status == 200
+
+
+def test_a_wrong_key_is_a_401_and_is_not_said_back() -> None:
+    wrong = "sk-dm-" + "x" * 43
+    seen = see(app_of(KEYED), post(CHAT, json.dumps(chat("demo/any")).encode(), authorization=f"Bearer {wrong}"))
+    assert seen.status == 401
+    assert wrong.encode() not in seen.body
+
+
+@pytest.mark.parametrize("model", ["other", "demo/any,other"])
+def test_a_key_may_ask_only_for_its_models(model: str) -> None:
+    seen = see(app_of(KEYED), post(CHAT, json.dumps(chat(model)).encode(), **{"x-api-key": PLAIN}))
+    assert seen.status == 403

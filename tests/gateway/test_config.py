@@ -1,0 +1,155 @@
+"""A dragoman.toml in, a config or all of its problems out."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from dragoman.errors import SetupError
+from dragoman.gateway.catalog import Catalog
+from dragoman.gateway.config import Config, decode_config, fill
+from dragoman.gateway.keys import new_key
+from dragoman.gateway.setup import Setup
+
+PAGE = Path(__file__).parents[2] / "docs" / "gateway.md"
+
+
+def catalog(config: Config, env: dict[str, str] | None = None) -> Catalog:
+    return Setup(config, env or {}).catalog
+
+
+def test_nothing_at_all_is_the_demo_and_whose_keys_are_there() -> None:
+    env = {"GROQ_API_KEY": "k", "LLM_BOX": "ollama+http://box:11434", "OPENAI_API_KEY": ""}
+    assert decode_config("", env).providers == {"demo", "groq", "box"}
+
+
+def test_a_config_that_names_providers_leaves_out_the_others() -> None:
+    text = '[aliases]\nfast = "openai/gpt"\n[providers.mine]\nlike = "vllm"\nbase_url = "http://box/v1"\n'
+    assert decode_config(text, {"GROQ_API_KEY": "k"}).providers == {"openai", "mine"}
+
+
+def test_more_providers_can_be_named() -> None:
+    assert decode_config('[gateway]\nproviders = ["demo", "groq"]\n').providers == {"demo", "groq"}
+
+
+def test_variables_stand_in_texts() -> None:
+    text = '[gateway]\nport = "${PORT}"\nstore = "redis://${HOST:localhost}:6379/${DB:}"\n'
+    gateway = decode_config(text, {"PORT": "81"}).gateway
+    assert (gateway.port, gateway.store) == (81, "redis://localhost:6379/")
+
+
+def test_a_value_of_a_variable_is_not_read_again() -> None:
+    config = decode_config('[providers.x]\nlike = "vllm"\nbase_url = "http://x"\napi_key = "${K}"\n', {"K": "a${K}b"})
+    assert config.tables["providers"]["x"]["api_key"] == "a${K}b"
+
+
+def test_all_problems_are_told_at_once() -> None:
+    text = """
+        gatway = 1
+        [gateway]
+        port = "many"
+        hots = "x"
+        providers = ["grok"]
+        [chain]
+        retries = -1
+        classify = "x"
+        [timeouts]
+        total = "${NOPE}"
+        [tiers.simple]
+        models = {}
+        [tiers.big]
+        models = ["demo/any"]
+        order = "dearest"
+        [aliases]
+        a = "b"
+        b = "a"
+        [keys.alice]
+        hash = "nonsense"
+        [keys.bob]
+        modles = []
+    """
+    with pytest.raises(SetupError) as caught:
+        decode_config(text)
+    said = str(caught.value)
+    for problem in (
+        "gatway: no such table; did you mean 'gateway'?",
+        "gateway.port: ",
+        "gateway.hots: no such setting; did you mean 'host'?",
+        "gateway.providers: no provider 'grok'",
+        "chain: retries: -1 is less than none",
+        "chain.classify: no such setting",
+        "timeouts.total: no variable NOPE; set it, or write ${NOPE:default}",
+        "tiers.simple.models: there are none",
+        "tiers.big.order: ",
+        "aliases.a: aliases go in a circle",
+        "keys.alice: ",
+        "keys.bob: ",
+    ):
+        assert problem in said
+
+
+def test_a_problem_of_a_provider_stands_beside_the_others() -> None:
+    with pytest.raises(SetupError) as caught:
+        decode_config('[providers.x]\nwire = "nix"\n[gateway]\nport = []\n')
+    assert "providers.x: " in str(caught.value)
+    assert "gateway.port: " in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["[", "[tiers]\nsimple = 1", "tiers = 1", "keys = 1", "gateway = 1", "providers = 1"])
+def test_what_is_no_table_is_told(text: str) -> None:
+    with pytest.raises(SetupError):
+        decode_config(text)
+
+
+def test_no_key_is_in_a_problem() -> None:
+    with pytest.raises(SetupError) as caught:
+        decode_config('[providers.x]\nlike = "vllm"\napi_key = "sk-secret-123456"\nnix = 1\n')
+    assert "sk-secret" not in str(caught.value)
+
+
+def test_a_tier_is_an_alias_with_costs() -> None:
+    found = catalog(decode_config('[tiers.simple]\nmodels = { "demo/any" = 1, "demo/slow" = 5 }\n')).find("simple")
+    assert (found.options.order, found.options.costs["demo/slow"], found.tier) == ("weighted", 5.0, "simple")
+    assert [target.name for target in found.targets] == ["demo/any", "demo/slow"]
+
+
+def test_a_tier_of_a_list_is_asked_in_its_order() -> None:
+    found = catalog(decode_config('[tiers.simple]\nmodels = ["demo/any", "demo/slow"]\n')).find("simple")
+    assert found.options.order == "given"
+
+
+def test_the_models_are_tiers_aliases_and_what_they_stand_for() -> None:
+    text = '[tiers.simple]\nmodels = ["demo/any"]\n[aliases]\nslow = "demo/slow, groq/x"\n'
+    names = [model.id for model in catalog(decode_config(text)).models()]
+    assert names == ["simple", "slow", "demo/any", "demo/slow", "groq/x"]
+
+
+def test_names_that_clients_make_up_are_not_kept_for_ever() -> None:
+    from dragoman.gateway import catalog as module
+
+    found = catalog(decode_config(""))
+    for number in range(module.MOST_KNOWN + 10):
+        found.find(f"demo/{number}")
+    assert len(found._known) <= module.MOST_KNOWN  # pyright: ignore[reportPrivateUsage] # the law is about it
+
+
+def test_a_key_is_read_with_what_it_may() -> None:
+    _, hash = new_key()
+    text = f'[keys.alice]\nhash = "{hash}"\nmodels = ["demo/*"]\nrequests_per_minute = 5\n'
+    key = decode_config(text).keys[0]
+    assert (key.id, key.models, key.requests_per_minute) == ("alice", ("demo/*",), 5)
+
+
+def test_filling_a_registry_takes_tiers_too() -> None:
+    from dragoman.registry import Registry
+
+    registry = Registry(env={})
+    fill(registry, decode_config('[tiers.simple]\nmodels = ["demo/any"]\n'))
+    assert registry.targets("simple")[0].name == "demo/any"
+
+
+def test_the_config_of_the_page_is_right() -> None:
+    (text,) = re.findall(r"^```toml\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    config = decode_config(text, {"ALICE_HASH": new_key()[1]})
+    assert config.tiers.keys() == {"simple", "complex"}
+    assert "box" in config.providers

@@ -1,0 +1,323 @@
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from dragoman.errors import StoreDown
+from dragoman.gateway.benches import SharedConditions
+from dragoman.gateway.sessions import DAY, Responses, Session, Sessions
+from dragoman.gateway.store import Store, open_store
+from dragoman.gateway.store.memory import MemoryStore
+from dragoman.gateway.tiers import arrange, draw, is_higher, tier_of
+from dragoman.health import Health
+from tests.gateway.conftest import Clock
+from tests.gateway.redis_server import RedisServer
+from tests.plans import target
+
+Opened = Callable[[], Store]
+
+
+def run(opened: Opened, work: Callable[[Store], Awaitable[None]]) -> None:
+    async def main() -> None:
+        store = opened()
+        try:
+            await work(store)
+        finally:
+            await store.aclose()
+
+    asyncio.run(main())
+
+
+async def settle(
+    sessions: Sessions,
+    to: str,
+    *,
+    tier: str | None = None,
+    seen: Session | None = None,
+    owner: str = "team",
+    ids: dict[str, str] | None = None,
+) -> Session:
+    return await sessions.settle(owner, "c1", target=to, tier=tier, ids=ids or {}, seen=seen)
+
+
+def test_a_conversation_stays_where_it_was_answered(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        sessions = Sessions(store)
+        assert await sessions.load("team", "c1") is None
+        await settle(sessions, "a/x", tier="simple", ids={"call_1": "toolu_1"})
+        assert await sessions.load("team", "c1") == Session(target="a/x", tier="simple", ids={"call_1": "toolu_1"})
+
+    run(opened, work)
+
+
+def test_a_session_is_its_keys_own(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        sessions = Sessions(store)
+        await settle(sessions, "a/x")
+        await settle(sessions, "b/y", owner="other")
+        found = [await sessions.load(owner, "c1") for owner in ("team", "other", None)]
+        assert [session and session.target for session in found] == ["a/x", "b/y", None]
+
+    run(opened, work)
+
+
+def test_a_session_lasts_a_day_from_its_last_use(clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        sessions = Sessions(store)
+        first = await settle(sessions, "a/x")
+        clock.now += DAY - 1
+        await settle(sessions, "a/x", seen=first)
+        clock.now += DAY - 1
+        assert await sessions.load("team", "c1") is not None
+        clock.now += 2
+        assert await sessions.load("team", "c1") is None
+
+    run(lambda: MemoryStore(clock=clock), work)
+
+
+def test_a_session_follows_when_its_target_was_benched() -> None:
+    async def work(store: Store) -> None:
+        sessions = Sessions(store)
+        seen = await settle(sessions, "a/x")
+        assert (await settle(sessions, "b/y", seen=seen)).target == "b/y"
+
+    run(MemoryStore, work)
+
+
+def test_a_session_that_another_moved_stays_there() -> None:
+    async def work(store: Store) -> None:
+        sessions = Sessions(store)
+        seen = await settle(sessions, "a/x")
+        await settle(sessions, "b/y", seen=seen, ids={"call_1": "1"})
+        assert await settle(sessions, "c/z", seen=seen, ids={"call_2": "2"}) == Session(
+            target="b/y", ids={"call_1": "1", "call_2": "2"}
+        )
+
+    run(MemoryStore, work)
+
+
+def test_a_session_moves_up_and_not_down() -> None:
+    async def work(store: Store) -> None:
+        sessions = Sessions(store)
+        low = await settle(sessions, "a/x", tier="simple")
+        high = await settle(sessions, "a/big", tier="complex", seen=low)
+        assert high.target == "a/big"
+        late = await settle(sessions, "a/x", tier="simple", seen=low)
+        assert (late.target, late.tier) == ("a/big", "complex")
+        assert (await settle(sessions, "b/y", tier="simple", seen=high)).tier == "complex"
+
+    run(MemoryStore, work)
+
+
+def test_fifty_at_once_lose_no_id_and_agree_on_the_target(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        sessions = Sessions(store)
+        made = await asyncio.gather(*(settle(sessions, f"a/{n}", ids={f"call_{n}": str(n)}) for n in range(50)))
+        found = await sessions.load("team", "c1")
+        assert found is not None
+        assert found.ids == {f"call_{n}": str(n) for n in range(50)}
+        assert {session.target for session in made} == {found.target}
+
+    run(opened, work)
+
+
+def test_two_gateways_share_a_conversation(redis: RedisServer) -> None:
+    async def work(store: Store) -> None:
+        other = open_store(redis.url)
+        both = [Sessions(store), Sessions(other)]
+        settled = [settle(both[n % 2], f"a/{n}", owner="shared", ids={f"call_{n}": str(n)}) for n in range(50)]
+        made = await asyncio.gather(*settled)
+        found = [await sessions.load("shared", "c1") for sessions in both]
+        await other.aclose()
+        assert found[0] is not None
+        assert found[0] == found[1]
+        assert len(found[0].ids) == 50
+        assert {session.target for session in made} == {found[0].target}
+
+    run(lambda: open_store(redis.url), work)
+
+
+def test_a_session_is_there_again_when_redis_is() -> None:
+    server = RedisServer(keeps=True)
+
+    async def work(store: Store) -> None:
+        sessions = Sessions(store)
+        session = await settle(sessions, "a/x", ids={"call_1": "1"})
+        server.kill()
+        with pytest.raises(StoreDown):
+            await sessions.load("team", "c1")
+        with pytest.raises(StoreDown):
+            await settle(sessions, "b/y", seen=session)
+        server.start()
+        async with asyncio.timeout(10):
+            while await loaded(sessions) is None:  # noqa: ASYNC110 - Redis tells nobody
+                await asyncio.sleep(0)
+        assert await loaded(sessions) == session
+
+    try:
+        server.start()
+        run(lambda: open_store(server.url), work)
+    finally:
+        server.stop()
+
+
+async def loaded(sessions: Sessions) -> Session | None:
+    try:
+        return await sessions.load("team", "c1")
+    except StoreDown:
+        return None
+
+
+def test_a_session_keeps_its_newest_ids() -> None:
+    async def work(store: Store) -> None:
+        sessions = Sessions(store)
+        session = await settle(sessions, "a/x")
+        for n in range(3):
+            session = await settle(sessions, "a/x", seen=session, ids={f"call_{n}_{i}": "" for i in range(500)})
+        assert len(session.ids) == 1000
+        assert "call_2_499" in session.ids
+        assert "call_0_0" not in session.ids
+
+    run(MemoryStore, work)
+
+
+def test_a_stored_response_is_its_keys_own_and_can_be_deleted(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        responses = Responses(store)
+        await responses.save("team", "resp_1", b'{"id":1}')
+        assert await responses.load("team", "resp_1") == b'{"id":1}'
+        assert await responses.load("other", "resp_1") is None
+        assert not await responses.delete("other", "resp_1")
+        assert await responses.delete("team", "resp_1")
+        assert await responses.load("team", "resp_1") is None
+
+    run(opened, work)
+
+
+# Tiers ----------------------------------------------------------------------------------------------------------------
+
+SMALL, BIG, HUGE = target("aa/small"), target("bb/big"), target("aa/huge")
+
+
+@pytest.mark.parametrize(
+    ("wanted", "pinned", "expected"),
+    [
+        ("simple", None, "simple"),
+        ("simple", "complex", "complex"),
+        ("complex", "simple", "complex"),
+        ("mine", "complex", "mine"),
+    ],
+)
+def test_a_session_is_not_moved_down(wanted: str, pinned: str | None, expected: str) -> None:
+    assert tier_of(wanted, Session(target="aa/small", tier=pinned)) == expected
+
+
+def test_tiers_of_the_config_have_their_own_heights() -> None:
+    assert is_higher("gold", "tin", ("tin", "gold"))
+
+
+def test_the_pinned_target_comes_first() -> None:
+    assert arrange([SMALL, BIG, HUGE], Session(target="aa/huge", tier="simple"), "simple") == [HUGE, SMALL, BIG]
+
+
+def test_a_session_that_moves_up_prefers_its_provider() -> None:
+    assert arrange([BIG, HUGE], Session(target="aa/small", tier="simple"), "complex") == [HUGE, BIG]
+
+
+def test_without_a_session_the_order_stays() -> None:
+    assert arrange([BIG, HUGE], None) == [BIG, HUGE]
+
+
+def test_a_target_of_twice_the_cost_comes_first_half_as_often() -> None:
+    import random
+
+    dice = random.Random(7).random
+    firsts = [draw([SMALL, BIG], {"aa/small": 2.0, "bb/big": 0.1}, dice)[0] for _ in range(9000)]
+    assert 2850 < firsts.count(SMALL) < 3150
+
+
+# Health that is shared ------------------------------------------------------------------------------------------------
+
+
+class Gateway:
+    """One of several: its own clock, which began at its own time."""
+
+    def __init__(self, store: Store, wall: Clock, began: float) -> None:
+        self._wall, self._began = wall, began
+        self.conditions = SharedConditions(store, clock=self.clock, wall=wall)
+        self.health = Health(conditions=self.conditions, clock=self.clock)
+
+    def clock(self) -> float:
+        return self._wall.now - self._began
+
+
+def test_a_bench_is_heard_of_and_its_end_too(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
+        one.health.bench("aa/m", 60.0)
+        await one.conditions.exchange()
+        await other.conditions.exchange()
+        assert other.health.admit("aa/m", other.clock()) is None
+        one.health.unbench("aa/m")
+        await one.conditions.exchange()
+        await other.conditions.exchange()
+        assert other.health.admit("aa/m", other.clock()) == "well"
+
+    run(opened, work)
+
+
+def test_a_bench_that_ends_by_itself_is_probed_by_all(clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
+        one.health.bench("aa/m", 60.0)
+        for gateway in (one, other):
+            await gateway.conditions.exchange()
+        clock.now += 61
+        one.health.bench("bb/m", 60.0)
+        for gateway in (one, other):
+            await gateway.conditions.exchange()
+        assert [each.health.admit("aa/m", each.clock()) for each in (one, other)] == ["probe", "probe"]
+        assert other.health.admit("bb/m", other.clock()) is None
+
+    run(MemoryStore, work)
+
+
+def test_a_longer_bench_of_ones_own_stays(clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        one, other = Gateway(store, clock, 0.0), Gateway(store, clock, 0.0)
+        other.health.bench("aa/m", 600.0)
+        one.health.bench("aa/m", 60.0)
+        await one.conditions.exchange()
+        await other.conditions.exchange()
+        clock.now += 61
+        await one.conditions.exchange()
+        assert other.health.admit("aa/m", other.clock()) is None
+        assert one.health.admit("aa/m", one.clock()) is None
+
+    run(MemoryStore, work)
+
+
+def test_gateways_that_bench_at_once_lose_no_bench(redis: RedisServer, clock: Clock) -> None:
+    from dragoman.gateway.store.redis import RedisStore
+
+    async def work(store: Store) -> None:
+        gateways = [Gateway(store, clock, 100.0 * n) for n in range(10)]
+        for n, gateway in enumerate(gateways):
+            gateway.health.bench(f"aa/{n}", 60.0)
+        await asyncio.gather(*(gateway.conditions.exchange() for gateway in gateways))
+        await gateways[0].conditions.exchange()
+        assert len(gateways[0].health.snapshot()) == 10
+
+    run(lambda: RedisStore(redis.url, prefix="benches:"), work)
+
+
+def test_nothing_is_written_when_nothing_is_new(clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        one = Gateway(store, clock, 0.0)
+        one.health.bench("aa/m", 60.0)
+        await one.conditions.exchange()
+        before = await store.read("health")
+        await one.conditions.exchange()
+        assert await store.read("health") == before
+
+    run(MemoryStore, work)
