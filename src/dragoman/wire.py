@@ -457,6 +457,8 @@ def body_extra(request: Request, target: Target, notes: Notes, /) -> JsonObject:
     >>> body_extra(Request(extra={"groq": {"a": 1}, "openai_chat": {"b": 2}}), target, Notes("openai_chat"))
     {'b': 2, 'a': 1}
     """
+    if not request.extra:
+        return {}
     for name in request.extra:
         if name not in (target.wire, target.provider) and not name.endswith(VERBATIM):
             for field in wire_extra(request.extra, name):
