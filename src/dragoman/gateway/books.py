@@ -15,13 +15,13 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, StoreDown, redact
+from dragoman.errors import DragomanError, StoreDown
 from dragoman.events import PartDelta
 from dragoman.gateway.benches import SharedConditions
 from dragoman.gateway.keys import Key
 from dragoman.gateway.ledger import Ledger
 from dragoman.gateway.limits import BYTES_PER_TOKEN, FREE, Admission, Limits, estimate, tokens_of
-from dragoman.gateway.logs import Log
+from dragoman.gateway.logs import Log, blotted
 from dragoman.gateway.metrics import Lines, Metrics, encode_text
 from dragoman.gateway.prices import Prices
 from dragoman.gateway.recent import Recent
@@ -98,7 +98,7 @@ class Books:
             id=id,
             moment=self.clock(),
             key=None if key is None else key.id,
-            model=redact(model)[:LONGEST_MODEL],
+            model=blotted(model)[:LONGEST_MODEL],
             dialect=dialect,
             stream=request.stream,
         )
@@ -176,6 +176,8 @@ class Books:
         """Write all that waits. The store stays open: it belongs to whoever opened it."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+        if self.log is not None:
+            self.log.flush()
         await self.limits.aclose()
         await self.ledger.aclose()
 
