@@ -30,6 +30,11 @@ def own_redis() -> Iterator[RedisServer]:
         server.stop()
 
 
+def apart(redis: RedisServer) -> str:
+    """A database that other tests do not count the rows of."""
+    return f"{redis.url}?db=1"
+
+
 def ask(gateway: Gateway, *said: Any, conversation: str | None = "c1", model: str = "up/m") -> tuple[int, Any]:
     body = {"model": model, "messages": [ASKED, *said], "tools": [TOOL], "conversation_id": conversation}
     status, _, answer = gateway.post(NATIVE, body)
@@ -54,7 +59,7 @@ def ids_in(upstream: Server) -> list[str]:
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite", "redis"])
 def test_fifty_at_once_lose_no_id(tmp_path: Path, redis: RedisServer, kind: str) -> None:
-    store = {"memory": "memory", "sqlite": f"sqlite:{tmp_path / 'gate.db'}", "redis": redis.url}[kind]
+    store = {"memory": "memory", "sqlite": f"sqlite:{tmp_path / 'gate.db'}", "redis": apart(redis)}[kind]
     calls = [ToolCall(id=f"their_{n}", name="tide") for n in range(MANY)]
     with Server(*calls, "Done.") as upstream:
         config = f'[gateway]\nstore = "{store}"\n' + record("up", upstream.base_url())
@@ -94,7 +99,7 @@ def target_of(gateway: Gateway, conversation: str) -> str:
 
 def test_two_gateways_on_one_redis_share_conversations(tmp_path: Path, redis: RedisServer) -> None:
     with Server(ToolCall(id="their_id_1", name="tide"), "At six.") as upstream:
-        config = f'[gateway]\nstore = "{redis.url}"\nproviders = ["demo"]\n' + record("up", upstream.base_url())
+        config = f'[gateway]\nstore = "{apart(redis)}"\nproviders = ["demo"]\n' + record("up", upstream.base_url())
         folders = [tmp_path / "one", tmp_path / "other"]
         for folder in folders:
             folder.mkdir()
