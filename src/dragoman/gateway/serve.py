@@ -12,6 +12,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from msgspec.structs import replace
+
 from dragoman.errors import SetupError
 from dragoman.gateway import logs
 from dragoman.gateway.app import App
@@ -47,6 +49,7 @@ def serve(
     told = {"host": host, "port": port, "workers": workers}
     gateway = overridden(config.gateway, told)
     check_reach(gateway, config, no_auth=no_auth)
+    check_store(gateway, config)
     try:
         from granian.constants import Interfaces, Loops
         from granian.http import HTTP1Settings
@@ -77,20 +80,22 @@ def serve(
 
     server.signal_handler_reload = reload
     print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - to whoever started it
-    server.serve(target_loader=partial(_load, path=path))
+    server.serve(target_loader=partial(_load, path=path, workers=gateway.workers))
 
 
-def _load(_target: str, /, *, path: Path | None) -> "Worker":
+def _load(_target: str, /, *, path: Path | None, workers: int) -> "Worker":
     """The app, made in the worker itself: connections do not survive a fork."""
-    return Worker(path)
+    return Worker(path, workers=workers)
 
 
 class Worker(Rsgi):
     """One process of a gateway."""
 
-    def __init__(self, path: Path | None, /) -> None:
+    def __init__(self, path: Path | None, /, *, workers: int = 1) -> None:
         logs.set_up(logging.WARNING)
-        app = App(Setup(read_config(path), os.environ))
+        config = read_config(path)
+        config = replace(config, gateway=overridden(config.gateway, {"workers": workers}))
+        app = App(Setup(config, os.environ))
         super().__init__(app)
         self._life = app.live, app.close
         self._reloader = Reloader(app, path, os.environ)
@@ -124,8 +129,6 @@ def overridden(gateway: Gateway, told: dict[str, Any], /) -> Gateway:
     >>> overridden(Gateway(), {"port": 9000, "host": None}).port
     9000
     """
-    from msgspec.structs import replace
-
     return replace(gateway, **{name: value for name, value in told.items() if value is not None})
 
 
@@ -138,6 +141,18 @@ def check_reach(gateway: Gateway, config: Config, /, *, no_auth: bool) -> None:
         raise SetupError(
             f"{gateway.host} can be reached from elsewhere and there are no keys: add [keys] to the config "
             "(dragoman keys new NAME), listen on 127.0.0.1, or say --no-auth"
+        )
+
+
+def check_store(gateway: Gateway, config: Config, /) -> None:
+    """Refuse to count limits where each worker would count for itself.
+
+    >>> check_store(Gateway(workers=4), Config())
+    """
+    if gateway.workers > 1 and gateway.store == "memory" and any(key.is_limited for key in config.keys):
+        raise SetupError(
+            f"{gateway.workers} workers have no memory in common, and each would grant all that a key may use: "
+            'write store = "sqlite:PATH" or a redis:// URL to [gateway]'
         )
 
 

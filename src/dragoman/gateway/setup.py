@@ -17,6 +17,7 @@ from dragoman.gateway.logs import Log
 from dragoman.gateway.sessions import Responses, Sessions
 from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.traces import Traces
+from dragoman.gateway.workers import Workers
 from dragoman.health import Health
 from dragoman.models import Registry
 
@@ -51,7 +52,14 @@ def _books(store: Store, conditions: SharedConditions, config: Config) -> Books:
     gateway = config.gateway
     limits = Limits(store, rates=gateway.rates_when_down, budgets=gateway.budgets_when_down)
     traces = Traces() if gateway.traces else None
-    return Books(store, limits=limits, conditions=conditions, traces=traces, log=Log() if gateway.log else None)
+    return Books(
+        store,
+        limits=limits,
+        conditions=conditions,
+        traces=traces,
+        log=Log() if gateway.log else None,
+        workers=Workers(store) if store.is_shared and gateway.workers > 1 else None,
+    )
 
 
 def read_config(path: Path | None, env: Mapping[str, str] | None = None, /) -> Config:
