@@ -152,7 +152,6 @@ class App:
         stream = _Stream(visit, chat, account, emissions, encoder)
         ping = visit.setup.config.gateway.ping
         await stream.begin(ping)
-        await account.ready()
         target, notices = (None, ()) if stream.first is None else (stream.first.target, stream.first.notices)
         # The one that answers is noted when it has ended.
         visit.attempts += stream.first is not None

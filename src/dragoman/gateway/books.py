@@ -1,8 +1,7 @@
-"""Requests that come and go in, all that is kept of them out: limits, usage, metrics, spans, log. Four calls a request.
+"""Requests that come and go in, all that is kept of them out: limits, usage, metrics, spans, log. Three calls each.
 
     account = await books.open(…)      may it go on? reserves what it may use; raises OverLimit or StoreDown
     account.observe(…), heard(…)       what the chain tells: who was tried; which events are shown
-    await account.ready()              its row is written: before the first byte of an answer goes out
     await account.settle(…)            how it ended: before the last byte goes out, or when the client has gone
 
 `run` tends to what is shared, `aclose` writes what waits.
@@ -111,7 +110,7 @@ class Books:
         if self.traces is not None:
             account.span = self.traces.begin(row.model, request, headers or {}, operation)
         self.metrics.begun()
-        account.begin()
+        await account.begin()
         return account
 
     def row(
@@ -212,7 +211,6 @@ class Account:
         self._failures = 0
         self._spent = UNKNOWN_USAGE
         self._spent_cost: int | None = None
-        self._writing: asyncio.Task[None] | None = None
         self._is_settled = False
 
     @property
@@ -220,10 +218,15 @@ class Account:
         """What the client is told of its limits."""
         return self.admission.headers
 
-    def begin(self) -> None:
-        """Write its row, where that may outlive this process."""
-        if self._books.store.is_shared:
-            self._writing = self._books.later(self._books.ledger.record(self._row))
+    async def begin(self) -> None:
+        """Write its row before anybody is asked, where that may outlive this process."""
+        if not self._books.store.is_shared:
+            return
+        try:
+            await asyncio.shield(self._books.later(self._books.ledger.record(self._row)))
+        except asyncio.CancelledError:
+            await self.leave()
+            raise
 
     def observe(self, what: object, /) -> None:
         """What the chain tells."""
@@ -245,11 +248,6 @@ class Account:
         for event in events:
             if isinstance(event, PartDelta):
                 self._heard += len(event.text)
-
-    async def ready(self) -> None:
-        """Wait until its row is written."""
-        if self._writing is not None:
-            await asyncio.shield(self._writing)
 
     async def settle(
         self,
@@ -315,8 +313,6 @@ class Account:
         elif tokens is None and row.outcome == "failed":
             tokens = 0  # a provider that refuses counts nothing
         await self._books.limits.settle(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
-        if self._writing is not None:
-            await self._writing
         if self._books.store.is_shared:
             await self._books.ledger.record(row)
         else:
