@@ -151,7 +151,11 @@ class Heard(msgspec.Struct, frozen=True):
 
 
 def body_of(model: str, who: str, /, *, stream: bool = False, max_tokens: int | None = None) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": f"openai/{model}", "messages": [{"role": "user", "content": who}], "stream": stream}
+    body: dict[str, Any] = {
+        "model": f"openai/{model}",
+        "messages": [{"role": "user", "content": who}],
+        "stream": stream,
+    }
     return body if max_tokens is None else {**body, "max_tokens": max_tokens}
 
 
