@@ -7,7 +7,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from dragoman import media, wires
-from dragoman.call import MAX_BODY
+from dragoman.call import MAX_BODY, named
 from dragoman.chain import Options, judge
 from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Malformed, TimedOut
 from dragoman.extras import Extras, extras_of
@@ -92,8 +92,7 @@ def _ask(
         try:
             return (yield from _once(encode, decode, target, options, ends, heavy=heavy))
         except DragomanError as error:
-            error.provider = error.provider or target.provider
-            error.model = error.model or target.model
+            named(error, target)
             if not judge(error, options).transient or tries >= options.retries:
                 raise
             dice: float = yield Dice()

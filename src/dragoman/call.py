@@ -121,7 +121,7 @@ def prepare(request: Request, target: Target, /, *, album: media.Album | None = 
         fitted, bent = _fit(shaped.request, target, album)
         http = wires.get(target.wire).client.encode_request(fitted, target)
     except DragomanError as error:
-        raise _named(error, target) from error.__cause__
+        raise named(error, target) from error.__cause__
     notices = shaped.notices + bent
     return msgspec.structs.replace(http, notices=notices + http.notices) if notices else http
 
@@ -158,19 +158,26 @@ def _fetch(request: Request, target: Target, deadline: float | None, album: medi
             timeout = _left(deadline, now, FETCH_PATIENCE)
             album.fetched[url] = yield Fetch(url, timeout or FETCH_PATIENCE, MAX_FETCHED)
     except Unsupported as error:
-        raise _named(_told_by(target, error), target) from error.__cause__
+        raise named(_told_by(target, error), target) from error.__cause__
     except DragomanError as error:
-        raise _named(error, target) from error.__cause__
+        raise named(error, target) from error.__cause__
 
 
-def _named(error: DragomanError, target: Target) -> DragomanError:
-    """The same with whose it is, and without the key that a server said back."""
+def named(error: DragomanError, target: Target, /) -> DragomanError:
+    """The same with whose it is, and without the key that a server said back.
+
+    >>> target = Target(provider="x", model="m", wire="ollama", base_url="http://x", api_key="secret-key")
+    >>> named(DragomanError("bad key secret-key"), target).message
+    'bad key [redacted]'
+    """
     error.provider = error.provider or target.provider
     error.model = error.model or target.model
     key = target.api_key or ""
     if len(key) >= MIN_SECRET and key in error.message:
         error.message = error.message.replace(key, "[redacted]")
         error.args = (error.message,)
+    if len(key) >= MIN_SECRET and error.code is not None:
+        error.code = error.code.replace(key, "[redacted]")
     return error
 
 
@@ -206,7 +213,7 @@ def call(
         else:
             answer = yield from _send(http, shaped, target, timeouts, deadline, began)
     except DragomanError as error:
-        raise _named(error, target) from error.__cause__
+        raise named(error, target) from error.__cause__
     response = answer.response
     notices = http.notices + response.notices
     return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency, answer.ended)
