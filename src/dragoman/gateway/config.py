@@ -233,9 +233,9 @@ def _read_keys(told: Any, problems: list[str]) -> tuple[Key, ...]:
     keys: dict[str, Key] = {}
     for name, table in _tables(told, "keys", problems).items():
         where = f"keys.{name}"
-        values = _read_fields(Key, table, where, problems, _OF_A_KEY)
+        values: dict[str, Any] = {"hash": "", **_read_fields(Key, table, where, problems, _OF_A_KEY)}
         try:
-            key = Key(id=name, **{"hash": "", **values})
+            key = Key(id=name, **values)
         except ValueError as error:
             problems.append(f"{where}.{error}" if str(error).startswith(_OF_A_KEY) else f"{where}: {error}")
             continue
