@@ -49,6 +49,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "exhausted",
             "flow",
             "health",
+            "preparing",
             "probing",
             "recovery",
             "steps",
@@ -63,6 +64,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "transport",
             "awaiting",
             "borrowed",
+            "computing",
             "fetching",
             "demo",
             "growth",
@@ -76,11 +78,9 @@ LAYERS: dict[int, frozenset[str]] = {
             "skills",
             "toolbox",
             "testing",
-            "cli",
-            "__main__",
         }
     ),
-    7: frozenset({"gateway"}),
+    7: frozenset({"gateway", "cli", "__main__"}),
 }
 TOP = 8
 """The layer of dragoman/__init__.py: it may import everything, and nothing may import it."""

@@ -129,3 +129,11 @@ def test_a_stream_that_begins_late_begins_with_pings(dialect: str) -> None:
         seen = see(app_of(record("up", upstream.base_url()) + config), request_of(dialect, "up/m", request))
     assert seen.status == 200
     assert error_of(dialect, request, seen) is not None
+
+
+def test_a_schema_is_kept_by_a_target_without_structured_output(dialect: str) -> None:
+    schema = {"type": "object", "properties": {"metres": {"type": "integer"}}, "required": ["metres"]}
+    request = Request(messages=(user("How high is it?"),), schema=schema)
+    app = app_of('[limits."demo/any"]\nstructured = false\n')
+    seen = see(app, request_of(dialect, "demo/any", request))
+    assert '"metres"' in response_of(dialect, request, seen).text

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.drive import Driver
-from dragoman.errors import DragomanError, InvalidRequest, StoreDown
+from dragoman.errors import DragomanError, Interrupted, InvalidRequest, StoreDown
 from dragoman.events import Event, Finished, Ping, Started, fold
 from dragoman.flow import Emit
 from dragoman.gateway import health
@@ -252,7 +252,7 @@ class _Stream:
                 told = await self._next()
             if told is not None:
                 await self._account.fail(told)
-                await write(self._encoder.feed(told))
+                await write(self._encoder.feed(as_told(told, self._visit.id)))
         finally:
             self._write = None
             await self._emissions.aclose()
@@ -281,8 +281,10 @@ class _Stream:
                 events = [self._chat.lift_event(event) for event in events]
             if self._is_kept:
                 self._seen += events
-            if isinstance(events[-1], Finished):
-                await self._finish(events[-1], emission.target)
+            if isinstance(last := events[-1], Finished):
+                await self._finish(last, emission.target)
+                if emission.notices:
+                    events = [*events[:-1], replace(last, notices=emission.notices + last.notices)]
             feed = self._encoder.feed
             return b"".join([feed(event) for event in events])
         except Exception as error:  # noqa: BLE001 - it is said as the dialect says it, and ends the stream
@@ -315,6 +317,24 @@ def explain(error: Exception, id: str, /) -> DragomanError:
     return InternalFault(FAILED)
 
 
+def as_told(error: DragomanError, id: str, /) -> DragomanError:
+    """The error as its client hears it: of a stream that broke, what broke it; and the id by which we know it."""
+    cause = error.__cause__
+    if isinstance(error, Interrupted) and isinstance(cause, DragomanError):
+        # Not the cause itself: its words are those of the provider, and may hold a key.
+        error = type(cause)(
+            error.message,
+            provider=error.provider,
+            model=error.model,
+            status=error.status,
+            code=error.code,
+            retry_after=error.retry_after,
+            transient=cause.transient,
+        )
+    error.request_id = id
+    return error
+
+
 def refused(visit: Visit, error: DragomanError, /) -> Answer:
     """A refusal in the client's dialect, where that is known."""
     if visit.wire is None:
@@ -322,7 +342,7 @@ def refused(visit: Visit, error: DragomanError, /) -> Answer:
     headers = receipt(visit.id, None, visit.tier, visit.attempts)
     if isinstance(error, OverLimit):
         headers += error.headers
-    return said(visit.wire.server.encode_error(error), headers)
+    return said(visit.wire.server.encode_error(as_told(error, visit.id)), headers)
 
 
 def _told(visit: Visit, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:

@@ -133,6 +133,8 @@ class SharedConditions:
         written = await self._store.write(ENTRY, msgspec.json.encode(fresh), ttl=LASTS, expects=version)
         if written is not None:
             self._version = written
+            # Whoever takes a notice off the board puts the target back, also here.
+            self._adopted |= {target: self._memory.read(target) for target in changed & fresh.keys()}
         return written is not None
 
 

@@ -112,6 +112,8 @@ async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
     check_model(visit.key, name)
     choice = setup.catalog.find(name)
     wish, request = split_wish(request)
+    if request.schema is not None:  # a client cannot know which targets have structured output of their own
+        request = replace(request, schema_way="any")
     session, ids, recall = None, None, NOTHING
     if wish.conversation is not None:
         session = await setup.sessions.load(visit.owner, wish.conversation)

@@ -1,0 +1,88 @@
+"""The words of a command line in, an exit code out: 0, 1 where it failed, 2 where the words were wrong.
+
+Each command is a module with `run`, imported when it is chosen.
+"""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Sequence
+from importlib import import_module
+
+from dragoman.cli import screen
+from dragoman.cli.parser import COMMANDS, UsageError, overview, parser_of
+from dragoman.errors import DragomanError, SetupError
+
+FAILED = 1
+MISUSED = 2
+INTERRUPTED = 130
+CLOSED_PIPE = 141
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run one command.
+
+    >>> main(["chat", "--quiet", "-m", "demo/any", "Is it so?"])
+    You said “Is it so?”, which is 3 words.
+    0
+    """
+    words = list(sys.argv[1:] if argv is None else argv)
+    screen.speak_utf8()
+    if argv is None and "--debug" not in words:
+        sys.excepthook = lambda kind, error, _: screen.fail(f"{kind.__name__}: {error}; --debug shows where")
+    try:
+        code = _run(words)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read us has gone; the interpreter would complain when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return CLOSED_PIPE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _run(words: list[str]) -> int:
+    first, *rest = words or ["--help"]
+    if first in ("-h", "--help", "help"):
+        screen.write(parser_of(rest[0]).format_help() if rest and rest[0] in COMMANDS else overview())
+        return 0
+    if first in ("-V", "--version"):
+        from importlib.metadata import version
+
+        screen.write(f"dragoman {version('dragoman')}\n")
+        return 0
+    try:
+        arguments = _read(first, rest)
+    except UsageError as error:
+        screen.fail(str(error))
+        return MISUSED
+    except SystemExit:  # argparse has shown its help
+        return 0
+    return _perform(first, arguments)
+
+
+def _read(command: str, words: list[str]) -> Namespace:
+    if command not in COMMANDS:
+        from dragoman.dsn import nearest
+
+        raise UsageError(f"no command {command!r}{nearest(command, COMMANDS)}; dragoman --help lists them")
+    return parser_of(command).parse_args(words)
+
+
+def _perform(command: str, arguments: Namespace) -> int:
+    try:
+        code: int = import_module(f"dragoman.cli.{COMMANDS[command].module}").run(arguments)
+    except UsageError as error:
+        screen.fail(f"{command}: {error}")
+        return MISUSED
+    except BrokenPipeError:
+        raise
+    except (DragomanError, SetupError, OSError) as error:
+        if arguments.debug:
+            raise
+        if arguments.json:
+            screen.write_json({"error": screen.facts(error)})
+        screen.fail(screen.told(error))
+        return FAILED
+    return code

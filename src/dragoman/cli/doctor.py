@@ -1,0 +1,148 @@
+"""The machine, the environment and the config in, what is right and what to do about the rest out."""
+
+import os
+import sys
+from argparse import Namespace
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from dragoman.cli import screen
+from dragoman.cli.home import config_path, key_variable, read_tables, spec_of
+from dragoman.cli.listings import list_all, ready_providers
+from dragoman.errors import DragomanError, SetupError
+from dragoman.models import Registry
+
+Verdict: TypeAlias = Literal["ok", "hint", "wrong"]
+NEEDED = ("msgspec", "pyreqwest", "jsonschema-rs", "pillow")
+EXTRAS = {
+    "gateway": ("granian", "dragoman serve"),
+    "redis": ("redis", "gateways that share their state"),
+    "mcp": ("mcp", "tools of MCP servers"),
+    "heif": ("pillow_heif", "HEIC images"),
+    "ray": ("ray", "dragoman batch --ray"),
+}
+_BUNDLE = "SSL_CERT_FILE"
+_STYLES = {"ok": "green", "hint": "yellow", "wrong": "red"}
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One thing that was looked at."""
+
+    verdict: Verdict
+    what: str
+    do: str | None = None
+    """What helps."""
+
+
+def run(arguments: Namespace, /) -> int:
+    """Look at everything; 1 where something is wrong."""
+    findings = list(_examine(arguments))
+    if arguments.json:
+        screen.write_json(findings)
+    else:
+        for finding in findings:
+            mark = screen.paint(f"{finding.verdict:<5}", _STYLES[finding.verdict], sys.stdout)
+            screen.write(f"{mark}  {finding.what}{f'; {finding.do}' if finding.do else ''}\n")
+    return 1 if any(finding.verdict == "wrong" for finding in findings) else 0
+
+
+def _examine(arguments: Namespace) -> Iterator[Finding]:
+    yield from _installation()
+    yield from _variables()
+    registry = Registry(env={name: value for name, value in os.environ.items() if name != _BUNDLE})
+    yield from _config(arguments, registry)
+    yield from _keys(registry)
+    yield from _default(registry)
+    if arguments.online:
+        yield from _online(registry)
+
+
+def _installation() -> Iterator[Finding]:
+    python = ".".join(map(str, sys.version_info[:3]))
+    yield Finding("ok", f"dragoman {version('dragoman')} on Python {python} ({sys.platform})")
+    for name in NEEDED:
+        try:
+            yield Finding("ok", f"{name} {version(name)}")
+        except PackageNotFoundError:
+            yield Finding("wrong", f"{name} is not installed", f"pip install {name}")
+    for extra, (module, purpose) in EXTRAS.items():
+        if find_spec(module) is None:
+            yield Finding(
+                "hint", f"no extra {extra}, for {purpose}", f"pip install 'dragoman[{extra}]' where you want it"
+            )
+        else:
+            yield Finding("ok", f"extra {extra}, for {purpose}")
+
+
+def _variables() -> Iterator[Finding]:
+    for name, error in Registry(env={}).load_env(os.environ).items():
+        yield Finding("wrong", f"provider {name}: {error}")
+    bundle = os.environ.get(_BUNDLE)
+    if bundle and not Path(bundle).is_file():
+        yield Finding("wrong", f"{_BUNDLE} names {bundle}, and there is no such file", "mend it, or unset it")
+
+
+def _config(arguments: Namespace, registry: Registry) -> Iterator[Finding]:
+    path = config_path(arguments)
+    if path is None:
+        yield Finding("ok", "no config file: what is known from the start, and what the environment says")
+        return
+    try:
+        registry.load_config(read_tables(path, registry.env))
+    except (SetupError, OSError, UnicodeDecodeError) as error:
+        yield Finding("wrong", f"{path}: {screen.told(error)}")
+        return
+    yield Finding("ok", f"{path}: {len(registry.aliases())} aliases, {len(registry.providers())} providers")
+
+
+def _keys(registry: Registry) -> Iterator[Finding]:
+    found = False
+    for name in ready_providers(registry):
+        record = registry.provider(name)
+        if variable := key_variable(record, registry):
+            found = True
+            value = registry.env[variable]
+            if value != value.strip() or not value.isprintable():
+                yield Finding("wrong", f"{variable} has a blank or a line break around it", "set it again without")
+            else:
+                yield Finding("ok", f"{name}: {variable} is set")
+        elif record.api_key:
+            found = True
+            yield Finding("ok", f"{name}: has a key of its own")
+    if not found:
+        yield Finding(
+            "hint", "no key of any provider is set", "export ANTHROPIC_API_KEY=…, say; dragoman providers lists all"
+        )
+
+
+def _default(registry: Registry) -> Iterator[Finding]:
+    spec = spec_of(None, registry)
+    try:
+        targets = registry.targets(spec)
+    except SetupError as error:
+        yield Finding("wrong", f"the default model {spec}: {error}", "set DRAGOMAN_MODEL to a spec, or unset it")
+        return
+    without = [target for target in targets if target.needs_key and not target.api_key]
+    if len(without) == len(targets):
+        names = " or ".join(without[0].key_names)
+        yield Finding("wrong", f"the default model {spec} has no key", f"set {names}")
+    else:
+        yield Finding("ok", f"without -m, {spec} answers")
+    try:
+        registry.model("demo/any").generate("hello")
+    except DragomanError as error:
+        yield Finding("wrong", f"the demo does not answer: {screen.told(error)}")
+
+
+def _online(registry: Registry) -> Iterator[Finding]:
+    names = ready_providers(registry)
+    for name, found in zip(names, list_all(registry, names), strict=True):
+        if isinstance(found, Exception):
+            yield Finding("wrong", f"{name} does not answer: {screen.told(found)}")
+        else:
+            yield Finding("ok", f"{name} answers, and lists {len(found)} models")

@@ -1,0 +1,60 @@
+"""Every console block of the pages shows what really comes; `…` stands for what differs."""
+
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.executable import COMMAND, environment
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "docs" / "cli.md"]
+ROWS = """\
+{"id": 1, "prompt": "Is it so?"}
+{"id": 2, "messages": [{"role": "user", "content": "And this?"}], "temperature": 0}
+{"custom_id": "c", "url": "/v1/chat/completions", "body": {"model": "any", "messages": [{"role": "user", "content": "hello"}]}}
+"""
+
+
+TOOL = '''\
+def tide(port: str) -> str:
+    """Tide height at a port."""
+    return f"4.2 m in {port}"
+'''
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="the blocks are for a POSIX shell")
+@pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
+def test_the_console_of_a_page_is_true(page: Path, tmp_path: Path) -> None:
+    (tmp_path / "in.jsonl").write_text(ROWS, encoding="utf-8")
+    (tmp_path / "harbour.py").write_text(TOOL, encoding="utf-8")
+    shim = tmp_path / "bin" / "dragoman"
+    shim.parent.mkdir()
+    shim.write_text(f'#!/bin/sh\nexec {" ".join(COMMAND)} "$@"\n', encoding="utf-8")
+    shim.chmod(0o755)
+    env = environment(LC_ALL="C.UTF-8")
+    env["PATH"] = f"{shim.parent}:{env['PATH']}"
+    shell = shutil.which("bash") or "/bin/sh"
+    for block in re.findall(r"^```console\n(\$ .*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+        steps: list[tuple[str, str]] = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
+        if not any(shown for _, shown in steps):
+            continue  # words to type, and no promise of what comes
+        for command, shown in steps:
+            # A shell that reads both ends into one file shows them in the order in which they came.
+            done = subprocess.run(
+                [shell, "-c", command],
+                cwd=tmp_path,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                check=False,
+                timeout=120,
+            )
+            assert re.fullmatch(re.escape(shown).replace("…", ".*"), done.stdout.decode()), (
+                command,
+                done.stdout.decode(),
+            )
