@@ -4,10 +4,11 @@
 #   make test PYTHON=python3.13 VENV=.venv313     the same with another interpreter
 #   make test PYTEST="-k truncation"              some tests (without coverage)
 
-VENV    ?= .venv
-SECONDS ?= 60
-PORT    ?= 8080
-PYTEST  ?=
+VENV     ?= .venv
+SECONDS  ?= 60
+REQUESTS ?= 10000
+PORT     ?= 8080
+PYTEST   ?=
 
 # A given PYTHON is the only candidate; otherwise the first one that is new enough.
 ifeq ($(origin PYTHON),undefined)
@@ -20,10 +21,10 @@ BIN  := $(VENV)/bin
 CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint types unit demo serve bench fuzz format clean
+.PHONY: help test lint types unit demo serve bench soak fuzz format clean
 
 help:
-	@echo 'make test | demo | serve [PORT=8080] | bench | fuzz [SECONDS=60] | format | clean   (PYTHON=python3.13 VENV=.venv313 for another interpreter)'
+	@echo 'make test | demo | serve [PORT=8080] | bench | soak [REQUESTS=10000] | fuzz [SECONDS=60] | format | clean   (PYTHON=python3.13 VENV=.venv313 for another interpreter)'
 
 test: lint types unit
 
@@ -50,6 +51,9 @@ serve: $(VENV)/.gateway
 
 bench: $(VENV)/.bench $(VENV)/litellm
 	PYTHON_LITELLM=$(VENV)/litellm/bin/python $(BIN)/python -m benchmarks
+
+soak: $(VENV)/.dev
+	REQUESTS=$(REQUESTS) $(BIN)/pytest -q tests/gateway/test_soak.py
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz.py --seconds $(SECONDS)
