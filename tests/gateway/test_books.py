@@ -110,7 +110,8 @@ def test_what_a_client_heard_before_it_left_is_what_it_used() -> None:
     async def work(books: Books) -> None:
         request = Request(messages=(user("x" * 30),), stream=True)
         account = await books.open("r1", model="fast", request=request, key=key(tokens_per_minute=5000))
-        account.heard([PartStarted(index=0, kind="text"), PartDelta(index=0, text="y" * 60)])
+        account.heard([PartStarted(index=0, kind="text"), PartDelta(index=0, text="y" * 30)])
+        account.heard([PartDelta(index=0, text="字" * 10)])
         await account.settle("hung_up", status=499, target="a/x")
         (row,) = await books.ledger.rows()
         assert (row.input, row.output, row.estimated, row.attempts) == (10, 20, True, 1)

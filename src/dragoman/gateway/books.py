@@ -247,7 +247,7 @@ class Account:
         """Pieces of an answer that are shown; where the client leaves, they tell what it used."""
         for event in events:
             if isinstance(event, PartDelta):
-                self._heard += len(event.text)
+                self._heard += len(event.text if event.text.isascii() else event.text.encode(errors="surrogatepass"))
 
     async def settle(
         self,

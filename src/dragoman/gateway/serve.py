@@ -12,8 +12,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from msgspec.structs import replace
-
 from dragoman.errors import SetupError
 from dragoman.gateway import logs
 from dragoman.gateway.app import App
@@ -93,9 +91,7 @@ class Worker(Rsgi):
 
     def __init__(self, path: Path | None, /, *, workers: int = 1) -> None:
         logs.set_up(logging.WARNING)
-        config = read_config(path)
-        config = replace(config, gateway=overridden(config.gateway, {"workers": workers}))
-        app = App(Setup(config, os.environ))
+        app = App(Setup(read_config(path), os.environ, workers=workers))
         super().__init__(app)
         self._life = app.live, app.close
         self._reloader = Reloader(app, path, os.environ)
@@ -129,6 +125,8 @@ def overridden(gateway: Gateway, told: dict[str, Any], /) -> Gateway:
     >>> overridden(Gateway(), {"port": 9000, "host": None}).port
     9000
     """
+    from msgspec.structs import replace
+
     return replace(gateway, **{name: value for name, value in told.items() if value is not None})
 
 
