@@ -228,7 +228,7 @@ class Model:
     def explain(self, prompt: Prompt, /, *, stream: bool = False, **asked: Unpack[Asked]) -> list[Explanation]:
         """What each target would get, without any network."""
         request, options = self.request(prompt, stream=stream, **asked)
-        return [_explain(request, target, options) for target in self.targets()]
+        return [explain(request, target, options) for target in self.targets()]
 
     def count_tokens(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
         """How many tokens that is to the first target, as its provider counts them."""
@@ -320,7 +320,13 @@ class Model:
         return self._home.driver
 
 
-def _explain(request: Request, target: Target, options: Options) -> Explanation:
+def explain(request: Request, target: Target, options: Options, /) -> Explanation:
+    """What a target would get.
+
+    >>> from dragoman.providers import target
+    >>> explain(Request(), target("ollama/x"), Options()).ready
+    True
+    """
     missing = target.needs_key and not target.api_key
     if options.fetch_images and Media(request, target.limits).urls:
         why = "images by URL are fetched when the call is made"

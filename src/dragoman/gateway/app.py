@@ -15,15 +15,16 @@ from dragoman.errors import DragomanError, Interrupted, InvalidRequest, StoreDow
 from dragoman.events import Event, Finished, Ping, Started, fold
 from dragoman.flow import Emit
 from dragoman.gateway import health
-from dragoman.gateway.access import identify
+from dragoman.gateway.access import identify, identify_operator
 from dragoman.gateway.answer import Answer, Write
 from dragoman.gateway.books import Account
 from dragoman.gateway.chat import Chat, begin
+from dragoman.gateway.dashboard import Dashboard
 from dragoman.gateway.depth import check_depth
 from dragoman.gateway.limits import OverLimit
 from dragoman.gateway.metrics import CONTENT_TYPE
 from dragoman.gateway.questions import find
-from dragoman.gateway.refusals import Busy, Forbidden, InternalFault
+from dragoman.gateway.refusals import Busy, InternalFault
 from dragoman.gateway.replies import notes, plain, receipt, refusal, said
 from dragoman.gateway.routes import Routes
 from dragoman.gateway.setup import Setup
@@ -51,10 +52,12 @@ class App:
     200
     """
 
-    def __init__(self, setup: Setup, /) -> None:
+    def __init__(self, setup: Setup, /, *, is_local: bool = False) -> None:
+        """`is_local`: nobody reaches it from elsewhere, so that its dashboard needs no key where there are none."""
         self.setup = setup
         """What the next request is answered by; those under way keep theirs."""
         self._under_way = 0
+        self._dashboard = Dashboard(is_local=is_local)
         self._streams: set[_Stream] = set()
         self._is_ticking = False
         self._routes: Routes[tuple[Wire | None, Endpoint]] = Routes(self._table())
@@ -72,6 +75,8 @@ class App:
             ("/metrics", self._metrics),
         ):
             yield Route(method="GET", path=path), (None, endpoint)
+        for route, shown in self._dashboard.table():
+            yield route, (None, shown)
 
     async def answer(self, http: HttpRequest, /) -> Answer:
         """The answer to one request; whatever happens, it is one."""
@@ -184,9 +189,7 @@ class App:
 
     async def _metrics(self, visit: Visit) -> Answer:
         setup = visit.setup
-        visit.key = identify(visit.http, setup.keys)
-        if visit.key is not None and not visit.key.admin:
-            raise Forbidden(f"the key {visit.key.id!r} is none of an operator's")
+        visit.key = identify_operator(visit.http, setup.keys)
         return Answer(200, [("content-type", CONTENT_TYPE)], await setup.books.scrape())
 
     # Keeping idle streams open ---------------------------------------------------------------------------------------

@@ -78,20 +78,21 @@ def serve(
 
     server.signal_handler_reload = reload
     print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - to whoever started it
-    server.serve(target_loader=partial(_load, path=path, workers=gateway.workers))
+    is_local = is_loopback(gateway.host)
+    server.serve(target_loader=partial(_load, path=path, workers=gateway.workers, is_local=is_local))
 
 
-def _load(_target: str, /, *, path: Path | None, workers: int) -> "Worker":
+def _load(_target: str, /, *, path: Path | None, workers: int, is_local: bool) -> "Worker":
     """The app, made in the worker itself: connections do not survive a fork."""
-    return Worker(path, workers=workers)
+    return Worker(path, workers=workers, is_local=is_local)
 
 
 class Worker(Rsgi):
     """One process of a gateway."""
 
-    def __init__(self, path: Path | None, /, *, workers: int = 1) -> None:
+    def __init__(self, path: Path | None, /, *, workers: int = 1, is_local: bool = False) -> None:
         logs.set_up(logging.WARNING)
-        app = App(Setup(read_config(path), os.environ, workers=workers))
+        app = App(Setup(read_config(path), os.environ, workers=workers), is_local=is_local)
         super().__init__(app)
         self._life = app.live, app.close
         self._reloader = Reloader(app, path, os.environ)
