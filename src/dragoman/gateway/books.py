@@ -236,6 +236,8 @@ class Account:
         """What the chain tells."""
         if not isinstance(what, Attempt):
             return
+        if (name := named(what.target)) != what.target:
+            what = msgspec.structs.replace(what, target=name)
         self._books.metrics.attempted(what)
         self._attempts.append(what)
         if what.outcome == "failed":
