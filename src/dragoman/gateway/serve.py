@@ -77,9 +77,26 @@ def serve(
             os.kill(worker.inner.pid, signal.SIGHUP)
 
     server.signal_handler_reload = reload
+    _hold_signals()
     print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - to whoever started it
     is_local = is_loopback(gateway.host)
     server.serve(target_loader=partial(_load, path=path, workers=gateway.workers, is_local=is_local))
+
+
+_SIGNALS = [getattr(signal, name) for name in ("SIGHUP", "SIGINT", "SIGTERM") if hasattr(signal, name)]
+
+
+def _hold_signals() -> None:
+    """Let signals wait for a worker that starts: they would be lost until it can hear them, and it would never stop."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, _SIGNALS), after_in_parent=_hear_signals
+        )
+
+
+def _hear_signals() -> None:
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
 def _load(_target: str, /, *, path: Path | None, workers: int, is_local: bool) -> "Worker":
@@ -107,6 +124,8 @@ class Worker(Rsgi):
         gc.freeze()
         gc.set_threshold(YOUNG, 20, 50)
         self._look(loop)
+        # Not before the loop runs: what it cannot hear is lost.
+        loop.call_soon(_hear_signals)
         self._living = loop.create_task(self._life[0]())
 
     def __rsgi_del__(self, loop: Any) -> None:
