@@ -34,6 +34,7 @@ from dragoman.port import Gathered, Transport
 if TYPE_CHECKING:
     from pyreqwest.bytes import Bytes
     from pyreqwest.client import Client
+    from pyreqwest.http import Url
     from pyreqwest.request import StreamRequest
     from pyreqwest.response import Response, ResponseBodyReader
 
@@ -220,7 +221,7 @@ class Pyreqwest:
         """
         client = self._client(connect, quiet, loopback=_is_loopback(request.origin))
         try:
-            builder = client.request(request.method, request.url).headers(dict(request.headers))
+            builder = client.request(request.method, _url(request.url)).headers(dict(request.headers))
         except ValueError as error:
             # Their message may quote a header, and so a key.
             raise InvalidRequest(f"{request.origin}: the URL or a header cannot be sent", advance=True) from error
@@ -446,6 +447,13 @@ def _faults() -> tuple[type[Exception], ...]:
     from pyreqwest.exceptions import PyreqwestError
 
     return PyreqwestError, TimeoutError
+
+
+@lru_cache(maxsize=MOST_ORIGINS)
+def _url(url: str) -> "Url":
+    from pyreqwest.http import Url
+
+    return Url(url)
 
 
 @lru_cache(maxsize=256)

@@ -183,6 +183,8 @@ class Books:
         """Write all that waits. The store stays open: it belongs to whoever opened it."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+        if self.log is not None:
+            self.log.flush()
         await self.limits.aclose()
         await self.ledger.aclose()
 

@@ -139,9 +139,10 @@ class _Watch:
         self.is_late = False
         self._protocol = protocol
         self._body_timeout = body_timeout
-        self._task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task(loop)
         self._waiting: asyncio.Future[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._begin)
+        self._timer = loop.call_later(PATIENCE, self._begin)
 
     def end(self) -> None:
         self._timer.cancel()

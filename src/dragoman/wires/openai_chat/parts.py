@@ -123,8 +123,10 @@ def decode_made(data: JsonObject, where: str) -> Part:
 def reasoning_fields(said: Said | AssistantShape) -> list[str]:
     """The fields that hold the thinking; some servers say it twice, and some have a second field that is empty."""
     told = [field for field in REASONING_FIELDS if isinstance(getattr(said, field), str)]
-    first = next((field for field in told if getattr(said, field)), told[0] if told else None)
-    return [field for field in told if getattr(said, field) == getattr(said, str(first))]
+    if not told:
+        return told
+    first = next((field for field in told if getattr(said, field)), told[0])
+    return [field for field in told if getattr(said, field) == getattr(said, first)]
 
 
 def decode_thinking(data: JsonObject) -> Thinking | None:

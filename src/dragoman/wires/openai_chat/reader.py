@@ -40,6 +40,7 @@ class ChatReader:
         self.out = Assembler(calls_before=calls_before(request))
         self._calls = Calls(self.out)
         self._finish: str | None = None
+        self._has_begun = False
         self._is_over = False
         self._is_refused = False
         self._blank_fields: list[str] = []
@@ -97,8 +98,10 @@ class ChatReader:
             self._choices = max(self._choices, (choice.index or 0) + 1)
             if choice.index:
                 continue
-            created = whole_number(chunk.created) or None
-            self.out.start(id=str(chunk.id or ""), model=chunk.model, created=created)
+            if not self._has_begun:
+                self._has_begun = True
+                created = whole_number(chunk.created) or None
+                self.out.start(id=str(chunk.id or ""), model=chunk.model, created=created)
             self._choice(choice, said_by(choice))
 
     def _usage(self, tokens: Tokens | None) -> None:
@@ -129,7 +132,8 @@ class ChatReader:
             self._call({"index": 0, "function": said.function_call})
         if said.annotations:
             self._notes.setdefault("annotations", []).extend(said.annotations)
-        self._images.extend(said.images or ())
+        if said.images:
+            self._images.extend(said.images)
         if said.audio:
             self._audio.add(said.audio)
 

@@ -37,10 +37,10 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     body |= {**_tools(request, target, notes), **_options(request, target, extra, notes)}
     if "response_format" not in extra:
         body |= _schema(request, target, notes)
-    if not any(field in extra for field in REASONING_OPTIONS):
+    if extra.keys().isdisjoint(REASONING_OPTIONS):
         body |= _reasoning(request, target, notes)
     for field, others in SAME_CONCEPT.items():
-        if any(other in extra for other in others):
+        if not extra.keys().isdisjoint(others):
             body.pop(field, None)
     if request.stream:
         body["stream"] = True
