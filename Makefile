@@ -4,11 +4,12 @@
 #   make test PYTHON=python3.13 VENV=.venv313     the same with another interpreter
 #   make test PYTEST="-k truncation"              some tests (without coverage)
 
-VENV    ?= .venv
-SECONDS ?= 60
-PORT    ?= 8080
-PYTEST  ?=
-PEERS   ?= $(HOME)/.cache/dragoman-bench
+VENV     ?= .venv
+SECONDS  ?= 60
+REQUESTS ?= 10000
+PORT     ?= 8080
+PYTEST   ?=
+PEERS    ?= $(HOME)/.cache/dragoman-bench
 
 # A given PYTHON is the only candidate; otherwise the first one that is new enough.
 ifeq ($(origin PYTHON),undefined)
@@ -21,10 +22,10 @@ BIN  := $(VENV)/bin
 CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint types unit demo serve bench bench-gateway fuzz format clean
+.PHONY: help test lint types unit demo serve bench bench-gateway soak fuzz format clean
 
 help:
-	@echo 'make test | demo | serve [PORT=8080] | bench | bench-gateway | fuzz [SECONDS=60] | format | clean   (PYTHON=python3.13 VENV=.venv313 for another interpreter)'
+	@echo 'make test | demo | serve [PORT=8080] | bench | bench-gateway | soak [REQUESTS=10000] | fuzz [SECONDS=60] | format | clean   (PYTHON=python3.13 VENV=.venv313 for another interpreter)'
 
 test: lint types unit
 
@@ -54,6 +55,9 @@ bench: $(VENV)/.bench $(VENV)/litellm
 
 bench-gateway: $(VENV)/.bench $(PEERS)/litellm $(PEERS)/tensorzero $(PEERS)/portkey
 	$(BIN)/python -m benchmarks.gateway --peers $(PEERS)
+
+soak: $(VENV)/.dev
+	REQUESTS=$(REQUESTS) $(BIN)/pytest -q tests/gateway/test_soak.py
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz.py --seconds $(SECONDS)

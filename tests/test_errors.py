@@ -367,6 +367,7 @@ def test_no_key_is_in_an_error(text: str, key: str) -> None:
         "API_KEY=0a1b2c3d4e5f",
         "GET /v1?key=0a1b2c3d4e5f&alt=sse",
         "Incorrect API key provided: 0a1b2c3d4e5f",
+        "cannot connect to https://user:0a1b2c3d4e5f@host/v1",
     ],
 )
 def test_no_key_without_a_form_is_where_a_key_stands(text: str) -> None:

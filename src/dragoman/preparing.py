@@ -177,6 +177,8 @@ def named(error: DragomanError, target: Target, /) -> DragomanError:
     if len(key) >= MIN_SECRET and key in error.message:
         error.message = error.message.replace(key, "[redacted]")
         error.args = (error.message,)
+    if len(key) >= MIN_SECRET and error.code is not None:
+        error.code = error.code.replace(key, "[redacted]")
     return error
 
 

@@ -3,9 +3,11 @@
 import asyncio
 import logging
 import sys
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
+from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -76,7 +78,7 @@ class JsonFormatter(logging.Formatter):
         if given:
             fields = {**given}
         if record.exc_info and record.exc_info[0] is not None:
-            fields["error"] = redact(self.formatException(record.exc_info))[:LONGEST]
+            fields["error"] = _where(record.exc_info[0], record.exc_info[2])[:LONGEST]
         return encode_line(record.created, record.levelname.lower(), record.getMessage(), **fields)
 
 
@@ -172,6 +174,11 @@ def set_up(level: int = logging.INFO, /) -> None:
     formatter = logging.StreamHandler(sys.stderr)
     formatter.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[formatter], force=True)
+
+
+def _where(kind: type[BaseException], trace: TracebackType | None) -> str:
+    """What happened and where; not what was said of it, as that may quote a request."""
+    return redact("".join([*traceback.format_tb(trace), kind.__name__]))
 
 
 def _to_stderr(line: str) -> None:

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from dragoman.errors import DragomanError
 from dragoman.gateway.answer import Answer, Write
-from dragoman.gateway.app import CLOSED, App
+from dragoman.gateway.app import App
+from dragoman.gateway.books import CLOSED
 from dragoman.gateway.refusals import MOST_DRAINED, BodyTooLarge, BodyTooSlow
 from dragoman.http import HttpRequest
 
