@@ -74,7 +74,7 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     """One line of JSON a request, without what was said."""
     traces: bool = False
     """OpenTelemetry spans, by the provider that the process has set up."""
-    drain: float = 0.0
+    drain: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
     """Seconds after SIGTERM for which all is answered still, but /health/ready says no: balancers go elsewhere."""
     grace: Some = 30
     """Seconds that requests under way may take after SIGTERM."""
