@@ -7,8 +7,9 @@ import pytest
 from dragoman.errors import OutputError
 from dragoman.fitting import Subset, fit
 from dragoman.form import Form, unfenced
+from dragoman.loosening import loosen
 from dragoman.schema import is_strict, validate
-from dragoman.tightening import loosen, tighten
+from dragoman.tightening import tighten
 from dragoman.types import JsonObject
 from tests.kinds import KINDS, Leaf, Point, written
 

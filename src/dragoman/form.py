@@ -9,9 +9,10 @@ import msgspec
 from dragoman.decoding import decode
 from dragoman.errors import OutputError
 from dragoman.hints import bare, name_of
+from dragoman.loosening import Loosening
 from dragoman.outline import outline
 from dragoman.schema import is_strict, validate
-from dragoman.tightening import close, loosen, tighten
+from dragoman.tightening import close, tighten
 from dragoman.types import JsonObject
 
 T = TypeVar("T")
@@ -61,6 +62,8 @@ class Form(Generic[T]):
         """What a model is asked for."""
         self.is_strict = is_strict(self.schema)
         """Whether OpenAI's strict mode takes it: all but what may be anything."""
+        self.loosening = Loosening(self.outline)
+        """How an answer is made what the type itself says."""
 
     @property
     def closed(self) -> JsonObject:
@@ -79,18 +82,14 @@ class Form(Generic[T]):
             value = msgspec.json.decode(unfenced(text))
         except (msgspec.DecodeError, RecursionError) as error:
             raise self._wrong(text, (f"$: not JSON: {error}",)) from error
-        plain = self.loosened(value)
-        if reasons := validate(plain, self.outline):
-            raise self._wrong(text, reasons)
         try:
+            plain = self.loosening.whole(value)
+            if reasons := validate(plain, self.outline):
+                raise self._wrong(text, reasons)
             made: T = decode(plain, self.hint)
         except OutputError as error:
             raise self._wrong(text, error.reasons) from error.__cause__
         return made
-
-    def loosened(self, value: Any, /) -> Any:
-        """An answer as the type itself says it."""
-        return loosen(value, self.outline)
 
     def _wrong(self, text: str, reasons: tuple[str, ...]) -> OutputError:
         shown = "; ".join(reasons[:_MAX_REASONS])

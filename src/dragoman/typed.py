@@ -12,7 +12,8 @@ from dragoman.events import PartDelta, PartStarted, Restarted, StreamEvent
 from dragoman.flow import Flow, Now
 from dragoman.form import Form
 from dragoman.health import Health
-from dragoman.prefix import NOTHING, Prefix
+from dragoman.loosening import NOTHING
+from dragoman.prefix import Prefix
 from dragoman.target import Target
 from dragoman.tightening import is_wrapped
 from dragoman.types import Notice, Request, Response, add_usage, user
@@ -201,8 +202,8 @@ class Partials:
         if value is NOTHING or (is_wrapped(self._form.outline) and value == {}):
             return NOTHING
         self._shown_at = self._length
-        value = self._form.loosened(value)
-        if value == self._last:
+        value = self._form.loosening.part(value)
+        if value is NOTHING or value == self._last:
             return NOTHING
         self._last = value
         return value
