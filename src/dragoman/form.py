@@ -16,7 +16,9 @@ from dragoman.tightening import close, tighten
 from dragoman.types import JsonObject
 
 T = TypeVar("T")
-_FENCED = re.compile(r"```[\w-]*\s*\n(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"```(?:[\w-]+(?=[\s{\[\"]))?")
+_END = re.compile(r"\n[ \t]*```")
+"""A fence at the beginning of a line: no text of JSON has a line's end in it."""
 _MAX_REASONS = 10
 
 
@@ -102,6 +104,10 @@ def unfenced(text: str, /) -> str:
     >>> unfenced(" ```json\\n{}\\n``` ")
     '{}'
     """
-    text = text.strip()
-    fenced = None if text[:1] in ("{", "[", '"') else _FENCED.search(text)
-    return fenced[1].strip() if fenced else text
+    text = text.strip("\ufeff \t\r\n")
+    fence = None if text[:1] in ("{", "[", '"') else _FENCE.search(text)
+    if fence is None:
+        return text
+    inner = text[fence.end() :]
+    end = _END.search(inner)
+    return (inner[: end.start()] if end else inner.rpartition("```")[0] or inner).strip()
