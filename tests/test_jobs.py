@@ -49,7 +49,7 @@ def outcomes(way: Way, *jobs: Job) -> list[Outcome]:
 
 
 def awaiting(work: Callable[[], Coroutine[Any, Any, Any]]) -> Job:
-    return Job(work, timeout=PATIENCE, is_async=True)
+    return Job(work, timeout=PATIENCE, is_quick=True)
 
 
 def sync(work: Callable[[], Any], timeout: float | None = PATIENCE) -> Job:
@@ -77,7 +77,7 @@ def test_functions_and_coroutines_give_values_and_errors(way: Way) -> None:
 
 
 def test_calling_it_may_fail_before_anything_is_awaited(way: Way) -> None:
-    assert isinstance(way(perform(Job(lambda: 1 / 0, is_async=True))).error, ZeroDivisionError)
+    assert isinstance(way(perform(Job(lambda: 1 / 0, is_quick=True))).error, ZeroDivisionError)
 
 
 def test_jobs_run_at_the_same_time(way: Way) -> None:
@@ -116,7 +116,7 @@ def test_one_that_takes_too_long_is_given_up(way: Way) -> None:
             cancelled.set()
             raise
 
-    jobs = (sync(lambda: gate.wait(PATIENCE), 0.02), Job(hangs, timeout=0.03, is_async=True), sync(lambda: "ok"))
+    jobs = (sync(lambda: gate.wait(PATIENCE), 0.02), Job(hangs, timeout=0.03, is_quick=True), sync(lambda: "ok"))
     began = time.monotonic()
     try:
         found = outcomes(way, *jobs)

@@ -76,7 +76,7 @@ class Loosening:
         if is_list(value):
             return self._listed(value, schema, is_open=is_open)
         properties = schema.get("properties")
-        if not is_object(properties):
+        if not is_object(value) or not is_object(properties):
             return value
         needed = as_list(schema.get("required", []))
         kept = {

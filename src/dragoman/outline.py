@@ -212,7 +212,9 @@ class _Outliner:
         return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
 
     def _map(self, arguments: tuple[Any, ...]) -> JsonObject:
-        keys, values = _Outliner().outline(_plain_key(arguments[0])), self.outline(arguments[1])
+        keys, values = outline(_plain_key(arguments[0])), self.outline(arguments[1])
+        if not {*as_list(keys.get("type", "string"))} <= _CHOSEN:
+            raise InvalidRequest(f"dict[{name_of(arguments[0])}, …]: a key is text, a number or a choice of these")
         named = {"propertyNames": keys} if keys.get("type") == "string" and len(keys) > 1 else {}
         return {"type": "object", "additionalProperties": values, **named}
 
@@ -238,6 +240,8 @@ class _Outliner:
 
 def _choice(values: tuple[Any, ...], kind: Any) -> JsonObject:
     plain = [plain_choice(value) for value in values]
+    if not plain:
+        raise InvalidRequest(f"{name_of(kind)}: there is nothing to choose from")
     types = [*dict.fromkeys(map(json_type, plain))]
     if not set(types) <= _CHOSEN:
         raise InvalidRequest(f"{name_of(kind)}: a choice is made of text, numbers, booleans and None")
