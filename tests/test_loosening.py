@@ -12,6 +12,7 @@ from dragoman.form import Form
 from dragoman.loosening import NOTHING, Loosening, loosen
 from dragoman.typed import Partials
 from dragoman.types import JsonObject
+from tests.test_growth import grows
 
 
 @dataclass
@@ -60,18 +61,7 @@ def test_what_was_shown_of_a_choice_is_not_taken_back(hint: Any, text: str, valu
     shown = [partials.feed(PartDelta(index=0, text=letter)) for letter in f'{{"value": {text}}}']
     values = [one for one in shown if one is not NOTHING]
     last = Form[Any](hint).loosening.whole(json.loads(text))
-    assert all(_grows(before, after) for before, after in zip(values, [*values[1:], last], strict=False))
-
-
-def _grows(before: Any, after: Any) -> bool:
-    if isinstance(before, dict):
-        return isinstance(after, dict) and all(key in after and _grows(before[key], after[key]) for key in before)
-    if isinstance(before, list):
-        is_longer = isinstance(after, list) and len(after) >= len(before)
-        return is_longer and all(_grows(*pair) for pair in zip(before, after, strict=False))
-    if isinstance(before, str):
-        return isinstance(after, str) and after.startswith(before)
-    return bool(before == after)
+    assert all(grows(before, after) for before, after in zip(values, [*values[1:], last], strict=False))
 
 
 def test_nothing_is_shown_before_the_arm_is_certain() -> None:

@@ -283,10 +283,9 @@ def _several(name: str, given: Any) -> tuple[Any, ...]:
         return ()
     if isinstance(given, Tool | Skill | HasTools) or callable(given):
         return (given,)
-    if isinstance(given, str) or not isinstance(given, Iterable):
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
         raise InvalidRequest(f"{name}: {given!r} is none; give a list of {name}")
-    several: Any = given
-    return tuple(several)
+    return tuple(given)
 
 
 def _taught(system: str | tuple[Text, ...] | None, skills: tuple[Skill, ...]) -> str | tuple[Text, ...] | None:
