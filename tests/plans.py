@@ -84,7 +84,7 @@ class World:
         self.slept: list[float] = []
         self.shown: list[Any] = []
         self.told: list[Any] = []
-        self.pictures: dict[str, bytes] = {}
+        self.pictures: dict[str, bytes | Exception] = {}
         self.fetched: list[Fetch] = []
         self.computed = 0
         self.jobs: list[tuple[Job, ...]] = []
@@ -137,10 +137,13 @@ class World:
                 self.told.append(effect.what)
             case Compute():
                 self.computed += 1
-                return effect.function()
+                return effect.function(lambda: False)
             case Fetch():
                 self.fetched.append(effect)
-                return self.pictures[effect.url]
+                found = self.pictures[effect.url]
+                if isinstance(found, Exception):
+                    raise found
+                return found
             case Start():
                 self.jobs.append(effect.jobs)
                 return Running([(number, self.outcome(job)) for number, job in enumerate(effect.jobs)])

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dragoman.call import ERROR_PATIENCE, MAX_BODY, MAX_ERROR_BODY, Answer, Timeouts, call, check, is_nothing, prepare
+from dragoman.call import ERROR_PATIENCE, MAX_BODY, MAX_ERROR_BODY, Answer, Timeouts, call, is_nothing
 from dragoman.errors import (
     AuthFailed,
     BadRequest,
@@ -26,6 +26,7 @@ from dragoman.errors import (
 )
 from dragoman.events import Finished, PartDelta, PartEnded, PartStarted, Ping, Restarted, Started, StreamEvent, fold
 from dragoman.flow import Emit, Flow, Now, Open, Read, Send
+from dragoman.preparing import check, prepare
 from dragoman.providers import target as known
 from dragoman.target import Limits, Target
 from dragoman.types import (

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import features
+
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
@@ -21,3 +23,9 @@ def test_the_links_of_a_page_lead_somewhere() -> None:
     for page in PAGES:
         for link in re.findall(r"\]\((?!https?://)([^)#]+)", page.read_text(encoding="utf-8")):
             assert (page.parent / link).exists(), f"{page.name}: {link}"
+
+
+def test_the_table_of_providers_is_made_from_the_records() -> None:
+    page = (ROOT / "README.md").read_text(encoding="utf-8")
+    shown = page.partition("<!-- made by tests.features -->\n")[2].partition("\n<!-- end -->")[0]
+    assert shown == features.table(), "python -m tests.features gives the table of the README"

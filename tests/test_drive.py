@@ -167,7 +167,7 @@ def test_effects_are_performed(way: Way) -> None:
         dice: float = yield Dice()
         yield Sleep(0.01)
         yield Observe("told")
-        value: int = yield Compute(lambda: 42)
+        value: int = yield Compute(lambda _: 42)
         after: float = yield Now()
         return after - before, dice, value
 
@@ -178,7 +178,7 @@ def test_effects_are_performed(way: Way) -> None:
 
 
 def test_a_failed_effect_is_raised_inside_the_plan(way: Way) -> None:
-    def fail() -> int:
+    def fail(_: object) -> int:
         raise ValueError("no")
 
     def flow() -> Flow[str]:

@@ -17,7 +17,7 @@ from dragoman.errors import (
     RateLimited,
     ServerFault,
 )
-from dragoman.failure import MAX_MESSAGE, decode_failure, read_failure
+from dragoman.failure import MAX_MESSAGE, decode_failure, openai_failure, read_failure
 from dragoman.http import Head
 from tests.values import JSON
 
@@ -251,3 +251,21 @@ def test_the_numbers_of_a_prompt_too_long_are_found() -> None:
 def test_no_key_that_a_provider_says_back_is_in_the_error() -> None:
     data = {"error": {"message": "no", "metadata": {"raw": "key sk-proj-Ab12Cd34Ef56 is wrong"}}}
     assert str(failure(401, data)) == "no: key [redacted] is wrong"
+
+
+# OpenAI's words -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        pytest.param(BadRequest("no", code="unsupported_parameter"), "unsupported_parameter", id="its own"),
+        pytest.param(BadRequest("no", code="INVALID_ARGUMENT"), None, id="Google's status"),
+        pytest.param(BadRequest("no", code="invalid_request_error"), None, id="a type"),
+        pytest.param(ServerFault("no", code="1234"), None, id="a number"),
+        pytest.param(ServerFault("no"), None, id="none"),
+        pytest.param(Overloaded("no", code="overloaded_error"), "slow_down", id="by the kind"),
+    ],
+)
+def test_an_openai_client_is_told_no_other_protocols_code(error: ProviderError, code: str | None) -> None:
+    assert openai_failure(error)["code"] == code

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import SetupError
-from dragoman.http import Head, HttpReply, HttpRequest, decode_duration, retry_after, split_base_url
+from dragoman.http import Head, HttpReply, HttpRequest, decode_duration, retry_after, shown_url, split_base_url
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 EPOCH = 1792567680
@@ -42,6 +42,22 @@ def test_a_repr_shows_no_key_in_an_address(origin: str, path: str, shown: str) -
 def test_rich_shows_no_key() -> None:
     request = HttpRequest(method="POST", path="/v1?key=hush", headers={"x-api-key": "hush"}, body=b"hush")
     assert "hush" not in repr(request.__rich_repr__())
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("https://me:hush@x:8443/a.png?token=hush#hush", "https://x:8443/a.png"),
+        ("https://[2001:db8::1]/a.png", "https://[2001:db8::1]/a.png"),
+        ("https://me:hu?sh@x/a.png", "a URL that cannot be read"),
+        ("https://me:hu/sh@x/a.png", "a URL that cannot be read"),
+        ("https://[hush", "a URL that cannot be read"),
+        ("me:hush@x/a.png", "me://x/a.png"),
+        ("a.png?hush", "a.png"),
+    ],
+)
+def test_a_shown_url_has_no_secret(url: str, shown: str) -> None:
+    assert shown_url(url) == shown
 
 
 def test_a_repr_shows_no_body() -> None:

@@ -2,18 +2,19 @@
 
 import itertools
 import sys
-from typing import Any
+from importlib import import_module
+from typing import Any, cast
 
 import pytest
 from msgspec.structs import replace
 from PIL import Image as Pillow
 from PIL import ImageDraw
 
-from dragoman.call import prepare
-from dragoman.errors import InvalidRequest, Unsupported
-from dragoman.media import Album, fit, is_heavy, urls_to_fetch
+from dragoman.errors import InvalidRequest, TimedOut, Unsupported
+from dragoman.media import Album, Media, fit
 from dragoman.media.pictures import Bounds, fit_picture
 from dragoman.models import Registry
+from dragoman.preparing import prepare
 from dragoman.providers import PROVIDERS
 from dragoman.target import Limits
 from dragoman.types import (
@@ -48,6 +49,12 @@ def fitted(data: bytes, **limits: Any) -> Image:
     return images(fit(asked(data), Limits(**limits)))[0]
 
 
+def bent(request: Request, **limits: Any) -> tuple[list[Image], tuple[Notice, ...]]:
+    """The images that a target would get, and what it is told of them."""
+    fitted = Media(request, Limits(**limits)).fit()
+    return images(fitted.request), fitted.notices
+
+
 def pixels(image: Image) -> Pillow.Image:
     assert image.data is not None
     seen = opened(image.data)
@@ -72,23 +79,25 @@ def is_blue(colour: tuple[int, ...]) -> bool:
 
 @pytest.mark.parametrize("mime", FORMATS)
 def test_the_true_type_wins_over_the_declared_one(mime: str) -> None:
-    data, notices = picture(mime=mime), list[Notice]()
+    data = picture(mime=mime)
     declared = "image/gif" if mime != "image/gif" else "image/png"
-    seen = images(fit(asked(Image(data=data, mime=declared)), Limits(), notices=notices))[0]
+    (seen,), notices = bent(asked(Image(data=data, mime=declared)))
     assert (seen.mime, seen.data is data) == (mime, True)
     assert [(notice.kind, notice.why) for notice in notices] == [("repaired", f"it says {declared}, but it is {mime}")]
 
 
 def test_a_type_that_was_not_told_is_added_without_a_word() -> None:
-    notices: list[Notice] = []
-    assert images(fit(asked(picture()), Limits(), notices=notices))[0].mime == "image/png"
-    assert notices == []
+    (seen,), notices = bent(asked(picture()))
+    assert (seen.mime, notices) == ("image/png", ())
 
 
 def test_a_data_url_is_its_bytes() -> None:
     data = picture()
     url = f"data:image/gif;base64,{encode_base64(data)}"
-    assert images(fit(asked(Image(url=url)), Limits()))[0] == Image(data=data, mime="image/png")
+    (seen,), notices = bent(asked(Image(url=url)))
+    assert seen == Image(data=data, mime="image/png")
+    assert [(notice.kind, notice.why) for notice in notices] == [("repaired", "it says image/gif, but it is image/png")]
+    assert bent(asked(Image(url=f"DATA:;base64,{encode_base64(data)}"))) == ([seen], ())
     with pytest.raises(InvalidRequest):
         fit(asked(Image(url="data:image/gif;base64,????")), Limits())
 
@@ -216,6 +225,28 @@ def test_the_modes_that_only_a_tiff_has_are_taken(mode: str) -> None:
     assert [abs(level - wanted) < 20 for level, wanted in zip(levels, (2, 130, 253), strict=True)] == [True] * 3
 
 
+@pytest.mark.parametrize(
+    ("mode", "level", "becomes", "white"),
+    [
+        ("I;16", 0x8000, 128, 65_535),
+        ("I;16B", 0x8000, 128, 65_535),
+        ("I;16", 200, 1, 65_535),
+        ("I", 100, 100, 255),
+        ("I", 0x8000, 128, 65_535),
+        ("I", 2**30, 128, 2**31 - 1),
+        ("F", 0.5, 128, 1),
+        ("F", 128.0, 128, 255),
+        ("F", 0.0, 0, 1),
+        ("F", 1e9, 255, 1e9),
+    ],
+)
+def test_grey_of_more_than_eight_bits_keeps_its_lightness(mode: str, level: float, becomes: int, white: float) -> None:
+    data = saved(Pillow.new(mode, (8, 8), level), "image/tiff")
+    (seen,), notices = bent(asked(data), allowed_image_types=("image/png",))
+    assert abs(at(pixels(seen), 4, 4) - becomes) <= 1
+    assert notices[1].why == f"its grey values have more than eight bits: {white:g} is sent as white"
+
+
 @pytest.mark.parametrize("options", [{"progressive": True}, {"subsampling": 2}, {"quality": 5}, {"keep_rgb": True}])
 def test_every_kind_of_jpeg_is_taken(options: dict[str, Any]) -> None:
     colours = pixels(fitted(picture(4000, 1000, "image/jpeg", **options), max_image_side=400)).convert("RGB")
@@ -234,6 +265,23 @@ def test_the_profile_of_the_colours_stays() -> None:
     profile = b"a profile of colours"
     seen = pixels(fitted(picture(100, 50, "image/jpeg", icc_profile=profile), max_image_side=32))
     assert seen.info["icc_profile"] == profile
+
+
+@pytest.mark.parametrize(("size", "most"), [(70_000, None), (5000, 20_000)])
+def test_a_profile_that_takes_too_much_is_left_out(size: int, most: int | None) -> None:
+    data = picture(100, 50, "image/jpeg", icc_profile=b"?" * size)
+    (seen,), notices = bent(asked(data), max_image_side=32, max_image_bytes=most)
+    assert "icc_profile" not in pixels(seen).info
+    assert notices[1].why.startswith(f"its profile of colours ({size} bytes) is left out: ")
+
+
+def test_colours_are_made_usual_before_their_profile_is_left_out() -> None:
+    colours: Any = import_module("PIL.ImageCms")
+    profile: bytes = colours.ImageCmsProfile(colours.createProfile("sRGB")).tobytes()
+    data = picture(100, 50, "image/jpeg", icc_profile=profile)
+    (seen,), notices = bent(asked(data), max_image_side=32, max_image_bytes=4000)
+    assert notices[1].why == f"its profile of colours ({len(profile)} bytes) is left out, and its colours are sRGB"
+    assert is_red(at(pixels(seen), 4, 8))
 
 
 # 4 · types that are not allowed ---------------------------------------------------------------------------------------
@@ -274,8 +322,7 @@ def test_transparency_is_laid_over_white() -> None:
     clear = Pillow.new("RGBA", (100, 50), (0, 0, 0, 0))
     clear.paste((255, 0, 0, 255), (0, 0, 50, 50))
     for data in (saved(clear), saved(clear, "image/gif"), saved(clear, "image/webp", lossless=True)):
-        notices: list[Notice] = []
-        seen = images(fit(asked(data), Limits(allowed_image_types=("image/jpeg",)), notices=notices))[0]
+        (seen,), notices = bent(asked(data), allowed_image_types=("image/jpeg",))
         assert min(at(pixels(seen), 75, 25)) > 240
         assert is_red(at(pixels(seen), 25, 25))
         assert notices[-1].why == "image/jpeg is opaque, so it is laid over white"
@@ -336,6 +383,7 @@ def test_a_target_of_one_type_gets_it_smaller(only: str) -> None:
 
 def test_a_side_that_a_format_cannot_write_is_halved() -> None:
     assert pixels(fitted(picture(20_000, 1), allowed_image_types=("image/webp",))).size == (10_000, 1)
+    assert pixels(fitted(picture(40_000, 1), allowed_image_types=("image/avif",))).size == (20_000, 1)
 
 
 def test_what_cannot_be_made_small_enough_is_unsupported() -> None:
@@ -354,6 +402,52 @@ def test_images_share_what_they_may_have_together() -> None:
     assert [image.data for image in images(fit(asked(*files), Limits(max_images=1, max_images_bytes=total // 2)))] == [
         files[2]
     ]
+
+
+def test_small_images_keep_what_they_have_and_large_ones_share_the_rest() -> None:
+    photo, icons = noise(300, 300, "image/jpeg", quality=95), [picture(20 + side, 20) for side in range(10)]
+    together = sum(map(len, icons)) + len(photo) - 1000
+    seen = images(fit(asked(*icons, photo), Limits(max_images_bytes=together)))
+    assert [image.data for image in seen[:-1]] == icons
+    assert together // 2 < len(seen[-1].data or b"") <= len(photo) - 1000
+
+
+def test_images_that_the_target_fetches_share_nothing() -> None:
+    data = noise(100, 100, "image/jpeg")
+    links = [Image(url=f"https://x/{number}") for number in range(9)]
+    limits = Limits(image_urls=True, max_images_bytes=len(data))
+    assert images(fit(asked(*links, data), limits))[-1].data is data
+
+
+def test_a_png_is_not_written_again_as_it_is() -> None:
+    data, steps = saved(opened(noise(50, 50)).resize((200, 200))), itertools.count()
+    fit_picture(data, Bounds(size=len(data) - 1, types=("image/png",)), stop=lambda: next(steps) < 0)
+    assert next(steps) == 2  # it was decoded, and got its palette
+
+
+def test_a_png_that_was_never_packed_is_packed() -> None:
+    data = picture(200, 200, compress_level=0)
+    seen = fitted(data, max_image_bytes=len(data) // 20)
+    assert (pixels(seen).format, pixels(seen).mode) == ("PNG", "RGB")
+
+
+def test_work_stops_between_its_steps() -> None:
+    answers = iter((False, False, True))
+    with pytest.raises(TimedOut, match="while an image was made to fit") as caught:
+        fit_picture(noise(200, 200, "image/jpeg"), Bounds(size=1000), stop=lambda: next(answers))
+    assert not caught.value.penalise
+
+
+def test_a_large_png_keeps_its_format_and_size() -> None:
+    data = saved(Pillow.effect_mandelbrot((2400, 2000), (-2, -1, 1, 1), 20).convert("RGB"), compress_level=0)
+    seen = fitted(data, max_image_bytes=len(data) // 4, allowed_image_types=COMMON)
+    assert (pixels(seen).size, pixels(seen).format) == ((2400, 2000), "PNG")
+
+
+def test_what_cannot_be_written_is_told_as_the_cause() -> None:
+    with pytest.raises(Unsupported, match="the least are") as caught:
+        fitted(picture(20_000, 1), allowed_image_types=("image/webp",), max_image_bytes=10)
+    assert "16383" in str(caught.value.__cause__)
 
 
 # 6 · too many images --------------------------------------------------------------------------------------------------
@@ -426,8 +520,7 @@ def test_an_animation_that_fits_stays_whole(mime: str) -> None:
 @pytest.mark.parametrize("mime", ["image/gif", "image/webp", "image/png", "image/avif", "image/tiff"])
 @pytest.mark.parametrize("limits", [{"max_image_side": 32}, {"animated_images": False}])
 def test_an_animation_that_must_change_becomes_its_first_frame(mime: str, limits: dict[str, Any]) -> None:
-    notices: list[Notice] = []
-    seen = images(fit(asked(animation(mime)), Limits(**limits), notices=notices))[0]
+    (seen,), notices = bent(asked(animation(mime)), **limits)
     assert getattr(pixels(seen), "n_frames", 1) == 1
     assert is_red(at(pixels(seen).convert("RGB"), 8, 8))
     assert ("changed", "only its first frame is sent") in [(notice.kind, notice.why) for notice in notices]
@@ -445,8 +538,14 @@ def test_an_animation_that_must_change_becomes_its_first_frame(mime: str, limits
             {},
             "cannot fetch https://x/a.png; give the bytes of the image, or pass",
         ),
-        (Image(), {}, "cannot fetch"),
+        (Image(url="https://me:secret@x/a.png"), {}, "cannot fetch https://x/a.png; give"),
         (Document(data=b"%PDF", mime="application/pdf"), {"documents": False}, "cannot take documents"),
+        (Document(data=b"PK", mime="application/zip"), {}, "cannot take a document of the type application/zip"),
+        (
+            Document(data=b"hi", mime="text/plain"),
+            {"allowed_document_types": ("application/pdf",)},
+            "cannot take a document of the type text/plain",
+        ),
         (Document(data=b"%PDF", mime="application/pdf"), {"max_document_bytes": 3}, "a document has 4 bytes"),
         (Audio(data=b"RIFF", mime="audio/wav"), {"audio": False}, "cannot take audio"),
         (Audio(data=b"RIFF", mime="audio/wav"), {"max_audio_bytes": 3}, "a sound has 4 bytes; it takes 3 at most"),
@@ -457,8 +556,31 @@ def test_what_a_target_cannot_take_is_unsupported(part: Any, limits: dict[str, A
         fit(Request(messages=(user(part),)), Limits(**limits))
 
 
+@pytest.mark.parametrize(
+    ("part", "why"),
+    [
+        (Image(), "an image has neither bytes nor a URL"),
+        (Image(url=""), "an image has neither bytes nor a URL"),
+        (Image(data=b""), "an image is empty"),
+        (Document(data=b"", mime="text/plain"), "a document is empty"),
+        (Audio(data=b"", mime="audio/wav"), "a sound is empty"),
+        (Image(data=cast("bytes", bytearray(PASSED))), "an image is bytearray; give bytes"),
+        (Document(data=cast("bytes", memoryview(b"%PDF")), mime="application/pdf"), "a document is memoryview; give"),
+        (ToolResult(id="call_1", content=(Image(),)), "an image has neither bytes nor a URL"),
+    ],
+)
+@pytest.mark.parametrize("name", ["openai/m", "anthropic/m", "google/m", "ollama/m", "deepseek/m"])
+def test_nothing_is_invalid_whoever_is_asked(part: Any, why: str, name: str) -> None:
+    with pytest.raises(InvalidRequest, match=why):
+        prepare(Request(messages=(user(part),)), Registry(env={}).target(name))
+
+
 def test_documents_and_sounds_that_fit_pass() -> None:
-    parts = (Document(data=b"%PDF", mime="application/pdf"), Audio(data=b"RIFF", mime="audio/wav"))
+    parts = (
+        Document(data=b"%PDF", mime="application/pdf"),
+        Document(data=b"a,b", mime="Text/CSV; charset=utf-8"),
+        Audio(data=b"RIFF", mime="audio/wav"),
+    )
     request = Request(messages=(user(*parts),))
     assert fit(request, Limits(max_document_bytes=4, max_audio_bytes=4)) is request
 
@@ -481,17 +603,30 @@ def test_heic_without_its_library_says_what_to_install(monkeypatch: pytest.Monke
 
 def test_a_picture_is_made_once_for_equal_limits() -> None:
     album, data = Album(), picture()
-    twins = [fit(asked(data, bytes(bytearray(data))), Limits(max_image_side=32), album=album) for _ in range(2)]
-    made = [image.data for request in twins for image in images(request)]
+    request, limits = asked(data, bytes(bytearray(data))), Limits(max_image_side=32)
+    twins = [Media(request, limits, album).fit().request for _ in range(2)]
+    made = [image.data for twin in twins for image in images(twin)]
     assert all(left is right for left, right in itertools.pairwise(made))
-    other = images(fit(asked(data), Limits(max_image_side=16), album=album))[0]
+    other = images(Media(asked(data), Limits(max_image_side=16), album).fit().request)[0]
     assert pixels(other).size == (16, 8)
+
+
+def test_what_cannot_be_made_to_fit_is_not_tried_again() -> None:
+    album, limits, steps = Album(), Limits(max_image_bytes=10), itertools.count()
+    seen: list[int] = []
+    for _ in range(2):
+        with pytest.raises(Unsupported, match="cannot be made to fit"):
+            Media(asked(PASSED), limits, album).fit(lambda: next(steps) < 0)
+        seen.append(next(steps))
+    assert seen[1] == seen[0] + 1
+    assert not Media(asked(PASSED), limits, album).is_heavy
 
 
 def test_fetched_bytes_are_fitted() -> None:
     album = Album()
-    album.fetched["https://x/a"] = picture()
-    seen = images(fit(asked(Image(url="https://x/a", detail="low")), Limits(max_image_side=32), album=album))[0]
+    album.keep("https://x/a", picture())
+    linked = asked(Image(url="https://x/a", detail="low"))
+    seen = images(Media(linked, Limits(max_image_side=32), album).fit().request)[0]
     assert (pixels(seen).size, seen.url, seen.detail) == ((32, 16), None, "low")
 
 
@@ -512,22 +647,24 @@ def test_fetched_bytes_are_fitted() -> None:
 def test_work_is_heavy_where_pixels_or_many_bytes_are_touched(
     part: Any, limits: dict[str, Any], *, heavy: bool
 ) -> None:
-    assert is_heavy(Request(messages=(user(part),)), Limits(**limits)) is heavy
+    assert Media(Request(messages=(user(part),)), Limits(**limits)).is_heavy is heavy
 
 
 def test_what_was_fetched_may_be_heavy() -> None:
     album = Album()
-    album.fetched["https://x/a"] = PASSED
-    request = asked(Image(url="https://x/a"))
-    assert not is_heavy(request, Limits(), album=album)
-    assert is_heavy(request, Limits(max_image_side=32), album=album)
+    album.keep("https://x/a", PASSED)
+    request, limits = asked(Image(url="https://x/a")), Limits(max_image_side=32)
+    assert not Media(request, Limits(), album).is_heavy
+    assert Media(request, limits, album).is_heavy
+    Media(request, limits, album).fit()
+    assert not Media(request, limits, album).is_heavy
 
 
 def test_only_what_is_sent_and_cannot_be_fetched_by_the_target_is_fetched() -> None:
     request = asked(*(Image(url=url) for url in ("https://x/1", "data:,", "https://x/2")), picture())
-    assert urls_to_fetch(request, Limits()) == ["https://x/1", "https://x/2"]
-    assert urls_to_fetch(request, Limits(max_images=2)) == ["https://x/2"]
-    assert urls_to_fetch(request, Limits(image_urls=True)) == []
+    assert Media(request, Limits()).urls == ["https://x/1", "https://x/2"]
+    assert Media(request, Limits(max_images=2)).urls == ["https://x/2"]
+    assert Media(request, Limits(image_urls=True)).urls == []
 
 
 def test_a_picture_in_bounds_is_itself() -> None:

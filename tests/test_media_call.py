@@ -1,27 +1,29 @@
 """Media in a call and in a chain: fitted per target and attempt, once, and where it blocks nobody."""
 
 import asyncio
-import threading
+import json
 from typing import Any
 
 import pytest
 from msgspec.structs import replace
 
 from dragoman import chain
-from dragoman.call import FETCH_PATIENCE, MAX_FETCHED, Timeouts, call
+from dragoman.ask import count_tokens
+from dragoman.call import HEAVY_BODY, Timeouts, call
 from dragoman.drive import Driver
-from dragoman.errors import AuthFailed, Overloaded, TimedOut, Unsupported
+from dragoman.errors import AuthFailed, TimedOut, Unsupported
 from dragoman.flow import Compute, Fetch, Flow, Send
 from dragoman.health import Health
 from dragoman.media import Album
-from dragoman.media import pictures as made
+from dragoman.media.album import MAX_FETCHED, MAX_FETCHED_TOGETHER
 from dragoman.models import Registry
+from dragoman.preparing import FETCH_PATIENCE
 from dragoman.target import Limits, Target
 from dragoman.testing import Server
 from dragoman.transport import transport_of
-from dragoman.types import Image, Request, Response, user
+from dragoman.types import Image, Request, Response, decode_base64, user
 from tests.pictures import bomb, opened, picture, sent
-from tests.plans import OK, Status, World, target
+from tests.plans import OK, Status, World, said, target
 
 DATA = picture(100, 50)
 PNG = Image(data=DATA, mime="image/png")
@@ -38,20 +40,6 @@ def ask(world: World, *targets: Target, request: Request = ASK, **options: Any) 
     return world.run(chain.run(request, targets, Health(), chain.Options(**options)))
 
 
-@pytest.fixture
-def times(monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """One entry for each picture that is decoded."""
-    seen: list[int] = []
-    whole = made.decode_pixels
-
-    def counted(*arguments: Any) -> Any:
-        seen.append(1)
-        return whole(*arguments)
-
-    monkeypatch.setattr(made, "decode_pixels", counted)
-    return seen
-
-
 # Per target, per attempt ----------------------------------------------------------------------------------------------
 
 
@@ -63,10 +51,10 @@ def test_each_target_gets_what_it_takes() -> None:
     assert whole == DATA
 
 
-def test_a_retry_and_equal_limits_do_not_make_it_again(times: list[int]) -> None:
+def test_a_retry_and_equal_limits_do_not_make_it_again() -> None:
     world = World(BUSY, BUSY, OK)
     ask(world, able("aa/m", max_image_side=32), able("bb/m", max_image_side=32), retries=1)
-    assert (len(world.requests), len(times)) == (3, 1)
+    assert (len(world.requests), world.computed) == (3, 1)
 
 
 def test_the_conversation_keeps_the_original() -> None:
@@ -150,24 +138,6 @@ def test_only_what_takes_long_is_computed() -> None:
     assert world.computed == 0
 
 
-def test_an_event_loop_fits_in_another_thread(monkeypatch: pytest.MonkeyPatch) -> None:
-    threads: list[int] = []
-    whole = made.decode_pixels
-
-    def noted(*arguments: Any) -> Any:
-        threads.append(threading.get_ident())
-        return whole(*arguments)
-
-    monkeypatch.setattr(made, "decode_pixels", noted)
-    with Server("Hello.", "Hello.") as server:
-        registry = server.registry()
-        registry.set_limits("server/m", max_image_side=32)
-        model = registry.model("server/m")
-        assert asyncio.run(model.agenerate([user(PNG)])).text == "Hello."
-        assert model.generate([user(PNG)]).text == "Hello."
-    assert [thread == threading.get_ident() for thread in threads] == [False, True]
-
-
 def test_an_error_in_another_thread_is_the_callers() -> None:
     with Server("Hello.") as server:
         registry = server.registry()
@@ -175,6 +145,22 @@ def test_an_error_in_another_thread_is_the_callers() -> None:
         with pytest.raises(Unsupported, match="cannot be made to fit") as caught:
             asyncio.run(registry.model("server/m").agenerate([user(PNG)]))
     assert (caught.value.provider, caught.value.model) == ("server", "m")
+
+
+def test_the_deadline_bounds_the_work() -> None:
+    plan = call(ASK, able(max_image_side=32), Timeouts(), 103.0)
+    effect = World().until(plan, Compute)
+    assert isinstance(effect, Compute)
+    assert effect.timeout == 3.0
+    with pytest.raises(TimedOut, match="while an image was made to fit"):
+        effect.function(lambda: True)
+
+
+def test_a_large_answer_is_decoded_where_it_blocks_nobody() -> None:
+    world = World(Status(200, said("a" * HEAVY_BODY)), OK)
+    for computed in (1, 1):
+        ask(world, able(), request=Request(messages=(user("hello"),)))
+        assert world.computed == computed
 
 
 # Fetching -------------------------------------------------------------------------------------------------------------
@@ -203,6 +189,50 @@ def test_a_picture_is_fetched_once_a_call() -> None:
     world = World(BUSY, BUSY, OK)
     fetching(world, able("aa/m"), able("bb/m"))
     assert (len(world.fetched), len(world.requests)) == (1, 3)
+
+
+def test_a_picture_that_is_there_twice_is_fetched_once() -> None:
+    world = World(OK)
+    world.pictures["https://x/a.png"] = DATA
+    twice = Request(messages=(*LINK.messages, *LINK.messages))
+    ask(world, able(), request=twice, fetch_images=True)
+    assert (len(world.fetched), sent(world.requests[0].request.body)) == (1, [DATA, DATA])
+
+
+def test_a_picture_that_is_not_there_is_asked_for_once_a_call() -> None:
+    world = World()
+    world.pictures["https://x/a.png"] = Unsupported("cannot fetch https://x/a.png: the answer is 404")
+    with pytest.raises(Unsupported, match=r"bb/m: cannot fetch https://x/a\.png: the answer is 404"):
+        ask(world, able("aa/m"), able("bb/m"), request=LINK, fetch_images=True)
+    assert len(world.fetched) == 1
+
+
+def test_what_is_fetched_is_bounded_together() -> None:
+    urls = [f"https://x/{number}.png" for number in range(5)]
+    world = World()
+    world.pictures = dict.fromkeys(urls, DATA.ljust(MAX_FETCHED, b"\0"))
+    many = Request(messages=(user(*(Image(url=url) for url in urls)),))
+    with pytest.raises(
+        Unsupported, match=r"cannot fetch https://x/4.png: all bytes that pictures may have are used up"
+    ):
+        ask(world, able(), request=many, fetch_images=True)
+    assert [effect.limit for effect in world.fetched] == [*[MAX_FETCHED] * 3, MAX_FETCHED_TOGETHER - 3 * MAX_FETCHED]
+
+
+def test_tokens_are_counted_of_what_is_fetched_and_fitted() -> None:
+    world = World(Status(200, b'{"input_tokens": 5}'))
+    world.pictures["https://x/a.png"] = DATA
+    to = replace(able(max_image_side=32), wire="anthropic")
+    assert world.run(count_tokens(LINK, to, chain.Options(fetch_images=True))) == 5
+    block = json.loads(world.requests[0].request.body)["messages"][0]["content"][1]
+    assert opened(decode_base64(block["source"]["data"])).size == (32, 16)
+
+
+def test_a_loss_is_no_more_counted_than_sent_where_the_request_is_strict() -> None:
+    to = replace(able(max_images=1), wire="anthropic")
+    many = Request(messages=(user(PNG, PNG),), strict=True)
+    with pytest.raises(Unsupported, match="strict"):
+        World().run(count_tokens(many, to, chain.Options()))
 
 
 def test_a_target_that_fetches_by_itself_is_left_to_it() -> None:
@@ -247,7 +277,7 @@ def test_the_deadline_bounds_the_fetching() -> None:
 
 def test_a_driver_computes_and_fetches_both_ways() -> None:
     def plan() -> Flow[int]:
-        answer: int = yield Compute(lambda: 6 * 7)
+        answer: int = yield Compute(lambda _: 6 * 7)
         yield Fetch("http://x/a.png", 1.0, 1)
         return answer
 
@@ -256,11 +286,3 @@ def test_a_driver_computes_and_fetches_both_ways() -> None:
         driver.run(plan())
     with pytest.raises(Unsupported, match="only https"):
         asyncio.run(driver.arun(plan()))
-
-
-def test_an_overloaded_target_is_no_reason_to_fit_again(times: list[int]) -> None:
-    with Server(Overloaded("busy"), "Hello.") as server:
-        registry = server.registry()
-        registry.set_limits("server/m", max_image_side=32)
-        assert registry.model("server/m", backoff=0).generate([user(PNG)]).text == "Hello."
-    assert len(times) == 1

@@ -7,6 +7,7 @@ import time
 import tracemalloc
 import zlib
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from PIL import Image as Pillow
@@ -14,7 +15,8 @@ from PIL import Image as Pillow
 from dragoman.errors import Unsupported
 from dragoman.media import fit, measure
 from dragoman.media.headers import Header
-from dragoman.media.pictures import MAX_PIXELS, Bounds, Picture, fit_picture
+from dragoman.media.pictures import MAX_SCANS, Bounds, Picture, fit_picture
+from dragoman.media.pixels import MAX_PIXELS
 from dragoman.signatures import sniff
 from dragoman.target import Limits
 from dragoman.types import Image, Request, user
@@ -221,6 +223,51 @@ def test_structures_without_end_are_refused_soon(kind: str, bounds: Bounds) -> N
     assert time.process_time() - start < 5
 
 
+# Scans ----------------------------------------------------------------------------------------------------------------
+
+
+def scanned(more: int, *, width: int = 64, between: bytes = b"", **options: Any) -> bytes:
+    """A JPEG whose last scan is there so many times more."""
+    data = picture(width, 64, "image/jpeg", **options)
+    start, end = data.rindex(b"\xff\xda"), data.rindex(b"\xff\xd9")
+    return data[:end] + (between + data[start:end]) * more + data[end:]
+
+
+@BOTH
+@pytest.mark.parametrize("between", [b"", b"\xff\xfe\0\x04\xff\xd9"], ids=["plain", "behind a false end"])
+def test_a_jpeg_of_endless_scans_is_refused(between: bytes, bounds: Bounds) -> None:
+    with pytest.raises(Unsupported, match="scans, which are too many to be decoded"):
+        fit_picture(scanned(300, between=between, progressive=True), bounds)
+
+
+def test_a_large_jpeg_may_have_fewer_scans() -> None:
+    few = scanned(30, progressive=True)
+    at = few.index(b"\xff\xc2")
+    many = few[: at + 5] + struct.pack(">HH", 9000, 9000) + few[at + 9 :]
+    assert fit_picture(few, SMALL).mime == "image/jpeg"
+    with pytest.raises(Unsupported, match=r"9000 by 9000\) has 40 scans"):
+        fit_picture(many, SMALL)
+
+
+def test_what_lies_behind_the_end_of_a_jpeg_is_no_scan() -> None:
+    made = measure(picture(64, 64, "image/jpeg", progressive=True) + b"\xff\xda\0\x02" * 200)
+    assert made is not None
+    assert made.scans < 16
+    cut = measure(picture(64, 64, "image/jpeg", progressive=True)[:-2] + b"\xff\xda\0\x02" * 200)
+    assert cut is not None
+    assert (cut.is_whole, cut.scans > 200) == (False, True)
+
+
+def test_a_jpeg_of_one_scan_is_decoded_once_whatever_comes() -> None:
+    assert measure(scanned(300)) == Header("image/jpeg", 64, 64)
+
+
+def test_scans_are_counted_in_bounded_steps() -> None:
+    found = measure(scanned(16, progressive=True)[:-2] + b"\xff\xfe\0\x02" * 200_000)
+    assert found is not None
+    assert found.scans > MAX_SCANS
+
+
 # Headers --------------------------------------------------------------------------------------------------------------
 
 
@@ -266,6 +313,13 @@ def test_a_large_box_has_its_size_behind_its_name() -> None:
     large = data[:at] + struct.pack(">I4sQ", 1, b"mdat", size + 8) + data[at + 8 :]
     assert measure(large) == measure(data)
     assert measure(data[:at] + b"\0\0\0\0mdat" + data[at + 8 :]) == measure(data)
+
+
+@BOTH
+def test_a_gif_without_its_last_byte_is_taken(bounds: Bounds) -> None:
+    data = picture(mime="image/gif")
+    assert data[-1:] == b";"
+    assert opened(fit_picture(data[:-1], bounds).data).format in ("GIF", "PNG", "JPEG")
 
 
 def test_an_old_bitmap_is_measured() -> None:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.call import prepare
 from dragoman.errors import SetupError
+from dragoman.preparing import prepare
 from dragoman.providers import PROVIDERS, Provider
 from dragoman.registry import Registry
 from dragoman.target import Quirks
@@ -440,6 +440,11 @@ def test_what_is_told_wins_over_what_is_known_of_the_family() -> None:
     [
         ({"max_image": 1}, "no limit 'max_image'; did you mean 'max_images'"),
         ({"tools": "no"}, "a limit: Expected `bool`"),
+        ({"max_images": -1}, "a limit: Expected `int` >= 0 - at `$.max_images`"),
+        ({"max_image_side": 0}, "a limit: Expected `int` >= 1 - at `$.max_image_side`"),
+        ({"max_image_bytes": 1.5}, "a limit: Expected `int | null`"),
+        ({"allowed_image_types": ["png"]}, "a limit: Expected `str` matching regex"),
+        ({"allowed_image_types": "image/png"}, "a limit: Expected `array`"),
     ],
 )
 def test_a_limit_that_is_wrong_says_what_is(facts: dict[str, Any], why: str) -> None:

@@ -6,13 +6,14 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from dragoman import media, wires
+from dragoman import wires
 from dragoman.call import MAX_BODY
 from dragoman.chain import Options, judge
-from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Malformed, TimedOut
+from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Malformed
 from dragoman.extras import Extras, extras_of
-from dragoman.flow import Compute, Dice, Flow, Now, Reply, Send, Sleep
+from dragoman.flow import Dice, Flow, Now, Reply, Send, Sleep
 from dragoman.http import HttpRequest
+from dragoman.preparing import left, named, prepared
 from dragoman.target import Target
 from dragoman.types import Embeddings, ModelInfo, Request, Usage
 
@@ -26,11 +27,12 @@ def list_models(target: Target, options: Options, /) -> Flow[tuple[ModelInfo, ..
     extras = extras_of(target.wire)
     found: list[ModelInfo] = []
     http: HttpRequest | None = extras.encode_models(target)
+    ends = yield from _deadline(options)
     for _ in range(MAX_PAGES):
         if http is None:
             break
         page = http
-        models, http = yield from _ask(partial(replace, page), partial(_page, extras, page), target, options)
+        models, http = yield from _ask(partial(replace, page), partial(_page, extras, page), target, options, ends)
         found += models
         if not models or http == page:
             break
@@ -44,12 +46,9 @@ def _page(extras: Extras, http: HttpRequest, body: bytes) -> tuple[tuple[ModelIn
 def count_tokens(request: Request, target: Target, options: Options, /) -> Flow[int]:
     """How many tokens the request has, as the provider counts them."""
     extras = extras_of(target.wire)
-
-    def encode() -> HttpRequest:
-        return extras.encode_tokens(media.fit(request, target.limits), target)
-
-    heavy = media.is_heavy(request, target.limits)
-    return (yield from _ask(encode, extras.decode_tokens, target, options, heavy=heavy))
+    ends = yield from _deadline(options)
+    http = yield from prepared(request, target, ends, fetch_images=options.fetch_images, encode=extras.encode_tokens)
+    return (yield from _ask(lambda: http, extras.decode_tokens, target, options, ends))
 
 
 def embed(texts: Sequence[str], dimensions: int | None, target: Target, options: Options, /) -> Flow[Embeddings]:
@@ -57,6 +56,7 @@ def embed(texts: Sequence[str], dimensions: int | None, target: Target, options:
     if not texts:
         raise InvalidRequest("there are no texts to embed")
     extras = extras_of(target.wire)
+    ends = yield from _deadline(options)
     vectors: list[tuple[float, ...]] = []
     used: list[int | None] = []
     for start in range(0, len(texts), extras.most_texts):
@@ -65,7 +65,7 @@ def embed(texts: Sequence[str], dimensions: int | None, target: Target, options:
         def encode(some: Sequence[str] = some) -> HttpRequest:
             return extras.encode_embeddings(some, dimensions, target)
 
-        found = yield from _ask(encode, extras.decode_embeddings, target, options)
+        found = yield from _ask(encode, extras.decode_embeddings, target, options, ends)
         if len(found.vectors) != len(some):
             raise Malformed(f"{target.name}: {len(some)} texts were sent, and {len(found.vectors)} vectors came")
         vectors += found.vectors
@@ -75,25 +75,26 @@ def embed(texts: Sequence[str], dimensions: int | None, target: Target, options:
     return Embeddings(vectors=tuple(vectors), usage=usage, target=target.name)
 
 
+def _deadline(options: Options) -> Flow[float | None]:
+    now: float = yield Now()
+    total = options.timeouts.total
+    return None if total is None else now + total
+
+
 def _ask(
     encode: Callable[[], HttpRequest],
     decode: Callable[[bytes], T],
     target: Target,
     options: Options,
-    *,
-    heavy: bool = False,
+    ends: float | None,
 ) -> Flow[T]:
     """Send, and read what came; transient faults are tried again."""
-    began: float = yield Now()
-    total = options.timeouts.total
-    ends = None if total is None else began + total
     tries = 0
     while True:
         try:
-            return (yield from _once(encode, decode, target, options, ends, heavy=heavy))
+            return (yield from _once(encode, decode, target, options, ends))
         except DragomanError as error:
-            error.provider = error.provider or target.provider
-            error.model = error.model or target.model
+            named(error, target)
             if not judge(error, options).transient or tries >= options.retries:
                 raise
             dice: float = yield Dice()
@@ -112,17 +113,12 @@ def _once(
     target: Target,
     options: Options,
     ends: float | None,
-    *,
-    heavy: bool,
 ) -> Flow[T]:
-    http: HttpRequest = (yield Compute(encode)) if heavy else encode()
+    http = encode()
     if target.needs_key and not target.api_key:
         raise AuthFailed(f"{target.provider}: no key; set {' or '.join(target.key_names)} or pass api_key=")
     now: float = yield Now()
-    left = None if ends is None else ends - now
-    if left is not None and left <= 0:
-        raise TimedOut("the deadline of the call has passed")
-    reply: Reply = yield Send(http, left, options.timeouts.connect, MAX_BODY)
+    reply: Reply = yield Send(http, left(ends, now), options.timeouts.connect, MAX_BODY)
     if reply.head.status >= 300:
         raise wires.get(target.wire).client.decode_error(reply.head, reply.body)
     return decode(reply.body)

@@ -1,28 +1,27 @@
-"""A request and one target in, its answer out: check, fit, encode, send, read, decode. A plan; the driver waits."""
+"""A request and one target in, its answer out: make it ready, send, read, decode. A plan; the driver waits."""
 
 from typing import NoReturn
 
 import msgspec
 
-from dragoman import media, wires
-from dragoman.errors import AuthFailed, DragomanError, EmptyResponse, Interrupted, TimedOut, TooLarge, Unsupported
+from dragoman import wires
+from dragoman.errors import DragomanError, EmptyResponse, Interrupted, TimedOut, TooLarge
 from dragoman.events import Event, Finished, PartDelta, PartEnded, Restarted, StreamEvent, fold
-from dragoman.flow import Compute, Emit, Exchange, Fetch, Flow, Now, Open, Read, Reply, Send
+from dragoman.flow import Compute, Emit, Exchange, Flow, Now, Open, Read, Reply, Send
 from dragoman.http import HttpRequest
+from dragoman.media import Album
+from dragoman.preparing import left, named, prepared
 from dragoman.target import Target
-from dragoman.types import Notice, Request, Response, Text, Thinking
+from dragoman.types import Request, Response, Text, Thinking
 from dragoman.ways import Restorer, Shaped, shape
-from dragoman.wire import Notes, StreamDecoder
+from dragoman.wire import StreamDecoder
 
 MAX_BODY = 256 * 1024 * 1024
+HEAVY_BODY = 1024 * 1024
+"""Bytes of an answer that take long enough to be decoded elsewhere than in an event loop."""
 MAX_ERROR_BODY = 1024 * 1024
-MIN_SECRET = 6
-"""Characters of a key that is one: local servers are given words such as "x"."""
 ERROR_PATIENCE = 5.0
 """Seconds that the words of a refusal may take: its status is known by then."""
-MAX_FETCHED = 20 * 1024 * 1024
-FETCH_PATIENCE = 15.0
-"""Seconds until a picture that is fetched must be there."""
 
 
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
@@ -61,122 +60,6 @@ class Answer(msgspec.Struct, frozen=True):
     ended: float
 
 
-# Before anything is sent ----------------------------------------------------------------------------------------------
-
-
-def check(request: Request, target: Target, /) -> None:
-    """Refuse what the target cannot do, so that a caller who skips the chain is told the truth, too.
-
-    A forced choice, a schema that may be asked for in any way, and thinking are no part of it: where a target cannot do
-    these, the nearest that there is is asked for and told in a notice, or refused where the request is strict.
-
-    >>> from dragoman.providers import target
-    >>> check(Request(), target("ollama/x"))
-    """
-    limits = target.limits
-    refusals = (
-        (request.tools and not limits.tools, "tools"),
-        (
-            request.schema is not None and not limits.structured and request.schema_way == "own",
-            "a schema for its answer",
-        ),
-        (request.stream and not limits.streaming, "a wish for a stream"),
-    )
-    for refused, what in refusals:
-        if refused:
-            raise Unsupported(f"{target.name}: cannot take {what}")
-    try:
-        media.check(request, limits)
-    except Unsupported as error:
-        raise _told_by(target, error) from error.__cause__
-
-
-def _told_by(target: Target, error: Unsupported) -> Unsupported:
-    return Unsupported(f"{target.name}: {error.message}")
-
-
-def _fit(request: Request, target: Target, album: media.Album | None) -> tuple[Request, tuple[Notice, ...]]:
-    """The request with its media as the target takes them, and what was bent."""
-    bent: list[Notice] = []
-    try:
-        fitted = media.fit(request, target.limits, album=album, notices=bent)
-    except Unsupported as error:
-        raise _told_by(target, error) from error.__cause__
-    notes = Notes(target.name, strict=request.strict)
-    for notice in bent:
-        notes.add(notice.kind, notice.what, notice.why)
-    return fitted, notes.notices
-
-
-def prepare(request: Request, target: Target, /, *, album: media.Album | None = None) -> HttpRequest:
-    """The exact HTTP request for a target; refused where it cannot be made or the key is not there.
-
-    >>> from dragoman.providers import target
-    >>> prepare(Request(), target("ollama/x")).path
-    '/api/chat'
-    """
-    try:
-        _check_all(request, target)
-        shaped = shape(request, target)
-        fitted, bent = _fit(shaped.request, target, album)
-        http = wires.get(target.wire).client.encode_request(fitted, target)
-    except DragomanError as error:
-        raise _named(error, target) from error.__cause__
-    notices = shaped.notices + bent
-    return msgspec.structs.replace(http, notices=notices + http.notices) if notices else http
-
-
-def _check_all(request: Request, target: Target) -> None:
-    check(request, target)
-    if target.needs_key and not target.api_key:
-        ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
-        # Nothing was sent: the target is not set up, and another one may be.
-        raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
-
-
-def _prepared(
-    request: Request, target: Target, deadline: float | None, album: media.Album, *, fetch: bool
-) -> Flow[HttpRequest]:
-    """As `prepare`; pictures are fetched where that is wanted, and what takes long is done where it blocks nobody."""
-    if fetch:
-        yield from _fetch(request, target, deadline, album)
-    if media.is_heavy(request, target.limits, album=album):
-        http: HttpRequest = yield Compute(lambda: prepare(request, target, album=album))
-        return http
-    return prepare(request, target, album=album)
-
-
-def _fetch(request: Request, target: Target, deadline: float | None, album: media.Album) -> Flow[None]:
-    """Put the pictures that the target cannot fetch into the album."""
-    urls = [url for url in media.urls_to_fetch(request, target.limits) if url not in album.fetched]
-    if not urls:
-        return
-    try:
-        _check_all(request, target)
-        for url in urls:
-            now: float = yield Now()
-            timeout = _left(deadline, now, FETCH_PATIENCE)
-            album.fetched[url] = yield Fetch(url, timeout or FETCH_PATIENCE, MAX_FETCHED)
-    except Unsupported as error:
-        raise _named(_told_by(target, error), target) from error.__cause__
-    except DragomanError as error:
-        raise _named(error, target) from error.__cause__
-
-
-def _named(error: DragomanError, target: Target) -> DragomanError:
-    """The same with whose it is, and without the key that a server said back."""
-    error.provider = error.provider or target.provider
-    error.model = error.model or target.model
-    key = target.api_key or ""
-    if len(key) >= MIN_SECRET and key in error.message:
-        error.message = error.message.replace(key, "[redacted]")
-        error.args = (error.message,)
-    return error
-
-
-# The call -------------------------------------------------------------------------------------------------------------
-
-
 def call(
     request: Request,
     target: Target,
@@ -185,7 +68,7 @@ def call(
     /,
     *,
     restarted: Restarted | None = None,
-    album: media.Album | None = None,
+    album: Album | None = None,
     fetch_images: bool = False,
 ) -> Flow[Answer]:
     """One request to one target. A streamed one emits its events on the way, after `restarted` where that is told.
@@ -197,7 +80,7 @@ def call(
     >>> next(plan), plan.send(0.0).request.url
     (Now(), 'http://localhost:11434/api/chat')
     """
-    http = yield from _prepared(request, target, deadline, album or media.Album(), fetch=fetch_images)
+    http = yield from prepared(request, target, deadline, album=album, fetch_images=fetch_images)
     shaped = shape(request, target)
     began: float = yield Now()
     try:
@@ -206,7 +89,7 @@ def call(
         else:
             answer = yield from _send(http, shaped, target, timeouts, deadline, began)
     except DragomanError as error:
-        raise _named(error, target) from error.__cause__
+        raise named(error, target) from error.__cause__
     response = answer.response
     notices = http.notices + response.notices
     return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency, answer.ended)
@@ -216,12 +99,16 @@ def _send(
     http: HttpRequest, shaped: Shaped, target: Target, timeouts: Timeouts, deadline: float | None, began: float
 ) -> Flow[Answer]:
     client = wires.get(target.wire).client
-    reply: Reply = yield Send(http, _left(deadline, began), timeouts.connect, MAX_BODY)
+    reply: Reply = yield Send(http, left(deadline, began), timeouts.connect, MAX_BODY)
     if reply.head.status >= 300:
         raise client.decode_error(reply.head, reply.body)
     if len(reply.body) > MAX_BODY:
         raise TooLarge(f"{target.name}: the answer is larger than {MAX_BODY} bytes")
-    response = fold(Restorer(shaped).feed(client.decode_body(reply.body, shaped.request)))
+
+    def decode(_: object = None) -> Response:
+        return fold(Restorer(shaped).feed(client.decode_body(reply.body, shaped.request)))
+
+    response: Response = (yield Compute(decode)) if len(reply.body) > HEAVY_BODY else decode()
     if is_nothing(response):
         raise _empty(target, response)
     ended: float = yield Now()
@@ -280,9 +167,9 @@ class _Stream:
         limits, deadline = self._timeouts, self._deadline
         exchange: Exchange = yield Open(
             self._http,
-            _left(deadline, began, limits.first_event),
+            left(deadline, began, limits.first_event),
             limits.connect,
-            total=_left(deadline, began),
+            total=left(deadline, began),
             quiet=limits.longest_silence,
         )
         if exchange.head.status >= 300:
@@ -292,7 +179,7 @@ class _Stream:
 
     def _read(self, exchange: Exchange, decoder: StreamDecoder, now: float) -> Flow[list[Event]]:
         try:
-            data: bytes = yield Read(exchange, _left(self._deadline, now, self._patience(now)))
+            data: bytes = yield Read(exchange, left(self._deadline, now, self._patience(now)))
         except DragomanError as error:
             return self._last_words(decoder, error)
         try:
@@ -365,7 +252,7 @@ def _read_refusal(exchange: Exchange, deadline: float | None) -> Flow[bytes]:
     until = now + ERROR_PATIENCE
     while size < MAX_ERROR_BODY:
         try:
-            data: bytes = yield Read(exchange, _left(until if deadline is None else min(until, deadline), now))
+            data: bytes = yield Read(exchange, left(until if deadline is None else min(until, deadline), now))
         except DragomanError:
             break
         if not data:
@@ -374,16 +261,6 @@ def _read_refusal(exchange: Exchange, deadline: float | None) -> Flow[bytes]:
         size += len(data)
         now = yield Now()
     return b"".join(pieces)
-
-
-def _left(deadline: float | None, now: float, *limits: float | None) -> float | None:
-    """The shortest of the time that is left and some limits; TimedOut where none is left."""
-    if deadline is not None and deadline <= now:
-        raise TimedOut("the deadline of the call has passed")
-    left = [limit for limit in limits if limit is not None]
-    if deadline is not None:
-        left.append(deadline - now)
-    return min(left, default=None)
 
 
 def _empty(target: Target, response: Response) -> EmptyResponse:

@@ -6,6 +6,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
+from dragoman.computing import acompute, compute
 from dragoman.fetching import Fetcher
 from dragoman.flow import (
     Await,
@@ -116,7 +117,7 @@ class Driver:
                 held.close()
                 return time.sleep(effect.seconds)
             case Compute():
-                return effect.function()
+                return compute(effect)
             case Fetch():
                 held.close()
                 return self.fetcher.fetch(effect)
@@ -142,7 +143,7 @@ class Driver:
                 await held.aclose()
                 return await asyncio.sleep(effect.seconds)
             case Compute():
-                return await asyncio.to_thread(effect.function)
+                return await acompute(effect)
             case Fetch():
                 await held.aclose()
                 return await asyncio.to_thread(self.fetcher.fetch, effect)

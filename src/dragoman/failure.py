@@ -1,5 +1,6 @@
 """Status, headers and body of an answer that is no in, a typed error out; an error in, OpenAI's words for it out."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -88,6 +89,8 @@ _OPENAI_CODES: tuple[tuple[type[DragomanError], str], ...] = (
     (ModelNotFound, "model_not_found"),
 )
 """The code of an error as OpenAI has it, whatever the provider that made it called it."""
+_OPENAI_CODE = r"(?!.*_error$)[a-z][a-z0-9_]*"
+"""The form of OpenAI's codes: Google's words are capitals, and those of other protocols the types of errors."""
 
 
 def openai_failure(error: DragomanError, /) -> JsonObject:
@@ -97,7 +100,8 @@ def openai_failure(error: DragomanError, /) -> JsonObject:
     {'message': 'busy', 'type': 'server_error', 'param': None, 'code': 'slow_down'}
     """
     kind = "invalid_request_error" if error.http_status < 500 else "server_error"
-    code = next((word for cls, word in _OPENAI_CODES if isinstance(error, cls)), error.code)
+    own = error.code if error.code and re.fullmatch(_OPENAI_CODE, error.code) else None
+    code = next((word for cls, word in _OPENAI_CODES if isinstance(error, cls)), own)
     if lacks_credit(error):
         code = "insufficient_quota"
     return {"message": error.message, "type": kind, "param": None, "code": code}

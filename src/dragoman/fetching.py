@@ -17,7 +17,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from dragoman.errors import DragomanError, TimedOut, Unsupported
 from dragoman.flow import Fetch, Reply, Send
-from dragoman.http import HttpRequest
+from dragoman.http import HttpRequest, shown_url
 from dragoman.signatures import sniff
 from dragoman.transport import Pyreqwest
 
@@ -102,7 +102,7 @@ class Fetcher:
             raise Unsupported(f"more than {MOST_REDIRECTS} redirects")
         except (DragomanError, OSError, ValueError) as error:
             why = error.message if isinstance(error, DragomanError) else str(error)
-            raise Unsupported(f"cannot fetch {_shown(effect.url)}: {why}") from error
+            raise Unsupported(f"cannot fetch {shown_url(effect.url)}: {why}") from error
 
     def _ask(self, url: str, ends: float, limit: int) -> Reply:
         host, port, path = _parts(url)
@@ -161,12 +161,6 @@ def _picture(reply: Reply) -> bytes:
     if sniff(reply.body) is None:
         raise Unsupported("it is no picture of a type that is known")
     return reply.body
-
-
-def _shown(url: str) -> str:
-    """A URL without what may be secret in it."""
-    place = url.partition("?")[0].partition("#")[0]
-    return re.sub(r"//[^/]*@", "//", place)
 
 
 def _left(ends: float) -> float:

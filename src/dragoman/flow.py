@@ -112,13 +112,16 @@ class Emit(msgspec.Struct, frozen=True):
 
 
 class Compute(msgspec.Struct, frozen=True):
-    """Run a function that takes long, where it blocks nobody.
+    """Run a function that takes long, where it blocks nobody; TimedOut where it takes longer than it may.
 
-    >>> Compute(lambda: 6 * 7).function()
+    It is given a function that says that the time is over, and asks it between its steps.
+
+    >>> Compute(lambda stop: 6 * 7, timeout=5.0).function(lambda: False)
     42
     """
 
-    function: Callable[[], Any]
+    function: Callable[[Callable[[], bool]], Any]
+    timeout: float | None = None
 
 
 class Observe(msgspec.Struct, frozen=True):

@@ -97,6 +97,22 @@ def split_base_url(base_url: str, /) -> tuple[str, str]:
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
 
 
+def shown_url(url: str, /) -> str:
+    """A URL without what may be secret in it: neither a password nor a query.
+
+    >>> shown_url("https://me:secret@example.org/a.png?token=1")
+    'https://example.org/a.png'
+    """
+    try:
+        parts = urlsplit(url)
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
+        port = "" if parts.port is None else f":{parts.port}"
+    except ValueError:
+        return "a URL that cannot be read"
+    place = parts.path if parts.netloc else parts.path.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{port}{place}" if parts.scheme else place
+
+
 _NUMBER = r"\d{1,15}(?:\.\d*)?|\.\d+"
 _DURATION = rf"({_NUMBER})(ns|us|µs|μs|ms|s|m|h|d)"
 _MICRO = 1e-6

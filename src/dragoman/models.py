@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 import msgspec
 
 from dragoman import ask, chain, probing, registry, typed
-from dragoman.call import Timeouts, prepare
+from dragoman.call import Timeouts
 from dragoman.chain import OnInterrupt, Options, Order, Verdict, WhenAllBenched
 from dragoman.drive import Driver, Observer
 from dragoman.errors import DragomanError, InvalidRequest
@@ -20,7 +20,8 @@ from dragoman.form import Form, form_of
 from dragoman.growth import AsyncTypedStream, TypedStream
 from dragoman.health import Health
 from dragoman.http import HttpRequest
-from dragoman.media import urls_to_fetch
+from dragoman.media import Media
+from dragoman.preparing import prepare
 from dragoman.probing import Findings
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
@@ -227,7 +228,7 @@ class Model:
     def explain(self, prompt: Prompt, /, *, stream: bool = False, **asked: Unpack[Asked]) -> list[Explanation]:
         """What each target would get, without any network."""
         request, options = self.request(prompt, stream=stream, **asked)
-        return [_explain(request, target, options) for target in self.targets()]
+        return [explain(request, target, options) for target in self.targets()]
 
     def count_tokens(self, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
         """How many tokens that is to the first target, as its provider counts them."""
@@ -319,9 +320,15 @@ class Model:
         return self._home.driver
 
 
-def _explain(request: Request, target: Target, options: Options) -> Explanation:
+def explain(request: Request, target: Target, options: Options, /) -> Explanation:
+    """What a target would get.
+
+    >>> from dragoman.providers import target
+    >>> explain(Request(), target("ollama/x"), Options()).ready
+    True
+    """
     missing = target.needs_key and not target.api_key
-    if options.fetch_images and urls_to_fetch(request, target.limits):
+    if options.fetch_images and Media(request, target.limits).urls:
         why = "images by URL are fetched when the call is made"
         return Explanation(target=target.name, request=None, notices=(), ready=not missing, reason=why)
     try:

@@ -123,6 +123,7 @@ _OPENAI = Limits(
     allowed_image_types=_IMAGES,
     animated_images=False,
     max_images=1500,
+    allowed_document_types=("application/pdf",),
     max_document_bytes=50_000_000,
 )
 _OLLAMA = Limits(
@@ -166,7 +167,7 @@ _RECORDS = (
         base_url="https://api.openai.com/v1",
         base_url_names=("OPENAI_BASE_URL",),
         key_names=("OPENAI_API_KEY",),
-        limits=replace(_OPENAI, audio=False),
+        limits=replace(_OPENAI, audio=False, allowed_document_types=("application/*", "text/*")),
         family="openai",
     ),
     Provider(

@@ -1,11 +1,15 @@
 """Where a request goes, as whom, and what is known of the place: Target, Limits, Quirks."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
 import msgspec
 
 from dragoman.types import Effort
+
+_Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
+_Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+_Mime: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\s/]+/[^\s/]+$")]
 
 
 class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -23,23 +27,24 @@ class Limits(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     documents: bool = True
     audio: bool = True
     image_urls: bool = False
-    max_images: int | None = None
-    max_image_bytes: int | None = None
+    max_images: _Count | None = None
+    max_image_bytes: _Size | None = None
     """Of the image itself: where a provider counts its base64, three quarters of what it says."""
-    max_images_bytes: int | None = None
-    """Of all images together: where they have more, each gets an equal share."""
-    max_image_side: int | None = None
+    max_images_bytes: _Size | None = None
+    """Of all images together: where they have more, the small ones keep theirs, and the large ones share the rest."""
+    max_image_side: _Size | None = None
     """Pixels."""
-    many_images: int | None = None
+    many_images: _Count | None = None
     """With more images than these, each keeps to `many_images_side`."""
-    many_images_side: int | None = None
-    allowed_image_types: tuple[str, ...] = ()
+    many_images_side: _Size | None = None
+    allowed_image_types: tuple[_Mime, ...] = ()
     """Empty where not known."""
     animated_images: bool = True
-    max_document_bytes: int | None = None
-    max_audio_bytes: int | None = None
-    context_window: int | None = None
-    max_output: int | None = None
+    allowed_document_types: tuple[_Mime, ...] = ("application/pdf", "text/*")
+    max_document_bytes: _Size | None = None
+    max_audio_bytes: _Size | None = None
+    context_window: _Size | None = None
+    max_output: _Size | None = None
 
 
 class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -1,8 +1,8 @@
 import json
 from pathlib import Path
 
-from dragoman.call import prepare
 from dragoman.cli.dialects import Asked, read
+from dragoman.preparing import prepare
 from dragoman.providers import target
 from tests.cli.executable import dragoman
 

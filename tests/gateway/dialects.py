@@ -41,6 +41,7 @@ class Seen(msgspec.Struct):
     status: int
     headers: dict[str, str]
     writes: list[bytes]
+    notices: tuple[str, ...] = ()
 
     @property
     def body(self) -> bytes:
@@ -62,7 +63,8 @@ async def look(app: App, http: HttpRequest) -> Seen:
         writes.append(answer.body)
     else:
         await answer.body(write)
-    return Seen(answer.status, dict(answer.headers), writes)
+    notices = tuple(value for name, value in answer.headers if name == "x-dragoman-notice")
+    return Seen(answer.status, dict(answer.headers), writes, notices)
 
 
 def see(app: App, http: HttpRequest) -> Seen:

@@ -7,7 +7,6 @@ from typing import Any
 
 import msgspec
 
-from dragoman.call import prepare
 from dragoman.cli import screen
 from dragoman.cli.dialects import Asked, read
 from dragoman.cli.home import key_state, open_registry, spec_of
@@ -15,6 +14,7 @@ from dragoman.cli.parser import UsageError
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest
 from dragoman.models import Registry
+from dragoman.preparing import prepare
 from dragoman.target import Target
 from dragoman.types import Notice, Request, user
 

@@ -27,6 +27,18 @@ def identify(http: HttpRequest, keys: Keys, /) -> Key | None:
     return key
 
 
+def identify_operator(http: HttpRequest, keys: Keys, /) -> Key | None:
+    """As `identify`, where only keys with `admin = true` may.
+
+    >>> identify_operator(HttpRequest(method="GET", path="/metrics"), Keys()) is None
+    True
+    """
+    key = identify(http, keys)
+    if key is not None and not key.admin:
+        raise Forbidden(f"the key {key.id!r} is no operator's; that takes admin = true in the config")
+    return key
+
+
 def presented(http: HttpRequest, /) -> str | None:
     """The key that a request has with it.
 

@@ -11,18 +11,19 @@ from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.drive import Driver
-from dragoman.errors import DragomanError, InvalidRequest, StoreDown
+from dragoman.errors import DragomanError, Interrupted, InvalidRequest, StoreDown
 from dragoman.events import Event, Finished, Ping, Started, fold
 from dragoman.flow import Emit
 from dragoman.gateway import health
-from dragoman.gateway.access import identify
+from dragoman.gateway.access import identify, identify_operator
 from dragoman.gateway.answer import Answer, Write
 from dragoman.gateway.books import Account
 from dragoman.gateway.chat import Chat, begin
+from dragoman.gateway.dashboard import Dashboard
 from dragoman.gateway.depth import check_depth
 from dragoman.gateway.limits import OverLimit
 from dragoman.gateway.questions import find
-from dragoman.gateway.refusals import Busy, Forbidden, InternalFault
+from dragoman.gateway.refusals import Busy, InternalFault
 from dragoman.gateway.replies import notes, plain, receipt, refusal, said
 from dragoman.gateway.routes import Routes
 from dragoman.gateway.setup import Setup
@@ -52,10 +53,12 @@ class App:
     200
     """
 
-    def __init__(self, setup: Setup, /) -> None:
+    def __init__(self, setup: Setup, /, *, is_local: bool = False) -> None:
+        """`is_local`: nobody reaches it from elsewhere, so that its dashboard needs no key where there are none."""
         self.setup = setup
         """What the next request is answered by; those under way keep theirs."""
         self._under_way = 0
+        self._dashboard = Dashboard(is_local=is_local)
         self._streams: set[_Stream] = set()
         self._is_ticking = False
         self._routes: Routes[tuple[Wire | None, Endpoint]] = Routes(self._table())
@@ -73,6 +76,8 @@ class App:
             ("/metrics", self._metrics),
         ):
             yield Route(method="GET", path=path), (None, endpoint)
+        for route, shown in self._dashboard.table():
+            yield route, (None, shown)
 
     async def answer(self, http: HttpRequest, /) -> Answer:
         """The answer to one request; whatever happens, it is one."""
@@ -181,9 +186,7 @@ class App:
 
     async def _metrics(self, visit: Visit) -> Answer:
         setup = visit.setup
-        visit.key = identify(visit.http, setup.keys)
-        if visit.key is not None and not visit.key.admin:
-            raise Forbidden(f"the key {visit.key.id!r} is none of an operator's")
+        visit.key = identify_operator(visit.http, setup.keys)
         ledger = setup.books.ledger
         conditions = setup.registry.health.snapshot()
         text = setup.books.metrics.text(conditions, waiting=ledger.waiting, lost=ledger.lost)
@@ -251,7 +254,7 @@ class _Stream:
                 told = await self._next()
             if told is not None:
                 await fail(self._account, told)
-                await write(self._encoder.feed(told))
+                await write(self._encoder.feed(as_told(told, self._visit.id)))
         finally:
             self._write = None
             await self._emissions.aclose()
@@ -282,8 +285,10 @@ class _Stream:
                 events = [self._chat.lift_event(event) for event in events]
             if self._chat.is_remembered:
                 self._seen += events
-            if isinstance(events[-1], Finished):
-                await self._finish(events[-1], emission.target)
+            if isinstance(last := events[-1], Finished):
+                await self._finish(last, emission.target)
+                if emission.notices:
+                    events = [*events[:-1], replace(last, notices=emission.notices + last.notices)]
             feed = self._encoder.feed
             return b"".join([feed(event) for event in events])
         except Exception as error:  # noqa: BLE001 - it is said as the dialect says it, and ends the stream
@@ -314,6 +319,24 @@ def explain(error: Exception, id: str, /) -> DragomanError:
     return InternalFault(FAILED)
 
 
+def as_told(error: DragomanError, id: str, /) -> DragomanError:
+    """The error as its client hears it: of a stream that broke, what broke it; and the id by which we know it."""
+    cause = error.__cause__
+    if isinstance(error, Interrupted) and isinstance(cause, DragomanError):
+        # Not the cause itself: its words are those of the provider, and may hold a key.
+        error = type(cause)(
+            error.message,
+            provider=error.provider,
+            model=error.model,
+            status=error.status,
+            code=error.code,
+            retry_after=error.retry_after,
+            transient=cause.transient,
+        )
+    error.request_id = id
+    return error
+
+
 async def fail(account: Account, error: DragomanError, /) -> None:
     """Note that a request failed, and whose fault it was."""
     target = f"{error.provider}/{error.model}" if error.provider and error.model else None
@@ -328,7 +351,7 @@ def refused(visit: Visit, error: DragomanError, /) -> Answer:
     headers = receipt(visit.id, None, visit.tier, visit.attempts)
     if isinstance(error, OverLimit):
         headers += error.headers
-    return said(visit.wire.server.encode_error(error), headers)
+    return said(visit.wire.server.encode_error(as_told(error, visit.id)), headers)
 
 
 def _told(visit: Visit, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:

@@ -10,7 +10,7 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -24,6 +24,7 @@ from dragoman.gateway.limits import BYTES_PER_TOKEN, FREE, Admission, Limits, es
 from dragoman.gateway.logs import Log
 from dragoman.gateway.metrics import Lines, Metrics, encode_text
 from dragoman.gateway.prices import Prices
+from dragoman.gateway.recent import Recent
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.port import Row
 from dragoman.gateway.traces import Span, Traces
@@ -68,6 +69,7 @@ class Books:
         self.limits = limits or Limits(store)
         self.ledger = Ledger(store)
         self.metrics = Metrics()
+        self.recent = Recent()
         self.problem: StoreDown | None = None
         """Why the store could not be reached at the last round."""
         self.prices = prices or Prices()
@@ -124,9 +126,10 @@ class Books:
         if row.key is not None:
             await self.ledger.record(row)
 
-    def tell(self, row: Row, /, *, was_begun: bool = False) -> None:
+    def tell(self, row: Row, /, *, attempts: Sequence[Attempt] = (), was_begun: bool = False) -> None:
         """Count a request that ended, and log it."""
         self.metrics.ended(row, was_begun=was_begun)
+        self.recent.note(row, attempts)
         if self.log is not None:
             self.log.ended(row)
 
@@ -200,6 +203,7 @@ class Account:
         self._heard = 0
         self._began = books.timer()
         self._first: float | None = None
+        self._attempts: list[Attempt] = []
         self._failures = 0
         self._spent = UNKNOWN_USAGE
         self._spent_cost: int | None = None
@@ -221,6 +225,7 @@ class Account:
         if not isinstance(what, Attempt):
             return
         self._books.metrics.attempted(what)
+        self._attempts.append(what)
         if what.outcome == "failed":
             self._failures += 1
             self._spent = add(self._spent, what.usage)
@@ -276,7 +281,7 @@ class Account:
             # Of a stream, the target that answers is told when all of it was read.
             attempts=self._failures + (outcome != "failed" and target is not None),
         )
-        books.tell(row, was_begun=True)
+        books.tell(row, attempts=self._attempts, was_begun=True)
         if self.span is not None:
             self.span.end(row, response, error=error)
         closing = self._close(row)

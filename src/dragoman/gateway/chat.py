@@ -22,6 +22,7 @@ from dragoman.gateway.tiers import arrange, draw, tier_of
 from dragoman.gateway.visit import Visit
 from dragoman.gateway.wish import Wish, split_wish
 from dragoman.serving import Memory, Recall, memory_of
+from dragoman.target import Target
 from dragoman.types import Request, Response, dump
 from dragoman.wire import Wire
 
@@ -61,6 +62,11 @@ class Chat:
     def has_ids(self) -> bool:
         """Whether calls go by ids of our own."""
         return self._ids is not None
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """Who may be asked."""
+        return self._choice.targets
 
     @property
     def is_remembered(self) -> bool:

@@ -38,6 +38,10 @@ class Counter:
         """Add to the sum of some label values."""
         self._values[values] = self._values.get(values, 0) + amount
 
+    def value(self, *values: str) -> float:
+        """The sum of some label values."""
+        return self._values.get(values, 0)
+
     def lines(self) -> Iterator[str]:
         """What Prometheus reads, after the name."""
         for values, amount in self._values.items():
@@ -138,6 +142,11 @@ class Metrics:
             self._waiting,
             self._lost,
         )
+
+    @property
+    def under_way(self) -> int:
+        """Requests that are being answered."""
+        return int(self._under_way.value())
 
     def begun(self) -> None:
         """A request began."""

@@ -77,20 +77,20 @@ def serve(
 
     server.signal_handler_reload = reload
     print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - to whoever started it
-    server.serve(target_loader=partial(_load, path=path))
+    server.serve(target_loader=partial(_load, path=path, is_local=is_loopback(gateway.host)))
 
 
-def _load(_target: str, /, *, path: Path | None) -> "Worker":
+def _load(_target: str, /, *, path: Path | None, is_local: bool) -> "Worker":
     """The app, made in the worker itself: connections do not survive a fork."""
-    return Worker(path)
+    return Worker(path, is_local=is_local)
 
 
 class Worker(Rsgi):
     """One process of a gateway."""
 
-    def __init__(self, path: Path | None, /) -> None:
+    def __init__(self, path: Path | None, /, *, is_local: bool = False) -> None:
         logs.set_up(logging.WARNING)
-        app = App(Setup(read_config(path), os.environ))
+        app = App(Setup(read_config(path), os.environ), is_local=is_local)
         super().__init__(app)
         self._life = app.live, app.close
         self._reloader = Reloader(app, path, os.environ)

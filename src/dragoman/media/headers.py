@@ -3,6 +3,7 @@
 Each reader follows the structure of its format with bounded steps; what runs over the end of the data is cut off.
 """
 
+import re
 import struct
 from collections.abc import Callable, Iterator
 
@@ -27,6 +28,8 @@ class Header(msgspec.Struct, frozen=True):
     is_whole: bool = True
     """Whether the file has an end."""
     is_animated: bool = False
+    scans: int = 1
+    """How often a decoder goes over all of its pixels."""
 
     @property
     def side(self) -> int:
@@ -71,7 +74,7 @@ def _png(data: bytes, mime: str) -> Header | None:
 
 
 def _jpeg(data: bytes, mime: str) -> Header | None:
-    at, size = 2, None
+    at, frame = 2, None
     for _ in range(MAX_STEPS):
         if data[at + 1] == 0xFF:
             at = len(data) - len(data[at:].lstrip(b"\xff")) - 1
@@ -79,19 +82,42 @@ def _jpeg(data: bytes, mime: str) -> Header | None:
         if mark != 0xFF:
             return None
         if marker in _FRAMES:
-            size = struct.unpack_from(">HH", data, at + 5)
+            frame = (marker, *struct.unpack_from(">HHB", data, at + 5))
         if marker == _SCAN:
+            if frame is None:
+                return None
+            coding, height, width, parts = frame
             # Coded pixels never hold an end: it is the picture's own.
             is_whole = data.rfind(b"\xff\xd9", at) >= 0
-            return None if size is None else Header(mime, size[1], size[0], is_whole)
+            is_one = coding not in _PROGRESSIVE and data[at + 4] >= parts
+            return Header(mime, width, height, is_whole, scans=1 if is_one else _scans(data, at))
         at += 2 + length
         if at + 4 > len(data):
             break
-    return None if size is None else Header(mime, size[1], size[0], is_whole=False)
+    return None if frame is None else Header(mime, frame[2], frame[1], is_whole=False)
 
 
 _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
-_SCAN = 0xDA
+_PROGRESSIVE = (0xC2, 0xC6, 0xCA, 0xCE)
+_SCAN, _END = 0xDA, 0xD9
+_MARKER = re.compile(rb"\xff[^\x00\x01\xff\xd0-\xd7]")
+"""What begins a segment: neither coded pixels nor one of the marks that stand among them."""
+_FEW_SCANS = 16
+
+
+def _scans(data: bytes, at: int) -> int:
+    """How many scans there are, from the place of the first on."""
+    most = data.count(b"\xff\xda", at)
+    if most <= _FEW_SCANS:
+        return most
+    found = 0
+    for _ in range(MAX_STEPS):
+        mark = _MARKER.search(data, at)
+        if mark is None or data[mark.start() + 1] == _END:
+            return found
+        found += data[mark.start() + 1] == _SCAN
+        at = mark.end() + int.from_bytes(data[mark.end() : mark.end() + 2], "big")
+    return MAX_STEPS
 
 
 def _gif(data: bytes, mime: str) -> Header:
@@ -108,7 +134,8 @@ def _gif(data: bytes, mime: str) -> Header:
             at = _after_blocks(data, at + 2)
         else:
             break
-    return Header(mime, width, height, is_whole=False, is_animated=frames > 1)
+    # Some writers leave the last byte out, and every reader bears it.
+    return Header(mime, width, height, frames > 0 and at == len(data), frames > 1)
 
 
 def _table(flags: int) -> int:

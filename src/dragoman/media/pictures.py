@@ -1,44 +1,34 @@
 """A picture and its bounds in, a picture within them out: shrunk, upright, written anew by Pillow."""
 
-import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from io import BytesIO
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import msgspec
 
-from dragoman.errors import Unsupported
+from dragoman.errors import TimedOut, Unsupported
 from dragoman.media.headers import Header, measure
+from dragoman.media.pixels import BROKEN, MAX_PIXELS, STEMS, Decoded, decode, plugin, without_profile
 from dragoman.types import Notice
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Pixels
 
-MAX_PIXELS = 100_000_000
-"""More of them by the header are a decompression bomb."""
 MAX_SIDE = 65_535
 """The longest side that a JPEG can have, and any picture that is one."""
+MAX_SCANS = 100
+MAX_PASSES = 2_000_000_000
+"""Pixels times scans: a JPEG that asks for more work is a bomb, however few its pixels are."""
+LARGE = 4_000_000
+"""Pixels that take seconds to be packed as tightly as can be."""
+Stop: TypeAlias = Callable[[], bool]
+"""Says that the time for some work is over; asked between its steps."""
 
 _JPEG, _PNG, _WEBP = "image/jpeg", "image/png", "image/webp"
-_STEMS = {
-    _JPEG: "Jpeg",
-    _PNG: "Png",
-    _WEBP: "WebP",
-    "image/gif": "Gif",
-    "image/bmp": "Bmp",
-    "image/tiff": "Tiff",
-    "image/avif": "Avif",
-}
-"""What Pillow reads and writes, by type: the stem of its plugin's name."""
 _LOSSY = (_JPEG, _WEBP, "image/avif")
 _OPAQUE = (_JPEG, "image/bmp")
-_BROKEN = (
-    *(OSError, SyntaxError, ValueError, TypeError, EOFError, ArithmeticError, LookupError, AttributeError),
-    *(RuntimeError, MemoryError, Warning, struct.error),
-)
-"""What Pillow raises at files that are not what they say."""
-_TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
-"""Pillow's transposition for each orientation that EXIF has a number for."""
+_LONGEST = {"image/avif": 32_768}
+"""Sides that can be written, but are read by nobody."""
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
@@ -102,131 +92,56 @@ def read_header(data: bytes, /) -> Header:
         raise Unsupported(f"{_told(header)} has no size")
     if header.pixels > MAX_PIXELS or header.side > MAX_SIDE:
         raise Unsupported(f"{_told(header)} is too large to be decoded")
+    if header.scans > MAX_SCANS or header.scans * header.pixels > MAX_PASSES:
+        raise Unsupported(f"{_told(header)} has {header.scans} scans, which are too many to be decoded")
     if not header.is_whole:
         raise Unsupported(f"{_told(header)} is cut off")
     return header
 
 
-def fit_picture(data: bytes, bounds: Bounds, /) -> Picture:
+def fit_picture(data: bytes, bounds: Bounds, /, *, stop: Stop = lambda: False) -> Picture:
     """The picture itself where it keeps to the bounds, otherwise made anew; Unsupported where that cannot be.
+
+    TimedOut as soon as `stop` says so.
 
     >>> gif = bytes.fromhex("47494638396101000100000000 2c000000000100010000 0202 4401 00 3b")
     >>> fit_picture(gif, Bounds(side=8)).data is gif
     True
     """
     header = read_header(data)
-    return Picture(data, header.mime) if bounds.hold(header, len(data)) else _remade(data, header, bounds)
+    return Picture(data, header.mime) if bounds.hold(header, len(data)) else _remade(data, header, bounds, stop)
 
 
 def _told(header: Header) -> str:
     return f"an image ({header.mime}, {header.width} by {header.height})"
 
 
-# Reading --------------------------------------------------------------------------------------------------------------
-
-
-def _remade(data: bytes, header: Header, bounds: Bounds) -> Picture:
+def _remade(data: bytes, header: Header, bounds: Bounds, stop: Stop) -> Picture:
+    _check(stop)
     try:
-        pixels, profile = decode_pixels(data, header, bounds.side)
-    except _BROKEN as error:
+        found = without_profile(decode(data, header, bounds.side), bounds.size)
+    except BROKEN as error:
         raise Unsupported(f"{_told(header)} cannot be decoded: {str(error) or type(error).__name__}") from error
     sizes: list[int] = []
-    for way in _ways(header.mime, bounds.types, has_alpha=pixels.mode == "RGBA"):
+    broken: Exception | None = None
+    for way in _worthwhile(data, header, found.pixels, bounds):
+        _check(stop)
         try:
-            made = _written(pixels, way, profile)
-        except (OSError, ValueError):
-            continue  # a side is longer than the format has numbers for
+            made = _written(found, way)
+        except BROKEN as error:  # a side is longer than the format has numbers for
+            broken = error
+            continue
         if bounds.size is None or len(made) <= bounds.size:
-            return Picture(made, way.mime, _notices(header, pixels, way, len(made)))
+            return Picture(made, way.mime, _notices(header, found, way, len(made)))
         sizes.append(len(made))
-    least = min(sizes, default=None)
-    raise Unsupported(f"{_told(header)} cannot be made to fit: it takes {bounds.size} bytes, and the least are {least}")
+    why = f"it takes {bounds.size} bytes, and the least are {min(sizes)}" if sizes else str(broken)
+    raise Unsupported(f"{_told(header)} cannot be made to fit: {why}") from broken
 
 
-def decode_pixels(data: bytes, header: Header, side: int | None) -> "tuple[Pixels, bytes | None]":
-    """The pixels of its first frame, upright and in eight bits, with the profile of their colours."""
-    from PIL import Image
-
-    try:
-        source = _opened(data, header.mime)
-    except Image.DecompressionBombError as error:
-        raise ValueError(str(error)) from error
-    if source.width * source.height > MAX_PIXELS:
-        raise ValueError(f"its header lies, as it has {source.width} by {source.height} pixels")
-    size = _within(source.size, side)
-    # A JPEG can be decoded to a half, a quarter or an eighth at a fraction of the cost.
-    is_draft = source.draft(None, size) is not None
-    source.load()
-    if not is_draft:
-        size = _within(source.size, side)  # a TIFF is turned as it is loaded
-    profile = source.info.get("icc_profile") if source.mode in ("RGB", "RGBA", "P") else None
-    turn = _TURNS.get(_orientation(source))
-    pixels = _plain(source)
-    if pixels.size != size:
-        pixels = pixels.resize(size, Image.Resampling.LANCZOS, reducing_gap=2.0)
-    if turn is not None:
-        pixels = pixels.transpose(Image.Transpose(turn))
-    if pixels.mode == "RGBA" and pixels.getchannel("A").getextrema() == (255, 255):
-        pixels = pixels.convert("RGB")
-    pixels.info = {}
-    return pixels, profile
-
-
-def _opened(data: bytes, mime: str) -> "Pixels":
-    """The file, read by the one plugin that it is for: Pillow's own search would try others, and warn of its size."""
-    if mime not in _STEMS:
-        return _opened_heif(data)
-    image: Pixels = getattr(_plugin(mime), f"{_STEMS[mime]}ImageFile")(BytesIO(data))
-    return image
-
-
-def _plugin(mime: str) -> Any:
-    from importlib import import_module
-
-    return import_module(f"PIL.{_STEMS[mime]}ImagePlugin")
-
-
-def _opened_heif(data: bytes) -> "Pixels":
-    from importlib import import_module
-
-    try:
-        heif: Any = import_module("pillow_heif")
-    except ImportError as error:
-        raise Unsupported("a HEIC image needs pillow-heif; pip install 'dragoman[heif]'") from error
-    image: Pixels = heif.open_heif(BytesIO(data)).to_pillow()
-    return image
-
-
-def _orientation(image: "Pixels") -> int:
-    """The number that its EXIF tells; what is broken there tells nothing of the pixels."""
-    try:
-        told: object = image.getexif().get(0x0112)
-    except _BROKEN:
-        return 1
-    return told if isinstance(told, int) else 1
-
-
-def _within(size: tuple[int, int], side: int | None) -> tuple[int, int]:
-    """A size with its longer side cut to a length, in the same proportion."""
-    longer = max(size)
-    if side is None or longer <= side:
-        return size
-    width, height = (max(1, round(length * side / longer)) for length in size)
-    return width, height
-
-
-def _plain(image: "Pixels") -> "Pixels":
-    """The same in grey, in colour, or in colour with transparency, of eight bits each."""
-    if image.mode in ("I", "F"):
-        low, high = cast("tuple[float, float]", image.getextrema())
-        scale = 255 / (high - low or 1)
-        image = image.point(lambda value: value * scale - low * scale)
-    elif image.mode.startswith("I;16"):
-        image = image.point(lambda value: value * (1 / 257))
-    if image.has_transparency_data:
-        return image.convert("RGBA")
-    plain = "L" if image.mode[0] in "1LIF" and image.mode != "LAB" else "RGB"
-    return image if image.mode == plain else image.convert(plain)
+def _check(stop: Stop) -> None:
+    if stop():
+        # The target had no part in it.
+        raise TimedOut("the deadline of the call has passed while an image was made to fit", penalise=False)
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
@@ -248,17 +163,35 @@ def _ways(mime: str, types: tuple[str, ...], *, has_alpha: bool) -> Iterator[_Tr
     yield from (_Try(last, 45, palette=last == _PNG, fraction=fraction) for fraction in (2, 4, 8))
 
 
+def _worthwhile(data: bytes, header: Header, pixels: "Pixels", bounds: Bounds) -> Iterator[_Try]:
+    """The ways without those that cannot be short enough: a large PNG takes seconds to be written."""
+    area = pixels.width * pixels.height / header.pixels
+    # Some programs write PNGs as large as their pixels: nobody knows how short these can be.
+    is_packed = header.mime == _PNG and len(data) < 0.9 * header.pixels * len(pixels.getbands())
+    for way in _ways(header.mime, bounds.types, has_alpha=pixels.mode == "RGBA"):
+        if is_packed and way.mime == _PNG and way.fraction == 1 and bounds.size is not None:
+            # The same pixels take the same bytes, fewer of them no less for each, and a palette about a third.
+            least = len(data) * area / (_PALETTE_GAIN if way.palette else 1)
+            if least > bounds.size:
+                continue
+        yield way
+
+
+_PALETTE_GAIN = 5
+
+
 def _format(mime: str, types: tuple[str, ...]) -> str:
     """The type to write: the picture's own where that may be, or what nearly everybody takes."""
-    wanted = [kind for kind in (mime, _JPEG, _PNG, *types) if kind in _STEMS and (not types or kind in types)]
+    wanted = [kind for kind in (mime, _JPEG, _PNG, *types) if kind in STEMS and (not types or kind in types)]
     if not wanted:
         raise Unsupported(f"an image ({mime}) cannot be made into {' or '.join(types)}")
     return wanted[0]
 
 
-def _written(pixels: "Pixels", way: _Try, profile: bytes | None) -> bytes:
+def _written(found: Decoded, way: _Try) -> bytes:
     from PIL.Image import Quantize, Resampling
 
+    pixels = found.pixels
     if way.fraction > 1:
         width, height = (max(1, length // way.fraction) for length in pixels.size)
         pixels = pixels.resize((width, height), Resampling.LANCZOS, reducing_gap=2.0)
@@ -266,10 +199,14 @@ def _written(pixels: "Pixels", way: _Try, profile: bytes | None) -> bytes:
         pixels = _over_white(pixels)
     if way.palette:
         pixels = pixels.quantize(256, Quantize.FASTOCTREE)  # the others take seconds for a large photo
-    _plugin(way.mime)
+    plugin(way.mime)
+    if max(pixels.size) > _LONGEST.get(way.mime, MAX_SIDE):
+        raise ValueError(f"{way.mime} has sides of {_LONGEST[way.mime]} pixels at most")
     file = BytesIO()
-    # What a writer has no word for, it leaves alone.
-    pixels.save(file, _STEMS[way.mime], quality=way.quality, optimize=way.palette, icc_profile=profile)
+    # Zlib's usual level takes thrice the time for a fiftieth less. What a writer has no word for, it leaves alone.
+    is_large = pixels.width * pixels.height > LARGE
+    thoroughly: dict[str, int] = {"compress_level": 3, "speed": 9} if is_large else {"optimize": way.palette}
+    pixels.save(file, STEMS[way.mime], quality=way.quality, icc_profile=found.profile, **thoroughly)
     return file.getvalue()
 
 
@@ -281,12 +218,13 @@ def _over_white(pixels: "Pixels") -> "Pixels":
     return white
 
 
-def _notices(header: Header, pixels: "Pixels", way: _Try, size: int) -> tuple[Notice, ...]:
+def _notices(header: Header, found: Decoded, way: _Try, size: int) -> tuple[Notice, ...]:
+    pixels, what = found.pixels, _told(header)
     width, height = (max(1, length // way.fraction) for length in pixels.size)
     made = f"it is sent as {way.mime}, {width} by {height}, {size} bytes, to fit what the target takes"
-    notices = [Notice(kind="told", what=_told(header), why=made)]
+    notices = [Notice(kind="told", what=what, why=why) for why in (made, *found.notes)]
     if header.is_animated:
-        notices.append(Notice(kind="changed", what=_told(header), why="only its first frame is sent"))
+        notices.append(Notice(kind="changed", what=what, why="only its first frame is sent"))
     if way.mime in _OPAQUE and pixels.mode == "RGBA":
-        notices.append(Notice(kind="told", what=_told(header), why=f"{way.mime} is opaque, so it is laid over white"))
+        notices.append(Notice(kind="told", what=what, why=f"{way.mime} is opaque, so it is laid over white"))
     return tuple(notices)

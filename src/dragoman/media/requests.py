@@ -3,11 +3,14 @@
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
-from dragoman.errors import Unsupported
+from dragoman.errors import InvalidRequest, Unsupported
+from dragoman.http import shown_url
+from dragoman.media.album import Album
 from dragoman.media.headers import measure
-from dragoman.media.pictures import Bounds, Picture, fit_picture
+from dragoman.media.pictures import Bounds, Stop
 from dragoman.signatures import KNOWN, sniff
 from dragoman.target import Limits
 from dragoman.types import (
@@ -21,6 +24,7 @@ from dragoman.types import (
     ResultPart,
     Text,
     ToolResult,
+    is_data_url,
     split_data_url,
 )
 
@@ -31,122 +35,113 @@ HEAVY = 256 * 1024
 _HEIF = ("image/heic", "image/heif")
 
 
-class Album:
-    """The pictures of one call: what was fetched and what was made, so that no target has it done again.
+class Fitted(msgspec.Struct, frozen=True):
+    """A request as a target can take it, and what was bent for that.
 
-    >>> Album().fetched
-    {}
+    >>> Fitted(Request()).notices
+    ()
     """
 
-    def __init__(self) -> None:
-        self.fetched: dict[str, bytes] = {}
-        """Bytes by URL."""
-        self._made: dict[tuple[bytes, Bounds], Picture] = {}
-
-    def known(self, image: Image, /) -> bytes | None:
-        """Its bytes, or those that were fetched."""
-        return self.fetched.get(image.url or "") if image.data is None else image.data
-
-    def size(self, part: _Media, /) -> int:
-        """How many bytes there are of it; of a data URL about so many."""
-        data = self.known(part) if isinstance(part, Image) else part.data
-        if data is not None:
-            return len(data)
-        return len(part.url) * 3 // 4 if isinstance(part, Image) and part.url and _is_data_url(part.url) else 0
-
-    def fit(self, data: bytes, bounds: Bounds, /) -> Picture:
-        """A picture within its bounds: itself, or what was made of it before, or now."""
-        key = data, bounds
-        picture = self._made.get(key) if self._made else None
-        if picture is None:
-            picture = fit_picture(data, bounds)
-            if picture.data is not data:
-                self._made[key] = picture
-        return picture
+    request: Request
+    notices: tuple[Notice, ...] = ()
 
 
-def fit(
-    request: Request, limits: Limits, /, *, album: Album | None = None, notices: list[Notice] | None = None
-) -> Request:
+def fit(request: Request, limits: Limits, /) -> Request:
     """The request with every image as the limits want it, and itself where all of it fits.
 
-    What was bent is added to `notices`. Unsupported where something cannot be taken, or be made to fit.
+    Unsupported where something cannot be taken, or be made to fit; `Media` tells what was bent, too.
 
     >>> request = Request(messages=(Message(role="user", parts=(Text(text="hello"),)),))
     >>> fit(request, Limits(max_image_side=32)) is request
     True
     """
-    media = _media(request)
-    _check(media, limits)
-    images = [part for part in media if isinstance(part, Image)]
-    if not images:
-        return request
-    work = _Fitting(images, limits, album or Album(), [] if notices is None else notices)
-    messages = _mapped(request.messages, work.message)
-    return request if messages is request.messages else replace(request, messages=messages)
+    media = Media(request, limits)
+    media.check()
+    return media.fit().request
 
 
-def check(request: Request, limits: Limits, /) -> None:
-    """Refuse the kinds of media that a target does not take, and documents and sounds that are too large for it.
+class Media:
+    """The media of one request on their way to one target: gathered once, then asked what is to be done.
 
-    >>> check(Request(), Limits(max_images=0, documents=False))
-    """
-    _check(_media(request), limits)
-
-
-def _check(media: list[_Media], limits: Limits) -> None:
-    for part in media:
-        match part:
-            case Image() if limits.max_images == 0:
-                raise Unsupported("cannot take images")
-            case Document() if not limits.documents:
-                raise Unsupported("cannot take documents")
-            case Audio() if not limits.audio:
-                raise Unsupported("cannot take audio")
-            case Document():
-                _check_size("a document", part.data, limits.max_document_bytes)
-            case Audio():
-                _check_size("a sound", part.data, limits.max_audio_bytes)
-            case _:
-                continue
-
-
-def _check_size(what: str, data: bytes, most: int | None) -> None:
-    if most is not None and len(data) > most:
-        raise Unsupported(f"{what} has {len(data)} bytes; it takes {most} at most")
-
-
-def is_heavy(request: Request, limits: Limits, /, *, album: Album | None = None) -> bool:
-    """Whether making the request ready takes long: an image must be made anew, or there are many bytes to encode.
-
-    >>> is_heavy(Request(), Limits())
+    >>> Media(Request(), Limits()).is_heavy
     False
     """
-    media = _media(request)
-    if not media:
-        return False
-    album = album or Album()
-    if sum(album.size(part) for part in media) > HEAVY:
-        return True
-    images = [part for part in media if isinstance(part, Image)]
-    if any(image.data is None and _is_data_url(image.url or "") for image in images):
-        return True
-    bounds = _bounds(images, limits, album)
-    found = ((data, measure(data)) for data in map(album.known, images) if data is not None)
-    return any(header is not None and not bounds.hold(header, len(data)) for data, header in found)
 
+    def __init__(self, request: Request, limits: Limits, album: Album | None = None, /) -> None:
+        self._request = request
+        self._limits = limits
+        self._album = album or Album()
+        self._all = _media(request)
+        images = [part for part in self._all if isinstance(part, Image)]
+        self._left_out = 0 if limits.max_images is None else max(0, len(images) - limits.max_images)
+        self._kept = images[self._left_out :]
 
-def urls_to_fetch(request: Request, limits: Limits, /) -> list[str]:
-    """The URLs of the images that would be sent to a target that cannot fetch them by itself.
+    def check(self) -> None:
+        """Refuse what is nothing, kinds that the target does not take, and documents and sounds too large for it."""
+        for part in self._all:
+            _check_whole(part)
+        for part in self._all:
+            _check_kind(part, self._limits)
 
-    >>> urls_to_fetch(Request(), Limits())
-    []
-    """
-    if limits.image_urls:
-        return []
-    images = [part for part in _media(request) if isinstance(part, Image)]
-    kept = images[_left_out(images, limits) :]
-    return [image.url for image in kept if image.data is None and image.url and not _is_data_url(image.url)]
+    @property
+    def urls(self) -> list[str]:
+        """What must be fetched, each once: images that would be sent to a target that cannot fetch them by itself.
+
+        Unsupported where one of them could not be fetched before.
+        """
+        if self._limits.image_urls:
+            return []
+        urls = [image.url for image in self._kept if image.data is None and image.url and not is_data_url(image.url)]
+        return self._album.missing(urls)
+
+    @property
+    def is_heavy(self) -> bool:
+        """Whether it takes long to be made ready: an image must be made anew, or there are many bytes to encode."""
+        if not self._all:
+            return False
+        if sum(map(self._size, self._all)) > HEAVY:
+            return True
+        if any(image.data is None and is_data_url(image.url or "") for image in self._kept):
+            return True
+        bounds, files = self._bounds(), filter(None, map(self._album.find, self._kept))
+        found = ((data, header) for data in files if (header := measure(data)) is not None)
+        return any(
+            not bounds.hold(header, len(data)) and not self._album.has_fitted(data, bounds) for data, header in found
+        )
+
+    def fit(self, stop: Stop = lambda: False, /) -> Fitted:
+        """The request with every image as the limits want it, and itself where all of it fits.
+
+        Unsupported where something cannot be made to fit, TimedOut where `stop` says that the time is over.
+        """
+        if not self._kept and not self._left_out:
+            return Fitted(self._request)
+        work = _Fitting(self._limits, self._bounds(), self._album, stop, self._left_out)
+        messages = _mapped(self._request.messages, work.message)
+        if messages is self._request.messages:
+            return Fitted(self._request, tuple(work.notices))
+        return Fitted(replace(self._request, messages=messages), tuple(work.notices))
+
+    def _size(self, part: _Media) -> int:
+        """How many bytes there are of it; of a data URL about so many."""
+        data = self._album.find(part) if isinstance(part, Image) else part.data
+        if data is not None:
+            return len(data)
+        url = (isinstance(part, Image) and part.url) or ""
+        return len(url) * 3 // 4 if is_data_url(url) else 0
+
+    def _bounds(self) -> Bounds:
+        """What each of the images must keep to."""
+        limits = self._limits
+        sides, sizes = [limits.max_image_side], [limits.max_image_bytes]
+        if limits.many_images is not None and len(self._kept) > limits.many_images:
+            sides.append(limits.many_images_side)
+        if limits.max_images_bytes is not None:
+            sizes.append(_share([*map(self._size, self._kept)], limits.max_images_bytes))
+        types = tuple("image/jpeg" if kind == "image/jpg" else kind for kind in limits.allowed_image_types)
+        if not set(_HEIF).isdisjoint(types):
+            types = tuple(dict.fromkeys((*types, *_HEIF)))
+        return Bounds(side=_least(sides), size=_least(sizes), types=types, animated=limits.animated_images)
 
 
 def _media(request: Request) -> list[_Media]:
@@ -161,37 +156,64 @@ def _media(request: Request) -> list[_Media]:
     return found
 
 
-def _left_out(images: list[Image], limits: Limits) -> int:
-    """How many of the oldest images are too many."""
-    return 0 if limits.max_images is None else max(0, len(images) - limits.max_images)
-
-
-def _bounds(images: list[Image], limits: Limits, album: Album) -> Bounds:
-    """What each of these images must keep to."""
-    kept = images[_left_out(images, limits) :]
-    sides, sizes = [limits.max_image_side], [limits.max_image_bytes]
-    if limits.many_images is not None and len(kept) > limits.many_images:
-        sides.append(limits.many_images_side)
-    together = limits.max_images_bytes
-    if together is not None and sum(map(album.size, kept)) > together:
-        sizes.append(together // len(kept))
-    types = tuple("image/jpeg" if kind == "image/jpg" else kind for kind in limits.allowed_image_types)
-    if not set(_HEIF).isdisjoint(types):
-        types = tuple(dict.fromkeys((*types, *_HEIF)))
-    return Bounds(
-        side=_least(sides),
-        size=_least(sizes),
-        types=types,
-        animated=limits.animated_images,
-    )
+def _share(sizes: list[int], together: int) -> int | None:
+    """What each may have so that all fit: the small ones keep what they have, the large ones share the rest."""
+    left = together
+    for done, size in enumerate(sorted(sizes)):
+        share = left // (len(sizes) - done)
+        if size > share:
+            return share
+        left -= size
+    return None
 
 
 def _least(bounds: list[int | None]) -> int | None:
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
-def _is_data_url(url: str) -> bool:
-    return url[:5].lower() == "data:"
+# What is refused ------------------------------------------------------------------------------------------------------
+
+_NAMES = {Image: "an image", Document: "a document", Audio: "a sound"}
+
+
+def _check_whole(part: _Media) -> None:
+    """Refuse what nobody could take."""
+    what, data = _NAMES[type(part)], part.data
+    if data is not None and not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers err
+        raise InvalidRequest(f"{what} is {type(data).__name__}; give bytes")
+    if not data and not (isinstance(part, Image) and part.url):
+        raise InvalidRequest(f"{what} is empty" if data is not None else f"{what} has neither bytes nor a URL")
+
+
+def _check_kind(part: _Media, limits: Limits) -> None:
+    match part:
+        case Image() if limits.max_images == 0:
+            raise Unsupported("cannot take images")
+        case Document() if not limits.documents:
+            raise Unsupported("cannot take documents")
+        case Audio() if not limits.audio:
+            raise Unsupported("cannot take audio")
+        case Document():
+            if not _is_allowed(part.mime, limits.allowed_document_types):
+                raise Unsupported(f"cannot take a document of the type {part.mime}")
+            _check_size("a document", part.data, limits.max_document_bytes)
+        case Audio():
+            _check_size("a sound", part.data, limits.max_audio_bytes)
+        case _:
+            return
+
+
+def _is_allowed(mime: str, types: tuple[str, ...]) -> bool:
+    plain = mime.partition(";")[0].strip().lower()
+    return not types or plain in types or f"{plain.partition('/')[0]}/*" in types
+
+
+def _check_size(what: str, data: bytes, most: int | None) -> None:
+    if most is not None and len(data) > most:
+        raise Unsupported(f"{what} has {len(data)} bytes; it takes {most} at most")
+
+
+# What is changed ------------------------------------------------------------------------------------------------------
 
 
 def _mapped(values: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
@@ -203,15 +225,17 @@ def _mapped(values: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
 class _Fitting:
     """One request on its way to one target."""
 
-    def __init__(self, images: list[Image], limits: Limits, album: Album, notices: list[Notice]) -> None:
+    def __init__(self, limits: Limits, bounds: Bounds, album: Album, stop: Stop, too_many: int) -> None:
+        self.notices: list[Notice] = []
         self._limits = limits
-        self._bounds = _bounds(images, limits, album)
+        self._bounds = bounds
         self._album = album
-        self._notices = notices
-        self._too_many = _left_out(images, limits)
-        if self._too_many:
-            why = f"it takes {limits.max_images} at most, so a note stands in the place of the {self._too_many} oldest"
-            notices.append(Notice(kind="dropped", what=f"{self._too_many} of {len(images)} images", why=why))
+        self._stop = stop
+        self._too_many = too_many
+        if too_many:
+            what = f"{too_many} of {too_many + (limits.max_images or 0)} images"
+            why = f"it takes {limits.max_images} at most, so a note stands in the place of the {too_many} oldest"
+            self.notices.append(Notice(kind="dropped", what=what, why=why))
 
     def message(self, message: Message) -> Message:
         parts = _mapped(message.parts, self._part)
@@ -234,31 +258,30 @@ class _Fitting:
         if self._too_many:
             self._too_many -= 1
             return Text(text=f"[An earlier image was left out: the model takes {self._limits.max_images} at most.]")
-        data = self._bytes(image)
+        told, data = self._told(image)
         if data is None or self._is_foreign(image, data):
             return image
-        picture = self._album.fit(data, self._bounds)
-        self._notices += picture.notices
+        picture = self._album.fit(data, self._bounds, self._stop)
+        self.notices += picture.notices
         true = sniff(data)
-        if image.mime not in (None, true):
-            why = f"it says {image.mime}, but it is {true}"
-            self._notices.append(Notice(kind="repaired", what="the type of an image", why=why))
+        if told not in (None, true):
+            why = f"it says {told}, but it is {true}"
+            self.notices.append(Notice(kind="repaired", what="the type of an image", why=why))
         if picture.data is image.data and picture.mime == image.mime:
             return image
         return replace(image, data=picture.data, mime=picture.mime, url=None)
 
-    def _bytes(self, image: Image) -> bytes | None:
-        """What there is to send; None where the target fetches it by itself."""
-        if image.data is not None:
-            return image.data
+    def _told(self, image: Image) -> tuple[str | None, bytes | None]:
+        """Its type as it is told, and the bytes to send; None where the target fetches them by itself."""
         url = image.url or ""
-        if _is_data_url(url):
-            return split_data_url(url)[1]
-        data = self._album.known(image)
-        if data is None and not self._limits.image_urls:
-            place = url.partition("?")[0]
-            raise Unsupported(f"cannot fetch {place}; give the bytes of the image, or pass fetch_images=True")
-        return data
+        if image.data is None and is_data_url(url):
+            mime, data = split_data_url(url)
+            return image.mime or mime or None, data
+        found = self._album.find(image)
+        if found is None and not self._limits.image_urls:
+            why = "give the bytes of the image, or pass fetch_images=True"
+            raise Unsupported(f"cannot fetch {shown_url(url)}; {why}")
+        return image.mime, found
 
     def _is_foreign(self, image: Image, data: bytes) -> bool:
         """Whether it is of a type that only the target knows: then it is taken as it is told."""

@@ -619,8 +619,10 @@ def test_what_is_not_told_is_empty_where_clients_demand_it() -> None:
 
 FINISHES: list[tuple[Finish, str]] = [
     (Finish(reason="stop", raw="end_turn"), "stop"),
-    (Finish(reason="stop", raw="eos"), "eos"),
+    (Finish(reason="stop", raw="eos"), "stop"),
     (Finish(reason="length", raw="MAX_TOKENS"), "length"),
+    (Finish(reason="length", raw="max_tokens"), "length"),
+    (Finish(reason="tool_calls", raw="function_call"), "function_call"),
     (Finish(reason="tool_calls", raw="stop"), "tool_calls"),
     (Finish(reason="blocked", raw="SAFETY"), "content_filter"),
     (Finish(reason="pause", raw="pause_turn"), "stop"),

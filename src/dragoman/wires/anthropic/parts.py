@@ -20,6 +20,7 @@ from dragoman.types import (
     ToolResult,
     decode_base64,
     encode_base64,
+    is_data_url,
 )
 from dragoman.wire import Notes, own_extra, read_shape, wire_extra, without_none
 from dragoman.wires.anthropic.shapes import (
@@ -69,7 +70,7 @@ def encode_block(part: Part, notes: Notes) -> JsonObject:
 def encode_image(image: Image) -> JsonObject:
     """An image by its bytes, or by its URL."""
     url, extra = image.url or "", wire_extra(image.extra, NAME)
-    if image.data is None and url.startswith("data:"):
+    if image.data is None and is_data_url(url):
         try:
             image = Image.from_data_url(url)
         except ValueError as error:

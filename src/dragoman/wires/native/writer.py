@@ -9,7 +9,7 @@ from dragoman.errors import AuthFailed, ChainExhausted, DragomanError, ProviderE
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.failure import lacks_credit
 from dragoman.framing import encode_sse
-from dragoman.types import Finish, JsonObject, Notice, Response, Text, Thinking, ToolCall, ToolResult
+from dragoman.types import Attempt, Finish, JsonObject, Notice, Response, Text, Thinking, ToolCall, ToolResult
 from dragoman.wire import encode_json, without_none
 from dragoman.wires.native.parts import encode_assistant, encode_call, encode_part
 from dragoman.wires.native.problems import Refused
@@ -19,6 +19,8 @@ _FIELDS = {"text": "content", "thinking": "thinking"}
 _FORBIDDEN = 403
 _UNPROCESSABLE = 422
 _PLACE = r"(?i)\b[a-z][a-z0-9+.-]*://[^\s\"'<>)\]]+"
+_OURS = f"{Unsupported.__name__}: "
+"""How the error of an attempt begins that was refused before a byte left."""
 
 
 def encode_answer(response: Response) -> JsonObject:
@@ -123,10 +125,16 @@ def encode_failure(error: DragomanError) -> JsonObject:
 def _words(error: DragomanError, refusal: Refusal) -> str:
     """The words of an error; others in their place where they may hold what a provider sent."""
     if isinstance(error, ChainExhausted) and error.attempts:
-        tried = "; ".join(f"{attempt.target} {attempt.outcome}" for attempt in error.attempts)
-        return f"no target could answer: {tried}"
+        return f"no target could answer: {'; '.join(map(_tried, error.attempts))}"
     if refusal.instead is not None:
         return refusal.instead
     if isinstance(error, ProviderError) and error.message.lstrip()[:1] in ("<", "{", "["):
         return "the provider refused, and gave no reason in words"
     return re.sub(_PLACE, "[address]", error.message)
+
+
+def _tried(attempt: Attempt) -> str:
+    """How an attempt ended; why, where no byte had left, so that the words are ours."""
+    told = f"{attempt.target} {attempt.outcome}"
+    why = attempt.error or ""
+    return f"{told} ({re.sub(_PLACE, '[address]', why)})" if why.startswith(_OURS) else told

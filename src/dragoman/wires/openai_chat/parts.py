@@ -20,8 +20,10 @@ from dragoman.types import (
     Thinking,
     Tool,
     ToolCall,
+    data_url,
     decode_base64,
     encode_base64,
+    is_data_url,
     is_list,
     is_object,
     split_data_url,
@@ -82,14 +84,14 @@ def _image(data: JsonObject) -> Part | None:
     if not is_object(image) or not isinstance(image.get("url"), str) or not _is_text(image.get("detail")):
         return None
     url, extra = image["url"], _rest(data, "image_url")
-    if url.startswith("data:"):
+    if is_data_url(url):
         return msgspec.structs.replace(Image.from_data_url(url, detail=image.get("detail")), extra=extra)
     return Image(url=url, detail=image.get("detail"), extra=extra)
 
 
 def _file(data: JsonObject) -> Part | None:
     file = data.get("file")
-    if not is_object(file) or not str(file.get("file_data")).startswith("data:") or not _is_text(file.get("filename")):
+    if not is_object(file) or not is_data_url(str(file.get("file_data"))) or not _is_text(file.get("filename")):
         return None
     mime, content = split_data_url(file["file_data"])
     return Document(data=content, mime=mime, name=file.get("filename"), extra=_rest(data, "file"))
@@ -145,11 +147,6 @@ def image_url(image: Image) -> str:
     if image.data is None:
         return image.url or ""
     return data_url(image.mime or "image/png", image.data)
-
-
-def data_url(mime: str, data: bytes) -> str:
-    """A URL that holds some bytes."""
-    return f"data:{mime};base64,{encode_base64(data)}"
 
 
 def encode_call(call: ToolCall) -> JsonObject:

@@ -11,19 +11,24 @@ NAME = "openai_chat"
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CITATIONS = ("citations", "search_results")
 
-FINISH: dict[str, FinishReason] = {
+SAID: dict[str, FinishReason] = {
     "stop": "stop",
-    "eos": "stop",
     "length": "length",
-    "model_length": "length",
-    "max_tokens": "length",
     "tool_calls": "tool_calls",
-    "tool_call": "tool_calls",
     "function_call": "tool_calls",
     "content_filter": "blocked",
     "abort": "other",
     "repetition": "other",
 }
+"""The finish reasons that clients are told: OpenAI's own, and those for which it has no word."""
+FINISH: dict[str, FinishReason] = {
+    **SAID,
+    "eos": "stop",
+    "model_length": "length",
+    "max_tokens": "length",
+    "tool_call": "tool_calls",
+}
+"""The finish reasons that servers tell: some have other words than OpenAI."""
 FAILED = frozenset({"error", "insufficient_system_resource"})
 """Finish reasons that say that the server broke off."""
 FINISH_WORD: dict[FinishReason, str] = {

@@ -24,10 +24,10 @@ from dragoman.wire import encode_json, finish_word, said_verbatim, wire_extra
 from dragoman.wires.openai_chat.parts import add_logprobs, encode_call, encode_part, stands_beside
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
-    FINISH,
     FINISH_WORD,
     NAME,
     REASONING_FIELDS,
+    SAID,
     write_usage,
 )
 
@@ -153,9 +153,9 @@ def _delta(fields: tuple[str, ...], text: str) -> JsonObject:
 def encode_finish(finish: Finish, *, is_refused: bool) -> str | None:
     """The dialect's word; a refusal is told by its text, and by no word."""
     if is_refused:
-        return finish.raw if finish.raw in FINISH else "stop"
+        return finish.raw if finish.raw in SAID else "stop"
     unknown = finish.raw is None and finish.reason == "other"
-    return None if unknown else finish_word(finish, FINISH, FINISH_WORD)
+    return None if unknown else finish_word(finish, SAID, FINISH_WORD)
 
 
 def text_notes(parts: Iterable[Part]) -> JsonObject:

@@ -18,8 +18,10 @@ from dragoman.types import (
     Thinking,
     Tool,
     ToolCall,
+    data_url,
     decode_base64,
     encode_base64,
+    is_data_url,
     is_list,
     is_object,
     split_data_url,
@@ -45,12 +47,12 @@ def encode_content(part: Part) -> JsonObject:
         case Text():
             return {"type": "input_text", "text": part.text, **wire_extra(part.extra, NAME)}
         case Image():
-            url = _data_url(part.mime or "image/png", part.data) if part.data is not None else part.url or ""
+            url = data_url(part.mime or "image/png", part.data) if part.data is not None else part.url or ""
             # Servers that check against the SDK's types demand a detail (2026-11).
             image = {"type": "input_image", "image_url": url, "detail": part.detail or _USUAL_DETAIL}
             return {**image, **wire_extra(part.extra, NAME)}
         case Document():
-            data = _data_url(part.mime, part.data)
+            data = data_url(part.mime, part.data)
             file = {"type": "input_file", "filename": part.name or _UNNAMED, "file_data": data}
             return {**file, **wire_extra(part.extra, NAME)}
         case Opaque():
@@ -80,14 +82,14 @@ def _image(data: JsonObject) -> Image | None:
         return None
     detail = None if detail == _USUAL_DETAIL else detail
     extra = own_extra(NAME, _rest(data, "image_url", "detail"))
-    if url.startswith("data:"):
+    if is_data_url(url):
         return msgspec.structs.replace(Image.from_data_url(url, detail=detail), extra=extra)
     return Image(url=url, detail=detail, extra=extra)
 
 
 def _file(data: JsonObject) -> Document | None:
     file, name = data.get("file_data"), data.get("filename")
-    if not isinstance(file, str) or not file.startswith("data:") or not isinstance(name, str | None):
+    if not isinstance(file, str) or not is_data_url(file) or not isinstance(name, str | None):
         return None
     mime, content = split_data_url(file)
     extra = own_extra(NAME, _rest(data, "file_data", "filename"))
@@ -101,10 +103,6 @@ def type_of(data: JsonObject) -> str:
     """The type of an item or of a content part; "" where it has none."""
     kind = data.get("type")
     return kind if isinstance(kind, str) else ""
-
-
-def _data_url(mime: str, data: bytes) -> str:
-    return f"data:{mime};base64,{encode_base64(data)}"
 
 
 def _rest(data: JsonObject, *known: str) -> JsonObject:

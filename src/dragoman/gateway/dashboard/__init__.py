@@ -1,0 +1,160 @@
+"""The page of an operator, and the JSON that it asks for: a table of routes and who answers them.
+
+GET  /                          the page; it and its files hold nothing that needs a key
+GET  /dashboard/{file}
+GET  /admin/api/snapshot        targets, names, the store
+GET  /admin/api/requests        the last ones, ended after ?since=; without a word of content
+GET  /admin/api/usage           sums of the last ?days=
+POST /admin/api/bench           {"target": …, "seconds": …}
+POST /admin/api/unbench         {"target": …}
+POST /admin/api/explain         a native request: what each of its targets would get
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Annotated, TypeAlias, TypeVar
+from urllib.parse import parse_qs
+
+import msgspec
+
+from dragoman import wires
+from dragoman.errors import InvalidRequest, ModelNotFound
+from dragoman.gateway.answer import Answer
+from dragoman.gateway.chat import begin
+from dragoman.gateway.dashboard import views
+from dragoman.gateway.dashboard.files import FILES, PAGE, file
+from dragoman.gateway.dashboard.guard import check
+from dragoman.gateway.depth import check_depth
+from dragoman.gateway.replies import plain
+from dragoman.gateway.visit import Visit
+from dragoman.wire import Route
+
+S = TypeVar("S", bound=msgspec.Struct)
+Endpoint: TypeAlias = Callable[[Visit], Awaitable[Answer]]
+
+API = "/admin/api/"
+MOST_DAYS = 366
+
+
+class Bench(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which target is to be left alone, and how long.
+
+    >>> Bench(target="groq/llama").seconds
+    300.0
+    """
+
+    target: str
+    seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 300.0
+
+
+class Unbench(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Which target may be asked again.
+
+    >>> Unbench(target="groq/llama").target
+    'groq/llama'
+    """
+
+    target: str
+
+
+class Dashboard:
+    """The routes of the dashboard.
+
+    >>> [route.path for route, _ in Dashboard(is_local=True).table()][0]
+    '/'
+    """
+
+    def __init__(self, *, is_local: bool) -> None:
+        self._is_local = is_local
+
+    def table(self) -> Iterator[tuple[Route, Endpoint]]:
+        """Every route, and who answers there."""
+        for path, name in (("/", PAGE), *((f"/dashboard/{name}", name) for name in FILES)):
+            yield Route(method="GET", path=path), _show(name)
+        for method, name, endpoint in (
+            ("GET", "snapshot", _snapshot),
+            ("GET", "requests", _requests),
+            ("GET", "usage", _usage),
+            ("POST", "bench", _bench),
+            ("POST", "unbench", _unbench),
+            ("POST", "explain", _explain),
+        ):
+            yield Route(method=method, path=API + name), self._guarded(endpoint)
+
+    def _guarded(self, endpoint: Endpoint) -> Endpoint:
+        async def answer(visit: Visit) -> Answer:
+            visit.key = check(visit.http, visit.setup.keys, is_local=self._is_local)
+            return await endpoint(visit)
+
+        return answer
+
+
+def _show(name: str) -> Endpoint:
+    async def answer(_visit: Visit) -> Answer:
+        return file(name)
+
+    return answer
+
+
+async def _snapshot(visit: Visit) -> Answer:
+    return _told(await views.snapshot(visit.setup))
+
+
+async def _bench(visit: Visit) -> Answer:
+    wish = _decoded(visit, Bench)
+    visit.setup.registry.health.bench(_known(visit, wish.target), wish.seconds)
+    return await _snapshot(visit)
+
+
+async def _unbench(visit: Visit) -> Answer:
+    wish = _decoded(visit, Unbench)
+    visit.setup.registry.health.unbench(_known(visit, wish.target))
+    return await _snapshot(visit)
+
+
+async def _requests(visit: Visit) -> Answer:
+    return _told(await views.requests(visit.setup, since=_number(visit, "since", 0.0)))
+
+
+async def _usage(visit: Visit) -> Answer:
+    days = int(min(MOST_DAYS, max(1.0, _number(visit, "days", 30.0))))
+    return _told(await views.usage(visit.setup, days=days, now=time.time()))
+
+
+async def _explain(visit: Visit) -> Answer:
+    """What a request of the playground would look like to each target; nothing is sent."""
+    visit.wire = wire = wires.get("native")
+    check_depth(visit.http.body, visit.setup.config.gateway.max_depth)
+    chat = await begin(visit, *wire.server.decode_request(visit.http))
+    # Pictures are fitted on the way, which takes long.
+    return _told(await asyncio.to_thread(views.explain, chat.request, chat.targets, visit.setup.config.options))
+
+
+def _known(visit: Visit, name: str) -> str:
+    if not views.is_target(visit.setup, name):
+        raise ModelNotFound(f"this gateway has no target {name[:200]!r}")
+    return name
+
+
+def _told(value: object) -> Answer:
+    answer = plain(value)
+    answer.headers.append(("cache-control", "no-store"))
+    return answer
+
+
+def _number(visit: Visit, name: str, default: float) -> float:
+    told = parse_qs(visit.http.path.partition("?")[2]).get(name)
+    if told is None:
+        return default
+    try:
+        return msgspec.convert(told[0], float, strict=False)
+    except msgspec.ValidationError as error:
+        raise InvalidRequest(f"{name}: {error}") from error
+
+
+def _decoded(visit: Visit, shape: type[S]) -> S:
+    try:
+        return msgspec.json.decode(visit.http.body, type=shape)
+    except msgspec.DecodeError as error:
+        raise InvalidRequest(str(error)) from error

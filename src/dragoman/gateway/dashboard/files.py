@@ -1,0 +1,42 @@
+"""The name of a file of the page in, the answer that shows it out: read once, and served with a strict policy."""
+
+from functools import cache
+from pathlib import Path
+
+from dragoman.gateway.answer import Answer
+
+PAGE = "index.html"
+TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
+FILES = ("style.css", "dashboard.js", "parts.js", "plots.js", "playground.js")
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+)
+"""Nothing from elsewhere, nothing inline, in nobody's frame."""
+HEADERS = (
+    ("content-security-policy", POLICY),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cache-control", "no-cache"),
+)
+
+
+def file(name: str, /) -> Answer:
+    """The answer that shows a file.
+
+    >>> file("style.css").headers[0]
+    ('content-type', 'text/css; charset=utf-8')
+    """
+    kind = TYPES[name[name.rindex(".") :]]
+    return Answer(200, [("content-type", f"{kind}; charset=utf-8"), *HEADERS], read(name))
+
+
+@cache
+def read(name: str, /) -> bytes:
+    """The bytes of a file.
+
+    >>> read(PAGE)[:15]
+    b'<!doctype html>'
+    """
+    return (Path(__file__).parent / "static" / name).read_bytes()

@@ -1,0 +1,199 @@
+"""A set-up in, what the dashboard shows of it out, as JSON: never a key, a word of content or a URL's password."""
+
+from collections.abc import Callable, Iterable, Sequence
+from itertools import islice
+from time import monotonic
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+
+from dragoman import models
+from dragoman.chain import Options
+from dragoman.errors import ModelNotFound, StoreDown
+from dragoman.gateway import health
+from dragoman.gateway.recent import MOST, kind_of
+from dragoman.gateway.setup import Setup
+from dragoman.gateway.store.port import Use, day_of
+from dragoman.target import Target
+from dragoman.types import JsonObject, Request, is_list, is_object
+from dragoman.wire import without_none
+
+DAY = 86400.0
+MOST_TARGETS = 200
+"""Clients may name as many models of a provider as they like."""
+LONGEST = 400
+"""Characters of one text in an explanation: pictures have millions."""
+SUMS = ("requests", "failed", "unknown", "input", "output", "cost", "unpriced")
+
+
+async def snapshot(setup: Setup, /) -> JsonObject:
+    """Targets and how they are, names and what they stand for.
+
+    >>> import asyncio
+    >>> from dragoman.gateway.config import decode_config
+    >>> told = asyncio.run(snapshot(Setup(decode_config('[aliases]\\nfast = "demo/any"'), {})))
+    >>> told["targets"][0]["name"], told["targets"][0]["state"], told["names"][0]["targets"]
+    ('demo/any', 'well', ['demo/any'])
+    """
+    under_way = setup.books.metrics.under_way
+    report = await health.report(setup, under_way=under_way)
+    names = dict.fromkeys((*setup.catalog.tiers, *setup.registry.aliases()))
+    named = [model.id for model in setup.catalog.models() if model.id not in names]
+    asked = (name for name in sorted(setup.registry.health.snapshot()) if is_target(setup, name))
+    known = islice(dict.fromkeys((*named, *asked)), MOST_TARGETS)
+    return {
+        "store": report["store"],
+        "under_way": under_way,
+        "waiting": setup.books.ledger.waiting,
+        "lost": setup.books.ledger.lost,
+        "targets": [_target(setup, name) for name in known],
+        "names": [_name(setup, name) for name in names],
+    }
+
+
+def is_target(setup: Setup, name: str, /) -> bool:
+    """Whether this is one target that clients may ask for; the config may have been another one before.
+
+    >>> from dragoman.gateway.config import decode_config
+    >>> setup = Setup(decode_config('[aliases]\\nfast = "demo/any"'), {})
+    >>> is_target(setup, "demo/any"), is_target(setup, "fast"), is_target(setup, "groq/x")
+    (True, False, False)
+    """
+    try:
+        return [target.name for target in setup.catalog.find(name).targets] == [name]
+    except ModelNotFound:
+        return False
+
+
+def _target(setup: Setup, name: str) -> JsonObject:
+    condition, now = setup.registry.health.condition(name), monotonic()
+    target = setup.registry.target(name)
+    left = None if condition.is_well or condition.until is None else round(max(0.0, condition.until - now), 1)
+    return without_none(
+        {
+            "name": name,
+            "wire": target.wire,
+            "host": urlsplit(target.base_url).hostname,
+            "ready": bool(target.api_key) or not target.needs_key,
+            "state": condition.state,
+            "seconds_left": left,
+            "why": kind_of(condition.reason if not condition.is_well else condition.last_error),
+            "failures": condition.failures,
+            "latency": condition.last_latency,
+        }
+    )
+
+
+def _name(setup: Setup, name: str) -> JsonObject:
+    choice = setup.catalog.find(name)
+    costs = {target.name: choice.options.costs.get(target.name) for target in choice.targets}
+    return without_none(
+        {
+            "name": name,
+            "tier": choice.tier is not None,
+            "order": choice.options.order,
+            "targets": list(costs),
+            "costs": None if choice.options.order == "given" else list(costs.values()),
+        }
+    )
+
+
+async def requests(setup: Setup, /, *, since: float = 0.0) -> JsonObject:
+    """The last requests of all workers, newest first, that ended after a moment, with the attempts that this one saw.
+
+    >>> import asyncio
+    >>> from dragoman.gateway.config import Config
+    >>> asyncio.run(requests(Setup(Config(), {})))
+    {'requests': []}
+    """
+    recent = setup.books.recent
+    try:
+        rows = await setup.books.ledger.rows(MOST)
+    except StoreDown:
+        rows = recent.rows()
+    return {
+        "requests": [
+            {**msgspec.to_builtins(row), "trials": msgspec.to_builtins(recent.trials(row.id))}
+            for row in rows
+            if row.moment + (row.duration or 0.0) > since
+        ]
+    }
+
+
+async def usage(setup: Setup, /, *, days: int, now: float) -> JsonObject:
+    """What was used on the last days: by day, by key, by target.
+
+    >>> import asyncio
+    >>> from dragoman.gateway.config import Config
+    >>> asyncio.run(usage(Setup(Config(), {}), days=2, now=86400.0))["first"]
+    '1970-01-01'
+    """
+    first, last = day_of(now - (days - 1) * DAY), day_of(now)
+    try:
+        uses = await setup.books.ledger.usage(first, last)
+    except StoreDown as error:
+        return {"first": first, "last": last, "problem": error.message, "days": [], "keys": [], "targets": []}
+    return {
+        "first": first,
+        "last": last,
+        "days": sums(uses, lambda use: use.day),
+        "keys": sums(uses, lambda use: use.key),
+        "targets": sums(uses, lambda use: use.target),
+    }
+
+
+def sums(uses: Iterable[Use], by: Callable[[Use], str | None], /) -> list[JsonObject]:
+    """Uses summed by some name of theirs.
+
+    >>> use = Use(day="2026-11-17", key="team", model="fast", target=None, requests=1, output=2)
+    >>> sums([use, use], lambda use: use.key)[0]["output"]
+    4
+    """
+    found: dict[str | None, JsonObject] = {}
+    for use in uses:
+        name = by(use)
+        told = found.setdefault(name, {"name": name, **dict.fromkeys(SUMS, 0)})
+        for field in SUMS:
+            told[field] += getattr(use, field)
+    return list(found.values())
+
+
+def explain(request: Request, targets: Sequence[Target], options: Options, /) -> JsonObject:
+    """What each target would get, without its keys.
+
+    >>> from dragoman.providers import target
+    >>> explain(Request(), [target("ollama/x")], Options())["targets"][0]["body"]["model"]
+    'x'
+    """
+    return {"targets": [_explanation(models.explain(request, target, options)) for target in targets]}
+
+
+def _explanation(told: models.Explanation) -> JsonObject:
+    http = told.request
+    return without_none(
+        {
+            "target": told.target,
+            "ready": told.ready,
+            "reason": told.reason,
+            "notices": [msgspec.to_builtins(notice) for notice in told.notices],
+            "request": None if http is None else f"{http.method} {http.url}",
+            "headers": None if http is None else dict(http.headers),
+            "body": None if http is None else shortened(msgspec.json.decode(http.body)),
+        }
+    )
+
+
+def shortened(value: Any, /) -> Any:
+    """The same with its long texts cut.
+
+    >>> shortened({"image": "A" * 500})["image"][-17:]
+    'A… 500 characters'
+    """
+    if is_object(value):
+        return {name: shortened(item) for name, item in value.items()}
+    if is_list(value):
+        return [shortened(item) for item in value]
+    if isinstance(value, str) and len(value) > LONGEST:
+        return f"{value[: LONGEST // 4]}… {len(value)} characters"
+    return value

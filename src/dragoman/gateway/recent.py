@@ -1,0 +1,73 @@
+"""Requests that ended in, the last of them with all who were tried out: a ring in memory, without a word of content."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from dragoman.gateway.store.port import Row
+from dragoman.types import Attempt
+
+MOST = 500
+"""Requests whose attempts are remembered."""
+
+
+class Trial(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One try of one target. Of an error only its kind is told: what a provider says may quote what it was asked.
+
+    >>> Trial(target="groq/llama", outcome="failed", why="Overloaded").seconds is None
+    True
+    """
+
+    target: str
+    outcome: str
+    why: str | None = None
+    seconds: float | None = None
+
+
+class Recent:
+    """The last requests of this process.
+
+    >>> recent = Recent()
+    >>> row = Row(id="r1", moment=0.0, model="fast", target="groq/llama", outcome="served")
+    >>> recent.note(row, [Attempt(target="box/m", outcome="failed", error="Overloaded: busy")])
+    >>> [(trial.target, trial.why) for trial in recent.trials("r1")]
+    [('box/m', 'Overloaded'), ('groq/llama', None)]
+    """
+
+    def __init__(self) -> None:
+        self._kept: dict[str, tuple[Row, Sequence[Attempt]]] = {}
+
+    def note(self, row: Row, attempts: Sequence[Attempt], /) -> None:
+        """A request ended."""
+        self._kept[row.id] = row, attempts
+        if len(self._kept) > MOST:
+            del self._kept[next(iter(self._kept))]
+
+    def rows(self) -> tuple[Row, ...]:
+        """All of them, newest first."""
+        return tuple(row for row, _ in reversed(self._kept.values()))
+
+    def trials(self, id: str, /) -> tuple[Trial, ...]:
+        """Who was tried for a request; nobody where it is not known here."""
+        if id not in self._kept:
+            return ()
+        row, attempts = self._kept[id]
+        trials = tuple(_trial(attempt) for attempt in attempts)
+        # Of a stream, the target that answers is told when all of it was read, and by then the request has ended.
+        if row.target is None or any(trial.target == row.target and trial.outcome != "skipped" for trial in trials):
+            return trials
+        return (*trials, Trial(target=row.target, outcome=row.outcome))
+
+
+def kind_of(error: str | None, /) -> str | None:
+    """What kind of error it was, without what it says.
+
+    >>> kind_of("Overloaded: the model 'x' is busy")
+    'Overloaded'
+    """
+    return None if error is None else error.partition(":")[0]
+
+
+def _trial(attempt: Attempt) -> Trial:
+    why = kind_of(attempt.error)
+    return Trial(target=attempt.target, outcome=attempt.outcome, why=why, seconds=attempt.duration)

@@ -1,0 +1,196 @@
+"""A request and a target in, the HTTP request for it out: checked, its pictures fetched and fitted, encoded. A plan."""
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from msgspec.structs import replace
+
+from dragoman import wires
+from dragoman.errors import AuthFailed, DragomanError, TimedOut, Unsupported
+from dragoman.flow import Compute, Fetch, Flow, Now
+from dragoman.http import HttpRequest, shown_url
+from dragoman.media import Album, Media
+from dragoman.target import Target
+from dragoman.types import Message, Notice, Request
+from dragoman.ways import shape
+from dragoman.wire import Notes
+
+MIN_SECRET = 6
+"""Characters of a key that is one: local servers are given words such as "x"."""
+FETCH_PATIENCE = 15.0
+"""Seconds until a picture that is fetched must be there."""
+Encode: TypeAlias = Callable[[Request, Target], HttpRequest]
+
+
+def check(request: Request, target: Target, /) -> None:
+    """Refuse what the target cannot do, so that a caller who skips the chain is told the truth, too.
+
+    A forced choice, a schema that may be asked for in any way, and thinking are no part of it: where a target cannot do
+    these, the nearest that there is is asked for and told in a notice, or refused where the request is strict.
+
+    >>> from dragoman.providers import target
+    >>> check(Request(), target("ollama/x"))
+    """
+    _check(request, target, Media(request, target.limits))
+
+
+def prepare(request: Request, target: Target, /) -> HttpRequest:
+    """The exact HTTP request for a target; refused where it cannot be made or the key is not there.
+
+    >>> from dragoman.providers import target
+    >>> prepare(Request(), target("ollama/x")).path
+    '/api/chat'
+    """
+    return _Preparing(request, target, Album()).encode(lambda: False)
+
+
+def prepared(
+    request: Request,
+    target: Target,
+    deadline: float | None,
+    /,
+    *,
+    album: Album | None = None,
+    fetch_images: bool = False,
+    encode: Encode | None = None,
+) -> Flow[HttpRequest]:
+    """As `prepare`; pictures are fetched where that is wanted, and what takes long is done where it blocks nobody.
+
+    `encode` makes something else of the fitted request than the wire's own call, as a question for its tokens.
+
+    >>> from dragoman.providers import target
+    >>> from dragoman.types import Image, user
+    >>> link = Request(messages=(user(Image(url="https://example.org/a.png")),))
+    >>> next(prepared(link, target("ollama/x"), None, fetch_images=True))
+    Now()
+    """
+    return (yield from _Preparing(request, target, album or Album(), encode).run(deadline, fetch=fetch_images))
+
+
+class _Preparing:
+    """One request on its way to one target. Its media are gathered once."""
+
+    def __init__(self, request: Request, target: Target, album: Album, encode: Encode | None = None) -> None:
+        self._request = request
+        self._target = target
+        self._album = album
+        self._media = Media(request, target.limits, album)
+        self._encode = encode or wires.get(target.wire).client.encode_request
+
+    def run(self, deadline: float | None, *, fetch: bool) -> Flow[HttpRequest]:
+        try:
+            if fetch:
+                yield from self._fetch(deadline)
+            if not self._media.is_heavy:
+                return self.encode(lambda: False)
+            now: float = yield Now()
+            http: HttpRequest = yield Compute(self.encode, left(deadline, now))
+        except DragomanError as error:
+            raise named(error, self._target) from error.__cause__
+        return http
+
+    def encode(self, stop: Callable[[], bool]) -> HttpRequest:
+        target = self._target
+        try:
+            self._check()
+            shaped = shape(self._request, target)
+            messages, bent = self._fit(stop)
+            http = self._encode(replace(shaped.request, messages=messages), target)
+        except DragomanError as error:
+            raise named(error, target) from error.__cause__
+        notices = shaped.notices + bent
+        return replace(http, notices=notices + http.notices) if notices else http
+
+    def _check(self) -> None:
+        target = self._target
+        _check(self._request, target, self._media)
+        if target.needs_key and not target.api_key:
+            ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
+            # Nothing was sent: the target is not set up, and another one may be.
+            raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
+
+    def _fit(self, stop: Callable[[], bool]) -> tuple[tuple[Message, ...], tuple[Notice, ...]]:
+        """The messages with their media as the target takes them, and what was bent."""
+        try:
+            fitted = self._media.fit(stop)
+        except Unsupported as error:
+            raise _told_by(self._target, error) from error.__cause__
+        notes = Notes(self._target.name, strict=self._request.strict)
+        for notice in fitted.notices:
+            notes.add(notice.kind, notice.what, notice.why)
+        return fitted.request.messages, notes.notices
+
+    def _fetch(self, deadline: float | None) -> Flow[None]:
+        """Put the pictures that the target cannot fetch into the album."""
+        try:
+            urls = self._media.urls
+            if urls:
+                self._check()
+            for url in urls:
+                found = yield from _fetched(url, deadline, self._album.room)
+                self._album.keep(url, found)
+                if isinstance(found, Unsupported):
+                    raise found
+        except Unsupported as error:
+            raise _told_by(self._target, error) from error.__cause__
+
+
+def _fetched(url: str, deadline: float | None, room: int) -> Flow[bytes | Unsupported]:
+    """The bytes of a picture, or why there are none."""
+    now: float = yield Now()
+    timeout = left(deadline, now, FETCH_PATIENCE)
+    if room <= 0:
+        return Unsupported(f"cannot fetch {shown_url(url)}: all bytes that pictures may have are used up")
+    try:
+        data: bytes = yield Fetch(url, timeout or FETCH_PATIENCE, room)
+    except Unsupported as error:
+        return error
+    return data
+
+
+def _check(request: Request, target: Target, media: Media) -> None:
+    limits = target.limits
+    refusals = (
+        (request.tools and not limits.tools, "tools"),
+        (
+            request.schema is not None and not limits.structured and request.schema_way == "own",
+            "a schema for its answer",
+        ),
+        (request.stream and not limits.streaming, "a wish for a stream"),
+    )
+    for refused, what in refusals:
+        if refused:
+            raise Unsupported(f"{target.name}: cannot take {what}")
+    try:
+        media.check()
+    except Unsupported as error:
+        raise _told_by(target, error) from error.__cause__
+
+
+def _told_by(target: Target, error: Unsupported) -> Unsupported:
+    return Unsupported(f"{target.name}: {error.message}")
+
+
+def named(error: DragomanError, target: Target, /) -> DragomanError:
+    """The same with whose it is, and without the key that a server said back."""
+    error.provider = error.provider or target.provider
+    error.model = error.model or target.model
+    key = target.api_key or ""
+    if len(key) >= MIN_SECRET and key in error.message:
+        error.message = error.message.replace(key, "[redacted]")
+        error.args = (error.message,)
+    return error
+
+
+def left(deadline: float | None, now: float, /, *limits: float | None) -> float | None:
+    """The shortest of the time that is left and some limits; TimedOut where none is left.
+
+    >>> left(10.0, 7.0, 5.0, None)
+    3.0
+    """
+    if deadline is not None and deadline <= now:
+        raise TimedOut("the deadline of the call has passed")
+    least = [limit for limit in limits if limit is not None]
+    if deadline is not None:
+        least.append(deadline - now)
+    return min(least, default=None)

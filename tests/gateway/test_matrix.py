@@ -1,0 +1,222 @@
+"""Every client before every provider: each hears what the other said, but for the published differences."""
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman import wires
+from dragoman.errors import BadRequest, DragomanError, Overloaded, Reset, Truncated
+from dragoman.events import Event, PartDelta, PartEnded, PartStarted, fold, unfold
+from dragoman.testing import Break, Cut, Line
+from dragoman.testing.script import render
+from dragoman.types import Request, Response
+from tests.gateway.differences import ANSWERS, BEFORE, ERRORS, INSIDE, REQUESTS, Difference, T, bent, levelled
+from tests.gateway.encounters import KEY, PAIRS, WORDS, Failure, Pair, fail, in_the_middle, talk, told_by
+from tests.gateway.fidelity import page
+from tests.gateway.scenes import SCENES
+
+PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
+FAREWELLS = {
+    "anthropic": (b"message_stop", b'"stop_reason":"end_turn"'),
+    "google": (b'"finishReason"',),
+    "native": (b"[DONE]", b'"finish_reason":"stop"'),
+    "ollama": (b'"done":true',),
+    "openai_chat": (b"[DONE]", b'"finish_reason":"stop"'),
+    "openai_responses": (b"response.completed", b'"status":"completed"'),
+}
+STREAMS = [pair for pair in PAIRS if pair.stream]
+
+each_pair = pytest.mark.parametrize("pair", PAIRS, ids=str)
+each_scene = pytest.mark.parametrize("scene", SCENES)
+each_error = pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+
+
+def answers(pair: Pair, scene: str) -> Iterable[tuple[Response, Response]]:
+    """What the provider answered and what the client saw of it, turn by turn."""
+    for said, turn in zip(SCENES[scene].answers(pair.provider), talk(pair, scene), strict=True):
+        yield said, turn.response
+
+
+def requests(pair: Pair, scene: str) -> Iterable[tuple[Request, Request]]:
+    """What the client asked and what the provider was asked, turn by turn."""
+    asked = SCENES[scene].requests(pair.provider, stream=pair.stream)
+    for said, turn in zip(asked, talk(pair, scene), strict=True):
+        yield said, turn.asked
+
+
+@each_scene
+@each_pair
+def test_a_client_sees_what_the_provider_answered(pair: Pair, scene: str) -> None:
+    for said, seen in answers(pair, scene):
+        assert levelled(seen, ANSWERS, pair) == bent(said, ANSWERS, pair)
+
+
+@each_scene
+@each_pair
+def test_a_provider_is_asked_what_the_client_asked(pair: Pair, scene: str) -> None:
+    for said, asked in requests(pair, scene):
+        assert levelled(asked, REQUESTS, pair) == bent(said, REQUESTS, pair)
+
+
+@each_scene
+@each_pair
+def test_events_come_in_the_order_of_the_answer(pair: Pair, scene: str) -> None:
+    for turn in talk(pair, scene):
+        assert list(map(outline, turn.events)) == list(map(outline, unfold(turn.response)))
+
+
+def outline(event: Event) -> tuple[Any, ...]:
+    match event:
+        case PartStarted():
+            return "started", event.index, event.kind
+        case PartDelta():
+            return "delta", event.index, event.text
+        case PartEnded():
+            return "ended", event.index
+        case _:
+            return (type(event),)
+
+
+@each_scene
+@each_pair
+def test_what_is_lost_on_the_way_to_a_provider_is_told(pair: Pair, scene: str) -> None:
+    asked = SCENES[scene].requests(pair.provider, stream=pair.stream)
+    for said, turn in zip(asked, talk(pair, scene), strict=True):
+        for difference in REQUESTS:
+            lost = bent(said, [difference], pair)
+            if difference.notice and lost != said:
+                assert any(difference.notice in notice for notice in turn.seen.notices), difference.name
+            said = lost  # noqa: PLW2901 - the next one finds what this one left
+
+
+# Failures -------------------------------------------------------------------------------------------------------------
+
+
+def look(failure: Failure) -> tuple[object, ...]:
+    """What a client can tell a failure by."""
+    error = failure.error
+    return (
+        next(kind for kind in type(error).__mro__ if kind.__module__ == "dragoman.errors"),
+        error.code,
+        error.retry_after,
+    )
+
+
+@each_error
+@each_pair
+def test_an_error_before_the_answer_is_told_in_the_clients_words(pair: Pair, error: DragomanError) -> None:
+    heard = fail(pair, error)
+    wanted = told_by(pair.client, bent(error, BEFORE, pair), inside=False)
+    assert (heard.seen.status, *look(heard)) == (wanted.seen.status, *look(wanted))
+    assert heard.seen.headers.get("retry-after") == wanted.seen.headers.get("retry-after")
+    assert heard.events == []
+
+
+@each_error
+@each_pair
+def test_an_error_in_the_middle_is_told_in_the_clients_words(pair: Pair, error: DragomanError) -> None:
+    heard = fail(pair, in_the_middle(pair, error))
+    wanted = told_by(pair.client, bent(error, [*BEFORE, *INSIDE], pair), inside=pair.stream)
+    assert (heard.seen.status, *look(heard)) == (wanted.seen.status, *look(wanted))
+    assert fold(heard.events).text == (WORDS if pair.stream else "")
+    assert not any(word in heard.seen.body for word in FAREWELLS[pair.client])
+
+
+@each_pair
+def test_a_key_that_a_provider_says_back_is_not_told(pair: Pair) -> None:
+    error = BadRequest(f"no such key: {KEY}")
+    for line in (error, in_the_middle(pair, error)):
+        heard = fail(pair, line)
+        assert KEY.encode() not in heard.seen.body
+        assert KEY not in str(heard.seen.headers)
+
+
+@pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair.client in ("anthropic", "native")], ids=str)
+def test_an_error_has_the_id_of_its_request(pair: Pair) -> None:
+    for line in (Overloaded("busy"), in_the_middle(pair, Overloaded("busy"))):
+        heard = fail(pair, line)
+        assert b'"request_id":"%b"' % heard.seen.headers["x-request-id"].encode() in heard.seen.body
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_native_answer_tells_its_notices(stream: bool) -> None:  # noqa: FBT001
+    (turn,) = talk(Pair("native", "ollama", stream), "options")
+    assert [notice.what for notice in turn.response.notices] == ["tool_choice"]
+
+
+@pytest.mark.parametrize("pair", STREAMS, ids=str)
+def test_a_whole_stream_says_its_farewell(pair: Pair) -> None:
+    (turn,) = talk(pair, "text")
+    assert all(word in turn.seen.body for word in FAREWELLS[pair.client])
+
+
+@pytest.mark.parametrize("pair", STREAMS, ids=str)
+def test_a_stream_is_written_as_it_comes(pair: Pair) -> None:
+    (turn,) = talk(pair, "text")
+    words, farewell = (
+        next(index for index, write in enumerate(turn.seen.writes) if word in write)
+        for word in (b"At six.", FAREWELLS[pair.client][-1])
+    )
+    assert words < farewell
+
+
+def cuts(wire: str) -> dict[str, tuple[Line, DragomanError]]:
+    """Ways in which a provider may break off, once it has said some words."""
+    pieces = render(WORDS, wires.get(wire), Request(stream=True)).pieces
+    last = next(index for index, piece in enumerate(pieces) if WORDS.encode() in piece)
+    said = sum(map(len, pieces[: last + 1]))
+    return {
+        "between events": (Cut(said, WORDS), Truncated("cut")),
+        "within an event": (Cut(said + 9, WORDS), Truncated("cut")),
+        "reset": (Break(said, WORDS), Reset("by peer")),
+    }
+
+
+@pytest.mark.parametrize("how", ["between events", "within an event", "reset"])
+@pytest.mark.parametrize("pair", STREAMS, ids=str)
+def test_a_cut_stream_never_ends_as_if_it_were_whole(pair: Pair, how: str) -> None:
+    line, error = cuts(pair.provider)[how]
+    heard = fail(pair, line)
+    assert fold(heard.events).text == WORDS
+    assert look(heard) == look(told_by(pair.client, error, inside=True))
+    assert not any(word in heard.seen.body for word in FAREWELLS[pair.client])
+
+
+@pytest.mark.parametrize("pair", [pair for pair in PAIRS if not pair.stream], ids=str)
+def test_a_cut_answer_is_an_error(pair: Pair) -> None:
+    heard = fail(pair, Cut(9, WORDS))
+    wanted = told_by(pair.client, Reset("by peer"), inside=False)
+    assert (heard.seen.status, *look(heard)) == (wanted.seen.status, *look(wanted))
+
+
+# The table ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_published_table_is_the_one_in_use() -> None:
+    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.gateway.fidelity > docs/fidelity.md"
+
+
+@pytest.mark.parametrize("difference", ANSWERS, ids=lambda each: each.name)
+def test_every_difference_of_an_answer_is_there(difference: Difference[Response]) -> None:
+    said = [(pair, *turn) for pair in PAIRS for scene in SCENES for turn in answers(pair, scene)]
+    assert is_there(difference, ANSWERS, said)
+
+
+@pytest.mark.parametrize("difference", REQUESTS, ids=lambda each: each.name)
+def test_every_difference_of_a_request_is_there(difference: Difference[Request]) -> None:
+    said = [(pair, *turn) for pair in PAIRS for scene in SCENES for turn in requests(pair, scene)]
+    assert is_there(difference, REQUESTS, said)
+
+
+def is_there(difference: Difference[T], all_of_them: Sequence[Difference[T]], said: list[tuple[Pair, T, T]]) -> bool:
+    """Whether something differs without it, for each client that it names or for each provider."""
+    others = [other for other in all_of_them if other is not difference]
+    named = {pair for pair in PAIRS if difference.is_between(pair)}
+    found = {
+        pair
+        for pair, told, heard in said
+        if pair in named and levelled(heard, others, pair) != bent(told, others, pair)
+    }
+    return bool(found) and any({pair[side] for pair in found} == {pair[side] for pair in named} for side in (0, 1))
