@@ -110,3 +110,6 @@ def test_what_satisfies_no_arm_is_taken_as_the_nearest(value: JsonObject, arms: 
 def test_what_is_of_no_arms_type_stays_as_it_is() -> None:
     assert loosen({"value": [1]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}) == [1]
     assert loosen({"value": [1]}, {"anyOf": [{"type": "object"}, {"type": "string"}]}) == [1]
+    lists = [{"type": "array", "items": {"type": kind}} for kind in ("integer", "string")]
+    assert loosen({"value": [1, "a"]}, {"anyOf": lists}) == [1, "a"]
+    assert loosen({"a": {"b": None}}, {"type": "object", "properties": {"a": lists[0]}}) == {"a": {"b": None}}
