@@ -13,6 +13,7 @@ from dragoman.loosening import NOTHING, Loosening, loosen
 from dragoman.typed import Partials
 from dragoman.types import JsonObject
 from tests.test_growth import grows
+from tests.work import calls_of
 
 
 @dataclass
@@ -78,6 +79,30 @@ def test_what_all_arms_agree_on_is_shown() -> None:
 def test_nothing_is_shown_of_what_no_arm_may_become() -> None:
     choice = Loosening(Form[Any](list[A] | list[B]).outline)
     assert choice.part({"value": [{"z": 1}]}) is NOTHING
+
+
+@dataclass
+class Sum:
+    left: "Sum | Product | int"
+    note: str = ""
+
+
+@dataclass
+class Product:
+    left: "Sum | Product | int"
+    remark: str = ""
+
+
+def test_arms_within_arms_are_each_looked_at_once() -> None:
+    choice = Loosening(Form[Any](Sum | Product).outline)
+
+    def work(depth: int) -> int:
+        value: JsonObject = {}
+        for _ in range(depth):
+            value = {"left": value}
+        return calls_of(lambda: choice.part({"value": value}))
+
+    assert work(40) < 3 * work(20)
 
 
 def test_a_key_with_two_values_is_a_reason() -> None:

@@ -1,5 +1,6 @@
 """An answer to a tightened schema in, the same as the schema itself asks for it out: whole, or as far as it came."""
 
+from copy import copy
 from typing import Any
 
 import msgspec
@@ -42,6 +43,8 @@ class Loosening:
         self._schema = schema
         self._defined = {name: closed(one) for name, one in schema.get("$defs", {}).items()}
         self._sent: dict[int, JsonObject] = {}
+        self._shown: dict[tuple[int, int], Any] = {}
+        """What is shown of a value by a schema, so that many arms within many arms are each looked at once."""
 
     def whole(self, value: Any, /) -> Any:
         """A whole answer. OutputError where a map has two values for a key."""
@@ -49,8 +52,10 @@ class Loosening:
 
     def part(self, value: Any, /) -> Any:
         """An answer whose innermost last item may still grow; NOTHING where nothing of it is certain."""
+        own = copy(self)  # many threads may share the form of a type
+        own._shown = {}
         try:
-            return self._loose(self._unwrapped(value), self._schema, is_open=True)
+            return own._loose(self._unwrapped(value), self._schema, is_open=True)
         except OutputError:
             return NOTHING
 
@@ -63,8 +68,13 @@ class Loosening:
         arms = [followed(arm, self._schema) for arm in as_list(schema.get("anyOf", schema.get("oneOf", [])))]
         if not is_list(value) and not is_object(value):
             return value
+        if arms and is_open:
+            place = id(value), id(schema)
+            if place not in self._shown:
+                self._shown[place] = self._agreed(value, arms)
+            return self._shown[place]
         if arms:
-            return self._agreed(value, arms) if is_open else self._loose(value, self._arm(value, arms), is_open=False)
+            return self._loose(value, self._arm(value, arms), is_open=False)
         if is_map(schema):
             pairs = _pairs(value)
             if pairs is None:
