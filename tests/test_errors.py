@@ -373,6 +373,7 @@ def test_no_key_is_in_an_error(text: str, key: str) -> None:
         "Incorrect API key provided: 0a1b2c3d4e5f",
         "postgres://ann:0a1b2c3d4e5f@db/tides",
         "redis://:0a1b2c3d4e5f@db:6379/0",
+        "cannot connect to https://user:0a1b2c3d4e5f@host/v1",
     ],
 )
 def test_no_key_without_a_form_is_where_a_key_stands(text: str) -> None:

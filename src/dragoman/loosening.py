@@ -52,10 +52,10 @@ class Loosening:
 
     def part(self, value: Any, /) -> Any:
         """An answer whose innermost last item may still grow; NOTHING where nothing of it is certain."""
-        own = copy(self)  # many threads may share the form of a type
-        own._shown = {}
+        looking = copy(self)  # many threads may share the form of a type
+        looking._shown = {}  # noqa: SLF001 - its own
         try:
-            return own._loose(self._unwrapped(value), self._schema, is_open=True)
+            return looking._loose(self._unwrapped(value), self._schema, is_open=True)  # noqa: SLF001 - its own
         except OutputError:
             return NOTHING
 
