@@ -8,11 +8,13 @@ from tests.kinds import Circle, Port, Square
 
 @tool
 def tide(port: str, day: int = 1) -> float:
+    """Tide height at a port."""
     return 4.2
 
 
 @tool(timeout=5)
 async def later(port: str) -> float:
+    """Tide height at a port, later."""
     return 4.2
 
 

@@ -23,6 +23,7 @@ class Reloader:
         self._path = path
         self._env = env
         self._seen = self._stamp()
+        self._had_file = self._seen is not None
 
     def check(self) -> None:
         """Reload, if the file is another one than at the last time."""
@@ -36,6 +37,10 @@ class Reloader:
         self._seen = self._stamp()
         try:
             config = read_config(self._path, self._env)
+            if self._had_file and self._seen is None:
+                raise SetupError("its file is gone")
+            if before.config.keys and not config.keys:
+                raise SetupError("it has no keys, and a gateway that runs is not opened to all; start it anew for that")
             self._app.setup = Setup(config, self._env, before)
         except SetupError as error:
             log.error("the new config is refused, and the old one stays: %s", error)  # noqa: TRY400 - no bug of ours
