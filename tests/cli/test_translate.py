@@ -76,7 +76,7 @@ def test_a_stream_that_was_cut_fails_after_what_came() -> None:
 def test_json_has_the_place_and_the_notices() -> None:
     done = dragoman("translate", "--from", "openai_chat", "--to", "google", "--json", stdin=REQUEST)
     made = json.loads(done.out)
-    assert made["place"] == "POST /v1/models/m:generateContent"
+    assert made["place"] == "POST /v1beta/models/m:generateContent"
     assert json.loads(made["data"])["contents"][0]["role"] == "user"
 
 
