@@ -36,7 +36,11 @@ def test_a_stream_goes_round_all_dialects() -> None:
 
 def test_what_is_bent_and_where_it_goes_is_said_beside_it() -> None:
     done = dragoman("translate", "--from", "openai_chat", "--to", "anthropic", stdin=REQUEST)
-    assert done.err.splitlines() == ["POST /v1/messages", "dropped: seed: anthropic: it has no such option"]
+    assert done.err.splitlines() == [
+        "POST /v1/messages",
+        "dropped: seed: anthropic: it has no such option",
+        "told: max_tokens: anthropic: it needs one, so it says 4096",
+    ]
 
 
 def test_a_request_is_fitted_to_a_target() -> None:
@@ -146,3 +150,4 @@ def test_a_stream_that_never_says_why_it_ends_has_a_reason_in_anthropics_dialect
     said = 'data: {"id":"1","choices":[{"index":0,"delta":{"content":"hi"}}]}\n\ndata: [DONE]\n\n'
     done = dragoman("translate", "--from", "openai_chat", "--to", "anthropic", stdin=said)
     assert '"delta":{"stop_reason":"end_turn"' in done.out
+    assert done.err == "changed: finish: anthropic: 'other' became 'stop'\n"

@@ -6,6 +6,7 @@ Each command is a module with `run`, imported when it is chosen.
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 from dragoman.cli import screen
@@ -33,17 +34,26 @@ def main(argv: Sequence[str] | None = None) -> int:
     if argv is None and "--debug" not in words:
         sys.excepthook = lambda kind, error, _: screen.fail(f"{kind.__name__}: {error}; --debug shows where")
     try:
-        code = _run(words)
-        sys.stdout.flush()
+        return _flushed(_run(words))
     except BrokenPipeError:
         screen.hush()
         return CLOSED_PIPE
-    except OSError as error:
-        screen.hush()
-        screen.fail(f"stdout: {screen.told(error)}")
-        return FAILED
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _flushed(code: int) -> int:
+    """The exit code, once all is written."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        screen.hush()
+        if code:  # it was told why
+            return code
+        screen.fail(f"stdout: {screen.told(error)}")
+        return FAILED
     return code
 
 
@@ -91,5 +101,6 @@ def _perform(command: str, arguments: Namespace) -> int:
 def _fail(error: Exception, told: str, /, *, as_json: bool) -> int:
     screen.fail(told)
     if as_json:
-        screen.write_json({"error": screen.facts(error)})
+        with suppress(OSError):  # told again when the rest is flushed
+            screen.write_json({"error": screen.facts(error)})
     return MISUSED if isinstance(error, UsageError) else FAILED

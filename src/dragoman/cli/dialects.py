@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.cli.given import decode, readable, refuse_unknown
@@ -16,7 +17,7 @@ from dragoman.facts import Facts, error_of, facts_of
 from dragoman.http import Head, HttpRequest
 from dragoman.providers import PROVIDERS
 from dragoman.target import Limits, Target
-from dragoman.types import JsonObject, Notice, Request, Response, dump, is_object
+from dragoman.types import Finish, JsonObject, Notice, Request, Response, dump, is_object
 
 CANONICAL = "canonical"
 S = TypeVar("S", bound=msgspec.Struct)
@@ -198,12 +199,11 @@ def write(said: Said, dialect: str, /, *, target: Target | None = None) -> Trans
         case Asked():
             return _write_request(said, target or plain_target(dialect, said.model))
         case Response():
-            return Translation(data=server.encode_body(said).body + b"\n", notices=said.notices)
+            data = server.encode_body(replace(said, finish=_reason(said.finish))).body + b"\n"
+            again = fold(wires.get(dialect).client.decode_body(data)).finish
+            return Translation(data=data, notices=(*said.notices, *_bent(said.finish, again, dialect)))
         case Streamed():
-            encoder = server.stream_encoder(Request(stream=True))
-            written = b"".join(encoder.feed(event) for event in said.events)
-            ended = b"" if said.error is None else encoder.feed(said.error)
-            return Translation(data=written + ended, notices=_notices(said.events))
+            return _write_stream(said, dialect)
         case DragomanError():
             return Translation(data=server.encode_error(said).body + b"\n")
 
@@ -221,11 +221,45 @@ def plain_target(dialect: str, model: str, /) -> Target:
 
 def _write_request(asked: Asked, target: Target) -> Translation:
     http = wires.get(target.wire).client.encode_request(asked.request, target)
-    return Translation(data=http.body + b"\n", place=f"{http.method} {http.redacted().path}", notices=http.notices)
+    notices = (*http.notices, *_added(asked.request, http, target.wire))
+    return Translation(data=http.body + b"\n", place=f"{http.method} {http.redacted().path}", notices=notices)
 
 
-def _notices(events: Iterable[Event]) -> tuple[Notice, ...]:
-    return tuple(notice for event in events if isinstance(event, Finished) for notice in event.notices)
+def _added(request: Request, http: HttpRequest, dialect: str) -> tuple[Notice, ...]:
+    """What a dialect cannot do without, and the request does not say."""
+    _, again = wires.get(dialect).server.decode_request(http)
+    if request.max_tokens is not None or again.max_tokens is None:
+        return ()
+    return (Notice(kind="told", what="max_tokens", why=f"{dialect}: it needs one, so it says {again.max_tokens}"),)
+
+
+def _write_stream(said: Streamed, dialect: str) -> Translation:
+    encoder = wires.get(dialect).server.stream_encoder(Request(stream=True))
+    data = b"".join(encoder.feed(_reasoned(event)) for event in said.events)
+    data += b"" if said.error is None else encoder.feed(said.error)
+    notices = [notice for event in _ends(said.events) for notice in event.notices]
+    for event, again in zip(_ends(said.events), _ends(_read_stream(data, dialect).events), strict=False):
+        notices += _bent(event.finish, again.finish, dialect)
+    return Translation(data=data, notices=tuple(notices))
+
+
+def _ends(events: Iterable[Event]) -> list[Finished]:
+    return [event for event in events if isinstance(event, Finished)]
+
+
+def _reasoned(event: Event) -> Event:
+    return replace(event, finish=_reason(event.finish)) if isinstance(event, Finished) else event
+
+
+def _reason(finish: Finish) -> Finish:
+    """Why it ended; clients want to hear of some reason, also where nobody told one."""
+    return Finish(reason="stop") if finish == Finish(reason="other") else finish
+
+
+def _bent(finish: Finish, again: Finish, dialect: str) -> tuple[Notice, ...]:
+    if finish.reason == again.reason:
+        return ()
+    return (Notice(kind="changed", what="finish", why=f"{dialect}: {finish.reason!r} became {again.reason!r}"),)
 
 
 def _write_canonical(said: Said) -> bytes:

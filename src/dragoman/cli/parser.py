@@ -211,7 +211,7 @@ def _explain(parser: ArgumentParser) -> None:
         metavar="DIALECT",
         help="the dialect of that request (default: canonical)",
     )
-    _gateway(parser)
+    parser.add_argument("--gateway", metavar="URL", help="a running gateway that is asked how the targets are")
 
 
 def _models(parser: ArgumentParser) -> None:
