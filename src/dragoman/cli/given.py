@@ -1,10 +1,10 @@
 """A path, or `-` for stdin, in, what stands there out: without a byte order mark, its mistakes told with its name."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 
@@ -40,7 +40,7 @@ def decode(data: bytes, /) -> Any:
 
 
 @contextmanager
-def readable() -> Iterator[None]:
+def readable() -> Generator[None, None, None]:
     """What happens inside reads JSON: what is wrong with that is an InvalidRequest."""
     try:
         yield
@@ -55,7 +55,7 @@ def readable() -> Iterator[None]:
 
 
 @contextmanager
-def named(path: str, /) -> Iterator[None]:
+def named(path: str, /) -> Generator[None, None, None]:
     """What happens inside reads a file: its name stands before what is wrong with it."""
     try:
         yield
@@ -84,5 +84,5 @@ def refuse_unknown(value: Any, data: Any, where: str = "", /) -> None:
             if name in fields:
                 refuse_unknown(getattr(value, fields[name]), data[name], f"{where}.{name}".lstrip("."))
     elif isinstance(value, tuple | list):
-        for index, (one, told) in enumerate(zip(value, data, strict=True)):
+        for index, (one, told) in enumerate(zip(cast("Sequence[Any]", value), data, strict=True)):
             refuse_unknown(one, told, f"{where}[{index}]")
