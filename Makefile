@@ -4,10 +4,12 @@
 #   make test PYTHON=python3.13 VENV=.venv313     the same with another interpreter
 #   make test PYTEST="-k truncation"              some tests (without coverage)
 
-VENV    ?= .venv
-SECONDS ?= 60
-PORT    ?= 8080
-PYTEST  ?=
+VENV     ?= .venv
+SECONDS  ?= 60
+REQUESTS ?= 10000
+PORT     ?= 8080
+PYTEST   ?=
+PEERS    ?= $(HOME)/.cache/dragoman-bench
 
 # A given PYTHON is the only candidate; otherwise the first one that is new enough.
 ifeq ($(origin PYTHON),undefined)
@@ -20,10 +22,10 @@ BIN  := $(VENV)/bin
 CODE := $(wildcard src tests examples benchmarks)
 
 .DEFAULT_GOAL := help
-.PHONY: help test lint types unit demo serve bench fuzz format clean
+.PHONY: help test lint types unit demo serve bench bench-gateway soak fuzz format clean
 
 help:
-	@echo 'make test | demo | serve [PORT=8080] | bench | fuzz [SECONDS=60] | format | clean   (PYTHON=python3.13 VENV=.venv313 for another interpreter)'
+	@echo 'make test | demo | serve [PORT=8080] | bench | bench-gateway | soak [REQUESTS=10000] | fuzz [SECONDS=60] | format | clean   (PYTHON=python3.13 VENV=.venv313 for another interpreter)'
 
 test: lint types unit
 
@@ -50,6 +52,12 @@ serve: $(VENV)/.gateway
 
 bench: $(VENV)/.bench $(VENV)/litellm
 	PYTHON_LITELLM=$(VENV)/litellm/bin/python $(BIN)/python -m benchmarks
+
+bench-gateway: $(VENV)/.bench $(PEERS)/litellm $(PEERS)/tensorzero $(PEERS)/portkey
+	$(BIN)/python -m benchmarks.gateway --peers $(PEERS)
+
+soak: $(VENV)/.dev
+	REQUESTS=$(REQUESTS) $(BIN)/pytest -q tests/gateway/test_soak.py
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/fuzz.py --seconds $(SECONDS)
@@ -92,3 +100,14 @@ $(VENV)/.bench: pyproject.toml | $(BIN)/python
 $(VENV)/litellm: | $(BIN)/python
 	$(BIN)/python -m venv $@
 	$@/bin/python -m pip install --quiet --disable-pip-version-check litellm || rm -rf $@/lib
+
+# Other gateways, outside of the repository; one that cannot be installed is shown as such.
+$(PEERS)/litellm $(PEERS)/tensorzero: $(PEERS)/%: | $(BIN)/python
+	$(BIN)/python -m venv $@
+	$@/bin/python -m pip install --quiet --disable-pip-version-check '$*$(if $(filter litellm,$*),[proxy])' || rm -rf $@/bin
+
+# Newer ones of what is beneath it break its streams.
+$(PEERS)/portkey:
+	mkdir -p $@
+	cd $@ && npm install --no-audit --no-fund --prefix . @portkey-ai/gateway@1.15.2 \
+	    @hono/node-server@1.13.5 hono@4.9.7 @hono/node-ws@1.2.0 || true

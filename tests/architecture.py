@@ -26,6 +26,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "form",
             "hints",
             "http",
+            "loosening",
             "media",
             "outline",
             "results",

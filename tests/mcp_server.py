@@ -1,6 +1,6 @@
 """A real MCP server, of the official SDK, for the tests: over stdio, or over HTTP at the port that it prints.
 
-Run as `python tests/mcp_server.py stdio` or `… http`.
+Run as `python tests/mcp_server.py stdio`, `… http`, or `… odd` for one with a tool that cannot be used.
 """
 
 import asyncio
@@ -73,7 +73,9 @@ def report() -> list[shapes.ContentBlock]:
 
 def main(way: str) -> None:
     """Serve until the input ends, or until it is ended."""
-    if way == "stdio":
+    if way == "odd":
+        server.add_tool(depth, name="harbour_depth")  # to us the same name as that of another tool
+    if way in ("stdio", "odd"):
         server.run("stdio")
         return
     import uvicorn

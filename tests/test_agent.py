@@ -16,6 +16,7 @@ from dragoman import (
     Finish,
     HookFailed,
     Interrupted,
+    InvalidRequest,
     MalformedToolCall,
     MaxSteps,
     Message,
@@ -41,7 +42,7 @@ from dragoman import (
 )
 from dragoman.agent import NUDGE, Run, Settings
 from dragoman.events import PartDelta
-from dragoman.flow import Flow, Sleep, Start
+from dragoman.flow import Emit, Flow, Sleep, Start
 from dragoman.form import Form
 from dragoman.steps import RunEvent
 from dragoman.testing import as_response
@@ -266,6 +267,17 @@ def test_a_limit_that_fails_is_the_usual_one() -> None:
     assert [event.hook for event in world.shown if isinstance(event, HookFailed)] == ["max_steps"]
 
 
+@pytest.mark.parametrize("off", [None, 0])
+def test_the_guards_may_be_off(off: int | None) -> None:
+    lines = [call("broken")] * 5
+    assert run(Asked(*lines, "ok"), tools=gather([broken]), tool_error_limit=off, repeat_limit=off).output == "ok"
+
+
+def test_steps_may_be_without_limit() -> None:
+    lines = [call(port=f"port {number}") for number in range(20)]
+    assert run(Asked(*lines, "ok"), max_steps=None).output == "ok"
+
+
 def test_steps_that_only_fail_are_a_loop() -> None:
     lines = [call("broken"), call("broken", a=1), call("nothing")]
     error = stopped(ToolLoop, Asked(*lines))
@@ -307,6 +319,13 @@ def test_a_budget_ends_a_run_before_the_next_step(budget: Budget, why: str) -> N
     error = stopped(BudgetExceeded, Asked(response, seconds=2.0), budget=budget)
     assert why in error.message
     assert len(error.result.steps) == 1
+
+
+@pytest.mark.parametrize("price", [fails, saying(None)])
+def test_a_price_that_fails_is_told_with_the_result_so_far(price: Any) -> None:
+    error = stopped(InvalidRequest, Asked("4.2 m"), budget=Budget(money=1.0, price=price))
+    assert "budget: price= failed: " in error.message
+    assert error.result.messages[-1].text == "4.2 m"
 
 
 def test_an_answer_is_given_though_it_used_up_the_budget() -> None:
@@ -388,8 +407,10 @@ def test_a_stream_that_broke_by_a_malformed_call_keeps_what_was_said() -> None:
     assert result.messages[1] == assistant("Let me see.", ToolCall(id="malformed_0", name="tide"))
 
 
-def test_a_malformed_call_of_nothing_ends_the_run() -> None:
-    stopped(MalformedToolCall, Asked(MalformedToolCall("no JSON")))
+def test_a_malformed_call_of_nothing_becomes_an_error_result() -> None:
+    result = run(Asked(MalformedToolCall("no JSON"), "ok"))
+    assert (result.output, result.steps[0].results[0].is_error) == ("ok", True)
+    assert result.messages[1] == assistant(ToolCall(id="malformed_0", name="unnamed"))
 
 
 def test_a_refusal_holds_for_one_step_though_ids_come_again() -> None:
@@ -413,6 +434,14 @@ def test_a_refusal_holds_for_one_step_though_ids_come_again() -> None:
 def test_a_call_is_run_when_it_is_approved(approve: Callable[[ToolCall], Any], text: str, is_error: object) -> None:
     (result,) = run(Asked(call(), "ok"), approve=approve).steps[0].results
     assert (result.id, result.text, result.is_error) == ("call_1", text, is_error)
+
+
+def test_approval_that_fails_is_told() -> None:
+    world = World()
+    run(Asked(call(), "ok"), approve=fails, world=world)
+    assert [event for event in world.shown if isinstance(event, HookFailed)] == [
+        HookFailed("approve", "ZeroDivisionError: division by zero")
+    ]
 
 
 def test_steering_adds_messages_before_a_step() -> None:
@@ -516,6 +545,21 @@ def test_a_terminal_call_can_be_typed_and_is_refused_where_it_does_not_fit() -> 
     assert "$" in refused.text
 
 
+def test_a_malformed_call_of_the_terminal_tool_is_no_end() -> None:
+    finish = Tool(name="finish", description="End")
+    slip = MalformedToolCall("no JSON", id="call_1", name="finish", text="{")
+    result = run(Asked(slip, call("finish", port="Brest")), terminal="finish", tools=gather([finish]))
+    assert result.output == {"port": "Brest"}
+    assert result.steps[0].results[0].is_error
+
+
+def test_a_terminal_call_is_refused_where_its_arguments_are_wrong() -> None:
+    wrong, right = call(port=4), call()
+    result = run(Asked(wrong, right), terminal="tide")
+    assert result.output == {"port": "Brest"}
+    assert "as its arguments are wrong: $.port" in result.steps[0].results[0].text
+
+
 def test_a_forced_choice_stays_where_a_terminal_tool_ends_the_run() -> None:
     asked = Asked(call(), call("finish"))
     tools = gather([tide, Tool(name="finish", description="End")])
@@ -535,6 +579,20 @@ def test_a_plan_that_is_closed_among_its_tools_leaves_what_there_was() -> None:
     plan.close()
     assert [message.role for message in going.result.messages] == ["user", "assistant"]
     assert going.result.output is None
+
+
+def test_a_plan_that_is_closed_among_its_tools_keeps_the_results_that_there_are() -> None:
+    calls = (call(id="call_1"), call(id="call_2", port="Cork"))
+    going = Run([user("?")], Settings[str](tools=gather([tide]), parallel=False), Asked(calls, "never"))
+    plan, world = going.plan(), World()
+    effect = next(plan)
+    while not (isinstance(effect, Emit) and isinstance(effect.events[0], ToolFinished)):
+        effect = plan.send(world.perform(effect))
+    plan.close()
+    assert going.result.messages[-1] == tool_results(
+        ToolResult(id="call_1", name="tide", content="4.2 m in Brest"),
+    )
+    assert [one.text for one in going.result.steps[0].results] == ["4.2 m in Brest"]
 
 
 def test_thinking_and_parts_stay_in_the_transcript() -> None:

@@ -59,6 +59,11 @@ def test_three_manners_say_the_same(docstring: str) -> None:
     assert said.parameters == {"port": "The name of the port.", "day": "The day: 1 to 31.", "rest": "Others."}
 
 
+def test_a_type_may_have_parentheses_of_its_own() -> None:
+    said = describe("Go.\n\nArgs:\n    x (tuple(int, int), optional): Where.\n    f (Callable[[], None]): What.")
+    assert said.parameters == {"x": "Where.", "f": "What."}
+
+
 def test_one_description_may_serve_two_parameters() -> None:
     assert describe("Go.\n\nParameters\n----------\nx, y : float\n    Where.").parameters == {
         "x": "Where.",

@@ -348,6 +348,10 @@ KEYS = [
     "AIzaSyAb12Cd34Ef56Gh78",
     "AKIAIOSFODNN7EXAMPLE",
     "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
+    "ghp_Ab12Cd34Ef56Gh78Ij90",
+    "github_pat_Ab12Cd34Ef56Gh78",
+    "glpat-Ab12Cd34Ef56Gh78",
+    "xoxb-123456789012-Ab12Cd34",
 ]
 
 
@@ -367,6 +371,9 @@ def test_no_key_is_in_an_error(text: str, key: str) -> None:
         "API_KEY=0a1b2c3d4e5f",
         "GET /v1?key=0a1b2c3d4e5f&alt=sse",
         "Incorrect API key provided: 0a1b2c3d4e5f",
+        "postgres://ann:0a1b2c3d4e5f@db/tides",
+        "redis://:0a1b2c3d4e5f@db:6379/0",
+        "cannot connect to https://user:0a1b2c3d4e5f@host/v1",
     ],
 )
 def test_no_key_without_a_form_is_where_a_key_stands(text: str) -> None:
@@ -381,6 +388,7 @@ def test_no_key_without_a_form_is_where_a_key_stands(text: str) -> None:
         "api_key: required",
         "model 'gpt-5.2-mini' does not exist",
         "task-oriented is no mode",
+        "no answer from http://127.0.0.1:8080/v1 for ann@tides.example",
         "tool_use ids must be unique: toolu_01A09q90qw90lq917835lq9",
     ],
 )

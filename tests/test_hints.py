@@ -79,6 +79,15 @@ class Holder(pydantic.BaseModel):
     other: "Point2 | None" = None
 
 
+class Nothing(enum.Enum):
+    """Has no members."""
+
+
+@dataclasses.dataclass
+class Begun:
+    seed: dataclasses.InitVar[int]
+
+
 class Point2(pydantic.BaseModel):
     x: int
 
@@ -202,6 +211,10 @@ def test_pydantics_models_inside_of_each_other_are_resolved() -> None:
         (Colour, "Colour: a choice is made of text"),
         (Lost, "Lost: name 'Nowhere' is not defined"),
         (Unsayable, "Unsayable: "),
+        (Nothing, "Nothing: there is nothing to choose from"),
+        (Begun, "Begun.seed: an InitVar is no field"),
+        (dict[tuple[int, int], str], r"dict\[tuple\[int, int\], …\]: a key is text"),
+        (dict[Point, str], r"dict\[Point, …\]: a key is text"),
     ],
 )
 def test_what_json_cannot_say_is_refused_by_name(hint: Any, why: str) -> None:

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import pytest
 
+from dragoman import jobs
 from dragoman.drive import Driver
 from dragoman.flow import Await, Flow, Job, Outcome, Running, Start, perform
 from dragoman.transport import transport_of
@@ -49,7 +50,7 @@ def outcomes(way: Way, *jobs: Job) -> list[Outcome]:
 
 
 def awaiting(work: Callable[[], Coroutine[Any, Any, Any]]) -> Job:
-    return Job(work, timeout=PATIENCE, is_async=True)
+    return Job(work, timeout=PATIENCE, is_quick=True)
 
 
 def sync(work: Callable[[], Any], timeout: float | None = PATIENCE) -> Job:
@@ -77,7 +78,7 @@ def test_functions_and_coroutines_give_values_and_errors(way: Way) -> None:
 
 
 def test_calling_it_may_fail_before_anything_is_awaited(way: Way) -> None:
-    assert isinstance(way(perform(Job(lambda: 1 / 0, is_async=True))).error, ZeroDivisionError)
+    assert isinstance(way(perform(Job(lambda: 1 / 0, is_quick=True))).error, ZeroDivisionError)
 
 
 def test_jobs_run_at_the_same_time(way: Way) -> None:
@@ -116,7 +117,7 @@ def test_one_that_takes_too_long_is_given_up(way: Way) -> None:
             cancelled.set()
             raise
 
-    jobs = (sync(lambda: gate.wait(PATIENCE), 0.02), Job(hangs, timeout=0.03, is_async=True), sync(lambda: "ok"))
+    jobs = (sync(lambda: gate.wait(PATIENCE), 0.02), Job(hangs, timeout=0.03, is_quick=True), sync(lambda: "ok"))
     began = time.monotonic()
     try:
         found = outcomes(way, *jobs)
@@ -155,7 +156,10 @@ def test_what_a_function_gives_after_its_time_is_dropped(way: Way) -> None:
 
 
 def test_the_time_is_told(way: Way) -> None:
-    assert way(perform(sync(lambda: time.sleep(0.01)))).duration >= 0.01
+    began = time.monotonic()
+    moments: list[float] = []
+    took = way(perform(sync(lambda: moments.append(time.monotonic())))).duration
+    assert 0 <= took <= time.monotonic() - began
 
 
 # ── where they run ──────────────────────────────────────────────────────────
@@ -325,6 +329,57 @@ def test_a_plan_that_ends_early_ends_its_jobs(way: Way) -> None:
 
     assert way(plan()) is True
     assert ended == ["closed"]
+
+
+def test_nobody_waits_for_a_coroutine_that_blocks_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jobs, "FAREWELL", 0.01)
+    gate = threading.Event()
+
+    async def blocks() -> None:
+        gate.wait(PATIENCE)
+
+    began = time.monotonic()
+    try:
+        assert isinstance(blocking(perform(Job(blocks, timeout=0.01, is_quick=True))).error, TimeoutError)
+        assert time.monotonic() - began < PATIENCE / 2
+    finally:
+        gate.set()
+        left_to_end()
+
+
+@pytest.mark.parametrize("is_blocking", [True, False], ids=["blocking", "async"])
+def test_nobody_waits_for_a_coroutine_that_goes_on_though_cancelled(
+    is_blocking: object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "FAREWELL", 0.01)
+    gate, loops = asyncio.Event(), list[asyncio.AbstractEventLoop]()
+
+    async def stubborn() -> None:
+        loops.append(asyncio.get_running_loop())
+        while not gate.is_set():
+            try:
+                await gate.wait()
+            except asyncio.CancelledError:
+                continue
+
+    async def main() -> Outcome:
+        outcome: Outcome = await Driver(transport_of()).arun(perform(job))
+        gate.set()
+        return outcome
+
+    job = Job(stubborn, timeout=0.01, is_quick=True)
+    outcome = blocking(perform(job)) if is_blocking else asyncio.run(main())
+    assert isinstance(outcome.error, TimeoutError)
+    if is_blocking:
+        loops[0].call_soon_threadsafe(gate.set)
+    left_to_end()
+
+
+def left_to_end() -> None:
+    for thread in threading.enumerate():
+        if thread.name == "dragoman-loop":
+            thread.join(PATIENCE)
+    assert "dragoman-loop" not in threads()
 
 
 def test_a_coroutine_that_never_began_is_closed(way: Way) -> None:

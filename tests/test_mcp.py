@@ -16,6 +16,7 @@ from dragoman.testing import Scripted
 
 SERVER = Path(__file__).with_name("mcp_server.py")
 STDIO = (sys.executable, str(SERVER), "stdio")
+ODD = (sys.executable, str(SERVER), "odd")
 NAMES = ["tide", "harbour_depth", "chart", "storm", "wait", "crash", "report"]
 
 
@@ -127,6 +128,27 @@ def test_a_call_may_be_cancelled_and_the_server_goes_on(box: Toolbox) -> None:
         return await box.aexecute(call("tide", port="Brest"))
 
     assert asyncio.run(main()).text == "4.2 m in Brest on day 1"
+
+
+def test_a_tool_that_cannot_be_used_is_left_out_with_a_warning() -> None:
+    with pytest.warns(UserWarning, match="a tool is left out: two tools are called 'harbour_depth'"):
+        box = Toolbox.from_mcp(ODD).__enter__()
+    with box:
+        assert [one.name for one in box] == NAMES
+
+
+@pytest.mark.parametrize("way", ["blocking", "async"])
+def test_no_server_is_left_where_its_tools_are_refused(way: str) -> None:
+    async def opened() -> Toolbox:
+        return await Toolbox.from_mcp(ODD)
+
+    before = threading.enumerate()
+    with pytest.raises(UserWarning):  # warnings are errors here
+        asyncio.run(opened()) if way == "async" else Toolbox.from_mcp(ODD).__enter__()
+    left = [thread for thread in threading.enumerate() if thread not in before]
+    for thread in left:
+        thread.join(10.0)
+    assert not any(thread.is_alive() for thread in left)
 
 
 def test_a_command_may_be_one_line() -> None:

@@ -21,6 +21,15 @@ SOLID = "The tide in Brest is 4.2 m high at noon, and falls to 1.1 m by six in t
         "The above answer is complete.",
         "Refer to my previous message.",
         "As I mentioned earlier.",
+        "As I said.",
+        "As stated previously",
+        "As already explained above.",
+        "Already answered above.",
+        "Answered in my previous message.",
+        "The answer is above.",
+        "I have already answered that. Please see above!",
+        "My previous answer stands.",
+        "**See above**",
     ],
 )
 def test_a_text_that_is_blank_or_points_back_is_weak(text: str) -> None:
@@ -30,7 +39,24 @@ def test_a_text_that_is_blank_or_points_back_is_weak(text: str) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Yes.", "42", "4.2 m", "Above sea level: 4.2 m", "Done.", "See above. " + "It is explained in detail there. " * 5],
+    [
+        "Yes.",
+        "42",
+        "4.2 m",
+        "Above sea level: 4.2 m",
+        "Done.",
+        "See above. " + "It is explained in detail there. " * 5,
+        "Your last message was 'hello'.",
+        "The water is as much as 3 m above datum.",
+        "It was already covered by insurance: 300 EUR.",
+        "See the flag above the door.",
+        "As I said earlier, it is 42.",
+        "Yes. See above.",
+        "The earlier message was sent by Anna.",
+        "It was answered by the court in 1912.",
+        "The flag is above the door.",
+        "I have already told Anna.",
+    ],
 )
 def test_a_short_correct_answer_is_never_replaced(text: str) -> None:
     assert not is_weak(text)

@@ -429,6 +429,25 @@ def test_quirks_are_facts_too() -> None:
     assert registry.target("openai/m").quirks == Quirks(max_tokens_field="max_tokens", replayed=())
 
 
+def test_a_target_that_was_asked_for_before_hears_what_is_told_later() -> None:
+    env = {"GROQ_API_KEY": "old"}
+    registry = Registry(env=env)
+    registry.target("groq/m")
+    env["GROQ_API_KEY"] = "new"
+    registry.set_limits("groq/m", max_images=2)
+    told = registry.target("groq/m")
+    registry.add_provider(name="groq", like="groq", base_url="https://elsewhere/v1")
+    assert (told.api_key, told.limits.max_images) == ("new", 2)
+    moved = registry.target("groq/m")
+    assert (moved.base_url, moved.limits.max_images) == ("https://elsewhere/v1", 2)
+
+
+def test_facts_of_models_without_number_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.registry.MOST_KNOWN", 2)
+    registry = empty()
+    assert [registry.target(f"ollama/m{number}").model for number in range(5)] == ["m0", "m1", "m2", "m3", "m4"]
+
+
 def test_what_is_told_wins_over_what_is_known_of_the_family() -> None:
     registry = empty()
     registry.set_limits("anthropic", max_output=5)

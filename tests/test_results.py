@@ -65,6 +65,10 @@ def result(value: object, limit: int = 1000) -> ToolResult:
         (UUID(int=1), '"00000000-0000-0000-0000-000000000001"'),
         (decimal.Decimal("4.20"), '"4.20"'),
         ({1}, "[1]"),
+        ({"a": [float("nan"), float("inf"), -float("inf")]}, '{"a":["NaN","Infinity","-Infinity"]}'),
+        ("half a letter: \ud83d", "half a letter: \ufffd"),
+        ({"a\ud83d": "\ud83d"}, '{"a\ufffd":"\ufffd"}'),
+        ("two halves: \ud83d\ude00", "two halves: 😀"),
     ],
 )
 def test_a_value_is_told_as_json_and_text_as_it_is(value: object, content: str) -> None:
@@ -104,6 +108,10 @@ def test_a_result_is_taken_as_it_is_and_gets_the_calls_id() -> None:
     assert result(given) == ToolResult(id="call_1", name="tide", content="no", is_error=True)
 
 
+def test_a_half_letter_in_a_part_is_replaced() -> None:
+    assert result([Text(text="\ud83d"), DOT]).parts[0] == Text(text="\ufffd")
+
+
 def test_a_long_text_is_cut_at_a_letter_and_says_so() -> None:
     told = result("é" * 100, limit=51)
     assert told.text == "é" * 25 + "\n[cut: these are the first 51 of 200 bytes]"
@@ -130,6 +138,8 @@ def test_texts_share_the_limit_and_pictures_stay_whole() -> None:
         (AuthFailed("key sk-proj-1234567890 is wrong"), "AuthFailed: key [redacted] is wrong"),
         (ValueError("key sk-proj-1234567890 is wrong"), "ValueError: key [redacted] is wrong"),
         ("x" * 3000, "x" * 2000 + "…"),
+        (ValueError("\ud83d"), "ValueError: \ufffd"),
+        (OSError("https://ann:secret@x/y"), "OSError: https://[redacted]@x/y"),
     ],
 )
 def test_a_failure_has_kind_and_message_and_no_secret(why: str | BaseException, content: str) -> None:

@@ -7,8 +7,9 @@ import pytest
 from dragoman.errors import OutputError
 from dragoman.fitting import Subset, fit
 from dragoman.form import Form, unfenced
+from dragoman.loosening import loosen
 from dragoman.schema import is_strict, validate
-from dragoman.tightening import loosen, tighten
+from dragoman.tightening import tighten
 from dragoman.types import JsonObject
 from tests.kinds import KINDS, Leaf, Point, written
 
@@ -127,6 +128,15 @@ def test_what_is_not_recursive_is_left_alone() -> None:
         ("Here:\n```json\n[1]\n```\nDone.", "[1]"),
         ('"```\\na```"', '"```\\na```"'),
         ("plain", "plain"),
+        ('```json\n{"a": "```"}\n```', '{"a": "```"}'),
+        ('```json\n{"a": "```"}```', '{"a": "```"}'),
+        ('```json {"a": 1}```', '{"a": 1}'),
+        ('```{"a": 1}```', '{"a": 1}'),
+        ("```true```", "true"),
+        ("\ufeff{}", "{}"),
+        ("\ufeff```json\n{}\n```", "{}"),
+        ("```json\n[1]\n```\nand\n```\n[2]\n```", "[1]"),
+        ("```json\n[1]", "[1]"),
     ],
 )
 def test_white_space_and_fences_are_stripped(text: str, plain: str) -> None:

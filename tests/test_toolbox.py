@@ -128,6 +128,19 @@ def test_validators_of_the_users_types_may_raise_anything(execute: Way, kind: ty
     assert result.text == told
 
 
+def test_an_error_that_cannot_say_what_it_is_is_a_result_too(execute: Way) -> None:
+    class Mute(Exception):
+        def __str__(self) -> str:
+            raise RuntimeError("no words")
+
+    @tool
+    def speak() -> None:
+        """Speak."""
+        raise Mute
+
+    assert execute(Toolbox(speak), call("speak")).text == "RuntimeError: Mute, which cannot say why"
+
+
 def test_a_result_may_fail_to_be_told_in_any_way(execute: Way) -> None:
     class Odd:
         def model_dump(self, **_told: object) -> object:

@@ -124,6 +124,16 @@ def test_a_context_may_be_annotated() -> None:
     assert list(parameters(note)["properties"]) == ["text"]
 
 
+def test_a_context_may_be_optional() -> None:
+    @tool
+    def note(text: str, context: Context | None = None) -> str:
+        """Note."""
+        return f"{context.call.id if context else ''} {text}"
+
+    assert list(parameters(note)["properties"]) == ["text"]
+    assert handler_of(tool_of(note)).bind({"text": "hi"}, Context(call=CALL))() == "call_1 hi"
+
+
 def test_two_contexts_are_refused() -> None:
     with pytest.raises(InvalidTool, match="one and two are both a Context"):
 
@@ -154,6 +164,23 @@ def test_a_method_is_a_tool_of_its_object() -> None:
     assert list(parameters(brest.ships)["properties"]) == ["masts"]
     assert handler_of(made).bind({"masts": 3}, Context(call=CALL))() == "Brest: 3"
     assert handler_of(tool_of(cork.ships)).bind({"masts": 2}, Context(call=CALL))() == "Cork: 2"
+
+
+def test_a_method_without_its_object_is_refused() -> None:
+    with pytest.raises(InvalidTool, match=r"Harbour.ships: it is a method, and there is no object"):
+        Toolbox(Harbour.ships)
+
+
+def test_a_part_of_a_function_has_the_name_and_the_words_of_the_whole() -> None:
+    def depth(port: str, unit: str, key: str) -> str:
+        """Depth of a harbour."""
+        return f"{port} {unit} {key}"
+
+    made = tool_of(functools.partial(functools.partial(depth, key="secret"), unit="m"))
+    assert (made.name, made.description) == ("depth", "Depth of a harbour.")
+    assert made.parameters is not None
+    assert list(made.parameters["properties"]) == ["port"]
+    assert handler_of(made).bind({"port": "Brest"}, Context(call=CALL))() == "Brest m secret"
 
 
 def test_a_plain_method_can_be_used_too() -> None:

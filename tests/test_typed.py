@@ -1,6 +1,7 @@
 """Typed output: every kind of type, through every wire, in every way, is the same value."""
 
 import asyncio
+import dataclasses
 import json
 from typing import Any
 
@@ -41,6 +42,15 @@ WAYS: dict[str, dict[str, bool]] = {
 }
 TIDE = Tool(name="tide", description="The height of the water")
 CALL = ToolCall(id="call_1", name="tide")
+
+
+@dataclasses.dataclass
+class Odd:
+    name: str
+
+    def __post_init__(self) -> None:
+        if self.name == "x":
+            raise LookupError("not x")
 
 
 def scripted(script: Scripted, wire: str = "openai_chat", **facts: Any) -> Model:
@@ -219,6 +229,19 @@ def test_a_validator_of_the_type_is_a_reason() -> None:
     text = written(*KINDS["pydantic"]).replace("2026-11-17T08:30:00Z", "noon")
     with pytest.raises(OutputError, match=r"\$\.at: Input should be a valid datetime"):
         scripted(Scripted(text)).extract(Weather, "Weather?", repairs=0)
+
+
+def test_whatever_a_validator_raises_is_a_reason_and_repaired() -> None:
+    model = Scripted('{"name": "x"}', '{"name": "y"}')
+    assert scripted(model).extract(Odd, "?") == Odd("y")
+    with pytest.raises(OutputError, match="the answer cannot be read: LookupError: not x"):
+        scripted(Scripted('{"name": "x"}')).extract(Odd, "?", repairs=0)
+
+
+def test_an_integer_may_be_told_with_a_point() -> None:
+    assert scripted(Scripted('{"value": 5.0}')).extract(int, "?") == 5
+    with pytest.raises(OutputError, match=r'5\.5 is not of type "integer"'):
+        scripted(Scripted('{"value": 5.5}')).extract(int, "?", repairs=0)
 
 
 def test_the_validators_own_error_is_the_cause() -> None:

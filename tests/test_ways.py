@@ -122,6 +122,7 @@ def test_a_schema_that_is_no_object_is_put_into_one() -> None:
         "type": "object",
         "properties": {"value": {"type": "array", "items": {"$ref": "#/$defs/A"}}},
         "required": ["value"],
+        "additionalProperties": False,
         "$defs": {"A": {"type": "integer"}},
     }
     assert shaped.wrapped

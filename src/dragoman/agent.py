@@ -8,11 +8,12 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.budget import Budget, Purse
-from dragoman.dispatch import Approve, Bench, Ran, dispatch
+from dragoman.dispatch import Approve, Bench, Ran, dispatch, misfits, refusal
 from dragoman.errors import (
     DragomanError,
     EmptyResponse,
     Interrupted,
+    InvalidRequest,
     MalformedToolCall,
     MaxSteps,
     OutputError,
@@ -26,7 +27,7 @@ from dragoman.recovery import answer, is_weak
 from dragoman.results import failure
 from dragoman.steps import HookFailed, Result, Step, StepFinished, StepStarted
 from dragoman.tools import Context
-from dragoman.typed import explained
+from dragoman.typed import explained, read
 from dragoman.types import (
     Attempt,
     Finish,
@@ -51,6 +52,8 @@ NUDGE = "You said nothing. Call a tool, or give your answer."
 WRONG = "That is not the answer that was asked for: {reasons}. Give it again, whole, and nothing beside it."
 ENDED = "not run: the run ended with this turn"
 ACCEPTED = "accepted"
+NAMELESS = "unnamed"
+"""What a tool is called that was called without a name."""
 NOTHING = Usage()
 
 
@@ -67,16 +70,19 @@ class Settings(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
     """How the output is read; None takes the text as it is."""
     terminal: str | None = None
     """The tool whose call is the output."""
-    max_steps: int | Callable[[Result[Any]], Any] = STEPS
+    max_steps: int | Callable[[Result[Any]], Any] | None = STEPS
+    """Rounds of tools; None has no limit."""
     parallel: bool = True
     approve: Approve | None = None
     steer: Callable[[], Any] | None = None
     compact: Callable[[tuple[Message, ...]], Any] | None = None
     budget: Budget = Budget()
-    tool_error_limit: int = 3
-    repeat_limit: int = 3
-    nudges: int = 3
-    repairs: int = 1
+    tool_error_limit: int | None = 3
+    """Rounds in a row that may give only errors; None or 0 has no limit."""
+    repeat_limit: int | None = 3
+    """Rounds in a row that may be the same; None or 0 has no limit."""
+    nudges: int | None = 3
+    repairs: int | None = 1
     step_timeout: float | None = None
     """Seconds that one answer of the model may take."""
     tool_timeout: float | None = None
@@ -111,18 +117,24 @@ class Run(Generic[T]):
         self._purse = Purse(settings.budget, settings.total_timeout, spend)
         self._tools = {tool.name: tool for tool in settings.tools}
         self._rounds = self._failed_rounds = self._same_rounds = 0
-        self._nudges, self._repairs = settings.nudges, settings.repairs
+        self._nudges, self._repairs = settings.nudges or 0, settings.repairs or 0
         self._last_round: frozenset[bytes] = frozenset()
         self._refusals: dict[str, str] = {}
+        self._under_way: tuple[Response, dict[int, Ran]] | None = None
         self._output: Any = None
 
     @property
     def result(self) -> Result[T]:
-        """What there is by now."""
+        """What there is by now, with what has come of a round of tools that is under way."""
+        messages, steps = tuple(self._messages), tuple(self._steps)
+        if self._under_way is not None and self._under_way[1]:
+            response, ran = self._under_way
+            step = _step(len(steps), response, [ran[number] for number in sorted(ran)])
+            messages, steps = (*messages, tool_results(*step.results)), (*steps, step)
         return Result(
             output=self._output,
-            messages=tuple(self._messages),
-            steps=tuple(self._steps),
+            messages=messages,
+            steps=steps,
             usage=self._purse.usage,
             attempts=tuple(self._attempts),
             cost=self._purse.cost,
@@ -153,7 +165,7 @@ class Run(Generic[T]):
             response = yield from self._answer(began)
         except EmptyResponse as error:
             return self._nudge(error)
-        self._take(response)
+        yield from self._take(response)
         calls = response.tool_calls
         if not calls:
             yield from self._finish_step(index, response, (), began)
@@ -161,9 +173,7 @@ class Run(Generic[T]):
         if (yield from self._is_terminal(response, began)):
             return True
         beyond = yield from self._begin_round()
-        ran = (
-            tuple(Ran(failure(call, ENDED)) for call in calls) if beyond else (yield from self._dispatch(calls, index))
-        )
+        ran = _unrun(calls) if beyond else (yield from self._dispatch(response, index))
         yield from self._finish_step(index, response, ran, began)
         if beyond is not None:
             raise beyond
@@ -178,7 +188,7 @@ class Run(Generic[T]):
             self._attempts += error.attempts
             self._purse.spend(error.usage)
             slip = _slip(error)
-            if slip is not None and slip.name:
+            if slip is not None:
                 return self._spoilt(error, slip)
             moment: float = yield Now()
             self._purse.check(moment, error)
@@ -190,8 +200,8 @@ class Run(Generic[T]):
     def _spoilt(self, error: DragomanError, slip: MalformedToolCall) -> Response:
         """The answer that a malformed call was part of: the call has no arguments, and is refused with the reason."""
         said = error.partial.message.parts if isinstance(error, Interrupted) and error.partial is not None else ()
-        call = ToolCall(id=slip.id or f"malformed_{len(self._steps)}", name=slip.name)
-        self._refusals[call.id] = f"{slip.name} was not run: {slip.message}"
+        call = ToolCall(id=slip.id or f"malformed_{len(self._steps)}", name=slip.name or NAMELESS)
+        self._refusals[call.id] = f"{call.name} was not run: {slip.message}"
         return Response(message=assistant(*said, call), finish=Finish(reason="tool_calls"), usage=NOTHING)
 
     def _request(self, messages: tuple[Message, ...]) -> Request:
@@ -201,23 +211,27 @@ class Run(Generic[T]):
             return replace(request, tool_choice="auto")
         return request
 
-    def _take(self, response: Response) -> None:
+    def _take(self, response: Response) -> Flow[None]:
         self._attempts += response.attempts
         if not response.is_empty:
             self._messages.append(response.message)
-        self._purse.take(response)
+        paid = yield from perform(Job(partial(self._purse.take, response), is_quick=True))
+        if isinstance(paid.error, DragomanError):
+            raise paid.error
+        if paid.error is not None:
+            why = f"budget: price= failed: {type(paid.error).__name__}: {paid.error}; it gives dollars for a response"
+            raise InvalidRequest(why) from paid.error
 
     def _finish_step(self, index: int, response: Response, ran: Sequence[Ran], began: float) -> Flow[None]:
         now: float = yield Now()
-        results = tuple(one.result for one in ran)
-        durations = tuple(one.duration for one in ran)
-        step = Step(index=index, response=response, results=results, duration=now - began, durations=durations)
+        step = _step(index, response, ran, now - began)
+        self._under_way = None
         self._steps.append(step)
-        if results:
-            self._messages.append(tool_results(*results))
+        if step.results:
+            self._messages.append(tool_results(*step.results))
         yield Emit([StepFinished(step)])
 
-    def _dispatch(self, calls: Sequence[ToolCall], index: int) -> Flow[tuple[Ran, ...]]:
+    def _dispatch(self, response: Response, index: int) -> Flow[tuple[Ran, ...]]:
         settings = self._settings
         messages = tuple(self._messages)
         now: float = yield Now()
@@ -233,7 +247,8 @@ class Run(Generic[T]):
             longest=self._purse.left(now, settings.tool_timeout),
             refusals=self._refusals,
         )
-        return (yield from dispatch(calls, bench))
+        self._under_way = response, bench.ran
+        return (yield from dispatch(response.tool_calls, bench))
 
     # The end ---------------------------------------------------------------------------------------------------------
 
@@ -250,11 +265,12 @@ class Run(Generic[T]):
         if self._settings.form is None:
             self._output = answer([step.response.text for step in self._steps])
             return True
-        read = yield from _safely(partial(self._settings.form.read, text))
-        if read.error is None:
-            self._output = read.value
+        try:
+            self._output = yield from read(self._settings.form, text)
+        except OutputError as wrong:
+            error = explained(wrong, response)
+        else:
             return True
-        error = explained(_as_output_error(read.error, text), response)
         if self._repairs <= 0 or response.is_empty:
             error.usage = self._purse.usage
             raise error
@@ -276,28 +292,36 @@ class Run(Generic[T]):
 
     def _is_terminal(self, response: Response, began: float) -> Flow[bool]:
         """Whether the terminal tool was called with what it takes: then its arguments are the output."""
-        call = next((call for call in response.tool_calls if call.name == self._settings.terminal), None)
+        called = (one for one in response.tool_calls if one.name == self._settings.terminal)
+        call = next((one for one in called if one.id not in self._refusals), None)
         if call is None:
             return False
-        read = Outcome(value=call.arguments)
-        if self._settings.form is not None:
-            text = msgspec.json.encode(call.arguments).decode()
-            read = yield from _safely(partial(self._settings.form.read, text))
-            if read.error is not None:
-                reasons = _as_output_error(read.error, text).reasons
-                self._refusals[call.id] = f"{call.name}: its arguments are wrong: {'; '.join(reasons)}"
-                return False
-        self._output = read.value
+        try:
+            self._output = yield from self._read_arguments(call)
+        except OutputError as error:
+            self._refusals[call.id] = refusal(call, error.reasons)
+            return False
         accepted = ToolResult(id=call.id, name=call.name, content=ACCEPTED)
         ran = [Ran(accepted) if one.result.id == call.id else one for one in _unrun(response.tool_calls)]
         yield from self._finish_step(len(self._steps), response, ran, began)
         return True
+
+    def _read_arguments(self, call: ToolCall) -> Flow[Any]:
+        """The output that a terminal call says; OutputError where it is none."""
+        if self._settings.form is not None:
+            return (yield from read(self._settings.form, msgspec.json.encode(call.arguments).decode()))
+        tool = self._tools[call.name]
+        if tool.parameters is not None and (reasons := misfits(call, tool)):
+            raise OutputError(refusal(call, reasons), reasons=reasons)
+        return call.arguments
 
     # Guards ----------------------------------------------------------------------------------------------------------
 
     def _begin_round(self) -> Flow[MaxSteps | None]:
         """Count one more round of tools; the error where there may be no more."""
         limit = self._settings.max_steps
+        if limit is None:
+            return None
         if not isinstance(limit, int):
             told = yield from self._hook("max_steps", partial(limit, self.result))
             limit = told.value if isinstance(told.value, int) else STEPS
@@ -308,20 +332,20 @@ class Run(Generic[T]):
         """Stop a model that only fails, or does the same again and again."""
         settings = self._settings
         self._failed_rounds = self._failed_rounds + 1 if all(one.result.is_error for one in ran) else 0
-        if self._failed_rounds >= settings.tool_error_limit:
+        if settings.tool_error_limit and self._failed_rounds >= settings.tool_error_limit:
             last = ran[-1].result
             raise ToolLoop(f"{self._failed_rounds} steps in a row gave only errors, the last from {last.name}")
         this = frozenset(_signature(call, one.result) for call, one in zip(calls, ran, strict=True))
         self._same_rounds = self._same_rounds + 1 if this == self._last_round else 1
         self._last_round = this
-        if self._same_rounds >= settings.repeat_limit:
+        if settings.repeat_limit and self._same_rounds >= settings.repeat_limit:
             names = ", ".join(dict.fromkeys(call.name for call in calls))
             raise ToolLoop(f"{self._same_rounds} steps in a row made the same calls with the same results: {names}")
 
     # The caller's functions ------------------------------------------------------------------------------------------
 
     def _hook(self, name: str, function: Callable[[], Any], *, is_quick: bool = False) -> Flow[Outcome]:
-        outcome = yield from perform(Job(function, is_async=is_quick))
+        outcome = yield from perform(Job(function, is_quick=is_quick))
         if outcome.error is not None:
             yield Emit([HookFailed(name, redact(f"{type(outcome.error).__name__}: {outcome.error}"))])
         return outcome
@@ -343,6 +367,11 @@ class Run(Generic[T]):
         return (yield from self._told("compact", partial(self._settings.compact, whole))) or whole
 
 
+def _step(index: int, response: Response, ran: Sequence[Ran], duration: float = 0.0) -> Step:
+    results, durations = tuple(one.result for one in ran), tuple(one.duration for one in ran)
+    return Step(index=index, response=response, results=results, duration=duration, durations=durations)
+
+
 def _unrun(calls: Sequence[ToolCall]) -> tuple[Ran, ...]:
     return tuple(Ran(failure(call, ENDED)) for call in calls)
 
@@ -350,18 +379,6 @@ def _unrun(calls: Sequence[ToolCall]) -> tuple[Ran, ...]:
 def _signature(call: ToolCall, result: ToolResult) -> bytes:
     arguments = msgspec.json.encode(call.arguments, order="deterministic")
     return b"\0".join((call.name.encode(), arguments, dump(replace(result, id=""))))
-
-
-def _safely(function: Callable[[], Any]) -> Flow[Outcome]:
-    """How a quick function of the user's types ends: their validators may raise anything."""
-    return perform(Job(function, is_async=True))
-
-
-def _as_output_error(error: Exception, text: str) -> OutputError:
-    if isinstance(error, OutputError):
-        return error
-    reason = f"{type(error).__name__}: {error}"
-    return OutputError(f"the answer cannot be read: {reason}", text=text, reasons=(reason,))
 
 
 def _as_messages(given: Any) -> tuple[Message, ...]:

@@ -22,7 +22,7 @@ from dragoman.models import Asked, Model, Prompt, model
 from dragoman.skills import Skill
 from dragoman.steps import Result, RunEvent
 from dragoman.streams import TextDelta, ThinkingDelta, View
-from dragoman.tools import Context, Toolish, gather, handler_of, tool, tool_of
+from dragoman.tools import Context, HasTools, Toolish, gather, handler_of, tool, tool_of
 from dragoman.typed import shaped
 from dragoman.types import Message, Request, Response, Text, Tool, ToolCall
 
@@ -32,13 +32,15 @@ Shown: TypeAlias = RunEvent | TextDelta | ThinkingDelta | Restarted
 
 
 class AgentOptions(TypedDict, total=False):
-    """What an agent may be told beside its model."""
+    """What an agent may be told beside its model. None is what there is without it; a limit that is None is off."""
 
     system: str | None
-    tools: Iterable[Toolish]
-    skills: Iterable[Skill]
+    tools: Iterable[Toolish] | Toolish | None
+    """Functions, tools and toolboxes, or one of these."""
+    skills: Iterable[Skill] | Skill | None
     terminal_tool: str | Toolish | None
-    max_steps: int | Callable[[Result[Any]], Any]
+    max_steps: int | Callable[[Result[Any]], Any] | None
+    """Rounds of tools: 0 allows none, None any number."""
     parallel: bool
     on_event: Callable[[Any], object] | None
     approve: Approve | None
@@ -46,10 +48,14 @@ class AgentOptions(TypedDict, total=False):
     compact: Callable[[tuple[Message, ...]], Any] | None
     budget: Budget | None
     timeout: float | Timeouts | None
-    tool_error_limit: int
-    repeat_limit: int
-    nudges: int
-    repairs: int
+    tool_error_limit: int | None
+    """Rounds in a row that may give only errors; None or 0 is off."""
+    repeat_limit: int | None
+    """Rounds in a row that may be the same; None or 0 is off."""
+    nudges: int | None
+    """How often a model that says nothing is asked again."""
+    repairs: int | None
+    """How often an output that is not of its type is asked for again."""
 
 
 class Agent(Generic[T]):
@@ -75,17 +81,12 @@ class Agent(Generic[T]):
         self: "Agent[Any]", model: Model | str, /, *, output: Any, **options: Unpack[AgentOptions]
     ) -> None: ...
     def __init__(self, by: Model | str, /, *, output: Any = None, **options: Unpack[AgentOptions]) -> None:
-        if unknown := options.keys() - AgentOptions.__annotations__.keys():
-            known = ", ".join(AgentOptions.__annotations__)
-            raise InvalidRequest(f"an agent has no option {', '.join(sorted(unknown))}; there are output, {known}")
+        _check(options)
         self.model = model(by) if isinstance(by, str) else by
         self._options = options
-        self._tools = tuple(options.get("tools", ()))
-        self._skills = tuple(options.get("skills", ()))
+        self._tools: tuple[Toolish, ...] = _several("tools", options.get("tools"))
+        self._skills: tuple[Skill, ...] = _several("skills", options.get("skills"))
         self._form: Form[T] | None = None if output is None or output is str else Form(output)
-        on_event = options.get("on_event")
-        if on_event is not None and inspect.iscoroutinefunction(on_event):
-            raise InvalidRequest("on_event is called and not awaited; give a plain function")
         budget = options.get("budget") or Budget()
         if budget.money is not None and budget.price is None:
             from dragoman.prices import check_installed, price
@@ -243,6 +244,48 @@ class Agent(Generic[T]):
 
 _PASSED_ON = frozenset("max_steps parallel approve steer compact tool_error_limit repeat_limit nudges repairs".split())
 """What the plan takes as it is told."""
+
+
+def _check(options: AgentOptions) -> None:
+    """InvalidRequest where an option is none, or not what it can be."""
+    if unknown := options.keys() - AgentOptions.__annotations__.keys():
+        known = ", ".join(AgentOptions.__annotations__)
+        raise InvalidRequest(f"an agent has no option {', '.join(sorted(unknown))}; there are output, {known}")
+    for name, (can_be, wanted) in _CHECKS.items():
+        given: Any = options.get(name)
+        if given is not None and not can_be(given):
+            raise InvalidRequest(f"{name}: {given!r} is not {wanted}; give that, or None")
+    if inspect.iscoroutinefunction(options.get("on_event")):
+        raise InvalidRequest("on_event is called and not awaited; give a plain function")
+
+
+def _is_count(given: Any) -> bool:
+    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
+
+
+def _is_time(given: Any) -> bool:
+    return isinstance(given, Timeouts) or (isinstance(given, int | float) and given > 0)
+
+
+_CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "system": (lambda given: isinstance(given, str), "a text"),
+    "max_steps": (lambda given: _is_count(given) or callable(given), "a number from 0 on, or a function"),
+    "budget": (lambda given: isinstance(given, Budget), "a Budget"),
+    "timeout": (_is_time, "a number of seconds above 0, or Timeouts"),
+    **dict.fromkeys(("on_event", "approve", "steer", "compact"), (callable, "a function")),
+    **dict.fromkeys(("tool_error_limit", "repeat_limit", "nudges", "repairs"), (_is_count, "a number from 0 on")),
+}
+
+
+def _several(name: str, given: Any) -> tuple[Any, ...]:
+    """Some tools or skills, from some, one or none."""
+    if given is None:
+        return ()
+    if isinstance(given, Tool | Skill | HasTools) or callable(given):
+        return (given,)
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        raise InvalidRequest(f"{name}: {given!r} is none; give a list of {name}")
+    return tuple(given)
 
 
 def _taught(system: str | tuple[Text, ...] | None, skills: tuple[Skill, ...]) -> str | tuple[Text, ...] | None:

@@ -5,7 +5,7 @@ import time
 import types
 from collections.abc import Callable, Coroutine, Generator, Iterator
 from queue import Empty, SimpleQueue
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 T = TypeVar("T")
 
@@ -34,8 +34,9 @@ class _Turn:
 
     def during(self, step: Callable[[Any], object], argument: object) -> object:
         """Take a step of the coroutine while this is what it finds for a running loop."""
+        loop: Any = self
         outer = asyncio._get_running_loop()  # noqa: SLF001 - exported for those who write loops
-        asyncio._set_running_loop(cast("asyncio.AbstractEventLoop", self))  # noqa: SLF001
+        asyncio._set_running_loop(loop)  # noqa: SLF001
         try:
             return step(argument)
         finally:

@@ -62,7 +62,7 @@ class Purse:
         if self._above is not None:
             self._above(response)
         if self._budget.price is not None:
-            self._costs.append(self._budget.price(response))
+            self._costs.append(float(self._budget.price(response)))
 
     def spend(self, usage: Usage | None) -> None:
         """Count what a failure used, where that was told."""

@@ -175,15 +175,15 @@ class _Chain:
         began, retry = now, 0
         try:
             while True:
-                self._check_deadline(began, (target, *rest))
-                restarted = self._restarted(target)
+                if self._deadline is not None and began >= self._deadline:
+                    raise self._too_late((target, *rest))
                 try:
                     answer = yield from call(
                         self._request,
                         target,
                         limits,
                         self._deadline,
-                        restarted=restarted,
+                        restarted=None if self._interrupted is None else _restarted(target, *self._interrupted),
                         album=self._album,
                         fetch_images=self._options.fetch_images,
                     )
@@ -256,12 +256,6 @@ class _Chain:
             raise self._with_receipt(error)
         self._interrupted = target, error
 
-    def _restarted(self, target: Target) -> Restarted | None:
-        if self._interrupted is None:
-            return None
-        left, error = self._interrupted
-        return Restarted(left=left.name, target=target.name, why=error.message)
-
     # What is known ---------------------------------------------------------------------------------------------------
 
     def _is_open(self, target: Target, now: float) -> bool:
@@ -277,12 +271,10 @@ class _Chain:
             return max(0.0, min(map(self._until, targets), default=now) - now)
         return min((error.retry_after for error in self._errors if error.retry_after is not None), default=None)
 
-    def _check_deadline(self, now: float, rest: Iterable[Target]) -> None:
-        if self._deadline is None or now < self._deadline:
-            return
+    def _too_late(self, rest: Iterable[Target]) -> DragomanError:
         why = f"the deadline of {self._options.timeouts.total} s has passed"
         self._attempts += [Attempt(target=target.name, outcome="skipped", error=why) for target in rest]
-        raise exhausted([*self._errors, TimedOut(why)], self._attempts, kind=TimedOut)
+        return exhausted([*self._errors, TimedOut(why)], self._attempts, kind=TimedOut)
 
     # The receipt -----------------------------------------------------------------------------------------------------
 
@@ -311,6 +303,10 @@ class _Chain:
         if isinstance(error, Interrupted) and error.partial is not None:
             error.partial = replace(error.partial, attempts=error.attempts)
         return error
+
+
+def _restarted(target: Target, left: Target, error: Interrupted) -> Restarted:
+    return Restarted(left=left.name, target=target.name, why=error.message)
 
 
 def _told(error: DragomanError) -> str:

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dragoman.models import Model, model
+from dragoman.schema import shortened
 from dragoman.types import Image, Message, Text, Thinking, ToolCall, ToolResult, user
 
 SUMMARY = "Summary of the conversation so far:\n\n"
@@ -75,18 +76,14 @@ def _told(message: Message) -> str:
 def _part(part: object) -> str:
     match part:
         case Text():
-            return _shortened(part.text)
+            return shortened(part.text, _LONGEST)
         case ToolCall():
-            return f"[calls {part.name} with {_shortened(msgspec.json.encode(part.arguments).decode())}]"
+            return f"[calls {part.name} with {shortened(msgspec.json.encode(part.arguments).decode(), _LONGEST)}]"
         case ToolResult():
-            return f"[{part.name} {'fails' if part.is_error else 'gives'}: {_shortened(part.text)}]"
+            return f"[{part.name} {'fails' if part.is_error else 'gives'}: {shortened(part.text, _LONGEST)}]"
         case Image():
             return "[an image]"
         case Thinking():
             return ""
         case _:
             return f"[{type(part).__name__.lower()}]"
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= _LONGEST else f"{text[: _LONGEST // 2]} … {text[-_LONGEST // 2 :]}"

@@ -116,6 +116,8 @@ def _decode(value: Any, hint: Any, path: _Path) -> Any:
 
 
 def _leaf(value: object, kind: Any, path: _Path, *, strict: bool = True) -> Any:
+    if kind is int and isinstance(value, float) and value.is_integer():
+        return int(value)  # to JSON, 5.0 is an integer
     try:
         return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as error:

@@ -6,11 +6,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from dragoman.errors import OutputError
+from dragoman.errors import OutputError, redact
 from dragoman.flow import Await, Emit, Flow, Job, Outcome, Running, Start, perform
 from dragoman.results import failure, result_of
 from dragoman.schema import validate
-from dragoman.steps import ToolFinished, ToolStarted
+from dragoman.steps import HookFailed, ToolFinished, ToolStarted
 from dragoman.tools import Context, Handler, handler_of
 from dragoman.types import JsonObject, Tool, ToolCall, ToolResult
 
@@ -45,6 +45,8 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that no tool may exceed, whatever its own limit is."""
     refusals: Mapping[str, str] = {}
     """Why a call is not run at all, by its id."""
+    ran: dict[int, Ran] = msgspec.field(default_factory=dict[int, Ran])
+    """What has come of each call by now, by its number: there for whoever leaves the plan before its end."""
 
 
 def dispatch(calls: Sequence[ToolCall], bench: Bench, /) -> Flow[tuple[Ran, ...]]:
@@ -54,7 +56,7 @@ def dispatch(calls: Sequence[ToolCall], bench: Bench, /) -> Flow[tuple[Ran, ...]
     >>> next(plan).events[0].result.content
     "no tool 'tide'; there is none"
     """
-    ran: dict[int, Ran] = {}
+    ran = bench.ran
     jobs: list[tuple[int, Job]] = []
     for number, call in enumerate(calls):
         prepared = yield from _prepare(call, bench)
@@ -82,24 +84,38 @@ def _prepare(call: ToolCall, bench: Bench) -> Flow[Job | ToolResult]:
     if tool is None:
         known = f"there are {', '.join(bench.tools)}" if bench.tools else "there is none"
         return failure(call, f"no tool {call.name!r}; {known}")
+    if reasons := misfits(call, tool):
+        return failure(call, refusal(call, reasons))
     handler = handler_of(tool)
-    if reasons := validate(call.arguments, tool.parameters or _NOTHING):
-        return _misfit(call, reasons)
     # Made by the user's own types, whose validators may raise anything.
-    bound = yield from perform(Job(partial(handler.bind, call.arguments, bench.context(call)), is_async=True))
+    bound = yield from perform(Job(partial(handler.bind, call.arguments, bench.context(call)), is_quick=True))
     if isinstance(bound.error, OutputError):
-        return _misfit(call, bound.error.reasons)
+        return failure(call, refusal(call, bound.error.reasons))
     if bound.error is not None:
         return failure(call, bound.error)
     refused = yield from _approve(call, bench)
     if refused is not None:
         return refused
     limits = [limit for limit in (handler.timeout, bench.longest) if limit is not None]
-    return Job(bound.value, timeout=min(limits, default=None), is_async=handler.is_async)
+    return Job(bound.value, timeout=min(limits, default=None), is_quick=handler.is_async)
 
 
-def _misfit(call: ToolCall, reasons: Sequence[str]) -> ToolResult:
-    return failure(call, f"{call.name} was not run, as its arguments are wrong: {'; '.join(reasons)}")
+def misfits(call: ToolCall, tool: Tool, /) -> tuple[str, ...]:
+    """Why the arguments of a call are not what its tool takes.
+
+    >>> misfits(ToolCall(id="call_1", name="now", arguments={"zone": 1}), Tool(name="now"))[0]
+    "$: Additional properties are not allowed ('zone' was unexpected)"
+    """
+    return validate(call.arguments, tool.parameters or _NOTHING)
+
+
+def refusal(call: ToolCall, reasons: Sequence[str], /) -> str:
+    """What a model is told of a call whose arguments are wrong.
+
+    >>> refusal(ToolCall(id="call_1", name="now"), ["$: 'zone' is required"])
+    "now was not run, as its arguments are wrong: $: 'zone' is required"
+    """
+    return f"{call.name} was not run, as its arguments are wrong: {'; '.join(reasons)}"
 
 
 def _approve(call: ToolCall, bench: Bench) -> Flow[ToolResult | None]:
@@ -108,6 +124,7 @@ def _approve(call: ToolCall, bench: Bench) -> Flow[ToolResult | None]:
         return None
     asked = yield from perform(Job(partial(bench.approve, call)))
     if asked.error is not None:
+        yield Emit([HookFailed("approve", redact(f"{type(asked.error).__name__}: {asked.error}"))])
         return failure(call, f"{call.name} was not run: nobody could approve it ({type(asked.error).__name__})")
     if isinstance(asked.value, ToolResult):
         return msgspec.structs.replace(asked.value, id=call.id, name=call.name)
@@ -118,5 +135,5 @@ def _conclude(call: ToolCall, bench: Bench, outcome: Outcome) -> Flow[Ran]:
     if outcome.error is not None:
         return Ran(failure(call, outcome.error), outcome.duration)
     handler: Handler = handler_of(bench.tools[call.name])
-    told = yield from perform(Job(partial(result_of, call, outcome.value, handler.limit), is_async=True))
+    told = yield from perform(Job(partial(result_of, call, outcome.value, handler.limit), is_quick=True))
     return Ran(failure(call, told.error) if told.error is not None else told.value, outcome.duration)

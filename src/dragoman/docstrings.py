@@ -10,7 +10,7 @@ _SECTION = re.compile(r"(?:(?:other |keyword )?(?:args|arguments|parameters|para
 _UNDERLINE = re.compile(r"[-=]{3,}\s*$")
 _FIELD = re.compile(r":[a-z]+ ?[^:]*:")
 # Where an entry begins: the names of its parameters, and the words that follow on the same line.
-_GOOGLE = re.compile(r"(\*{0,2}\w+)\s*(?:\([^)]*\))?\s*:\s*(.*)")
+_GOOGLE = re.compile(r"(\*{0,2}\w+)\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*:\s*(.*)")
 _NUMPY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()$")
 _SPHINX = re.compile(r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?(\*{0,2}\w+)\s*:\s*(.*)")
 

@@ -11,7 +11,6 @@ from dragoman.fetching import Fetcher
 from dragoman.flow import (
     Await,
     Compute,
-    Dice,
     Effect,
     Emit,
     Exchange,
@@ -103,13 +102,13 @@ class Driver:
     def perform(self, effect: Effect, held: "_Held") -> Any:
         """Its result, blocking."""
         match effect:
-            case Now():
-                return time.monotonic()
             case Read():
                 return effect.exchange.handle.read(effect.timeout)
             case Send():
                 held.close()
                 return self.transport.send(effect)
+            case Observe():
+                return tell(self.observers, effect.what)
             case Open():
                 held.close()
                 return held.take(self.transport.open(effect))
@@ -126,7 +125,7 @@ class Driver:
             case Await():
                 return effect.running.handle.next()
             case _:
-                return self.tell(effect)
+                return random.random()  # noqa: S311 - jitter, no secret
 
     async def aperform(self, effect: Effect, held: "_Held") -> Any:
         """Its result, async."""
@@ -136,6 +135,8 @@ class Driver:
             case Send():
                 await held.aclose()
                 return await self.transport.asend(effect)
+            case Observe():
+                return tell(self.observers, effect.what)
             case Open():
                 await held.aclose()
                 return held.take(await self.transport.aopen(effect))
@@ -152,15 +153,7 @@ class Driver:
             case Await():
                 return await effect.running.handle.next()
             case _:
-                return self.tell(effect)
-
-    def tell(self, effect: Effect) -> Any:
-        """What takes no time."""
-        if isinstance(effect, Dice):
-            return random.random()  # noqa: S311 - jitter, no secret
-        if isinstance(effect, Observe):
-            tell(self.observers, effect.what)
-        return None
+                return random.random()  # noqa: S311 - jitter, no secret
 
 
 class _Walk(Generic[T]):
@@ -183,10 +176,10 @@ class _Walk(Generic[T]):
                 self.result = stop.value
                 return None
             answer, error = None, None
-            if isinstance(effect, Emit):
+            if type(effect) is Emit:
                 return effect
             try:
-                answer = self._driver.perform(effect, self._held)
+                answer = time.monotonic() if type(effect) is Now else self._driver.perform(effect, self._held)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
 
@@ -200,10 +193,10 @@ class _Walk(Generic[T]):
                 self.result = stop.value
                 return None
             answer, error = None, None
-            if isinstance(effect, Emit):
+            if type(effect) is Emit:
                 return effect
             try:
-                if isinstance(effect, Now):
+                if type(effect) is Now:
                     answer = time.monotonic()
                 else:
                     answer = await self._driver.aperform(effect, self._held)
@@ -240,10 +233,9 @@ def tell(observers: Sequence[Observer], what: object, /) -> None:
 class _Held:
     """What a plan has open: an exchange, which another or a wait ends, and jobs, which end with it."""
 
-    def __init__(self) -> None:
-        self._handle: Handle | None = None
-        self._jobs: Jobs | None = None
-        self._ajobs: AsyncJobs | None = None
+    _handle: Handle | None = None
+    _jobs: Jobs | None = None
+    _ajobs: AsyncJobs | None = None
 
     @property
     def jobs(self) -> Jobs:

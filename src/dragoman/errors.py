@@ -25,11 +25,13 @@ if TYPE_CHECKING:
 _KEY = (
     r"\b(?:sk|rk|gsk|csk|xai|hf|nvapi|tgp|pplx)[-_][-_A-Za-z0-9*.]{6,}"
     r"|\b(?:pk|key|fw|r8)[-_](?=[-_A-Za-z*.]*\d)[-_A-Za-z0-9*.]{6,}"
+    r"|\b(?:gh[a-z]_|github_pat_|glpat-|xox[a-z]-)[-_A-Za-z0-9]{10,}"
     r"|\bAIza[-_A-Za-z0-9*]{8,}|\bAKIA[A-Z0-9]{8,}|\beyJ[-_A-Za-z0-9]{8,}\.[-_.A-Za-z0-9]+"
+    r"|(?<=://)[^\s/@\"']+(?=@)"
     r"|(?i:(?<=bearer )|(?<=[?&]key=)|(?<=api[-_ ]key: )|(?<=api[-_ ]key=)|(?<=key provided: ))"
     r"(?=[^\s\"'&,;]*\d)[^\s\"'&,;]{6,}"
 )
-"""Keys as providers make them, and what stands where a key does and has a digit in it."""
+"""Keys as providers make them, what a URL has before its host, and what stands where a key does, with a digit."""
 
 
 def redact(text: str, /) -> str:

@@ -130,21 +130,19 @@ def fold(events: Iterable[StreamEvent], /) -> Response:
     open_kinds: dict[int, PartKind] = {}
     pieces: dict[int, list[str]] = {}
     for event in events:
-        match event:
-            case PartDelta():
-                pieces.setdefault(event.index, []).append(event.text)
-            case PartEnded():
-                parts[event.index] = event.part
-            case PartStarted():
-                open_kinds[event.index] = event.kind
-            case Started():
-                started = event
-            case Restarted():
-                started, finished, parts, open_kinds, pieces = _UNSTARTED, _UNFINISHED, {}, {}, {}
-            case Ping():
-                continue
-            case _:
-                finished = event
+        # isinstance() takes longer for each class that it is not, and streams are long.
+        if type(event) is PartDelta:
+            pieces.setdefault(event.index, []).append(event.text)
+        elif type(event) is PartEnded:
+            parts[event.index] = event.part
+        elif type(event) is PartStarted:
+            open_kinds[event.index] = event.kind
+        elif type(event) is Started:
+            started = event
+        elif type(event) is Finished:
+            finished = event
+        elif type(event) is Restarted:
+            started, finished, parts, open_kinds, pieces = _UNSTARTED, _UNFINISHED, {}, {}, {}
     for index, texts in pieces.items():
         if index not in parts:
             kind = Thinking if open_kinds.get(index) == "thinking" else Text
@@ -153,7 +151,7 @@ def fold(events: Iterable[StreamEvent], /) -> Response:
         id=started.id,
         model=started.model,
         created=started.created,
-        message=Message(role="assistant", parts=tuple(parts[index] for index in sorted(parts))),
+        message=Message(role="assistant", parts=tuple([parts[index] for index in sorted(parts)])),
         finish=finished.finish,
         usage=finished.usage,
         notices=finished.notices,
@@ -221,18 +219,19 @@ class Assembler:
     'hi'
     """
 
+    usage: Usage | None = None
+    _started = False
+    _finished = False
+    _index = 0
+    _number = 0
+
     def __init__(self, *, calls_before: int = 0, limit: int = MAX_RESPONSE) -> None:
-        self.usage: Usage | None = None
         self.notices: list[Notice] = []
         self._queue: list[Event] = []
-        self._started = False
-        self._finished = False
-        self._index = 0
         self._open: dict[object, _Open] = {}
         self._calls: dict[object, _Call] = {}
         self._ids: set[str] = set()
         self._calls_before = calls_before
-        self._number = 0
         self._limit = self._budget = limit
 
     @property
@@ -267,9 +266,11 @@ class Assembler:
 
     def open(self, key: object, kind: Literal["text", "thinking"], extra: Extra | None = None) -> None:
         """Begin a text or thinking part, if that key is not open."""
-        if key in self._open and self._open[key].kind != kind:
+        part = self._open.get(key)
+        if part is not None and part.kind != kind:
             self.close(key)
-        if key not in self._open:
+            part = None
+        if part is None:
             check_open(len(self._open))
             extra = extra or {}
             self._open[key] = _Open(index=self._begin(kind, extra), kind=kind, extra=extra)
@@ -352,7 +353,8 @@ class Assembler:
         """End all that is open and queue Finished. Calls that the length limit cut off are left out with a notice."""
         if self._finished:
             return
-        self.start()
+        if not self._started:
+            self.start()
         calls = [(call, self._whole_arguments(call, finish)) for call in self._calls.values()]
         for key in list(self._open):
             self.close(key)
@@ -370,7 +372,8 @@ class Assembler:
         self._finished = True
 
     def _begin(self, kind: PartKind, extra: Extra) -> int:
-        self.start()
+        if not self._started:
+            self.start()
         index = self._index
         self._index += 1
         self._push(PartStarted(index=index, kind=kind, extra=extra))

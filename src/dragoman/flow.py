@@ -144,8 +144,9 @@ class Job(msgspec.Struct, frozen=True, eq=False):
     function: Callable[[], Any]
     timeout: float | None = None
     """None has no limit; then a job that is alone runs in the thread of its blocking plan, not in one of its own."""
-    is_async: bool = False
-    """Whether calling it takes no time: what it gives is awaited. Others are called where they block nobody."""
+    is_quick: bool = False
+    """Whether calling it takes no time, as with a coroutine function: it is called on the spot, and what it gives
+    awaited. Others are called where they block nobody."""
 
 
 class Start(msgspec.Struct, frozen=True):

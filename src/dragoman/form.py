@@ -9,13 +9,16 @@ import msgspec
 from dragoman.decoding import decode
 from dragoman.errors import OutputError
 from dragoman.hints import bare, name_of
+from dragoman.loosening import Loosening
 from dragoman.outline import outline
 from dragoman.schema import is_strict, validate
-from dragoman.tightening import close, loosen, tighten
+from dragoman.tightening import close, tighten
 from dragoman.types import JsonObject
 
 T = TypeVar("T")
-_FENCED = re.compile(r"```[\w-]*\s*\n(.*?)```", re.DOTALL)
+_FENCE = re.compile(r"```(?:[\w-]+(?=[\s{\[\"]))?")
+_END = re.compile(r"\n[ \t]*```")
+"""A fence at the beginning of a line: no text of JSON has a line's end in it."""
 _MAX_REASONS = 10
 
 
@@ -61,6 +64,8 @@ class Form(Generic[T]):
         """What a model is asked for."""
         self.is_strict = is_strict(self.schema)
         """Whether OpenAI's strict mode takes it: all but what may be anything."""
+        self.loosening = Loosening(self.outline)
+        """How an answer is made what the type itself says."""
 
     @property
     def closed(self) -> JsonObject:
@@ -79,18 +84,14 @@ class Form(Generic[T]):
             value = msgspec.json.decode(unfenced(text))
         except (msgspec.DecodeError, RecursionError) as error:
             raise self._wrong(text, (f"$: not JSON: {error}",)) from error
-        plain = self.loosened(value)
-        if reasons := validate(plain, self.outline):
-            raise self._wrong(text, reasons)
         try:
+            plain = self.loosening.whole(value)
+            if reasons := validate(plain, self.outline):
+                raise self._wrong(text, reasons)
             made: T = decode(plain, self.hint)
         except OutputError as error:
             raise self._wrong(text, error.reasons) from error.__cause__
         return made
-
-    def loosened(self, value: Any, /) -> Any:
-        """An answer as the type itself says it."""
-        return loosen(value, self.outline)
 
     def _wrong(self, text: str, reasons: tuple[str, ...]) -> OutputError:
         shown = "; ".join(reasons[:_MAX_REASONS])
@@ -103,6 +104,10 @@ def unfenced(text: str, /) -> str:
     >>> unfenced(" ```json\\n{}\\n``` ")
     '{}'
     """
-    text = text.strip()
-    fenced = None if text[:1] in ("{", "[", '"') else _FENCED.search(text)
-    return fenced[1].strip() if fenced else text
+    text = text.strip("\ufeff \t\r\n")
+    fence = None if text[:1] in ("{", "[", '"') else _FENCE.search(text)
+    if fence is None:
+        return text
+    inner = text[fence.end() :]
+    end = _END.search(inner)
+    return (inner[: end.start()] if end else inner.rpartition("```")[0] or inner).strip()

@@ -6,7 +6,7 @@ from typing import Any, Generic, Self, TypeVar
 
 from dragoman.events import StreamEvent
 from dragoman.form import Form
-from dragoman.prefix import NOTHING
+from dragoman.loosening import NOTHING
 from dragoman.typed import Parsed, Partials
 
 T = TypeVar("T")

@@ -1,7 +1,7 @@
 """A type hint in, what it is made of out: its bare form and metadata, its fields, the parameters of a function."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
-from functools import lru_cache
+from functools import lru_cache, partial
 from types import NoneType, UnionType
 from typing import (
     Any,
@@ -168,7 +168,7 @@ def _read_fields(hint: Any) -> tuple[Field, ...] | None:
     if isinstance(made, type):
         for is_kind, read in _KINDS:
             if is_kind(made):
-                return tuple(read(made, _hints_of(made, get_args(hint))))
+                return tuple(read(made, _bound_hints(made, get_args(hint))))
     return None
 
 
@@ -183,7 +183,7 @@ def parameters(function: Callable[..., Any], /, *, skip: Collection[str] = ()) -
 
     found: list[Field] = []
     called = getattr(function, "__name__", repr(function))
-    told = _resolved(function, inspect.unwrap(function))
+    told = hints_of(function)
     for name, parameter in inspect.signature(function).parameters.items():
         if name in skip:
             continue
@@ -195,6 +195,21 @@ def parameters(function: Callable[..., Any], /, *, skip: Collection[str] = ()) -
             Field(name=name, key=name, hint=told.get(name, Any), required=required, default=default),
         )
     return tuple(found)
+
+
+def hints_of(function: Callable[..., Any], /) -> dict[str, Any]:
+    """The annotations of a function, of what it wraps, or of the part that is left of one.
+
+    >>> def tide(port: "str") -> float: ...
+    >>> hints_of(tide)["port"]
+    <class 'str'>
+    """
+    import inspect
+
+    source = inspect.unwrap(function)
+    while isinstance(source, partial):
+        source = inspect.unwrap(source.func)
+    return _resolved(function, source)
 
 
 # The kinds of objects -------------------------------------------------------------------------------------------------
@@ -210,7 +225,7 @@ def _resolved(what: Any, source: Any) -> dict[str, Any]:
         raise InvalidRequest(f"{called}: {error}; a hint that is told as text is defined in its module") from error
 
 
-def _hints_of(made: type, arguments: tuple[Any, ...]) -> dict[str, Any]:
+def _bound_hints(made: type, arguments: tuple[Any, ...]) -> dict[str, Any]:
     bindings = _bindings(made, arguments)
     return {name: _bound(hint, bindings) for name, hint in _resolved(made, made).items()}
 
@@ -260,6 +275,8 @@ def _is_dataclass(made: type) -> bool:
 def _of_dataclass(made: Any, hints: dict[str, Any]) -> Iterator[Field]:
     import dataclasses
 
+    if lost := [name for name, hint in hints.items() if isinstance(hint, dataclasses.InitVar)]:
+        raise InvalidRequest(f"{made.__name__}.{lost[0]}: an InitVar is no field; make it one, or use another class")
     for field in dataclasses.fields(made):
         if field.init:
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING

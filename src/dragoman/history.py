@@ -52,12 +52,15 @@ def repair(request: Request, notes: Notes, /) -> History:
     >>> history.turns[-1].parts[0].content
     'result unavailable; do not assume that it ran'
     """
-    texts = list(system_texts(request))
+    texts = [*system_texts(request)]
     calls = _Calls(request, notes)
     turns: list[Message] = []
     for message in request.messages:
         if message.role == "system":
             texts += _fold_system(message, notes, started=bool(turns))
+            continue
+        if _is_plain(message):
+            turns.append(message)
             continue
         parts: list[Part] = []
         for part in message.parts:
@@ -76,6 +79,16 @@ def repair(request: Request, notes: Notes, /) -> History:
             role = "user" if message.role == "tool" else message.role
             turns.append(msgspec.structs.replace(message, role=role, parts=kept))
     return History(system=tuple(texts), turns=tuple(_with_answers(turns, calls)))
+
+
+def _is_plain(message: Message) -> bool:
+    """Whether it is text that every wire says in the same way: nothing of it wants a repair."""
+    if message.extra or message.role == "tool":
+        return False
+    for part in message.parts:
+        if not isinstance(part, Text) or part.extra:
+            return False
+    return bool(message.parts)
 
 
 class _Calls:
@@ -205,8 +218,8 @@ def _own_content(result: ToolResult, notes: Notes) -> str | tuple[ResultPart, ..
 def _with_answers(turns: Iterable[Message], calls: _Calls) -> Iterable[Message]:
     for turn in turns:
         yield turn
-        if turn.tool_calls:
-            yield Message(role="tool", parts=tuple(calls.answer_of(call) for call in turn.tool_calls))
+        if turn.role == "assistant" and (made := turn.tool_calls):
+            yield Message(role="tool", parts=tuple(map(calls.answer_of, made)))
 
 
 def merge(turns: Iterable[Message], /) -> list[Message]:
@@ -301,10 +314,10 @@ def check_urls(turns: Iterable[Message], target: Target, /) -> None:
     if target.limits.image_urls:
         return
     for turn in turns:
-        results = (part for result in turn.tool_results for part in result.parts)
-        for part in (*turn.parts, *results):
-            if isinstance(part, Image) and part.data is None:
-                raise Unsupported(f"{target.name}: cannot fetch {part.url}; give the bytes of the image")
+        for part in turn.parts:
+            for each in part.parts if isinstance(part, ToolResult) else (part,):
+                if isinstance(each, Image) and each.data is None:
+                    raise Unsupported(f"{target.name}: cannot fetch {each.url}; give the bytes of the image")
 
 
 def calls_before(request: Request | None, /) -> int:

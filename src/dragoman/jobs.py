@@ -1,7 +1,8 @@
 """Users' functions in, how each of them ended out, as they end: blocking and async.
 
 Functions run in threads and coroutines in tasks, a blocking plan's on a loop of its own. A thread cannot be killed: one
-that hangs is left to itself, holds up nobody's exit (it is a daemon), and what it gives in the end is dropped.
+that hangs is left to itself, holds up nobody's exit (it is a daemon), and what it gives in the end is dropped. So is a
+coroutine that blocks its loop or goes on though it was cancelled: nobody waits for it longer than `FAREWELL`.
 """
 
 import asyncio
@@ -15,6 +16,8 @@ from typing import Any, TypeAlias
 
 from dragoman.flow import Job, Outcome
 
+FAREWELL = 2.0
+"""Seconds that coroutines have to end in, once they are cancelled."""
 _End: TypeAlias = tuple[int, Any, BaseException | None]
 """Which job ended, what it gave, what it raised."""
 _Done: TypeAlias = Callable[[Any, BaseException | None], None]
@@ -84,11 +87,20 @@ class _Batch:
             return None
         if error is not None and not isinstance(error, Exception):
             raise error
-        return self._out(number, value=value, error=error)
+        return self._out(number, value=value, error=_speaking(error))
 
     def _out(self, number: int, **facts: Any) -> tuple[int, Outcome]:
         self._running.remove(number)
         return number, Outcome(duration=time.monotonic() - self._began, **facts)
+
+
+def _speaking(error: Exception | None) -> Exception | None:
+    """The error; where it cannot say what it is, one that can."""
+    try:
+        str(error)
+    except Exception:  # noqa: BLE001 - whatever a user's class does there
+        return RuntimeError(f"{type(error).__name__}, which cannot say why")
+    return error
 
 
 def begin_thread(function: Callable[[], Any], done: _Done, /) -> None:
@@ -155,7 +167,7 @@ class Batch(_Batch):
         super().__init__(jobs, start, self._ends.put)
         is_alone = len(jobs) == 1 and jobs[0].timeout is None
         for number, job in enumerate(jobs):
-            if job.is_async or is_alone:
+            if job.is_quick or is_alone:
                 self.call(number)
             else:
                 begin_thread(job.function, self.done(number))
@@ -195,12 +207,10 @@ class _Loop:
         return lambda: self._loop.call_soon_threadsafe(end)
 
     def close(self) -> None:
+        """Cancel what runs; the loop ends when all of it has, and is left to its thread where that takes too long."""
         ending = asyncio.run_coroutine_threadsafe(_cancel(self._tasks), self._loop)
-        try:
-            ending.result()
-        finally:
-            self._loop.call_soon_threadsafe(self._loop.stop)
-            self._thread.join()
+        ending.add_done_callback(lambda _ended: self._loop.call_soon_threadsafe(self._loop.stop))
+        self._thread.join(FAREWELL)
 
     def _run(self) -> None:
         asyncio.set_event_loop(self._loop)
@@ -211,11 +221,12 @@ class _Loop:
             self._loop.close()
 
 
-async def _cancel(tasks: set[asyncio.Task[None]]) -> None:
+async def _cancel(tasks: set[asyncio.Task[None]], patience: float | None = None) -> None:
     left = list(tasks)
     for task in left:
         task.cancel()
-    await asyncio.gather(*left, return_exceptions=True)
+    if left:
+        await asyncio.wait(left, timeout=patience)
 
 
 # Async ----------------------------------------------------------------------------------------------------------------
@@ -233,7 +244,7 @@ class AsyncJobs:
 
     async def aclose(self) -> None:
         """Cancel what is awaited."""
-        await _cancel(self._tasks)
+        await _cancel(self._tasks, FAREWELL)
 
     def _await(self, work: Awaitable[Any], done: _Done) -> Callable[[], object]:
         task = asyncio.get_running_loop().create_task(_await(work, done))
@@ -249,7 +260,7 @@ class AsyncBatch(_Batch):
         self._ends: asyncio.Queue[_End] = asyncio.Queue()
         super().__init__(jobs, start, self._put_safely)
         for number, job in enumerate(jobs):
-            if job.is_async:
+            if job.is_quick:
                 self.call(number)
             else:
                 begin_thread(job.function, self.done(number))

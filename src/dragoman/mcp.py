@@ -6,18 +6,19 @@ So the tools can be called from any loop, and from none, for as long as the tool
 import asyncio
 import re
 import shlex
+import warnings
 from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, ExitStack
 from importlib import import_module
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from dragoman.errors import ConnectFailed, SetupError
+from dragoman.errors import ConnectFailed, InvalidTool, SetupError
 from dragoman.jobs import begin_thread
 from dragoman.toolbox import Toolbox
-from dragoman.tools import TIMEOUT, Handler
+from dragoman.tools import TIMEOUT, Handler, gather
 from dragoman.types import Document, Image, JsonObject, ResultPart, Text, Tool, ToolResult, decode_base64
 from dragoman.wire import encode_json
 
@@ -54,12 +55,12 @@ class Connecting:
 
     async def __aenter__(self) -> Toolbox:
         """The toolbox, open."""
-        try:
-            tools = await asyncio.wrap_future(self._session.begin())
-        except asyncio.CancelledError:
-            await self._session.aclose()
-            raise
-        return Toolbox(*tools, session=self._session)
+        coming = self._session.begin()
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(self._session.aclose)
+            toolbox = self._toolbox(await asyncio.wrap_future(coming))
+            stack.pop_all()
+        return toolbox
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -69,18 +70,28 @@ class Connecting:
 
     def __enter__(self) -> Toolbox:
         """The toolbox, open."""
-        try:
-            tools = self._session.begin().result()
-        except KeyboardInterrupt:
-            self._session.close()
-            raise
-        return Toolbox(*tools, session=self._session)
+        coming = self._session.begin()
+        with ExitStack() as stack:
+            stack.callback(self._session.close)
+            toolbox = self._toolbox(coming.result())
+            stack.pop_all()
+        return toolbox
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Leave the server."""
         self._session.close()
+
+    def _toolbox(self, listed: tuple[Tool, ...]) -> Toolbox:
+        """The tools that can be used; one that cannot is left out, and takes no other with it."""
+        usable: list[Tool] = []
+        for tool in listed:
+            try:
+                usable = [*gather([*usable, tool])]
+            except InvalidTool as error:
+                warnings.warn(f"mcp: {self._session.name}: a tool is left out: {error.message}", stacklevel=4)
+        return Toolbox(*usable, session=self._session)
 
 
 class Session:

@@ -4,7 +4,7 @@ import os
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
@@ -107,9 +107,11 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
     >>> as_messages(["What is this?", Text(text="Be brief.")])[0].text
     'What is this?Be brief.'
     """
+    if isinstance(prompt, str):
+        return (Message(role="user", parts=(Text(text=prompt),)),)
     if isinstance(prompt, Message):
         return (prompt,)
-    if isinstance(prompt, str) or isinstance(prompt, Part):  # noqa: SIM101 - a union of both would be made each time
+    if isinstance(prompt, Part):
         return (user(prompt),)
     given = list(prompt)
     messages = [item for item in given if isinstance(item, Message)]
@@ -277,6 +279,19 @@ class Model:
 
     def request(self, prompt: Prompt, /, *, stream: bool = False, **asked: Unpack[Asked]) -> tuple[Request, Options]:
         """What would be asked, and how: the model's own settings with these laid over them."""
+        fields, options = self._settle(asked) if asked else self._settled
+        try:
+            return Request(messages=as_messages(prompt), stream=stream, **fields), options
+        except TypeError as error:
+            raise InvalidRequest(str(error)) from error
+
+    @cached_property
+    def _settled(self) -> tuple[dict[str, Any], Options]:
+        """Its own settings, for calls that ask for nothing else."""
+        return self._settle({})
+
+    def _settle(self, asked: Asked) -> tuple[dict[str, Any], Options]:
+        """The fields of a request, and how its chain behaves."""
         fields: dict[str, Any] = {**self._asked, **asked}
         options = self._options
         if (timeout := fields.pop("timeout", None)) is not None:
@@ -289,16 +304,12 @@ class Model:
         stop = fields.pop("stop", None) or ()
         fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
         fields["tools"] = definitions(fields.pop("tools", None) or ())
-        try:
-            request = Request(messages=as_messages(prompt), stream=stream, **fields)
-        except TypeError as error:
-            raise InvalidRequest(str(error)) from error
-        return request, msgspec.structs.replace(options, **chosen) if chosen else options
+        return fields, msgspec.structs.replace(options, **chosen) if chosen else options
 
     def _answer(self, prompt: Prompt, kind: Any, repairs: int, asked: Asked) -> Flow[Response]:
-        if kind is None:
-            return self._plan(prompt, asked)
         request, options = self.request(prompt, **asked)
+        if kind is None:
+            return self.plan(request, options)
         return typed.run(request, form_of(kind), self.targets(), self._home.health, options, repairs=repairs)
 
     def _extract(

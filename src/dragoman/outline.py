@@ -24,6 +24,7 @@ from dragoman.hints import (
     plain_choice,
     qualified_name,
 )
+from dragoman.schema import json_type
 from dragoman.types import JsonObject, is_list, is_object
 
 _HOME = "#/$defs/"
@@ -51,7 +52,6 @@ _MAPS = frozenset(
     "collections.abc.MutableMapping".split()
 )
 _BYTES = frozenset({"builtins.bytes", "builtins.bytearray", "builtins.memoryview"})
-_JSON_TYPES = {"str": "string", "bool": "boolean", "int": "integer", "float": "number", "NoneType": "null"}
 _WORDS: Mapping[str, tuple[str, type | UnionType]] = {
     "ge": ("minimum", int | float),
     "gt": ("exclusiveMinimum", int | float),
@@ -64,6 +64,7 @@ _WORDS: Mapping[str, tuple[str, type | UnionType]] = {
     "documentation": ("description", str),
 }
 """What metadata may tell, and in which form: msgspec's Meta, pydantic's Field, annotated_types, Doc, re.Pattern."""
+_CHOSEN = frozenset({"string", "boolean", "integer", "number", "null"})
 _SIZES = {"string": "Length", "array": "Items", "object": "Properties"}
 
 
@@ -211,7 +212,9 @@ class _Outliner:
         return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
 
     def _map(self, arguments: tuple[Any, ...]) -> JsonObject:
-        keys, values = _Outliner().outline(_plain_key(arguments[0])), self.outline(arguments[1])
+        keys, values = outline(_plain_key(arguments[0])), self.outline(arguments[1])
+        if not {*as_list(keys.get("type", "string"))} <= _CHOSEN:
+            raise InvalidRequest(f"dict[{name_of(arguments[0])}, …]: a key is text, a number or a choice of these")
         named = {"propertyNames": keys} if keys.get("type") == "string" and len(keys) > 1 else {}
         return {"type": "object", "additionalProperties": values, **named}
 
@@ -237,8 +240,10 @@ class _Outliner:
 
 def _choice(values: tuple[Any, ...], kind: Any) -> JsonObject:
     plain = [plain_choice(value) for value in values]
-    types = [*dict.fromkeys(_JSON_TYPES.get(type(value).__name__, "") for value in plain)]
-    if "" in types:
+    if not plain:
+        raise InvalidRequest(f"{name_of(kind)}: there is nothing to choose from")
+    types = [*dict.fromkeys(map(json_type, plain))]
+    if not set(types) <= _CHOSEN:
         raise InvalidRequest(f"{name_of(kind)}: a choice is made of text, numbers, booleans and None")
     said: JsonObject = {"type": types[0] if len(types) == 1 else types}
     return {**said, "const": plain[0]} if len(plain) == 1 else {**said, "enum": plain}

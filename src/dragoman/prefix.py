@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from dragoman.fitting import as_list
+from dragoman.loosening import NOTHING
 from dragoman.tightening import followed
 from dragoman.types import JsonObject, is_list, is_object
 
@@ -20,7 +21,6 @@ _LONGEST_ESCAPE = 12
 _SPACE = re.compile(r"[\s,:]*")
 _BOUND = frozenset({"enum", "const", "format", "pattern", "minLength"})
 _ENTRY = frozenset({"key", "value"})
-NOTHING = msgspec.UNSET
 
 
 class _Open:

@@ -95,7 +95,8 @@ class _Preparing:
             self._check()
             shaped = shape(self._request, target)
             messages, bent = self._fit(stop)
-            http = self._encode(replace(shaped.request, messages=messages), target)
+            asked = shaped.request
+            http = self._encode(asked if asked.messages is messages else replace(asked, messages=messages), target)
         except DragomanError as error:
             raise named(error, target) from error.__cause__
         notices = shaped.notices + bent
@@ -115,6 +116,8 @@ class _Preparing:
             fitted = self._media.fit(stop)
         except Unsupported as error:
             raise _told_by(self._target, error) from error.__cause__
+        if not fitted.notices:
+            return fitted.request.messages, ()
         notes = Notes(self._target.name, strict=self._request.strict)
         for notice in fitted.notices:
             notes.add(notice.kind, notice.what, notice.why)
@@ -150,17 +153,12 @@ def _fetched(url: str, deadline: float | None, room: int) -> Flow[bytes | Unsupp
 
 def _check(request: Request, target: Target, media: Media) -> None:
     limits = target.limits
-    refusals = (
-        (request.tools and not limits.tools, "tools"),
-        (
-            request.schema is not None and not limits.structured and request.schema_way == "own",
-            "a schema for its answer",
-        ),
-        (request.stream and not limits.streaming, "a wish for a stream"),
-    )
-    for refused, what in refusals:
-        if refused:
-            raise Unsupported(f"{target.name}: cannot take {what}")
+    if request.tools and not limits.tools:
+        raise Unsupported(f"{target.name}: cannot take tools")
+    if request.schema is not None and not limits.structured and request.schema_way == "own":
+        raise Unsupported(f"{target.name}: cannot take a schema for its answer")
+    if request.stream and not limits.streaming:
+        raise Unsupported(f"{target.name}: cannot take a wish for a stream")
     try:
         media.check()
     except Unsupported as error:
@@ -179,6 +177,8 @@ def named(error: DragomanError, target: Target, /) -> DragomanError:
     if len(key) >= MIN_SECRET and key in error.message:
         error.message = error.message.replace(key, "[redacted]")
         error.args = (error.message,)
+    if len(key) >= MIN_SECRET and error.code is not None:
+        error.code = error.code.replace(key, "[redacted]")
     return error
 
 
@@ -190,7 +190,8 @@ def left(deadline: float | None, now: float, /, *limits: float | None) -> float 
     """
     if deadline is not None and deadline <= now:
         raise TimedOut("the deadline of the call has passed")
-    least = [limit for limit in limits if limit is not None]
-    if deadline is not None:
-        least.append(deadline - now)
-    return min(least, default=None)
+    least = None if deadline is None else deadline - now
+    for limit in limits:
+        if limit is not None and (least is None or limit < least):
+            least = limit
+    return least

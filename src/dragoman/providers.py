@@ -50,12 +50,12 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def target(self, model: str, /, *, env: Mapping[str, str] | None = None) -> Target:
         """One model of this provider, with the key and the place that the environment tells."""
         seen = env or {}
-        told = next((seen[name] for name in self.base_url_names if seen.get(name)), None)
+        told = _first_told(seen, self.base_url_names)
         base_url = self.base_url if told is None else self._place(told)
         if not base_url:
             names = " or ".join((*self.base_url_names, f"LLM_{self.name.upper().replace('-', '_')}"))
             raise SetupError(f"{self.name}: no base URL; set {names}, or pass base_url=")
-        key = self.api_key or next((seen[name] for name in self.key_names if seen.get(name)), None)
+        key = self.api_key or _first_told(seen, self.key_names)
         return Target(
             provider=self.name,
             model=model,
@@ -89,6 +89,13 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """As `repr`: msgspec's own would show the key."""
         return [("name", self.name), ("wire", self.wire), ("base_url", self.base_url)]
+
+
+def _first_told(env: Mapping[str, str], names: tuple[str, ...]) -> str | None:
+    for name in names:
+        if told := env.get(name):
+            return told
+    return None
 
 
 def _with_port(host: str, port: int | None) -> str:

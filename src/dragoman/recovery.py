@@ -3,14 +3,30 @@
 import re
 from collections.abc import Sequence
 
+_THING = r"(?:answers?|response|message|reply|turn|summary|report|explanation|details|information|text|results?)"
+_THERE = rf"(?:above|earlier|before|previously|in (?:my|the) (?:previous|earlier|last|above) {_THING})"
+_ASKED = r"(?:this|that|it|you|your|the|my|question|request|answer|full|everything|all)"
+_DONE = (
+    r"(?:answered|given|provided|said|told|explained|shown|covered|addressed|responded(?: to)?|stated|mentioned|noted"
+    r"|described|listed|discussed)"
+)
 _BACK = re.compile(
-    r"\b(?:see|as|answer(?:ed)?|given|provided|shown|described|mentioned|stated|listed|noted)\s+(?:\w+\s+){0,3}?above\b"
-    r"|\babove\s+(?:answer|response|message|summary|report)\b"
-    r"|\balready\s+(?:\w+\s+)?(?:answered|given|provided|said|told|explained|shown|covered|addressed|responded)\b"
-    r"|\b(?:previous|earlier|last)\s+(?:answer|response|message|reply|turn)\b"
-    r"|\bas\s+(?:i\s+)?(?:said|mentioned|noted|explained|stated)\s+(?:before|earlier|previously)\b",
+    r"(?:so|well|sorry|again|and|please|kindly)?[, ]*(?:"
+    rf"(?:you (?:can|may) )?(?:see|refer to|check|read|look at|find) (?:(?:the|my|this|it) )?"
+    rf"(?:{_THING} )?(?:{_DONE} )?(?:{_THERE}|(?:previous|earlier|last|above) {_THING})(?: for [a-z' ]+)?"
+    rf"|(?:as )?(?:i |we )?(?:have |'ve )?(?:already )?(?:been )?{_DONE}(?: {_ASKED})* {_THERE}"
+    rf"|(?:i|we|i've|we've|this|that|it|the question|your question)(?: have| has| was| is)?(?: been)? already"
+    rf"(?: \w+ly)?(?: been)? {_DONE}(?: {_ASKED})*(?: {_THERE})?"
+    rf"|as (?:i |we )(?:have |'ve )?(?:already )?{_DONE}"
+    rf"|(?:i|we|i've|we've|it|this|that|the {_THING}|everything|all)(?: is| was| are| has been| have)?(?: all)?"
+    rf"(?: {_DONE})?(?: {_ASKED})* {_THERE}"
+    rf"|(?:the above|my (?:previous|earlier|last)) {_THING} (?:stands|still stands|(?:is|are|remains?) [a-z' ]+"
+    r"|covers [a-z' ]+|answers [a-z' ]+)"
+    r")",
     re.IGNORECASE,
 )
+"""A sentence that says nothing but that all has been said: it is matched whole, so that no fact is in it."""
+_ENDS = re.compile(r"[.!;:\n]+")
 _PREAMBLE = re.compile(
     r"\W*(?:let me|let's|first|next|checking|looking|searching|one moment|i'll|i will|i am going|i'm going|i need)\b",
     re.IGNORECASE,
@@ -45,7 +61,8 @@ def is_weak(text: str, /) -> bool:
     (True, False)
     """
     text = text.strip()
-    return not text or (len(text) <= WEAK and _BACK.search(text) is not None)
+    sentences = [one.strip(" \t*_\"'()") for one in _ENDS.split(text)] if len(text) <= WEAK else ["long"]
+    return all(_BACK.fullmatch(sentence) for sentence in sentences if sentence)
 
 
 def _is_substantial(text: str, last: str) -> bool:

@@ -16,6 +16,8 @@ Resolver: TypeAlias = Callable[[str], str | None]
 """Gives what a bare name stands for, or None where it does not know."""
 MAX_DEPTH = 64
 """Aliases inside aliases: resolvers could go on for ever without a circle."""
+MOST_KNOWN = 1024
+"""Models whose facts are kept ready."""
 
 
 class Registry:
@@ -40,6 +42,7 @@ class Registry:
         self._aliases: dict[str, str] = {}
         self._resolvers: list[Resolver] = []
         self._facts: dict[str, Facts] = {}
+        self._known: dict[str, tuple[Provider, Provider]] = {}
         self.load_env(env)
 
     # Filling it ------------------------------------------------------------------------------------------------------
@@ -136,7 +139,7 @@ class Registry:
         """The targets of a spec, each once, in order."""
         names: dict[str, None] = {}
         self._expand(spec, (), names, set())
-        return [self.target(name) for name in names]
+        return list(map(self.target, names))
 
     def capabilities(self, spec: str, /) -> Limits:
         """What a chain can do: that is what its head can.
@@ -156,17 +159,24 @@ class Registry:
         if not provider_name or not model:
             raise SetupError(f"{name!r} names no model; write provider/model")
         provider = self.provider(provider_name)
-        if self._base_url and provider is PROVIDERS.get(provider_name):
-            provider = replace(provider, base_url=self._base_url, base_url_names=())
-        if self._api_key and not provider.api_key:
-            provider = replace(provider, api_key=self._api_key)
-        target = provider.target(model, env=self.env)
-        known = f"{provider.family or provider.name}/{model}"
-        limits, quirks = facts_of(known, target.wire, target.limits, target.quirks)
-        for told in (self._facts.get(provider_name), self._facts.get(name)):
+        known = self._known.get(name)
+        if known is None or known[0] is not provider:
+            if len(self._known) >= MOST_KNOWN:
+                self._known = {}
+            known = self._known[name] = provider, self._with_facts(provider, name, model)
+        return known[1].target(model, env=self.env)
+
+    def _with_facts(self, provider: Provider, name: str, model: str) -> Provider:
+        """The record with all that is known of one of its models, and with what all providers here share."""
+        limits, quirks = facts_of(
+            f"{provider.family or provider.name}/{model}", provider.wire, provider.limits, provider.quirks
+        )
+        for told in (self._facts.get(provider.name), self._facts.get(name)):
             if told is not None:
                 limits, quirks = told.over(limits, quirks)
-        return replace(target, limits=limits, quirks=quirks)
+        if self._base_url and provider is PROVIDERS.get(provider.name):
+            provider = replace(provider, base_url=self._base_url, base_url_names=())
+        return replace(provider, limits=limits, quirks=quirks, api_key=provider.api_key or self._api_key)
 
     def provider(self, name: str, /) -> Provider:
         """A provider: registered, or defined by a variable that was not there at the start.
@@ -174,11 +184,11 @@ class Registry:
         >>> Registry(env={}).provider("groq")
         Provider(groq, wire=openai_chat, https://api.groq.com/openai/v1)
         """
-        variable = variable_of(name)
         if name in self._broken:
             return self._define(name, self._broken[name])
         if name in self._providers:
             return self._providers[name]
+        variable = variable_of(name)
         if variable in self.env:
             return self._define(name, self.env[variable])
         raise SetupError(
@@ -214,11 +224,12 @@ class Registry:
 
     def _lay_over(self, name: str, facts: Facts) -> None:
         old = self._facts.get(name, Facts())
+        self._known = {}
         self._facts[name] = Facts({**old.limits, **facts.limits}, {**old.quirks, **facts.quirks})
 
     def _expand(self, spec: str, path: tuple[str, ...], names: dict[str, None], done: set[str]) -> None:
         """Put the targets of a spec into `names`; an alias that is done has given all it can."""
-        for element in (element.strip() for element in spec.split(",")):
+        for element in map(str.strip, spec.split(",")):
             if not element:
                 raise SetupError(f"{spec!r} has an empty element{_inside(path)}")
             if "/" in element:

@@ -1,6 +1,7 @@
 """What a tool gave, or how it failed, in; the ToolResult that the model gets out."""
 
-from collections.abc import Iterable, Iterator
+import math
+from collections.abc import Iterable
 from typing import Any, cast
 
 import msgspec
@@ -38,7 +39,7 @@ def failure(call: ToolCall | MalformedToolCall, why: str | BaseException, /) -> 
     else:
         message = why.message if isinstance(why, DragomanError) else str(why)
         told = f"{type(why).__name__}: {message}" if message else type(why).__name__
-    told = redact(told)
+    told = _sound(redact(told))
     told = told if len(told) <= _MAX_WORDS else f"{told[:_MAX_WORDS]}…"
     return ToolResult(id=call.id, name=call.name, content=told, is_error=True)
 
@@ -62,9 +63,7 @@ def _text(value: object) -> str:
     if isinstance(value, str):
         return value
     plain = msgspec.to_builtins(value, builtin_types=(bytes, bytearray, memoryview), enc_hook=_plain, str_keys=True)
-    if any(isinstance(leaf, bytes | bytearray | memoryview) for leaf in _leaves(plain)):
-        raise TypeError("bytes are no text; give text, or an Image or Document with the bytes as its data")
-    return msgspec.json.encode(plain).decode()
+    return msgspec.json.encode(_spelt(plain)).decode()
 
 
 def _plain(value: object) -> object:
@@ -75,13 +74,24 @@ def _plain(value: object) -> object:
     raise TypeError(f"{type(value).__name__} has no form in JSON; give text, numbers, lists, dicts or a dataclass")
 
 
-def _leaves(value: object) -> Iterator[object]:
+def _spelt(value: Any) -> Any:
+    """Plain values with what JSON has no number for as words; bytes are refused."""
     if is_object(value):
-        for item in value.values():
-            yield from _leaves(item)
-    for item in _items(value):
-        yield from _leaves(item)
-    yield value
+        return {_sound(key): _spelt(item) for key, item in value.items()}
+    if isinstance(value, list | tuple | set | frozenset):
+        return [_spelt(item) for item in _items(value)]
+    if isinstance(value, bytes | bytearray | memoryview):
+        raise TypeError("bytes are no text; give text, or an Image or Document with the bytes as its data")
+    if isinstance(value, str):
+        return _sound(value)
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    return value
+
+
+def _sound(text: str) -> str:
+    """The same with halves of letters replaced: UTF-8 has no bytes for them."""
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _cut(content: str | tuple[ResultPart, ...], limit: int) -> str | tuple[ResultPart, ...]:
@@ -93,7 +103,7 @@ def _cut(content: str | tuple[ResultPart, ...], limit: int) -> str | tuple[Resul
     for part in content:
         if isinstance(part, Text):
             text = _cut_text(part.text, left)
-            left = max(0, left - len(part.text.encode()))
+            left = max(0, left - len(text.encode()))
             kept.append(part if text == part.text else Text(text=text, extra=part.extra))
         else:
             kept.append(part)
@@ -101,7 +111,8 @@ def _cut(content: str | tuple[ResultPart, ...], limit: int) -> str | tuple[Resul
 
 
 def _cut_text(text: str, limit: int) -> str:
-    data = text.encode("utf-8", "surrogatepass")
+    text = _sound(text)
+    data = text.encode()
     if len(data) <= limit:
         return text
     kept = data[:limit].decode("utf-8", "ignore")

@@ -12,6 +12,15 @@ from dragoman.types import JsonObject, is_list, is_object
 MAX_REASONS = 100
 """How many reasons `validate` gives at most."""
 _MAX_WORDS = 500
+_JSON_TYPES = {
+    "str": "string",
+    "bool": "boolean",
+    "int": "integer",
+    "float": "number",
+    "NoneType": "null",
+    "list": "array",
+    "dict": "object",
+}
 _SAYS_TYPE = frozenset({"type", "anyOf", "$ref"})
 STRICT = Subset(
     name="openai",
@@ -68,7 +77,16 @@ def validate(value: object, schema: JsonObject, /) -> tuple[str, ...]:
         errors = [error for error, _ in zip(validator.iter_errors(value), range(MAX_REASONS), strict=False)]
     except ValueError as error:
         return (f"$: {_first_line(error)}",)
-    return tuple(f"{place(error.instance_path)}: {_shortened(error.message)}" for error in errors)
+    return tuple(f"{place(error.instance_path)}: {shortened(error.message, _MAX_WORDS)}" for error in errors)
+
+
+def json_type(value: object, /) -> str:
+    """What JSON Schema calls the type of a value; empty where it is none of JSON's.
+
+    >>> json_type(4.2), json_type(b"")
+    ('number', '')
+    """
+    return _JSON_TYPES.get(type(value).__name__, "")
 
 
 def place(path: Iterable[str | int], /) -> str:
@@ -105,8 +123,13 @@ def _refuse(uri: str, /) -> JsonObject:
 
 
 def _first_line(error: ValueError) -> str:
-    return _shortened(str(error).partition("\n")[0])
+    return shortened(str(error).partition("\n")[0], _MAX_WORDS)
 
 
-def _shortened(text: str) -> str:
-    return text if len(text) <= _MAX_WORDS else f"{text[: _MAX_WORDS // 2]} … {text[-_MAX_WORDS // 2 :]}"
+def shortened(text: str, most: int, /) -> str:
+    """A text, or its two ends where it is longer than it may be.
+
+    >>> shortened("abcdefgh", 4)
+    'ab … gh'
+    """
+    return text if len(text) <= most else f"{text[: most // 2]} … {text[-(most // 2) :]}"

@@ -4,14 +4,15 @@ import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from functools import partial
-from typing import Any, Protocol, TypeAlias, TypeVar, get_type_hints, overload, runtime_checkable
+from types import NoneType
+from typing import Any, Protocol, TypeAlias, TypeVar, get_args, overload, runtime_checkable
 
 import msgspec
 
 from dragoman.decoding import decode_arguments
 from dragoman.docstrings import describe
 from dragoman.errors import InvalidRequest, InvalidTool
-from dragoman.hints import bare
+from dragoman.hints import bare, hints_of
 from dragoman.outline import parameters_of
 from dragoman.schema import validate
 from dragoman.types import JsonObject, Message, Opaque, Response, Tool, ToolCall, is_list
@@ -153,6 +154,8 @@ def tool_of(given: Tool | Callable[..., Any], /) -> Tool:
     if isinstance(given, Tool):
         return _checked(given)
     carried: Tool | None = getattr(given, _CARRIED, None)
+    if inspect.isfunction(given) and _selves(given):
+        raise InvalidTool(f"{given.__qualname__}: it is a method, and there is no object; give the object's own")
     if carried is None:
         return _define(given)
     if inspect.ismethod(given):
@@ -225,12 +228,13 @@ def _define(
 ) -> Tool:
     if not callable(function):
         raise InvalidTool(f"{function!r} is no tool; give a function, a Tool or a Toolbox")
-    called = name or str(getattr(function, "__name__", type(function).__name__))
-    said = describe(function.__doc__)
+    whole = _whole(function)
+    called = name or str(getattr(whole, "__name__", type(whole).__name__))
+    said = describe(whole.__doc__)
     routine: Any = function
-    function = routine if inspect.isroutine(function) else routine.__call__
-    context, hidden = _hidden(function, called)
+    function = routine if inspect.isroutine(function) or whole is not function else routine.__call__
     try:
+        context, hidden = _hidden(function, called)
         schema = parameters_of(function, skip=hidden, descriptions=said.parameters)
     except InvalidRequest as error:
         raise InvalidTool(f"{called}: {error.message}") from error
@@ -240,21 +244,32 @@ def _define(
 
 
 def _hidden(function: Callable[..., Any], called: str) -> tuple[str | None, Collection[str]]:
-    """The parameter that gets the Context, and all that no model sees: that, and the `self` of a method."""
-    hints = _hints(function, called)
-    wanted = [name for name, hint in hints.items() if name != "return" and bare(hint)[0] is Context]
+    """The parameter that gets the Context, and all that no model sees: that, `self`, and what is given already."""
+    hints = hints_of(function)
+    wanted = [name for name, hint in hints.items() if name != "return" and _is_context(hint)]
     if len(wanted) > 1:
         raise InvalidTool(f"{called}: {' and '.join(wanted)} are both a Context; one is enough")
-    first = next(iter(inspect.signature(function).parameters), "")
-    selves = [first] if first in ("self", "cls") and first not in hints else []
-    return (wanted[0] if wanted else None), [*wanted, *selves]
+    given: Mapping[str, Any] = getattr(function, "keywords", {})
+    return (wanted[0] if wanted else None), [*wanted, *_selves(function), *given]
 
 
-def _hints(function: Callable[..., Any], called: str) -> Mapping[str, Any]:
-    try:
-        return get_type_hints(inspect.unwrap(function), include_extras=True)
-    except NameError as error:
-        raise InvalidTool(f"{called}: {error}; an annotation that is text is defined in its module") from error
+def _is_context(hint: Any) -> bool:
+    kind = bare(hint)[0]
+    return kind is Context or {*get_args(kind)} == {Context, NoneType}
+
+
+def _selves(function: Callable[..., Any]) -> list[str]:
+    """The parameter of a method that stands for its object, where none is bound to it."""
+    first = next(iter(inspect.signature(function).parameters.values()), None)
+    is_self = first is not None and first.name in ("self", "cls") and first.annotation is first.empty
+    return [first.name] if first is not None and is_self else []
+
+
+def _whole(function: Any) -> Any:
+    """The function that a part of one was made from; it has the name and the words."""
+    while isinstance(function, partial):
+        function = function.func
+    return function
 
 
 def _checked(tool: Tool) -> Tool:

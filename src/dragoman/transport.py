@@ -6,6 +6,7 @@ uses share one pool. docs/decisions/0004-blocking-over-async.md has the measurem
 """
 
 import asyncio
+import atexit
 import os
 import re
 import sys
@@ -34,6 +35,7 @@ from dragoman.port import Gathered, Transport
 if TYPE_CHECKING:
     from pyreqwest.bytes import Bytes
     from pyreqwest.client import Client
+    from pyreqwest.http import Url
     from pyreqwest.request import StreamRequest
     from pyreqwest.response import Response, ResponseBodyReader
 
@@ -41,6 +43,8 @@ FAREWELL = 0.02
 """Seconds that the end of an answer may take after the wire said goodbye; it is there at once, or it never comes."""
 LATER = 0.02
 """Seconds after which we end what should have ended itself: its own limit closes the connection, and so comes first."""
+PAUSE = 0.005
+"""Seconds that a program which has called waits at its end."""
 MOST_CLIENTS = 16
 BATCH = 65536
 """Bytes of a stream that are read together, where they are there already."""
@@ -220,7 +224,7 @@ class Pyreqwest:
         """
         client = self._client(connect, quiet, loopback=_is_loopback(request.origin))
         try:
-            builder = client.request(request.method, request.url).headers(dict(request.headers))
+            builder = client.request(request.method, _url(request.url)).headers(dict(request.headers))
         except ValueError as error:
             # Their message may quote a header, and so a key.
             raise InvalidRequest(f"{request.origin}: the URL or a header cannot be sent", advance=True) from error
@@ -246,6 +250,7 @@ class Pyreqwest:
     def _new_client(self, connect: float | None, quiet: float | None, *, loopback: bool) -> "Client":
         from pyreqwest.client import ClientBuilder
 
+        _pause_at_exit()
         builder = ClientBuilder().follow_redirects(False).http2(True).http1_lower_case_headers()  # noqa: FBT003 - theirs
         if connect is not None:
             builder = builder.connect_timeout(timedelta(seconds=connect))
@@ -446,6 +451,19 @@ def _faults() -> tuple[type[Exception], ...]:
     from pyreqwest.exceptions import PyreqwestError
 
     return PyreqwestError, TimeoutError
+
+
+@lru_cache(maxsize=MOST_ORIGINS)
+def _url(url: str) -> "Url":
+    from pyreqwest.http import Url
+
+    return Url(url)
+
+
+@cache
+def _pause_at_exit() -> None:
+    """Let pyreqwest's threads come to rest: where Python ends while one lets go of an answer, the process aborts."""
+    atexit.register(time.sleep, PAUSE)  # seen after one of twenty async programs (0.15, Python 3.11, 2026-11)
 
 
 @lru_cache(maxsize=256)

@@ -384,10 +384,10 @@ class Response(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
     @property
     def is_empty(self) -> bool:
         """No tool calls and no content: no parts, or white space only."""
-        return not any(
-            part.text.strip() if isinstance(part, Text) else not isinstance(part, Thinking)
-            for part in self.message.parts
-        )
+        for part in self.message.parts:
+            if part.text.strip() if isinstance(part, Text) else not isinstance(part, Thinking):
+                return False
+        return True
 
 
 class ModelInfo(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -417,7 +417,7 @@ class Embeddings(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_default
 
 
 def _message(role: Role, parts: tuple[Part | str, ...]) -> Message:
-    return Message(role=role, parts=tuple(Text(text=part) if isinstance(part, str) else part for part in parts))
+    return Message(role=role, parts=tuple([Text(text=part) if isinstance(part, str) else part for part in parts]))
 
 
 def system(*parts: Part | str) -> Message:

@@ -12,6 +12,7 @@ from msgspec.structs import replace
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, arguments_text
 from dragoman.fitting import is_recursive
 from dragoman.target import Target
+from dragoman.tightening import WRAPPED, wrap
 from dragoman.types import JsonObject, Notice, Request, Text, Tool, ToolCall
 from dragoman.wire import Notes, encode_json
 
@@ -19,7 +20,6 @@ _ANSWER = "final_answer"
 _ANSWERED = "Give your answer by calling this, once you have all that it takes."
 _WANTED = "Answer with one JSON value and nothing else: no text around it, no code fence."
 _SATISFIES = " It must satisfy this JSON Schema: "
-_WRAPPED = "value"
 
 
 class Shaped(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,17 +72,11 @@ def _by_tool(request: Request, schema: JsonObject, notes: Notes) -> Shaped:
     while name in taken:
         name += "_"
     wrapped = schema.get("type") != "object"
-    parameters = _put_into_object(schema) if wrapped else schema
+    parameters = wrap(schema) if wrapped else schema
     tool = Tool(name=name, description=_ANSWERED, parameters=parameters)
     others = request.tools if request.tool_choice != "none" else ()
     asked = replace(request, schema=None, tools=(*request.tools, tool), tool_choice="required" if others else name)
     return Shaped(request=asked, answer=name, wrapped=wrapped, notices=notes.notices)
-
-
-def _put_into_object(schema: JsonObject) -> JsonObject:
-    inner = {keyword: value for keyword, value in schema.items() if keyword != "$defs"}
-    defined = {"$defs": schema["$defs"]} if "$defs" in schema else {}
-    return {"type": "object", "properties": {_WRAPPED: inner}, "required": [_WRAPPED], **defined}
 
 
 def _by_words(request: Request, schema: JsonObject) -> Request:
@@ -137,8 +131,8 @@ class Restorer:
             return []
         self._is_answered = True
         text = arguments_text(call)
-        if self._shaped.wrapped and _WRAPPED in call.arguments:
-            text = encode_json(call.arguments[_WRAPPED]).decode()
+        if self._shaped.wrapped and WRAPPED in call.arguments:
+            text = encode_json(call.arguments[WRAPPED]).decode()
         return [
             PartStarted(index=index, kind="text"),
             PartDelta(index=index, text=text),

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
+from functools import cache
 from typing import Any, Protocol, TypeVar
 
 import msgspec
@@ -361,8 +362,15 @@ def read_shape(shape: type[T], data: object, where: str, /) -> tuple[T, JsonObje
         text = str(error)
         reason, _, path = text.partition(" - at `$")
         raise InvalidRequest(f"{where}{path.rstrip('`')}: {reason}") from error
-    fields = shape.__struct_encode_fields__
-    return known, {key: value for key, value in data.items() if key not in fields} if is_object(data) else {}
+    fields = _fields(shape)
+    if not is_object(data) or data.keys() <= fields:
+        return known, {}
+    return known, {key: value for key, value in data.items() if key not in fields}
+
+
+@cache
+def _fields(shape: type[msgspec.Struct]) -> frozenset[str]:
+    return frozenset(shape.__struct_encode_fields__)
 
 
 def decode_request_json(http: HttpRequest, /) -> JsonObject:
@@ -416,7 +424,7 @@ def wire_extra(extra: Mapping[str, Any], wire: str, /) -> JsonObject:
     >>> wire_extra({"ollama": {"keep_alive": 0}}, "ollama")
     {'keep_alive': 0}
     """
-    data = extra.get(wire)
+    data = extra.get(wire) if extra else None
     return data if is_object(data) else {}
 
 
@@ -449,6 +457,8 @@ def body_extra(request: Request, target: Target, notes: Notes, /) -> JsonObject:
     >>> body_extra(Request(extra={"groq": {"a": 1}, "openai_chat": {"b": 2}}), target, Notes("openai_chat"))
     {'b': 2, 'a': 1}
     """
+    if not request.extra:
+        return {}
     for name in request.extra:
         if name not in (target.wire, target.provider) and not name.endswith(VERBATIM):
             for field in wire_extra(request.extra, name):

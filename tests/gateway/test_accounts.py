@@ -5,14 +5,22 @@ import json
 from typing import Any
 
 import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
+from dragoman import wires
 from dragoman.gateway.app import App
 from dragoman.gateway.keys import new_key
+from dragoman.gateway.refusals import BodyTooLarge
 from dragoman.gateway.store.port import Row
+from dragoman.gateway.traces import Traces
 from dragoman.http import HttpRequest
-from dragoman.testing import Cut, Server, Stall
+from dragoman.testing import Cut, Raw, Server, Stall, refused_url
+from dragoman.testing.script import render
+from dragoman.types import Request
 from tests.gateway.dialects import Seen, app_of, look, post
-from tests.gateway.live import PATIENCE, chat, record
+from tests.gateway.live import PATIENCE, chat, lines, record
 
 CHAT = "/v1/chat/completions"
 PLAIN, HASH = new_key()
@@ -96,3 +104,120 @@ def test_metrics_are_the_operators() -> None:
     seen, _ = talk(app, ask(chat("demo/any")), scrape(PLAIN), scrape(OPERATOR))
     assert [each.status for each in seen] == [200, 403, 200]
     assert b"dragoman_requests_total" in seen[2].body
+
+
+def said(path: str, body: dict[str, Any], **headers: str) -> HttpRequest:
+    return post(path, json.dumps(body).encode(), **KEY, **headers)
+
+
+EMBED = said("/v1/embeddings", {"model": "demo/any", "input": "one two three"})
+
+
+def test_embeddings_are_limited_and_counted() -> None:
+    seen, rows = talk(app_of(config("requests_per_minute = 1")), EMBED, EMBED)
+    assert [each.status for each in seen] == [200, 429]
+    assert seen[0].headers["X-RateLimit-Remaining-Requests"] == "0"
+    refused, served = rows
+    assert (refused.outcome, served.outcome, served.target) == ("refused", "served", "demo/any")
+    assert served.input == json.loads(seen[0].body)["usage"]["total_tokens"]
+
+
+def test_counting_tokens_takes_a_request_and_no_tokens() -> None:
+    count = said("/v1/messages/count_tokens", chat("up/m"))
+    with Server(Raw(headers={"content-type": "application/json"}, body=b'{"input_tokens": 7}')) as upstream:
+        limits = "requests_per_minute = 2\ntokens_per_minute = 10"
+        more = record("up", upstream.base_url("anthropic"), "anthropic") + '[aliases]\ndemo = "demo/any"\n'
+        app = app_of(config(limits) + more)
+        seen, rows = talk(app, count, ask({**chat("demo"), "max_tokens": 9}), count)
+    assert [each.status for each in seen] == [200, 200, 429]
+    assert (rows[-1].target, rows[-1].input, rows[-1].output) == ("up/m", 0, 0)
+
+
+def test_what_fails_beside_generation_has_a_row() -> None:
+    app = app_of(config() + record("up", refused_url()) + "[chain]\nretries = 0\n")
+    _, (row,) = talk(app, said("/v1/embeddings", {"model": "up/m", "input": "x"}))
+    assert (row.outcome, row.target) == ("failed", "up/m")
+
+
+@pytest.mark.parametrize(
+    ("asked", "status"),
+    [
+        (ask(chat("nobody/knows")), 404),
+        (post(CHAT, b"{", **KEY), 400),
+        (ask({**chat("demo/any"), "temperature": "hot"}), 400),
+    ],
+)
+def test_a_refusal_of_a_known_key_has_a_row(asked: HttpRequest, status: int) -> None:
+    app = app_of(config())
+    _, (row,) = talk(app, asked)
+    assert (row.key, row.outcome, row.status) == ("alice", "refused", status)
+    assert f'outcome="refused",status="{status}"}} 1'.encode() in app.setup.books.metrics.text()
+
+
+def test_a_refusal_of_nobody_is_counted_and_has_no_row() -> None:
+    app = app_of(config())
+    _, rows = talk(app, post(CHAT, json.dumps(chat("demo/any")).encode(), authorization="Bearer wrong"))
+    assert not rows
+    assert b'dialect="openai_chat",target="",outcome="refused",status="401"} 1' in app.setup.books.metrics.text()
+
+
+def test_a_body_that_is_too_large_is_counted() -> None:
+    app = app_of(config())
+    app.refuse(post(CHAT, b""), BodyTooLarge("40 MiB"))
+    assert b'outcome="refused",status="413"} 1' in app.setup.books.metrics.text()
+
+
+def test_what_breaks_off_is_counted_once() -> None:
+    """Anthropic tells the input with the first event: the row has that, and not twice."""
+    with Server(Cut(700, "one two three")) as upstream:
+        setup = config() + record("up", upstream.base_url("anthropic"), "anthropic") + "[chain]\nretries = 0\n"
+        _, (row,) = talk(app_of(setup), ask(chat("up/m", stream=True)))
+        assert row.outcome == "failed"
+        told = json.loads(
+            render("one two three", wires.get("anthropic"), Request(stream=True)).pieces[0].split(b"data: ")[1]
+        )
+    assert row.input == told["message"]["usage"]["input_tokens"]
+
+
+def test_what_was_shown_of_a_broken_answer_is_used_up() -> None:
+    with Server(Cut(600, "one two three four five six")) as upstream:
+        setup = config("tokens_per_minute = 5000") + record("up", upstream.base_url()) + "[chain]\nretries = 0\n"
+        seen, (row,) = talk(app_of(setup), ask(chat("up/m", stream=True)))
+    shown = "".join(each["choices"][0]["delta"].get("content", "") for each in lines(seen[0].body) if "choices" in each)
+    assert shown
+    assert (row.outcome, row.estimated, row.output) == ("failed", True, len(shown) // 3)
+
+
+def test_a_plain_answer_that_is_left_keeps_what_was_reserved() -> None:
+    async def walk() -> str:
+        with Server(Stall(10), "hello") as upstream:
+            app = app_of(config("tokens_per_minute = 5000") + record("up", upstream.base_url()))
+            task = asyncio.create_task(look(app, ask({**chat("up/m"), "max_tokens": 1000})))
+            assert await asyncio.to_thread(upstream.asked.acquire, timeout=PATIENCE)
+            task.cancel()
+            await asyncio.wait([task])
+            again = await look(app, ask({**chat("up/m"), "max_tokens": 1}))
+            return again.headers["X-RateLimit-Remaining-Tokens"]
+
+    assert int(asyncio.run(walk())) < 4000
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_span_tells_what_came(stream: bool) -> None:  # noqa: FBT001
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+    app = app_of(config())
+    app.setup.books.traces = Traces(provider)
+    seen, _ = talk(app, ask(chat("demo/any", stream=stream)), EMBED)
+    chatted, embedded = exporter.get_finished_spans()
+    told = dict(chatted.attributes or {})
+    first = next(lines(seen[0].body)) if stream else json.loads(seen[0].body)
+    assert (chatted.name, told["gen_ai.operation.name"]) == ("chat demo/any", "chat")
+    assert (told["gen_ai.response.id"], told["gen_ai.response.model"]) == (first["id"], first["model"])
+    assert told["gen_ai.response.finish_reasons"] == ("stop",)
+    assert told["gen_ai.usage.output_tokens"]
+    assert ("gen_ai.response.time_to_first_chunk" in told) is stream
+    assert (embedded.name, (embedded.attributes or {})["gen_ai.operation.name"]) == (
+        "embeddings demo/any",
+        "embeddings",
+    )

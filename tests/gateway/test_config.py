@@ -9,6 +9,7 @@ from dragoman.errors import SetupError
 from dragoman.gateway.catalog import Catalog
 from dragoman.gateway.config import Config, decode_config, fill
 from dragoman.gateway.keys import new_key
+from dragoman.gateway.serve import check_store
 from dragoman.gateway.setup import Setup
 
 PAGE = Path(__file__).parents[2] / "docs" / "gateway.md"
@@ -67,6 +68,7 @@ def test_all_problems_are_told_at_once() -> None:
         hash = "nonsense"
         [keys.bob]
         modles = []
+        concurrent = -1
     """
     with pytest.raises(SetupError) as caught:
         decode_config(text)
@@ -82,8 +84,10 @@ def test_all_problems_are_told_at_once() -> None:
         "tiers.simple.models: there are none",
         "tiers.big.order: ",
         "aliases.a: aliases go in a circle",
-        "keys.alice: ",
-        "keys.bob: ",
+        "keys.alice.hash: no hash of a key",
+        "keys.bob.modles: no such setting; did you mean 'models'?",
+        "keys.bob.hash: ",
+        "keys.bob.concurrent: ",
     ):
         assert problem in said
 
@@ -138,6 +142,53 @@ def test_a_key_is_read_with_what_it_may() -> None:
     text = f'[keys.alice]\nhash = "{hash}"\nmodels = ["demo/*"]\nrequests_per_minute = 5\n'
     key = decode_config(text).keys[0]
     assert (key.id, key.models, key.requests_per_minute) == ("alice", ("demo/*",), 5)
+
+
+@pytest.mark.parametrize(
+    ("line", "problem"),
+    [
+        ("requests_per_minute = -1", "keys.alice.requests_per_minute: "),
+        ('tokens_per_minute = "many"', "keys.alice.tokens_per_minute: "),
+        ('budgets = [{ per = "year", tokens = 1 }]', "keys.alice.budgets: "),
+        ('budgets = [{ per = "day" }]', "keys.alice.budgets: the budget of a day has neither tokens nor dollars"),
+        ('budgets = [{ per = "day", dollars = nan }]', "keys.alice.budgets: "),
+        ('budgets = [{ per = "day", dollars = inf }]', "keys.alice.budgets: "),
+        ('budgets = [{ per = "day", tokens = 1 }, { per = "day", tokens = 2 }]', "two of them limit the same"),
+        ('id = "bob"', "keys.alice.id: no such setting"),
+    ],
+)
+def test_a_limit_that_makes_no_sense_is_told(line: str, problem: str) -> None:
+    with pytest.raises(SetupError) as caught:
+        decode_config(f'[keys.alice]\nhash = "{new_key()[1]}"\n{line}\n')
+    assert problem in str(caught.value)
+
+
+def test_a_key_has_a_name_that_can_be_shown() -> None:
+    with pytest.raises(SetupError, match="no name of a key"):
+        decode_config(f'[keys."a:b\\n"]\nhash = "{new_key()[1]}"\n')
+
+
+def test_two_keys_are_two_keys() -> None:
+    _, hash = new_key()
+    with pytest.raises(SetupError, match=r"keys\.bob\.hash: it is that of keys\.alice"):
+        decode_config(f'[keys.alice]\nhash = "{hash}"\n[keys.bob]\nhash = "{hash}"\n')
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['store = "mysql://u:secret-9@h"', 'store = "redis://u:secret-9@h:port"', "port = 0", "workers = 0", "ping = 0"],
+)
+def test_a_gateway_that_could_not_run_is_told(line: str) -> None:
+    with pytest.raises(SetupError) as caught:
+        decode_config(f"[gateway]\n{line}\n")
+    assert f"gateway.{line.partition(' ')[0]}: " in str(caught.value)
+    assert "secret-9" not in str(caught.value)
+
+
+def test_workers_without_a_memory_in_common_hold_no_limits() -> None:
+    config = decode_config(f'[gateway]\nworkers = 2\n[keys.alice]\nhash = "{new_key()[1]}"\nconcurrent = 1\n')
+    with pytest.raises(SetupError, match="no memory in common"):
+        check_store(config.gateway, config)
 
 
 def test_filling_a_registry_takes_tiers_too() -> None:

@@ -1,8 +1,13 @@
+import asyncio
 import io
 import json
 import logging
 
-from dragoman.gateway.logs import JsonFormatter, Log
+import pytest
+
+from dragoman.gateway.books import Books
+from dragoman.gateway.logs import Gathered, JsonFormatter, Log
+from dragoman.gateway.store import open_store
 from dragoman.gateway.store.port import Row
 
 
@@ -59,3 +64,28 @@ def test_the_log_of_python_is_json_without_keys() -> None:
     assert "ValueError" in first["error"]
     assert "12345678" not in out.getvalue()
     assert (second["level"], second["request_id"]) == ("warning", "req_2")
+
+
+def test_lines_of_a_moment_are_written_together() -> None:
+    written: list[str] = []
+
+    async def work() -> None:
+        gathered = Gathered(written.append)
+        gathered.add("one\n")
+        gathered.add("two\n")
+        assert written == []
+        gathered.flush()
+        gathered.flush()
+
+    asyncio.run(work())
+    assert written == ["one\ntwo\n"]
+
+
+def test_no_line_waits_when_the_books_are_closed(capsys: pytest.CaptureFixture[str]) -> None:
+    async def work() -> None:
+        books = Books(open_store("memory"), log=Log())
+        books.tell(Row(id="req_1", moment=0.0, model="fast", outcome="served"))
+        await books.aclose()
+
+    asyncio.run(work())
+    assert json.loads(capsys.readouterr().err)["request_id"] == "req_1"

@@ -56,6 +56,13 @@ def test_sigterm_waits_no_longer_than_its_grace(tmp_path: Path) -> None:
         upstream.may_go.set()
 
 
+def test_sigterm_is_heard_by_workers_that_only_start(tmp_path: Path) -> None:
+    """The first of them answers before the last can hear a signal."""
+    with Gateway(tmp_path, workers=4) as gateway:
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.process.wait(PATIENCE) == 0
+
+
 def test_sighup_reloads_and_drops_nothing(tmp_path: Path) -> None:
     with Slow() as upstream, Gateway(tmp_path, record("up", upstream.base_url())) as gateway:
         with ThreadPoolExecutor(1) as pool:

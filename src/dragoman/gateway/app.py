@@ -22,6 +22,7 @@ from dragoman.gateway.chat import Chat, begin
 from dragoman.gateway.dashboard import Dashboard
 from dragoman.gateway.depth import check_depth
 from dragoman.gateway.limits import OverLimit
+from dragoman.gateway.metrics import CONTENT_TYPE
 from dragoman.gateway.questions import find
 from dragoman.gateway.refusals import Busy, InternalFault
 from dragoman.gateway.replies import notes, plain, receipt, refusal, said
@@ -30,13 +31,11 @@ from dragoman.gateway.setup import Setup
 from dragoman.gateway.visit import Visit
 from dragoman.http import HttpRequest
 from dragoman.serving import Recite, Service, services_of
-from dragoman.types import UNKNOWN_USAGE, Notice, Response
+from dragoman.types import Notice, Response
 from dragoman.wire import Route, StreamEncoder, Wire, unsaid
 
 log = logging.getLogger("dragoman.gateway")
 
-CLOSED = 499
-"""nginx's word for a client that went."""
 FAILED = "the gateway failed; its log has the reason"
 
 
@@ -93,7 +92,10 @@ class App:
             finally:
                 self._under_way -= 1
         except Exception as error:  # noqa: BLE001 - a client is told in its own dialect, whatever it was
-            return refused(visit, explain(error, visit.id))
+            told = explain(error, visit.id)
+            if visit.wire is not None and not visit.is_counted:
+                await visit.setup.books.refuse(visit.as_row(), told)
+            return refused(visit, told)
 
     def refuse(self, http: HttpRequest, error: DragomanError, /) -> Answer:
         """A refusal to a request that could not be read, in its own dialect."""
@@ -102,6 +104,8 @@ class App:
             visit.wire, _ = self._routes.find(http)
         except DragomanError as found:
             error = found
+        if visit.wire is not None:
+            visit.setup.books.tell_refused(visit.as_row(), error)
         return refused(visit, error)
 
     async def live(self) -> None:
@@ -131,10 +135,10 @@ class App:
                 return await self._stream(visit, chat, account, driver.aemissions(chat.plan(), _forget))
             return await self._whole(visit, chat, account, driver)
         except asyncio.CancelledError:
-            await account.settle("hung_up", status=CLOSED)
+            await account.leave()
             raise
         except Exception as error:
-            await fail(account, explain(error, visit.id))
+            await account.fail(explain(error, visit.id))
             raise
 
     async def _whole(self, visit: Visit, chat: Chat, account: Account, driver: Driver) -> Answer:
@@ -144,7 +148,7 @@ class App:
         reply = wire.server.encode_body(response)
         notices = (*response.notices, *unsaid(wire, response.message.parts))
         await account.settle("served", status=200, target=response.target, usage=response.usage, response=response)
-        return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *account.headers])
+        return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *visit.limits])
 
     async def _stream(
         self, visit: Visit, chat: Chat, account: Account, emissions: AsyncGenerator[Emit, None]
@@ -153,7 +157,6 @@ class App:
         stream = _Stream(visit, chat, account, emissions, encoder)
         ping = visit.setup.config.gateway.ping
         await stream.begin(ping)
-        await account.ready()
         target, notices = (None, ()) if stream.first is None else (stream.first.target, stream.first.notices)
         # The one that answers is noted when it has ended.
         visit.attempts += stream.first is not None
@@ -169,7 +172,7 @@ class App:
                 self._streams.discard(stream)
 
         headers = [("content-type", encoder.content_type), ("cache-control", "no-cache")]
-        return Answer(200, [*headers, *_told(visit, target, notices), *chat.headers(), *account.headers], write)
+        return Answer(200, [*headers, *_told(visit, target, notices), *chat.headers(), *visit.limits], write)
 
     # How it is -------------------------------------------------------------------------------------------------------
 
@@ -187,10 +190,7 @@ class App:
     async def _metrics(self, visit: Visit) -> Answer:
         setup = visit.setup
         visit.key = identify_operator(visit.http, setup.keys)
-        ledger = setup.books.ledger
-        conditions = setup.registry.health.snapshot()
-        text = setup.books.metrics.text(conditions, waiting=ledger.waiting, lost=ledger.lost)
-        return Answer(200, [("content-type", "text/plain; version=0.0.4; charset=utf-8")], text)
+        return Answer(200, [("content-type", CONTENT_TYPE)], await setup.books.scrape())
 
     # Keeping idle streams open ---------------------------------------------------------------------------------------
 
@@ -228,8 +228,9 @@ class _Stream:
         self._write: Write | None = None
         self._pinging: asyncio.Future[None] | None = None
         self._is_quiet = False
+        self._is_kept = chat.is_remembered or account.span is not None
         self._seen: list[Event] = []
-        """All of it, where it is to be remembered."""
+        """All of it, where somebody wants it as a whole."""
 
     async def begin(self, patience: float) -> None:
         """Wait for what comes first, so that a refusal has its own status; but not for ever."""
@@ -253,14 +254,12 @@ class _Stream:
                     await write(told)
                 told = await self._next()
             if told is not None:
-                await fail(self._account, told)
+                await self._account.fail(told)
                 await write(self._encoder.feed(as_told(told, self._visit.id)))
         finally:
             self._write = None
             await self._emissions.aclose()
-            # Nothing is done where it has ended well, or has failed.
-            target = None if self.first is None else self.first.target
-            await self._account.settle("hung_up", status=CLOSED, target=target)
+            await self._account.leave(None if self.first is None else self.first.target)
 
     def tick(self) -> None:
         """Say that it lives, if it has said nothing since the last time."""
@@ -283,7 +282,7 @@ class _Stream:
             self._account.heard(events)
             if self._chat.has_ids:
                 events = [self._chat.lift_event(event) for event in events]
-            if self._chat.is_remembered:
+            if self._is_kept:
                 self._seen += events
             if isinstance(last := events[-1], Finished):
                 await self._finish(last, emission.target)
@@ -296,9 +295,10 @@ class _Stream:
 
     async def _finish(self, finished: Finished, target: str | None) -> None:
         """All is there: remember it before the farewell, as the next request of the conversation may follow at once."""
-        if self._chat.is_remembered:
-            await self._chat.settle(replace(fold(self._seen), target=target))
-        await self._account.settle("served", status=200, target=target, usage=finished.usage)
+        response = replace(fold(self._seen), target=target) if self._is_kept else None
+        if response is not None and self._chat.is_remembered:
+            await self._chat.settle(response)
+        await self._account.settle("served", status=200, target=target, usage=finished.usage, response=response)
 
 
 async def _serve(service: Service, visit: Visit) -> Answer:
@@ -306,7 +306,8 @@ async def _serve(service: Service, visit: Visit) -> Answer:
     question = service.decode(visit.http)
     if not isinstance(question, Recite):
         visit.key = identify(visit.http, visit.setup.keys)
-    return said(service.encode(question, await find(visit, question)), receipt(visit.id, None, None, 0))
+    found = await find(visit, question)
+    return said(service.encode(question, found), [*receipt(visit.id, None, None, 0), *visit.limits])
 
 
 def explain(error: Exception, id: str, /) -> DragomanError:
@@ -335,13 +336,6 @@ def as_told(error: DragomanError, id: str, /) -> DragomanError:
         )
     error.request_id = id
     return error
-
-
-async def fail(account: Account, error: DragomanError, /) -> None:
-    """Note that a request failed, and whose fault it was."""
-    target = f"{error.provider}/{error.model}" if error.provider and error.model else None
-    usage = error.usage or UNKNOWN_USAGE
-    await account.settle("failed", status=error.http_status, target=target, usage=usage, error=error)
 
 
 def refused(visit: Visit, error: DragomanError, /) -> Answer:

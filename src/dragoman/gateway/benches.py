@@ -62,7 +62,12 @@ class SharedConditions:
         return self._memory.read(target)
 
     def swap(self, target: str, old: Condition, new: Condition, /) -> bool:
-        """Put `new` in the place of `old`; others hear of it where it is a bench, or the end of one."""
+        """Put `new` in the place of `old`; others hear of it where it is a bench, or the end of one.
+
+        Of an error only its kind is kept: what a provider says may quote what it was asked, and others would read it.
+        """
+        if new.last_error != old.last_error or new.reason != old.reason:
+            new = msgspec.structs.replace(new, reason=_kind(new.reason), last_error=_kind(new.last_error))
         done = self._memory.swap(target, old, new)
         if done and (old.state, old.until) != (new.state, new.until):
             self._changed.add(target)
@@ -131,6 +136,10 @@ class SharedConditions:
             # Whoever takes a notice off the board puts the target back, also here.
             self._adopted |= {target: self._memory.read(target) for target in changed & fresh.keys()}
         return written is not None
+
+
+def _kind(error: str | None) -> str | None:
+    return None if error is None else error.partition(":")[0]
 
 
 _decode = msgspec.json.Decoder(dict[str, Notice]).decode

@@ -1,8 +1,7 @@
-"""Requests that come and go in, all that is kept of them out: limits, usage, metrics, spans, log. Four calls a request.
+"""Requests that come and go in, all that is kept of them out: limits, usage, metrics, spans, log. Three calls each.
 
     account = await books.open(…)      may it go on? reserves what it may use; raises OverLimit or StoreDown
     account.observe(…), heard(…)       what the chain tells: who was tried; which events are shown
-    await account.ready()              its row is written: before the first byte of an answer goes out
     await account.settle(…)            how it ended: before the last byte goes out, or when the client has gone
 
 `run` tends to what is shared, `aclose` writes what waits.
@@ -11,6 +10,7 @@
 import asyncio
 import time
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import msgspec
@@ -27,14 +27,16 @@ from dragoman.gateway.prices import Prices
 from dragoman.gateway.recent import Recent
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.port import Row
-from dragoman.gateway.traces import Span, Traces
+from dragoman.gateway.traces import Operation, Span, Traces
 from dragoman.gateway.workers import Workers
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response, Usage
 
 EVERY = 1.0
 """Seconds between two rounds of `run`."""
-LONGEST_MODEL = 200
+LONGEST_NAME = 200
 """Characters of what was asked for: a client may ask for anything."""
+CLOSED = 499
+"""nginx's word for a client that went."""
 
 
 class Books:
@@ -92,16 +94,10 @@ class Books:
         dialect: str | None = None,
         target: str | None = None,
         headers: Mapping[str, str] | None = None,
+        operation: Operation = "chat",
     ) -> "Account":
         """Begin a request; `target` is the one that is likely to be asked, by which its cost is reserved."""
-        row = Row(
-            id=id,
-            moment=self.clock(),
-            key=None if key is None else key.id,
-            model=redact(model)[:LONGEST_MODEL],
-            dialect=dialect,
-            stream=request.stream,
-        )
+        row = self.row(id, model=model, key=key, dialect=dialect, stream=request.stream)
         account = Account(self, row, request)
         if key is not None:
             expected = estimate(request)
@@ -114,17 +110,29 @@ class Books:
                 await self.refuse(row, error)
                 raise
         if self.traces is not None:
-            account.span = self.traces.begin(model, request, headers or {})
+            account.span = self.traces.begin(row.model, request, headers or {}, operation)
         self.metrics.begun()
-        account.begin()
+        await account.begin()
         return account
+
+    def row(
+        self, id: str, /, *, model: str, key: Key | None = None, dialect: str | None = None, stream: bool = False
+    ) -> Row:
+        """What is known of a request when it begins."""
+        owner = None if key is None else key.id
+        return Row(id=id, moment=self.clock(), key=owner, model=named(model), dialect=dialect, stream=stream)
 
     async def refuse(self, row: Row, error: DragomanError, /) -> None:
         """A request was refused before it began. Only those with a key have a row: others could fill the store."""
-        row = msgspec.structs.replace(row, outcome="refused", status=error.http_status, duration=0.0)
-        self.tell(row)
+        row = self.tell_refused(row, error)
         if row.key is not None:
             await self.ledger.record(row)
+
+    def tell_refused(self, row: Row, error: DragomanError, /) -> Row:
+        """Count a request that was refused, and log it."""
+        row = msgspec.structs.replace(row, outcome="refused", status=error.http_status, duration=0.0)
+        self.tell(row)
+        return row
 
     def tell(self, row: Row, /, *, attempts: Sequence[Attempt] = (), was_begun: bool = False) -> None:
         """Count a request that ended, and log it."""
@@ -175,6 +183,8 @@ class Books:
         """Write all that waits. The store stays open: it belongs to whoever opened it."""
         while self._tasks:
             await asyncio.wait(self._tasks)
+        if self.log is not None:
+            self.log.flush()
         await self.limits.aclose()
         await self.ledger.aclose()
 
@@ -207,7 +217,6 @@ class Account:
         self._failures = 0
         self._spent = UNKNOWN_USAGE
         self._spent_cost: int | None = None
-        self._writing: asyncio.Task[None] | None = None
         self._is_settled = False
 
     @property
@@ -215,15 +224,22 @@ class Account:
         """What the client is told of its limits."""
         return self.admission.headers
 
-    def begin(self) -> None:
-        """Write its row, where that may outlive this process."""
-        if self._books.store.is_shared:
-            self._writing = self._books.later(self._books.ledger.record(self._row))
+    async def begin(self) -> None:
+        """Write its row before anybody is asked, where that may outlive this process."""
+        if not self._books.store.is_shared:
+            return
+        try:
+            await asyncio.shield(self._books.later(self._books.ledger.record(self._row)))
+        except asyncio.CancelledError:
+            await self.leave()
+            raise
 
     def observe(self, what: object, /) -> None:
         """What the chain tells."""
         if not isinstance(what, Attempt):
             return
+        if (name := named(what.target)) != what.target:
+            what = msgspec.structs.replace(what, target=name)
         self._books.metrics.attempted(what)
         self._attempts.append(what)
         if what.outcome == "failed":
@@ -240,12 +256,7 @@ class Account:
         """Pieces of an answer that are shown; where the client leaves, they tell what it used."""
         for event in events:
             if isinstance(event, PartDelta):
-                self._heard += len(event.text)
-
-    async def ready(self) -> None:
-        """Wait until its row is written."""
-        if self._writing is not None:
-            await asyncio.shield(self._writing)
+                self._heard += len(event.text if event.text.isascii() else event.text.encode(errors="surrogatepass"))
 
     async def settle(
         self,
@@ -262,13 +273,12 @@ class Account:
         if self._is_settled:
             return
         self._is_settled = True
-        if outcome == "hung_up" and tokens_of(usage) is None:
-            output = self._heard // BYTES_PER_TOKEN
-            usage = Usage(input=estimate(self._request).input, output=output, source="estimated")
+        if tokens_of(usage) is None:
+            usage = self._guess(outcome)
         books, used = self._books, add(usage, self._spent)
         row = msgspec.structs.replace(
             self._row,
-            target=target,
+            target=None if target is None else named(target),
             status=status,
             outcome=outcome,
             input=used.input,
@@ -287,17 +297,45 @@ class Account:
         closing = self._close(row)
         await (asyncio.shield(books.later(closing)) if books.store.is_shared else closing)
 
+    async def fail(self, error: DragomanError, /) -> None:
+        """It failed; the error says at whom. What that one used was told when it was tried."""
+        target = f"{error.provider}/{error.model}" if error.provider and error.model else None
+        await self.settle("failed", status=error.http_status, target=target, error=error)
+
+    async def leave(self, target: str | None = None, /) -> None:
+        """Its client has gone; nothing is done where it has ended before."""
+        await self.settle("hung_up", status=CLOSED, target=target)
+
+    def _guess(self, outcome: str) -> Usage:
+        """What an answer used that was left or broke off before anybody told."""
+        is_broken = outcome == "failed" and self._heard > 0 and tokens_of(self._spent) is None
+        if outcome != "hung_up" and not is_broken:
+            return UNKNOWN_USAGE
+        # Of an answer that was to come as a whole nobody knows how long it was by then.
+        output = self._heard // BYTES_PER_TOKEN if self._request.stream else None
+        return Usage(input=estimate(self._request).input, output=output, source="estimated")
+
     async def _close(self, row: Row) -> None:
         tokens = tokens_of(Usage(input=row.input, output=row.output))
-        if tokens is None and row.outcome == "failed":
+        if row.outcome == "hung_up" and row.output is None:
+            tokens = None  # what was reserved for it stays
+        elif tokens is None and row.outcome == "failed":
             tokens = 0  # a provider that refuses counts nothing
         await self._books.limits.settle(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
-        if self._writing is not None:
-            await self._writing
         if self._books.store.is_shared:
             await self._books.ledger.record(row)
         else:
             self._books.ledger.note(row)
+
+
+@lru_cache(maxsize=1024)
+def named(name: str, /) -> str:
+    """The name of a model or target as it may be kept: clients make names up, and put keys where names belong.
+
+    >>> named("demo/sk-proj-12345678")
+    'demo/[redacted]'
+    """
+    return redact(name)[:LONGEST_NAME]
 
 
 def add(one: Usage, other: Usage, /) -> Usage:

@@ -75,16 +75,7 @@ class Chat:
 
     async def open(self) -> Account:
         """Ask its key's limits whether it may go on."""
-        visit = self._visit
-        return await visit.setup.books.open(
-            visit.row,
-            model=visit.model,
-            request=self.request,
-            key=visit.key,
-            dialect=cast("Wire", visit.wire).name,
-            target=self._choice.targets[0].name,
-            headers=visit.http.headers,
-        )
+        return await self._visit.open(self.request, self._choice.targets[0].name)
 
     def plan(self) -> Flow[Response]:
         """Ask those who may answer."""

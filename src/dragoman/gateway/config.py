@@ -12,7 +12,7 @@
 import re
 import tomllib
 from collections.abc import Collection, Mapping
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from dragoman.errors import SetupError
 from dragoman.gateway.catalog import Tier
 from dragoman.gateway.keys import Key
 from dragoman.gateway.limits import WhenDown
+from dragoman.gateway.store import open_store
 from dragoman.providers import PROVIDERS
 from dragoman.registry import Registry
 from dragoman.types import is_list, is_object
@@ -36,6 +37,11 @@ _VARIABLE = r"\$\{(\w+)(?::([^}]*))?\}"
 _CHAIN = frozenset(
     "retries patience longest_wait backoff backoff_cap advance_on_permanent when_all_benched".split()
 )  # what is left of Options belongs to a tier, or to one call
+_OF_A_KEY = tuple(name for name in Key.__struct_fields__ if name != "id")
+
+
+Some: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 
 
 class Gateway(msgspec.Struct, frozen=True, kw_only=True):
@@ -46,20 +52,20 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     host: str = "127.0.0.1"
-    port: int = 8080
-    workers: int = 1
+    port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 8080
+    workers: Some = 1
     store: str = "memory"
     """`memory`, `sqlite:PATH` or `redis://…`."""
     providers: tuple[str, ...] = ()
     """Providers that clients may name beside those of the other tables."""
-    max_body: int = 32 * 1024 * 1024
-    max_depth: int = 128
+    max_body: Some = 32 * 1024 * 1024
+    max_depth: Some = 128
     """Levels of JSON inside JSON."""
-    max_requests: int = 1000
+    max_requests: Some = 1000
     """Requests under way, in one worker."""
-    body_timeout: float = 60.0
+    body_timeout: Seconds = 60.0
     """Seconds until the body of a request must be there."""
-    ping: float = 15.0
+    ping: Seconds = 15.0
     """Seconds of silence after which a stream says that it lives."""
     rates_when_down: WhenDown = "open"
     budgets_when_down: WhenDown = "closed"
@@ -68,7 +74,7 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     """One line of JSON a request, without what was said."""
     traces: bool = False
     """OpenTelemetry spans, by the provider that the process has set up."""
-    grace: int = 30
+    grace: Some = 30
     """Seconds that requests under way may take after SIGTERM."""
 
 
@@ -126,6 +132,7 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
         keys=_read_keys(told.get("keys", {}), problems),
         tables=tables,
     )
+    _check_store(gateway.store, problems)
     providers = _check_names(config, env, problems)
     if problems:
         raise SetupError("the config is wrong:\n" + "\n".join(f"- {problem}" for problem in problems))
@@ -166,9 +173,21 @@ def _filled(told: Any, env: Mapping[str, str], where: str, problems: list[str]) 
 def _read(
     shape: type[S], table: Any, where: str, problems: list[str], /, *, only: Collection[str] = (), **more: Any
 ) -> S:
+    """A table as a value."""
+    values = {**more, **_read_fields(shape, table, where, problems, only)}
+    try:
+        return shape(**values)
+    except (SetupError, TypeError) as error:
+        problems.append(f"{where}: {error}")
+        return shape(**more)
+
+
+def _read_fields(
+    shape: type[msgspec.Struct], table: Any, where: str, problems: list[str], only: Collection[str] = ()
+) -> dict[str, Any]:
     """A table's fields, each checked by itself, so that all problems are found."""
     fields = {field.name: field.type for field in msgspec.structs.fields(shape) if not only or field.name in only}
-    values: dict[str, Any] = dict(more)
+    values: dict[str, Any] = {}
     if not is_object(table):
         problems.append(f"{where}: not a table")
         table = {}
@@ -180,11 +199,7 @@ def _read(
             values[name] = msgspec.convert(value, fields[name], strict=not isinstance(value, str))
         except msgspec.ValidationError as error:
             problems.append(f"{where}.{name}: {error}")
-    try:
-        return shape(**values)
-    except (SetupError, TypeError) as error:
-        problems.append(f"{where}: {error}")
-        return shape(**more)
+    return values
 
 
 def _tables(told: Any, where: str, problems: list[str]) -> dict[str, dict[str, Any]]:
@@ -215,13 +230,26 @@ def _read_tiers(told: Any, problems: list[str]) -> dict[str, Tier]:
 
 
 def _read_keys(told: Any, problems: list[str]) -> tuple[Key, ...]:
-    keys: list[Key] = []
+    keys: dict[str, Key] = {}
     for name, table in _tables(told, "keys", problems).items():
+        where = f"keys.{name}"
+        values: dict[str, Any] = {"hash": "", **_read_fields(Key, table, where, problems, _OF_A_KEY)}
         try:
-            keys.append(msgspec.convert({**table, "id": name}, Key))
-        except msgspec.ValidationError as error:
-            problems.append(f"keys.{name}: {error}")
-    return tuple(keys)
+            key = Key(id=name, **values)
+        except ValueError as error:
+            problems.append(f"{where}.{error}" if str(error).startswith(_OF_A_KEY) else f"{where}: {error}")
+            continue
+        if key.hash in keys:
+            problems.append(f"{where}.hash: it is that of keys.{keys[key.hash].id}")
+        keys[key.hash] = key
+    return tuple(keys.values())
+
+
+def _check_store(url: str, problems: list[str]) -> None:
+    try:
+        open_store(url)
+    except SetupError as error:
+        problems.append(f"gateway.{error}")
 
 
 def _check_names(config: Config, env: Mapping[str, str], problems: list[str]) -> frozenset[str]:

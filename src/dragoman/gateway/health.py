@@ -3,6 +3,7 @@
 from time import monotonic
 
 from dragoman.errors import StoreDown
+from dragoman.gateway.books import named
 from dragoman.gateway.setup import Setup
 from dragoman.types import JsonObject
 from dragoman.wire import without_none
@@ -18,7 +19,7 @@ async def report(setup: Setup, /, *, under_way: int) -> JsonObject:
     """
     now = monotonic()
     targets = {
-        name: without_none(
+        named(name): without_none(
             {
                 "state": condition.state,
                 "seconds_left": None if condition.until is None else round(max(0.0, condition.until - now), 1),

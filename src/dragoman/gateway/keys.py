@@ -4,11 +4,12 @@ A key has 256 random bits, so one fast digest is as safe as a slow one, and cost
 """
 
 import hmac
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 from hashlib import blake2b
 from secrets import token_hex, token_urlsafe
-from typing import Any, Literal
+from typing import Annotated, Literal, TypeAlias
 
 import msgspec
 
@@ -16,6 +17,12 @@ from dragoman.errors import SetupError
 
 SHORTEST = 24
 """Characters of a key that nobody can guess."""
+ID = r"[\w.@-]{1,64}"
+"""What a key may be called: it stands in logs and in the names of meters."""
+
+Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
+"""Whole numbers that every store can count to."""
+Dollars: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -26,8 +33,13 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     """
 
     per: Literal["day", "month"]
-    tokens: int | None = None
-    dollars: float | None = None
+    tokens: Count | None = None
+    dollars: Dollars | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse one that limits nothing."""
+        if self.tokens is None and self.dollars is None:
+            raise ValueError(f"the budget of a {self.per} has neither tokens nor dollars")
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -42,16 +54,28 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     models: tuple[str, ...] = ("*",)
     """Globs of what may be asked for."""
     admin: bool = False
-    requests_per_minute: int | None = None
-    tokens_per_minute: int | None = None
-    concurrent: int | None = None
+    requests_per_minute: Count | None = None
+    tokens_per_minute: Count | None = None
+    concurrent: Count | None = None
     budgets: tuple[Budget, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what is no digest."""
+        """Refuse what is no digest, and two budgets that would be counted as one."""
         if len(self.hash.split(":")) != 4 or not self.hash.startswith("b2:"):
-            # msgspec tells a ValueError as one of its own.
-            raise ValueError(f"keys.{self.id}.hash: no hash of a key; make one with `dragoman keys new`")
+            raise ValueError("hash: no hash of a key; make one with `dragoman keys new`")
+        if not re.fullmatch(ID, self.id):
+            raise ValueError(f"{self.id!r} is no name of a key: letters, digits and . @ _ - only, at most 64")
+        kinds = [
+            (budget.per, unit) for budget in self.budgets for unit in ("tokens", "dollars") if getattr(budget, unit)
+        ]
+        if len(kinds) > len(set(kinds)):
+            raise ValueError("budgets: two of them limit the same")
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether anything of it has to be counted."""
+        rates = self.requests_per_minute, self.tokens_per_minute, self.concurrent
+        return bool(self.budgets) or any(limit is not None for limit in rates)
 
     def __repr__(self) -> str:
         """Without its digest."""
@@ -86,25 +110,6 @@ class Keys:
             if hmac.compare_digest(_digest(data, salt).encode(), digest.encode()):
                 return key
         return None
-
-
-def decode_keys(tables: Mapping[str, Mapping[str, Any]], /) -> Keys:
-    """The keys of a config's tables, by their ids; all that is wrong is in one error.
-
-    >>> decode_keys({"team": {"hash": new_key()[1], "concurrent": 4}}).all
-    (Key('team'),)
-    """
-    keys: list[Key] = []
-    problems: list[str] = []
-    for id, table in tables.items():
-        try:
-            keys.append(msgspec.convert({**table, "id": id}, Key))
-        except msgspec.ValidationError as error:
-            where, problem = f"keys.{id}", str(error)
-            problems.append(problem if problem.startswith(where) else f"{where}: {problem}")
-    if problems:
-        raise SetupError("\n".join(problems))
-    return Keys(keys)
 
 
 def new_key() -> tuple[str, str]:

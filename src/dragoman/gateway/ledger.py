@@ -5,6 +5,7 @@ unknown. Rows that come while others are being written are written together. A s
 """
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import islice
 
@@ -36,7 +37,7 @@ class Ledger:
         """Rows that found no place."""
         self._store = store
         self._lock = asyncio.Lock()
-        self._waiting: dict[str, Row] = {}
+        self._waiting: OrderedDict[str, Row] = OrderedDict()
         self._is_down = False
 
     @property
@@ -47,17 +48,18 @@ class Ledger:
     async def record(self, row: Row, /) -> None:
         """Write a row, or what became of it. It is written when this is done, unless the store is down: then later."""
         self._waiting[row.id] = row
-        while len(self._waiting) > MOST_WAITING:
-            del self._waiting[next(iter(self._waiting))]
-            self.lost += 1
+        self._bound()
         if not self._is_down:
             await self._write(row.id)
 
     def note(self, row: Row, /) -> None:
         """Write a row at the next round: for a store that dies with this process, that loses nothing."""
         self._waiting[row.id] = row
+        self._bound()
+
+    def _bound(self) -> None:
         if len(self._waiting) > MOST_WAITING:
-            del self._waiting[next(iter(self._waiting))]
+            self._waiting.popitem(last=False)
             self.lost += 1
 
     async def tend(self) -> None:

@@ -1,9 +1,13 @@
 """Requests that ended in, one line of JSON each out: who, what, how long; never a word of content, never a key."""
 
+import asyncio
 import logging
 import sys
+import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import lru_cache
+from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -14,32 +18,39 @@ from dragoman.gateway.store.port import Row
 LOGGER = "dragoman.gateway"
 LONGEST = 2000
 """Characters of one message."""
+GATHER = 0.01
+"""Seconds of which the lines are written together."""
 
 Write = Callable[[str], object]
 
 
-def access(row: Row, /) -> dict[str, Any]:
-    """What the line of a request says.
+class Line(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What the log says of a request.
 
-    >>> access(Row(id="req_1", moment=0.0, model="fast", key="team", outcome="served", status=200))["request_id"]
-    'req_1'
+    >>> msgspec.json.encode(Line("1970-01-01T00:00:00.000Z", "info", "request", "req_1", "fast")).decode()
+    '{"time":"1970-01-01T00:00:00.000Z","level":"info","message":"request","request_id":"req_1","model":"fast"}'
     """
-    told = {
-        "request_id": row.id,
-        "key": row.key,
-        "dialect": row.dialect,
-        "model": redact(row.model)[:LONGEST],
-        "target": row.target,
-        "stream": row.stream,
-        "status": row.status,
-        "outcome": row.outcome,
-        "input": row.input,
-        "output": row.output,
-        "attempts": row.attempts,
-        "duration": None if row.duration is None else round(row.duration, 6),
-        "first": None if row.first is None else round(row.first, 6),
-    }
-    return {name: value for name, value in told.items() if value is not None}
+
+    time: str
+    level: str
+    message: str
+    request_id: str
+    model: str
+    stream: bool | None = None
+    outcome: str | None = None
+    attempts: int | None = None
+    key: str | None = None
+    dialect: str | None = None
+    target: str | None = None
+    status: int | None = None
+    input: int | None = None
+    output: int | None = None
+    duration: float | None = None
+    first: float | None = None
+
+
+blotted = lru_cache(maxsize=1024)(redact)
+"""As `redact`, for the names of models: few, and said again and again."""
 
 
 def encode_line(time: float, level: str, message: str, /, **fields: Any) -> str:
@@ -48,8 +59,7 @@ def encode_line(time: float, level: str, message: str, /, **fields: Any) -> str:
     >>> encode_line(0.0, "info", "request", request_id="req_1")
     '{"time":"1970-01-01T00:00:00.000Z","level":"info","message":"request","request_id":"req_1"}'
     """
-    moment = datetime.fromtimestamp(time, UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    line = {"time": moment, "level": level, "message": redact(message)[:LONGEST], **fields}
+    line = {"time": _told(time), "level": level, "message": redact(message)[:LONGEST], **fields}
     return msgspec.json.encode(line, enc_hook=repr).decode()
 
 
@@ -68,7 +78,7 @@ class JsonFormatter(logging.Formatter):
         if given:
             fields = {**given}
         if record.exc_info and record.exc_info[0] is not None:
-            fields["error"] = redact(self.formatException(record.exc_info))[:LONGEST]
+            fields["error"] = _where(record.exc_info[0], record.exc_info[2])[:LONGEST]
         return encode_line(record.created, record.levelname.lower(), record.getMessage(), **fields)
 
 
@@ -82,12 +92,77 @@ class Log:
     """
 
     def __init__(self, write: Write | None = None, /) -> None:
-        self._write = write or _to_stderr
+        self._gathered = Gathered(_to_stderr)
+        self._write = write or self._gathered.add
 
     def ended(self, row: Row, /) -> None:
         """A request ended."""
         level = "info" if row.outcome == "served" else "warning"
-        self._write(encode_line(row.moment + (row.duration or 0.0), level, "request", **access(row)) + "\n")
+        line = Line(
+            _told(row.moment + (row.duration or 0.0)),
+            level,
+            "request",
+            row.id,
+            blotted(row.model)[:LONGEST],
+            row.stream,
+            row.outcome,
+            row.attempts,
+            row.key,
+            row.dialect,
+            row.target,
+            row.status,
+            row.input,
+            row.output,
+            None if row.duration is None else round(row.duration, 6),
+            None if row.first is None else round(row.first, 6),
+        )
+        self._write(f"{_encode(line).decode()}\n")
+
+    def flush(self) -> None:
+        """Write what waits."""
+        self._gathered.flush()
+
+
+_encode = msgspec.json.Encoder().encode
+
+
+def _told(time: float) -> str:
+    seconds, thousandths = divmod(int(time * 1000), 1000)
+    return f"{_second(seconds)}.{thousandths:03}Z"
+
+
+@lru_cache(maxsize=16)
+def _second(seconds: int) -> str:
+    return datetime.fromtimestamp(seconds, UTC).isoformat(timespec="seconds").removesuffix("+00:00")
+
+
+class Gathered:
+    """Writes lines that come shortly after each other together: a write for each would cost more than making it.
+
+    >>> lines = []
+    >>> Gathered(lines.append).add("where no loop runs, at once")
+    >>> lines
+    ['where no loop runs, at once']
+    """
+
+    def __init__(self, write: Write, /) -> None:
+        self._write = write
+        self._lines: list[str] = []
+
+    def add(self, line: str, /) -> None:
+        """Write a line, soon."""
+        self._lines.append(line)
+        if len(self._lines) == 1:
+            try:
+                asyncio.get_running_loop().call_later(GATHER, self.flush)
+            except RuntimeError:
+                self.flush()
+
+    def flush(self) -> None:
+        """Write what waits."""
+        lines, self._lines = self._lines, []
+        if lines:
+            self._write("".join(lines))
 
 
 def set_up(level: int = logging.INFO, /) -> None:
@@ -99,6 +174,11 @@ def set_up(level: int = logging.INFO, /) -> None:
     formatter = logging.StreamHandler(sys.stderr)
     formatter.setFormatter(JsonFormatter())
     logging.basicConfig(level=level, handlers=[formatter], force=True)
+
+
+def _where(kind: type[BaseException], trace: TracebackType | None) -> str:
+    """What happened and where; not what was said of it, as that may quote a request."""
+    return redact("".join([*traceback.format_tb(trace), kind.__name__]))
 
 
 def _to_stderr(line: str) -> None:

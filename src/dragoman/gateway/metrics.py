@@ -4,6 +4,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
 from typing import TypeAlias
 
+from dragoman.errors import redact
 from dragoman.gateway.store.port import Row
 from dragoman.health import Condition
 from dragoman.types import Attempt
@@ -11,6 +12,7 @@ from dragoman.types import Attempt
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MOST_VALUES = 200
 """Different values of one label; what comes later is counted as `other`."""
+LONGEST_VALUE = 200
 OTHER = "other"
 Lines: TypeAlias = dict[str, list[str]]
 """Lines of a worker by family, without the family's name."""
@@ -128,7 +130,7 @@ class Metrics:
         self._waiting = Gauge("dragoman_usage_rows_waiting", "Rows of usage that wait for a store that is down.")
         self._lost = Gauge("dragoman_usage_rows_lost", "Rows of usage that found no place while the store was down.")
         self._benched = Gauge("dragoman_target_benched", "Whether a target is benched or probed.", ("target",))
-        self._targets: set[str] = set()
+        self._targets: dict[str, str] = {}
         self._under_way.put(0)
         self.families: tuple[Counter | Histogram, ...] = (
             self._requests,
@@ -187,12 +189,14 @@ class Metrics:
         return {family.name: list(family.lines()) for family in self.families}
 
     def _target(self, name: str | None) -> str:
-        if not name or name in self._targets:
-            return name or ""
-        if len(self._targets) >= MOST_VALUES:
-            return OTHER
-        self._targets.add(name)
-        return name
+        if not name:
+            return ""
+        known = self._targets.get(name)
+        if known is None:
+            if len(self._targets) >= MOST_VALUES:
+                return OTHER
+            known = self._targets[name] = redact(name)[:LONGEST_VALUE]
+        return known
 
 
 _HEADS = {family.name: (family.help, family.kind) for family in Metrics().families}

@@ -1,9 +1,17 @@
 """A question beside generation in, what was found out: models, tokens, vectors, answers that were kept."""
 
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
 from dragoman import ask
 from dragoman.drive import Driver
+from dragoman.errors import DragomanError
+from dragoman.flow import Flow
 from dragoman.gateway.access import check_model
+from dragoman.gateway.catalog import Choice
 from dragoman.gateway.refusals import NotKept
+from dragoman.gateway.traces import Operation
 from dragoman.gateway.visit import Visit
 from dragoman.serving import (
     CountTokens,
@@ -17,7 +25,11 @@ from dragoman.serving import (
     Recite,
     ShowModel,
 )
-from dragoman.types import ModelInfo, load
+from dragoman.types import Embeddings, ModelInfo, Request, Usage, load, user
+
+T = TypeVar("T")
+FREE = Usage(input=0, output=0)
+"""Counting tokens takes none."""
 
 
 async def find(visit: Visit, question: Question, /) -> Found:
@@ -32,15 +44,14 @@ async def find(visit: Visit, question: Question, /) -> Found:
             setup.catalog.find(id)
             return next((model for model in setup.catalog.models() if model.id == id), ModelInfo(id=id))
         case CountTokens():
-            check_model(visit.key, question.model)
-            choice = setup.catalog.find(question.model)
-            plan = ask.count_tokens(question.request, choice.targets[0], choice.options)
-            return await Driver(setup.registry.transport).arun(plan)
+            choice = _choose(visit, question.model)
+            counting = ask.count_tokens(question.request, choice.targets[0], choice.options)
+            return await _ask(visit, choice, "count_tokens", Request(max_tokens=0), counting, lambda _: FREE)
         case Embed():
-            check_model(visit.key, question.model)
-            choice = setup.catalog.find(question.model)
-            wanted = ask.embed(question.texts, question.dimensions, choice.targets[0], choice.options)
-            return await Driver(setup.registry.transport).arun(wanted)
+            choice = _choose(visit, question.model)
+            embedding = ask.embed(question.texts, question.dimensions, choice.targets[0], choice.options)
+            request = Request(messages=tuple(map(user, question.texts)), max_tokens=0)
+            return await _ask(visit, choice, "embeddings", request, embedding, _used)
         case FetchResponse(id=id):
             return (await recalled(visit, id)).response
         case DropResponse(id=id):
@@ -49,6 +60,37 @@ async def find(visit: Visit, question: Question, /) -> Found:
             return None
         case Recite():
             return None
+
+
+def _choose(visit: Visit, name: str) -> Choice:
+    visit.model = name
+    check_model(visit.key, name)
+    return visit.setup.catalog.find(name)
+
+
+async def _ask(
+    visit: Visit, choice: Choice, operation: Operation, request: Request, plan: Flow[T], used: Callable[[T], Usage]
+) -> T:
+    """What a provider says, within the limits of the key; it has a row as an answer has."""
+    target = choice.targets[0].name
+    account = await visit.open(request, target, operation)
+    try:
+        found = await Driver(visit.setup.registry.transport).arun(plan)
+        await account.settle("served", status=200, target=target, usage=used(found))
+    except asyncio.CancelledError:
+        await account.leave(target)
+        raise
+    except DragomanError as error:
+        await account.fail(error)
+        raise
+    finally:
+        # Nothing is done here but where the fault is our own.
+        await account.settle("failed", status=500, target=target)
+    return found
+
+
+def _used(found: Embeddings) -> Usage:
+    return found.usage
 
 
 async def recalled(visit: Visit, id: str, /) -> Kept:

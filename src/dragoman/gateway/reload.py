@@ -11,7 +11,7 @@ from dragoman.gateway.setup import Setup, read_config
 
 log = logging.getLogger("dragoman.gateway")
 
-FIXED = ("host", "port", "workers", "store", "grace")
+FIXED = ("host", "port", "workers", "store", "grace", "rates_when_down", "budgets_when_down", "log", "traces")
 """What a running gateway cannot change."""
 
 

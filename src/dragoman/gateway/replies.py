@@ -76,6 +76,8 @@ def latin(text: str, /) -> str:
     >>> latin("a\\nb → c")
     'a b ? c'
     """
+    if text.isascii() and text.isprintable():
+        return text
     return "".join(letter if " " <= letter <= "~" else " " if letter.isspace() else "?" for letter in text)
 
 

@@ -6,7 +6,8 @@ from typing import Protocol
 
 from dragoman.errors import DragomanError
 from dragoman.gateway.answer import Answer, Write
-from dragoman.gateway.app import CLOSED, App
+from dragoman.gateway.app import App
+from dragoman.gateway.books import CLOSED
 from dragoman.gateway.refusals import BodyTooLarge, BodyTooSlow
 from dragoman.http import HttpRequest
 
@@ -138,9 +139,10 @@ class _Watch:
         self.is_late = False
         self._protocol = protocol
         self._body_timeout = body_timeout
-        self._task = asyncio.current_task()
+        loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task(loop)
         self._waiting: asyncio.Future[None] | None = None
-        self._timer = asyncio.get_running_loop().call_later(PATIENCE, self._begin)
+        self._timer = loop.call_later(PATIENCE, self._begin)
 
     def end(self) -> None:
         self._timer.cancel()

@@ -48,6 +48,7 @@ def serve(
     told = {"host": host, "port": port, "workers": workers}
     gateway = overridden(config.gateway, told)
     check_reach(gateway, config, no_auth=no_auth)
+    check_store(gateway, config)
     try:
         from granian.constants import Interfaces, Loops
         from granian.http import HTTP1Settings
@@ -78,21 +79,39 @@ def serve(
 
     server.signal_handler_reload = reload
     check_free(gateway)
+    _hold_signals()
     print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - to whoever started it
-    server.serve(target_loader=partial(_load, path=path, is_local=is_loopback(gateway.host)))
+    is_local = is_loopback(gateway.host)
+    server.serve(target_loader=partial(_load, path=path, workers=gateway.workers, is_local=is_local))
 
 
-def _load(_target: str, /, *, path: Path | None, is_local: bool) -> "Worker":
+_SIGNALS = [getattr(signal, name) for name in ("SIGHUP", "SIGINT", "SIGTERM") if hasattr(signal, name)]
+
+
+def _hold_signals() -> None:
+    """Let signals wait for a worker that starts: they would be lost until it can hear them, and it would never stop."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(
+            before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, _SIGNALS), after_in_parent=_hear_signals
+        )
+
+
+def _hear_signals() -> None:
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+
+
+def _load(_target: str, /, *, path: Path | None, workers: int, is_local: bool) -> "Worker":
     """The app, made in the worker itself: connections do not survive a fork."""
-    return Worker(path, is_local=is_local)
+    return Worker(path, workers=workers, is_local=is_local)
 
 
 class Worker(Rsgi):
     """One process of a gateway."""
 
-    def __init__(self, path: Path | None, /, *, is_local: bool = False) -> None:
+    def __init__(self, path: Path | None, /, *, workers: int = 1, is_local: bool = False) -> None:
         logs.set_up(logging.WARNING)
-        app = App(Setup(read_config(path), os.environ), is_local=is_local)
+        app = App(Setup(read_config(path), os.environ, workers=workers), is_local=is_local)
         super().__init__(app)
         self._life = app.live, app.close
         self._reloader = Reloader(app, path, os.environ)
@@ -107,6 +126,8 @@ class Worker(Rsgi):
         gc.freeze()
         gc.set_threshold(YOUNG, 20, 50)
         self._look(loop)
+        # Not before the loop runs: what it cannot hear is lost.
+        loop.call_soon(_hear_signals)
         self._living = loop.create_task(self._life[0]())
 
     def __rsgi_del__(self, loop: Any) -> None:
@@ -158,6 +179,18 @@ def check_free(gateway: Gateway, /) -> None:
     except (OSError, OverflowError) as error:
         why = error.strerror if isinstance(error, OSError) and error.strerror else error
         raise SetupError(f"cannot listen at {address(gateway)}: {why}") from error
+
+
+def check_store(gateway: Gateway, config: Config, /) -> None:
+    """Refuse to count limits where each worker would count for itself.
+
+    >>> check_store(Gateway(workers=4), Config())
+    """
+    if gateway.workers > 1 and gateway.store == "memory" and any(key.is_limited for key in config.keys):
+        raise SetupError(
+            f"{gateway.workers} workers have no memory in common, and each would grant all that a key may use: "
+            'write store = "sqlite:PATH" or a redis:// URL to [gateway]'
+        )
 
 
 def is_loopback(host: str, /) -> bool:

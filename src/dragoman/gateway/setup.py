@@ -10,13 +10,14 @@ from dragoman.errors import SetupError
 from dragoman.gateway.benches import SharedConditions
 from dragoman.gateway.books import Books
 from dragoman.gateway.catalog import Catalog
-from dragoman.gateway.config import FILE, Config, decode_config, fill
+from dragoman.gateway.config import FILE, Config, Gateway, decode_config, fill
 from dragoman.gateway.keys import Keys
 from dragoman.gateway.limits import Limits
 from dragoman.gateway.logs import Log
 from dragoman.gateway.sessions import Responses, Sessions
 from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.traces import Traces
+from dragoman.gateway.workers import Workers
 from dragoman.health import Health
 from dragoman.models import Registry
 
@@ -28,13 +29,20 @@ class Setup:
     'demo/any'
     """
 
-    def __init__(self, config: Config, env: Mapping[str, str], before: "Setup | None" = None, /) -> None:
+    def __init__(
+        self, config: Config, env: Mapping[str, str], before: "Setup | None" = None, /, *, workers: int | None = None
+    ) -> None:
+        """`workers`: how many there are, where that is not what the config says."""
         self.config = config
         self.store: Store = open_store(config.gateway.store) if before is None else before.store
         self.conditions: SharedConditions = (
             SharedConditions(self.store, lock=Lock()) if before is None else before.conditions
         )
-        self.books: Books = _books(self.store, self.conditions, config) if before is None else before.books
+        self.books: Books = (
+            _books(self.store, self.conditions, config.gateway, workers or config.gateway.workers)
+            if before is None
+            else before.books
+        )
         self.sessions = Sessions(self.store)
         self.responses = Responses(self.store)
         self.keys = Keys(config.keys)
@@ -47,11 +55,17 @@ class Setup:
         self.catalog = Catalog(self.registry, providers=config.providers, tiers=config.tiers, options=config.options)
 
 
-def _books(store: Store, conditions: SharedConditions, config: Config) -> Books:
-    gateway = config.gateway
+def _books(store: Store, conditions: SharedConditions, gateway: Gateway, workers: int) -> Books:
     limits = Limits(store, rates=gateway.rates_when_down, budgets=gateway.budgets_when_down)
     traces = Traces() if gateway.traces else None
-    return Books(store, limits=limits, conditions=conditions, traces=traces, log=Log() if gateway.log else None)
+    return Books(
+        store,
+        limits=limits,
+        conditions=conditions,
+        traces=traces,
+        log=Log() if gateway.log else None,
+        workers=Workers(store) if store.is_shared and workers > 1 else None,
+    )
 
 
 def read_config(path: Path | None, env: Mapping[str, str] | None = None, /) -> Config:

@@ -5,7 +5,7 @@ tracer provider up before.
 """
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from dragoman.errors import SetupError, redact
 from dragoman.gateway.store.port import Row
@@ -14,6 +14,9 @@ from dragoman.types import Request, Response
 if TYPE_CHECKING:
     from opentelemetry.trace import Span as OtelSpan
     from opentelemetry.trace import TracerProvider
+
+Operation: TypeAlias = Literal["chat", "embeddings", "count_tokens"]
+"""What is asked for; the last is no word of the conventions, which have none for it."""
 
 PROVIDERS = {
     "azure": "azure.ai.openai",
@@ -43,12 +46,14 @@ class Traces:
         self._kind = trace.SpanKind.CLIENT
         self._extract = propagate.extract
 
-    def begin(self, model: str, request: Request, headers: Mapping[str, str], /) -> "Span":
+    def begin(
+        self, model: str, request: Request, headers: Mapping[str, str], operation: Operation = "chat", /
+    ) -> "Span":
         """A request began; its headers tell which trace it belongs to."""
-        span = self._tracer.start_span(
-            f"chat {redact(model)}", self._extract(dict(headers)), self._kind, _asked(model, request)
-        )
-        return Span(span)
+        model = redact(model)
+        asked = _asked(model, request) if operation == "chat" else {"gen_ai.request.model": model}
+        asked["gen_ai.operation.name"] = operation
+        return Span(self._tracer.start_span(f"{operation} {model}", self._extract(dict(headers)), self._kind, asked))
 
 
 class Span:
@@ -66,19 +71,16 @@ class Span:
 
         if self._span.is_recording():
             self._span.set_attributes({name: value for name, value in _told(row, response) if value is not None})
-            if error is not None:
-                self._span.set_attribute("error.type", type(error).__name__)
-                self._span.set_status(Status(StatusCode.ERROR, redact(str(error))))
-            elif row.outcome != "served":
-                self._span.set_attribute("error.type", row.outcome)
-                self._span.set_status(Status(StatusCode.ERROR, row.outcome))
+            if row.outcome != "served":
+                # Only its kind: what a provider says may quote what it was asked.
+                self._span.set_attribute("error.type", row.outcome if error is None else type(error).__name__)
+                self._span.set_status(Status(StatusCode.ERROR))
         self._span.end()
 
 
 def _asked(model: str, request: Request) -> dict[str, Any]:
     told = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.request.model": redact(model),
+        "gen_ai.request.model": model,
         "gen_ai.request.stream": request.stream or None,
         "gen_ai.request.max_tokens": request.max_tokens,
         "gen_ai.request.temperature": request.temperature,

@@ -4,11 +4,14 @@ import secrets
 from itertools import count
 from os import getpid
 
+from dragoman.gateway.books import Account
 from dragoman.gateway.keys import Key
 from dragoman.gateway.replies import request_id
 from dragoman.gateway.setup import Setup
+from dragoman.gateway.store.port import Row
+from dragoman.gateway.traces import Operation
 from dragoman.http import HttpRequest
-from dragoman.types import Attempt
+from dragoman.types import Attempt, Request
 from dragoman.wire import Wire
 
 
@@ -37,7 +40,7 @@ class Visit:
     True
     """
 
-    __slots__ = ("attempts", "http", "id", "key", "model", "setup", "tier", "wire")
+    __slots__ = ("attempts", "http", "id", "is_counted", "key", "limits", "model", "setup", "tier", "wire")
 
     def __init__(self, setup: Setup, http: HttpRequest, /) -> None:
         self.setup = setup
@@ -50,12 +53,40 @@ class Visit:
         """What was asked for, by the name that the client said."""
         self.tier: str | None = None
         self.attempts = 0
+        self.is_counted = False
+        """Whether the books know of it."""
+        self.limits: tuple[tuple[str, str], ...] = ()
+        """What the client is told of its limits."""
+
+    async def open(self, request: Request, target: str, operation: Operation = "chat", /) -> Account:
+        """Ask its key's limits whether it may go on."""
+        self.is_counted = True
+        account = await self.setup.books.open(
+            self._row,
+            model=self.model,
+            request=request,
+            key=self.key,
+            dialect=self._dialect,
+            target=target,
+            headers=self.http.headers,
+            operation=operation,
+        )
+        self.limits = account.headers
+        return account
+
+    def as_row(self) -> Row:
+        """What is known of it, where it never began."""
+        return self.setup.books.row(self._row, model=self.model, key=self.key, dialect=self._dialect)
 
     @property
-    def row(self) -> str:
+    def _row(self) -> str:
         """The id of its row in the ledger: clients may say the same id twice."""
         told = self.http.headers.get("x-request-id")
         return self.id if told != self.id else f"{self.id}~{fresh_id()}"
+
+    @property
+    def _dialect(self) -> str | None:
+        return None if self.wire is None else self.wire.name
 
     @property
     def owner(self) -> str | None:

@@ -149,6 +149,8 @@ def _media(request: Request) -> list[_Media]:
     found: list[_Media] = []
     for message in request.messages:
         for part in message.parts:
+            if isinstance(part, Text):
+                continue
             if isinstance(part, (Image, Document, Audio)):
                 found.append(part)
             elif isinstance(part, ToolResult) and not isinstance(part.content, str):

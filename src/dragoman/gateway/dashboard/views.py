@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman import models
 from dragoman.chain import Options
-from dragoman.errors import ModelNotFound, StoreDown
+from dragoman.errors import ModelNotFound, StoreDown, redact
 from dragoman.gateway import health
 from dragoman.gateway.recent import MOST, kind_of
 from dragoman.gateway.setup import Setup
@@ -40,7 +40,9 @@ async def snapshot(setup: Setup, /) -> JsonObject:
     report = await health.report(setup, under_way=under_way)
     names = dict.fromkeys((*setup.catalog.tiers, *setup.registry.aliases()))
     named = [model.id for model in setup.catalog.models() if model.id not in names]
-    asked = (name for name in sorted(setup.registry.health.snapshot()) if is_target(setup, name))
+    # Clients put keys where names belong: these are not shown.
+    seen = filter(lambda name: redact(name) == name, sorted(setup.registry.health.snapshot()))
+    asked = (name for name in seen if is_target(setup, name))
     known = islice(dict.fromkeys((*named, *asked)), MOST_TARGETS)
     return {
         "store": report["store"],

@@ -24,6 +24,9 @@ def open_store(url: str = "memory", /) -> Store:
         case "redis" | "rediss" | "unix" if rest:
             from dragoman.gateway.store.redis import RedisStore
 
-            return RedisStore(url)
+            try:
+                return RedisStore(url)
+            except ValueError:  # what it says may hold the password
+                raise SetupError("store: the URL of Redis cannot be read") from None
         case _:
             raise SetupError(f"store: {kind!r} is none of memory, sqlite:PATH, redis://HOST:PORT/DB")

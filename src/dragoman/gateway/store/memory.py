@@ -1,7 +1,7 @@
 """A store that lasts as long as its process, and no longer."""
 
 import time
-from collections import deque
+from collections import OrderedDict, deque
 from collections.abc import Callable, Sequence
 from secrets import token_hex
 from typing import TypeVar
@@ -38,10 +38,11 @@ class MemoryStore:
         self._most_bytes = most_bytes
         self._bytes = 0
         self._writes = 0
-        self._entries: dict[str, tuple[Entry, float | None]] = {}
+        # What is oldest is found at once only in these: a dict walks over all that was deleted before it.
+        self._entries: OrderedDict[str, tuple[Entry, float | None]] = OrderedDict()
         self._marks: dict[str, tuple[meters.Marks, float]] = {}
-        self._rows: dict[str, Row] = {}
-        self._uses: dict[tuple[str, str | None, str, str | None], Use] = {}
+        self._rows: OrderedDict[str, Row] = OrderedDict()
+        self._uses: OrderedDict[tuple[str, str | None, str, str | None], Use] = OrderedDict()
 
     async def read(self, key: str, /) -> Entry | None:
         """What stands under a key."""
@@ -126,7 +127,8 @@ class MemoryStore:
             self._rows[row.id] = row
             if row.is_settled:
                 name = row.day, row.key, row.model, row.target
-                self._uses[name] = self._uses.get(name, use_of(row)).add(row)
+                use = self._uses.get(name)
+                self._uses[name] = (use_of(row) if use is None else use).add(row)
         _trim(self._rows)
         _trim(self._uses)
 
@@ -145,6 +147,6 @@ class MemoryStore:
         """Nothing to let go of."""
 
 
-def _trim(kept: dict[K, V]) -> None:
+def _trim(kept: OrderedDict[K, V]) -> None:
     while len(kept) > MOST_ROWS:
-        del kept[next(iter(kept))]
+        kept.popitem(last=False)

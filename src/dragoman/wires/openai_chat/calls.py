@@ -21,10 +21,6 @@ class Calls:
         self._inputs: dict[int, list[str]] = {}
         self._rests: dict[int, JsonObject] = {}
 
-    def __bool__(self) -> bool:
-        """Whether there is any."""
-        return bool(self._ids)
-
     def read(self, data: JsonObject) -> None:
         """More of a call."""
         call = _convert(data)

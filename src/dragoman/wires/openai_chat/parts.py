@@ -122,9 +122,13 @@ def decode_made(data: JsonObject, where: str) -> Part:
 
 def reasoning_fields(said: Said | AssistantShape) -> list[str]:
     """The fields that hold the thinking; some servers say it twice, and some have a second field that is empty."""
+    if said.reasoning_content is None and said.reasoning is None:
+        return []
     told = [field for field in REASONING_FIELDS if isinstance(getattr(said, field), str)]
-    first = next((field for field in told if getattr(said, field)), told[0] if told else None)
-    return [field for field in told if getattr(said, field) == getattr(said, str(first))]
+    if len(told) < 2:
+        return told
+    first = next((field for field in told if getattr(said, field)), told[0])
+    return [field for field in told if getattr(said, field) == getattr(said, first)]
 
 
 def decode_thinking(data: JsonObject) -> Thinking | None:

@@ -36,19 +36,21 @@ _JOINED = ("text", "summary", "data", "transcript")
 class ChatReader:
     """Reads chunks; a whole body has a `message` in place of a `delta`."""
 
+    _finish: str | None = None
+    _has_begun = False
+    _is_over = False
+    _is_refused = False
+    _has_thought = False
+    _blank_fields: tuple[str, ...] = ()
+    _audio: "_Pieces | None" = None
+    _calls: Calls | None = None
+    _choices = 0
+
     def __init__(self, request: Request | None) -> None:
         self.out = Assembler(calls_before=calls_before(request))
-        self._calls = Calls(self.out)
-        self._finish: str | None = None
-        self._is_over = False
-        self._is_refused = False
-        self._blank_fields: list[str] = []
-        self._has_thought = False
         self._details: dict[tuple[str, int], _Pieces] = {}
         self._notes: JsonObject = {}
-        self._audio = _Pieces()
         self._images: list[JsonObject] = []
-        self._choices = 0
 
     def read_body(self, body: bytes) -> None:
         """A whole answer."""
@@ -71,7 +73,7 @@ class ChatReader:
         if (failure := _failure(chunk, data)) is not None:
             raise failure
         self._read(chunk, lambda choice: choice.delta)
-        if self._details or self._notes or self._audio.members or self._images:
+        if self._details or self._notes or self._audio or self._images:
             self.out.spend(len(data))
 
     def end(self) -> None:
@@ -97,8 +99,10 @@ class ChatReader:
             self._choices = max(self._choices, (choice.index or 0) + 1)
             if choice.index:
                 continue
-            created = whole_number(chunk.created) or None
-            self.out.start(id=str(chunk.id or ""), model=chunk.model, created=created)
+            if not self._has_begun:
+                self._has_begun = True
+                created = whole_number(chunk.created) or None
+                self.out.start(id=str(chunk.id or ""), model=chunk.model, created=created)
             self._choice(choice, said_by(choice))
 
     def _usage(self, tokens: Tokens | None) -> None:
@@ -129,12 +133,17 @@ class ChatReader:
             self._call({"index": 0, "function": said.function_call})
         if said.annotations:
             self._notes.setdefault("annotations", []).extend(said.annotations)
-        self._images.extend(said.images or ())
+        if said.images:
+            self._images.extend(said.images)
         if said.audio:
+            if self._audio is None:
+                self._audio = _Pieces()
             self._audio.add(said.audio)
 
     def _call(self, call: JsonObject) -> None:
         self._is_over = False
+        if self._calls is None:
+            self._calls = Calls(self.out)
         self._calls.read(call)
 
     def _reasoning(self, said: Said) -> None:
@@ -142,7 +151,7 @@ class ChatReader:
             text = getattr(said, fields[0])
             self._delta("thinking", text, {"fields": fields})
             self._has_thought = self._has_thought or bool(text)
-            self._blank_fields = fields
+            self._blank_fields = tuple(fields)
         if said.reasoning_details:
             self._merge_details(said.reasoning_details)
 
@@ -210,7 +219,8 @@ class ChatReader:
             failure.usage = self.out.usage
             raise failure
         reason = "blocked" if self._is_refused else FINISH.get(self._finish or "", "other")
-        self._calls.finish(cut=reason == "length")
+        if self._calls is not None:
+            self._calls.finish(cut=reason == "length")
         self._leftovers()
         self.out.finish(Finish(reason=reason, raw=self._finish))
 
@@ -220,12 +230,12 @@ class ChatReader:
         self._settle()
         if self._details:
             out.whole(Thinking(text="", redacted=True, extra={NAME: {"details": self._whole_details()}}))
-        elif self._blank_fields and not self._has_thought and self._calls:
+        elif self._blank_fields and not self._has_thought and self._calls is not None:
             # Thinking that says nothing must be given back, too, with the calls that followed it (2026-08).
-            out.whole(Thinking(text="", extra={NAME: {"fields": self._blank_fields}}))
+            out.whole(Thinking(text="", extra={NAME: {"fields": [*self._blank_fields]}}))
         for image in self._images:
             out.whole(_image(image))
-        if self._audio.members:
+        if self._audio is not None:
             out.whole(Opaque(wire=NAME, data={"audio": self._audio.whole()}))
         for what in self._notes:
             out.notices.append(Notice(kind="dropped", what=what, why="there is no text that it belongs to"))

@@ -34,19 +34,21 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     if request.schema is not None and not target.quirks.json_schema:
         extra.pop("response_format", None)
     body: JsonObject = {"model": target.model, "messages": encode_messages(request, target, notes)}
-    body |= {**_tools(request, target, notes), **_options(request, target, extra, notes)}
-    if "response_format" not in extra:
-        body |= _schema(request, target, notes)
-    if not any(field in extra for field in REASONING_OPTIONS):
+    if request.tools or request.tool_choice is not None:
+        body |= _tools(request, target, notes)
+    body |= _options(request, target, extra, notes)
+    if request.schema is not None and "response_format" not in extra:
+        body |= _schema(request, request.schema, target, notes)
+    if extra.keys().isdisjoint(REASONING_OPTIONS):
         body |= _reasoning(request, target, notes)
-    for field, others in SAME_CONCEPT.items():
+    for field, others in SAME_CONCEPT.items() if extra else ():
         if any(other in extra for other in others):
             body.pop(field, None)
     if request.stream:
         body["stream"] = True
         if target.quirks.stream_usage:
             body["stream_options"] = {**(options if is_object(options) else {}), "include_usage": True}
-    return http_request(target, "/chat/completions", {**body, **extra}, notes)
+    return http_request(target, "/chat/completions", body | extra, notes)
 
 
 def _tools(request: Request, target: Target, notes: Notes) -> JsonObject:
@@ -82,10 +84,8 @@ def _without_strict(tool: Tool | Opaque, target: Target, notes: Notes) -> Tool |
     return msgspec.structs.replace(tool, strict=None, extra={NAME: {**extra, "function": function}})
 
 
-def _schema(request: Request, target: Target, notes: Notes) -> JsonObject:
-    schema, strict = request.schema, request.schema_strict
-    if schema is None:
-        return {}
+def _schema(request: Request, schema: JsonObject, target: Target, notes: Notes) -> JsonObject:
+    strict = request.schema_strict
     if not schema or not target.quirks.json_schema:
         return {"response_format": {"type": "json_object"}}
     if not target.quirks.strict or (strict and not is_strict(schema)):

@@ -216,7 +216,7 @@ def read_usage(tokens: Tokens) -> Usage:
     """Totals and their portions, wherever a server puts them."""
     prompt = tokens.prompt_tokens_details if is_object(tokens.prompt_tokens_details) else {}
     completion = tokens.completion_tokens_details if is_object(tokens.completion_tokens_details) else {}
-    reasoning = _first(completion.get("reasoning_tokens"), tokens.reasoning_tokens)
+    reasoning = _first(whole_number(completion.get("reasoning_tokens")), tokens.reasoning_tokens)
     output = tokens.completion_tokens
     if output is not None and reasoning and tokens.total_tokens == (tokens.prompt_tokens or 0) + output + reasoning:
         # Some servers leave reasoning out of completion_tokens; the total tells (seen 2026-08).
@@ -225,14 +225,14 @@ def read_usage(tokens: Tokens) -> Usage:
         input=tokens.prompt_tokens,
         output=output,
         cache_read=_first(
-            prompt.get("cached_tokens"),
+            whole_number(prompt.get("cached_tokens")),
             tokens.prompt_cache_hit_tokens,
             tokens.cached_tokens,
             tokens.num_cached_tokens,
             tokens.cached_input_tokens,
             tokens.cache_read_input_tokens,
         ),
-        cache_write=_first(prompt.get("cache_write_tokens"), tokens.cache_creation_input_tokens),
+        cache_write=_first(whole_number(prompt.get("cache_write_tokens")), tokens.cache_creation_input_tokens),
         reasoning=reasoning,
     )
 
@@ -254,8 +254,8 @@ def write_usage(usage: Usage) -> JsonObject | None:
     return without_none(tokens)
 
 
-def _first(*values: object) -> int | None:
-    for value in values:
-        if (number := whole_number(value)) is not None:
+def _first(*numbers: int | None) -> int | None:
+    for number in numbers:
+        if number is not None:
             return number
     return None

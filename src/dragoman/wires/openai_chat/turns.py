@@ -40,7 +40,12 @@ def encode_messages(request: Request, target: Target, notes: Notes) -> list[Json
     check_urls(turns, target)
     messages = _encode_system((*history.system, *_wish(request, target, history, notes)))
     for turn in turns:
-        messages += _encode_turn(turn, target, notes)
+        if turn.role == "user":
+            messages.append(_encode_user(turn))
+        elif turn.role == "assistant":
+            messages.append(_encode_assistant(turn, target, notes))
+        else:
+            messages += _encode_results(turn.tool_results)
     if target.quirks.call_id:
         _fit_ids(messages, target, notes)
     return messages if target.quirks.user_after_tool else list(_with_pauses(messages, notes))
@@ -86,6 +91,8 @@ def _says_json(history: History) -> bool:
 
 def _encode_system(texts: tuple[Text, ...]) -> list[JsonObject]:
     """One message; several only where a client gave one of them a name of its own."""
+    if len(texts) == 1 and not texts[0].extra:
+        return [{"role": "system", "content": texts[0].text}]
     messages: list[JsonObject] = []
     for fields, group in groupby(texts, lambda text: wire_extra(text.extra, NAME).get("message")):
         members = [_without_message(text) for text in group]
@@ -100,20 +107,13 @@ def _without_message(text: Text) -> Text:
     return msgspec.structs.replace(text, extra={NAME: rest} if rest else {})
 
 
-def _encode_turn(turn: Message, target: Target, notes: Notes) -> list[JsonObject]:
-    match turn.role:
-        case "assistant":
-            return [_encode_assistant(turn, target, notes)]
-        case "tool":
-            return _encode_results(turn.tool_results)
-        case _:
-            return [_encode_user(turn)]
-
-
 def _encode_user(turn: Message) -> JsonObject:
-    content: Any = [encode_part(part) for part in turn.parts]
-    if len(content) == 1 and content[0].keys() == {"type", "text"}:
-        content = content[0]["text"]
+    content: Any
+    match turn.parts:
+        case (Text() as part,) if not wire_extra(part.extra, NAME):
+            content = part.text
+        case parts:
+            content = [encode_part(part) for part in parts]
     return {"role": "user", "content": content, **wire_extra(turn.extra, NAME)}
 
 

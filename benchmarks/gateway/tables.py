@@ -1,0 +1,102 @@
+"""What was seen of every server in, sections of the table out."""
+
+from collections.abc import Callable
+
+from benchmarks.gateway.measure import CONNECTIONS, MANY, STREAMS, Cost, Seen
+from benchmarks.gateway.servers import WIRES
+from benchmarks.table import ABSENT, Section, mb, ms, us
+
+Rounds = list[Seen]
+NONE = "none in time"
+"""What is shown where nothing was answered before the time was over."""
+
+
+def sections(seen: dict[str, list[Seen | None]]) -> list[Section]:
+    """The best of the rounds: other work on the machine only ever slows."""
+    known = {name: [told for told in rounds if told is not None] for name, rounds in seen.items()}
+    told: list[Section] = []
+    for wire, title in WIRES.items():
+        told += [_rates(known, wire, title), _latencies(known, wire, title), _cpu(known, wire, title)]
+    return [*told, _streams(known), _sizes(known)]
+
+
+def _rates(known: dict[str, Rounds], wire: str, title: str) -> Section:
+    heads = ("", *(f"{count} connections" for count in CONNECTIONS))
+    rows = _rows(known, wire, lambda cost: f"{cost.load.rate:,.0f}", key=lambda cost: -cost.load.rate)
+    return Section(f"requests/s: {title}", heads, rows)
+
+
+def _latencies(known: dict[str, Rounds], wire: str, title: str) -> Section:
+    direct = {
+        count: min((told.calls["openai"][count] for told in known["direct"]), key=_p50).load for count in CONNECTIONS
+    }
+
+    def show(cost: Cost, count: int) -> str:
+        if not cost.load.latencies:
+            return NONE
+        p50, p99 = (cost.load.quantile(part) - direct[count].quantile(part) for part in (0.5, 0.99))
+        return f"{ms_fine(p50)} {ms_fine(p99):>10}"
+
+    heads = ("", *(f"{count}: p50, p99" for count in CONNECTIONS))
+    rows = [
+        (name, *(show(min((told.calls[wire][count] for told in rounds), key=_p50), count) for count in CONNECTIONS))
+        for name, rounds in known.items()
+        if name != "direct" and rounds and wire in rounds[0].calls
+    ]
+    return Section(f"added latency: {title}", heads, rows)
+
+
+def _cpu(known: dict[str, Rounds], wire: str, title: str) -> Section:
+    heads = ("", *(f"{count} connections" for count in CONNECTIONS))
+    rows = _rows(
+        known, wire, lambda cost: us(cost.per_answer) if cost.load.latencies else NONE, key=lambda cost: cost.per_answer
+    )
+    return Section(f"CPU time a request: {title}", heads, [row for row in rows if row[0] != "direct"])
+
+
+def _streams(known: dict[str, Rounds]) -> Section:
+    heads = ("", *(f"{head}: {wire}" for wire in WIRES for head in ("chunks/s", "CPU a chunk")))
+    rows: list[tuple[str, ...]] = []
+    for name, rounds in known.items():
+        cells: list[str] = []
+        for wire in rounds[0].streams if rounds else ():
+            costs = [told.streams[wire] for told in rounds]
+            cells += [f"{max(cost.chunk_rate for cost in costs):,.0f}", us(min(cost.per_chunk for cost in costs))]
+        rows.append((name, *(cells or (ABSENT,))))
+    return Section(f"streams, {STREAMS} at once", heads, rows)
+
+
+def _sizes(known: dict[str, Rounds]) -> Section:
+    heads = ("", "start-up", "RSS when up", f"RSS, {MANY} streams", "answered", "chunks/s")
+    rows: list[tuple[str, ...]] = []
+    for name, rounds in known.items():
+        if not rounds:
+            rows.append((name, ABSENT))
+            continue
+        best = max(rounds, key=lambda told: told.many.chunk_rate)
+        up = "" if best.up is None else ms(min(told.up or 0.0 for told in rounds))
+        answered = f"{len(best.many.load.latencies)}"
+        rows.append((name, up, mb(best.idle), mb(best.most), answered, f"{best.many.chunk_rate:,.0f}"))
+    return Section("start-up and memory", heads, rows)
+
+
+def _rows(
+    known: dict[str, Rounds], wire: str, show: Callable[[Cost], str], *, key: Callable[[Cost], float]
+) -> list[tuple[str, ...]]:
+    """One row a server, with the best of its rounds at each number of connections."""
+    return [
+        (name, *(show(min((told.calls[wire][count] for told in rounds), key=key)) for count in CONNECTIONS))
+        if rounds
+        else (name, ABSENT)
+        for name, rounds in known.items()
+        if not rounds or wire in rounds[0].calls
+    ]
+
+
+def _p50(cost: Cost) -> float:
+    return cost.load.quantile(0.5)
+
+
+def ms_fine(seconds: float) -> str:
+    """Milliseconds, as small as they may be here."""
+    return f"{seconds * 1e3:.2f} ms"

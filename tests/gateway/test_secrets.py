@@ -1,0 +1,161 @@
+"""Planted secrets are looked for in all that a gateway says and keeps: none of them is there."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from opentelemetry.sdk.trace import TracerProvider
+from opentelemetry.sdk.trace.export import SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+
+from dragoman.gateway.app import App, explain
+from dragoman.gateway.keys import new_key
+from dragoman.gateway.logs import JsonFormatter, Log
+from dragoman.gateway.traces import Traces
+from dragoman.http import HttpRequest
+from dragoman.testing import Raw, Server, refused_url
+from tests.gateway.dialects import app_of, look, post
+from tests.gateway.live import Gateway, chat, record
+
+PROMPT = "planted-prompt-4711"
+PROVIDER_KEY = "planted.provider.key.0815"
+"""Of no shape by which it could be known for a key."""
+PASSWORD = "planted-password-42"
+(ALICE, ALICE_HASH), (OPERATOR, OPERATOR_HASH) = new_key(), new_key()
+WRONG, _ = new_key()
+SECRETS = (PROMPT, PROVIDER_KEY, PASSWORD, ALICE, OPERATOR, WRONG, ALICE_HASH, OPERATOR_HASH)
+KEYS = SECRETS[1:]
+TELL_TALE = {
+    "error": {"message": f"the key {PROVIDER_KEY} may not say {PROMPT} at http://u:{PASSWORD}@up", "code": PROMPT}
+}
+PATHS = (
+    "/",
+    "/health",
+    "/health/live",
+    "/health/ready",
+    "/metrics",
+    "/admin/api/snapshot",
+    "/admin/api/requests",
+    "/admin/api/usage",
+    "/v1/models",
+    "/api/tags",
+    "/v1beta/models",
+    "/native/openapi.json",
+    "/native/docs",
+    f"/v1/models/{PROMPT}",
+    f"/nowhere?key={ALICE}",
+)
+
+
+def raw(status: int) -> Raw:
+    """A provider that says all that it knows."""
+    return Raw(status=status, headers={"content-type": "application/json"}, body=json.dumps(TELL_TALE).encode())
+
+
+def config(server: Server) -> str:
+    up = record("up", server.base_url()).replace("sk-test-key", PROVIDER_KEY)
+    away = record("away", refused_url().replace("//", f"//u:{PASSWORD}@") + "/v1").replace("sk-test-key", PROVIDER_KEY)
+    keys = f'[keys.alice]\nhash = "{ALICE_HASH}"\n[keys.ops]\nhash = "{OPERATOR_HASH}"\nadmin = true\n'
+    return f'[chain]\nretries = 0\n[gateway]\nproviders = ["demo"]\n{up}{away}{keys}'
+
+
+def bodies() -> Iterator[dict[str, Any]]:
+    for model in (
+        "up/m",
+        "up/m",
+        "up/m",
+        "up/m",
+        "away/m",
+        f"demo/{ALICE}",
+        f"up/{ALICE}",
+        f"up/{ALICE}",
+        "demo/any",
+        ALICE,
+        "nobody/knows",
+        "up/m,away/m",
+    ):
+        for stream in (False, True):
+            yield {**chat(model, stream=stream, text=PROMPT), "user": PROMPT}
+
+
+def asked() -> Iterator[HttpRequest]:
+    """All that is asked, by whom it may be asked and by whom it may not."""
+    for body in bodies():
+        data = json.dumps(body).encode()
+        yield post("/v1/chat/completions", data, authorization=f"Bearer {ALICE}")
+        yield post("/v1/messages", data, **{"x-api-key": ALICE})
+        yield post("/native/v1/chat/completions", data, authorization=f"Bearer {WRONG}")
+    yield post(
+        "/v1/embeddings", json.dumps({"model": "up/m", "input": PROMPT}).encode(), authorization=f"Bearer {ALICE}"
+    )
+    yield post("/v1/chat/completions", f'{{"messages": "{PROMPT}", '.encode(), authorization=f"Bearer {ALICE}")
+    yield post(f"/v1beta/models/up/m:generateContent?key={ALICE}", b"{}")
+
+
+def find(secrets: tuple[str, ...], said: str) -> list[str]:
+    return [said[max(0, said.find(secret) - 100) :][:300] for secret in secrets if secret in said]
+
+
+STATUSES = (500, 401, 400, 429, 529, 404, 413, 200)
+
+
+@pytest.fixture
+def server() -> Iterator[Server]:
+    with Server(*map(raw, STATUSES), repeat=True) as upstream:
+        yield upstream
+
+
+def test_no_secret_is_in_anything_that_a_gateway_says(server: Server, tmp_path: Path) -> None:
+    store = f'[gateway]\nstore = "sqlite:{tmp_path}/store.db"\n'
+    with Gateway(tmp_path, config(server).replace("[gateway]\n", store)) as gateway:
+        said = [gateway.post(http.path, http.body, **http.headers) for http in asked()]
+        pages = [gateway.get(path, authorization=f"Bearer {key}") for path in PATHS for key in (OPERATOR, ALICE, WRONG)]
+    assert {answer[0] for answer in said} >= {200, 400, 401, 404, 502}
+    for status, headers, body in said:
+        # What a provider says of a prompt is for the one who wrote it.
+        assert not find(KEYS, f"{status} {headers} {body.decode()}")
+    for _, page in pages:
+        assert not find(SECRETS, page.decode().replace(f"no model '{PROMPT}'", ""))
+    assert b"dragoman_requests_total" in b"".join(page for _, page in pages)
+    assert not find(SECRETS, gateway.log.read_text())
+    assert gateway.log.read_text().count('"message":"request"') >= len(said)
+
+
+def test_no_secret_is_in_anything_that_a_gateway_keeps(server: Server) -> None:
+    lines: list[str] = []
+    exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
+    provider.add_span_processor(SimpleSpanProcessor(exporter))
+
+    async def walk(app: App) -> str:
+        for http in asked():
+            await look(app, http)
+        books = app.setup.books
+        rows = await books.ledger.rows(1000)
+        conditions = [repr(condition) for condition in app.setup.conditions.all().values()]
+        return "".join([(await books.scrape()).decode(), *map(repr, rows), *conditions, repr(app.setup.config.keys)])
+
+    app = app_of(config(server))
+    app.setup.books.traces, app.setup.books.log = Traces(provider), Log(lines.append)
+    kept = asyncio.run(walk(app))
+    spans = [span.to_json() for span in exporter.get_finished_spans()]
+    assert len(lines) > len(spans) > 10
+    assert "benched" in kept
+    assert not find(SECRETS, kept)
+    assert not find(SECRETS, "".join(lines))
+    assert not find(SECRETS, "".join(spans))
+
+
+def test_a_fault_of_our_own_is_logged_without_what_it_says(caplog: pytest.LogCaptureFixture) -> None:
+    try:
+        raise ValueError("".join([*PROMPT]))
+    except ValueError as error:
+        explain(error, "req_1")
+    (record,) = caplog.records
+    line = JsonFormatter().format(record)
+    assert record.levelno == logging.ERROR
+    assert "ValueError" in line
+    assert PROMPT not in line

@@ -1,0 +1,177 @@
+"""Every request has one row, whatever became of it and of the gateway. `make soak` does it with ten thousand."""
+
+import asyncio
+import os
+import random
+import signal
+from collections import Counter
+from collections.abc import Iterator
+from itertools import count
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from dragoman.gateway.keys import new_key
+from dragoman.gateway.store import open_store
+from dragoman.gateway.store.port import Row, Use, sum_up
+from tests.gateway.crowd import WORD, Counting, Heard, ask, body_of
+from tests.gateway.live import PATIENCE, Gateway, record
+from tests.gateway.redis_server import RedisServer
+
+REQUESTS = int(os.environ.get("REQUESTS", "1500"))
+CLIENTS = 48
+PLAIN, HASH = new_key()
+FATES = (
+    [("well", False)] * 4
+    + [("well", True)] * 4
+    + [("refuse", False), ("cut", True), ("stall", True), ("nobody", False)]
+)
+"""What becomes of requests, and whether they are streams; `nobody` is no model of this gateway."""
+
+
+class Tale(msgspec.Struct, frozen=True):
+    """One request as its client saw it."""
+
+    fate: str
+    heard: Heard
+
+    @property
+    def is_answered(self) -> bool:
+        """All of it came; a client that left before the end is no such."""
+        return self.heard.is_whole
+
+    @property
+    def was_left(self) -> bool:
+        """The client went of its own will."""
+        return self.fate == "stall" and self.heard.body.count(WORD.encode()) >= 3
+
+
+def worker_of(gateway: Gateway) -> int:
+    """The process that answers; the one that was started looks after it."""
+    pid = gateway.process.pid
+    (child,) = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return int(child)
+
+
+class Crowd:
+    """Clients who ask one after the other, until enough was asked."""
+
+    def __init__(self, one: Gateway, other: Gateway) -> None:
+        self.tales: dict[str, Tale] = {}
+        self._numbers = count()
+        self._dice = random.Random(7)
+        self._one, self._other = one, other
+
+    async def run(self) -> None:
+        async with asyncio.timeout(30 * PATIENCE):
+            await asyncio.gather(*(self._client() for _ in range(CLIENTS)))
+
+    async def _client(self) -> None:
+        while (number := next(self._numbers)) < REQUESTS:
+            if number == REQUESTS // 3:
+                os.kill(worker_of(self._one), signal.SIGKILL)
+            if number == 2 * REQUESTS // 3:
+                self._other.process.send_signal(signal.SIGTERM)
+            gateway = self._one if number % 2 or number > 2 * REQUESTS // 3 else self._other
+            (fate, stream), who = self._dice.choice(FATES), str(number)
+            body = body_of(fate, who, stream=stream, max_tokens=self._dice.randrange(1, 20))
+            if fate == "nobody":
+                body["model"] = "nobody"
+            heard = await ask(gateway.port, body, PLAIN, id=who, words=3 if fate == "stall" else None)
+            self.tales[who] = Tale(fate, heard)
+            if heard.status == 0:  # nobody listens until the next worker is there
+                await asyncio.sleep(0.05)
+
+
+@pytest.fixture(scope="module")
+def upstream() -> Iterator[Counting]:
+    with Counting() as server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def kept(
+    upstream: Counting, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[dict[str, Tale], list[Row], list[Use]]]:
+    """What clients saw, and what the store has of it when all is over."""
+    redis = RedisServer()
+    config = f'[gateway]\nstore = "{redis.url}"\nlog = false\n[chain]\nretries = 0\n[keys.team]\nhash = "{HASH}"\n'
+    config += "concurrent = 1000\ntokens_per_minute = 1_000_000_000\n" + record("openai", upstream.base_url)
+    folders = [tmp_path_factory.mktemp("gateway") for _ in range(2)]
+    redis.start()
+    try:
+        with Gateway(folders[0], config) as one, Gateway(folders[1], config) as other:
+            crowd = Crowd(one, other)
+            asyncio.run(crowd.run())
+            assert other.process.wait(PATIENCE) == 0
+        rows, uses = asyncio.run(read(redis.url))
+        yield crowd.tales, rows, uses
+    finally:
+        redis.stop()
+
+
+async def read(url: str) -> tuple[list[Row], list[Use]]:
+    store = open_store(url)
+    try:
+        rows = list(await store.rows(10 * REQUESTS))
+        days = sorted(row.day for row in rows)
+        return rows, list(await store.usage(days[0], days[-1]))
+    finally:
+        await store.aclose()
+
+
+Kept = tuple[dict[str, Tale], list[Row], list[Use]]
+
+
+def who_of(row: Row) -> str:
+    return row.id.partition("~")[0]
+
+
+def test_every_answer_has_one_row_that_tells_how_it_ended(kept: Kept) -> None:
+    tales, rows, _ = kept
+    found = {who_of(row): row for row in rows}
+    answered = {who: tale for who, tale in tales.items() if tale.is_answered}
+    assert len(answered) > REQUESTS / 2
+    assert answered.keys() <= found.keys()
+    outcomes = {"well": "served", "refuse": "failed", "cut": "failed", "nobody": "refused"}
+    assert {who: found[who].outcome for who in answered} == {who: outcomes[tale.fate] for who, tale in answered.items()}
+
+
+def test_no_request_has_two_rows(kept: Kept) -> None:
+    _, rows, _ = kept
+    assert not [who for who, times in Counter(map(who_of, rows)).items() if times > 1]
+
+
+def test_whoever_was_asked_for_has_a_row(kept: Kept, upstream: Counting) -> None:
+    _, rows, _ = kept
+    assert upstream.asked <= set(map(who_of, rows))
+
+
+def test_only_what_was_under_way_at_the_kill_is_unknown(kept: Kept) -> None:
+    tales, rows, _ = kept
+    unknown = [who_of(row) for row in rows if not row.is_settled]
+    assert len(unknown) <= CLIENTS
+    assert not [who for who in unknown if tales[who].is_answered]
+
+
+def test_who_left_is_counted(kept: Kept) -> None:
+    tales, rows, _ = kept
+    left = {who for who, tale in tales.items() if tale.was_left}
+    assert left
+    ends = Counter(row.outcome for row in rows if who_of(row) in left)
+    assert ends["hung_up"] + ends["unknown"] == len(left)
+
+
+def test_sums_are_what_the_provider_counted(kept: Kept, upstream: Counting) -> None:
+    tales, rows, _ = kept
+    known = [row for row in rows if row.is_settled and (tales[who_of(row)].is_answered or tales[who_of(row)].was_left)]
+    theirs = [upstream.counted.get(who_of(row), (0, 0)) for row in known]
+    assert sum(row.output or 0 for row in known) == sum(output for _, output in theirs)
+    served = [row for row in known if row.outcome == "served"]
+    assert sum(row.input or 0 for row in served) == sum(upstream.counted[who_of(row)][0] for row in served)
+
+
+def test_the_sums_of_days_are_those_of_their_rows(kept: Kept) -> None:
+    _, rows, uses = kept
+    assert sorted(map(repr, uses)) == sorted(map(repr, sum_up([], rows)))
