@@ -111,11 +111,18 @@ def find_tool(name: str, /) -> Callable[..., Any]:
         sys.path.append("")
     try:
         found = getattr(import_module(module), function)
-    except (Exception, SystemExit) as error:  # a module may do anything while it is imported
+    except _BREAKS as error:
         raise UsageError(f"--tool {name}: {_why(error, module, function)}") from error
     if not callable(found):
         raise UsageError(f"--tool {name}: not a function")
     return cast("Callable[..., Any]", found)
+
+
+_BREAKS = (
+    *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError),
+    *(RuntimeError, SyntaxError, SystemExit, TypeError, ValueError),
+)
+"""What a module may end with while it is imported."""
 
 
 def _why(error: BaseException, module: str, function: str) -> str:
