@@ -106,7 +106,7 @@ def test_a_row_that_is_wrong_is_an_error_and_breaks_no_other(tmp_path: Path) -> 
 def test_the_model_of_a_row_counts_where_no_other_is_named(tmp_path: Path) -> None:
     rows = [{"id": 1, "prompt": "hello", "model": "demo/overloaded,demo/any"}, {"id": 2, "prompt": "hello"}]
     _, answers = batch(tmp_path, rows, "-c", "1", DRAGOMAN_MODEL="demo/any")
-    assert [len(row["response"]["attempts"]) for row in answers] == [3, 1]
+    assert [len(row["response"]["attempts"]) for row in answers] == [2, 1]
 
 
 def test_a_second_run_asks_nothing_again(tmp_path: Path) -> None:
@@ -294,3 +294,46 @@ def test_ten_thousand_rows_survive_a_kill_among_misbehaving_servers(tmp_path: Pa
     )
     assert len(paid) == 10_000
     assert sum(paid.values()) - 10_000 <= concurrency
+
+
+@pytest.mark.parametrize("words", ["my only notes", '{"name": "x"}', '{"id": null}', '{"id":1,"text":"a"}\nmy notes'])
+def test_a_file_of_somebody_else_is_left_as_it_is(tmp_path: Path, words: str) -> None:
+    out = tmp_path / "out.jsonl"
+    out.write_text(words, encoding="utf-8")
+    source = write_rows(tmp_path / "in.jsonl", [{"id": 1, "prompt": "hello"}])
+    done = dragoman("batch", source, out, "-m", "demo/any")
+    assert done.code == 1
+    assert out.read_text(encoding="utf-8") == words
+
+
+@pytest.mark.parametrize("source", ["-", "/dev/stdin"])
+def test_rows_come_and_go_through_pipes(source: str) -> None:
+    rows = b'{"id": 1, "prompt": "Is it so?"}\n{"id": 2, "prompt": "Is it so?"}\n'
+    done = dragoman("batch", source, "-", "-m", "demo/any", stdin=rows)
+    assert done.code == 0
+    assert sorted(json.loads(line)["id"] for line in done.out.splitlines()) == [1, 2]
+
+
+def test_an_output_that_is_no_file_is_refused() -> None:
+    done = dragoman("batch", "-", "/dev/stdout", "-m", "demo/any", stdin='{"id": 1, "prompt": "hello"}\n')
+    assert (done.code, done.out) == (1, "")
+    assert "write - for stdout" in done.err
+
+
+def test_without_retries_a_row_is_asked_once(tmp_path: Path) -> None:
+    with Server(Overloaded("busy"), repeat=True) as server:
+        words = ("-m", SPEC, "--retries", "0")
+        batch(tmp_path, [{"id": 1, "prompt": "hello"}], *words, LLM_SERVER=dsn(server))
+        assert len(server.http) == 1
+
+
+def test_quiet_says_nothing_of_error_rows(tmp_path: Path) -> None:
+    done, _ = batch(tmp_path, [{"id": 1}], "-m", "demo/any", "-q")
+    assert (done.code, done.err) == (1, "")
+
+
+def test_a_row_that_is_nested_too_deeply_is_told_in_words(tmp_path: Path) -> None:
+    source = tmp_path / "in.jsonl"
+    source.write_text('{"id": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}\n", encoding="utf-8")
+    done = dragoman("batch", source, tmp_path / "out.jsonl", "-m", "demo/any")
+    assert done.err == f"dragoman: {source} line 1: not a row: not readable: it is nested too deeply\n"

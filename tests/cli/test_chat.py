@@ -191,3 +191,26 @@ def test_who_answers_when_nobody_is_named(env: dict[str, str], spec: str) -> Non
 
 def test_every_first_model_is_of_a_provider_that_is_known() -> None:
     assert set(FIRST_MODELS) <= set(PROVIDERS)
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("import sys\nsys.exit(3)\n", "leaves with 3 when it is imported"),
+        ("def tide(:\n", "cannot be imported: SyntaxError: "),
+        ("import nowhere_at_all\n", "cannot be imported: ModuleNotFoundError: No module named 'nowhere_at_all'"),
+        ("1 / 0\n", "cannot be imported: ZeroDivisionError: "),
+        ("", "has no 'tide'"),
+    ],
+)
+def test_a_tool_whose_module_fails_is_told_by_name(tmp_path: Path, source: str, why: str) -> None:
+    (tmp_path / "harbour.py").write_text(source, encoding="utf-8")
+    done = dragoman("chat", "--tool", "harbour:tide", "hi", PYTHONPATH=f"{SOURCE}:{tmp_path}")
+    assert (done.code, done.out) == (2, "")
+    assert f"--tool harbour:tide: the module 'harbour' {why}" in done.err
+
+
+def test_a_document_with_nothing_in_it_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "empty.txt").touch()
+    done = dragoman("chat", "-d", tmp_path / "empty.txt", "hi")
+    assert (done.code, done.err) == (2, f"dragoman: chat: {tmp_path / 'empty.txt'}: it is empty\n")

@@ -46,3 +46,10 @@ def test_online_asks_those_who_have_a_key() -> None:
     assert "ok     demo answers, and lists 6 models" in done.out
     assert "wrong  box does not answer: AuthFailed" in done.out
     assert "secret-key-1" not in done.out
+
+
+def test_a_config_that_is_wrong_is_named_once(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[aliases", encoding="utf-8")
+    for path in (broken, tmp_path / "nowhere.toml"):
+        assert dragoman("doctor", "--config", path).out.count(path.name) == 1

@@ -52,3 +52,10 @@ def test_what_a_target_cannot_take_is_its_problem() -> None:
 
 def test_the_default_is_explained_where_nothing_is_named() -> None:
     assert dragoman("explain", GROQ_API_KEY="k").out.splitlines()[0] == "groq/openai/gpt-oss-20b"
+
+
+def test_a_request_of_another_dialect_is_refused_with_a_hint() -> None:
+    done = dragoman("explain", "demo/any", "--request", "-", stdin=REQUEST)
+    assert (done.code, done.out) == (1, "")
+    assert "messages[0]: a message has no field 'content'" in done.err
+    assert "--from openai_chat" in done.err

@@ -148,3 +148,83 @@ def test_what_nobody_expected_is_one_line_too(tmp_path: Path) -> None:
     assert done.code == 1
     assert done.err.count("\n") == 1
     assert "Traceback" not in done.err
+
+
+@pytest.mark.parametrize("words", [("chat", "--json", "--max-tokens", "none"), ("chatt", "--json"), ("chat", "--json")])
+def test_misuse_is_a_value_where_json_is_wanted(words: tuple[str, ...]) -> None:
+    done = dragoman(*words)
+    assert done.code == 2
+    assert json.loads(done.out)["error"]["kind"] == "UsageError"
+
+
+def test_a_wrong_config_is_told_with_its_name(tmp_path: Path) -> None:
+    for data in (b"\xff\xfe", b"[aliases"):
+        (tmp_path / "broken.toml").write_bytes(data)
+        done = dragoman("explain", "--config", tmp_path / "broken.toml")
+        assert done.err.startswith(f"dragoman: {tmp_path / 'broken.toml'}: ")
+        assert "Error" not in done.err
+
+
+def test_a_word_that_is_no_utf8_is_an_error_in_json_too() -> None:
+    with subprocess.Popen(
+        [*COMMAND, "explain", "--json", b"\xff/x"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
+    ) as process:
+        out, err = process.communicate(timeout=60)
+    assert process.returncode == 1
+    assert "no provider" in json.loads(out)["error"]["message"]
+    assert err.count(b"\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("shell", "code", "said"),
+    [
+        ("chat -q -m demo/any hi 0<&-", 0, ""),
+        ("translate --from google --to ollama 0<&-", 2, "dragoman: translate: nothing in stdin\n"),
+        ("chat -q -m demo/any hi >&-", 1, "dragoman: stdout is closed\n"),
+        ("chat -q -m demo/any hi 2>&-", 0, ""),
+    ],
+)
+def test_what_is_closed_is_no_trace(shell: str, code: int, said: str) -> None:
+    script = f"{' '.join(COMMAND)} {shell}"
+    done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, env=environment(), check=False, timeout=60)
+    assert (done.returncode, done.stderr.decode()) == (code, said)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            [*COMMAND, "providers"], stdout=full, stderr=subprocess.PIPE, env=environment(), check=False, timeout=60
+        )
+    assert (done.returncode, done.stderr) == (1, b"dragoman: No space left on device\n")
+
+
+@pytest.mark.parametrize("words", [("serve", "--port", "99999"), ("keys", "new", ""), ("chat", "-d", "", "hi")])
+def test_a_value_that_cannot_be_is_misuse(words: tuple[str, ...]) -> None:
+    done = dragoman(*words)
+    assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
+
+
+@pytest.mark.parametrize("command", ["chat", "batch"])
+@pytest.mark.parametrize("schema", ['{"type": "nope"}', '{"type": }', "7"])
+def test_a_schema_that_is_none_is_refused_before_anything_is_asked(tmp_path: Path, command: str, schema: str) -> None:
+    path = tmp_path / "schema.json"
+    path.write_text(schema, encoding="utf-8")
+    (tmp_path / "in.jsonl").write_text('{"id": 1, "prompt": "hi"}\n', encoding="utf-8")
+    words = ("hi",) if command == "chat" else (str(tmp_path / "in.jsonl"), str(tmp_path / "out.jsonl"))
+    done = dragoman(command, "-m", "demo/any", "--schema", path, *words)
+    assert (done.code, done.out) == (1, "")
+    assert done.err.startswith(f"dragoman: {path}: ")
+    assert not (tmp_path / "out.jsonl").exists()
+
+
+def test_a_byte_order_mark_is_skipped(tmp_path: Path) -> None:
+    mark = b"\xef\xbb\xbf"
+    (tmp_path / "c.toml").write_bytes(mark + b'[aliases]\nown = "demo/any"\n')
+    (tmp_path / "s.json").write_bytes(mark + b'{"type": "object"}')
+    (tmp_path / "in.jsonl").write_bytes(mark + b'{"id": 1, "prompt": "hi"}\n')
+    request = mark + b'{"messages": [{"role": "user", "content": "hi"}]}'
+    words = ("--config", tmp_path / "c.toml", "-m", "own")
+    assert dragoman("batch", tmp_path / "in.jsonl", "-", *words, "--schema", tmp_path / "s.json").code == 0
+    assert dragoman("translate", "--from", "openai_chat", "--to", "ollama", stdin=request).code == 0
+    assert "\ufeff" not in dragoman("chat", *words, stdin=mark + b"Is it so?").out

@@ -98,7 +98,7 @@ def test_a_wrong_config_stops_serve_in_one_line(tmp_path: Path) -> None:
     path.write_text("[gatewya]\nport = 1\n", encoding="utf-8")
     done = dragoman("serve", "--config", path)
     assert done.code == 1
-    assert done.err == "dragoman: the config is wrong: - gatewya: no such table; did you mean 'gateway'?\n"
+    assert done.err == f"dragoman: {path}: the config is wrong: - gatewya: no such table; did you mean 'gateway'?\n"
 
 
 def test_serve_beyond_this_machine_needs_keys() -> None:
@@ -178,3 +178,29 @@ def test_a_store_that_only_the_gateway_sees_cannot_be_asked(words: tuple[str, ..
     done = dragoman(*words, "--config", path)
     assert done.code == 1
     assert "no store that others can see" in done.err
+
+
+def test_a_port_that_is_taken_is_an_error_before_anything_is_served() -> None:
+    with socket.socket() as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        done = dragoman("serve", "--port", str(port))
+    assert (done.code, done.err) == (
+        1,
+        f"dragoman: cannot listen at http://127.0.0.1:{port}: Address already in use\n",
+    )
+
+
+def test_a_target_that_nobody_could_ask_is_not_benched(config: Path) -> None:
+    done = dragoman("bench", "nobody/x", "--config", config)
+    assert done.code == 1
+    assert "no provider 'nobody'" in done.err
+
+
+def test_an_alias_is_not_benched(config: Path) -> None:
+    with config.open("a", encoding="utf-8") as file:
+        file.write('[aliases]\nfast = "groq/llama"\n')
+    done = dragoman("bench", "fast", "--config", config)
+    assert (done.code, done.err) == (2, "dragoman: bench: fast is no target; it stands for groq/llama\n")

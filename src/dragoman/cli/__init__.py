@@ -3,10 +3,10 @@
 Each command is a module with `run`, imported when it is chosen.
 """
 
-import os
 import sys
 from argparse import Namespace
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib import import_module
 
 from dragoman.cli import screen
@@ -27,18 +27,33 @@ def main(argv: Sequence[str] | None = None) -> int:
     0
     """
     words = list(sys.argv[1:] if argv is None else argv)
+    if not screen.open_all():
+        screen.fail("stdout is closed")
+        return FAILED
     screen.speak_utf8()
     if argv is None and "--debug" not in words:
         sys.excepthook = lambda kind, error, _: screen.fail(f"{kind.__name__}: {error}; --debug shows where")
     try:
-        code = _run(words)
-        sys.stdout.flush()
+        return _flushed(_run(words))
     except BrokenPipeError:
-        # Whoever read us has gone; the interpreter would complain when it flushes at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        screen.hush()
         return CLOSED_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
+
+
+def _flushed(code: int) -> int:
+    """The exit code, once all is written."""
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        screen.hush()
+        if code:  # it was told why
+            return code
+        screen.fail(f"stdout: {screen.told(error)}")
+        return FAILED
     return code
 
 
@@ -55,8 +70,7 @@ def _run(words: list[str]) -> int:
     try:
         arguments = _read(first, rest)
     except UsageError as error:
-        screen.fail(str(error))
-        return MISUSED
+        return _fail(error, str(error), as_json="--json" in words)
     except SystemExit:  # argparse has shown its help
         return 0
     return _perform(first, arguments)
@@ -74,15 +88,19 @@ def _perform(command: str, arguments: Namespace) -> int:
     try:
         code: int = import_module(f"dragoman.cli.{COMMANDS[command].module}").run(arguments)
     except UsageError as error:
-        screen.fail(f"{command}: {error}")
-        return MISUSED
+        return _fail(error, f"{command}: {error}", as_json=arguments.json)
     except BrokenPipeError:
         raise
     except (DragomanError, SetupError, OSError) as error:
         if arguments.debug:
             raise
-        if arguments.json:
-            screen.write_json({"error": screen.facts(error)})
-        screen.fail(screen.told(error))
-        return FAILED
+        return _fail(error, screen.told(error), as_json=arguments.json)
     return code
+
+
+def _fail(error: Exception, told: str, /, *, as_json: bool) -> int:
+    screen.fail(told)
+    if as_json:
+        with suppress(OSError):  # told again when the rest is flushed
+            screen.write_json({"error": screen.facts(error)})
+    return MISUSED if isinstance(error, UsageError) else FAILED

@@ -67,7 +67,10 @@ class Asker:
         self._settings = settings
         self._registry = Registry(env=settings.env, health=health)
         self._registry.load_config(settings.tables)
-        asked: Asked = {"timeout": settings.asked["timeout"]} if "timeout" in settings.asked else {}
+        # It asks again itself, and waits longer than a chain would.
+        asked: Asked = {"retries": 0}
+        if "timeout" in settings.asked:
+            asked["timeout"] = settings.asked["timeout"]
         _, self._options = self._registry.model(settings.fallback).request("", **asked)
         self._over = {name: value for name, value in settings.asked.items() if name != "timeout"}
         self._targets: dict[str, list[Target]] = {}

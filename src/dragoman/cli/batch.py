@@ -1,9 +1,13 @@
 """A file of rows in, a file of answers out: many at a time, at a rate, and safe to stop and run again."""
 
 import asyncio
+import shutil
+import sys
+import tempfile
 import time
 from argparse import Namespace
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TypeAlias
 
@@ -11,14 +15,17 @@ import msgspec
 
 from dragoman.cli import screen
 from dragoman.cli.asker import Asker, Outcome, Settings
+from dragoman.cli.given import STDIN
 from dragoman.cli.home import asked_of, config_path, open_registry, read_tables, spec_of
-from dragoman.cli.journal import Journal, digest
+from dragoman.cli.journal import Journal, Printer, digest
 from dragoman.cli.parser import UsageError
 from dragoman.cli.progress import Progress
 from dragoman.cli.rows import read_mark
 from dragoman.errors import SetupError
 
 Ask: TypeAlias = Callable[[bytes], Awaitable[Outcome]]
+Output: TypeAlias = Journal | Printer
+STDOUT = "-"
 
 
 class Summary(msgspec.Struct, kw_only=True):
@@ -53,12 +60,8 @@ class Summary(msgspec.Struct, kw_only=True):
 
 def run(arguments: Namespace, /) -> int:
     """Ask every row that the output does not have yet."""
-    source, output = Path(arguments.input), Path(arguments.output)
-    if source.resolve() == output.resolve():
-        raise UsageError("the output is the input; write to another file")
-    source.stat()  # before there is an output without an input
     settings = _settings(arguments)
-    with Journal(output, drop_errors=arguments.retry_errors) as journal:
+    with _source(arguments) as source, _output(arguments) as journal:
         summary = count(source, journal)
         progress = Progress(summary.rows, summary.before, shown=not arguments.quiet)
         began = time.monotonic()
@@ -77,9 +80,39 @@ def run(arguments: Namespace, /) -> int:
         failed = journal.errors + summary.errors
     if arguments.json:
         screen.write_json({**msgspec.to_builtins(summary), "left": summary.left})
-    if failed:
-        screen.note(f"{failed} rows of {output} are errors; --retry-errors asks them again", style="yellow")
+    if failed and not arguments.quiet:
+        screen.note(f"{failed} rows of {arguments.output} are errors; --retry-errors asks them again", style="yellow")
     return 1 if failed else 0
+
+
+@contextmanager
+def _source(arguments: Namespace) -> Generator[Path, None, None]:
+    """The input as a file that can be read twice: what is piped in is put down in one."""
+    path = Path(arguments.input)
+    is_piped = arguments.input == STDIN
+    if not is_piped and (path.is_file() or not path.exists()):
+        path.stat()  # before there is an output without an input
+        if arguments.output != STDOUT and path.resolve() == Path(arguments.output).resolve():
+            raise UsageError("the output is the input; write to another file")
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "stdin" if is_piped else path.name)
+        with copy.open("wb") as file:
+            if is_piped:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            else:
+                with path.open("rb") as pipe:
+                    shutil.copyfileobj(pipe, file)
+        yield copy
+
+
+def _output(arguments: Namespace) -> Output:
+    if arguments.output != STDOUT:
+        return Journal(Path(arguments.output), drop_errors=arguments.retry_errors)
+    if arguments.json:
+        raise UsageError("with --json the summary goes to stdout; write the rows to a file")
+    return Printer()
 
 
 def _settings(arguments: Namespace) -> Settings:
@@ -110,7 +143,7 @@ def _asker(arguments: Namespace, settings: Settings) -> tuple[Ask, Callable[[], 
 # The input ------------------------------------------------------------------------------------------------------------
 
 
-def count(path: Path, journal: Journal, /) -> Summary:
+def count(path: Path, journal: Output, /) -> Summary:
     """How many rows there are, and are done; refused where one has no id, or that of another."""
     seen: set[int] = set()
     summary = Summary(rows=0, before=0)
@@ -134,7 +167,7 @@ def _rows(path: Path) -> Iterator[tuple[int, bytes]]:
                 yield number, line
 
 
-def _left(path: Path, journal: Journal) -> Iterator[bytes]:
+def _left(path: Path, journal: Output) -> Iterator[bytes]:
     for _, line in _rows(path):
         if not journal.has(read_mark(line)[0]):
             yield line
@@ -144,7 +177,7 @@ def _left(path: Path, journal: Journal) -> Iterator[bytes]:
 
 
 async def _ask_all(
-    rows: Iterator[bytes], ask: Ask, journal: Journal, arguments: Namespace, summary: Summary, progress: Progress
+    rows: Iterator[bytes], ask: Ask, journal: Output, arguments: Namespace, summary: Summary, progress: Progress
 ) -> None:
     pace = _Pace(arguments.rate)
 

@@ -111,11 +111,31 @@ def find_tool(name: str, /) -> Callable[..., Any]:
         sys.path.append("")
     try:
         found = getattr(import_module(module), function)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"--tool {name}: {error}") from error
+    except _BREAKS as error:
+        raise UsageError(f"--tool {name}: {_why(error, module, function)}") from error
     if not callable(found):
         raise UsageError(f"--tool {name}: not a function")
     return cast("Callable[..., Any]", found)
+
+
+_BREAKS = (
+    *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError),
+    *(RuntimeError, SyntaxError, SystemExit, TypeError, ValueError),
+)
+"""What a module may end with while it is imported."""
+
+
+def _why(error: BaseException, module: str, function: str) -> str:
+    """Why a module has no such function, in words of its user."""
+    match error:
+        case ModuleNotFoundError() if error.name and f"{module}.".startswith(f"{error.name}."):
+            return f"no module {module!r} here, nor among what is installed"
+        case AttributeError() if error.name == function:
+            return f"the module {module!r} has no {function!r}"
+        case SystemExit():
+            return f"the module {module!r} leaves with {error.code!r} when it is imported"
+        case _:
+            return f"the module {module!r} cannot be imported: {type(error).__name__}: {error}"
 
 
 class _Screen:
@@ -133,8 +153,10 @@ class _Screen:
                 self.say(item.text)
             case ThinkingDelta() if self._shown == "all":
                 self.think(item.text)
-            case Restarted():
+            case Restarted() if self._shown == "all":
                 self.remark(f"{item.left} broke off ({item.why}); {item.target} starts over")
+            case Restarted():
+                self.end()
             case ToolFinished() if self._shown == "all":
                 self.remark(f"{item.call.name} {_short(item.call.arguments)} → {_short(item.result.text)}")
             case _:
@@ -188,7 +210,7 @@ def _piped(*, is_alone: bool) -> str:
     """What is piped in. Beside a prompt only a pipe or a file is read: anything else may never end."""
     if sys.stdin is None or sys.stdin.isatty() or not (is_alone or _ends()):
         return ""
-    return sys.stdin.read().strip("\n")
+    return sys.stdin.read().removeprefix("\ufeff").strip("\n")
 
 
 def _ends() -> bool:
@@ -203,6 +225,8 @@ def _document(path: str) -> Document:
     from pathlib import Path
 
     data = Path(path).read_bytes()
+    if not data:
+        raise UsageError(f"{path}: it is empty")
     if data.startswith(b"%PDF-"):
         mime = "application/pdf"
     elif b"\0" in data:

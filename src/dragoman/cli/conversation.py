@@ -8,10 +8,12 @@ from typing import Any
 
 from dragoman.cli import screen
 from dragoman.cli.chat import answer
+from dragoman.cli.dialects import load_all
+from dragoman.cli.given import without_mark
 from dragoman.cli.home import check_answer
 from dragoman.errors import DragomanError, SetupError
 from dragoman.models import Asked, Model, Registry
-from dragoman.types import Message, Request, dump, load, user
+from dragoman.types import Message, Request, dump, user
 
 PROMPT = "> "
 MAX_HISTORY = 1000
@@ -126,7 +128,7 @@ class Conversation:
         if not path:
             screen.fail("/load from where? write /load FILE")
             return
-        said = load(Path(path).expanduser().read_bytes(), Request)
+        said = load_all(without_mark(Path(path).expanduser().read_bytes()), Request)
         self._messages = list(said.messages)
         self._asked["system"] = said.system
         screen.note(f"{len(self._messages)} messages are loaded")

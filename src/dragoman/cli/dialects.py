@@ -4,19 +4,23 @@
 """
 
 from collections.abc import Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
+from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.errors import DragomanError, Truncated
+from dragoman.cli.given import decode, readable, refuse_unknown
+from dragoman.errors import DragomanError, InvalidRequest, Truncated
 from dragoman.events import Event, Finished, fold
 from dragoman.facts import Facts, error_of, facts_of
 from dragoman.http import Head, HttpRequest
+from dragoman.providers import PROVIDERS
 from dragoman.target import Limits, Target
-from dragoman.types import Notice, Request, Response, dump, is_object, load
+from dragoman.types import Finish, JsonObject, Notice, Request, Response, dump, is_object
 
 CANONICAL = "canonical"
+S = TypeVar("S", bound=msgspec.Struct)
 Kind: TypeAlias = Literal["request", "response", "stream", "error"]
 _ASKS = frozenset({"messages", "contents", "input"})
 """What a request of any dialect has, and no answer."""
@@ -55,17 +59,16 @@ class Translation(msgspec.Struct, frozen=True, kw_only=True):
 # Reading --------------------------------------------------------------------------------------------------------------
 
 
-def kind_of(data: bytes, /) -> Kind:
+def kind_of(data: bytes, dialect: str | None = None, /) -> Kind:
     """What some bytes are, by their shape.
 
     >>> kind_of(b'{"messages": []}'), kind_of(b'{"choices": []}'), kind_of(b"data: {}")
     ('request', 'response', 'stream')
     """
-    try:
-        value = msgspec.json.decode(data)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    if not data.lstrip().startswith(b"{") or _is_first_of_many(data):
         return "stream"
-    if not is_object(value):
+    value: JsonObject = decode(data)
+    if dialect == CANONICAL and "type" in value:
         return "stream"
     if _ASKS & value.keys():
         return "request"
@@ -74,15 +77,27 @@ def kind_of(data: bytes, /) -> Kind:
     return "response"
 
 
+def _is_first_of_many(data: bytes) -> bool:
+    """Whether the first line is a value and others follow, as in NDJSON."""
+    line, _, rest = data.lstrip().partition(b"\n")
+    try:
+        return bool(rest.strip()) and is_object(msgspec.json.decode(line))
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return False
+
+
 def read(data: bytes, dialect: str, /, *, kind: Kind | None = None, model: str = "model", status: int = 400) -> Said:
     """What some bytes of a dialect say; `model` is for dialects that name it elsewhere, `status` for an error.
 
     >>> read(b'{"messages": [{"role": "user", "content": "hi"}]}', "ollama").request.messages[0].text
     'hi'
     """
-    kind = kind or kind_of(data)
-    if dialect == CANONICAL:
-        return _read_canonical(data, kind)
+    kind = kind or kind_of(data, dialect)
+    with readable():
+        return _read_canonical(data, kind) if dialect == CANONICAL else _read_wire(data, dialect, kind, model, status)
+
+
+def _read_wire(data: bytes, dialect: str, kind: Kind, model: str, status: int) -> Said:
     wire = wires.get(dialect)
     match kind:
         case "request":
@@ -111,21 +126,39 @@ def _read_stream(data: bytes, dialect: str) -> Streamed:
 def _read_canonical(data: bytes, kind: Kind) -> Said:
     match kind:
         case "request":
-            return Asked(load(data, _Named).model, load(data, Request))
+            return _read_request(data)
         case "response":
-            return load(data, Response)
+            return load_all(data, Response)
         case "stream":
             return _read_lines(data)
         case "error":
-            return error_of(load(data, _Refused).error)
+            fields = decode(data)
+            told = fields.get("error") if is_object(fields) else None
+            return error_of(load_all(msgspec.json.encode(told), Facts))
 
 
-class _Named(msgspec.Struct):
-    model: str = "model"
+def _read_request(data: bytes) -> Asked:
+    fields = decode(data)
+    model = fields.pop("model", "model") if is_object(fields) else "model"
+    if not isinstance(model, str):
+        raise InvalidRequest("model: not a text")
+    try:
+        return Asked(model, load_all(msgspec.json.encode(fields), Request))
+    except InvalidRequest as error:
+        raise InvalidRequest(f"{error.message}; what is not canonical needs --from openai_chat, say") from error
 
 
-class _Refused(msgspec.Struct):
-    error: Facts
+def load_all(data: bytes, kind: type[S], /) -> S:
+    """A value of ours that JSON is; InvalidRequest where it is none, or says more than that.
+
+    >>> load_all(b'{"seed": 7}', Request).seed
+    7
+    """
+    fields = decode(data)
+    with readable():
+        value = msgspec.convert(fields, kind)
+    refuse_unknown(value, fields)
+    return value
 
 
 def _read_lines(data: bytes) -> Streamed:
@@ -141,7 +174,7 @@ def _read_lines(data: bytes) -> Streamed:
 
 
 def _read_line(line: bytes) -> Event | Facts:
-    said: Event | Facts = load(line, _LINE)
+    said: Event | Facts = load_all(line, _LINE)
     return said
 
 
@@ -166,12 +199,11 @@ def write(said: Said, dialect: str, /, *, target: Target | None = None) -> Trans
         case Asked():
             return _write_request(said, target or plain_target(dialect, said.model))
         case Response():
-            return Translation(data=server.encode_body(said).body + b"\n", notices=said.notices)
+            data = server.encode_body(replace(said, finish=_reason(said.finish))).body + b"\n"
+            again = fold(wires.get(dialect).client.decode_body(data)).finish
+            return Translation(data=data, notices=(*said.notices, *_bent(said.finish, again, dialect)))
         case Streamed():
-            encoder = server.stream_encoder(Request(stream=True))
-            written = b"".join(encoder.feed(event) for event in said.events)
-            ended = b"" if said.error is None else encoder.feed(said.error)
-            return Translation(data=written + ended, notices=_notices(said.events))
+            return _write_stream(said, dialect)
         case DragomanError():
             return Translation(data=server.encode_error(said).body + b"\n")
 
@@ -182,17 +214,52 @@ def plain_target(dialect: str, model: str, /) -> Target:
     >>> plain_target("anthropic", "m")
     Target(anthropic/m)
     """
-    limits = Limits(image_urls=True)
-    return Target(provider=dialect, model=model, wire=dialect, base_url="https://provider.invalid/v1", limits=limits)
+    path = next(record.default_path for record in PROVIDERS.values() if record.wire == dialect)
+    base_url = f"https://provider.invalid{path}"
+    return Target(provider=dialect, model=model, wire=dialect, base_url=base_url, limits=Limits(image_urls=True))
 
 
 def _write_request(asked: Asked, target: Target) -> Translation:
     http = wires.get(target.wire).client.encode_request(asked.request, target)
-    return Translation(data=http.body + b"\n", place=f"{http.method} {http.redacted().path}", notices=http.notices)
+    notices = (*http.notices, *_added(asked.request, http, target.wire))
+    return Translation(data=http.body + b"\n", place=f"{http.method} {http.redacted().path}", notices=notices)
 
 
-def _notices(events: Iterable[Event]) -> tuple[Notice, ...]:
-    return tuple(notice for event in events if isinstance(event, Finished) for notice in event.notices)
+def _added(request: Request, http: HttpRequest, dialect: str) -> tuple[Notice, ...]:
+    """What a dialect cannot do without, and the request does not say."""
+    _, again = wires.get(dialect).server.decode_request(http)
+    if request.max_tokens is not None or again.max_tokens is None:
+        return ()
+    return (Notice(kind="told", what="max_tokens", why=f"{dialect}: it needs one, so it says {again.max_tokens}"),)
+
+
+def _write_stream(said: Streamed, dialect: str) -> Translation:
+    encoder = wires.get(dialect).server.stream_encoder(Request(stream=True))
+    data = b"".join(encoder.feed(_reasoned(event)) for event in said.events)
+    data += b"" if said.error is None else encoder.feed(said.error)
+    notices = [notice for event in _ends(said.events) for notice in event.notices]
+    for event, again in zip(_ends(said.events), _ends(_read_stream(data, dialect).events), strict=False):
+        notices += _bent(event.finish, again.finish, dialect)
+    return Translation(data=data, notices=tuple(notices))
+
+
+def _ends(events: Iterable[Event]) -> list[Finished]:
+    return [event for event in events if isinstance(event, Finished)]
+
+
+def _reasoned(event: Event) -> Event:
+    return replace(event, finish=_reason(event.finish)) if isinstance(event, Finished) else event
+
+
+def _reason(finish: Finish) -> Finish:
+    """Why it ended; clients want to hear of some reason, also where nobody told one."""
+    return Finish(reason="stop") if finish == Finish(reason="other") else finish
+
+
+def _bent(finish: Finish, again: Finish, dialect: str) -> tuple[Notice, ...]:
+    if finish.reason == again.reason:
+        return ()
+    return (Notice(kind="changed", what="finish", why=f"{dialect}: {finish.reason!r} became {again.reason!r}"),)
 
 
 def _write_canonical(said: Said) -> bytes:

@@ -94,8 +94,8 @@ def _config(arguments: Namespace, registry: Registry) -> Iterator[Finding]:
         return
     try:
         registry.load_config(read_tables(path, registry.env))
-    except (SetupError, OSError, UnicodeDecodeError) as error:
-        yield Finding("wrong", f"{path}: {screen.told(error)}")
+    except (SetupError, OSError) as error:
+        yield Finding("wrong", screen.told(error))
         return
     yield Finding("ok", f"{path}: {len(registry.aliases())} aliases, {len(registry.providers())} providers")
 

@@ -2,13 +2,13 @@
 
 import sys
 from argparse import Namespace
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
 from dragoman.cli import screen
 from dragoman.cli.dialects import Asked, read
+from dragoman.cli.given import read_bytes
 from dragoman.cli.home import key_state, open_registry, spec_of
 from dragoman.cli.parser import UsageError
 from dragoman.errors import DragomanError
@@ -58,8 +58,7 @@ def run(arguments: Namespace, /) -> int:
 def _request(arguments: Namespace) -> Request | None:
     if arguments.request is None:
         return None
-    data = sys.stdin.buffer.read() if arguments.request == "-" else Path(arguments.request).read_bytes()
-    said = read(data, arguments.source, kind="request")
+    said = read(read_bytes(arguments.request), arguments.source, kind="request")
     if not isinstance(said, Asked):
         raise UsageError(f"{arguments.request}: not a request")
     return said.request
@@ -134,4 +133,4 @@ def _show(number: int, one: Explained, *, with_bytes: bool) -> None:
 def _told(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
-    return str(value) if isinstance(value, int) else "/".join(value)
+    return str(value) if isinstance(value, int) else ", ".join(value)

@@ -3,16 +3,16 @@
 import os
 from argparse import Namespace
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 import msgspec
 
+from dragoman.cli.given import decode, named, read_bytes
 from dragoman.cli.screen import heard
-from dragoman.errors import OutputError
+from dragoman.errors import InvalidRequest, OutputError
 from dragoman.models import Asked, Registry
 from dragoman.providers import Provider
-from dragoman.types import JsonObject, load
+from dragoman.types import JsonObject, is_object
 
 FIRST_MODELS = {
     "openai": "gpt-5-mini",
@@ -55,7 +55,8 @@ def read_tables(path: str | None, env: Mapping[str, str], /) -> dict[str, Any]:
         return {}
     from dragoman.gateway.config import decode_config
 
-    config = decode_config(Path(path).read_text(encoding="utf-8"), env)
+    with named(path):
+        config = decode_config(read_bytes(path).decode(), env)
     tiers = {name: tier.spec for name, tier in config.tiers.items()}
     return {**config.tables, "aliases": {**config.tables.get("aliases", {}), **tiers}}
 
@@ -130,12 +131,15 @@ def asked_of(arguments: Namespace, /) -> Asked:
 
 
 def read_schema(path: str, /) -> JsonObject:
-    """The JSON Schema of a file."""
-    schema: JsonObject = load(Path(path).read_bytes(), _OBJECT)
+    """The JSON Schema of a file; refused where it is none, before anybody is asked to satisfy it."""
+    from dragoman.schema import validate
+
+    with named(path):
+        schema = decode(read_bytes(path))
+        if not is_object(schema):
+            raise InvalidRequest("not a JSON Schema: not an object")
+        validate(None, schema)
     return schema
-
-
-_OBJECT: Any = JsonObject
 
 
 def check_answer(text: str, schema: JsonObject | None, /) -> Any:

@@ -1,7 +1,11 @@
-"""Lines of a batch in, a file that survives a kill out: what is in it is done, and a torn last line is cut off."""
+"""Lines of a batch in, a file that survives a kill out: what is in it is done, and a torn last line is cut off.
+
+A pipe takes them, too, but nobody can read there what is done.
+"""
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Iterator
 from hashlib import blake2b
@@ -27,6 +31,45 @@ def digest(id: Id, /) -> int:
     return int.from_bytes(blake2b(msgspec.json.encode(id), digest_size=8).digest())
 
 
+_HEAD = b'{"id":'
+"""What every row of an output begins with."""
+
+
+def _is_torn(line: bytes) -> bool:
+    """Whether a last line is the beginning of a row of ours, and not somebody's own words."""
+    try:
+        msgspec.json.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return line.startswith(_HEAD[: len(line)]) and not line.endswith(b"\n")
+    return False
+
+
+class Printer:
+    """An output that goes to stdout: every row is asked, and nothing is remembered.
+
+    >>> Printer().has(1)
+    False
+    """
+
+    errors = 0
+
+    def has(self, _id: Id, /) -> bool:
+        """Nothing was there before."""
+        return False
+
+    def add(self, line: bytes, /) -> None:
+        """Show one row, whole."""
+        sys.stdout.buffer.write(line)
+        sys.stdout.flush()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Nothing is held."""
+
+
 class Journal:
     """The output of a batch, open for one process at a time.
 
@@ -42,6 +85,8 @@ class Journal:
         """Errors among what was there."""
         self._path = path
         self._done: set[int] = set()
+        if path.exists() and not path.is_file():
+            raise SetupError(f"{path}: not a file; write - for stdout")
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._synced = time.monotonic()
         is_open = False
@@ -105,7 +150,7 @@ class Journal:
             try:
                 id, is_error = read_mark(line)
             except ValueError as error:
-                if line.endswith(b"\n"):
+                if not _is_torn(line):
                     what = f"{self._path} line {number}: {error}"
                     raise SetupError(f"{what}; it is no output of a batch, write to another file") from error
                 os.ftruncate(self._file, start)

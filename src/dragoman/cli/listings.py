@@ -59,6 +59,8 @@ def _place(record: Provider, registry: Registry) -> str | None:
 def _models(registry: Registry, arguments: Namespace) -> int:
     names = [arguments.provider] if arguments.provider else ready_providers(registry)
     found = list_all(registry, names)
+    if len(found) == 1 and isinstance(found[0], Exception):
+        raise found[0]
     listed = {name: models for name, models in zip(names, found, strict=True) if isinstance(models, tuple)}
     for name, failure in zip(names, found, strict=True):
         if isinstance(failure, Exception):

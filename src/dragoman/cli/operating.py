@@ -13,16 +13,18 @@ import msgspec
 
 from dragoman.cli import screen
 from dragoman.cli.home import config_path
+from dragoman.cli.parser import UsageError
 from dragoman.errors import DragomanError, SetupError
 from dragoman.flow import Send
 from dragoman.gateway.benches import SharedConditions
-from dragoman.gateway.config import Gateway
+from dragoman.gateway.config import Gateway, fill
 from dragoman.gateway.keys import new_key
 from dragoman.gateway.setup import read_config
 from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.store.port import Use
 from dragoman.health import Health
 from dragoman.http import HttpRequest, split_base_url
+from dragoman.registry import Registry
 from dragoman.transport import transport_of
 from dragoman.types import JsonObject, is_object
 
@@ -140,12 +142,24 @@ def _row(use: Use) -> tuple[str, ...]:
 
 
 def _bench(arguments: Namespace) -> int:
+    if arguments.command == "bench":
+        _check_target(arguments)
     told = asyncio.run(_change(_store(arguments), arguments))
     if arguments.json:
         screen.write_json({"target": arguments.target, **told})
     else:
         screen.note(f"{arguments.target} is {told['state']}; gateways hear of it within a second or two")
     return 0
+
+
+def _check_target(arguments: Namespace) -> None:
+    """Refuse what no gateway of this config could ever ask."""
+    path = config_path(arguments)
+    registry = Registry(env=os.environ)
+    fill(registry, read_config(None if path is None else Path(path)))
+    names = [target.name for target in registry.targets(arguments.target)]
+    if names != [arguments.target]:
+        raise UsageError(f"{arguments.target} is no target; it stands for {', '.join(names)}")
 
 
 async def _change(store: Store, arguments: Namespace) -> dict[str, Any]:

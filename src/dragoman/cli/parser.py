@@ -111,6 +111,21 @@ def _number(text: str) -> int:
     return int(text)
 
 
+def _port(text: str) -> int:
+    if not text.isdecimal() or int(text) > _LAST_PORT:
+        raise ArgumentTypeError(f"{text!r} is no port; there are 0 to {_LAST_PORT}")
+    return int(text)
+
+
+_LAST_PORT = 65535
+
+
+def _name(text: str) -> str:
+    if not text.strip():
+        raise ArgumentTypeError("it is empty")
+    return text
+
+
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -140,10 +155,10 @@ def _chat(parser: ArgumentParser) -> None:
     _model(parser)
     _asked(parser)
     parser.add_argument(
-        "-i", "--image", action="append", default=[], metavar="FILE", help="show a picture; again for more"
+        "-i", "--image", type=_name, action="append", default=[], metavar="FILE", help="show a picture; again for more"
     )
     parser.add_argument(
-        "-d", "--document", action="append", default=[], metavar="FILE", help="give a PDF or a text file"
+        "-d", "--document", type=_name, action="append", default=[], metavar="FILE", help="give a PDF or a text file"
     )
     parser.add_argument(
         "--tool", action="append", default=[], metavar="MODULE:FUNCTION", help="a function that the model may call"
@@ -153,7 +168,7 @@ def _chat(parser: ArgumentParser) -> None:
 
 def _serve(parser: ArgumentParser) -> None:
     parser.add_argument("--host", default=None, help="where to listen")
-    parser.add_argument("--port", type=_number, default=None)
+    parser.add_argument("--port", type=_port, default=None)
     parser.add_argument("--workers", type=_count, default=None, metavar="N")
     parser.add_argument("--no-auth", action="store_true", help="answer everybody, also beyond this machine")
 
@@ -196,7 +211,7 @@ def _explain(parser: ArgumentParser) -> None:
         metavar="DIALECT",
         help="the dialect of that request (default: canonical)",
     )
-    _gateway(parser)
+    parser.add_argument("--gateway", metavar="URL", help="a running gateway that is asked how the targets are")
 
 
 def _models(parser: ArgumentParser) -> None:
@@ -205,9 +220,11 @@ def _models(parser: ArgumentParser) -> None:
 
 def _batch(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "input", metavar="IN.jsonl", help='rows {"id", "prompt"}, {"id", "messages"}, or OpenAI batch rows'
+        "input", metavar="IN.jsonl", help='rows {"id", "prompt"}, {"id", "messages"}, or OpenAI batch rows; - is stdin'
     )
-    parser.add_argument("output", metavar="OUT.jsonl", help="one row an id; what is in it is not asked again")
+    parser.add_argument(
+        "output", metavar="OUT.jsonl", help="one row an id; what is in it is not asked again; - is stdout"
+    )
     _model(parser)
     _asked(parser)
     parser.add_argument(
@@ -224,7 +241,7 @@ def _batch(parser: ArgumentParser) -> None:
     parser.add_argument("--retry-errors", action="store_true", help="ask again what the output has as an error")
     parser.add_argument("--keep-going", action="store_true", help="go on when many rows in a row have failed")
     parser.add_argument("--ray", nargs="?", const="", metavar="ADDRESS", help="ask from all machines of a Ray cluster")
-    parser.add_argument("-q", "--quiet", action="store_true", help="no progress bar, no summary")
+    parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but errors")
 
 
 def _doctor(parser: ArgumentParser) -> None:
@@ -233,7 +250,7 @@ def _doctor(parser: ArgumentParser) -> None:
 
 def _keys(parser: ArgumentParser) -> None:
     parser.add_argument("action", choices=("new",))
-    parser.add_argument("name", help="whose key it is")
+    parser.add_argument("name", type=_name, help="whose key it is")
 
 
 def _usage(parser: ArgumentParser) -> None:

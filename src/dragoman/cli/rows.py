@@ -11,6 +11,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
+from dragoman.cli.given import decode, readable, refuse_unknown, without_mark
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.facts import facts_of
 from dragoman.http import HttpRequest
@@ -46,9 +47,10 @@ def read_mark(line: bytes, /) -> tuple[Id, bool]:
     (7, False)
     """
     try:
-        marked = msgspec.json.decode(line, type=_Marked)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise ValueError(f"not a row: {error}") from error
+        with readable():
+            marked = msgspec.json.decode(without_mark(line), type=_Marked)
+    except InvalidRequest as error:
+        raise ValueError(f"not a row: {error.message}") from error
     id = marked.id if marked.custom_id is None else marked.custom_id
     if id is None:
         raise ValueError("a row without an id")
@@ -62,7 +64,7 @@ def read_row(line: bytes, /) -> Row:
     5
     """
     id, _ = read_mark(line)
-    data: JsonObject = msgspec.json.decode(line)
+    data: JsonObject = decode(without_mark(line))
     wire: str | None = None
     try:
         if "body" in data:
@@ -105,13 +107,12 @@ def _read_plain(data: JsonObject) -> tuple[str, Request]:
 
 def _convert(data: JsonObject) -> tuple[str, Request]:
     model = str(data.pop("model", "") or "")
-    for name in data:
-        if name not in Request.__struct_fields__:
-            raise InvalidRequest(f"a request has no field {name!r}")
     try:
-        return model, msgspec.convert(data, Request)
+        request = msgspec.convert(data, Request)
     except msgspec.ValidationError as error:
         raise InvalidRequest(str(error)) from error
+    refuse_unknown(request, data)
+    return model, request
 
 
 def _object_of(value: object, where: str) -> JsonObject:

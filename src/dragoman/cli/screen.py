@@ -3,6 +3,7 @@
 import os
 import sys
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, TextIO
 
 import msgspec
@@ -11,6 +12,20 @@ from dragoman.errors import DragomanError, redact
 from dragoman.types import Notice, Response
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
+
+
+def open_all() -> bool:
+    """Give stdin and stderr a place where they are closed; whether stdout is open, which nobody can do without."""
+    if sys.stdin is None:
+        sys.stdin = Path(os.devnull).open(encoding="utf-8")  # noqa: SIM115 - for as long as the process lives
+    if sys.stderr is None:
+        sys.stderr = Path(os.devnull).open("w", encoding="utf-8")  # noqa: SIM115 - as above
+    return sys.stdout is not None
+
+
+def hush() -> None:
+    """Let go of what could not be written: the interpreter would complain when it flushes at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def speak_utf8() -> None:
@@ -77,9 +92,14 @@ def told(error: Exception, /) -> str:
     'in.jsonl: No such file or directory'
     """
     if isinstance(error, OSError) and error.strerror:
-        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+        return _whole(f"{error.filename}: {error.strerror}") if error.filename else error.strerror
     kind = f"{type(error).__name__.removesuffix('ByAll')}: " if isinstance(error, DragomanError) else ""
-    return " ".join(redact(f"{kind}{error}").split())
+    return " ".join(redact(_whole(f"{kind}{error}")).split())
+
+
+def _whole(text: str) -> str:
+    """The same where a word of the command line in it was no UTF-8."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def facts(error: Exception, /) -> Any:
@@ -91,7 +111,8 @@ def facts(error: Exception, /) -> Any:
     if isinstance(error, DragomanError):
         from dragoman.facts import facts_of
 
-        return facts_of(error)
+        known = facts_of(error)
+        return msgspec.structs.replace(known, message=_whole(known.message))
     return {"kind": type(error).__name__, "message": told(error)}
 
 

@@ -2,12 +2,12 @@
 
 import sys
 from argparse import Namespace
-from pathlib import Path
 
 from msgspec.structs import replace
 
 from dragoman.cli import screen
 from dragoman.cli.dialects import CANONICAL, Asked, Streamed, Translation, read, write
+from dragoman.cli.given import read_bytes
 from dragoman.cli.home import open_registry
 from dragoman.cli.parser import UsageError
 from dragoman.target import Target
@@ -16,7 +16,7 @@ from dragoman.target import Target
 def run(arguments: Namespace, /) -> int:
     """Translate one file, or what is piped in."""
     target = _target(arguments)
-    data = sys.stdin.buffer.read() if arguments.file == "-" else Path(arguments.file).read_bytes()
+    data = read_bytes(arguments.file)
     if not data.strip():
         raise UsageError(f"nothing in {'stdin' if arguments.file == '-' else arguments.file}")
     named = "model" if target is None else target.model

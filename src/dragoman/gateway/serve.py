@@ -6,6 +6,7 @@ import ipaddress
 import logging
 import os
 import signal
+import socket
 import sys
 import threading
 from collections.abc import Callable
@@ -76,6 +77,7 @@ def serve(
     )
     _listen_to_signals(server, gateway.drain)
     warn_of_workers(gateway)
+    check_free(gateway)
     _hold_signals()
     print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - to whoever started it
     is_local = is_loopback(gateway.host)
@@ -200,6 +202,23 @@ def check_reach(gateway: Gateway, config: Config, /, *, no_auth: bool) -> None:
             f"{gateway.host} can be reached from elsewhere and there are no keys: add [keys] to the config "
             "(dragoman keys new NAME), listen on 127.0.0.1, or say --no-auth"
         )
+
+
+def check_free(gateway: Gateway, /) -> None:
+    """Refuse a place where somebody listens already: workers share theirs, and so would a second gateway.
+
+    >>> check_free(Gateway(port=0))
+    """
+    try:
+        family, kind, *_, place = socket.getaddrinfo(gateway.host, gateway.port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind) as probe:
+            if os.name == "posix":  # elsewhere it would let two listen
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(place)
+            probe.listen()
+    except (OSError, OverflowError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise SetupError(f"cannot listen at {address(gateway)}: {why}") from error
 
 
 def check_store(gateway: Gateway, config: Config, /) -> None:

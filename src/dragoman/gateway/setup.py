@@ -78,7 +78,9 @@ def read_config(path: Path | None, env: Mapping[str, str] | None = None, /) -> C
     if path is None and not Path(FILE).exists():
         return decode_config("", env)
     try:
-        text = (path or Path(FILE)).read_text(encoding="utf-8")
+        text = (path or Path(FILE)).read_text(encoding="utf-8-sig")
+        return decode_config(text, env)
     except (OSError, UnicodeDecodeError) as error:
         raise SetupError(f"{path or FILE}: cannot be read: {error}") from error
-    return decode_config(text, env)
+    except SetupError as error:
+        raise SetupError(f"{path or FILE}: {error}") from error

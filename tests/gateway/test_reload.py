@@ -1,0 +1,46 @@
+"""A config that changes under a running gateway: taken whole, or refused, and the old one stays."""
+
+from pathlib import Path
+
+import pytest
+
+from dragoman.gateway.app import App
+from dragoman.gateway.keys import new_key
+from dragoman.gateway.reload import Reloader
+from dragoman.gateway.setup import Setup, read_config
+
+KEYED = f'[keys.alice]\nhash = "{new_key()[1]}"\n'
+
+
+def reloading(path: Path) -> tuple[App, Reloader]:
+    app = App(Setup(read_config(path, {}), {}))
+    return app, Reloader(app, path, {})
+
+
+@pytest.mark.parametrize("text", ["", '[aliases]\nfast = "demo/any"\n'], ids=["empty", "without keys"])
+def test_a_reload_does_not_open_a_gateway_to_all(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "dragoman.toml"
+    path.write_text(KEYED)
+    app, reloader = reloading(path)
+    path.write_text(text)
+    assert not reloader.reload()
+    assert app.setup.config.keys
+
+
+def test_a_config_whose_file_is_gone_stays(tmp_path: Path) -> None:
+    path = tmp_path / "dragoman.toml"
+    path.write_text('[aliases]\nfast = "demo/any"\n')
+    app, reloader = reloading(path)
+    before = app.setup
+    path.unlink()
+    reloader.check()
+    assert app.setup is before
+
+
+def test_keys_may_change_and_come(tmp_path: Path) -> None:
+    path = tmp_path / "dragoman.toml"
+    path.write_text("")
+    app, reloader = reloading(path)
+    path.write_text(KEYED)
+    assert reloader.reload()
+    assert len(app.setup.config.keys) == 1
