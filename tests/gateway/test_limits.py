@@ -429,3 +429,8 @@ def test_prices_are_those_of_genai_prices(model: str) -> None:
     counts = Counts(input_tokens=300_000, output_tokens=1234, cache_read_tokens=777)
     expected = calc_price(counts, name, provider_id=provider).total_price
     assert Prices().cost(model, Usage(input=300_000, output=1234, cache_read=777)) == round(expected * NANO)
+
+
+@pytest.mark.parametrize("most", [-1, -1_000_000])
+def test_a_limit_below_zero_makes_no_room(most: int) -> None:
+    assert (estimate(Request(max_tokens=most)).output or 0) > 0

@@ -234,7 +234,8 @@ def estimate(request: Request, /) -> Usage:
     """
     system = (Text(text=request.system),) if isinstance(request.system, str) else request.system or ()
     parts = [*system, *(part for message in request.messages for part in message.parts)]
-    answer = TOKENS_PER_ANSWER if request.max_tokens is None else request.max_tokens
+    # A number below zero is no limit to some servers, and must not make room in a budget.
+    answer = TOKENS_PER_ANSWER if request.max_tokens is None or request.max_tokens < 0 else request.max_tokens
     return Usage(input=sum(map(_weight, parts)) // BYTES_PER_TOKEN, output=answer, source="estimated")
 
 
