@@ -3,8 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator
-from types import TracebackType
-from typing import Any, Generic, Self, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
@@ -21,7 +20,7 @@ from dragoman.form import Form
 from dragoman.models import Asked, Model, Prompt, model
 from dragoman.skills import Skill
 from dragoman.steps import Result, RunEvent
-from dragoman.streams import TextDelta, ThinkingDelta, View
+from dragoman.streams import AsyncClosing, Closing, TextDelta, ThinkingDelta, View
 from dragoman.tools import Context, HasTools, Toolish, gather, handler_of, tool, tool_of
 from dragoman.typed import shaped
 from dragoman.types import Message, Request, Response, Text, Tool, ToolCall
@@ -315,7 +314,7 @@ class _Items:
         return item
 
 
-class AgentStream(Generic[T]):
+class AgentStream(Closing, Generic[T]):
     """A run as it goes on: iterate it for what happens; the last item is the Result. Leaving it ends the run.
 
     >>> from dragoman import Registry
@@ -329,7 +328,7 @@ class AgentStream(Generic[T]):
         self, run: Run[T], events: Generator[Any, None, Result[T]], on_event: Callable[[Any], object] | None
     ) -> None:
         self._run = run
-        self._events = events
+        super().__init__(events)
         self._items = _Items(on_event)
 
     @property
@@ -347,22 +346,8 @@ class AgentStream(Generic[T]):
         finally:
             self.close()
 
-    def close(self) -> None:
-        """End the run, if it is not at its end."""
-        self._events.close()
 
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End the run, if it is not at its end."""
-        self.close()
-
-
-class AsyncAgentStream(Generic[T]):
+class AsyncAgentStream(AsyncClosing, Generic[T]):
     """A run as it goes on, async: iterate it for what happens; the last item is the Result.
 
     >>> from dragoman import Registry
@@ -379,7 +364,7 @@ class AsyncAgentStream(Generic[T]):
         self, run: Run[T], events: AsyncGenerator[Any, None], on_event: Callable[[Any], object] | None
     ) -> None:
         self._run = run
-        self._events = events
+        super().__init__(events)
         self._items = _Items(on_event)
 
     @property
@@ -396,17 +381,3 @@ class AsyncAgentStream(Generic[T]):
             yield self.result
         finally:
             await self.aclose()
-
-    async def aclose(self) -> None:
-        """End the run, if it is not at its end."""
-        await self._events.aclose()
-
-    async def __aenter__(self) -> Self:
-        """Itself."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """End the run, if it is not at its end."""
-        await self.aclose()

@@ -1,18 +1,18 @@
 """The events of a typed call in, values that grow out, and last the value of the type."""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
-from types import TracebackType
-from typing import Any, Generic, Self, TypeVar
+from typing import Any, Generic, TypeVar
 
 from dragoman.events import StreamEvent
 from dragoman.form import Form
 from dragoman.loosening import NOTHING
+from dragoman.streams import AsyncClosing, Closing
 from dragoman.typed import Parsed, Partials
 
 T = TypeVar("T")
 
 
-class TypedStream(Generic[T]):
+class TypedStream(Closing, Generic[T]):
     """A typed answer as it grows: iterate it for plain JSON values, the last of which is the value of the type.
 
     What was yielded is never changed or taken back. Leaving the stream closes the connection.
@@ -25,7 +25,7 @@ class TypedStream(Generic[T]):
     """
 
     def __init__(self, events: Generator[StreamEvent, None, Parsed[T]], form: Form[T]) -> None:
-        self._events = events
+        super().__init__(events)
         self._form = form
         self.response: Parsed[T] | None = None
 
@@ -50,22 +50,8 @@ class TypedStream(Generic[T]):
         finally:
             self.close()
 
-    def close(self) -> None:
-        """Close the connection, if the stream is not at its end."""
-        self._events.close()
 
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the connection, if the stream is not at its end."""
-        self.close()
-
-
-class AsyncTypedStream(Generic[T]):
+class AsyncTypedStream(AsyncClosing, Generic[T]):
     """A typed answer as it grows, async: iterate it for plain JSON values, the last of which is the value of the type.
 
     >>> import asyncio
@@ -78,7 +64,7 @@ class AsyncTypedStream(Generic[T]):
     """
 
     def __init__(self, events: AsyncGenerator[StreamEvent, None], results: list[Parsed[T]], form: Form[T]) -> None:
-        self._events = events
+        super().__init__(events)
         self._results = results
         self._form = form
 
@@ -103,17 +89,3 @@ class AsyncTypedStream(Generic[T]):
                 yield self._results[0].parsed
         finally:
             await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close the connection, if the stream is not at its end."""
-        await self._events.aclose()
-
-    async def __aenter__(self) -> Self:
-        """Itself."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the connection, if the stream is not at its end."""
-        await self.aclose()

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from types import TracebackType
-from typing import Self, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import msgspec
 
@@ -56,7 +56,57 @@ class View:
                 return None
 
 
-class Stream:
+class Closing:
+    """What is left by `with` as by `close`: its events end, and with them the connection or the run.
+
+    >>> with Closing(event for event in ()) as left:
+    ...     pass
+    """
+
+    def __init__(self, events: Generator[Any, None, Any]) -> None:
+        self._events = events
+
+    def close(self) -> None:
+        """End what is under way, if it is not at its end."""
+        self._events.close()
+
+    def __enter__(self) -> Self:
+        """Itself."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End what is under way, if it is not at its end."""
+        self.close()
+
+
+class AsyncClosing:
+    """The same, async.
+
+    >>> hasattr(AsyncClosing, "aclose")
+    True
+    """
+
+    def __init__(self, events: AsyncGenerator[Any, None]) -> None:
+        self._events = events
+
+    async def aclose(self) -> None:
+        """End what is under way, if it is not at its end."""
+        await self._events.aclose()
+
+    async def __aenter__(self) -> Self:
+        """Itself."""
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """End what is under way, if it is not at its end."""
+        await self.aclose()
+
+
+class Stream(Closing):
     """A streamed answer: iterate it for its items, the last of which is the Response. Leaving it closes the connection.
 
     >>> from dragoman import Registry
@@ -67,7 +117,7 @@ class Stream:
     """
 
     def __init__(self, events: Generator[StreamEvent, None, Response]) -> None:
-        self._events = events
+        super().__init__(events)
         self.response: Response | None = None
 
     def __iter__(self) -> Iterator[Item]:
@@ -87,22 +137,8 @@ class Stream:
         finally:
             self.close()
 
-    def close(self) -> None:
-        """Close the connection, if the stream is not at its end."""
-        self._events.close()
 
-    def __enter__(self) -> Self:
-        """Itself."""
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the connection, if the stream is not at its end."""
-        self.close()
-
-
-class AsyncStream:
+class AsyncStream(AsyncClosing):
     """A streamed answer, async: iterate it for its items, the last of which is the Response.
 
     >>> import asyncio
@@ -115,7 +151,7 @@ class AsyncStream:
     """
 
     def __init__(self, events: AsyncGenerator[StreamEvent, None], results: list[Response]) -> None:
-        self._events = events
+        super().__init__(events)
         self._results = results
 
     @property
@@ -142,17 +178,3 @@ class AsyncStream:
                 yield event
         finally:
             await self.aclose()
-
-    async def aclose(self) -> None:
-        """Close the connection, if the stream is not at its end."""
-        await self._events.aclose()
-
-    async def __aenter__(self) -> Self:
-        """Itself."""
-        return self
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Close the connection, if the stream is not at its end."""
-        await self.aclose()
