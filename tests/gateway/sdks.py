@@ -6,6 +6,7 @@ blocking client gives the answer itself, an async one something to wait for.
 
 import asyncio
 import json
+from abc import ABC, abstractmethod
 from base64 import b64encode
 from collections.abc import Callable, Generator
 from contextlib import AsyncExitStack, ExitStack
@@ -42,7 +43,7 @@ class Tide(pydantic.BaseModel):
     place: str
 
 
-class Sdk:
+class Sdk(ABC):
     """One package: `talk` and `stream` run what the classes below say."""
 
     errors: Any
@@ -52,19 +53,19 @@ class Sdk:
         self._url = url
         self._is_async = is_async
 
-    def client(self) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def client(self) -> Any: ...
 
-    def aclient(self) -> Any:
-        raise NotImplementedError
+    @abstractmethod
+    def aclient(self) -> Any: ...
 
+    @abstractmethod
     def deltas(self, client: Any, model: str) -> Any:
         """A stream, or something to wait for that gives one."""
-        raise NotImplementedError
 
+    @abstractmethod
     def text(self, chunk: Any) -> str:
         """What a piece of a stream says."""
-        raise NotImplementedError
 
     def talk(self, name: str, model: str) -> Any:
         """What a conversation of this name comes to."""
