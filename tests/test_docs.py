@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.gateway.config import decode_config
+from dragoman.gateway.keys import hash_key
 from tests import features
 
 ROOT = Path(__file__).parents[1]
@@ -17,6 +19,14 @@ def test_the_code_of_a_page_runs(page: Path, capsys: pytest.CaptureFixture[str])
     for block in re.findall(r"^```python\n(.*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
         exec(compile(block, str(page), "exec"), names)  # noqa: S102 - our own pages
     capsys.readouterr()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=[str(page.relative_to(ROOT)) for page in PAGES])
+def test_the_configs_of_a_page_are_taken(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    variables = {name: hash_key(f"{name:-<24}") for name in re.findall(r"\$\{(\w+)\}", text)}
+    for block in re.findall(r"^```toml\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        decode_config(block, variables)
 
 
 def test_the_links_of_a_page_lead_somewhere() -> None:
