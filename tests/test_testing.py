@@ -112,12 +112,13 @@ def test_a_wire_is_known_by_its_path() -> None:
 
 
 def test_a_server_leaves_nothing_behind() -> None:
-    before = threading.active_count()
+    before = set(threading.enumerate())
     with Server(Stall(3), Silence(), Linger("Hello."), "Hello.") as server:
         model = server.model(retries=0, timeout=0.1)
         outcomes = [_outcome(model, streamed=True) for _ in range(2)]
-        assert threading.active_count() > before
-    assert threading.active_count() == before
+        started = set(threading.enumerate()) - before
+    assert started
+    assert not any(thread.is_alive() for thread in started)
     assert "served" not in outcomes
 
 
