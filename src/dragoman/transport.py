@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from datetime import timedelta
 from functools import cache, lru_cache
 from pathlib import Path
@@ -355,6 +355,8 @@ class _Answer:
         """These bytes with what is there already: each piece of a chunked body would cost a turn of the loop."""
         pieces, size = [data], len(data)
         while size < BATCH and not self._ended:
+            if len(pieces) == 2:
+                _give_way()  # more may come at once: where it shares our core, the thread that reads needs a turn
             work = self._reader.read_chunk()
             try:
                 self._begun = work, work.send(None)
@@ -416,6 +418,10 @@ class _Answer:
             self._left -= len(data)
             self._ended = self._left == 0
         return data
+
+
+_give_way: Callable[[], object] = getattr(os, "sched_yield", int)
+"""Let another thread have the core; nothing where there is no such thing."""
 
 
 def _until_farewell() -> Iterator[float]:
