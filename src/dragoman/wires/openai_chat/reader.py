@@ -72,7 +72,7 @@ class ChatReader:
             return
         if (failure := _failure(chunk, data)) is not None:
             raise failure
-        self._read(chunk, lambda choice: choice.delta)
+        self._read(chunk, _delta)
         if self._details or self._notes or self._audio or self._images:
             self.out.spend(len(data))
 
@@ -87,17 +87,18 @@ class ChatReader:
             raise failure
         if chunk.choices is None:
             raise Malformed(f"{NAME}: the body has no choices")
-        self._read(chunk, lambda choice: choice.message or choice.delta)
+        self._read(chunk, _message)
         self._end()
 
     def _read(self, chunk: Chunk, said_by: Callable[[Choice], Said | None]) -> None:
-        self._usage(chunk.usage)
+        if chunk.usage is not None:
+            self._usage(chunk.usage)
         for key in CITATIONS:
             if value := getattr(chunk, key):
                 self._notes[key] = value
         for choice in chunk.choices or ():
-            self._choices = max(self._choices, (choice.index or 0) + 1)
             if choice.index:
+                self._choices = max(self._choices, choice.index + 1)
                 continue
             if not self._has_begun:
                 self._has_begun = True
@@ -105,15 +106,15 @@ class ChatReader:
                 self.out.start(id=str(chunk.id or ""), model=chunk.model, created=created)
             self._choice(choice, said_by(choice))
 
-    def _usage(self, tokens: Tokens | None) -> None:
-        if tokens is not None:
-            self.out.usage = latest_usage(self.out.usage, read_usage(tokens))
+    def _usage(self, tokens: Tokens) -> None:
+        self.out.usage = latest_usage(self.out.usage, read_usage(tokens))
 
     def _choice(self, choice: Choice, said: Said | None) -> None:
         if choice.error:
             raise read_failure({"error": choice.error})
-        self._usage(choice.usage)
-        if is_object(choice.logprobs):
+        if choice.usage is not None:
+            self._usage(choice.usage)
+        if choice.logprobs is not None and is_object(choice.logprobs):
             add_logprobs(self._notes, choice.logprobs)
         if said is not None:
             self._said(said)
@@ -122,8 +123,10 @@ class ChatReader:
             self._is_over = True
 
     def _said(self, said: Said) -> None:
-        self._reasoning(said)
-        self._content(said.content)
+        if said.reasoning_content is not None or said.reasoning is not None or said.reasoning_details:
+            self._reasoning(said)
+        if said.content is not None:
+            self._content(said.content)
         if said.refusal:
             self._is_refused = True
             self._delta("refusal", said.refusal, {"refusal": True})
@@ -175,7 +178,7 @@ class ChatReader:
         elif is_list(content):
             for piece in content:
                 self._piece(piece)
-        elif content is not None:
+        else:
             self._delta("text", encode_json(content).decode())
 
     def _piece(self, piece: object) -> None:
@@ -242,6 +245,14 @@ class ChatReader:
         if self._choices > 1:
             why = f"there were {self._choices} choices; the first is the response"
             out.notices.append(Notice(kind="told", what="choices", why=why))
+
+
+def _delta(choice: Choice) -> Said | None:
+    return choice.delta
+
+
+def _message(choice: Choice) -> Said | None:
+    return choice.message or choice.delta
 
 
 def _failure(chunk: Chunk, data: bytes) -> ProviderError | None:

@@ -84,7 +84,7 @@ class Call(msgspec.Struct):
     custom: Custom | None = None
 
 
-class Said(msgspec.Struct):
+class Said(msgspec.Struct, gc=False):
     """A `message` or a `delta`."""
 
     content: Any = None
@@ -99,7 +99,7 @@ class Said(msgspec.Struct):
     audio: JsonObject | None = None
 
 
-class Choice(msgspec.Struct):
+class Choice(msgspec.Struct, gc=False):
     index: int | None = None
     delta: Said | None = None
     message: Said | None = None
@@ -109,7 +109,7 @@ class Choice(msgspec.Struct):
     error: Any = None
 
 
-class Tokens(msgspec.Struct):
+class Tokens(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     total_tokens: int | None = None
@@ -129,7 +129,7 @@ class BaseResponse(msgspec.Struct):
     status_msg: str | None = None
 
 
-class Chunk(msgspec.Struct):
+class Chunk(msgspec.Struct, gc=False):
     """A chunk of a stream, or a whole body: they differ in `delta` and `message` only."""
 
     id: str | int | None = None
