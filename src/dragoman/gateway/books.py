@@ -112,7 +112,8 @@ class Books:
         if self.traces is not None:
             account.span = self.traces.begin(row.model, request, headers or {}, operation)
         self.metrics.begun()
-        await account.begin()
+        if self.store.is_shared:
+            await account.begin()
         return account
 
     def row(
@@ -226,9 +227,7 @@ class Account:
         return self.admission.headers
 
     async def begin(self) -> None:
-        """Write its row before anybody is asked, where that may outlive this process."""
-        if not self._books.store.is_shared:
-            return
+        """Write its row before anybody is asked: it may outlive this process."""
         try:
             await asyncio.shield(self._books.later(self._books.ledger.record(self._row)))
         except asyncio.CancelledError:
@@ -256,8 +255,9 @@ class Account:
     def heard(self, events: Iterable[object], /) -> None:
         """Pieces of an answer that are shown; where the client leaves, they tell what it used."""
         for event in events:
-            if isinstance(event, PartDelta):
-                self._heard += len(event.text if event.text.isascii() else event.text.encode(errors="surrogatepass"))
+            if type(event) is PartDelta:
+                text = event.text
+                self._heard += len(text if text.isascii() else text.encode(errors="surrogatepass"))
 
     async def settle(
         self,
@@ -317,16 +317,20 @@ class Account:
         return Usage(input=estimate(self._request).input, output=output, source="estimated")
 
     async def _close(self, row: Row) -> None:
+        if self.admission.limits:
+            await self._settle(row)
+        if self._books.store.is_shared:
+            await self._books.ledger.record(row)
+        else:
+            self._books.ledger.note(row)
+
+    async def _settle(self, row: Row) -> None:
         tokens = tokens_of(Usage(input=row.input, output=row.output))
         if row.outcome == "hung_up" and row.output is None:
             tokens = None  # what was reserved for it stays
         elif tokens is None and row.outcome == "failed":
             tokens = 0  # a provider that refuses counts nothing
         await self._books.limits.settle(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
-        if self._books.store.is_shared:
-            await self._books.ledger.record(row)
-        else:
-            self._books.ledger.note(row)
 
 
 @lru_cache(maxsize=1024)

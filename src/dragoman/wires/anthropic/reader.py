@@ -1,7 +1,7 @@
 """The events of a Messages answer in, our events out; a whole body is its blocks, each begun and ended at once."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -74,15 +74,6 @@ class MessageReader:
         self._blocks: dict[int | None, _Block] = {}
         self._count = 0
         self._held: int | None = None
-        self._events: dict[str, Callable[[StreamEvent], None]] = {
-            "message_start": self._message_start,
-            "content_block_start": self._block_start,
-            "content_block_delta": self._block_delta,
-            "content_block_stop": self._block_stop,
-            "message_delta": self._message_delta,
-            "message_stop": self._message_stop,
-            "ping": self._ping,
-        }
 
     def read_body(self, body: bytes) -> None:
         """A whole answer."""
@@ -99,8 +90,8 @@ class MessageReader:
         kind = event.type or frame.name
         if event.error or kind == "error":
             raise read_failure(frame.data.decode("utf-8", "replace"))
-        if kind in self._events:
-            self._events[kind](event)
+        if (read := self._events.get(kind)) is not None:
+            read(self, event)
 
     def end(self) -> None:
         """The connection closed before message_stop."""
@@ -257,6 +248,16 @@ class MessageReader:
             return decode_block(data, "content")
         except InvalidRequest:
             return Opaque(wire=NAME, data=data)
+
+    _events: ClassVar[dict[str, "Callable[[MessageReader, StreamEvent], None]"]] = {
+        "message_start": _message_start,
+        "content_block_start": _block_start,
+        "content_block_delta": _block_delta,
+        "content_block_stop": _block_stop,
+        "message_delta": _message_delta,
+        "message_stop": _message_stop,
+        "ping": _ping,
+    }
 
 
 _IMPLIED = {"text_delta": "text", "thinking_delta": "thinking"}

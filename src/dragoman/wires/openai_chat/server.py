@@ -88,15 +88,17 @@ class Server:
         system, messages = _decode_messages(shape.messages)
         extra = without_none(rest)
         seed = whole_number(extra.get("random_seed")) if shape.seed is None else shape.seed
-        if _is_more_than_a_word(shape.reasoning_effort, extra):
-            extra["reasoning_effort"] = shape.reasoning_effort
-        reasoning = _decode_reasoning({"reasoning_effort": shape.reasoning_effort, **extra})
-        extra.update({**_beside_format(shape.response_format or {}), **_beside_choice(shape.tool_choice)})
+        effort = shape.reasoning_effort
+        if _is_more_than_a_word(effort, extra):
+            extra["reasoning_effort"] = effort
+        reasoning = _decode_reasoning(extra if effort is None else {"reasoning_effort": effort, **extra})
+        extra.update(_beside_format(shape.response_format or {}))
+        extra.update(_beside_choice(shape.tool_choice))
         covered = {key: value for key, value in extra.items() if _is_covered(key, value, seed, reasoning)}
         return shape.model, Request(
             messages=messages,
             system=as_system(system),
-            tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ())),
+            tools=tuple([decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ())]),
             tool_choice=_decode_choice(shape.tool_choice),
             parallel_tool_calls=shape.parallel_tool_calls,
             **_decode_format(shape.response_format or {}),
@@ -160,7 +162,7 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
         where = f"messages[{i}]"
         expected = AssistantShape if data.get("role") == "assistant" else MessageShape
         shape, nullable = read_shape(expected, data, where)
-        rest = without_none(nullable)
+        rest = without_none(nullable) if nullable else nullable
         role = _ROLES.get(shape.role)
         if role is None:
             raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
@@ -178,7 +180,7 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
         else:
             turns.append((role, parts, rest))
     return system, tuple(
-        Message(role=role, parts=tuple(parts), extra=own_extra(NAME, rest)) for role, parts, rest in turns
+        [Message(role=role, parts=tuple(parts), extra=own_extra(NAME, rest)) for role, parts, rest in turns]
     )
 
 
@@ -213,8 +215,9 @@ class _Calls:
 def _system_text(part: Part, message: JsonObject, where: str) -> Text:
     if not isinstance(part, Text):
         raise InvalidRequest(f"{where}.content: a system message takes text only")
-    extra = {**wire_extra(part.extra, NAME), **({"message": message} if message else {})}
-    return Text(text=part.text, extra=own_extra(NAME, extra))
+    if not message:
+        return part
+    return Text(text=part.text, extra={NAME: {**wire_extra(part.extra, NAME), "message": message}})
 
 
 def _decode_content(shape: MessageShape, where: str) -> list[Part]:
@@ -315,6 +318,8 @@ def _decode_format(data: JsonObject) -> dict[str, Any]:
 
 def _beside_format(data: JsonObject) -> JsonObject:
     """A format that would not be said again as it is, is kept verbatim beside our words."""
+    if not data:
+        return {}
     inner = _json_schema(data)
     if inner is None:
         plain = data.keys() <= {"type"} and data.get("type") in (None, "text", "json_object")
@@ -335,6 +340,8 @@ def _is_more_than_a_word(effort: str | None, extra: JsonObject) -> bool:
 
 
 def _decode_reasoning(extra: JsonObject) -> Effort | int | None:
+    if extra.keys().isdisjoint(REASONING_OPTIONS):
+        return None
     match extra:
         case {"reasoning_effort": str(word)} if word in _NEAREST:
             return _NEAREST[word]

@@ -162,7 +162,9 @@ def text_notes(parts: Iterable[Part]) -> JsonObject:
     """What belongs to texts and stands elsewhere in this dialect: log-probabilities and citations."""
     notes: JsonObject = {}
     for part in parts:
-        extra = wire_extra(part.extra, NAME) if isinstance(part, Text) else {}
+        if not isinstance(part, Text) or not part.extra:
+            continue
+        extra = wire_extra(part.extra, NAME)
         if "annotations" in extra:
             notes.setdefault("annotations", []).extend(extra["annotations"])
         add_logprobs(notes, extra.get("logprobs", {}))
