@@ -1,6 +1,7 @@
 """A Chat Completions call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
 from collections import defaultdict, deque
+from itertools import takewhile
 from typing import Any
 
 import msgspec
@@ -61,6 +62,7 @@ from dragoman.wires.openai_chat.shapes import (
     AssistantShape,
     ChatRequest,
     MessageShape,
+    PlainRequest,
     write_usage,
 )
 from dragoman.wires.openai_chat.writer import ChatWriter, encode_finish, is_sayable, text_notes
@@ -84,36 +86,7 @@ class Server:
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
-        shape, rest = read_shape(ChatRequest, decode_request_json(http), "body")
-        system, messages = _decode_messages(shape.messages)
-        extra = without_none(rest)
-        seed = whole_number(extra.get("random_seed")) if shape.seed is None else shape.seed
-        effort = shape.reasoning_effort
-        if _is_more_than_a_word(effort, extra):
-            extra["reasoning_effort"] = effort
-        reasoning = _decode_reasoning(extra if effort is None else {"reasoning_effort": effort, **extra})
-        extra.update(_beside_format(shape.response_format or {}))
-        extra.update(_beside_choice(shape.tool_choice))
-        covered = {key: value for key, value in extra.items() if _is_covered(key, value, seed, reasoning)}
-        return shape.model, Request(
-            messages=messages,
-            system=as_system(system),
-            tools=tuple([decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ())]),
-            tool_choice=_decode_choice(shape.tool_choice),
-            parallel_tool_calls=shape.parallel_tool_calls,
-            **_decode_format(shape.response_format or {}),
-            temperature=shape.temperature,
-            top_p=shape.top_p,
-            top_k=whole_number(extra.get("top_k")),
-            max_tokens=shape.max_completion_tokens if shape.max_tokens is None else shape.max_tokens,
-            stop=(shape.stop,) if isinstance(shape.stop, str) else tuple(shape.stop or ()),
-            seed=seed,
-            reasoning=reasoning,
-            user=shape.user,
-            metadata=shape.metadata or {},
-            stream=bool(shape.stream),
-            extra=request_extra(NAME, {key: extra[key] for key in extra if key not in covered}, covered),
-        )
+        return decode_plain(http.body) or decode_any(http)
 
     def encode_body(self, response: Response, /) -> HttpReply:
         """The whole answer in this dialect."""
@@ -151,6 +124,61 @@ class Server:
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         """A writer of one streamed answer."""
         return ChatWriter(request)
+
+
+def decode_plain(body: bytes) -> tuple[str, Request] | None:
+    """As `decode_request` at a fifth of the cost, where nothing but texts are said; None where more is, or amiss."""
+    try:
+        asked = _PLAIN.decode(body)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return None
+    said = asked.messages
+    leading = [*takewhile(lambda one: one.role == "system", said)]
+    return asked.model, Request(
+        messages=tuple([Message(role=one.role, parts=(Text(text=one.content),)) for one in said[len(leading) :]]),
+        system=as_system([Text(text=one.content) for one in leading]),
+        temperature=asked.temperature,
+        top_p=asked.top_p,
+        max_tokens=asked.max_tokens,
+        stream=asked.stream,
+    )
+
+
+_PLAIN = msgspec.json.Decoder(PlainRequest)
+
+
+def decode_any(http: HttpRequest) -> tuple[str, Request]:
+    """As `decode_request`, whatever is asked."""
+    shape, rest = read_shape(ChatRequest, decode_request_json(http), "body")
+    system, messages = _decode_messages(shape.messages)
+    extra = without_none(rest)
+    seed = whole_number(extra.get("random_seed")) if shape.seed is None else shape.seed
+    effort = shape.reasoning_effort
+    if _is_more_than_a_word(effort, extra):
+        extra["reasoning_effort"] = effort
+    reasoning = _decode_reasoning(extra if effort is None else {"reasoning_effort": effort, **extra})
+    extra.update(_beside_format(shape.response_format or {}))
+    extra.update(_beside_choice(shape.tool_choice))
+    covered = {key: value for key, value in extra.items() if _is_covered(key, value, seed, reasoning)}
+    return shape.model, Request(
+        messages=messages,
+        system=as_system(system),
+        tools=tuple([decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ())]),
+        tool_choice=_decode_choice(shape.tool_choice),
+        parallel_tool_calls=shape.parallel_tool_calls,
+        **_decode_format(shape.response_format or {}),
+        temperature=shape.temperature,
+        top_p=shape.top_p,
+        top_k=whole_number(extra.get("top_k")),
+        max_tokens=shape.max_completion_tokens if shape.max_tokens is None else shape.max_tokens,
+        stop=(shape.stop,) if isinstance(shape.stop, str) else tuple(shape.stop or ()),
+        seed=seed,
+        reasoning=reasoning,
+        user=shape.user,
+        metadata=shape.metadata or {},
+        stream=bool(shape.stream),
+        extra=request_extra(NAME, {key: extra[key] for key in extra if key not in covered}, covered),
+    )
 
 
 def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Message, ...]]:

@@ -1,6 +1,6 @@
 """The fields of Chat Completions that we read, and the tables that both halves share."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -165,6 +165,24 @@ class ChatRequest(msgspec.Struct):
     stream: bool | None = None
     user: str | None = None
     metadata: dict[str, str] | None = None
+
+
+class PlainMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A text that a client sent, and nothing beside it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Annotated[str, msgspec.Meta(min_length=1)]
+
+
+class PlainRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """What a client asks that sends nothing but texts, as most do."""
+
+    model: str
+    messages: list[PlainMessage]
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stream: bool = False
 
 
 class EmbeddingsRequest(msgspec.Struct):
