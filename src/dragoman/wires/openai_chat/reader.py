@@ -15,6 +15,7 @@ from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, Th
 from dragoman.wire import decode_frame, decode_json, encode_json, latest_usage, truncated, whole_number
 from dragoman.wires.openai_chat.calls import Calls
 from dragoman.wires.openai_chat.parts import add_logprobs, decode_made, decode_thinking, reasoning_fields
+from dragoman.wires.openai_chat.refrain import Refrain
 from dragoman.wires.openai_chat.shapes import (
     BASE_CODES,
     CITATIONS,
@@ -51,6 +52,7 @@ class ChatReader:
         self._details: dict[tuple[str, int], _Pieces] = {}
         self._notes: JsonObject = {}
         self._images: list[JsonObject] = []
+        self._refrain = Refrain()
 
     def read_body(self, body: bytes) -> None:
         """A whole answer."""
@@ -58,6 +60,9 @@ class ChatReader:
 
     def read_frame(self, frame: Frame) -> None:
         """One event of a stream."""
+        if (piece := self._refrain.piece(frame)) is not None:
+            self._delta("text", piece)
+            return
         data = frame.data.strip()
         if data == b"[DONE]":
             self._end()
@@ -75,6 +80,8 @@ class ChatReader:
         self._read(chunk, _delta)
         if self._details or self._notes or self._audio or self._images:
             self.out.spend(len(data))
+        if self._refrain.is_sought and self.out.is_open("text"):
+            self._refrain.learn(frame, _text)
 
     def end(self) -> None:
         """The connection closed. Servers that never say [DONE] end with a finish reason and the usage (2026-08)."""
@@ -245,6 +252,19 @@ class ChatReader:
         if self._choices > 1:
             why = f"there were {self._choices} choices; the first is the response"
             out.notices.append(Notice(kind="told", what="choices", why=why))
+
+
+def _text(data: bytes) -> str | None:
+    """The text of a chunk that says nothing else."""
+    chunk = _CHUNK.decode(data)
+    if chunk.choices is None or len(chunk.choices) != 1 or chunk.choices[0].delta is None:
+        return None
+    choice, text = chunk.choices[0], chunk.choices[0].delta.content
+    if not isinstance(text, str) or choice.index:
+        return None
+    alone = [Choice(index=choice.index, delta=Said(content=text))]
+    plain = Chunk(id=chunk.id, object=chunk.object, model=chunk.model, created=chunk.created, choices=alone)
+    return text if chunk == plain else None
 
 
 def _delta(choice: Choice) -> Said | None:

@@ -10,6 +10,8 @@ from dragoman.wire import whole_number, without_none
 NAME = "openai_chat"
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CITATIONS = ("citations", "search_results")
+PIECE = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"
+"""Stands for a piece of text, and in nothing else that a chunk says."""
 
 SAID: dict[str, FinishReason] = {
     "stop": "stop",

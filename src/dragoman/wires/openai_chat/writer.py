@@ -26,13 +26,11 @@ from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
     FINISH_WORD,
     NAME,
+    PIECE,
     REASONING_FIELDS,
     SAID,
     write_usage,
 )
-
-_PIECE = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"
-"""Stands for a piece of text, and in nothing else that a chunk says."""
 
 
 class ChatWriter:
@@ -76,8 +74,8 @@ class ChatWriter:
         """What stands around a piece of text in each chunk of a part: written once, not with every piece."""
         frame = self._frames.get(index)
         if frame is None:
-            chunk = self._chunk(_delta(self._fields[index], _PIECE))
-            frame = self._frames[index] = chunk.split(encode_json(_PIECE))
+            chunk = self._chunk(_delta(self._fields[index], PIECE))
+            frame = self._frames[index] = chunk.split(encode_json(PIECE))
         return frame
 
     def _chunk(self, delta: JsonObject, finish: str | None = None, **more: Any) -> bytes:
