@@ -60,6 +60,26 @@ def test_a_stream_comes_through_uvicorn() -> None:
     assert json.loads(lines[0][6:])["object"] == "chat.completion.chunk"
 
 
+def test_a_server_that_shuts_down_makes_the_gateway_say_so_and_write_what_waits() -> None:
+    async def live() -> tuple[list[str], list[bool]]:
+        app = app_of()
+        messages = iter(["lifespan.startup", "lifespan.shutdown"])
+        sent: list[str] = []
+        stopping: list[bool] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": next(messages)}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message["type"])
+            stopping.append(app.is_stopping)
+
+        await Asgi(app)({"type": "lifespan"}, receive, send)
+        return sent, stopping
+
+    assert asyncio.run(live()) == (["lifespan.startup.complete", "lifespan.shutdown.complete"], [False, True])
+
+
 def test_a_client_that_leaves_uvicorn_cancels_its_call() -> None:
     async def leave() -> bool:
         with Server(Stall(10)) as upstream:

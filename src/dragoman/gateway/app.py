@@ -46,6 +46,8 @@ from dragoman.wire import Route, StreamEncoder, Wire, unsaid
 
 log = logging.getLogger("dragoman.gateway")
 
+TICKS = 4
+"""Looks at all streams within the seconds after which one that is silent says that it lives."""
 FAILED = "the gateway failed; its log has the reason"
 
 
@@ -230,7 +232,7 @@ class App:
     def _tick_later(self, ping: float) -> None:
         if not self._is_ticking and self._streams:
             self._is_ticking = True
-            asyncio.get_running_loop().call_later(ping, self._tick, ping)
+            asyncio.get_running_loop().call_later(ping / TICKS, self._tick, ping)
 
     def _tick(self, ping: float) -> None:
         self._is_ticking = False
@@ -260,7 +262,8 @@ class _Stream:
         self._begun: asyncio.Task[bytes | DragomanError | None] | None = None
         self._write: Write | None = None
         self._pinging: asyncio.Future[None] | None = None
-        self._is_quiet = False
+        self._quiet = 0
+        """Ticks since something was said."""
         self._is_kept = chat.is_remembered or account.span is not None
         self._seen: list[Event] = []
         """All of it, where somebody wants it as a whole."""
@@ -280,10 +283,12 @@ class _Stream:
         """All of it, to where it goes."""
         self._write = write
         try:
+            if self.first is None:
+                self._ping()  # nothing was said for as long as that may be
             told = await (self._begun or self._next())
             while isinstance(told, bytes):
                 if told:
-                    self._is_quiet = False
+                    self._quiet = 0
                     await write(told)
                 told = await self._next()
             if told is not None:
@@ -295,10 +300,16 @@ class _Stream:
             await self._account.leave(None if self.first is None else self.first.target)
 
     def tick(self) -> None:
-        """Say that it lives, if it has said nothing since the last time."""
-        if self._is_quiet and self._write is not None and (ping := self._encoder.feed(Ping())):
+        """Say that it lives, if it has said nothing for so many ticks."""
+        self._quiet += 1
+        if self._quiet >= TICKS:
+            self._ping()
+
+    def _ping(self) -> None:
+        self._quiet = 0
+        if self._write is not None and (ping := self._encoder.feed(Ping())):
             self._pinging = asyncio.ensure_future(self._write(ping))
-        self._is_quiet = True
+            self._pinging.add_done_callback(_unheard)
 
     async def _next(self) -> bytes | DragomanError | None:
         """The bytes of what is emitted next; an error is the last, and None comes after all of it."""
@@ -332,6 +343,12 @@ class _Stream:
         if response is not None and self._chat.is_remembered:
             await self._chat.settle(response)
         await self._account.settle("served", status=200, target=target, usage=finished.usage, response=response)
+
+
+def _unheard(ping: "asyncio.Future[None]") -> None:
+    """A client that has gone hears no ping: what is written next, or the server, tells."""
+    if not ping.cancelled():
+        ping.exception()
 
 
 async def _serve(service: Service, visit: Visit) -> Answer:

@@ -69,17 +69,15 @@ class Asgi:
             return None
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        living: asyncio.Task[None] | None = None
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                living = asyncio.create_task(self._app.live())
-            await send({"type": message["type"] + ".complete"})
-            if message["type"] == "lifespan.shutdown":
-                break
-        if living is not None:
-            living.cancel()
+        """From start-up to shutdown: those who ask are told that it stops, and what waits is written before the end."""
+        await receive()
+        living = asyncio.create_task(self._app.live())
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self._app.drain()
+        living.cancel()
         await self._app.close()
+        await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, http: HttpRequest, body: bytes, send: Send) -> None:
         whole = HttpRequest(method=http.method, path=http.path, headers=http.headers, body=body)

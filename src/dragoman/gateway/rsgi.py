@@ -90,6 +90,8 @@ class Rsgi:
             if not watch.is_gone:
                 raise
             protocol.response_empty(CLOSED, [])
+        except _closed():
+            protocol.response_empty(CLOSED, [])
         finally:
             watch.end()
 
@@ -110,6 +112,13 @@ class Rsgi:
             watch.has_body = True
             return await self._app.answer(HttpRequest(method=scope.method, path=path, headers=headers, body=body))
         return self._app.refuse(HttpRequest(method=scope.method, path=path, headers=headers), error)
+
+
+def _closed() -> type[Exception]:
+    """What granian raises where the client has gone, asked for when something was raised."""
+    from granian.rsgi import ProtocolClosed
+
+    return ProtocolClosed
 
 
 async def _read(headers: dict[str, str], protocol: HttpProtocol, most: int) -> bytes:
