@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable
+from importlib import import_module
 from typing import Protocol
 
 from dragoman.errors import DragomanError
@@ -116,9 +117,8 @@ class Rsgi:
 
 def _closed() -> type[Exception]:
     """What granian raises where the client has gone, asked for when something was raised."""
-    from granian.rsgi import ProtocolClosed
-
-    return ProtocolClosed
+    closed: type[Exception] = import_module("granian.rsgi").ProtocolClosed
+    return closed
 
 
 async def _read(headers: dict[str, str], protocol: HttpProtocol, most: int) -> bytes:
