@@ -116,6 +116,14 @@ def test_a_refusal_is_heard_by_a_client_that_sends_all_first() -> None:
     assert asyncio.run(ask()) == 413
 
 
+def test_headers_that_are_too_large_are_a_431() -> None:
+    async def ask() -> int:
+        async with client(Asgi(app_of())) as http:
+            return (await http.get("/v1/models", headers={"x-long": "x" * 200_000})).status_code
+
+    assert asyncio.run(ask()) == 431
+
+
 def test_a_body_that_is_too_large_is_a_413() -> None:
     async def ask() -> int:
         async with client(Asgi(app_of("[gateway]\nmax_body = 100\n"))) as http:

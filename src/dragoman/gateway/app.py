@@ -38,6 +38,7 @@ from dragoman.gateway.refusals import Busy, InternalFault, NoRoute, Stopping, Wr
 from dragoman.gateway.replies import notes, plain, receipt, refusal, said
 from dragoman.gateway.routes import Routes
 from dragoman.gateway.setup import Setup
+from dragoman.gateway.unpacking import HEADER, unpack
 from dragoman.gateway.visit import Visit
 from dragoman.http import HttpRequest
 from dragoman.serving import Recite, Service, services_of
@@ -103,6 +104,9 @@ class App:
                 raise Busy(f"{most} requests are under way", retry_after=1.0)
             self._under_way += 1
             try:
+                if HEADER in http.headers:
+                    identify(http, visit.setup.keys)  # nobody else may make us unpack
+                    visit.http = await unpack(http, visit.setup.config.gateway.max_body)
                 return await endpoint(visit)
             finally:
                 self._under_way -= 1
@@ -353,6 +357,7 @@ def _unheard(ping: "asyncio.Future[None]") -> None:
 
 async def _serve(service: Service, visit: Visit) -> Answer:
     """The answer to what a client asks beside generation."""
+    check_depth(visit.http.body, visit.setup.config.gateway.max_depth)
     question = service.decode(visit.http)
     if not isinstance(question, Recite):
         visit.key = identify(visit.http, visit.setup.keys)
