@@ -10,9 +10,10 @@ from dragoman import wires
 from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, Overloaded, RateLimited
 from dragoman.events import Ping
 from dragoman.gateway.app import TICKS, App
-from dragoman.testing import Break, Cut, Drop, Garbage, Server, Stall
+from dragoman.testing import Break, Cut, Drop, Garbage, Raw, Server, Stall
 from dragoman.testing.script import render
 from dragoman.types import Request, Tool, user
+from dragoman.wire import encode_json
 from tests.gateway.dialects import (
     app_of,
     error_of,
@@ -203,3 +204,24 @@ def test_no_client_hears_where_a_provider_is(dialect: str, stream: bool, line: D
     with Server(line) as upstream:
         app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
         assert b"127.0.0.1" not in see(app, request_of(dialect, "up/m", hello(stream=stream))).body
+
+
+WORDY = "bad temperature, see https://u:planted@docs.example.org/t?token=planted and think: " + "said back " * 150
+
+
+@pytest.mark.parametrize("chain", ["up/m", "up/m,up/n"])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("status", [400, 500])
+def test_a_providers_words_reach_the_client_without_what_is_secret_or_said_back(
+    dialect: str,
+    status: int,
+    stream: bool,  # noqa: FBT001
+    chain: str,
+) -> None:
+    line = Raw(status=status, body=encode_json({"error": {"message": WORDY}}))
+    with Server(line, repeat=True) as upstream:
+        app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
+        seen = see(app, request_of(dialect, chain, hello(stream=stream)))
+    assert dialect == "native" or b"bad temperature" in seen.body
+    assert b"planted" not in seen.body
+    assert seen.body.count(b"said back ") < 50 * (1 + chain.count(","))

@@ -17,12 +17,14 @@ from dragoman.errors import (
     DragomanError,
     Interrupted,
     InvalidRequest,
+    ProviderError,
+    RequestError,
     StoreDown,
     TransportError,
     WireError,
 )
 from dragoman.events import Event, Finished, Ping, Started, fold
-from dragoman.failure import PLACE
+from dragoman.failure import PLACE, shorten
 from dragoman.flow import Emit
 from dragoman.gateway import health
 from dragoman.gateway.access import identify, identify_operator
@@ -40,7 +42,7 @@ from dragoman.gateway.routes import Routes
 from dragoman.gateway.setup import Setup
 from dragoman.gateway.unpacking import HEADER, unpack
 from dragoman.gateway.visit import Visit
-from dragoman.http import HttpRequest
+from dragoman.http import HttpRequest, shown_url
 from dragoman.serving import Recite, Service, services_of
 from dragoman.types import Notice, Response
 from dragoman.wire import Route, StreamEncoder, Wire, unsaid
@@ -391,8 +393,16 @@ def as_told(error: DragomanError, id: str, /) -> DragomanError:
         )
     if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted):
         error.message = re.sub(PLACE, "[address]", error.message)  # where providers are is no client's business
+    elif isinstance(error, ProviderError):
+        error.message = re.sub(PLACE, _without_secrets, error.message)
+    if not isinstance(error, RequestError | ChainExhausted):
+        error.message = shorten(error.message)
     error.request_id = id
     return error
+
+
+def _without_secrets(place: "re.Match[str]") -> str:
+    return shown_url(place[0].replace("[redacted]@", ""))
 
 
 def refused(visit: Visit, error: DragomanError, /) -> Answer:
