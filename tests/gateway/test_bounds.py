@@ -139,6 +139,11 @@ def test_a_body_that_is_packed_as_it_is_is_taken_as_it_is() -> None:
     assert see(app_of(), post(CHAT, body, **{"content-encoding": "identity"})).status == 200
 
 
+def test_where_there_is_no_body_nothing_is_unpacked() -> None:
+    http = HttpRequest(method="GET", path="/v1/models", headers={"content-encoding": "gzip"})
+    assert see(app_of(), http).status == 200
+
+
 @pytest.mark.parametrize(
     ("packing", "body", "status"),
     [

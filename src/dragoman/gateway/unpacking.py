@@ -23,7 +23,7 @@ async def unpack(http: HttpRequest, most: int, /) -> HttpRequest:
     b'{}'
     """
     packing = http.headers[HEADER].strip().lower()
-    if packing in ("", "identity"):
+    if packing in ("", "identity") or not http.body:
         return http
     if packing not in PACKINGS:
         raise UnknownPacking(f"{HEADER}: {packing[:40]!r} is none of {', '.join(PACKINGS)}; send the body as it is")
