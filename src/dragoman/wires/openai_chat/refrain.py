@@ -16,11 +16,10 @@ _TRIES = 4
 class Refrain:
     """What stands around the piece of text in frame after frame."""
 
-    def __init__(self) -> None:
-        self._name = ""
-        self._before: bytes | None = None
-        self._after = b""
-        self._tries = _TRIES
+    _name = ""
+    _before: bytes | None = None
+    _after = b""
+    _tries = _TRIES
 
     @property
     def is_sought(self) -> bool:

@@ -261,17 +261,14 @@ def write_usage(usage: Usage) -> JsonObject | None:
     """The mirror of `read_usage`: what is known, and 0 where clients' types demand a number."""
     if usage.source == "unknown":
         return None
-    prompt = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
-    completion = {"reasoning_tokens": usage.reasoning}
     input, output = usage.input or 0, usage.output or 0
-    tokens = {
-        "prompt_tokens": input,
-        "completion_tokens": output,
-        "total_tokens": input + output,
-        "prompt_tokens_details": without_none(prompt) or None,
-        "completion_tokens_details": without_none(completion) or None,
-    }
-    return without_none(tokens)
+    tokens: JsonObject = {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}
+    if usage.cache_read is not None or usage.cache_write is not None:
+        prompt = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
+        tokens["prompt_tokens_details"] = without_none(prompt)
+    if usage.reasoning is not None:
+        tokens["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+    return tokens
 
 
 def _first(*numbers: int | None) -> int | None:
