@@ -31,14 +31,11 @@ class _Block(msgspec.Struct):
     """A block that has begun."""
 
     slot: int
+    kind: str
     data: JsonObject
     pieces: list[str] = []
     citations: list[Any] = []
     grown: dict[str, list[str]] = {}
-
-    @property
-    def kind(self) -> str:
-        return str(self.data.get("type") or "")
 
     def text(self, field: str) -> str:
         return str(self.data.get(field) or "")
@@ -149,7 +146,8 @@ class MessageReader:
             self.out.close(self._held)
             self._held = None
         check_open(len(self._blocks))
-        block = self._blocks[event.index] = _Block(slot=self._count, data=event.content_block or {})
+        data = event.content_block or {}
+        block = self._blocks[event.index] = _Block(slot=self._count, kind=str(data.get("type") or ""), data=data)
         self._count += 1
         match block.kind:
             case "text":
@@ -167,9 +165,10 @@ class MessageReader:
     def _block_delta(self, event: StreamEvent) -> None:
         delta = event.delta or {}
         kind = str(delta.get("type"))
-        if event.index not in self._blocks and kind in _IMPLIED:
-            self._block_start(StreamEvent(index=event.index, content_block={"type": _IMPLIED[kind]}))
         block = self._blocks.get(event.index)
+        if block is None and kind in _IMPLIED:
+            self._block_start(StreamEvent(index=event.index, content_block={"type": _IMPLIED[kind]}))
+            block = self._blocks[event.index]
         if block is None:
             raise Malformed(f"{NAME}: a {kind} of block {event.index}, which is not open")
         match block.kind, kind:
