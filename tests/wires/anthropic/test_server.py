@@ -483,10 +483,10 @@ class TestBody:
             (Finish(reason="pause"), "pause_turn"),
             (Finish(reason="other", raw="eos"), "end_turn"),
             (Finish(reason="other", raw="tired", extra={"anthropic": {"stop_reason": "tired"}}), "tired"),
-            (Finish(reason="other"), None),
+            (Finish(reason="other"), "end_turn"),
         ],
     )
-    def test_the_stop_reason(self, finish: Finish, word: Any) -> None:
+    def test_the_stop_reason(self, finish: Finish, word: str) -> None:
         assert said(finish=finish)["stop_reason"] == word
 
     def test_what_the_end_told_is_given_back(self) -> None:
