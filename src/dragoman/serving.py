@@ -58,7 +58,7 @@ class Embed(msgspec.Struct, frozen=True):
 
 
 class FetchResponse(msgspec.Struct, frozen=True):
-    """What was that answer? Found: the Response.
+    """What was that answer? Found: what is Kept of it.
 
     >>> FetchResponse("resp_1").id
     'resp_1'
@@ -85,8 +85,23 @@ class Recite(msgspec.Struct, frozen=True):
     """
 
 
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server keeps of one answer: all that was said up to it, the answer, and what it says of its request.
+
+    >>> from dragoman.types import Finish, Message, dump, load
+    >>> kept = Kept(messages=(), response=Response(message=Message(role="assistant"), finish=Finish(reason="stop")))
+    >>> load(dump(kept), Kept) == kept
+    True
+    """
+
+    messages: tuple[Message, ...]
+    response: Response
+    request: Request = Request()
+    """What the answer says of it stands in its `extra`."""
+
+
 Question: TypeAlias = ListModels | ShowModel | CountTokens | Embed | FetchResponse | DropResponse | Recite
-Found: TypeAlias = tuple[ModelInfo, ...] | ModelInfo | int | Embeddings | Response | None
+Found: TypeAlias = tuple[ModelInfo, ...] | ModelInfo | int | Embeddings | Kept | None
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -123,27 +138,14 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
     keep: bool = False
 
 
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server keeps of one answer: all that was said up to it, and the answer.
-
-    >>> from dragoman.types import Finish, Message, dump, load
-    >>> kept = Kept(messages=(), response=Response(message=Message(role="assistant"), finish=Finish(reason="stop")))
-    >>> load(dump(kept), Kept) == kept
-    True
-    """
-
-    messages: tuple[Message, ...]
-    response: Response
-
-
 class Memory(Protocol):
     """How a dialect's requests go on from answers that the server keeps."""
 
     PREFIX: str
     """What the ids of answers begin with: they are the server's own, as it is asked for them again."""
 
-    def recall(self, request: Request, /) -> tuple[Recall, Request]:
-        """What is asked of the memory, and the request without it."""
+    def recall(self, request: Request, body: bytes, /) -> tuple[Recall, Request]:
+        """What is asked of the memory, and the request without it; what answers say of its body stands in `extra`."""
         ...
 
     def join(self, kept: Kept, request: Request, /) -> Request:

@@ -117,8 +117,8 @@ class ServerHalf(Protocol):
         """The model's name and the request."""
         ...
 
-    def encode_body(self, response: Response, /) -> HttpReply:
-        """The whole answer in this dialect."""
+    def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
+        """The whole answer in this dialect, to the request that asked for it."""
         ...
 
     def says(self, part: Part, /) -> bool:

@@ -140,7 +140,7 @@ def _route(http: HttpRequest) -> HttpReply:
         if http.path.endswith("/embeddings"):
             return _embeddings(http)
         model, request = server.decode_request(http)
-        reply = server.encode_body(_respond(model, request))
+        reply = server.encode_body(_respond(model, request), request)
     except DragomanError as error:
         return server.encode_error(error)
     return msgspec.structs.replace(reply, body=reply.body[: len(reply.body) // 2]) if model == "cut" else reply

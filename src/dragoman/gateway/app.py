@@ -174,7 +174,7 @@ class App:
         wire = cast("Wire", visit.wire)
         response = _completed(chat.lift(await driver.arun(chat.plan())), visit, chat.id)
         await chat.settle(response)
-        reply = wire.server.encode_body(response)
+        reply = wire.server.encode_body(response, chat.request)
         notices = (*response.notices, *unsaid(wire, response.message.parts))
         await account.settle("served", status=200, target=response.target, usage=response.usage, response=response)
         return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *visit.limits])

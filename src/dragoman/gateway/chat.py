@@ -134,7 +134,7 @@ async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
         ids = CallIds(session.ids if session is not None else decode_ids(told) if told else {})
         request = ids.lower(request)
     if (memory := _memory(wire.name)) is not None:
-        recall, request = memory.recall(request)
+        recall, request = memory.recall(request, visit.http.body)
         if recall.previous is not None:
             kept = await recalled(visit, recall.previous)
             if kept is None:

@@ -56,7 +56,7 @@ async def find(visit: Visit, question: Question, /) -> Found:
             kept = await recalled(visit, id)
             if kept is None:
                 raise NotKept(f"no response {id[:200]!r} is kept here")
-            return kept.response
+            return kept
         case DropResponse(id=id):
             if not await setup.responses.delete(visit.owner, id):
                 raise NotKept(f"no response {id[:200]!r} is kept here")

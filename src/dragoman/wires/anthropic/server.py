@@ -90,7 +90,7 @@ class Server:
             extra=request_extra(NAME, extra, covered),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         return HttpReply(body=encode_json(encode_message(response)))
 

@@ -108,7 +108,7 @@ class Server:
             extra={**request_extra(NAME, extra, covered), **({ALT: "json"} if array else {})},
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         parts: list[JsonObject] = []
         notes: JsonObject = {}

@@ -50,7 +50,7 @@ class Server:
             extra=request_extra(NAME, {}, told),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer."""
         return HttpReply(body=encode_json(encode_answer(response)))
 

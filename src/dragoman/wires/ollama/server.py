@@ -102,7 +102,7 @@ class Server:
             extra=request_extra(NAME, rest, covered),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         message = _encode_said(response.message.parts)
         head = _head(response.model, response.created)

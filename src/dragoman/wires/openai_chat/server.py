@@ -113,7 +113,7 @@ class Server:
             extra=request_extra(NAME, {key: extra[key] for key in extra if key not in covered}, covered),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         parts = [part for part in response.message.parts if is_sayable(part)]
         message = encode_assistant(parts, REASONING_FIELDS[0])

@@ -56,6 +56,7 @@ from dragoman.wires.openai_responses.parts import (
 )
 from dragoman.wires.openai_responses.shapes import (
     CUSTOM,
+    ECHO,
     NAME,
     STATEFUL,
     MessageShape,
@@ -104,11 +105,12 @@ class Server:
             extra=request_extra(NAME, rest, {**covered_format, **covered_effort}),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         head = Started(id=response.id, model=response.model, created=response.created)
         output = encode_output(response.message.parts, response.id)
-        return HttpReply(body=encode_json(ended(head, output, response.finish, response.usage)))
+        asked = {} if request is None else wire_extra(request.extra, ECHO)
+        return HttpReply(body=encode_json(ended(head, asked, output, response.finish, response.usage)))
 
     def says(self, part: Part, /) -> bool:
         """Whether an answer in this dialect has a place for a part."""
@@ -119,9 +121,9 @@ class Server:
         body = encode_json({"error": openai_failure(error)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
-    def stream_encoder(self, _: Request, /) -> StreamEncoder:
+    def stream_encoder(self, request: Request, /) -> StreamEncoder:
         """A writer of one streamed answer."""
-        return Writer()
+        return Writer(wire_extra(request.extra, ECHO))
 
 
 class _Conversation:
