@@ -82,9 +82,11 @@ def too_long(error: DragomanError, words: str, /) -> str:
 
 PLACE = r"(?i)\b[a-z][a-z0-9+.-]*://[^\s\"'<>)\]]+"
 """An address in words."""
+_NO_CREDIT = "insufficient_quota"
+_OPENAI_WORDS = {403: ("permission_error", "permission_denied"), 429: ("rate_limit_error", "rate_limit_exceeded")}
+"""Type and code of what a status says."""
 _OPENAI_CODES: tuple[tuple[type[DragomanError], str], ...] = (
     (AuthFailed, "invalid_api_key"),
-    (RateLimited, "rate_limit_exceeded"),
     (Overloaded, "slow_down"),
     (ContextTooLong, "context_length_exceeded"),
     (Blocked, "content_filter"),
@@ -101,12 +103,13 @@ def openai_failure(error: DragomanError, /) -> JsonObject:
     >>> openai_failure(Overloaded("busy"))
     {'message': 'busy', 'type': 'server_error', 'param': None, 'code': 'slow_down'}
     """
-    kind = "invalid_request_error" if error.http_status < 500 else "server_error"
     own = error.code if error.code and re.fullmatch(_OPENAI_CODE, error.code) else None
     code = next((word for cls, word in _OPENAI_CODES if isinstance(error, cls)), own)
+    kind = "invalid_request_error" if error.http_status < 500 else "server_error"
+    kind, code = _OPENAI_WORDS.get(error.http_status, (kind, code))
     if lacks_credit(error):
-        code = "insufficient_quota"
-    return {"message": error.message, "type": kind, "param": None, "code": code}
+        kind = code = _NO_CREDIT
+    return {"message": error.message, "type": kind, "param": error.param, "code": code}
 
 
 def _flat(data: object, depth: int = 0) -> dict[str, Any]:

@@ -86,8 +86,6 @@ def test_the_next_target_answers_when_one_fails(app: App, dialect: str) -> None:
     ],
 )
 def test_what_the_config_does_not_name_cannot_be_asked(app: App, dialect: str, name: str) -> None:
-    if dialect == "native" and not name:
-        pytest.skip("no name is the first tier there")
     seen = see(app, request_of(dialect, name, hello()))
     assert seen.status in (400, 404, 405)
     assert isinstance(error_of(dialect, hello(), seen), ModelNotFound | InvalidRequest | DragomanError)

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from dragoman.gateway.keys import new_key
+from dragoman.gateway.refusals import BodyTooLarge
 from dragoman.http import HttpRequest
 from dragoman.testing import Cut, Server, Stall
 from tests.gateway.dialects import app_of, hello, look, post, request_of, see
@@ -115,7 +116,12 @@ def test_an_unknown_path_is_a_404_and_a_wrong_method_a_405() -> None:
 
 @pytest.mark.parametrize(
     ("path", "methods"),
-    [(CHAT, "POST"), ("/v1/responses/resp_1", "DELETE, GET"), ("/health", "GET"), ("/v1/models", "GET")],
+    [
+        (CHAT, "POST"),
+        ("/v1/responses/resp_1", "DELETE, GET, HEAD"),
+        ("/health", "GET, HEAD"),
+        ("/v1/models", "GET, HEAD"),
+    ],
 )
 def test_a_wrong_method_is_told_the_right_ones(path: str, methods: str) -> None:
     assert see(app_of(), HttpRequest(method="PUT", path=path)).headers["allow"] == methods
@@ -124,6 +130,57 @@ def test_a_wrong_method_is_told_the_right_ones(path: str, methods: str) -> None:
 def test_a_wrong_method_is_refused_in_the_dialect_of_the_path() -> None:
     seen = see(app_of(), HttpRequest(method="PUT", path="/v1/messages"))
     assert json.loads(seen.body)["type"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("path", "header", "shape"),
+    [
+        ("/v1/messages/batches", "", '{"type":"error","error":{"type":"not_found_error"'),
+        ("/v1/files", "anthropic-version", '{"type":"error","error":{"type":"not_found_error"'),
+        ("/v1beta/files", "", '{"error":{"code":404,'),
+        ("/v1/files", "x-goog-api-client", '{"error":{"code":404,'),
+        ("/api/pull", "", '{"error":"nothing answers at /api/pull"}'),
+        ("/native/v1/files", "", '{"error":{"message":"nothing answers at /native/v1/files","type":"not_found"'),
+        (
+            "/v1/chat/files",
+            "",
+            '{"error":{"message":"nothing answers at /v1/chat/files","type":"invalid_request_error"',
+        ),
+        ("/v1/files", "", '{"error":{"message":"nothing answers at /v1/files","type":"invalid_request_error"'),
+        ("/v2", "", '{"error":{"message":"nothing answers at /v2","type":"invalid_request_error"'),
+        (
+            "/dashboard/nix",
+            "",
+            '{"error":{"message":"nothing answers at /dashboard/nix","type":"invalid_request_error"',
+        ),
+    ],
+)
+def test_an_unknown_path_is_refused_in_the_dialect_whose_paths_begin_so(path: str, header: str, shape: str) -> None:
+    seen = see(app_of(), post(path, b"{}", **({header: "1"} if header else {})))
+    assert seen.status == 404
+    assert seen.body.decode().startswith(shape)
+
+
+def test_unknown_paths_are_not_among_the_requests() -> None:
+    app = app_of()
+    see(app, post("/api/pull", b"{}"))
+    app.refuse(post("/api/pull", b""), BodyTooLarge("1"))
+    assert "dragoman_requests_total{" not in see(app, HttpRequest(method="GET", path="/metrics")).body.decode()
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/api/version"])
+def test_every_page_has_a_head(gateway: Gateway, path: str) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
+        connection.sendall(f"HEAD {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+        seen = connection.makefile("rb").read()
+    assert seen.startswith(b"HTTP/1.1 200 ")
+    assert seen.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/files"])
+def test_an_answer_has_its_id_where_the_official_packages_look_for_it(path: str) -> None:
+    seen = see(app_of(), post(path, b"{}", **{"x-request-id": "mine-1"}))
+    assert seen.headers["x-request-id"] == seen.headers["request-id"] == "mine-1"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -186,3 +243,9 @@ def test_a_wrong_key_is_a_401_and_is_not_said_back() -> None:
 def test_a_key_may_ask_only_for_its_models(model: str) -> None:
     seen = see(app_of(KEYED), post(CHAT, json.dumps(chat(model)).encode(), **{"x-api-key": PLAIN}))
     assert seen.status == 403
+
+
+@pytest.mark.parametrize(("path", "word"), [(CHAT, "permission_denied"), ("/v1/messages", "permission_error")])
+def test_what_a_key_may_not_is_told_apart_from_a_wrong_key(path: str, word: str) -> None:
+    body = json.dumps({**chat("other"), "max_tokens": 5}).encode()
+    assert f'"{word}"'.encode() in see(app_of(KEYED), post(path, body, **{"x-api-key": PLAIN})).body

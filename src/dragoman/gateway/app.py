@@ -34,7 +34,7 @@ from dragoman.gateway.depth import check_depth
 from dragoman.gateway.limits import OverLimit
 from dragoman.gateway.metrics import CONTENT_TYPE
 from dragoman.gateway.questions import find
-from dragoman.gateway.refusals import Busy, InternalFault, Stopping, WrongMethod
+from dragoman.gateway.refusals import Busy, InternalFault, NoRoute, Stopping, WrongMethod
 from dragoman.gateway.replies import notes, plain, receipt, refusal, said
 from dragoman.gateway.routes import Routes
 from dragoman.gateway.setup import Setup
@@ -106,7 +106,7 @@ class App:
                 self._under_way -= 1
         except Exception as error:  # noqa: BLE001 - a client is told in its own dialect, whatever it was
             told = explain(error, visit.id)
-            if visit.wire is not None and not visit.is_counted:
+            if visit.wire is not None and not (visit.is_counted or isinstance(told, NoRoute)):
                 await visit.setup.books.refuse(visit.as_row(), told)
             return refused(visit, told)
 
@@ -117,15 +117,17 @@ class App:
             self._find(visit)
         except DragomanError as found:
             error = found
-        if visit.wire is not None:
+        if visit.wire is not None and not isinstance(error, NoRoute):
             visit.setup.books.tell_refused(visit.as_row(), error)
         return refused(visit, error)
 
     def _find(self, visit: Visit) -> Endpoint:
         try:
             visit.wire, endpoint = self._routes.find(visit.http)
-        except WrongMethod:
-            visit.wire, _ = self._routes.find_near(visit.http)  # it is said in the dialect of that path
+        except (NoRoute, WrongMethod):
+            near = {wire.name: wire for wire, _ in self._routes.find_near(visit.http) if wire is not None}
+            # It is said in the dialect whose paths begin like this; where several do, in that of nobody.
+            visit.wire = next(iter(near.values())) if len(near) == 1 else None
             raise
         return endpoint
 

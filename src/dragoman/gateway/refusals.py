@@ -35,8 +35,20 @@ class ForgottenTurn(RequestError):
     'previous_response_not_found'
     """
 
+    param = "previous_response_id"
+
     def __init__(self, message: str, /) -> None:
         super().__init__(message, code="previous_response_not_found")
+
+
+class Unnamed(RequestError):
+    """Neither a model nor a tier is named, and there is none for those who name none.
+
+    >>> Unnamed("say which").param
+    'model'
+    """
+
+    param = "model"
 
 
 class WrongMethod(RequestError):
