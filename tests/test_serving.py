@@ -129,7 +129,7 @@ def test_models_as_ollama_lists_them() -> None:
     assert question("ollama", "POST", "/api/show", {"name": "fast"}) == ShowModel("fast")
     shown = answer("ollama", "POST", "/api/show", ShowModel("fast"), MODELS[1])
     assert shown["model_info"] == {"general.architecture": "dragoman", "dragoman.context_length": 8192}
-    with pytest.raises(InvalidRequest, match=r"body\.model"):
+    with pytest.raises(InvalidRequest, match="model: "):
         question("ollama", "POST", "/api/show", {})
 
 
@@ -211,7 +211,7 @@ def test_vectors_are_packed_where_that_is_asked_for() -> None:
 
 @pytest.mark.parametrize("given", [[], [[1, 2]], 3])
 def test_what_is_no_text_has_no_vector(given: object) -> None:
-    with pytest.raises(InvalidRequest, match=r"body\.input"):
+    with pytest.raises(InvalidRequest, match="input"):
         question("openai_chat", "POST", "/v1/embeddings", {"model": "m", "input": given})
 
 

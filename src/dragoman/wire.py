@@ -1,6 +1,7 @@
 """The contract of a wire, and what all wires need to keep it: bytes and values on one side, events on the other."""
 
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import Any, Protocol, TypeVar
@@ -117,6 +118,10 @@ class ServerHalf(Protocol):
         """The model's name and the request."""
         ...
 
+    def lacks(self, model: str, request: Request, /) -> str | None:
+        """The field that every request of this dialect must have, and this one has not."""
+        ...
+
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect, to the request that asked for it."""
         ...
@@ -149,6 +154,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """Other ways in which this dialect's clients ask for generation."""
     own_ids: bool = False
     """Whether clients are told calls under ids of the gateway's own making."""
+    loads: bool = False
+    """Whether a request that says nothing asks only that the model be there."""
 
 
 class Notes:
@@ -359,13 +366,48 @@ def read_shape(shape: type[T], data: object, where: str, /) -> tuple[T, JsonObje
     try:
         known = msgspec.convert(data, shape)
     except msgspec.ValidationError as error:
-        text = str(error)
-        reason, _, path = text.partition(" - at `$")
-        raise InvalidRequest(f"{where}{path.rstrip('`')}: {reason}") from error
+        raise _unfit(error, where) from error
     fields = _fields(shape)
     if not is_object(data) or data.keys() <= fields:
         return known, {}
     return known, {key: value for key, value in data.items() if key not in fields}
+
+
+def _unfit(error: msgspec.ValidationError, where: str) -> InvalidRequest:
+    reason, _, path = str(error).partition(" - at `$")
+    place, absent = where + path.rstrip("`"), _MISSING.fullmatch(reason)
+    found = invalid(place, reason)
+    found.code = _ABSENT if absent else "invalid_type" if "got" in reason else "invalid_value"
+    if absent is not None:
+        found.param = f"{place}.{absent[1]}".removeprefix("body.")
+    return found
+
+
+_ABSENT = "missing_required_parameter"
+_MISSING = re.compile("Object missing required field `(.+)`")
+
+
+def invalid(where: str, why: str, /) -> InvalidRequest:
+    """The refusal of a field that a client sent.
+
+    >>> invalid("messages[0].role", "it is none of user, assistant").param
+    'messages[0].role'
+    """
+    where = where.removeprefix("body.")
+    error = InvalidRequest(f"{where}: {why}")
+    error.param = where
+    return error
+
+
+def missing(field: str, /) -> InvalidRequest:
+    """The refusal of a request without a field that it must have.
+
+    >>> missing("messages").message
+    'messages: it is required'
+    """
+    error = invalid(field, "it is required")
+    error.code = _ABSENT
+    return error
 
 
 @cache

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.dialects import app_of, post, see
+from tests.gateway.dialects import Seen, app_of, post, see
 
 ECHOED: dict[str, Any] = {
     "instructions": "Be brief.",
@@ -51,3 +51,123 @@ def test_a_response_says_which_one_it_goes_on_from() -> None:
 
     first = ask()
     assert ask(previous_response_id=first["id"])["previous_response_id"] == first["id"]
+
+
+# What a provider would refuse ----------------------------------------------------------------------------------------
+
+HELLO = [{"role": "user", "content": "hello"}]
+CHAT, MESSAGES, RESPONSES, GOOGLE = (
+    "/v1/chat/completions",
+    "/v1/messages",
+    "/v1/responses",
+    "/v1beta/models/demo/any:generateContent",
+)
+ASKED: dict[str, dict[str, Any]] = {
+    CHAT: {"model": "demo/any", "messages": HELLO},
+    MESSAGES: {"model": "demo/any", "messages": HELLO, "max_tokens": 99},
+    RESPONSES: {"model": "demo/any", "input": "hello"},
+    GOOGLE: {"contents": [{"parts": [{"text": "hello"}]}]},
+}
+"""A sound request of each dialect."""
+
+
+def asked(path: str, **fields: Any) -> Seen:
+    """A sound request but for some fields; None leaves one out."""
+    body = {name: value for name, value in {**ASKED[path], **fields}.items() if value is not None}
+    return see(app_of('[tiers.simple]\nmodels = ["demo/any"]\n'), post(path, json.dumps(body).encode()))
+
+
+@pytest.mark.parametrize("path", ASKED)
+def test_a_sound_request_is_answered(path: str) -> None:
+    assert asked(path).status == 200
+
+
+REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+    (CHAT, {"model": None}, "model", "missing_required_parameter"),
+    (CHAT, {"messages": None}, "messages", "missing_required_parameter"),
+    (CHAT, {"messages": []}, "messages", "missing_required_parameter"),
+    (CHAT, {"messages": "hello"}, "messages", "invalid_type"),
+    (CHAT, {"messages": [{"content": "hello"}]}, "messages[0].role", "missing_required_parameter"),
+    (CHAT, {"messages": [{"role": "captain", "content": "hello"}]}, "messages[0].role", ""),
+    (CHAT, {"temperature": 2.1}, "temperature", "invalid_value"),
+    (CHAT, {"temperature": -0.1}, "temperature", "invalid_value"),
+    (CHAT, {"temperature": "hot"}, "temperature", "invalid_type"),
+    (CHAT, {"top_p": 1.1}, "top_p", "invalid_value"),
+    (CHAT, {"max_tokens": 0}, "max_tokens", "invalid_value"),
+    (CHAT, {"max_completion_tokens": -1}, "max_completion_tokens", "invalid_value"),
+    (RESPONSES, {"model": None}, "model", "missing_required_parameter"),
+    (RESPONSES, {"input": None}, "input", "missing_required_parameter"),
+    (RESPONSES, {"input": []}, "input", "missing_required_parameter"),
+    (RESPONSES, {"temperature": 3}, "temperature", "invalid_value"),
+    (RESPONSES, {"top_p": -1}, "top_p", "invalid_value"),
+    (RESPONSES, {"max_output_tokens": 0}, "max_output_tokens", "invalid_value"),
+]
+
+
+@pytest.mark.parametrize(("path", "fields", "param", "code"), REFUSED)
+def test_clients_of_openai_are_told_which_field_is_wrong(
+    path: str, fields: dict[str, Any], param: str, code: str
+) -> None:
+    seen = asked(path, **fields)
+    error = json.loads(seen.body)["error"]
+    assert seen.status == 400
+    assert (error["type"], error["param"], error["code"] or "") == ("invalid_request_error", param, code)
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"model": None}, "model"),
+        ({"messages": None}, "messages"),
+        ({"messages": []}, "messages"),
+        ({"messages": [{"role": "captain", "content": "hello"}]}, "messages[0].role"),
+        ({"max_tokens": -1}, "max_tokens"),
+        ({"temperature": 1.1}, "temperature"),
+        ({"top_p": 2}, "top_p"),
+        ({"top_k": -1}, "top_k"),
+        ({"stop_sequences": "END"}, "stop_sequences"),
+    ],
+)
+def test_clients_of_anthropic_are_told_which_field_is_wrong(fields: dict[str, Any], field: str) -> None:
+    seen = asked(MESSAGES, **fields)
+    error = json.loads(seen.body)["error"]
+    assert (seen.status, error["type"]) == (400, "invalid_request_error")
+    assert error["message"].startswith(f"{field}: ")
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"contents": None}, "contents"),
+        ({"contents": []}, "contents"),
+        ({"generationConfig": {"temperature": 2.1}}, "generationConfig.temperature"),
+        ({"generationConfig": {"topP": 1.1}}, "generationConfig.topP"),
+        ({"generationConfig": {"maxOutputTokens": 0}}, "generationConfig.maxOutputTokens"),
+        ({"generationConfig": {"stopSequences": "END"}}, "generationConfig.stopSequences"),
+    ],
+)
+def test_clients_of_google_are_told_which_field_is_wrong(fields: dict[str, Any], field: str) -> None:
+    seen = asked(GOOGLE, **fields)
+    error = json.loads(seen.body)["error"]
+    assert (seen.status, error["status"]) == (400, "INVALID_ARGUMENT")
+    assert error["details"][0]["fieldViolations"][0]["field"] == field
+
+
+@pytest.mark.parametrize("path", ["/api/chat", "/api/generate", "/api/show", "/api/embed"])
+def test_clients_of_ollama_must_name_a_model(path: str) -> None:
+    seen = see(app_of(), post(path, b'{"input": "hello"}'))
+    assert (seen.status, json.loads(seen.body)) == (400, {"error": "model: it is required"})
+
+
+@pytest.mark.parametrize("body", [b'{"model": "demo/any", "input": [{"role": "system", "content": "Hi"}]}'])
+def test_a_system_prompt_alone_is_a_request(body: bytes) -> None:
+    assert see(app_of(), post(RESPONSES, body)).status == 200
+
+
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize(("path", "field"), [("/api/chat", "messages"), ("/api/generate", "prompt")])
+def test_a_model_of_ollama_that_is_told_nothing_is_loaded(path: str, field: str, stream: bool) -> None:  # noqa: FBT001
+    empty = {"messages": [], "prompt": ""}[field]
+    body = json.dumps({"model": "demo/overloaded", field: empty, "stream": stream}).encode()
+    said = json.loads(see(app_of(), post(path, body)).body)
+    assert (said["done"], said["done_reason"]) == (True, "load")

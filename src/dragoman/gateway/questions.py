@@ -26,6 +26,7 @@ from dragoman.serving import (
     ShowModel,
 )
 from dragoman.types import Embeddings, ModelInfo, Request, Usage, load, user
+from dragoman.wire import missing
 
 T = TypeVar("T")
 FREE = Usage(input=0, output=0)
@@ -44,6 +45,7 @@ async def find(visit: Visit, question: Question, /) -> Found:
             setup.catalog.find(id)
             return next((model for model in setup.catalog.models() if model.id == id), ModelInfo(id=id))
         case CountTokens():
+            check_whole(visit, question.model, question.request)
             choice = _choose(visit, question.model)
             counting = ask.count_tokens(question.request, choice.targets[0], choice.options)
             return await _ask(visit, choice, "count_tokens", Request(max_tokens=0), counting, lambda _: FREE)
@@ -65,7 +67,16 @@ async def find(visit: Visit, question: Question, /) -> Found:
             return None
 
 
+def check_whole(visit: Visit, model: str, request: Request, /) -> None:
+    """Refuse what lacks a field that its dialect demands."""
+    field = None if visit.wire is None else visit.wire.server.lacks(model, request)
+    if field is not None:
+        raise missing(field)
+
+
 def _choose(visit: Visit, name: str) -> Choice:
+    if not name:
+        raise missing("model")
     visit.model = name
     check_model(visit.key, name)
     return visit.setup.catalog.find(name)

@@ -57,7 +57,7 @@ SCHEMA_FORMAT = {"type": "json_schema", "schema": laws.SCHEMA}
 END = Finish(reason="stop", raw="end_turn")
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"max_tokens": "99"}, "body.max_tokens: "),
+    ({"max_tokens": "99"}, "max_tokens: "),
     ({"messages": [{"role": "user"}, {"content": "x"}]}, "messages[1]: "),
     ({"messages": [{"role": "pilot", "content": "x"}]}, "messages[0].role: 'pilot' is none of"),
     ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0]: "),

@@ -519,8 +519,8 @@ def test_results_without_an_id_answer_the_calls_of_their_name_first() -> None:
 INVALID: list[tuple[Any, str]] = [
     (b"{", "the body is not a JSON object"),
     (b"[]", "the body is not a JSON object"),
-    ({"messages": {}}, "body.messages: Expected `array`, got `object`"),
-    ({"temperature": "hot"}, "body.temperature: Expected `float | null`, got `str`"),
+    ({"messages": {}}, "messages: Expected `array`, got `object`"),
+    ({"temperature": "hot"}, "temperature: Expected `float | null`, got `str`"),
     ({"messages": [{"content": "a"}]}, "messages[0]: Object missing required field `role`"),
     ({"messages": [{"role": "cook"}]}, "messages[0].role: 'cook' is none of system, developer, user"),
     ({"messages": [{"role": ["user"]}]}, "messages[0].role: Expected `str`, got `array`"),

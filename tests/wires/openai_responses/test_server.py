@@ -424,8 +424,8 @@ def test_unknown_options_are_kept() -> None:
     ("body", "message"),
     [
         (b"[]", "the body is not a JSON object"),
-        (b'{"input":4}', "body.input: Expected"),
-        (b'{"input":["Hi"]}', "body.input[0]: Expected `object`"),
+        (b'{"input":4}', "input: Expected"),
+        (b'{"input":["Hi"]}', "input[0]: Expected `object`"),
         (b'{"input":[{"role":"king","content":""}]}', "input[0].role: 'king' is none of system, developer, user"),
         (b'{"input":[{"content":"x"}]}', "input[0]: Object missing required field `role`"),
         (b'{"input":[{"role":"user","content":4}]}', "input[0].content: Expected"),

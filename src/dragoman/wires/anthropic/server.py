@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest, Overloaded
+from dragoman.errors import DragomanError, Overloaded
 from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
 from dragoman.types import (
@@ -27,6 +27,7 @@ from dragoman.wire import (
     decode_request_json,
     encode_json,
     error_headers,
+    invalid,
     own_extra,
     read_shape,
     request_extra,
@@ -90,6 +91,10 @@ class Server:
             extra=request_extra(NAME, extra, covered),
         )
 
+    def lacks(self, model: str, request: Request, /) -> str | None:
+        """The field that every request must have, and this one has not."""
+        return "model" if not model else None if request.messages else "messages"
+
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         return HttpReply(body=encode_json(encode_message(response)))
@@ -134,7 +139,7 @@ def _decode_messages(shape: MessagesRequest) -> tuple[list[Text], tuple[Message,
             case "system":
                 turns.append(_Turn(role="system", parts=[*_system_texts(blocks, where)], extra=extra))
             case _:
-                raise InvalidRequest(f"{where}.role: {message.role!r} is none of user, assistant, system")
+                raise invalid(f"{where}.role", f"{message.role!r} is none of user, assistant, system")
     return system, tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
 
 
@@ -151,7 +156,7 @@ def _system_texts(blocks: list[Any], where: str) -> list[Text]:
     for i, block in enumerate(blocks):
         part = decode_block(block, f"{where}[{i}]")
         if not isinstance(part, Text):
-            raise InvalidRequest(f"{where}[{i}]: a system prompt takes text only")
+            raise invalid(f"{where}[{i}]", "a system prompt takes text only")
         texts.append(part)
     return texts
 

@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.errors import DragomanError
 from dragoman.fitting import fit
 from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
@@ -33,6 +33,7 @@ from dragoman.wire import (
     decode_request_json,
     encode_json,
     error_headers,
+    invalid,
     own_extra,
     read_shape,
     request_extra,
@@ -108,6 +109,10 @@ class Server:
             extra={**request_extra(NAME, extra, covered), **({ALT: "json"} if array else {})},
         )
 
+    def lacks(self, model: str, request: Request, /) -> str | None:
+        """The field that every request must have, and this one has not."""
+        return "model" if not model else None if request.messages else "contents"
+
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         parts: list[JsonObject] = []
@@ -172,7 +177,7 @@ def _decode_contents(contents: list[JsonObject]) -> tuple[Message, ...]:
         shape, rest = read_shape(ContentShape, camel(data), where)
         role = _ROLES.get(shape.role)
         if role is None:
-            raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
+            raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
         results: list[Part] = []
         others: list[Part] = []
         for part in _decode_parts(shape, where):

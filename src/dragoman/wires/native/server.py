@@ -50,6 +50,10 @@ class Server:
             extra=request_extra(NAME, {}, told),
         )
 
+    def lacks(self, _model: str, _request: Request, /) -> str | None:
+        """Nothing: one who names no model means a tier, and what else is missing was told."""
+        return None
+
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer."""
         return HttpReply(body=encode_json(encode_answer(response)))

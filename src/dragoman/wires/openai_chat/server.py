@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.errors import DragomanError
 from dragoman.failure import openai_failure
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
@@ -35,6 +35,7 @@ from dragoman.wire import (
     decode_request_json,
     encode_json,
     error_headers,
+    invalid,
     own_extra,
     read_shape,
     request_extra,
@@ -113,6 +114,10 @@ class Server:
             extra=request_extra(NAME, {key: extra[key] for key in extra if key not in covered}, covered),
         )
 
+    def lacks(self, model: str, request: Request, /) -> str | None:
+        """The field that every request must have, and this one has not."""
+        return "model" if not model else None if request.messages or request.system else "messages"
+
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         parts = [part for part in response.message.parts if is_sayable(part)]
@@ -163,7 +168,7 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
         rest = without_none(nullable)
         role = _ROLES.get(shape.role)
         if role is None:
-            raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
+            raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
         if role == "tool":
             if not turns or turns[-1][0] != "tool":
                 turns.append(("tool", [], {}))
@@ -212,7 +217,7 @@ class _Calls:
 
 def _system_text(part: Part, message: JsonObject, where: str) -> Text:
     if not isinstance(part, Text):
-        raise InvalidRequest(f"{where}.content: a system message takes text only")
+        raise invalid(f"{where}.content", "a system message takes text only")
     extra = {**wire_extra(part.extra, NAME), **({"message": message} if message else {})}
     return Text(text=part.text, extra=own_extra(NAME, extra))
 

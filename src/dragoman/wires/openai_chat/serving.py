@@ -2,11 +2,10 @@
 
 import struct
 
-from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.serving import Embed, embeds, lists_models, shows_model
 from dragoman.types import Embeddings, JsonObject, ModelInfo, encode_base64
-from dragoman.wire import Route, decode_request_json, read_shape
+from dragoman.wire import Route, decode_request_json, invalid, read_shape
 from dragoman.wires.openai_chat.shapes import EmbeddingsRequest
 
 
@@ -23,7 +22,7 @@ def _decode_embed(http: HttpRequest) -> Embed:
     shape, _ = read_shape(EmbeddingsRequest, decode_request_json(http), "body")
     texts = (shape.input,) if isinstance(shape.input, str) else tuple(shape.input)
     if not texts:
-        raise InvalidRequest("body.input: there are no texts to embed")
+        raise invalid("input", "there are no texts to embed")
     return Embed(shape.model, texts, shape.dimensions, packed=shape.encoding_format == "base64")
 
 

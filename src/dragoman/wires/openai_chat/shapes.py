@@ -1,8 +1,9 @@
 """The fields of Chat Completions that we read, and the tables that both halves share."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from dragoman.types import FinishReason, JsonObject, Usage, is_object
 from dragoman.wire import whole_number, without_none
@@ -155,10 +156,10 @@ class ChatRequest(msgspec.Struct):
     tool_choice: str | JsonObject | None = None
     parallel_tool_calls: bool | None = None
     response_format: JsonObject | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    max_tokens: int | None = None
-    max_completion_tokens: int | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    max_tokens: Annotated[int, Meta(ge=1)] | None = None
+    max_completion_tokens: Annotated[int, Meta(ge=1)] | None = None
     stop: str | list[str] | None = None
     seed: int | None = None
     reasoning_effort: str | None = None

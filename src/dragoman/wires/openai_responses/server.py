@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.errors import DragomanError
 from dragoman.events import Started
 from dragoman.failure import openai_failure
 from dragoman.history import as_system, split_error
@@ -35,6 +35,7 @@ from dragoman.wire import (
     decode_request_json,
     encode_json,
     error_headers,
+    invalid,
     own_extra,
     read_shape,
     request_extra,
@@ -105,6 +106,10 @@ class Server:
             extra=request_extra(NAME, rest, {**covered_format, **covered_effort}),
         )
 
+    def lacks(self, model: str, request: Request, /) -> str | None:
+        """The field that every request must have, and this one has not; the input may be known to the server."""
+        return "model" if not model else None if request.messages or request.system or _goes_on(request) else "input"
+
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         head = Started(id=response.id, model=response.model, created=response.created)
@@ -124,6 +129,11 @@ class Server:
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         """A writer of one streamed answer."""
         return Writer(wire_extra(request.extra, ECHO))
+
+
+def _goes_on(request: Request) -> bool:
+    """Whether the server knows what it is about."""
+    return not wire_extra(request.extra, NAME).keys().isdisjoint(("conversation", "previous_response_id", "prompt"))
 
 
 class _Conversation:
@@ -170,7 +180,7 @@ class _Conversation:
         shape, rest = read_shape(MessageShape, item, where)
         role = _ROLES.get(shape.role)
         if role is None:
-            raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
+            raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
         if role == "assistant":
             self._said(shape, message_extra(item))
             return
