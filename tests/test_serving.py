@@ -209,7 +209,16 @@ def test_vectors_are_packed_where_that_is_asked_for() -> None:
     assert struct.unpack("<2f", decode_base64(packed)) == (0.5, -1.0)
 
 
-@pytest.mark.parametrize("given", [[], [[1, 2]], 3])
+@pytest.mark.parametrize(
+    ("given", "texts"), [([1, 2], ((1, 2),)), ([[1, 2], [3]], ((1, 2), (3,))), (["a", [3]], ("a", (3,)))]
+)
+def test_vectors_may_be_those_of_tokens(given: object, texts: tuple[object, ...]) -> None:
+    asked = question("openai_chat", "POST", "/v1/embeddings", {"model": "m", "input": given})
+    assert isinstance(asked, Embed)
+    assert asked.texts == texts
+
+
+@pytest.mark.parametrize("given", [[], [1, "a"], [1, [2]], [1.5], 3, None])
 def test_what_is_no_text_has_no_vector(given: object) -> None:
     with pytest.raises(InvalidRequest, match="input"):
         question("openai_chat", "POST", "/v1/embeddings", {"model": "m", "input": given})

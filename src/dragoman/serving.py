@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import msgspec
 
 from dragoman.http import HttpReply, HttpRequest
-from dragoman.types import Embeddings, JsonObject, Message, ModelInfo, Request, Response
+from dragoman.types import Embeddings, JsonObject, Message, ModelInfo, Notice, Request, Response
 from dragoman.wire import Route, encode_json
 
 
@@ -44,17 +44,19 @@ class CountTokens(msgspec.Struct, frozen=True):
 
 
 class Embed(msgspec.Struct, frozen=True):
-    """What are the vectors of these texts? Found: Embeddings.
+    """What are the vectors of these texts, or of the tokens of some? Found: Embeddings.
 
     >>> Embed("demo/any", ("hello",)).dimensions is None
     True
     """
 
     model: str
-    texts: tuple[str, ...]
+    texts: tuple[str | tuple[int, ...], ...]
     dimensions: int | None = None
     packed: bool = False
     """Whether the client wants base64 in place of numbers."""
+    unread: tuple[str, ...] = ()
+    """Fields that stand beside these, of which no target is told."""
 
 
 class FetchResponse(msgspec.Struct, frozen=True):
@@ -115,6 +117,8 @@ class Service(msgspec.Struct, frozen=True):
     decode: Callable[[HttpRequest], Question]
     encode: Callable[[Any, Any], HttpReply]
     """Of the question and what was found."""
+    is_open: bool = False
+    """Whether nobody needs a key for it."""
 
 
 def services_of(wire: str, /) -> tuple[Service, ...]:
@@ -128,7 +132,7 @@ def services_of(wire: str, /) -> tuple[Service, ...]:
 
 
 class Recall(msgspec.Struct, frozen=True, kw_only=True):
-    """Which earlier answer a request goes on from, and whether its own is to be kept.
+    """Which earlier answer a request goes on from, whether its own is to be kept, and what else it asked in vain.
 
     >>> Recall(previous="resp_1").keep
     False
@@ -136,6 +140,7 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
 
     previous: str | None = None
     keep: bool = False
+    notices: tuple[Notice, ...] = ()
 
 
 class Memory(Protocol):
@@ -194,7 +199,7 @@ def embeds(
 
 def recites(route: Route, make: Callable[[], HttpReply], /) -> Service:
     """A service that always says the same."""
-    return Service(route, lambda _: Recite(), lambda _asked, _found: make())
+    return Service(route, lambda _: Recite(), lambda _asked, _found: make(), is_open=True)
 
 
 def json_reply(body: JsonObject, /) -> HttpReply:

@@ -118,8 +118,8 @@ class ServerHalf(Protocol):
         """The model's name and the request."""
         ...
 
-    def lacks(self, model: str, request: Request, /) -> str | None:
-        """The field that every request of this dialect must have, and this one has not."""
+    def check(self, model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that this dialect's servers answer."""
         ...
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
@@ -470,6 +470,8 @@ def wire_extra(extra: Mapping[str, Any], wire: str, /) -> JsonObject:
     return data if is_object(data) else {}
 
 
+MOST_TOLD = 8
+"""How many members of a field that is left out are told."""
 VERBATIM = ".verbatim"
 """Behind a wire's name in the `extra` of a request: a client's own form of what our words say whole."""
 
@@ -503,9 +505,19 @@ def body_extra(request: Request, target: Target, notes: Notes, /) -> JsonObject:
         return {}
     for name in request.extra:
         if name not in (target.wire, target.provider) and not name.endswith(VERBATIM):
-            for field in wire_extra(request.extra, name):
-                notes.add("dropped", f"{name}: {field}", "it belongs to another wire")
-    return {**said_verbatim(request, target.wire), **wire_extra(request.extra, target.provider)}
+            _drop(request, name, "it belongs to another wire", notes)
+    own = wire_extra(request.extra, target.provider)
+    if not target.quirks.other_fields:
+        _drop(request, target.wire, "it has no such option", notes)
+        return {**wire_extra(request.extra, target.wire + VERBATIM), **own}
+    return {**said_verbatim(request, target.wire), **own}
+
+
+def _drop(request: Request, name: str, why: str, notes: Notes) -> None:
+    """Say which fields are left out, and what stood in them."""
+    for field, value in wire_extra(request.extra, name).items():
+        inside = ", ".join([*value][:MOST_TOLD]) if is_object(value) else ""
+        notes.add("dropped", f"{name}: {field}", f"{why} ({inside})" if inside else why)
 
 
 def without_none(data: JsonObject, /) -> JsonObject:

@@ -40,7 +40,7 @@ from dragoman.gateway.routes import Routes
 from dragoman.gateway.setup import Setup
 from dragoman.gateway.visit import Visit
 from dragoman.http import HttpRequest
-from dragoman.serving import Recite, Service, services_of
+from dragoman.serving import Service, services_of
 from dragoman.types import Notice, Response
 from dragoman.wire import Route, StreamEncoder, Wire, unsaid
 
@@ -336,11 +336,11 @@ class _Stream:
 
 async def _serve(service: Service, visit: Visit) -> Answer:
     """The answer to what a client asks beside generation."""
-    question = service.decode(visit.http)
-    if not isinstance(question, Recite):
+    if not service.is_open:
         visit.key = identify(visit.http, visit.setup.keys)
+    question = service.decode(visit.http)
     found = await find(visit, question)
-    return said(service.encode(question, found), [*receipt(visit.id, None, None, 0), *visit.limits])
+    return said(service.encode(question, found), [*_told(visit, None, ()), *visit.limits])
 
 
 def explain(error: Exception, id: str, /) -> DragomanError:
@@ -385,6 +385,7 @@ def refused(visit: Visit, error: DragomanError, /) -> Answer:
 
 def _told(visit: Visit, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:
     headers = receipt(visit.id, target, visit.tier, visit.attempts)
+    notices = visit.notices + notices
     return [*headers, *notes(notices)] if notices else headers
 
 

@@ -17,7 +17,7 @@ from dragoman.gateway.access import check_model
 from dragoman.gateway.books import Account
 from dragoman.gateway.callids import HEADER, CallIds, decode_ids
 from dragoman.gateway.catalog import Choice
-from dragoman.gateway.questions import check_whole, recalled
+from dragoman.gateway.questions import recalled
 from dragoman.gateway.refusals import ForgottenTurn
 from dragoman.gateway.sessions import Session
 from dragoman.gateway.tiers import arrange, draw, tier_of
@@ -132,7 +132,7 @@ def _load() -> Flow[Response]:
 async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
     """Who may be asked, by the name that the client said and what is remembered of its conversation."""
     wire, setup = cast("Wire", visit.wire), visit.setup
-    check_whole(visit, name, request)
+    wire.server.check(name, request)
     visit.model = name = name or setup.catalog.default()
     check_model(visit.key, name)
     choice = setup.catalog.find(name)
@@ -150,6 +150,7 @@ async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
         request = ids.lower(request)
     if (memory := _memory(wire.name)) is not None:
         recall, request = memory.recall(request, visit.http.body)
+        visit.notices = recall.notices
         if recall.previous is not None:
             kept = await recalled(visit, recall.previous)
             if kept is None:

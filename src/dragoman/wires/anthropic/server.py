@@ -28,6 +28,7 @@ from dragoman.wire import (
     encode_json,
     error_headers,
     invalid,
+    missing,
     own_extra,
     read_shape,
     request_extra,
@@ -91,9 +92,12 @@ class Server:
             extra=request_extra(NAME, extra, covered),
         )
 
-    def lacks(self, model: str, request: Request, /) -> str | None:
-        """The field that every request must have, and this one has not."""
-        return "model" if not model else None if request.messages else "messages"
+    def check(self, model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer."""
+        if not model:
+            raise missing("model")
+        if not request.messages:
+            raise missing("messages")
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""

@@ -34,9 +34,11 @@ from dragoman.wire import (
     encode_json,
     error_headers,
     invalid,
+    missing,
     own_extra,
     read_shape,
     request_extra,
+    whole_number,
     wire_extra,
     without_none,
 )
@@ -45,6 +47,7 @@ from dragoman.wires.google.parts import decode_part, decode_tools, wire_id
 from dragoman.wires.google.shapes import (
     ALT,
     CHOICES,
+    IDLE,
     MODES,
     NAME,
     SUBSET,
@@ -82,6 +85,7 @@ class Server:
         schema, kept, said = _decode_schema(config, more)
         reasoning, is_whole = _decode_reasoning(kept)
         said |= {"thinkingConfig"} if is_whole else set()
+        said |= {field for field, value in IDLE.items() if kept.get(field) == value}
         system, beside = _decode_system(shape.system_instruction)
         tools = decode_tools(listed(shape.tools))
         choice, is_choice = _decode_choice(shape.tool_config)
@@ -109,9 +113,15 @@ class Server:
             extra={**request_extra(NAME, extra, covered), **({ALT: "json"} if array else {})},
         )
 
-    def lacks(self, model: str, request: Request, /) -> str | None:
-        """The field that every request must have, and this one has not."""
-        return "model" if not model else None if request.messages else "contents"
+    def check(self, model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer."""
+        if not model:
+            raise missing("model")
+        if not request.messages:
+            raise missing("contents")
+        config = wire_extra(wire_extra(request.extra, NAME), "generationConfig")
+        if (whole_number(config.get("candidateCount")) or 1) > 1:
+            raise invalid("generationConfig.candidateCount", "a request has one answer; ask again for another")
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""

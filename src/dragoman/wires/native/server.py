@@ -50,9 +50,8 @@ class Server:
             extra=request_extra(NAME, {}, told),
         )
 
-    def lacks(self, _model: str, _request: Request, /) -> str | None:
-        """Nothing: one who names no model means a tier, and what else is missing was told."""
-        return None
+    def check(self, _model: str, _request: Request, /) -> None:
+        """Nothing: all that is wrong was told, and who names no model means a tier."""
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer."""

@@ -36,6 +36,7 @@ from dragoman.wire import (
     error_headers,
     finish_word,
     invalid,
+    missing,
     own_extra,
     read_shape,
     request_extra,
@@ -103,9 +104,10 @@ class Server:
             extra=request_extra(NAME, rest, covered),
         )
 
-    def lacks(self, model: str, _: Request, /) -> str | None:
-        """The field that every request must have, and this one has not: without messages, a model is loaded."""
-        return None if model else "model"
+    def check(self, model: str, _: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer: without messages, a model is loaded."""
+        if not model:
+            raise missing("model")
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""

@@ -49,9 +49,9 @@ def _encode_show(model: ModelInfo) -> JsonObject:
 
 
 def _decode_embed(http: HttpRequest) -> Embed:
-    shape, _ = read_shape(EmbedRequest, decode_request_json(http), "body")
+    shape, rest = read_shape(EmbedRequest, decode_request_json(http), "body")
     texts = (shape.input,) if isinstance(shape.input, str) else tuple(shape.input)
-    return Embed(shape.model, texts, shape.dimensions)
+    return Embed(shape.model, texts, shape.dimensions, unread=tuple(without_none(rest)))
 
 
 def _encode_embeddings(asked: Embed, found: Embeddings) -> JsonObject:

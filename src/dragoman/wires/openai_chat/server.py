@@ -36,6 +36,7 @@ from dragoman.wire import (
     encode_json,
     error_headers,
     invalid,
+    missing,
     own_extra,
     read_shape,
     request_extra,
@@ -56,6 +57,7 @@ from dragoman.wires.openai_chat.parts import (
 )
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
+    IDLE,
     NAME,
     REASONING_FIELDS,
     REASONING_OPTIONS,
@@ -114,9 +116,14 @@ class Server:
             extra=request_extra(NAME, {key: extra[key] for key in extra if key not in covered}, covered),
         )
 
-    def lacks(self, model: str, request: Request, /) -> str | None:
-        """The field that every request must have, and this one has not."""
-        return "model" if not model else None if request.messages or request.system else "messages"
+    def check(self, model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer."""
+        if not model:
+            raise missing("model")
+        if not (request.messages or request.system):
+            raise missing("messages")
+        if (whole_number(wire_extra(request.extra, NAME).get("n")) or 1) > 1:
+            raise invalid("n", "a request has one answer; ask again for another")
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
@@ -368,6 +375,8 @@ def _is_covered(field: str, value: Any, seed: int | None, reasoning: Effort | in
             return is_object(value) and value.keys() <= {"include_usage"}
         case "response_format":
             return _is_covered_format(value)
+        case _ if field in IDLE:
+            return bool(value == IDLE[field])
         case _:
             return field in REASONING_OPTIONS and _is_covered_reasoning(field, value, reasoning)
 

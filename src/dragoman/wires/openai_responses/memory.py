@@ -4,13 +4,14 @@ from msgspec.structs import replace
 
 from dragoman.history import system_texts
 from dragoman.serving import Kept, Recall
-from dragoman.types import Message, Opaque, Part, Request, Response, ToolResult
+from dragoman.types import Message, Notice, Opaque, Part, Request, Response, ToolResult
 from dragoman.wire import own_extra, wire_extra
 from dragoman.wires.openai_responses.server import OUTPUTS, decode_result
 from dragoman.wires.openai_responses.shapes import ECHO, NAME, read_echo
 
 PREFIX = "resp_"
-_FIELDS = frozenset({"previous_response_id", "store"})
+_FIELDS = frozenset({"background", "previous_response_id", "store"})
+_AT_ONCE = Notice(kind="changed", what="background", why=f"{NAME}: the answer is given at once, and kept as any other")
 
 
 def recall(request: Request, body: bytes) -> tuple[Recall, Request]:
@@ -19,7 +20,11 @@ def recall(request: Request, body: bytes) -> tuple[Recall, Request]:
     previous = extra.get("previous_response_id")
     rest = own_extra(NAME, {field: value for field, value in extra.items() if field not in _FIELDS})
     others = {name: data for name, data in request.extra.items() if name != NAME}
-    wanted = Recall(previous=previous if isinstance(previous, str) else None, keep=extra.get("store") is not False)
+    wanted = Recall(
+        previous=previous if isinstance(previous, str) else None,
+        keep=extra.get("store") is not False,
+        notices=(_AT_ONCE,) if extra.get("background") else (),
+    )
     return wanted, replace(request, extra={**others, **rest, **own_extra(ECHO, read_echo(body))})
 
 

@@ -36,6 +36,7 @@ from dragoman.wire import (
     encode_json,
     error_headers,
     invalid,
+    missing,
     own_extra,
     read_shape,
     request_extra,
@@ -58,6 +59,7 @@ from dragoman.wires.openai_responses.parts import (
 from dragoman.wires.openai_responses.shapes import (
     CUSTOM,
     ECHO,
+    IDLE,
     NAME,
     STATEFUL,
     MessageShape,
@@ -89,6 +91,7 @@ class Server:
         form, beside_format, covered_format = _decode_format(shape.text or {})
         effort, beside_effort, covered_effort = _decode_reasoning(shape.reasoning or {})
         rest = {**extra, **beside_choice, **beside_format, **beside_effort}
+        idle = {field: rest.pop(field) for field, value in IDLE.items() if rest.get(field) == value}
         return shape.model, Request(
             messages=conversation.messages(),
             system=as_system([*system, *conversation.system]),
@@ -103,12 +106,15 @@ class Server:
             user=shape.user,
             metadata=shape.metadata or {},
             stream=bool(shape.stream),
-            extra=request_extra(NAME, rest, {**covered_format, **covered_effort}),
+            extra=request_extra(NAME, rest, {**idle, **covered_format, **covered_effort}),
         )
 
-    def lacks(self, model: str, request: Request, /) -> str | None:
-        """The field that every request must have, and this one has not; the input may be known to the server."""
-        return "model" if not model else None if request.messages or request.system or _goes_on(request) else "input"
+    def check(self, model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer: what is said may be known to them."""
+        if not model:
+            raise missing("model")
+        if not (request.messages or request.system or _goes_on(request)):
+            raise missing("input")
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
