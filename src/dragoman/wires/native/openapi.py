@@ -41,6 +41,7 @@ ERRORS: dict[int, str] = {
     405: "The path takes another method.",
     408: "The body came too slowly.",
     413: "The body is too large.",
+    415: "The body is packed in a way that is not read.",
     422: "No target can do what is asked.",
     429: "Too many requests, or no credit left. Retry-After tells when.",
     500: "The gateway failed.",
