@@ -1,10 +1,8 @@
 """The contract of a wire, and what all wires need to keep it: bytes and values on one side, events on the other."""
 
 import math
-import re
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 
@@ -29,8 +27,6 @@ from dragoman.types import (
     Usage,
     is_object,
 )
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 ERROR_PREFIX = "ERROR: "
 """What stands before a tool's error on wires that have no word for it."""
@@ -353,82 +349,6 @@ def truncated(wire: str, /) -> Truncated:
     'ollama: the stream ended before its end'
     """
     return Truncated(f"{wire}: the stream ended before its end")
-
-
-def read_shape(shape: type[T], data: object, where: str, /) -> tuple[T, JsonObject]:
-    """What we know of an object that a client sent, checked, and the rest of it verbatim.
-
-    >>> class Point(msgspec.Struct):
-    ...     x: int
-    >>> read_shape(Point, {"x": 1, "y": 2}, "$")
-    (Point(x=1), {'y': 2})
-    """
-    try:
-        known = msgspec.convert(data, shape)
-    except msgspec.ValidationError as error:
-        raise _unfit(error, where) from error
-    fields = _fields(shape)
-    if not is_object(data) or data.keys() <= fields:
-        return known, {}
-    return known, {key: value for key, value in data.items() if key not in fields}
-
-
-def _unfit(error: msgspec.ValidationError, where: str) -> InvalidRequest:
-    reason, _, path = str(error).partition(" - at `$")
-    place, absent = where + path.rstrip("`"), _MISSING.fullmatch(reason)
-    found = invalid(place, reason)
-    found.code = _ABSENT if absent else "invalid_type" if "got" in reason else "invalid_value"
-    if absent is not None:
-        found.param = f"{place}.{absent[1]}".removeprefix("body.")
-    return found
-
-
-_ABSENT = "missing_required_parameter"
-_MISSING = re.compile("Object missing required field `(.+)`")
-
-
-def invalid(where: str, why: str, /) -> InvalidRequest:
-    """The refusal of a field that a client sent.
-
-    >>> invalid("messages[0].role", "it is none of user, assistant").param
-    'messages[0].role'
-    """
-    where = where.removeprefix("body.")
-    error = InvalidRequest(f"{where}: {why}")
-    error.param = where
-    return error
-
-
-def missing(field: str, /) -> InvalidRequest:
-    """The refusal of a request without a field that it must have.
-
-    >>> missing("messages").message
-    'messages: it is required'
-    """
-    error = invalid(field, "it is required")
-    error.code = _ABSENT
-    return error
-
-
-@cache
-def _fields(shape: type[msgspec.Struct]) -> frozenset[str]:
-    return frozenset(shape.__struct_encode_fields__)
-
-
-def decode_request_json(http: HttpRequest, /) -> JsonObject:
-    """The JSON object that a client sent.
-
-    >>> decode_request_json(HttpRequest(method="POST", path="/", body=b"{}"))
-    {}
-    """
-    try:
-        return _OBJECT.decode(http.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        half = " (half of a character, as where a text was cut; send it whole)" if "surrogate" in str(error) else ""
-        raise InvalidRequest(f"the body is not a JSON object: {error}{half}") from error
-
-
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
 
 
 def http_request(target: Target, path: str, body: JsonObject, notes: Notes, /, **headers: str) -> HttpRequest:

@@ -15,12 +15,13 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman import wires
+from dragoman.body import decode_request_json
 from dragoman.demo import answers
 from dragoman.errors import DragomanError, ModelNotFound, Overloaded, RateLimited, TimedOut
 from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpReply, HttpRequest
 from dragoman.types import Finish, Request, Response, assistant, is_list
-from dragoman.wire import decode_request_json, encode_json
+from dragoman.wire import encode_json
 
 SLOW = 30.0
 """Seconds until demo/slow says something."""

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import TypeVar, cast
 
 from dragoman import ask
+from dragoman.body import missing
 from dragoman.chain import Options
 from dragoman.drive import Driver
 from dragoman.errors import DragomanError, ProviderError, Unsupported
@@ -29,7 +30,7 @@ from dragoman.serving import (
 )
 from dragoman.target import Target
 from dragoman.types import Embeddings, ModelInfo, Notice, Request, Usage, load, user
-from dragoman.wire import Wire, encode_json, missing
+from dragoman.wire import Wire, encode_json
 
 T = TypeVar("T")
 FREE = Usage(input=0, output=0)

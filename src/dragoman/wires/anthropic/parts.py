@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from dragoman.body import invalid, read_shape
 from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.fitting import fit
 from dragoman.history import fit_id, refuse
@@ -22,7 +23,7 @@ from dragoman.types import (
     encode_base64,
     is_data_url,
 )
-from dragoman.wire import Notes, invalid, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import Notes, own_extra, wire_extra, without_none
 from dragoman.wires.anthropic.shapes import (
     CALL_ID,
     CALL_ID_LENGTH,

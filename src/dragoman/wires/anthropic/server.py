@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.body import decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError, Overloaded
 from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
@@ -21,18 +22,7 @@ from dragoman.types import (
     ToolCall,
     is_object,
 )
-from dragoman.wire import (
-    Route,
-    StreamEncoder,
-    decode_request_json,
-    encode_json,
-    error_headers,
-    invalid,
-    missing,
-    own_extra,
-    read_shape,
-    request_extra,
-)
+from dragoman.wire import Route, StreamEncoder, encode_json, error_headers, own_extra, request_extra
 from dragoman.wires.anthropic.parts import decode_block, decode_result, decode_tool
 from dragoman.wires.anthropic.shapes import (
     CHOICE_OF,

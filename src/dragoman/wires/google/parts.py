@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, cast
 
+from dragoman.body import invalid, read_shape
 from dragoman.events import parse_arguments
 from dragoman.fitting import fit
 from dragoman.history import refuse
@@ -23,7 +24,7 @@ from dragoman.types import (
     encode_base64,
     is_object,
 )
-from dragoman.wire import Notes, encode_json, invalid, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import Notes, encode_json, own_extra, wire_extra, without_none
 from dragoman.wires.google.openapi import from_openapi
 from dragoman.wires.google.shapes import (
     FILES,

@@ -7,6 +7,7 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
+from dragoman.body import decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError
 from dragoman.fitting import fit
 from dragoman.history import as_system
@@ -30,13 +31,9 @@ from dragoman.types import (
 from dragoman.wire import (
     Route,
     StreamEncoder,
-    decode_request_json,
     encode_json,
     error_headers,
-    invalid,
-    missing,
     own_extra,
-    read_shape,
     request_extra,
     whole_number,
     wire_extra,
@@ -113,10 +110,8 @@ class Server:
             extra={**request_extra(NAME, extra, covered), **({ALT: "json"} if array else {})},
         )
 
-    def check(self, model: str, request: Request, /) -> None:
-        """Refuse what can be read, and is no request that servers answer."""
-        if not model:
-            raise missing("model")
+    def check(self, _model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer; no path is without a model."""
         if not request.messages:
             raise missing("contents")
         config = wire_extra(wire_extra(request.extra, NAME), "generationConfig")

@@ -5,9 +5,10 @@ It is a chat of one turn under other names: `prompt` and `system` in place of me
 
 import msgspec
 
+from dragoman.body import decode_request_json, read_shape
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Part, Request, Text, Thinking
-from dragoman.wire import Route, decode_request_json, encode_json, read_shape, without_none
+from dragoman.wire import Route, encode_json, without_none
 from dragoman.wires.ollama.server import Server
 from dragoman.wires.ollama.shapes import GenerateRequest
 

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.body import invalid, read_shape
 from dragoman.errors import Unsupported
 from dragoman.events import parse_arguments, raw_arguments
 from dragoman.fitting import fit
@@ -23,7 +24,7 @@ from dragoman.types import (
     encode_base64,
     is_object,
 )
-from dragoman.wire import Notes, encode_json, invalid, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import Notes, encode_json, own_extra, wire_extra, without_none
 from dragoman.wires.ollama.shapes import (
     FORMAT_SUBSET,
     JSON_WANTED,

@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.body import decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
 from dragoman.failure import too_long
@@ -31,14 +32,10 @@ from dragoman.types import (
 from dragoman.wire import (
     Route,
     StreamEncoder,
-    decode_request_json,
     encode_json,
     error_headers,
     finish_word,
-    invalid,
-    missing,
     own_extra,
-    read_shape,
     request_extra,
     wire_extra,
     without_none,

@@ -1,9 +1,10 @@
 """Models, vectors and the version as Ollama's clients ask for them."""
 
+from dragoman.body import decode_request_json, invalid, read_shape
 from dragoman.http import HttpRequest
 from dragoman.serving import Embed, Service, ShowModel, embeds, json_reply, lists_models, recites
 from dragoman.types import Embeddings, JsonObject, ModelInfo
-from dragoman.wire import Route, decode_request_json, invalid, read_shape, without_none
+from dragoman.wire import Route, without_none
 from dragoman.wires.ollama.shapes import EmbedRequest, ShowRequest, write_moment
 
 VERSION = "0.13.0"

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.body import invalid, read_shape
 from dragoman.events import arguments_text, parse_arguments, raw_arguments
 from dragoman.history import refuse
 from dragoman.schema import is_strict
@@ -27,7 +28,7 @@ from dragoman.types import (
     is_object,
     split_data_url,
 )
-from dragoman.wire import encode_json, invalid, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import encode_json, own_extra, wire_extra, without_none
 from dragoman.wires.openai_chat.shapes import (
     AUDIO_FORMATS,
     AUDIO_TYPES,

@@ -2,10 +2,11 @@
 
 import struct
 
+from dragoman.body import decode_request_json, invalid, read_shape
 from dragoman.http import HttpRequest
 from dragoman.serving import Embed, embeds, lists_models, shows_model
 from dragoman.types import Embeddings, JsonObject, ModelInfo, encode_base64
-from dragoman.wire import Route, decode_request_json, invalid, read_shape, without_none
+from dragoman.wire import Route, without_none
 from dragoman.wires.openai_chat.shapes import EmbeddingsRequest
 
 

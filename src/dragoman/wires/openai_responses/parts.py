@@ -4,6 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from dragoman.body import invalid, read_shape
 from dragoman.events import arguments_text, parse_arguments, raw_arguments
 from dragoman.history import refuse
 from dragoman.schema import is_strict
@@ -25,7 +26,7 @@ from dragoman.types import (
     is_object,
     split_data_url,
 )
-from dragoman.wire import encode_json, invalid, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import encode_json, own_extra, wire_extra, without_none
 from dragoman.wires.openai_responses.shapes import CUSTOM, NAME, CallShape, FunctionShape, is_invented
 
 _NO_ARGUMENTS: dict[bool, JsonObject] = {

@@ -5,6 +5,7 @@ from typing import Any
 
 import msgspec
 
+from dragoman.body import decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError
 from dragoman.events import Started
 from dragoman.failure import openai_failure
@@ -32,13 +33,9 @@ from dragoman.types import (
 from dragoman.wire import (
     Route,
     StreamEncoder,
-    decode_request_json,
     encode_json,
     error_headers,
-    invalid,
-    missing,
     own_extra,
-    read_shape,
     request_extra,
     wire_extra,
     without_none,
