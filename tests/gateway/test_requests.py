@@ -172,10 +172,13 @@ def test_a_system_prompt_alone_is_a_request(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-@pytest.mark.parametrize(("path", "field"), [("/api/chat", "messages"), ("/api/generate", "prompt")])
-def test_a_model_of_ollama_that_is_told_nothing_is_loaded(path: str, field: str, stream: bool) -> None:  # noqa: FBT001
-    empty = {"messages": [], "prompt": ""}[field]
-    body = json.dumps({"model": "demo/overloaded", field: empty, "stream": stream}).encode()
+@pytest.mark.parametrize(("path", "nothing"), [("/api/chat", {"messages": []}), ("/api/generate", {"prompt": ""})])
+def test_a_model_of_ollama_that_is_told_nothing_is_loaded(
+    path: str,
+    nothing: dict[str, Any],
+    stream: bool,  # noqa: FBT001
+) -> None:
+    body = json.dumps({"model": "demo/overloaded", **nothing, "stream": stream}).encode()
     said = json.loads(see(app_of(), post(path, body)).body)
     assert (said["done"], said["done_reason"]) == (True, "load")
 
