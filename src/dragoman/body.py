@@ -36,22 +36,20 @@ def _unfit(error: msgspec.ValidationError, where: str) -> InvalidRequest:
     place = where + path.rstrip("`")
     if absent := _MISSING.fullmatch(reason):
         return missing(f"{place}.{absent[1]}")
-    found = invalid(place, reason)
-    found.code = "invalid_type" if ", got " in reason else "invalid_value"
-    return found
+    return invalid(place, reason, code="invalid_type" if ", got " in reason else "invalid_value")
 
 
 _MISSING = re.compile("Object missing required field `(.+)`")
 
 
-def invalid(where: str, why: str, /) -> InvalidRequest:
-    """The refusal of a field that a client sent.
+def invalid(where: str, why: str, /, *, code: str = "invalid_value") -> InvalidRequest:
+    """The refusal of a field that a client sent; the code is one of OpenAI's.
 
     >>> invalid("messages[0].role", "it is none of user, assistant").param
     'messages[0].role'
     """
     where = where.removeprefix("body.")
-    error = InvalidRequest(f"{where}: {why}")
+    error = InvalidRequest(f"{where}: {why}", code=code)
     error.param = where
     return error
 
@@ -62,9 +60,7 @@ def missing(field: str, /) -> InvalidRequest:
     >>> missing("messages").message
     'messages: it is required'
     """
-    error = invalid(field, "it is required")
-    error.code = "missing_required_parameter"
-    return error
+    return invalid(field, "it is required", code="missing_required_parameter")
 
 
 @cache
