@@ -48,6 +48,19 @@ def test_a_response_says_back_what_was_asked(stream: bool) -> None:  # noqa: FBT
         assert {field: said[field] for field in ECHOED} == ECHOED
 
 
+def test_a_response_says_no_secret_of_a_tool_back() -> None:
+    server = {"server_url": "https://me:pass@example.org/hidden?key=1", "headers": {"X-Key": "hidden"}}
+    (said,) = responses(tools=[{"type": "mcp", "server_label": "ports", "authorization": "hidden", **server}])
+    assert said["tools"] == [
+        {
+            "type": "mcp",
+            "server_label": "ports",
+            "server_url": "https://example.org/<redacted>",
+            "headers": {"X-Key": "<redacted>"},
+        }
+    ]
+
+
 def test_a_response_says_which_one_it_goes_on_from() -> None:
     app = app_of()
 

@@ -9,7 +9,12 @@ from tests.gateway.live import Gateway
 from tests.gateway.sdks import anthropic, genai, ollama, openai
 
 HELLO = [{"role": "user", "content": "hello"}]
-TIDE: dict[str, Any] = {"type": "function", "name": "tide", "parameters": {"type": "object", "properties": {}}, "strict": False}
+TIDE: dict[str, Any] = {
+    "type": "function",
+    "name": "tide",
+    "parameters": {"type": "object", "properties": {}},
+    "strict": False,
+}
 
 
 @pytest.fixture(scope="module")

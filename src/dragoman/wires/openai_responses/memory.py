@@ -6,8 +6,9 @@ from dragoman.history import system_texts
 from dragoman.serving import Kept, Recall
 from dragoman.types import Message, Notice, Opaque, Part, Request, Response, ToolResult
 from dragoman.wire import own_extra, wire_extra
+from dragoman.wires.openai_responses.echo import ECHO, read_echo
 from dragoman.wires.openai_responses.server import OUTPUTS, decode_result
-from dragoman.wires.openai_responses.shapes import ECHO, NAME, read_echo
+from dragoman.wires.openai_responses.shapes import NAME
 
 PREFIX = "resp_"
 _FIELDS = frozenset({"background", "previous_response_id", "store"})

@@ -40,6 +40,7 @@ from dragoman.wire import (
     wire_extra,
     without_none,
 )
+from dragoman.wires.openai_responses.echo import ECHO
 from dragoman.wires.openai_responses.parts import (
     EMPTY,
     decode_call,
@@ -55,7 +56,6 @@ from dragoman.wires.openai_responses.parts import (
 )
 from dragoman.wires.openai_responses.shapes import (
     CUSTOM,
-    ECHO,
     IDLE,
     NAME,
     STATEFUL,

@@ -6,14 +6,12 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta
 
-from dragoman.types import FinishReason, JsonObject, Usage, is_object
-from dragoman.wire import VERBATIM, whole_number, without_none
+from dragoman.types import FinishReason, JsonObject, Usage
+from dragoman.wire import whole_number, without_none
 
 NAME = "openai_responses"
 ENCRYPTED = "reasoning.encrypted_content"
 CUSTOM = "custom_tool_call"
-ECHO = f"{NAME}.echo{VERBATIM}"
-"""The key of Request.extra with what a client asked in its own words: every answer says that back."""
 MIN_OUTPUT = 16
 """The least `max_output_tokens` that is taken (seen 2026-07)."""
 
@@ -40,30 +38,6 @@ STATUSES = frozenset({"completed", "incomplete", "queued", "in_progress"})
 
 STATEFUL = ("previous_response_id", "conversation", "background")
 """With one of these the server remembers, and `store: false` would be refused."""
-
-ASKED: JsonObject = {
-    "background": False,
-    "instructions": None,
-    "max_output_tokens": None,
-    "max_tool_calls": None,
-    "metadata": {},
-    "parallel_tool_calls": True,
-    "previous_response_id": None,
-    "prompt_cache_key": None,
-    "reasoning": {"effort": None, "summary": None},
-    "safety_identifier": None,
-    "store": True,
-    "temperature": None,
-    "text": {"format": {"type": "text"}},
-    "tool_choice": "auto",
-    "tools": [],
-    "top_logprobs": 0,
-    "top_p": None,
-    "truncation": "disabled",
-    "user": None,
-}
-"""What an answer says back of its request, as it stands where nothing was told."""
-_ECHOED = msgspec.json.Decoder(msgspec.defstruct("Echoed", [(field, Any, None) for field in ASKED]))
 
 IDLE: JsonObject = {
     "background": False,
@@ -209,14 +183,6 @@ def read_usage(tokens: Tokens) -> Usage:
         cache_write=whole_number(inner.get("cache_write_tokens")),
         reasoning=whole_number(outer.get("reasoning_tokens")),
     )
-
-
-def read_echo(body: bytes) -> JsonObject:
-    """What an answer says back of the request with this body, which was read before; the rest is as in ASKED."""
-    asked = _ECHOED.decode(body)
-    told: JsonObject = {field: value for field in ASKED if (value := getattr(asked, field)) is not None}
-    nested = {field: {**ASKED[field], **told[field]} for field in ("reasoning", "text") if is_object(told.get(field))}
-    return {**told, **nested}
 
 
 def write_usage(usage: Usage) -> JsonObject | None:

@@ -10,6 +10,7 @@ from dragoman.failure import openai_failure
 from dragoman.framing import encode_sse
 from dragoman.types import Finish, Image, JsonObject, Opaque, Part, Text, Thinking, ToolCall, Usage, is_list
 from dragoman.wire import encode_json, wire_extra
+from dragoman.wires.openai_responses.echo import ASKED
 from dragoman.wires.openai_responses.parts import (
     EMPTY,
     by_item,
@@ -23,7 +24,6 @@ from dragoman.wires.openai_responses.parts import (
     with_annotations,
 )
 from dragoman.wires.openai_responses.shapes import (
-    ASKED,
     CUSTOM,
     FINISH_WORD,
     NAME,
