@@ -33,6 +33,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "prefix",
             "schema",
             "target",
+            "tolerance",
             "tightening",
             "tools",
         }

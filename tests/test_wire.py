@@ -192,6 +192,8 @@ NUMBERS: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder(dict[str, int])
         (b'{"a": ', True, Malformed),
         (b'{"a": ', False, Truncated),
         (b'{"a": "b"}', True, Malformed),
+        (b'{"a": "b"}', False, Malformed),
+        (b'{"a": "b"', False, Truncated),
         (b'{"\xff": 1}', True, Malformed),
         (b'{"a":' + DEEP, True, Malformed),
     ],
@@ -224,6 +226,10 @@ def test_a_body_that_cannot_be_read_is_an_error_of_ours(data: bytes, error: type
 def test_json_is_read() -> None:
     assert decode_json(NUMBERS, b' {"a": 1} ') == {"a": 1}
     assert decode_frame(NUMBERS, Frame(name="", data=b' {"a": 1} ')) == {"a": 1}
+
+
+def test_a_blank_frame_says_nothing() -> None:
+    assert decode_frame(NUMBERS, Frame(name="ping", data=b" ")) == {}
 
 
 def test_a_preview_is_short_and_readable() -> None:

@@ -13,6 +13,7 @@ from dragoman.failure import decode_failure
 from dragoman.framing import Frame, FrameDecoder, SseDecoder
 from dragoman.http import Head, HttpReply, HttpRequest, split_base_url
 from dragoman.target import Target
+from dragoman.tolerance import UNREADABLE, decode_again
 from dragoman.types import (
     Finish,
     FinishReason,
@@ -304,17 +305,20 @@ def _tell_usage(error: DragomanError, out: Assembler) -> None:
 
 
 def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:
-    """A frame's JSON; Truncated where the frame itself had no end, Malformed otherwise.
+    """A frame's JSON, {} where it is blank; Truncated where the frame itself had no end, Malformed otherwise.
 
     >>> decode_frame(msgspec.json.Decoder(), Frame(name="", data=b"{}"))
     {}
     """
     try:
         return decoder.decode(frame.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        if not frame.whole:
-            raise Truncated(f"the stream ended inside an event: {preview(frame.data)}") from error
-        raise Malformed(f"an event is not what the protocol says ({error}): {preview(frame.data)}") from error
+    except UNREADABLE:
+        try:
+            return decode_again(decoder, frame.data.strip() or b"{}")
+        except UNREADABLE as error:
+            if not frame.whole and not isinstance(error, msgspec.ValidationError):
+                raise Truncated(f"the stream ended inside an event: {preview(frame.data)}") from error
+            raise Malformed(f"an event is not what the protocol says ({error}): {preview(frame.data)}") from error
 
 
 def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
@@ -325,9 +329,12 @@ def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
     """
     try:
         return decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        kind = Truncated if not body.strip() or "truncated" in str(error) else Malformed
-        raise kind(f"the body is not what the protocol says ({error}): {preview(body)}") from error
+    except UNREADABLE:
+        try:
+            return decode_again(decoder, body)
+        except UNREADABLE as error:
+            kind = Truncated if not body.strip() or "truncated" in str(error) else Malformed
+            raise kind(f"the body is not what the protocol says ({error}): {preview(body)}") from error
 
 
 def preview(data: bytes, /) -> str:
@@ -381,7 +388,7 @@ def decode_request_json(http: HttpRequest, /) -> JsonObject:
     """
     try:
         return _OBJECT.decode(http.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         raise InvalidRequest(f"the body is not a JSON object: {error}") from error
 
 

@@ -297,6 +297,14 @@ class TestStream:
         assert isinstance(use, Opaque)
         assert use.data["input"] == {"url": "https://example.org"}
 
+    def test_a_turn_that_goes_on_may_have_its_blocks_in_its_start(self) -> None:
+        response = played("goes_on")
+        done, call = response.message.parts
+        assert isinstance(done, Opaque)
+        assert done.data["content"]["stdout"] == "4.2\n"
+        assert call == CALL
+        assert response.finish == Finish(reason="tool_calls", raw="tool_use")
+
     def test_the_last_told_count_wins_field_by_field(self) -> None:
         assert played("cache").usage == Usage(input=2125, output=57, cache_read=1800, cache_write=300)
 

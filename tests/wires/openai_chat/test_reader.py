@@ -412,7 +412,7 @@ def test_what_a_call_has_beside_our_words_is_kept_over_all_its_fragments() -> No
 
 def test_a_call_that_is_not_what_the_protocol_says_is_malformed() -> None:
     with pytest.raises(Malformed, match="a call is not what the protocol says"):
-        WIRE.client.decode_body(body({"tool_calls": [{"index": []}]}))
+        WIRE.client.decode_body(body({"tool_calls": [{"index": [1]}]}))
 
 
 def test_what_is_held_back_has_a_limit() -> None:

@@ -110,19 +110,20 @@ class MessageReader:
         if not is_object(message) or message.get("error") or "content" not in message:
             raise _failure(message)
         self._message_start(StreamEvent(message=message))
-        for index, block in enumerate(_content(message["content"])):
+        self._message_stop(StreamEvent())
+
+    def _message_start(self, event: StreamEvent) -> None:
+        """A message begins: with its blocks in a body, and in the stream of a turn that goes on (seen 2026-04)."""
+        message: JsonObject = event.message if is_object(event.message) else {}
+        self.out.start(id=str(message.get("id") or ""), model=str(message.get("model") or ""))
+        self._tell(message)
+        for index, block in enumerate(_content(message.get("content"))):
             has_input = block.get("input") is not None
             start: JsonObject = {**block, "input": {}} if has_input else block
             self._block_start(StreamEvent(index=index, content_block=start))
             if has_input:
                 self._input(self._blocks[index], encode_json(block["input"]).decode())
             self._close(index)
-        self._message_stop(StreamEvent())
-
-    def _message_start(self, event: StreamEvent) -> None:
-        message: JsonObject = event.message if is_object(event.message) else {}
-        self.out.start(id=str(message.get("id") or ""), model=str(message.get("model") or ""))
-        self._tell(message)
 
     def _message_delta(self, event: StreamEvent) -> None:
         rest = {field: getattr(event, field) for field in EVENT_FIELDS}
