@@ -32,7 +32,7 @@ def test_a_member_that_is_empty_is_as_one_that_is_left_out(field: str, empty: ob
 
 
 def test_each_of_several_is_left_out_wherever_it_stands() -> None:
-    value: Any = {"name": [], "inner": {"count": ""}, "items": [{"count": 2}, {"count": {}}]}
+    value: dict[str, object] = {"name": [], "inner": {"count": ""}, "items": [{"count": 2}, {"count": {}}]}
     assert convert_loosely(value, Shape) == Shape(inner=Inner(), items=[Inner(count=2), Inner()])
 
 

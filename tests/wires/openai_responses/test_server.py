@@ -260,6 +260,31 @@ def test_an_image_that_was_made_is_an_image() -> None:
     assert turns(HI, made)[1] == assistant(Image(data=b"RIFF", mime="image/webp", extra=own(id="ig_1")))
 
 
+@pytest.mark.parametrize("form", [{}, {"output_format": "png"}, {"output_format": "webp"}])
+def test_an_image_that_was_made_goes_back_as_it_came(form: JsonObject) -> None:
+    made = {"type": "image_generation_call", "id": "ig_1", "result": "UklGRg==", **form}
+    assert sent_again(HI, made)["input"][1] == made
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"id": "msg_1"},
+        {"type": None, "id": "msg_1"},
+        {"type": "function_call_output", "name": "tide", "namespace": "sea", "output": "4.2 m"},
+        {"type": "additional_tools", "role": "developer", "tools": [{"type": "web_search"}]},
+        {"type": "program", "call_id": "call_9", "code": "1", "fingerprint": "gAAAA"},
+        {"type": "compaction", "encrypted_content": "gAAAA"},
+    ],
+)
+def test_an_item_that_we_have_no_word_for_is_kept_in_its_place(item: JsonObject) -> None:
+    assert sent_again(HI, item, HI)["input"][1] == item
+
+
+def test_a_message_may_have_no_type() -> None:
+    assert turns({"type": None, "role": "user", "content": "Hi"}) == (user("Hi"),)
+
+
 def test_arguments_may_be_an_object_or_nothing() -> None:
     assert turns(HI, {**CALL, "arguments": {"port": "Brest"}})[1] == assistant(BREST)
     assert turns(HI, {**CALL, "arguments": None})[1].tool_calls[0].arguments == {}
