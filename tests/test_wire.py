@@ -191,6 +191,7 @@ NUMBERS: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder(dict[str, int])
     [
         (b'{"a": ', True, Malformed),
         (b'{"a": ', False, Truncated),
+        (b"", False, Truncated),
         (b'{"a": "b"}', True, Malformed),
         (b'{"a": "b"}', False, Malformed),
         (b'{"a": "b"', False, Truncated),

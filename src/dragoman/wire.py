@@ -314,7 +314,7 @@ def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:
         return decoder.decode(frame.data)
     except UNREADABLE:
         try:
-            return decode_again(decoder, frame.data.strip() or b"{}")
+            return decode_again(decoder, frame.data.strip() or b"{}" * frame.whole)
         except UNREADABLE as error:
             if not frame.whole and not isinstance(error, msgspec.ValidationError):
                 raise Truncated(f"the stream ended inside an event: {preview(frame.data)}") from error

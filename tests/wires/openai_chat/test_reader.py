@@ -131,7 +131,9 @@ PARTS: dict[str, tuple[Part, ...]] = {
         ToolCall(id="call_a", name="sql", arguments={"input": "select 1"}, extra={"openai_chat": {"type": "custom"}}),
     ),
     "custom_twin_is_empty": (now("call_a"),),
-    "function_call": (tide("call_1", "Brest"),),
+    "function_call": (
+        ToolCall(id="call_1", name="tide", arguments={"port": "Brest"}, extra={"openai_chat": {"function_call": True}}),
+    ),
     "reasoning": (thought("Need tide.", "reasoning"), SIX),
     "reasoning_content": (thought("Need tide.", "reasoning_content"), SIX),
     "reasoning_in_both_fields": (thought("Need tide.", "reasoning_content", "reasoning"), SIX),

@@ -47,6 +47,7 @@ from dragoman.types import (
 )
 from dragoman.wire import Notes, Route, body_extra
 from dragoman.wires.openai_chat import WIRE
+from dragoman.wires.openai_chat.parts import encode_assistant
 from tests.wires import laws
 from tests.wires.laws import SCHEMA
 
@@ -147,6 +148,15 @@ WHOLE: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"thinking": {"type": "disabled"}}, {"reasoning": "none"}),
     ({"enable_thinking": True}, {"reasoning": "medium"}),
     ({"enable_thinking": False}, {"reasoning": "none"}),
+    ({"functions": [{"name": "tide"}]}, {"tools": (Tool(name="tide"),)}),
+    (
+        {"functions": [{"name": "tide", "parameters": SCHEMA}], "function_call": {"name": "tide"}},
+        {"tools": (Tool(name="tide", parameters=SCHEMA),), "tool_choice": "tide"},
+    ),
+    (
+        {"functions": [{"name": "tide"}], "function_call": "none"},
+        {"tools": (Tool(name="tide"),), "tool_choice": "none"},
+    ),
 ]
 
 
@@ -160,7 +170,7 @@ PARTLY: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"stream_options": {"include_usage": True, "include_obfuscation": False}}, {}),
     ({"top_k": "7"}, {}),
     ({"random_seed": "7"}, {}),
-    ({"functions": [{"name": "tide"}]}, {}),
+    ({"function_call": "auto"}, {}),
     ({"tool_choice": {"type": "custom", "custom": {"name": "sql"}}}, {}),
     (
         {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}},
@@ -376,11 +386,11 @@ ASSISTANT: list[tuple[dict[str, Any], tuple[Part, ...]]] = [
     ),
     (
         {"function_call": {"name": "tide", "arguments": "{}"}},
-        (ToolCall(id="call_1", name="tide"),),
+        (ToolCall(id="call_1", name="tide", extra={"openai_chat": {"function_call": True}}),),
     ),
     (
         {"function_call": {"name": "tide", "arguments": "{}", "x": 1}},
-        (ToolCall(id="call_1", name="tide", extra={"openai_chat": {"function": {"x": 1}}}),),
+        (ToolCall(id="call_1", name="tide", extra={"openai_chat": {"function_call": True, "function": {"x": 1}}}),),
     ),
     (
         {"tool_calls": [{**CALL_JSON, "function": {**CALL_JSON_FUNCTION, "x": 1, "y": None}, "z": None}]},
@@ -503,6 +513,37 @@ def test_a_result_without_an_id_answers_the_first_call_that_waits() -> None:
         {"role": "tool", "content": "c"},
     )
     assert [result.id for turn in told for result in turn.tool_results] == ["call_1", "call_a", "call_b", ""]
+
+
+LONE = {"role": "assistant", "content": None, "function_call": {"name": "tide", "arguments": '{"port": "Brest"}'}}
+
+
+def sent_again(*messages: dict[str, Any]) -> list[dict[str, Any]]:
+    request = asked(messages=messages)
+    sent: list[dict[str, Any]] = json.loads(WIRE.client.encode_request(request, target("openai/m-1")).body)["messages"]
+    return sent
+
+
+def test_a_conversation_in_the_first_form_of_the_api_stays_in_it() -> None:
+    messages: list[dict[str, Any]] = [ASK, LONE, {"role": "function", "name": "tide", "content": "4.2 m"}]
+    assert sent_again(*messages) == messages
+
+
+def test_a_lone_call_that_got_no_result_gets_one_of_its_form() -> None:
+    _, call, result, _ = sent_again(ASK, LONE, ASK)
+    assert call == LONE
+    assert (result["role"], result["name"], "tool_call_id" in result) == ("function", "tide", False)
+
+
+def test_a_message_has_one_lone_call_at_most() -> None:
+    lone = ToolCall(id="call_1", name="tide", extra={"openai_chat": {"function_call": True}})
+    function = {"name": "tide", "arguments": "{}"}
+    assert encode_assistant([lone, lone], None) == {
+        "role": "assistant",
+        "content": None,
+        "function_call": function,
+        "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+    }
 
 
 def test_results_without_an_id_answer_the_calls_of_their_name_first() -> None:

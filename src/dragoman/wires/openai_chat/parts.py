@@ -1,7 +1,6 @@
 """Parts of messages to and from the JSON of Chat Completions, for both halves."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
@@ -32,6 +31,7 @@ from dragoman.wire import encode_json, own_extra, read_shape, wire_extra, withou
 from dragoman.wires.openai_chat.shapes import (
     AUDIO_FORMATS,
     AUDIO_TYPES,
+    LONE,
     NAME,
     REASONING_FIELDS,
     AssistantShape,
@@ -155,12 +155,23 @@ def image_url(image: Image) -> str:
 
 def encode_call(call: ToolCall) -> JsonObject:
     """A tool call; the provider's own text of the arguments is given back as it was."""
-    extra = wire_extra(call.extra, NAME)
+    extra = {key: value for key, value in wire_extra(call.extra, NAME).items() if key != LONE}
     if extra.get("type") == "custom":
         field, said = "custom", {"name": call.name, "input": call.arguments.get("input", "")}
     else:
         field, said = "function", {"name": call.name, "arguments": arguments_text(call)}
     return {"id": call.id, "type": field, **extra, field: {**said, **wire_extra(extra, field)}}
+
+
+def is_lone(call: ToolCall) -> bool:
+    """Whether a call is of the first form of the API: the only one of its message, without an id."""
+    return bool(wire_extra(call.extra, NAME).get(LONE))
+
+
+def decode_lone_call(data: JsonObject, where: str) -> ToolCall:
+    """A `function_call`, with the mark that it is one."""
+    call = decode_function(data, where)
+    return msgspec.structs.replace(call, extra={NAME: {LONE: True, **wire_extra(call.extra, NAME)}})
 
 
 def decode_call(data: JsonObject, where: str) -> ToolCall:
@@ -216,6 +227,8 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
                 chunks.append(encode_part(msgspec.structs.replace(part, extra=_request_extra(part))))
             case Thinking():
                 _encode_thinking(part, message, chunks, default_field)
+            case ToolCall() if is_lone(part) and LONE not in message:
+                message[LONE] = encode_call(part)["function"]
             case ToolCall():
                 calls.append(encode_call(part))
             case Image():
@@ -230,7 +243,7 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
     plain = len(chunks) == len(texts) and all(set(chunk) == {"type", "text"} for chunk in chunks)
     if chunks:
         message["content"] = "".join(text.text for text in texts) if plain else chunks
-    elif not calls and "refusal" not in message:
+    elif not calls and message.keys().isdisjoint(("refusal", LONE)):
         message["content"] = ""
     if calls:
         message["tool_calls"] = calls
@@ -289,17 +302,21 @@ def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
     """The mirror of `encode_tool`; tools that are not functions are kept as they are."""
     if "function" not in data:
         return Opaque(wire=NAME, data=data)
-    shape, inner = read_shape(FunctionShape, data["function"], f"{where}.function")
+    tool = decode_definition(data["function"], f"{where}.function")
+    outer = {key: value for key, value in data.items() if key not in ("type", "function")}
+    return msgspec.structs.replace(tool, extra=own_extra(NAME, {**outer, **wire_extra(tool.extra, NAME)}))
+
+
+def decode_definition(data: object, where: str) -> Tool:
+    """A tool, from its function."""
+    shape, inner = read_shape(FunctionShape, data, where)
     if shape.strict and shape.parameters is not None and not is_strict(shape.parameters):
         # Some servers take the flag for any schema (2026-08), so a client's own word stands on its own wire.
         inner = {**inner, "strict": True}
-    extra: dict[str, Any] = {key: value for key, value in data.items() if key not in ("type", "function")}
-    if inner:
-        extra["function"] = inner
     return Tool(
         name=shape.name,
         description=shape.description,
         parameters=shape.parameters,
         strict=shape.strict,
-        extra=own_extra(NAME, extra),
+        extra=own_extra(NAME, {"function": inner} if inner else {}),
     )

@@ -20,6 +20,7 @@ from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
     FAILED,
     FINISH,
+    LONE,
     NAME,
     Choice,
     Chunk,
@@ -130,7 +131,7 @@ class ChatReader:
         for call in said.tool_calls or ():
             self._call(call)
         if said.function_call is not None and (said.function_call.get("name") or said.function_call.get("arguments")):
-            self._call({"index": 0, "function": said.function_call})
+            self._call({"index": 0, "function": said.function_call, LONE: True})
         if said.annotations:
             self._notes.setdefault("annotations", []).extend(said.annotations)
         if said.images:

@@ -10,6 +10,8 @@ from dragoman.wire import whole_number, without_none
 NAME = "openai_chat"
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CITATIONS = ("citations", "search_results")
+LONE = "function_call"
+"""The field of a call in the first form of the API, and the mark of such a call in its extra."""
 
 SAID: dict[str, FinishReason] = {
     "stop": "stop",
@@ -48,6 +50,7 @@ SAME_CONCEPT: dict[str, tuple[str, ...]] = {
     "max_tokens": ("max_completion_tokens",),
     "seed": ("random_seed",),
     "tools": ("functions",),
+    "tool_choice": (LONE,),
 }
 """A field of ours gives way to what the caller put into `extra` under one of these names."""
 REASONING_OPTIONS = ("reasoning_effort", "reasoning", "thinking", "enable_thinking")

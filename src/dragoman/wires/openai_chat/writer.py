@@ -21,10 +21,11 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wire import encode_json, finish_word, said_verbatim, wire_extra
-from dragoman.wires.openai_chat.parts import add_logprobs, encode_call, encode_part, stands_beside
+from dragoman.wires.openai_chat.parts import add_logprobs, encode_call, encode_part, is_lone, stands_beside
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
     FINISH_WORD,
+    LONE,
     NAME,
     REASONING_FIELDS,
     SAID,
@@ -91,6 +92,8 @@ class ChatWriter:
         if not is_sayable(part):
             return b""
         match part:
+            case ToolCall() if is_lone(part):
+                return self._chunk({LONE: encode_call(part)["function"]})
             case ToolCall():
                 call = {"index": self._calls, **encode_call(part)}
                 self._calls += 1
