@@ -224,6 +224,21 @@ def test_a_body_that_cannot_be_read_is_an_error_of_ours(data: bytes, error: type
         decode_json(NUMBERS if len(data) < 100 else ANY, data)
 
 
+class Limit(msgspec.Struct):
+    tokens: int | None = None
+    share: float | None = None
+
+
+def test_a_number_without_a_fraction_is_whole_however_it_is_written() -> None:
+    assert read_shape(Limit, {"tokens": 5.0, "share": 1.0}, "$") == (Limit(tokens=5, share=1.0), {})
+
+
+@pytest.mark.parametrize("data", [{"tokens": 5.5}, {"tokens": "5"}, [5.0]])
+def test_what_is_no_whole_number_is_refused(data: object) -> None:
+    with pytest.raises(InvalidRequest):
+        read_shape(Limit, data, "$")
+
+
 def test_json_is_read() -> None:
     assert decode_json(NUMBERS, b' {"a": 1} ') == {"a": 1}
     assert decode_frame(NUMBERS, Frame(name="", data=b' {"a": 1} ')) == {"a": 1}
@@ -351,7 +366,9 @@ def test_no_extra_is_made_of_nothing(data: dict[str, Any], extra: dict[str, Any]
     assert own_extra("w", data) == extra
 
 
-@pytest.mark.parametrize(("value", "number"), [(3, 3), (0, 0), (True, None), ("3", None), (3.0, None), (None, None)])
+@pytest.mark.parametrize(
+    ("value", "number"), [(3, 3), (0, 0), (True, None), ("3", None), (3.0, 3), (3.5, None), (None, None)]
+)
 def test_only_a_whole_number_is_one(value: object, number: int | None) -> None:
     assert whole_number(value) == number
 

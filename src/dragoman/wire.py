@@ -364,7 +364,7 @@ def read_shape(shape: type[T], data: object, where: str, /) -> tuple[T, JsonObje
     (Point(x=1), {'y': 2})
     """
     try:
-        known = msgspec.convert(data, shape)
+        known = _convert(data, shape)
     except msgspec.ValidationError as error:
         text = str(error)
         reason, _, path = text.partition(" - at `$")
@@ -373,6 +373,17 @@ def read_shape(shape: type[T], data: object, where: str, /) -> tuple[T, JsonObje
     if not is_object(data) or data.keys() <= fields:
         return known, {}
     return known, {key: value for key, value in data.items() if key not in fields}
+
+
+def _convert(data: object, shape: type[T]) -> T:
+    """A value of a shape; 5.0 is a whole number, as JSON has one kind of number only."""
+    try:
+        return msgspec.convert(data, shape)
+    except msgspec.ValidationError:
+        if not is_object(data):
+            raise
+        whole = {key: int(value) for key, value in data.items() if isinstance(value, float) and value.is_integer()}
+        return msgspec.convert({**data, **whole}, shape)
 
 
 @cache
@@ -492,12 +503,23 @@ def own_extra(wire: str, data: JsonObject, /) -> dict[str, Any]:
 
 
 def whole_number(value: object, /) -> int | None:
-    """An int that is one, and no bool.
+    """A number without a fraction, and no bool.
 
-    >>> whole_number(3), whole_number(True), whole_number("3")
-    (3, None, None)
+    >>> whole_number(3), whole_number(3.0), whole_number(True), whole_number("3")
+    (3, 3, None, None)
     """
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def moment(value: object, /) -> int | None:
+    """A time in seconds, whole or not; 0 is not told.
+
+    >>> moment(1794700000), moment(1794700000.25), moment(0), moment("today")
+    (1794700000, 1794700000, None, None)
+    """
+    return int(value) or None if isinstance(value, int | float) and value is not True else None
 
 
 def finish_word(finish: Finish, meanings: Mapping[str, FinishReason], words: Mapping[FinishReason, str], /) -> str:

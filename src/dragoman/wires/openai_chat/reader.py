@@ -12,7 +12,7 @@ from dragoman.failure import read_failure
 from dragoman.framing import BARE, Frame
 from dragoman.history import calls_before
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, Thinking, is_list, is_object
-from dragoman.wire import decode_frame, decode_json, encode_json, latest_usage, truncated, whole_number
+from dragoman.wire import decode_frame, decode_json, encode_json, latest_usage, moment, truncated
 from dragoman.wires.openai_chat.calls import Calls
 from dragoman.wires.openai_chat.parts import add_logprobs, decode_made, decode_thinking, reasoning_fields
 from dragoman.wires.openai_chat.shapes import (
@@ -102,8 +102,7 @@ class ChatReader:
                 continue
             if not self._has_begun:
                 self._has_begun = True
-                created = whole_number(chunk.created) or None
-                self.out.start(id=str(chunk.id or ""), model=chunk.model, created=created)
+                self.out.start(id=str(chunk.id or ""), model=chunk.model, created=moment(chunk.created))
             self._choice(choice, said_by(choice))
 
     def _usage(self, tokens: Tokens | None) -> None:

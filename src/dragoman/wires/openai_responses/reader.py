@@ -11,7 +11,7 @@ from dragoman.failure import read_failure
 from dragoman.framing import BARE, Frame
 from dragoman.history import calls_before
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Request, Text, ToolCall, is_list, is_object
-from dragoman.wire import decode_frame, decode_json, encode_json, truncated, without_none
+from dragoman.wire import decode_frame, decode_json, encode_json, moment, truncated, without_none
 from dragoman.wires.openai_responses.parts import (
     EMPTY,
     call_extra,
@@ -349,8 +349,7 @@ class ItemReader:
         self._start(event.response or Reply())
 
     def _start(self, reply: Reply) -> None:
-        created = int(reply.created_at) if isinstance(reply.created_at, int | float) else 0
-        self.out.start(id=str(reply.id or ""), model=reply.model, created=created or None)
+        self.out.start(id=str(reply.id or ""), model=reply.model, created=moment(reply.created_at))
 
     def _completed(self, event: StreamEvent) -> None:
         reply = event.response or Reply()
