@@ -82,6 +82,7 @@ TEXTS = [
     "event_names",
     "lines_split",
     "moderation_after_usage",
+    "no_blank_lines",
     "no_done",
     "no_usage",
     "usage_in_choice",

@@ -739,6 +739,18 @@ def test_items_may_end_without_notice() -> None:
     )
 
 
+def test_the_last_event_may_be_the_response_itself() -> None:
+    response = heard("flat.sse")
+    found = {"type": "search_results", "results": [{"url": "https://example.org/tides"}]}
+    assert response.message.parts == (Text(text="Noon."), Opaque(wire="openai_responses", data=found))
+    assert response.usage == Usage(input=4, output=2)
+    assert response.finish == Finish(reason="stop", raw="completed")
+
+
+def test_an_item_is_one_whatever_ids_it_is_told_under() -> None:
+    assert parts("new_ids.sse") == (Text(text="Noon.", extra=own(item={"id": "a3"})),)
+
+
 def test_items_that_never_ended_are_completed_by_the_last_snapshot() -> None:
     hidden = Thinking(text="", redacted=True, extra=own(id="rs_1", encrypted_content="gAAAA"))
     assert parts("no_done_snapshot.sse") == (hidden, NOON)

@@ -1,5 +1,6 @@
 """The bytes of a response in, events out: items by their place, whatever order and however much of them is told."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Literal
 
@@ -39,6 +40,9 @@ _OBJECT = msgspec.json.Decoder(JsonObject)
 _CALLS = ("function_call", CUSTOM)
 
 
+_BEGINNINGS = ("created", "queued", "in_progress")
+_ENDS = ("completed", "incomplete", "failed", "cancelled")
+_SNAPSHOTS = frozenset((*_BEGINNINGS, *_ENDS))
 _STREAMED = ("message", "reasoning")
 _UNSETTLED = ("role", "content", "summary", "status", "encrypted_content", "call_id", "name", "arguments", "input")
 
@@ -76,8 +80,8 @@ class ItemReader:
         self._refused = False
         self._asks = False
         self._readers: dict[str, Callable[[StreamEvent], None]] = {
-            **dict.fromkeys(("created", "queued", "in_progress"), self._started),
-            **dict.fromkeys(("completed", "incomplete", "failed", "cancelled"), self._completed),
+            **dict.fromkeys(_BEGINNINGS, self._started),
+            **dict.fromkeys(_ENDS, self._completed),
             **dict.fromkeys(("output_text.annotation.added", "output_text_annotation.added"), self._annotation),
             "output_item.added": self._added,
             "output_item.done": self._done,
@@ -110,6 +114,9 @@ class ItemReader:
             return
         kind = self._kind(event.type, frame)
         if kind in self._readers:
+            if event.response is None and kind in _SNAPSHOTS:
+                # Some servers tell the response in the event itself (seen 2025-11).
+                event.response = decode_frame(_REPLY, frame)
             self._readers[kind](event)
         elif kind == "error" or event.error:
             raise _failure(decode_frame(_OBJECT, frame))
@@ -364,17 +371,41 @@ class ItemReader:
             error = _failure({"error": reply.error or {"code": status, "message": f"the response ended as {status}"}})
             error.usage = out.usage
             raise error
-        output = reply.output or []
-        for item in [] if self._slots else output:
-            self._end_item(self._new_slot(StreamEvent(), type_of(item), item), item)
+        told = _Output(reply.output or [])
         for slot in self._slots:
+            item = told.take(slot)
             if slot.final is None:
-                same = slot.number < len(output) and output[slot.number].get("type") == slot.type
-                self._end_item(slot, output[slot.number] if same else _so_far(slot, status))
+                self._end_item(slot, _so_far(slot, status) if item is None else item)
+        for item in told.left():
+            self._end_item(self._new_slot(StreamEvent(), type_of(item), item), item)
         told = (reply.incomplete_details or {}).get("reason")
         word = told if isinstance(told, str) and told else status
         reason = finish_reason(word, calls=out.has_calls, asks=self._asks, refused=self._refused)
         out.finish(Finish(reason=reason, raw=word))
+
+
+class _Output:
+    """The items that the end of a stream tells, each to be taken by the item that the stream told of."""
+
+    def __init__(self, items: list[JsonObject]) -> None:
+        self._left = dict(enumerate(items))
+        self._places: dict[tuple[str, int | str | None], deque[int]] = {}
+        for place, item in self._left.items():
+            for key in {_id(item), None}:
+                self._places.setdefault((type_of(item), key), deque()).append(place)
+
+    def take(self, slot: _Slot) -> JsonObject | None:
+        """By its id, else by the order of its kind: there are servers that make up a new id with each event."""
+        for key in (_id(slot.final or slot.added), None):
+            places = self._places.get((slot.type, key), deque())
+            while places:
+                if (item := self._left.pop(places.popleft(), None)) is not None:
+                    return item
+        return None
+
+    def left(self) -> list[JsonObject]:
+        """Those that the stream did not tell of."""
+        return list(self._left.values())
 
 
 def _so_far(slot: _Slot, status: str | None) -> JsonObject:
