@@ -12,7 +12,7 @@ from dragoman.failure import read_failure
 from dragoman.framing import BARE, Frame
 from dragoman.history import calls_before
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, Thinking, is_list, is_object
-from dragoman.wire import decode_frame, decode_json, encode_json, latest_usage, moment, truncated
+from dragoman.wire import decode_frame, decode_json, encode_json, latest_usage, moment, truncated, whole_number
 from dragoman.wires.openai_chat.calls import Calls
 from dragoman.wires.openai_chat.parts import add_logprobs, decode_made, decode_thinking, reasoning_fields
 from dragoman.wires.openai_chat.shapes import (
@@ -74,6 +74,8 @@ class ChatReader:
         if (failure := _failure(chunk, data)) is not None:
             raise failure
         self._read(chunk, lambda choice: choice.delta)
+        if self._is_over and self.out.usage is None:
+            self._usage(_usage_beside(data))
         if self._details or self._notes or self._audio or self._images:
             self.out.spend(len(data))
 
@@ -253,6 +255,16 @@ def _failure(chunk: Chunk, data: bytes) -> ProviderError | None:
     if chunk.base_resp is not None and (code := chunk.base_resp.status_code):
         return read_failure({"code": code, "type": BASE_CODES.get(code), "message": chunk.base_resp.status_msg})
     return _read_failure(data) if chunk.choices is None and (chunk.message or chunk.detail) else None
+
+
+def _usage_beside(data: bytes) -> Tokens | None:
+    """The usage that the last chunk has in a member of the server's own (seen 2025-04)."""
+    members: JsonObject = msgspec.json.decode(data)
+    for member in members.values():
+        usage = member.get("usage") if is_object(member) else None
+        if is_object(usage) and whole_number(usage.get("completion_tokens")) is not None:
+            return msgspec.convert({key: n for key in usage if (n := whole_number(usage[key])) is not None}, Tokens)
+    return None
 
 
 def _read_failure(data: bytes) -> ProviderError:

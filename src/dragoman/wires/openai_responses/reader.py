@@ -371,12 +371,12 @@ class ItemReader:
             error = _failure({"error": reply.error or {"code": status, "message": f"the response ended as {status}"}})
             error.usage = out.usage
             raise error
-        told = _Output(reply.output or [])
+        output = _Output(reply.output or [])
         for slot in self._slots:
-            item = told.take(slot)
+            item = output.take(slot)
             if slot.final is None:
                 self._end_item(slot, _so_far(slot, status) if item is None else item)
-        for item in told.left():
+        for item in output.left():
             self._end_item(self._new_slot(StreamEvent(), type_of(item), item), item)
         told = (reply.incomplete_details or {}).get("reason")
         word = told if isinstance(told, str) and told else status
