@@ -15,6 +15,9 @@ from dragoman.gateway.asgi import Asgi, application
 from dragoman.testing import Server, Stall
 from tests.gateway.dialects import app_of
 from tests.gateway.live import PATIENCE, chat, record
+from tests.gateway.test_leaving import SHOWN, WORDS
+
+CHAT = "/v1/chat/completions"
 
 
 def client(asgi: object) -> httpx.AsyncClient:
@@ -39,7 +42,7 @@ def test_a_gateway_is_mounted_in_an_application() -> None:
     async def ask() -> tuple[int, str]:
         outer = Starlette(routes=[Mount("/llm", app=application())])
         async with client(outer) as http:
-            answer = await http.post("/llm/v1/chat/completions", json=chat("demo/any"))
+            answer = await http.post(f"/llm{CHAT}", json=chat("demo/any"))
             return answer.status_code, answer.json()["choices"][0]["message"]["content"]
 
     status, text = asyncio.run(ask())
@@ -50,7 +53,7 @@ def test_a_gateway_is_mounted_in_an_application() -> None:
 def test_a_stream_comes_through_uvicorn() -> None:
     async def ask() -> list[str]:
         async with running(Asgi(app_of())) as url, httpx.AsyncClient() as http:
-            request = http.stream("POST", f"{url}/v1/chat/completions", json=chat("demo/any", stream=True))
+            request = http.stream("POST", f"{url}{CHAT}", json=chat("demo/any", stream=True))
             async with request as answer:
                 assert answer.headers["x-dragoman-target"] == "demo/any"
                 return [line async for line in answer.aiter_lines() if line]
@@ -60,15 +63,33 @@ def test_a_stream_comes_through_uvicorn() -> None:
     assert json.loads(lines[0][6:])["object"] == "chat.completion.chunk"
 
 
+def test_a_server_that_shuts_down_makes_the_gateway_say_so_and_write_what_waits() -> None:
+    async def live() -> tuple[list[str], list[bool]]:
+        app = app_of()
+        messages = iter(["lifespan.startup", "lifespan.shutdown"])
+        sent: list[str] = []
+        stopping: list[bool] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": next(messages)}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message["type"])
+            stopping.append(app.is_stopping)
+
+        await Asgi(app)({"type": "lifespan"}, receive, send)
+        return sent, stopping
+
+    assert asyncio.run(live()) == (["lifespan.startup.complete", "lifespan.shutdown.complete"], [False, True])
+
+
 def test_a_client_that_leaves_uvicorn_cancels_its_call() -> None:
     async def leave() -> bool:
-        with Server(Stall(10)) as upstream:
+        with Server(Stall(SHOWN, WORDS)) as upstream:
             async with running(Asgi(app_of(record("up", upstream.base_url())))) as url:
-                async with httpx.AsyncClient() as http:
-                    asked = asyncio.create_task(http.post(f"{url}/v1/chat/completions", json=chat("up/m")))
-                    assert await asyncio.to_thread(upstream.asked.acquire, timeout=PATIENCE)
-                    await asyncio.sleep(0.3)  # until the provider's head is there: see test_leaving
-                    asked.cancel()
+                body = chat("up/m", stream=True)
+                async with httpx.AsyncClient() as http, http.stream("POST", f"{url}{CHAT}", json=body) as answer:
+                    await anext(answer.aiter_lines())
                 return await asyncio.to_thread(upstream.left.acquire, timeout=PATIENCE)
 
     assert asyncio.run(leave())
@@ -76,7 +97,7 @@ def test_a_client_that_leaves_uvicorn_cancels_its_call() -> None:
 
 def test_a_body_that_does_not_come_is_a_408() -> None:
     sent: list[MutableMapping[str, Any]] = []
-    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": CHAT, "headers": []}
 
     async def receive() -> MutableMapping[str, Any]:
         return await asyncio.Future()
@@ -94,6 +115,14 @@ def test_a_refusal_is_heard_by_a_client_that_sends_all_first() -> None:
             return (await http.post(f"{url}/v1/messages", content=b" " * 8_000_000)).status_code
 
     assert asyncio.run(ask()) == 413
+
+
+def test_headers_that_are_too_large_are_a_431() -> None:
+    async def ask() -> int:
+        async with client(Asgi(app_of())) as http:
+            return (await http.get("/v1/models", headers={"x-long": "x" * 200_000})).status_code
+
+    assert asyncio.run(ask()) == 431
 
 
 def test_a_body_that_is_too_large_is_a_413() -> None:
