@@ -290,6 +290,12 @@ def test_arguments_may_be_an_object_or_nothing() -> None:
     assert turns(HI, {**CALL, "arguments": None})[1].tool_calls[0].arguments == {}
 
 
+def test_arguments_that_are_no_json_object_go_back_as_they_came() -> None:
+    call = {**CALL, "arguments": '{"port": Brest}'}
+    assert turns(HI, call)[1].tool_calls[0].arguments == {"malformed_arguments": '{"port": Brest}'}
+    assert sent_again(HI, call, OUTPUT)["input"][1] == call
+
+
 def test_the_text_of_arguments_is_kept_where_we_would_write_another() -> None:
     assert turns(HI, {**CALL, "arguments": '{"port": "Brest"}'})[1].tool_calls[0].raw == '{"port": "Brest"}'
 
@@ -459,10 +465,6 @@ def test_unknown_options_are_kept() -> None:
             "input[0].content[0]: not a base64 data URL",
         ),
         (b'{"input":[{"type":"function_call","name":"x"}]}', "input[0]: Object missing required field `call_id`"),
-        (
-            b'{"input":[{"type":"function_call","call_id":"c","name":"x","arguments":"["}]}',
-            "input[0].arguments: expected the text of a JSON object, got '['",
-        ),
         (b'{"input":[{"type":"function_call_output","call_id":"c"}]}', "input[0]: Object missing required field"),
         (b'{"tools":[{"type":"function"}]}', "tools[0]: Object missing required field `name`"),
         (b'{"tools":[{"type":"function","function":{}}]}', "tools[0].function: Object missing required field `name`"),

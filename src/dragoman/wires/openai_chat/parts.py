@@ -5,7 +5,7 @@ from collections.abc import Iterable
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.events import arguments_text, parse_arguments, raw_arguments
+from dragoman.events import arguments_text, told_arguments
 from dragoman.history import refuse
 from dragoman.schema import is_strict
 from dragoman.types import (
@@ -190,10 +190,7 @@ def decode_function(data: object, where: str) -> ToolCall:
     shape, _ = read_shape(CallShape, data, where)
     given = shape.arguments
     text = given if isinstance(given, str) else encode_json(given or {}).decode()
-    arguments = parse_arguments(text)
-    if arguments is None:
-        raise InvalidRequest(f"{where}.arguments: expected the text of a JSON object, got {text[:100]!r}")
-    raw = raw_arguments(text, arguments)
+    arguments, raw = told_arguments(text)
     extra = own_extra(NAME, call_rest({"function": data}))
     return ToolCall(id="", name=shape.name, arguments=arguments, raw=raw, extra=extra)
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.events import arguments_text, parse_arguments, raw_arguments
+from dragoman.events import arguments_text, told_arguments
 from dragoman.history import refuse
 from dragoman.schema import is_strict
 from dragoman.types import (
@@ -233,10 +233,7 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
     if shape.type == CUSTOM:
         return ToolCall(id=shape.call_id, name=shape.name, arguments={"input": shape.input or ""}, extra=extra)
     text = shape.arguments if isinstance(shape.arguments, str) else encode_json(shape.arguments or {}).decode()
-    arguments = parse_arguments(text)
-    if arguments is None:
-        raise InvalidRequest(f"{where}.arguments: expected the text of a JSON object, got {text[:100]!r}")
-    raw = raw_arguments(text, arguments)
+    arguments, raw = told_arguments(text)
     return ToolCall(id=shape.call_id, name=shape.name, arguments=arguments, raw=raw, extra=extra)
 
 
