@@ -538,7 +538,7 @@ def test_a_lone_call_that_got_no_result_gets_one_of_its_form() -> None:
 def test_arguments_that_are_no_json_object_go_back_as_they_came() -> None:
     function = {"name": "tide", "arguments": '{"port": Brest}'}
     call = {"id": "call_a", "type": "function", "function": function}
-    messages = [ASK, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    messages: list[dict[str, Any]] = [ASK, {"role": "assistant", "content": None, "tool_calls": [call]}]
     (told,) = turns(*messages)[1].tool_calls
     assert told.arguments == {"malformed_arguments": '{"port": Brest}'}
     assert sent_again(*messages, {"role": "tool", "tool_call_id": "call_a", "content": "no JSON"})[1] == messages[1]
