@@ -302,7 +302,7 @@ FINISHES = {
     "finish_early": STOP,
     "finish_eos": Finish(reason="stop", raw="eos"),
     "finish_model_length": Finish(reason="length", raw="model_length"),
-    "finish_unknown": Finish(reason="other", raw="lunch"),
+    "finish_unknown": Finish(reason="other", raw="lunch", extra={"openai_chat": {"finish_reason": "lunch"}}),
     "content_filter": Finish(reason="blocked", raw="content_filter"),
     "refusal": Finish(reason="blocked", raw="stop"),
     "calls_whole": CALLED,
@@ -310,6 +310,20 @@ FINISHES = {
     "calls_cut_by_length": Finish(reason="length", raw="length"),
     "function_call": Finish(reason="tool_calls", raw="function_call"),
 }
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("end_turn", "stop"),
+        ("STOP", "stop"),
+        ("MAX_TOKENS", "length"),
+        ("tool_use", "tool_calls"),
+        ("sensitive", "blocked"),
+    ],
+)
+def test_servers_have_other_words_for_the_end(word: str, reason: str) -> None:
+    assert answered(body({"content": "Hi"}, finish=word)).finish.reason == reason
 
 
 @pytest.mark.parametrize("name", FINISHES)

@@ -673,6 +673,8 @@ FINISHES: list[tuple[Finish, str]] = [
     (Finish(reason="blocked", raw="SAFETY"), "content_filter"),
     (Finish(reason="pause", raw="pause_turn"), "stop"),
     (Finish(reason="other", raw="abort"), "abort"),
+    (Finish(reason="other", raw="lunch"), "stop"),
+    (Finish(reason="other", raw="lunch", extra={"openai_chat": {"finish_reason": "lunch"}}), "lunch"),
 ]
 
 

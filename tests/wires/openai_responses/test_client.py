@@ -53,6 +53,7 @@ from dragoman.types import (
     user,
 )
 from dragoman.wire import Reader
+from dragoman.wires.openai_responses import WIRE
 from dragoman.wires.openai_responses.client import CLIENT
 from dragoman.wires.openai_responses.reader import ItemReader
 from tests.wires.laws import read
@@ -745,6 +746,18 @@ def test_the_last_event_may_be_the_response_itself() -> None:
     assert response.message.parts == (Text(text="Noon."), Opaque(wire="openai_responses", data=found))
     assert response.usage == Usage(input=4, output=2)
     assert response.finish == Finish(reason="stop", raw="completed")
+
+
+@pytest.mark.parametrize("end", [{}, {"summary": None}, {"summary": []}, {"summary": [{"type": "summary_text"}]}])
+def test_a_summary_that_only_deltas_tell_is_said_again(end: JsonObject) -> None:
+    delta = {"type": "response.reasoning_summary_text.delta", "item_id": "rs_1", "delta": "Moon."}
+    done = {"type": "response.output_item.done", "item": {"type": "reasoning", "id": "rs_1", **end}}
+    last = {"type": "response.completed", "response": {"status": "completed"}}
+    data = b"".join(b"data: %b\n\n" % msgspec.json.encode(event) for event in (delta, done, last))
+    events, error = read(CLIENT.stream_decoder(), [data])
+    assert error is None
+    again = fold(CLIENT.decode_body(WIRE.server.encode_body(fold(events)).body))
+    assert again.message.parts == (Thinking(text="Moon.", extra=own(id="rs_1")),)
 
 
 def test_an_item_is_one_whatever_ids_it_is_told_under() -> None:

@@ -12,7 +12,16 @@ from dragoman.failure import read_failure
 from dragoman.framing import BARE, Frame
 from dragoman.history import calls_before
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, Thinking, is_list, is_object
-from dragoman.wire import decode_frame, decode_json, encode_json, latest_usage, moment, truncated, whole_number
+from dragoman.wire import (
+    decode_frame,
+    decode_json,
+    encode_json,
+    latest_usage,
+    moment,
+    own_extra,
+    truncated,
+    whole_number,
+)
 from dragoman.wires.openai_chat.calls import Calls
 from dragoman.wires.openai_chat.parts import add_logprobs, decode_made, decode_thinking, reasoning_fields
 from dragoman.wires.openai_chat.shapes import (
@@ -220,11 +229,13 @@ class ChatReader:
             failure = read_failure({"code": self._finish, "message": f"the server broke off: {self._finish}"})
             failure.usage = self.out.usage
             raise failure
-        reason = "blocked" if self._is_refused else FINISH.get(self._finish or "", "other")
+        word = self._finish or ""
+        reason = "blocked" if self._is_refused else FINISH.get(word.lower(), "other")
         if self._calls is not None:
             self._calls.finish(cut=reason == "length")
         self._leftovers()
-        self.out.finish(Finish(reason=reason, raw=self._finish))
+        unknown = {"finish_reason": word} if word and reason == "other" and word not in FINISH else {}
+        self.out.finish(Finish(reason=reason, raw=self._finish, extra=own_extra(NAME, unknown)))
 
     def _leftovers(self) -> None:
         """What came without the part that it belongs to, or has no end of its own."""

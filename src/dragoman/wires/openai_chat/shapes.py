@@ -25,13 +25,13 @@ SAID: dict[str, FinishReason] = {
 """The finish reasons that clients are told: OpenAI's own, and those for which it has no word."""
 FINISH: dict[str, FinishReason] = {
     **SAID,
-    "eos": "stop",
-    "model_length": "length",
-    "max_tokens": "length",
-    "tool_call": "tool_calls",
+    **dict.fromkeys(("eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(("model_length", "max_tokens"), "length"),
+    **dict.fromkeys(("tool_call", "tool_use"), "tool_calls"),
+    **dict.fromkeys(("safety", "sensitive"), "blocked"),
 }
-"""The finish reasons that servers tell: some have other words than OpenAI."""
-FAILED = frozenset({"error", "insufficient_system_resource"})
+"""The finish reasons that servers tell, in any case: some have other words than OpenAI."""
+FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
 """Finish reasons that say that the server broke off."""
 FINISH_WORD: dict[FinishReason, str] = {
     "stop": "stop",

@@ -154,11 +154,13 @@ def _delta(fields: tuple[str, ...], text: str) -> JsonObject:
 
 
 def encode_finish(finish: Finish, *, is_refused: bool) -> str | None:
-    """The dialect's word; a refusal is told by its text, and by no word."""
+    """The dialect's word, or a server's own of this dialect; a refusal is told by its text, and by no word."""
     if is_refused:
         return finish.raw if finish.raw in SAID else "stop"
-    unknown = finish.raw is None and finish.reason == "other"
-    return None if unknown else finish_word(finish, SAID, FINISH_WORD)
+    if finish.reason == "other" and (word := wire_extra(finish.extra, NAME).get("finish_reason")):
+        return str(word)
+    untold = finish.raw is None and finish.reason == "other"
+    return None if untold else finish_word(finish, SAID, FINISH_WORD)
 
 
 def text_notes(parts: Iterable[Part]) -> JsonObject:

@@ -309,6 +309,8 @@ class ItemReader:
         self._think(slot, "content" if item.get("content") else None)
         self._complete(slot.number, "thinking", thinking.text)
         text = self.out.text_of(slot.number)
+        if not thinking.text and slot.form == "summary":
+            thinking.extra[NAME].pop("summary", None)
         if slot.form == "content" and not item.get("content"):
             thinking.extra[NAME]["content"] = [{"type": "reasoning_text", "text": text}]
         self.out.note(slot.number, NAME, thinking.extra[NAME])
