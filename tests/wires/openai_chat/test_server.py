@@ -524,6 +524,19 @@ def sent_again(*messages: dict[str, Any]) -> list[dict[str, Any]]:
     return sent
 
 
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "https://example.org/a", "format": "image/png"}, "min_pixels": 4},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg==", "x": 1}},
+        {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav", "x": 1}},
+    ],
+)
+def test_what_a_part_has_inside_that_we_do_not_know_goes_back(part: dict[str, Any]) -> None:
+    messages = [{"role": "user", "content": [part]}]
+    assert sent_again(*messages) == messages
+
+
 def test_a_conversation_in_the_first_form_of_the_api_stays_in_it() -> None:
     messages: list[dict[str, Any]] = [ASK, LONE, {"role": "function", "name": "tide", "content": "4.2 m"}]
     assert sent_again(*messages) == messages

@@ -48,17 +48,23 @@ def encode_part(part: Part) -> JsonObject:
             return {"type": "text", "text": part.text, **wire_extra(part.extra, NAME)}
         case Image():
             image = without_none({"url": image_url(part), "detail": part.detail})
-            return {"type": "image_url", "image_url": image, **wire_extra(part.extra, NAME)}
+            return _with_extra("image_url", image, part.extra)
         case Document():
             file = {"filename": part.name or "document", "file_data": data_url(part.mime, part.data)}
-            return {"type": "file", "file": file, **wire_extra(part.extra, NAME)}
+            return _with_extra("file", file, part.extra)
         case Audio() if part.mime in AUDIO_FORMATS:
             audio = {"data": encode_base64(part.data), "format": AUDIO_FORMATS[part.mime]}
-            return {"type": "input_audio", "input_audio": audio, **wire_extra(part.extra, NAME)}
+            return _with_extra("input_audio", audio, part.extra)
         case Opaque():
             return part.data
         case _:
             raise refuse(part, NAME)
+
+
+def _with_extra(kind: str, inner: JsonObject, extra: JsonObject) -> JsonObject:
+    """A part with what stood beside its data, and inside it."""
+    own = wire_extra(extra, NAME)
+    return {"type": kind, **own, kind: {**inner, **wire_extra(own, kind)}}
 
 
 def decode_part(data: str | JsonObject, where: str) -> Part:
@@ -83,7 +89,7 @@ def _image(data: JsonObject) -> Part | None:
     image = {"url": image} if isinstance(image, str) else image
     if not is_object(image) or not isinstance(image.get("url"), str) or not _is_text(image.get("detail")):
         return None
-    url, extra = image["url"], _rest(data, "image_url")
+    url, extra = image["url"], _extra(data, "image_url", image, "url", "detail")
     if is_data_url(url):
         return msgspec.structs.replace(Image.from_data_url(url, detail=image.get("detail")), extra=extra)
     return Image(url=url, detail=image.get("detail"), extra=extra)
@@ -94,7 +100,8 @@ def _file(data: JsonObject) -> Part | None:
     if not is_object(file) or not is_data_url(str(file.get("file_data"))) or not _is_text(file.get("filename")):
         return None
     mime, content = split_data_url(file["file_data"])
-    return Document(data=content, mime=mime, name=file.get("filename"), extra=_rest(data, "file"))
+    extra = _extra(data, "file", file, "file_data", "filename")
+    return Document(data=content, mime=mime, name=file.get("filename"), extra=extra)
 
 
 def _is_text(value: object) -> bool:
@@ -106,7 +113,8 @@ def _audio(data: JsonObject) -> Part | None:
     mime = AUDIO_TYPES.get(str(audio.get("format"))) if is_object(audio) else None
     if not is_object(audio) or mime is None or not isinstance(audio.get("data"), str):
         return None
-    return Audio(data=decode_base64(audio["data"]), mime=mime, extra=_rest(data, "input_audio"))
+    extra = _extra(data, "input_audio", audio, "data", "format")
+    return Audio(data=decode_base64(audio["data"]), mime=mime, extra=extra)
 
 
 _DECODERS = {"text": _text, "image_url": _image, "file": _file, "input_audio": _audio}
@@ -144,6 +152,12 @@ def decode_thinking(data: JsonObject) -> Thinking | None:
 def _rest(data: JsonObject, known: str) -> JsonObject:
     rest = {key: value for key, value in data.items() if key not in ("type", known)}
     return own_extra(NAME, rest)
+
+
+def _extra(data: JsonObject, kind: str, inner: JsonObject, *known: str) -> JsonObject:
+    """What a part has beside its data, and inside it."""
+    rest = {key: value for key, value in inner.items() if key not in known and value is not None}
+    return own_extra(NAME, {**wire_extra(_rest(data, kind), NAME), **own_extra(kind, rest)})
 
 
 def image_url(image: Image) -> str:
