@@ -45,6 +45,11 @@ def test_what_says_something_is_not_left_out(value: object) -> None:
         convert_loosely(value, Shape)
 
 
+@pytest.mark.parametrize("data", [b"null", b"[]", b'""'])
+def test_nothing_is_a_value_of_which_nothing_is_told(data: bytes) -> None:
+    assert decode_again(msgspec.json.Decoder(Shape), data) == Shape()
+
+
 def test_a_byte_order_mark_says_nothing() -> None:
     assert decode_again(msgspec.json.Decoder(Shape), b'\xef\xbb\xbf{"name": "a"}') == Shape(name="a")
 

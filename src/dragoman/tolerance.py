@@ -21,7 +21,7 @@ def decode_again(decoder: "msgspec.json.Decoder[T]", data: bytes, /) -> T:
     >>> decode_again(msgspec.json.Decoder(dict[str, int]), b"\\xef\\xbb\\xbf{}")
     {}
     """
-    return convert_loosely(msgspec.json.decode(data.removeprefix(_BOM)), decoder.type)
+    return convert_loosely(msgspec.json.decode(data.removeprefix(_BOM)) or {}, decoder.type)
 
 
 def convert_loosely(value: object, shape: type[T], /) -> T:

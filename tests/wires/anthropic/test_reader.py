@@ -373,6 +373,16 @@ class TestStream:
     def test_a_whole_message_where_a_stream_was_asked_for(self) -> None:
         assert played("whole").text == "At once."
 
+    def test_an_unknown_event_may_use_the_same_words_for_other_things(self) -> None:
+        unknown = b'data: {"type":"tomorrow","delta":"x","index":"first"}\n\n'
+        events, error = laws.read(WIRE.client.stream_decoder(), [unknown, (TAPES / "hello.sse").read_bytes()])
+        assert (events, error) == read("hello")
+
+    @pytest.mark.parametrize("data", [b'{"type":"ping","delta":"x"}', b'"x"'])
+    def test_a_known_event_may_not(self, data: bytes) -> None:
+        _, error = laws.read(WIRE.client.stream_decoder(), [b"data: %b\n\n" % data])
+        assert isinstance(error, Malformed)
+
     def test_unknown_events_deltas_and_fields_are_tolerated(self) -> None:
         events, error = read("unknown")
         assert error is None

@@ -541,6 +541,7 @@ FAILURES: list[tuple[str, type[DragomanError], str]] = [
     ('{"error":{"message":"busy","type":"overloaded_error"}}', Overloaded, "busy"),
     ('{"error":{"code":429,"message":"slow down"},"user_id":"u"}', RateLimited, "slow down"),
     ('{"error":"Unexpected endpoint"}', ServerFault, "Unexpected endpoint"),
+    ('{"errors":[{"message":"AiError","code":5006}],"success":false}', ServerFault, "AiError"),
     ('{"code":"Client specified an invalid argument","error":"Incorrect"}', ServerFault, "Incorrect"),
     ('{"object":"error","message":"no such model","type":"NotFoundError","code":404}', ModelNotFound, "no such model"),
     ('{"message":"Requests rate limit exceeded","code":"1300"}', RateLimited, "Requests rate limit exceeded"),

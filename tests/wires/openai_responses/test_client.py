@@ -1058,7 +1058,19 @@ def test_content_that_we_have_no_word_for_is_kept_as_a_message_of_its_own() -> N
     assert response.message.parts == (NOON, Opaque(wire=NAME, data=message))
 
 
-@pytest.mark.parametrize("item", [{"type": "message"}, {"type": "message", "content": "x"}])
+def test_the_content_of_a_message_may_be_its_text() -> None:
+    assert answer({"type": "message", "content": "Noon."}).message.parts == (Text(text="Noon."),)
+
+
+def test_the_last_event_may_say_that_it_is_done() -> None:
+    done = {"type": "response.done", "response": {"id": "resp_1", "output": [{"type": "message", "content": "Noon."}]}}
+    events, error = read(CLIENT.stream_decoder(), [b"data: %b\n\n" % msgspec.json.encode(done)])
+    assert error is None
+    assert fold(events).text == "Noon."
+    assert fold(events).finish == Finish(reason="stop", raw="completed")
+
+
+@pytest.mark.parametrize("item", [{"type": "message"}, {"type": "message", "content": ""}])
 def test_a_message_whose_content_is_no_list_says_nothing(item: JsonObject) -> None:
     assert answer(item).message.parts == (Text(text="", extra=own(empty=True)),)
 

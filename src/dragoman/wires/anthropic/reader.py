@@ -95,12 +95,23 @@ class MessageReader:
             return
         if frame.data.strip() == b"[DONE]":
             self.end()
-        event: StreamEvent = StreamEvent() if frame.name == "error" else decode_frame(_EVENT, frame)
+        event = StreamEvent() if frame.name == "error" else self._decode(frame)
         kind = event.type or frame.name
         if event.error or kind == "error":
             raise read_failure(frame.data.decode("utf-8", "replace"))
         if kind in self._events:
             self._events[kind](event)
+
+    def _decode(self, frame: Frame) -> StreamEvent:
+        try:
+            event: StreamEvent = decode_frame(_EVENT, frame)
+        except Malformed:
+            # An event that we do not know may use our words for other things.
+            data = decode_frame(_ANY, frame)
+            if not is_object(data) or (data.get("type") or frame.name) in self._events:
+                raise
+            return StreamEvent(type="unknown", error=data.get("error"))
+        return event
 
     def end(self) -> None:
         """The connection closed before message_stop."""

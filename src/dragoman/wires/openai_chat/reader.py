@@ -265,7 +265,8 @@ def _failure(chunk: Chunk, data: bytes) -> ProviderError | None:
         return None
     if chunk.base_resp is not None and (code := chunk.base_resp.status_code):
         return read_failure({"code": code, "type": BASE_CODES.get(code), "message": chunk.base_resp.status_msg})
-    return _read_failure(data) if chunk.choices is None and (chunk.message or chunk.detail) else None
+    told = chunk.errors or chunk.message or chunk.detail
+    return _read_failure(data) if chunk.choices is None and told else None
 
 
 def _usage_beside(data: bytes) -> Tokens | None:

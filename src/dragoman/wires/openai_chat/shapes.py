@@ -142,6 +142,7 @@ class Chunk(msgspec.Struct):
     choices: list[Choice] | None = None
     usage: Tokens | None = None
     error: Any = None
+    errors: Any = None
     message: Any = None
     detail: Any = None
     base_resp: BaseResponse | None = None

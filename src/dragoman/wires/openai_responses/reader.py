@@ -41,7 +41,7 @@ _CALLS = ("function_call", CUSTOM)
 
 
 _BEGINNINGS = ("created", "queued", "in_progress")
-_ENDS = ("completed", "incomplete", "failed", "cancelled")
+_ENDS = ("completed", "incomplete", "failed", "cancelled", "done")
 _SNAPSHOTS = frozenset((*_BEGINNINGS, *_ENDS))
 _STREAMED = ("message", "reasoning")
 _UNSETTLED = ("role", "content", "summary", "status", "encrypted_content", "call_id", "name", "arguments", "input")
@@ -258,6 +258,7 @@ class ItemReader:
 
     def _end_message(self, slot: _Slot, item: JsonObject) -> None:
         content = item.get("content")
+        content = [{"type": "output_text", "text": content}] if isinstance(content, str) and content else content
         told = [part for part in content if is_object(part)] if is_list(content) else []
         rest = message_extra(item)
         for index, part in enumerate(told or [slot.texts[index] for index in sorted(slot.texts)]):
@@ -362,7 +363,8 @@ class ItemReader:
 
     def _completed(self, event: StreamEvent) -> None:
         reply = event.response or Reply()
-        self._end_with(reply, reply.status or str(event.type).removeprefix("response."))
+        kind = str(event.type).removeprefix("response.")
+        self._end_with(reply, reply.status or ("completed" if kind == "done" else kind))
 
     def _end_with(self, reply: Reply, status: str | None) -> None:
         out = self.out
