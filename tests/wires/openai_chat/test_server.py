@@ -822,6 +822,11 @@ def deltas(*parts: Part) -> list[dict[str, Any]]:
     return [chunk["choices"][0]["delta"] for chunk in stream(*unfold(response))[1:-1]]
 
 
+def test_a_lone_call_is_said_in_its_form() -> None:
+    lone = ToolCall(id="call_1", name="tide", extra={"openai_chat": {"function_call": True}})
+    assert deltas(lone) == [{"function_call": {"name": "tide", "arguments": "{}"}}]
+
+
 def test_a_stream_is_chunks_and_a_farewell() -> None:
     encoder = WIRE.server.stream_encoder(Request(stream=True))
     events = (

@@ -1062,6 +1062,19 @@ def test_the_content_of_a_message_may_be_its_text() -> None:
     assert answer({"type": "message", "content": "Noon."}).message.parts == (Text(text="Noon."),)
 
 
+def test_the_items_of_the_end_are_those_that_were_told_of_by_id_and_else_in_order() -> None:
+    told = [{"type": "message", "id": id, "content": id} for id in ("a", "b", "c")]
+    begun = [
+        {"type": "response.output_item.added", "output_index": i, "item": {"type": "message", "id": id}}
+        for i, id in enumerate("ax")
+    ]
+    last = {"type": "response.completed", "response": {"id": "resp_1", "output": told}}
+    data = b"".join(b"data: %b\n\n" % msgspec.json.encode(event) for event in (*begun, last))
+    events, error = read(CLIENT.stream_decoder(), [data])
+    assert error is None
+    assert [part.text for part in fold(events).message.parts if isinstance(part, Text)] == ["a", "b", "c"]
+
+
 def test_the_last_event_may_say_that_it_is_done() -> None:
     done = {"type": "response.done", "response": {"id": "resp_1", "output": [{"type": "message", "content": "Noon."}]}}
     events, error = read(CLIENT.stream_decoder(), [b"data: %b\n\n" % msgspec.json.encode(done)])
