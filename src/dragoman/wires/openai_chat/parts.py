@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dragoman.errors import InvalidRequest
+from dragoman.body import invalid, read_shape
 from dragoman.events import arguments_text, told_arguments
 from dragoman.history import refuse
 from dragoman.schema import is_strict
@@ -27,7 +27,7 @@ from dragoman.types import (
     is_object,
     split_data_url,
 )
-from dragoman.wire import encode_json, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import encode_json, own_extra, wire_extra, without_none
 from dragoman.wires.openai_chat.shapes import (
     AUDIO_FORMATS,
     AUDIO_TYPES,
@@ -75,7 +75,7 @@ def decode_part(data: str | JsonObject, where: str) -> Part:
     try:
         part = read(data) if read else None
     except ValueError as error:
-        raise InvalidRequest(f"{where}: {error}") from error
+        raise invalid(where, str(error)) from error
     return part or Opaque(wire=NAME, data=data)
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dragoman.errors import InvalidRequest
+from dragoman.body import invalid, read_shape
 from dragoman.events import arguments_text, told_arguments
 from dragoman.history import refuse
 from dragoman.schema import is_strict
@@ -26,7 +26,7 @@ from dragoman.types import (
     is_object,
     split_data_url,
 )
-from dragoman.wire import encode_json, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import encode_json, own_extra, wire_extra, without_none
 from dragoman.wires.openai_responses.shapes import CUSTOM, NAME, CallShape, FunctionShape, is_invented
 
 _NO_ARGUMENTS: dict[bool, JsonObject] = {
@@ -68,7 +68,7 @@ def decode_content(data: JsonObject, where: str) -> Text | Image | Document | Op
     try:
         part = read(data) if read else None
     except ValueError as error:
-        raise InvalidRequest(f"{where}: {error}") from error
+        raise invalid(where, str(error)) from error
     return part or Opaque(wire=NAME, data=data)
 
 
