@@ -108,7 +108,7 @@ class MessageReader:
         except Malformed:
             # An event that we do not know may use our words for other things.
             data = decode_frame(_ANY, frame)
-            if not is_object(data) or (data.get("type") or frame.name) in self._events:
+            if not is_object(data) or str(data.get("type") or frame.name) in self._events:
                 raise
             return StreamEvent(type="unknown", error=data.get("error"))
         return event

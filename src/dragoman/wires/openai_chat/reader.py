@@ -11,6 +11,7 @@ from dragoman.events import Assembler
 from dragoman.failure import read_failure
 from dragoman.framing import BARE, Frame
 from dragoman.history import calls_before
+from dragoman.tolerance import decode_again
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, Thinking, is_list, is_object
 from dragoman.wire import (
     decode_frame,
@@ -39,6 +40,7 @@ from dragoman.wires.openai_chat.shapes import (
 )
 
 _CHUNK = msgspec.json.Decoder(Chunk, strict=False)
+_MEMBERS = msgspec.json.Decoder(JsonObject)
 _JOINED = ("text", "summary", "data", "transcript")
 """Members of details and of audio that come in pieces; the others are whole wherever they stand."""
 
@@ -271,8 +273,7 @@ def _failure(chunk: Chunk, data: bytes) -> ProviderError | None:
 
 def _usage_beside(data: bytes) -> Tokens | None:
     """The usage that the last chunk has in a member of the server's own (seen 2025-04)."""
-    members: JsonObject = msgspec.json.decode(data)
-    for member in members.values():
+    for member in decode_again(_MEMBERS, data).values():
         usage = member.get("usage") if is_object(member) else None
         if is_object(usage) and whole_number(usage.get("completion_tokens")) is not None:
             return msgspec.convert({key: n for key in usage if (n := whole_number(usage[key])) is not None}, Tokens)
