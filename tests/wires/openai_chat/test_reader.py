@@ -429,6 +429,13 @@ def test_what_a_call_has_beside_our_words_is_kept_over_all_its_fragments() -> No
     assert fold(events).tool_calls == (now("c", x=1, z=3, function={"y": 2}),)
 
 
+def test_a_member_that_nobody_reads_may_be_spoilt() -> None:
+    data = b'data: {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}],"\xdb":1}\n\ndata: [DONE]\n\n'
+    events, error = laws.read(WIRE.client.stream_decoder(), [data])
+    assert error is None
+    assert fold(events).usage == Usage(source="unknown")
+
+
 def test_a_call_that_is_not_what_the_protocol_says_is_malformed() -> None:
     with pytest.raises(Malformed, match="a call is not what the protocol says"):
         WIRE.client.decode_body(body({"tool_calls": [{"index": [1]}]}))

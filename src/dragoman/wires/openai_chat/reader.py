@@ -11,7 +11,7 @@ from dragoman.events import Assembler
 from dragoman.failure import read_failure
 from dragoman.framing import BARE, Frame
 from dragoman.history import calls_before
-from dragoman.tolerance import decode_again
+from dragoman.tolerance import UNREADABLE, decode_again
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, Thinking, is_list, is_object
 from dragoman.wire import (
     decode_frame,
@@ -273,7 +273,12 @@ def _failure(chunk: Chunk, data: bytes) -> ProviderError | None:
 
 def _usage_beside(data: bytes) -> Tokens | None:
     """The usage that the last chunk has in a member of the server's own (seen 2025-04)."""
-    for member in decode_again(_MEMBERS, data).values():
+    try:
+        members = decode_again(_MEMBERS, data)
+    except UNREADABLE:
+        # What is spoilt is a member that nobody reads.
+        return None
+    for member in members.values():
         usage = member.get("usage") if is_object(member) else None
         if is_object(usage) and whole_number(usage.get("completion_tokens")) is not None:
             return msgspec.convert({key: n for key in usage if (n := whole_number(usage[key])) is not None}, Tokens)
