@@ -11,7 +11,7 @@ UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What the decoder of a shape raises."""
 
 _BOM = b"\xef\xbb\xbf"
-_MAX_EMPTY = 100
+_MAX_EMPTY = 32
 """Members that are left out of one value before it is given up."""
 
 
