@@ -70,6 +70,8 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     rates_when_down: WhenDown = "open"
     budgets_when_down: WhenDown = "closed"
     """What becomes of limits while the store cannot be asked."""
+    answer_tokens: Some | None = None
+    """Tokens that are reserved for an answer whose length its client leaves open; by default as many as it may have."""
     log: bool = True
     """One line of JSON a request, without what was said."""
     traces: bool = False

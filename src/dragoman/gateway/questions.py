@@ -8,7 +8,6 @@ from dragoman import ask
 from dragoman.drive import Driver
 from dragoman.errors import DragomanError
 from dragoman.flow import Flow
-from dragoman.gateway.access import check_model
 from dragoman.gateway.catalog import Choice
 from dragoman.gateway.refusals import NotKept
 from dragoman.gateway.traces import Operation
@@ -40,17 +39,17 @@ async def find(visit: Visit, question: Question, /) -> Found:
             key = visit.key
             return tuple(model for model in setup.catalog.models() if key is None or key.may_use(model.id))
         case ShowModel(id=id):
-            check_model(visit.key, id)
+            visit.name(id)
             setup.catalog.find(id)
             return next((model for model in setup.catalog.models() if model.id == id), ModelInfo(id=id))
         case CountTokens():
             choice = _choose(visit, question.model)
             counting = ask.count_tokens(question.request, choice.targets[0], choice.options)
-            return await _ask(visit, choice, "count_tokens", Request(max_tokens=0), counting, lambda _: FREE)
+            return await _ask(visit, choice, "count_tokens", Request(), counting, lambda _: FREE)
         case Embed():
             choice = _choose(visit, question.model)
             embedding = ask.embed(question.texts, question.dimensions, choice.targets[0], choice.options)
-            request = Request(messages=tuple(map(user, question.texts)), max_tokens=0)
+            request = Request(messages=tuple(map(user, question.texts)))
             return await _ask(visit, choice, "embeddings", request, embedding, _used)
         case FetchResponse(id=id):
             kept = await recalled(visit, id)
@@ -66,8 +65,7 @@ async def find(visit: Visit, question: Question, /) -> Found:
 
 
 def _choose(visit: Visit, name: str) -> Choice:
-    visit.model = name
-    check_model(visit.key, name)
+    visit.name(name)
     return visit.setup.catalog.find(name)
 
 
@@ -76,7 +74,7 @@ async def _ask(
 ) -> T:
     """What a provider says, within the limits of the key; it has a row as an answer has."""
     target = choice.targets[0].name
-    account = await visit.open(request, target, operation)
+    account = await visit.open(request, choice.targets[:1], operation)
     try:
         found = await Driver(visit.setup.registry.transport).arun(plan)
         await account.settle("served", status=200, target=target, usage=used(found))

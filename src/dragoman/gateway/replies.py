@@ -41,7 +41,8 @@ def refusal(error: DragomanError, id: str, /) -> Answer:
     404
     """
     kind = "invalid_request_error" if error.http_status < 500 else "api_error"
-    body = encode_json({"error": {"message": error.message, "type": kind, "code": error.code, "request_id": id}})
+    told = {"message": error.message, "type": kind, "param": error.param, "code": error.code, "request_id": id}
+    body = encode_json({"error": told})
     more = error.headers if isinstance(error, WrongMethod) else ()
     return Answer(error.http_status, [*error_headers(error).items(), *more, ("x-request-id", id)], body)
 
