@@ -106,7 +106,7 @@ def openai_failure(error: DragomanError, /) -> JsonObject:
     code = next((word for cls, word in _OPENAI_CODES if isinstance(error, cls)), own)
     if lacks_credit(error):
         code = "insufficient_quota"
-    return {"message": error.message, "type": kind, "param": None, "code": code}
+    return {"message": error.message, "type": kind, "param": error.param, "code": code}
 
 
 def _flat(data: object, depth: int = 0) -> dict[str, Any]:

@@ -57,7 +57,7 @@ def prompt_of(request: Request, /) -> int:
     """Tokens of what a request says: its messages, its tools, and the schema of its answer.
 
     >>> prompt_of(Request(system="Be brief.", tools=(Tool(name="now", description="The time"),)))
-    6
+    7
     """
     system = (Text(text=request.system),) if isinstance(request.system, str) else request.system or ()
     size = sum(map(_weight, system)) + sum(_weight(part) for message in request.messages for part in message.parts)

@@ -8,6 +8,7 @@ from dragoman import ask
 from dragoman.drive import Driver
 from dragoman.errors import DragomanError
 from dragoman.flow import Flow
+from dragoman.gateway.access import check_model, check_name
 from dragoman.gateway.catalog import Choice
 from dragoman.gateway.refusals import NotKept
 from dragoman.gateway.traces import Operation
@@ -39,7 +40,8 @@ async def find(visit: Visit, question: Question, /) -> Found:
             key = visit.key
             return tuple(model for model in setup.catalog.models() if key is None or key.may_use(model.id))
         case ShowModel(id=id):
-            visit.name(id)
+            check_name(id)
+            check_model(visit.key, id)
             setup.catalog.find(id)
             return next((model for model in setup.catalog.models() if model.id == id), ModelInfo(id=id))
         case CountTokens():
