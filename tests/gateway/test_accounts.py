@@ -118,7 +118,11 @@ def test_a_client_that_leaves_tells_whom_it_left(stream: bool) -> None:  # noqa:
 def test_a_client_that_leaves_while_nobody_is_asked_has_used_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def walk(app: App) -> str:
         failed = asyncio.Event()
-        monkeypatch.setattr(app.setup.books.metrics, "attempted", lambda _: failed.set())
+
+        def attempted(_attempt: object) -> None:
+            failed.set()
+
+        monkeypatch.setattr(app.setup.books.metrics, "attempted", attempted)
         task = asyncio.create_task(look(app, ask({**chat("gone/m"), "max_tokens": 1000})))
         await asyncio.wait_for(failed.wait(), PATIENCE)
         task.cancel()

@@ -183,6 +183,6 @@ def _decoded(visit: Visit, shape: type[S]) -> S:
 def _wrong(error: msgspec.DecodeError) -> InvalidRequest:
     """Which field it is stands at the end of what msgspec says."""
     wrong = InvalidRequest(str(error))
-    found = re.search(r"(\w+)`$", wrong.message) if isinstance(error, msgspec.ValidationError) else None
+    found = re.search(r"(?:\$\.|field `)(\w+)`$", wrong.message) if isinstance(error, msgspec.ValidationError) else None
     wrong.param = None if found is None else found[1]
     return wrong
