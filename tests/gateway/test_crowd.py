@@ -125,7 +125,7 @@ def test_a_budget_counts_what_streams_used_also_when_they_were_left(
 ) -> None:
     upstream.counted.clear()
     key = KEYS["left"][0]
-    streams = [(("stall", 3), ("gpt-4o-mini", None), ("cut", None))[n % 3] for n in range(60)]
+    streams = [(("stall", 3), ("gpt-4o-mini", None), (f"cut:{n}", None))[n % 3] for n in range(60)]
     together(
         [
             partial(ask, ports[n % 2], body_of(model, NAMES[n], stream=True), key, words=words)

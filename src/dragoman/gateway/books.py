@@ -28,7 +28,7 @@ from dragoman.gateway.prices import Prices
 from dragoman.gateway.recent import Recent
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.port import Row
-from dragoman.gateway.traces import Operation, Span, Traces
+from dragoman.gateway.traces import OWN, Operation, Span, Traces
 from dragoman.gateway.workers import Workers
 from dragoman.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response, Usage
@@ -98,6 +98,7 @@ class Books:
         answer_tokens: int | None = None,
         headers: Mapping[str, str] | None = None,
         operation: Operation = "chat",
+        conversation: str | None = None,
     ) -> "Account":
         """Begin a request. `targets` may be asked: what the longest and dearest of their answers takes is reserved;
         `answer_tokens` for one whose length the client leaves open.
@@ -111,7 +112,10 @@ class Books:
                 await self.refuse(row, error)
                 raise
         if self.traces is not None:
-            account.span = self.traces.begin(row.model, request, headers or {}, operation)
+            provider = targets[0].provider if targets else OWN
+            account.span = self.traces.begin(
+                row.model, request, headers or {}, operation, provider=provider, conversation=conversation
+            )
         self.metrics.begun()
         await account.begin()
         return account

@@ -79,7 +79,7 @@ class Chat:
 
     async def open(self) -> Account:
         """Ask its key's limits whether it may go on."""
-        return await self._visit.open(self.request, self._choice.targets)
+        return await self._visit.open(self.request, self._choice.targets, conversation=self._wish.conversation)
 
     def plan(self) -> Flow[Response]:
         """Ask those who may answer."""

@@ -68,7 +68,15 @@ class Visit:
         self.model = model
         check_model(self.key, model)
 
-    async def open(self, request: Request, targets: Sequence[Target], operation: Operation = "chat", /) -> Account:
+    async def open(
+        self,
+        request: Request,
+        targets: Sequence[Target],
+        operation: Operation = "chat",
+        /,
+        *,
+        conversation: str | None = None,
+    ) -> Account:
         """Ask its key's limits whether it may go on."""
         self.is_counted = True
         self.account = await self.setup.books.open(
@@ -81,6 +89,7 @@ class Visit:
             answer_tokens=self.setup.config.gateway.answer_tokens,
             headers=self.http.headers,
             operation=operation,
+            conversation=conversation,
         )
         return self.account
 
