@@ -25,6 +25,7 @@ from dragoman.gateway.traces import Traces
 from dragoman.providers import target
 from dragoman.types import Attempt, Request, Usage, user
 from tests.gateway.conftest import Clock
+from tests.gateway.live import PATIENCE
 from tests.gateway.redis_server import RedisServer
 
 Opened = Callable[[], Store]
@@ -174,7 +175,7 @@ def test_a_store_that_is_down_stops_nobody_without_a_budget() -> None:
         await books.tend()
         assert is_down(books)
         server.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while is_down(books):
                 await asyncio.sleep(0)
                 await books.tend()

@@ -145,7 +145,7 @@ def settled(store: str, key: str, count: int) -> list[Row]:
     async def read() -> list[Row]:
         opened = open_store(store)
         try:
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(PATIENCE):
                 while True:
                     rows = [row for row in await opened.rows(10_000) if row.key == key]
                     if len(rows) == count and all(row.is_settled for row in rows):
