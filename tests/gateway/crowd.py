@@ -92,18 +92,17 @@ class Counting:
             if fate == "hold":
                 await self._go.wait()
             words = {"cut": 2, "stall": 3}.get(fate, body.get("max_completion_tokens") or 5)
+            self.counted[who] = INPUT, words
             if not body.get("stream"):
                 writer.write(_whole(200, _answer(WORD * words, words)))
             else:
                 writer.write(HEAD + b"".join(_piece(_delta(WORD)) for _ in range(words)))
                 if fate in ("cut", "stall"):
-                    self.counted[who] = INPUT, words
                     await writer.drain()
                     if fate == "stall":
                         await reader.read(1)
                     raise EOFError(fate)
                 writer.write(_piece(_end(words)) + _chunk(b"data: [DONE]\n\n") + _chunk(b""))
-            self.counted[who] = INPUT, words
         finally:
             self.under_way -= 1
 

@@ -317,12 +317,29 @@ def test_a_plain_answer_that_is_left_keeps_what_was_reserved() -> None:
     assert int(asyncio.run(walk())) < 4000
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_span_tells_what_came(stream: bool) -> None:  # noqa: FBT001
+def traced(app: App) -> InMemorySpanExporter:
+    """Where its spans go from now on."""
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    app = app_of(config())
     app.setup.books.traces = Traces(provider)
+    return exporter
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_span_of_what_failed_names_whom_it_asked_and_why(stream: bool) -> None:  # noqa: FBT001
+    app = app_of(config() + record("gone", refused_url()) + "[chain]\nretries = 0\n")
+    exporter = traced(app)
+    talk(app, ask(chat("gone/m, gone/n", stream=stream)))
+    (span,) = exporter.get_finished_spans()
+    told = dict(span.attributes or {})
+    assert (told["gen_ai.provider.name"], told["error.type"]) == ("gone", "ConnectFailedByAll")
+    assert not span.events
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_span_tells_what_came(stream: bool) -> None:  # noqa: FBT001
+    app = app_of(config())
+    exporter = traced(app)
     seen, _ = talk(app, ask(chat("demo/any", stream=stream)), EMBED)
     chatted, embedded = exporter.get_finished_spans()
     told = dict(chatted.attributes or {})
@@ -332,6 +349,9 @@ def test_a_span_tells_what_came(stream: bool) -> None:  # noqa: FBT001
     assert told["gen_ai.response.finish_reasons"] == ("stop",)
     assert told["gen_ai.usage.output_tokens"]
     assert ("gen_ai.response.time_to_first_chunk" in told) is stream
+    if stream:
+        whole = ((chatted.end_time or 0) - (chatted.start_time or 0)) / 1e9
+        assert 0 < float(str(told["gen_ai.response.time_to_first_chunk"])) <= whole
     assert (embedded.name, (embedded.attributes or {})["gen_ai.operation.name"]) == (
         "embeddings demo/any",
         "embeddings",

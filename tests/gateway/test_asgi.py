@@ -15,6 +15,9 @@ from dragoman.gateway.asgi import Asgi, application
 from dragoman.testing import Server, Stall
 from tests.gateway.dialects import app_of
 from tests.gateway.live import PATIENCE, chat, record
+from tests.gateway.test_leaving import SHOWN, WORDS
+
+CHAT = "/v1/chat/completions"
 
 
 def client(asgi: object) -> httpx.AsyncClient:
@@ -39,7 +42,7 @@ def test_a_gateway_is_mounted_in_an_application() -> None:
     async def ask() -> tuple[int, str]:
         outer = Starlette(routes=[Mount("/llm", app=application())])
         async with client(outer) as http:
-            answer = await http.post("/llm/v1/chat/completions", json=chat("demo/any"))
+            answer = await http.post(f"/llm{CHAT}", json=chat("demo/any"))
             return answer.status_code, answer.json()["choices"][0]["message"]["content"]
 
     status, text = asyncio.run(ask())
@@ -50,7 +53,7 @@ def test_a_gateway_is_mounted_in_an_application() -> None:
 def test_a_stream_comes_through_uvicorn() -> None:
     async def ask() -> list[str]:
         async with running(Asgi(app_of())) as url, httpx.AsyncClient() as http:
-            request = http.stream("POST", f"{url}/v1/chat/completions", json=chat("demo/any", stream=True))
+            request = http.stream("POST", f"{url}{CHAT}", json=chat("demo/any", stream=True))
             async with request as answer:
                 assert answer.headers["x-dragoman-target"] == "demo/any"
                 return [line async for line in answer.aiter_lines() if line]
@@ -62,13 +65,11 @@ def test_a_stream_comes_through_uvicorn() -> None:
 
 def test_a_client_that_leaves_uvicorn_cancels_its_call() -> None:
     async def leave() -> bool:
-        with Server(Stall(10)) as upstream:
+        with Server(Stall(SHOWN, WORDS)) as upstream:
             async with running(Asgi(app_of(record("up", upstream.base_url())))) as url:
-                async with httpx.AsyncClient() as http:
-                    asked = asyncio.create_task(http.post(f"{url}/v1/chat/completions", json=chat("up/m")))
-                    assert await asyncio.to_thread(upstream.asked.acquire, timeout=PATIENCE)
-                    await asyncio.sleep(0.3)  # until the provider's head is there: see test_leaving
-                    asked.cancel()
+                body = chat("up/m", stream=True)
+                async with httpx.AsyncClient() as http, http.stream("POST", f"{url}{CHAT}", json=body) as answer:
+                    await anext(answer.aiter_lines())
                 return await asyncio.to_thread(upstream.left.acquire, timeout=PATIENCE)
 
     assert asyncio.run(leave())
@@ -76,7 +77,7 @@ def test_a_client_that_leaves_uvicorn_cancels_its_call() -> None:
 
 def test_a_body_that_does_not_come_is_a_408() -> None:
     sent: list[MutableMapping[str, Any]] = []
-    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": "/v1/chat/completions", "headers": []}
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": CHAT, "headers": []}
 
     async def receive() -> MutableMapping[str, Any]:
         return await asyncio.Future()

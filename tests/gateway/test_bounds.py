@@ -4,6 +4,7 @@ import asyncio
 import json
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,8 +20,7 @@ CHAT = "/v1/chat/completions"
 
 @pytest.fixture(scope="module")
 def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
-    config = "[gateway]\nmax_body = 2000\nbody_timeout = 0.2\n"
-    with Gateway(tmp_path_factory.mktemp("gateway"), config) as running:
+    with Gateway(tmp_path_factory.mktemp("gateway"), "[gateway]\nmax_body = 2000\n") as running:
         yield running
 
 
@@ -56,8 +56,11 @@ def test_a_body_without_a_length_is_counted(gateway: Gateway) -> None:
         assert b" 413 " in connection.recv(65536)
 
 
-def test_a_body_that_does_not_come_is_not_waited_for(gateway: Gateway) -> None:
-    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
+def test_a_body_that_does_not_come_is_not_waited_for(tmp_path: Path) -> None:
+    with (
+        Gateway(tmp_path, "[gateway]\nbody_timeout = 0.2\n") as hasty,
+        socket.create_connection(("127.0.0.1", hasty.port), timeout=PATIENCE) as connection,
+    ):
         connection.sendall(f"POST {CHAT} HTTP/1.1\r\nhost: x\r\ncontent-length: 100\r\n\r\n{{".encode())
         assert b" 408 " in connection.recv(65536)
 

@@ -133,7 +133,7 @@ def test_a_budget_counts_what_streams_used_also_when_they_were_left(
         ]
     )
     used = sum(map(sum, upstream.counted.values()))
-    assert len(upstream.counted) == 60
+    assert len(upstream.counted) > 40  # the one that cuts may be benched before all of its streams have come
     settled(store, "left", 60)
     (after,) = together([partial(ask, ports[0], body_of("gpt-4o-mini", "xyz", max_tokens=9), key)])
     assert int(after.headers["x-ratelimit-remaining-tokens-day"]) == 1_000_000 - used - 10

@@ -1,11 +1,11 @@
 """A request of an RSGI server (granian) in, the app's answer out; a client that hangs up cancels its call."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable
-from typing import Protocol
+from collections.abc import AsyncIterator, Awaitable, Iterable
+from typing import Protocol, Self
 
 from dragoman.errors import DragomanError
-from dragoman.gateway.answer import Answer, Write
+from dragoman.gateway.answer import Answer
 from dragoman.gateway.app import App
 from dragoman.gateway.books import CLOSED
 from dragoman.gateway.refusals import MOST_DRAINED, BodyTooLarge, BodyTooSlow
@@ -18,7 +18,7 @@ PATIENCE = 0.05
 class Headers(Protocol):
     """Those of a request."""
 
-    def items(self) -> list[tuple[str, str]]:
+    def items(self) -> Iterable[tuple[str, str]]:
         """Names in lower case, and values."""
         ...
 
@@ -40,7 +40,9 @@ class Scope(Protocol):
 class Transport(Protocol):
     """Where a stream is written to."""
 
-    send_bytes: Write
+    def send_bytes(self, data: bytes, /) -> Awaitable[None]:
+        """Comes back when there is room for more."""
+        ...
 
 
 class HttpProtocol(Protocol):
@@ -85,7 +87,8 @@ class Rsgi:
             if isinstance(answer.body, bytes):
                 protocol.response_bytes(answer.status, answer.headers, answer.body)
             else:
-                await answer.body(protocol.response_stream(answer.status, answer.headers).send_bytes)
+                with _Sink(protocol.response_stream(answer.status, answer.headers)) as sink:
+                    await answer.body(sink.write)
         except asyncio.CancelledError:
             if not watch.is_gone:
                 raise
@@ -110,6 +113,24 @@ class Rsgi:
             watch.has_body = True
             return await self._app.answer(HttpRequest(method=scope.method, path=path, headers=headers, body=body))
         return self._app.refuse(HttpRequest(method=scope.method, path=path, headers=headers), error)
+
+
+class _Sink:
+    """Holds what a stream is written to: it ends when nobody does any more, and the traceback of its error might."""
+
+    __slots__ = ("_transport",)
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        del self._transport
+
+    def write(self, data: bytes) -> Awaitable[None]:
+        return self._transport.send_bytes(data)
 
 
 async def _read(headers: dict[str, str], protocol: HttpProtocol, most: int) -> bytes:
