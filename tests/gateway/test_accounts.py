@@ -107,9 +107,9 @@ def test_a_client_that_leaves_tells_whom_it_left(stream: bool) -> None:  # noqa:
         app.setup.books.log = Log(written.append)
         (row,) = asyncio.run(walk(app, upstream))
     assert (row.target, row.outcome, row.status, row.attempts) == ("up/m", "hung_up", 499, 3)
-    assert (row.input, row.output, row.estimated) == (0, 0 if stream else None, True)
+    assert (row.input, row.output, row.estimated) == (1, 0 if stream else None, True)
     line = json.loads(written[0])
-    assert (line["target"], line["outcome"]) == ("up/m", "hung_up")
+    assert (line["target"], line["outcome"], line["estimated"]) == ("up/m", "hung_up", True)
     told = app.setup.books.metrics.text()
     assert b'target="up/m",outcome="hung_up",status="499"} 1' in told
     assert b'dragoman_attempts_total{target="up/m",outcome="hung_up"} 1' in told
@@ -179,7 +179,7 @@ def test_a_plain_answer_tells_what_is_left_when_it_has_ended_and_a_stream_what_i
     used = [(row.input or 0) + (row.output or 0) for row in reversed(rows)]
     told = [int(each.headers["X-RateLimit-Remaining-Tokens"]) for each in seen]
     assert told[0] == 5000 - used[0]
-    assert told[1] == told[0] - 1000
+    assert told[1] == told[0] - 1001
     assert told[2] == 5000 - sum(used)
 
 
@@ -187,7 +187,7 @@ def test_an_open_answer_is_reserved_as_the_config_says() -> None:
     setup = config("tokens_per_minute = 5000").replace("[gateway]\n", "[gateway]\nanswer_tokens = 300\n")
     app = app_of(setup)
     seen, _ = talk(app, ask(chat("demo/any", stream=True)))
-    assert seen[0].headers["X-RateLimit-Remaining-Tokens"] == str(5000 - 300)
+    assert seen[0].headers["X-RateLimit-Remaining-Tokens"] == str(5000 - 301)
 
 
 @pytest.mark.parametrize("name", ["demo/a\nb", "demo/\x1b[31m", "a\x00", "demo/x\u202e", "\x7f"])
@@ -284,14 +284,13 @@ def test_a_body_that_is_too_large_is_counted() -> None:
 
 def test_what_breaks_off_is_counted_once() -> None:
     """Anthropic tells the input with the first event: the row has that, and not twice."""
-    with Server(Cut(700, "one two three")) as upstream:
+    whole = b"".join(render("one two three", wires.get("anthropic"), Request(stream=True)).pieces)
+    told = whole.replace(b'"usage":{"input_tokens":0,', b'"usage":{"input_tokens":25,')
+    body = told[: told.index(b"event: content_block_stop")]
+    with Server(Raw(headers={"content-type": "text/event-stream"}, body=body)) as upstream:
         setup = config() + record("up", upstream.base_url("anthropic"), "anthropic") + "[chain]\nretries = 0\n"
         _, (row,) = talk(app_of(setup), ask(chat("up/m", stream=True)))
-        assert row.outcome == "failed"
-        told = json.loads(
-            render("one two three", wires.get("anthropic"), Request(stream=True)).pieces[0].split(b"data: ")[1]
-        )
-    assert row.input == told["message"]["usage"]["input_tokens"]
+    assert (row.outcome, row.input) == ("failed", 25)
 
 
 def test_what_was_shown_of_a_broken_answer_is_used_up() -> None:

@@ -50,7 +50,7 @@ def test_an_estimate_counts_all_parts() -> None:
         (Document(data=b"x" * 1_000_000, mime="application/pdf"), 10_000),
         (Audio(data=b"x" * 128_000, mime="audio/mpeg"), 1000),
         (Opaque(wire="anthropic", data={"type": "server_tool_use"}), 1500),
-        (Opaque(wire="anthropic", data={"text": "x" * 8991}), 3000),
+        (Opaque(wire="anthropic", data={"text": "x" * 8989}), 3000),
     ],
     ids=["text", "pages", "scan", "sound", "opaque", "long opaque"],
 )

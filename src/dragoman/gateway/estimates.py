@@ -57,12 +57,13 @@ def prompt_of(request: Request, /) -> int:
     """Tokens of what a request says: its messages, its tools, and the schema of its answer.
 
     >>> prompt_of(Request(system="Be brief.", tools=(Tool(name="now", description="The time"),)))
-    7
+    8
     """
     system = (Text(text=request.system),) if isinstance(request.system, str) else request.system or ()
     size = sum(map(_weight, system)) + sum(_weight(part) for message in request.messages for part in message.parts)
     schemas = [] if request.schema is None else [request.schema]
-    return (size + sum(map(_tool_weight, request.tools)) + sum(map(_json_size, schemas))) // BYTES_PER_TOKEN
+    size += sum(map(_tool_weight, request.tools)) + sum(map(_json_size, schemas))
+    return -(-size // BYTES_PER_TOKEN)
 
 
 def longest_answer(request: Request, targets: Sequence[Target], answer: int | None, /) -> int:

@@ -47,6 +47,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     output: int | None = None
     duration: float | None = None
     first: float | None = None
+    estimated: bool = False
 
 
 blotted = lru_cache(maxsize=1024)(redact)
@@ -115,6 +116,7 @@ class Log:
             row.output,
             None if row.duration is None else round(row.duration, 6),
             None if row.first is None else round(row.first, 6),
+            row.estimated,
         )
         self._write(f"{_encode(line).decode()}\n")
 
