@@ -283,14 +283,14 @@ def test_a_body_that_is_too_large_is_counted() -> None:
 
 
 def test_what_breaks_off_is_counted_once() -> None:
-    """Anthropic tells the input with the first event: the row has that, and not twice."""
+    """Anthropic tells the input with the first event: the row has that, and not twice; of the output what was shown."""
     whole = b"".join(render("one two three", wires.get("anthropic"), Request(stream=True)).pieces)
     told = whole.replace(b'"usage":{"input_tokens":0,', b'"usage":{"input_tokens":25,')
     body = told[: told.index(b"event: content_block_stop")]
     with Server(Raw(headers={"content-type": "text/event-stream"}, body=body)) as upstream:
         setup = config() + record("up", upstream.base_url("anthropic"), "anthropic") + "[chain]\nretries = 0\n"
         _, (row,) = talk(app_of(setup), ask(chat("up/m", stream=True)))
-    assert (row.outcome, row.input) == ("failed", 25)
+    assert (row.outcome, row.input, row.output) == ("failed", 25, len("one two three") // 3)
 
 
 def test_what_was_shown_of_a_broken_answer_is_used_up() -> None:

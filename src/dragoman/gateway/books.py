@@ -329,14 +329,19 @@ class Account:
         await self.settle("hung_up", status=CLOSED, target=target)
 
     def _guess(self, outcome: str, target: str | None) -> Usage:
-        """What an answer used that was left or broke off before anybody told."""
-        is_left = outcome == "hung_up" and target is not None
-        is_broken = outcome == "failed" and self._heard > 0 and tokens_of(self._spent) is None
-        if not is_left and not is_broken:
+        """What an answer used that was left or broke off before anybody told, or told all of it."""
+        shown = self._heard // BYTES_PER_TOKEN
+        if outcome == "hung_up" and target is not None:
+            # Of an answer that was to come as a whole nobody knows how long it was by then.
+            output = shown if self._request.stream else None
+            return Usage(input=prompt_of(self._request), output=output, source="estimated")
+        if outcome != "failed" or not self._heard:
             return UNKNOWN_USAGE
-        # Of an answer that was to come as a whole nobody knows how long it was by then.
-        output = self._heard // BYTES_PER_TOKEN if self._request.stream else None
-        return Usage(input=prompt_of(self._request), output=output, source="estimated")
+        told = self._attempts[-1].usage if self._attempts else UNKNOWN_USAGE
+        if tokens_of(told) is None:
+            return Usage(input=prompt_of(self._request), output=shown, source="estimated")
+        missing = shown - (told.output or 0)
+        return Usage(output=missing, source="estimated") if missing > 0 else UNKNOWN_USAGE
 
     async def _close(self, row: Row) -> None:
         tokens = tokens_of(Usage(input=row.input, output=row.output))
