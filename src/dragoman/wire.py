@@ -382,7 +382,8 @@ def decode_request_json(http: HttpRequest, /) -> JsonObject:
     try:
         return _OBJECT.decode(http.body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(f"the body is not a JSON object: {error}") from error
+        half = " (half of a character, as where a text was cut; send it whole)" if "surrogate" in str(error) else ""
+        raise InvalidRequest(f"the body is not a JSON object: {error}{half}") from error
 
 
 _OBJECT = msgspec.json.Decoder(dict[str, Any])

@@ -124,6 +124,7 @@ class Chat:
 async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
     """Who may be asked, by the name that the client said and what is remembered of its conversation."""
     wire, setup = cast("Wire", visit.wire), visit.setup
+    name = name or setup.catalog.default()
     visit.name(name)
     choice = setup.catalog.find(name)
     wish, request = split_wish(request)

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from dragoman.errors import DragomanError
+from dragoman.failure import openai_failure
 from dragoman.gateway.answer import Answer
 from dragoman.gateway.refusals import WrongMethod
 from dragoman.http import HttpReply
@@ -34,26 +35,33 @@ def plain(value: object, /, *, status: int = 200) -> Answer:
 
 
 def refusal(error: DragomanError, id: str, /) -> Answer:
-    """A refusal to somebody whose dialect is not known.
+    """A refusal to somebody whose dialect is not known, in the words that most know.
 
     >>> from dragoman.gateway.refusals import NoRoute
     >>> refusal(NoRoute("nothing answers at /v2"), "req_1").status
     404
     """
-    kind = "invalid_request_error" if error.http_status < 500 else "api_error"
-    told = {"message": error.message, "type": kind, "param": error.param, "code": error.code, "request_id": id}
-    body = encode_json({"error": told})
+    body = encode_json({"error": {**openai_failure(error), "request_id": id}})
     more = error.headers if isinstance(error, WrongMethod) else ()
-    return Answer(error.http_status, [*error_headers(error).items(), *more, ("x-request-id", id)], body)
+    return Answer(error.http_status, [*error_headers(error).items(), *more, *named(id)], body)
+
+
+def named(id: str, /) -> list[tuple[str, str]]:
+    """The id of a request where the libraries of each dialect look for it.
+
+    >>> named("req_1")
+    [('x-request-id', 'req_1'), ('request-id', 'req_1')]
+    """
+    return [("x-request-id", id), ("request-id", id)]
 
 
 def receipt(id: str, target: str | None, tier: str | None, attempts: int, /) -> list[tuple[str, str]]:
     """Headers that say who answered.
 
-    >>> receipt("req_1", "groq/llama", None, 2)
-    [('x-request-id', 'req_1'), ('x-dragoman-target', 'groq/llama'), ('x-dragoman-attempts', '2')]
+    >>> receipt("req_1", "groq/llama", None, 2)[2:]
+    [('x-dragoman-target', 'groq/llama'), ('x-dragoman-attempts', '2')]
     """
-    headers = [("x-request-id", id)]
+    headers = named(id)
     if target is not None:
         headers.append(("x-dragoman-target", latin(target)))
     if tier is not None:

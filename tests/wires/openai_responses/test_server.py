@@ -617,7 +617,7 @@ def test_an_error_is_an_error_object() -> None:
     assert msgspec.json.decode(reply.body) == {
         "error": {
             "message": "slow down",
-            "type": "invalid_request_error",
+            "type": "rate_limit_error",
             "param": None,
             "code": "rate_limit_exceeded",
         }

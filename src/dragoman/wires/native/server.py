@@ -9,7 +9,7 @@ from dragoman.schema import why_invalid
 from dragoman.types import JsonObject, Part, Request, Response, Tool, ToolResult
 from dragoman.wire import Route, StreamEncoder, decode_request_json, encode_json, error_headers, request_extra
 from dragoman.wires.native.problems import Problems
-from dragoman.wires.native.shapes import BODY, DEFAULT_TIER, FUNCTION, NAME, NO_ARGUMENTS, PATH, TOOL
+from dragoman.wires.native.shapes import BODY, FUNCTION, NAME, NO_ARGUMENTS, PATH, TOOL
 from dragoman.wires.native.turns import Turns
 from dragoman.wires.native.writer import ChunkWriter, encode_answer, encode_failure, status_of
 
@@ -23,7 +23,7 @@ class Server:
     routes = (Route(method="POST", path=f"{PATH}/chat/completions"),)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        """The model's name and the request; all that is wrong with it in one error."""
+        """The name of a model or tier, or neither, and the request; all that is wrong with it in one error."""
         problems = Problems()
         body = problems.members(decode_request_json(http), BODY, "", required=("messages",))
         turns = Turns(problems)
@@ -34,7 +34,7 @@ class Server:
         problems.check()
         stop = body.get("stop")
         told = {name: body[name] for name in _OWN if name in body}
-        return body.get("model") or body.get("tier") or DEFAULT_TIER, Request(
+        return body.get("model") or body.get("tier") or "", Request(
             messages=turns.messages(),
             system=as_system(turns.system),
             tools=tools,
