@@ -138,7 +138,7 @@ def test_a_settlement_tells_what_is_left(opened: Opened, clock: Clock) -> None:
         limits = Limits(store, clock=clock)
         team = key(requests_per_minute=9, tokens_per_minute=100, concurrent=2, budgets=(Budget(per="day", tokens=500),))
         admission = await limits.admit(team, Need(80))
-        told = dict(await limits.settle(admission, tokens=30))
+        told = dict((await limits.settle(admission, tokens=30)).headers)
         left = {name.removeprefix("X-RateLimit-Remaining-"): told[name] for name in told if "Remaining" in name}
         assert left == {"Requests": "8", "Tokens": "70", "Concurrent": "2", "Tokens-Day": "470"}
         assert told == dict(await limits.standing(team))

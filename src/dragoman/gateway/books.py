@@ -226,7 +226,6 @@ class Account:
     def __init__(self, books: Books, row: Row, request: Request, /) -> None:
         self.admission: Admission = FREE
         self.span: Span | None = None
-        self._standing: Headers | None = None
         self._books = books
         self._row = row
         self._request = request
@@ -242,7 +241,7 @@ class Account:
     @property
     def headers(self) -> Headers:
         """What the client is told of its limits: with what is reserved, and once it has ended with what it used."""
-        return self.admission.headers if self._standing is None else self._standing
+        return self.admission.headers
 
     async def begin(self) -> None:
         """Write its row before anybody is asked, where that may outlive this process."""
@@ -350,7 +349,7 @@ class Account:
         elif tokens is None and row.outcome != "served":
             tokens = 0  # a provider that refuses counts nothing, and one that was not asked
         limits = self._books.limits
-        self._standing = await limits.settle(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
+        self.admission = await limits.settle(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
         if self._books.store.is_shared:
             await self._books.ledger.record(row)
         else:

@@ -78,7 +78,13 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     moment: float = 0.0
     reserved: bool = True
     """False where the store could not be asked: all that was used is owed."""
-    headers: Headers = ()
+    levels: tuple[Level, ...] = ()
+    """How full each limit is; none where nobody knows."""
+
+    @property
+    def headers(self) -> Headers:
+        """What the client is told of its limits."""
+        return _told_of(self.limits, self.levels) if self.levels else ()
 
 
 FREE = Admission()
@@ -135,19 +141,18 @@ class Limits:
             if self._is_closed(limits):
                 raise
             return Admission(limits=limits, reserved=False, moment=self._clock())
-        headers = _told_of(limits, taken.levels)
         if not taken.granted:
-            raise _refusal(key, limits, taken, headers)
+            raise _refusal(key, limits, taken)
         self._seats |= {charge.id: charge for charge in charges if isinstance(charge, Seat)}
-        return Admission(limits=limits, moment=taken.moment, headers=headers)
+        return Admission(limits=limits, moment=taken.moment, levels=taken.levels)
 
-    async def settle(self, admission: Admission, /, *, tokens: int | None, cost: int | None = None) -> Headers:
+    async def settle(self, admission: Admission, /, *, tokens: int | None, cost: int | None = None) -> Admission:
         """Count what a request used; None is not known, and what was reserved stays. Safe from cancellation.
 
-        Gives what the client is told of its limits after that.
+        Gives the same admission, with the levels as they are then.
         """
         if not admission.limits:
-            return ()
+            return admission
         settling = self._settle(admission, {"tokens": tokens, "dollars": cost})
         return await (asyncio.shield(self._later(settling)) if self._store.is_shared else settling)
 
@@ -198,20 +203,19 @@ class Limits:
 
     # What is given back -----------------------------------------------------------------------------------------------
 
-    async def _settle(self, admission: Admission, used: dict[Unit, int | None]) -> Headers:
-        limits = [_given(limit, _back(limit, used, reserved=admission.reserved)) for limit in admission.limits]
-        back = [limit.charge for limit in limits]
+    async def _settle(self, admission: Admission, used: dict[Unit, int | None]) -> Admission:
+        back = [_given(limit, _back(limit, used, reserved=admission.reserved)).charge for limit in admission.limits]
         for charge in back:
             if isinstance(charge, Seat):
                 self._seats.pop(charge.id, None)
         try:
-            return _told_of(limits, await self._store.give(back, admission.moment))
+            return msgspec.structs.replace(admission, levels=await self._store.give(back, admission.moment))
         except StoreDown:
             # Told twice, what was given back would be too much; what is owed is too little at worst.
             owed = tuple(charge for charge in back if not isinstance(charge, Seat) and charge.amount < 0)
             if owed:
                 self._owed.append((owed, admission.moment))
-            return admission.headers
+            return admission
 
     async def _take(self, charges: Sequence[Charge]) -> Taken:
         if not self._store.is_shared:
@@ -308,7 +312,7 @@ def _headers(limit: Limit, level: Level) -> list[tuple[str, str]]:
     return headers
 
 
-def _refusal(key: Key, limits: Sequence[Limit], taken: Taken, headers: Headers) -> OverLimit:
+def _refusal(key: Key, limits: Sequence[Limit], taken: Taken) -> OverLimit:
     full = [(limit, level) for limit, level in zip(limits, taken.levels, strict=True) if level.wait != 0.0]
     waits = [level.wait for _, level in full if level.wait is not None]
     never = len(waits) < len(full)
@@ -316,7 +320,7 @@ def _refusal(key: Key, limits: Sequence[Limit], taken: Taken, headers: Headers) 
     error = OverLimit(
         f"{key.id}: {told}", code="rate_limit_exceeded", retry_after=None if never else max(waits), transient=not never
     )
-    error.headers = headers
+    error.headers = _told_of(limits, taken.levels)
     return error
 
 
