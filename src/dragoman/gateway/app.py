@@ -44,7 +44,7 @@ from dragoman.gateway.setup import Setup
 from dragoman.gateway.unpacking import HEADER, unpack
 from dragoman.gateway.visit import Visit
 from dragoman.http import HttpRequest, shown_url
-from dragoman.serving import Recite, Service, services_of
+from dragoman.serving import Service, services_of
 from dragoman.types import Notice, Response
 from dragoman.wire import Route, StreamEncoder, Wire, unsaid
 
@@ -185,7 +185,7 @@ class App:
         wire = cast("Wire", visit.wire)
         response = _completed(chat.lift(await driver.arun(chat.plan())), visit, chat.id)
         await chat.settle(response)
-        reply = wire.server.encode_body(response)
+        reply = wire.server.encode_body(response, chat.request)
         notices = (*response.notices, *unsaid(wire, response.message.parts))
         await account.settle("served", status=200, target=response.target, usage=response.usage, response=response)
         return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *account.headers])
@@ -360,12 +360,12 @@ def _unheard(ping: "asyncio.Future[None]") -> None:
 
 async def _serve(service: Service, visit: Visit) -> Answer:
     """The answer to what a client asks beside generation."""
+    if not service.is_open:
+        visit.key = identify(visit.http, visit.setup.keys)
     check_depth(visit.http.body, visit.setup.config.gateway.max_depth)
     question = service.decode(visit.http)
-    if not isinstance(question, Recite):
-        visit.key = identify(visit.http, visit.setup.keys)
     found = await find(visit, question)
-    return said(service.encode(question, found), [*receipt(visit.id, None, None, 0), *await visit.standing()])
+    return said(service.encode(question, found), [*_told(visit, None, ()), *await visit.standing()])
 
 
 def explain(error: Exception, id: str, /) -> DragomanError:
@@ -419,6 +419,7 @@ def refused(visit: Visit, error: DragomanError, limits: Headers = (), /) -> Answ
 
 def _told(visit: Visit, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:
     headers = receipt(visit.id, target, visit.tier, visit.attempts)
+    notices = visit.notices + notices
     return [*headers, *notes(notices)] if notices else headers
 
 

@@ -15,7 +15,7 @@ from dragoman.gateway.store.port import Row
 from dragoman.gateway.traces import Operation
 from dragoman.http import HttpRequest
 from dragoman.target import Target
-from dragoman.types import Attempt, Request
+from dragoman.types import Attempt, Notice, Request
 from dragoman.wire import Wire
 
 
@@ -44,7 +44,7 @@ class Visit:
     True
     """
 
-    __slots__ = ("account", "attempts", "http", "id", "is_counted", "key", "model", "setup", "tier", "wire")
+    __slots__ = ("account", "attempts", "http", "id", "is_counted", "key", "model", "notices", "setup", "tier", "wire")
 
     def __init__(self, setup: Setup, http: HttpRequest, /) -> None:
         self.setup = setup
@@ -59,6 +59,8 @@ class Visit:
         self.attempts = 0
         self.is_counted = False
         """Whether the books know of it."""
+        self.notices: tuple[Notice, ...] = ()
+        """What the gateway itself left out or changed."""
         self.account: Account | None = None
         """What is kept of it, once it may go on."""
 
