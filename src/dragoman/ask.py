@@ -1,6 +1,6 @@
 """A small question to one target in, its answer out: models, tokens, embeddings. A plan."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -20,6 +20,20 @@ from dragoman.types import Embeddings, ModelInfo, Request, Usage
 T = TypeVar("T")
 MAX_PAGES = 100
 """How many pages of a list are read: a server may say for ever that there are more."""
+
+
+def as_texts(texts: object, /) -> list[str]:
+    """The texts that are to be embedded: one, or several.
+
+    >>> as_texts("ships")
+    ['ships']
+    """
+    given = [texts] if isinstance(texts, str) else texts
+    found: list[object] = list(given) if isinstance(given, Iterable) else [given]
+    told = [text for text in found if isinstance(text, str)]
+    if len(told) < len(found):
+        raise InvalidRequest("what is embedded is a text, or a list of texts")
+    return told
 
 
 def list_models(target: Target, options: Options, /) -> Flow[tuple[ModelInfo, ...]]:
@@ -118,7 +132,7 @@ def _once(
     if target.needs_key and not target.api_key:
         raise AuthFailed(f"{target.provider}: no key; set {' or '.join(target.key_names)} or pass api_key=")
     now: float = yield Now()
-    reply: Reply = yield Send(http, left(ends, now), options.timeouts.connect, MAX_BODY)
+    reply: Reply = yield Send(http, left(ends, now), options.timeouts.connect, MAX_BODY, target.http_client)
     if reply.head.status >= 300:
-        raise wires.get(target.wire).client.decode_error(reply.head, reply.body)
+        raise named(wires.get(target.wire).client.decode_error(reply.head, reply.body), target, http)
     return decode(reply.body)

@@ -6,17 +6,15 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.errors import AuthFailed, DragomanError, TimedOut, Unsupported
+from dragoman.errors import AuthFailed, DragomanError, ModelNotFound, TimedOut, Unsupported
 from dragoman.flow import Compute, Fetch, Flow, Now
-from dragoman.http import HttpRequest, shown_url
+from dragoman.http import MIN_SECRET, HttpRequest, shown_url
 from dragoman.media import Album, Media
 from dragoman.target import Target
 from dragoman.types import Message, Notice, Request
 from dragoman.ways import shape
 from dragoman.wire import Notes
 
-MIN_SECRET = 6
-"""Characters of a key that is one: local servers are given words such as "x"."""
 FETCH_PATIENCE = 15.0
 """Seconds until a picture that is fetched must be there."""
 Encode: TypeAlias = Callable[[Request, Target], HttpRequest]
@@ -169,14 +167,18 @@ def _told_by(target: Target, error: Unsupported) -> Unsupported:
     return Unsupported(f"{target.name}: {error.message}")
 
 
-def named(error: DragomanError, target: Target, /) -> DragomanError:
-    """The same with whose it is, and without the key that a server said back."""
+def named(error: DragomanError, target: Target, http: HttpRequest | None = None, /) -> DragomanError:
+    """The same with whose it is, and without the key that a server said back; a 404 with the place that was asked."""
     error.provider = error.provider or target.provider
     error.model = error.model or target.model
     key = target.api_key or ""
-    if len(key) >= MIN_SECRET and key in error.message:
-        error.message = error.message.replace(key, "[redacted]")
-        error.args = (error.message,)
+    message = error.message
+    if http is not None and error.status == 404 and isinstance(error, ModelNotFound):
+        message = f"{message} (at {shown_url(http.url)})"
+    if len(key) >= MIN_SECRET:
+        message = message.replace(key, "[redacted]")
+    if message != error.message:
+        error.message, error.args = message, (message,)
     if len(key) >= MIN_SECRET and error.code is not None:
         error.code = error.code.replace(key, "[redacted]")
     return error

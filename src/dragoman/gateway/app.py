@@ -17,6 +17,7 @@ from dragoman.errors import (
     DragomanError,
     Interrupted,
     InvalidRequest,
+    ModelNotFound,
     StoreDown,
     TransportError,
     WireError,
@@ -365,7 +366,7 @@ def as_told(error: DragomanError, id: str, /) -> DragomanError:
             retry_after=error.retry_after,
             transient=cause.transient,
         )
-    if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted):
+    if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted | ModelNotFound):
         error.message = re.sub(PLACE, "[address]", error.message)  # where providers are is no client's business
     error.request_id = id
     return error
