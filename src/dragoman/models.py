@@ -366,7 +366,8 @@ def explain(request: Request, target: Target, options: Options, /) -> Explanatio
         http = prepare(request, msgspec.structs.replace(target, needs_key=False))
     except DragomanError as error:
         return Explanation(target=target.name, request=None, notices=(), ready=False, reason=error.message)
-    reason = f"no key; set {' or '.join(target.key_names)}" if missing else None
+    ways = f"set {' or '.join(target.key_names)}" if target.key_names else "pass api_key="
+    reason = f"no key; {ways}" if missing else None
     return Explanation(
         target=target.name, request=http.redacted(), notices=http.notices, ready=not missing, reason=reason
     )

@@ -103,10 +103,7 @@ class _Preparing:
     def _check(self) -> None:
         target = self._target
         _check(self._request, target, self._media)
-        if target.needs_key and not target.api_key:
-            ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
-            # Nothing was sent: the target is not set up, and another one may be.
-            raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
+        check_key(target)
 
     def _fit(self, stop: Callable[[], bool]) -> tuple[tuple[Message, ...], tuple[Notice, ...]]:
         """The messages with their media as the target takes them, and what was bent."""
@@ -161,6 +158,20 @@ def _check(request: Request, target: Target, media: Media) -> None:
         media.check()
     except Unsupported as error:
         raise _told_by(target, error) from error.__cause__
+
+
+def check_key(target: Target, /) -> None:
+    """Refuse a target that needs a key and has none.
+
+    >>> check_key(Target(provider="p", model="m", wire="w", base_url="https://x", needs_key=True))
+    Traceback (most recent call last):
+        ...
+    dragoman.errors.AuthFailed: p: no key; pass api_key=
+    """
+    if target.needs_key and not target.api_key:
+        ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
+        # Nothing was sent: the target is not set up, and another one may be.
+        raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
 
 
 def _told_by(target: Target, error: Unsupported) -> Unsupported:

@@ -1,7 +1,7 @@
 """A spec such as "a/x,b/y,tier" in, targets out: providers, aliases, resolvers, and what the environment defines."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from msgspec.structs import replace
 
@@ -39,11 +39,11 @@ def as_spec(spec: object, /) -> str:
     """
     if isinstance(spec, str):
         return spec
-    elements: Sequence[Any] = spec if isinstance(spec, list | tuple) else (spec,)
-    for element in elements:
-        if not isinstance(element, str):
-            kind = type(element).__name__
-            raise SetupError(f"a spec is a text, as 'groq/llama, demo/any', or a list of such, no {kind}")
+    given = cast("Sequence[object]", spec) if isinstance(spec, list | tuple) else (spec,)
+    elements = [element for element in given if isinstance(element, str)]
+    if len(elements) < len(given):
+        kind = next(type(element).__name__ for element in given if not isinstance(element, str))
+        raise SetupError(f"a spec is a text, as 'groq/llama, demo/any', or a list of such, no {kind}")
     return ",".join(elements)
 
 
