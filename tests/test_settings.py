@@ -265,5 +265,7 @@ def test_a_mark_at_the_start_of_a_config_is_none_of_it() -> None:
 
 
 def test_a_path_in_the_place_of_a_config_is_told() -> None:
-    with pytest.raises(SetupError, match=r"'conf/dragoman.toml' is a path: pass Path\('conf/dragoman.toml'\)"):
+    with pytest.raises(
+        SetupError, match=r"'conf/dragoman.toml' is a path, and the config a text: pass Path\('conf/dragoman.toml'\)"
+    ):
         empty().load_config("conf/dragoman.toml")

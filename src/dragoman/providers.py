@@ -83,10 +83,10 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         return self.base_url
 
     def _key(self, env: Mapping[str, str]) -> str | None:
-        if self.api_key and (key := clean_key(self.api_key, f"{self.name}: api_key")):
+        if self.api_key and (key := clean_key(self.api_key, self.name, "api_key")):
             return key
         for name in self.key_names:
-            if (told := env.get(name)) and (key := clean_key(told, f"{self.name}: {name}")):
+            if (told := env.get(name)) and (key := clean_key(told, self.name, name)):
                 return key
         return None
 
@@ -99,7 +99,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         return [("name", self.name), ("wire", self.wire), ("base_url", shown_url(self.base_url))]
 
 
-def clean_key(key: object, whose: str, /) -> str | None:
+def clean_key(key: object, /, *whose: str) -> str | None:
     """A key without the blanks and line breaks around it, which files of secrets have; None where nothing is left.
 
     >>> clean_key("sk-1\\n", "GROQ_API_KEY")
@@ -107,7 +107,7 @@ def clean_key(key: object, whose: str, /) -> str | None:
     """
     text = key.strip() if isinstance(key, str) else "\n"
     if not text.isascii() or not text.isprintable():
-        raise SetupError(f"{whose} is no key: it has a character that cannot be sent, or is no text")
+        raise SetupError(f"{': '.join(whose)} is no key: it has a character that cannot be sent, or is no text")
     return text or None
 
 

@@ -182,8 +182,8 @@ def decode_toml(text: str, /) -> dict[str, Any]:
     try:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
-        if not set(text) & set("\n=[#"):
-            raise SetupError(f"the config is a text, and {text!r} is a path: pass Path({text!r})") from None
+        if text.endswith(".toml") and "\n" not in text:
+            raise SetupError(f"{text!r} is a path, and the config a text: pass Path({text!r})") from None
         raise SetupError(f"the config is not TOML: {error}") from error
 
 

@@ -53,6 +53,7 @@ MOST_CLIENTS = 16
 BATCH = 65536
 """Bytes of a stream that are read together, where they are there already."""
 MOST_ORIGINS = 256
+_URL = r"(?<=\()\w+://[^\s)]+"
 CERTIFICATES = "the certificates of SSL_CERT_FILE, or of ca=,"
 IDLE = 90.0
 """Seconds that a connection is kept for the next request (reqwest 0.13)."""
@@ -531,7 +532,11 @@ def _proxies(env: Mapping[str, str]) -> "Iterator[ProxyBuilder]":
 
 
 def _causes(error: "DetailedPyreqwestError") -> list[str]:
-    return [cause["message"] for cause in error.details["causes"] or ()]
+    """What it says of itself; in its own words, too, a URL loses what may be secret in it."""
+    causes = error.details["causes"] or []
+    for cause in causes:
+        cause["message"] = re.sub(_URL, lambda found: shown_url(found[0]), cause["message"])
+    return [cause["message"] for cause in causes]
 
 
 def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
