@@ -38,6 +38,7 @@ from dragoman.port import Transport
 from dragoman.providers import Provider
 from dragoman.testing import Break, Cut, Drop, Garbage, Line, Linger, Raw, Scripted, Server, Silence, Stall, refused_url
 from dragoman.transport import MOST_ORIGINS, Kept, Pyreqwest, Switch, transport_of
+from tests.clock import soonest
 
 CHAT = "/v1/chat/completions"
 PLAIN = b'{"model":"m","messages":[]}'
@@ -142,19 +143,6 @@ def http(server: Server | str, *, streamed: bool = False, path: str = CHAT) -> H
     origin = server if isinstance(server, str) else server.origin
     body = STREAMED if streamed else PLAIN
     return HttpRequest(method="POST", origin=origin, path=path, headers={"x-api-key": "sk-secret"}, body=body)
-
-
-def elapsed(work: Callable[[], object], error: type[BaseException], *, most: float) -> float:
-    """Seconds until the error comes: the best of three, as a busy machine is nobody's fault."""
-    best = float("inf")
-    for _ in range(3):
-        began = time.monotonic()
-        with pytest.raises(error):
-            work()
-        best = min(best, time.monotonic() - began)
-        if best <= most:
-            break
-    return best
 
 
 # ── what arrives ────────────────────────────────────────────────────────────
@@ -337,14 +325,14 @@ def test_a_total_limit_is_kept(way: Way, transport: Transport, line: Line) -> No
     assert isinstance(transport, Switch)
     most = 0.25 if isinstance(transport.transport, Pyreqwest) else 0.5
     with Server(line, repeat=True) as server:
-        took = elapsed(lambda: way.send(transport, Send(http(server), 0.2)), TimedOut, most=most)
+        took = soonest(lambda: way.send(transport, Send(http(server), 0.2)), TimedOut, most=most)
         assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
     assert 0.19 <= took <= most
 
 
 def test_a_head_that_does_not_come_is_a_time_out(way: Way, transport: Transport) -> None:
     with Server(Silence(), repeat=True) as server:
-        took = elapsed(
+        took = soonest(
             lambda: way.read(transport, Open(http(server, streamed=True), 0.2, total=5.0, quiet=0.3)),
             TimedOut,
             most=0.25,
@@ -356,7 +344,7 @@ def test_a_head_that_does_not_come_is_a_time_out(way: Way, transport: Transport)
 def test_a_read_has_its_own_limit(way: Way, pooled: Transport) -> None:
     with Server(Stall(5), repeat=True) as server:
         effect = Open(http(server, streamed=True), 5.0, total=5.0)
-        took = elapsed(lambda: way.read(pooled, effect, within=0.2), TimedOut, most=0.25)
+        took = soonest(lambda: way.read(pooled, effect, within=0.2), TimedOut, most=0.25)
         assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
     assert 0.19 <= took <= 0.25
 
@@ -364,7 +352,7 @@ def test_a_read_has_its_own_limit(way: Way, pooled: Transport) -> None:
 def test_a_stream_has_a_total_limit(way: Way, pooled: Transport) -> None:
     with Server(Stall(5), repeat=True) as server:
         effect = Open(http(server, streamed=True), 5.0, total=0.2)
-        took = elapsed(lambda: way.read(pooled, effect, within=5.0), TimedOut, most=0.25)
+        took = soonest(lambda: way.read(pooled, effect, within=5.0), TimedOut, most=0.25)
     assert 0.19 <= took <= 0.25
 
 

@@ -10,7 +10,7 @@ from dragoman import wires
 from dragoman.call import MAX_BODY
 from dragoman.chain import Options, judge
 from dragoman.errors import DragomanError, InvalidRequest, Malformed
-from dragoman.extras import Extras, extras_of
+from dragoman.extras import Embeddable, Extras, extras_of
 from dragoman.flow import Dice, Flow, Now, Reply, Send, Sleep
 from dragoman.http import HttpRequest
 from dragoman.preparing import check_key, left, named, prepared
@@ -66,7 +66,7 @@ def count_tokens(request: Request, target: Target, options: Options, /) -> Flow[
     return (yield from _ask(lambda: http, extras.decode_tokens, target, options, ends))
 
 
-def embed(texts: Sequence[str], dimensions: int | None, target: Target, options: Options, /) -> Flow[Embeddings]:
+def embed(texts: Sequence[Embeddable], dimensions: int | None, target: Target, options: Options, /) -> Flow[Embeddings]:
     """The vectors of some texts, in as many requests as it takes."""
     if not texts:
         raise InvalidRequest("there are no texts to embed")
@@ -77,7 +77,7 @@ def embed(texts: Sequence[str], dimensions: int | None, target: Target, options:
     for start in range(0, len(texts), extras.most_texts):
         some = texts[start : start + extras.most_texts]
 
-        def encode(some: Sequence[str] = some) -> HttpRequest:
+        def encode(some: Sequence[Embeddable] = some) -> HttpRequest:
             return extras.encode_embeddings(some, dimensions, target)
 
         found = yield from _ask(encode, extras.decode_embeddings, target, options, ends)

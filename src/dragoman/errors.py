@@ -70,6 +70,8 @@ class DragomanError(Exception):
     """Which targets were tried or skipped, where a chain was."""
     request_id: str | None = None
     """The id under which a gateway knows the request, where one was asked."""
+    param: str | None = None
+    """Which field of the request is wrong, where one is."""
     result: Any = None
     """What an agent had done by then, where one ran."""
 

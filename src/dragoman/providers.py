@@ -440,7 +440,13 @@ _RECORDS = (
         needs_key=False,
         limits=Limits(image_urls=True),
     ),
-    Provider(name="demo", wire="openai_chat", base_url="demo://local/v1", needs_key=False),
+    Provider(
+        name="demo",
+        wire="openai_chat",
+        base_url="demo://local/v1",
+        needs_key=False,
+        quirks=Quirks(other_fields=False),
+    ),
 )
 PROVIDERS = {record.name: record for record in _RECORDS}
 PROVIDERS["gemini"] = replace(PROVIDERS["google"], name="gemini", family="google")

@@ -153,11 +153,20 @@ def make_facts(told: Mapping[str, Any], /) -> Facts:
         {name: value for name, value in told.items() if name in Limits.__struct_fields__},
         {name: value for name, value in told.items() if name in Quirks.__struct_fields__},
     )
-    try:
-        facts.over(Limits(), Quirks())
-    except msgspec.ValidationError as error:
-        raise SetupError(f"a limit: {error}") from error
+    problems = [why for name, value in told.items() if (why := _why_wrong(name, value)) is not None]
+    if problems:
+        raise SetupError("; ".join(problems))
     return facts
+
+
+def _why_wrong(name: str, value: Any) -> str | None:
+    """What is wrong with one fact, by itself."""
+    fact = Facts({name: value}) if name in Limits.__struct_fields__ else Facts({}, {name: value})
+    try:
+        fact.over(Limits(), Quirks())
+    except msgspec.ValidationError as error:
+        return f"a limit: {error}"
+    return None
 
 
 def check_alias(name: str, spec: object, /) -> tuple[str, str]:
@@ -323,6 +332,5 @@ def _waits(name: str, told: Any, left: Mapping[str, Any]) -> bool:
 
 def _refuse_unknown(what: str, told: Mapping[str, Any], known: Iterable[str]) -> None:
     known = tuple(known)
-    for name in told:
-        if name not in known:
-            raise SetupError(f"{what} {name!r}{nearest(name, known)}")
+    if problems := [f"{what} {name!r}{nearest(name, known)}" for name in told if name not in known]:
+        raise SetupError("; ".join(problems))

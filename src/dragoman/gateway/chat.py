@@ -11,8 +11,8 @@ from typing import TypeVar, cast
 from msgspec.structs import replace
 
 from dragoman import chain
-from dragoman.events import StreamEvent
-from dragoman.flow import Flow
+from dragoman.events import StreamEvent, unfold
+from dragoman.flow import Emit, Flow
 from dragoman.gateway.access import check_model
 from dragoman.gateway.books import Account
 from dragoman.gateway.callids import HEADER, CallIds, decode_ids
@@ -25,7 +25,7 @@ from dragoman.gateway.visit import Visit
 from dragoman.gateway.wish import Wish, split_wish
 from dragoman.serving import Memory, Recall, memory_of
 from dragoman.target import Target
-from dragoman.types import Request, Response, dump
+from dragoman.types import Finish, Message, Request, Response, Usage, dump
 from dragoman.wire import Wire
 
 E = TypeVar("E", bound=StreamEvent)
@@ -73,6 +73,10 @@ class Chat:
         return self._choice.targets
 
     @property
+    def _is_idle(self) -> bool:
+        return cast("Wire", self._visit.wire).loads and not (self.request.messages or self.request.system)
+
+    @property
     def is_remembered(self) -> bool:
         """Whether something is to be written when it is answered."""
         return self._wish.conversation is not None or self._recall.keep
@@ -82,7 +86,9 @@ class Chat:
         return await self._visit.open(self.request, self._choice.targets[0].name)
 
     def plan(self) -> Flow[Response]:
-        """Ask those who may answer."""
+        """Ask those who may answer; nobody, where nothing is asked but that they be there."""
+        if self._is_idle:
+            return _load()
         return chain.run(self.request, self._choice.targets, self._visit.setup.registry.health, self._choice.options)
 
     def lift(self, response: Response, /) -> Response:
@@ -115,10 +121,19 @@ class Chat:
             await setup.responses.save(owner, response.id, dump(self._memory.keep(self.request, response)))
 
 
+def _load() -> Flow[Response]:
+    """The answer of a model that is there."""
+    finish, usage = Finish(reason="stop", raw="load"), Usage(input=0, output=0)
+    response = Response(message=Message(role="assistant"), finish=finish, usage=usage)
+    yield Emit(unfold(response))
+    return response
+
+
 async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
     """Who may be asked, by the name that the client said and what is remembered of its conversation."""
     wire, setup = cast("Wire", visit.wire), visit.setup
-    visit.model = name
+    wire.server.check(name, request)
+    visit.model = name = name or setup.catalog.default()
     check_model(visit.key, name)
     choice = setup.catalog.find(name)
     wish, request = split_wish(request)
@@ -134,7 +149,8 @@ async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
         ids = CallIds(session.ids if session is not None else decode_ids(told) if told else {})
         request = ids.lower(request)
     if (memory := _memory(wire.name)) is not None:
-        recall, request = memory.recall(request)
+        recall, request = memory.recall(request, visit.http.body)
+        visit.notices = recall.notices
         if recall.previous is not None:
             kept = await recalled(visit, recall.previous)
             if kept is None:

@@ -10,6 +10,7 @@
 """
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
@@ -130,7 +131,7 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     _check_store(gateway.store, problems)
     providers = _check_names(config, env, problems)
     if problems:
-        raise SetupError("the config is wrong:\n" + "\n".join(f"- {problem}" for problem in problems))
+        raise SetupError("the config is wrong:\n" + "\n".join(f"- {problem}" for problem in dict.fromkeys(problems)))
     return msgspec.structs.replace(config, providers=providers)
 
 
@@ -237,19 +238,36 @@ def _check_names(config: Config, env: Mapping[str, str], problems: list[str]) ->
     except SetupError as error:
         head, *lines = str(error).split("\n- ")
         problems += lines or [head]
-    own = _tables(config.tables.get("providers", {}), "providers", [])
-    named = {*config.gateway.providers, *own}
+        _fill_names(registry, config)
+    named = {*config.gateway.providers, *_table(config, "providers")}
     for name in registry.aliases():
         try:
             named |= {target.provider for target in registry.targets(name)}
         except SetupError as error:
             problems.append(f"{'tiers' if name in config.tiers else 'aliases'}.{name}: {error}")
-    for name in (name for name in config.gateway.providers if name not in own):
+    places = [(name, "gateway.providers") for name in config.gateway.providers]
+    for name, place in (*places, *((name.partition("/")[0], f"limits.{name}") for name in _table(config, "limits"))):
         try:
             registry.provider(name)
         except SetupError as error:
-            problems.append(f"gateway.providers: {error}")
+            problems.append(f"{place}: {error}")
     return frozenset(named) or _from_environment(env)
+
+
+def _fill_names(registry: Registry, config: Config) -> None:
+    """Tell a registry the names of a config that is wrong elsewhere, so that what they stand for is checked, too."""
+    for name in _table(config, "providers"):
+        with suppress(SetupError):  # told by those who read the record
+            registry.add_provider(name=name, like="demo")
+    specs = {**_table(config, "aliases"), **{name: tier.spec for name, tier in config.tiers.items()}}
+    for name, spec in specs.items():
+        with suppress(SetupError):
+            registry.alias(name, spec)
+
+
+def _table(config: Config, name: str) -> dict[str, Any]:
+    table = config.tables.get(name)
+    return table if is_object(table) else {}
 
 
 def _from_environment(env: Mapping[str, str]) -> frozenset[str]:

@@ -11,7 +11,7 @@ from dragoman.gateway.setup import Setup
 from dragoman.gateway.store.port import Row
 from dragoman.gateway.traces import Operation
 from dragoman.http import HttpRequest
-from dragoman.types import Attempt, Request
+from dragoman.types import Attempt, Notice, Request
 from dragoman.wire import Wire
 
 
@@ -40,7 +40,7 @@ class Visit:
     True
     """
 
-    __slots__ = ("attempts", "http", "id", "is_counted", "key", "limits", "model", "setup", "tier", "wire")
+    __slots__ = ("attempts", "http", "id", "is_counted", "key", "limits", "model", "notices", "setup", "tier", "wire")
 
     def __init__(self, setup: Setup, http: HttpRequest, /) -> None:
         self.setup = setup
@@ -55,6 +55,8 @@ class Visit:
         self.attempts = 0
         self.is_counted = False
         """Whether the books know of it."""
+        self.notices: tuple[Notice, ...] = ()
+        """What the gateway itself left out or changed."""
         self.limits: tuple[tuple[str, str], ...] = ()
         """What the client is told of its limits."""
 

@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest, Overloaded
+from dragoman.body import decode_request_json, invalid, missing, read_shape
+from dragoman.errors import DragomanError, Overloaded
 from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
 from dragoman.types import (
@@ -21,16 +22,7 @@ from dragoman.types import (
     ToolCall,
     is_object,
 )
-from dragoman.wire import (
-    Route,
-    StreamEncoder,
-    decode_request_json,
-    encode_json,
-    error_headers,
-    own_extra,
-    read_shape,
-    request_extra,
-)
+from dragoman.wire import Route, StreamEncoder, encode_json, error_headers, own_extra, request_extra
 from dragoman.wires.anthropic.parts import decode_block, decode_result, decode_tool
 from dragoman.wires.anthropic.shapes import (
     CHOICE_OF,
@@ -90,7 +82,14 @@ class Server:
             extra=request_extra(NAME, extra, covered),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def check(self, model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer."""
+        if not model:
+            raise missing("model")
+        if not request.messages:
+            raise missing("messages")
+
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         return HttpReply(body=encode_json(encode_message(response)))
 
@@ -134,7 +133,7 @@ def _decode_messages(shape: MessagesRequest) -> tuple[list[Text], tuple[Message,
             case "system":
                 turns.append(_Turn(role="system", parts=[*_system_texts(blocks, where)], extra=extra))
             case _:
-                raise InvalidRequest(f"{where}.role: {message.role!r} is none of user, assistant, system")
+                raise invalid(f"{where}.role", f"{message.role!r} is none of user, assistant, system")
     return system, tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
 
 
@@ -151,7 +150,7 @@ def _system_texts(blocks: list[Any], where: str) -> list[Text]:
     for i, block in enumerate(blocks):
         part = decode_block(block, f"{where}[{i}]")
         if not isinstance(part, Text):
-            raise InvalidRequest(f"{where}[{i}]: a system prompt takes text only")
+            raise invalid(f"{where}[{i}]", "a system prompt takes text only")
         texts.append(part)
     return texts
 

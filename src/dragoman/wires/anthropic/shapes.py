@@ -1,8 +1,9 @@
 """The fields of the Messages API that we read, and the tables that both halves share."""
 
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from dragoman.errors import (
     AuthFailed,
@@ -73,6 +74,8 @@ ERROR_TYPES: tuple[tuple[type[DragomanError], str], ...] = (
     (Blocked, "invalid_request_error"),
     (DragomanError, "api_error"),
 )
+ERRORS_BY_STATUS = {403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
+"""What a server refuses before anybody is asked: its status says more than our classes."""
 FINER_ERRORS = frozenset({"permission_error", "billing_error", "request_too_large", "conflict_error"})
 """Types that say more than our classes: written back as they came."""
 OVERLOADED = 529
@@ -132,10 +135,11 @@ class MessagesRequest(msgspec.Struct):
     system: str | list[str | JsonObject] | None = None
     tools: list[JsonObject] | None = None
     tool_choice: JsonObject | None = None
-    max_tokens: int | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    top_k: int | None = None
+    max_tokens: Annotated[int, Meta(ge=0)] | None = None
+    """0 fills the cache and says nothing."""
+    temperature: Annotated[float, Meta(ge=0, le=1)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    top_k: Annotated[int, Meta(ge=0)] | None = None
     stop_sequences: list[str] | None = None
     stream: bool | None = None
     thinking: JsonObject | None = None

@@ -1,9 +1,10 @@
 """The fields of generateContent that we read, and the tables that both halves share."""
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from dragoman.fitting import Subset
 from dragoman.types import Effort, FinishReason, JsonObject, Usage, is_list, is_object
@@ -58,6 +59,14 @@ FINISH_NOTES = ("finishMessage", "continuationToken")
 GROWING_NOTES = frozenset(("citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult"))
 """Notes that come piece by piece in a stream; of the others the last one stands."""
 
+IDLE: JsonObject = {
+    "candidateCount": 1,
+    "frequencyPenalty": 0,
+    "presencePenalty": 0,
+    "responseLogprobs": False,
+    "responseModalities": ["TEXT"],
+}
+"""Fields of generationConfig that ask for nothing when they are these: what is lost of them is no loss."""
 CHOICES = {"AUTO": "auto", "ANY": "required", "NONE": "none", "VALIDATED": "auto"}
 MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 OPTIONS = {"topP": "top_p", "topK": "top_k", "maxOutputTokens": "max_tokens", "stopSequences": "stop"}
@@ -159,10 +168,10 @@ class GenerateRequest(msgspec.Struct, rename="camel"):
 class ConfigShape(msgspec.Struct, rename="camel"):
     """How a client wants it made."""
 
-    temperature: float | None = None
-    top_p: float | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
     top_k: int | None = None
-    max_output_tokens: int | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
     stop_sequences: list[str] = []
     seed: int | None = None
     response_mime_type: str | None = None

@@ -1,9 +1,10 @@
 """The fields of the Responses API that we read, and the tables that both halves share."""
 
 import re
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
+from msgspec import Meta
 
 from dragoman.types import FinishReason, JsonObject, Usage
 from dragoman.wire import whole_number, without_none
@@ -37,6 +38,15 @@ STATUSES = frozenset({"completed", "incomplete", "queued", "in_progress"})
 
 STATEFUL = ("previous_response_id", "conversation", "background")
 """With one of these the server remembers, and `store: false` would be refused."""
+
+IDLE: JsonObject = {
+    "background": False,
+    "include": [],
+    "service_tier": "auto",
+    "top_logprobs": 0,
+    "truncation": "disabled",
+}
+"""Options that ask for nothing when they are these: what is lost of them is no loss."""
 
 PERMANENT_CODES = frozenset(
     "data_residency_mismatch invalid_image invalid_image_format invalid_base64_image invalid_image_url image_too_large "
@@ -100,9 +110,9 @@ class ResponsesRequest(msgspec.Struct):
     tool_choice: str | JsonObject | None = None
     parallel_tool_calls: bool | None = None
     text: JsonObject | None = None
-    temperature: float | None = None
-    top_p: float | None = None
-    max_output_tokens: int | None = None
+    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
+    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
     reasoning: JsonObject | None = None
     stream: bool | None = None
     user: str | None = None
