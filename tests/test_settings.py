@@ -269,3 +269,9 @@ def test_a_path_in_the_place_of_a_config_is_told() -> None:
         SetupError, match=r"'conf/dragoman.toml' is a path, and the config a text: pass Path\('conf/dragoman.toml'\)"
     ):
         empty().load_config("conf/dragoman.toml")
+
+
+@pytest.mark.parametrize("config", [None, 5, b"", ["fast"]])
+def test_what_is_no_config_is_told(config: Any) -> None:
+    with pytest.raises(SetupError, match="the config is a text, its tables, or the Path of a file, no "):
+        empty().load_config(config)

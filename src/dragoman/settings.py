@@ -236,6 +236,8 @@ def read_config(
     """
     if isinstance(config, str):
         config = decode_toml(config)
+    if not hasattr(config, "keys"):
+        raise SetupError(f"the config is a text, its tables, or the Path of a file, no {type(config).__name__}")
     problems = [f"{name}: no such table{nearest(name, TABLES)}" for name in config if name not in TABLES]
     problems = [problem for problem in problems if "did you mean" in problem]
     told = {name: config[name] for name in TABLES if name in config}
