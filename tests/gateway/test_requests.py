@@ -114,7 +114,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
     (CHAT, {"temperature": "hot"}, "temperature", "invalid_type"),
     (CHAT, {"top_p": 1.1}, "top_p", "invalid_value"),
     (CHAT, {"max_tokens": 0}, "max_tokens", "invalid_value"),
-    (CHAT, {"max_completion_tokens": -1}, "max_completion_tokens", "invalid_value"),
+    (CHAT, {"max_completion_tokens": -1}, "max_tokens", "invalid_value"),
     (RESPONSES, {"model": None}, "model", "missing_required_parameter"),
     (RESPONSES, {"input": None}, "input", "missing_required_parameter"),
     (RESPONSES, {"input": []}, "input", "missing_required_parameter"),
