@@ -17,6 +17,7 @@ from dragoman.errors import (
     DragomanError,
     Interrupted,
     InvalidRequest,
+    ModelNotFound,
     ProviderError,
     RequestError,
     StoreDown,
@@ -393,7 +394,7 @@ def as_told(error: DragomanError, id: str, /) -> DragomanError:
             retry_after=error.retry_after,
             transient=cause.transient,
         )
-    if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted):
+    if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted | ModelNotFound):
         error.message = re.sub(PLACE, "[address]", error.message)  # where providers are is no client's business
     elif isinstance(error, ProviderError):
         error.message = re.sub(PLACE, _without_secrets, error.message)
