@@ -273,6 +273,7 @@ def test_a_request_goes_to_the_target_with_its_key_and_headers() -> None:
         },
         body=b'{"a":1}',
         notices=notes.notices,
+        secret="hush",
     )
 
 

@@ -1,7 +1,9 @@
 """The body that a client sent in, what we know of it out; where it is wrong, a refusal with the place."""
 
 import re
+from collections.abc import Iterable
 from functools import cache
+from math import inf
 from typing import Any, TypeVar
 
 import msgspec
@@ -9,7 +11,7 @@ import msgspec
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.tolerance import UNREADABLE
-from dragoman.types import JsonObject, is_object
+from dragoman.types import JsonObject, Request, is_object
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -64,6 +66,17 @@ def invalid(where: str, why: str, /, *, code: str = "invalid_value") -> InvalidR
     error = InvalidRequest(f"{where}: {why}", code=code)
     error.param = where
     return error
+
+
+def check_bounds(request: Request, bounds: Iterable[tuple[str, str, float, float]], /) -> None:
+    """Refuse an option that is out of bounds; they are its name, the dialect's name for it, the least and the most.
+
+    >>> check_bounds(Request(temperature=1.0), [("temperature", "heat", 0, 2)])
+    """
+    for option, field, least, most in bounds:
+        value = getattr(request, option)
+        if value is not None and not least <= value <= most:
+            raise invalid(field, f"it must be at least {least}" + (f" and at most {most}" if most < inf else ""))
 
 
 def missing(field: str, /) -> InvalidRequest:

@@ -373,6 +373,7 @@ def http_request(target: Target, path: str, body: JsonObject, notes: Notes, /, *
         headers={"content-type": "application/json", **headers, **target.auth_headers(), **target.headers},
         body=encode_json(body),
         notices=notes.notices,
+        secret=target.api_key,
     )
 
 

@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from zlib import compress
 
 import pytest
@@ -300,6 +301,26 @@ def test_without_its_key_nobody_is_answered() -> None:
     assert seen.status == 401
     assert see(app_of(KEYED), HttpRequest(method="GET", path="/health")).status == 401
     assert see(app_of(KEYED), HttpRequest(method="GET", path="/health/ready")).status == 200
+
+
+def test_a_client_sees_the_health_of_what_it_may_use_and_an_operator_all() -> None:
+    (alice, alice_hash), (bob, bob_hash), (ops, ops_hash) = new_key(), new_key(), new_key()
+    app = app_of(
+        f'[keys.alice]\nhash = "{alice_hash}"\nmodels = ["demo/a*"]\n'
+        f'[keys.bob]\nhash = "{bob_hash}"\nmodels = ["fast"]\n'
+        f'[keys.ops]\nhash = "{ops_hash}"\nadmin = true\n[aliases]\nfast = "demo/b"\n'
+    )
+    for target in ("demo/a", "demo/b", "demo/c"):
+        app.setup.registry.health.bench(target, 60.0)
+
+    def health(key: str) -> dict[str, Any]:
+        headers = {"authorization": f"Bearer {key}"}
+        told: dict[str, Any] = json.loads(see(app, HttpRequest(method="GET", path="/health", headers=headers)).body)
+        return {**told, "targets": set(told["targets"])}
+
+    assert health(alice) == {"status": "ok", "targets": {"demo/a"}}
+    assert health(bob) == {"status": "ok", "targets": {"demo/b"}}
+    assert health(ops) == {"status": "ok", "requests": 1, "store": "ok", "targets": {"demo/a", "demo/b", "demo/c"}}
 
 
 @pytest.mark.parametrize("headers", SENT)

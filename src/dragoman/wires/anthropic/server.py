@@ -1,11 +1,12 @@
 """A Messages call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
 import re
+from math import inf
 from typing import Any
 
 import msgspec
 
-from dragoman.body import decode_request_json, invalid, missing, read_shape
+from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError, Overloaded
 from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
@@ -36,6 +37,14 @@ from dragoman.wires.anthropic.shapes import (
     MessagesRequest,
 )
 from dragoman.wires.anthropic.writer import MessageWriter, encode_failure, encode_message, encode_said
+
+BOUNDS = (
+    ("temperature", "temperature", 0, 1),
+    ("top_p", "top_p", 0, 1),
+    ("max_tokens", "max_tokens", 0, inf),
+    ("top_k", "top_k", 0, inf),
+)
+"""What Anthropic refuses to go beyond."""
 
 
 class Server:
@@ -88,6 +97,7 @@ class Server:
             raise missing("model")
         if not request.messages:
             raise missing("messages")
+        check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""

@@ -1,9 +1,8 @@
 """The fields of the Messages API that we read, and the tables that both halves share."""
 
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from dragoman.errors import (
     AuthFailed,
@@ -135,11 +134,11 @@ class MessagesRequest(msgspec.Struct):
     system: str | list[str | JsonObject] | None = None
     tools: list[JsonObject] | None = None
     tool_choice: JsonObject | None = None
-    max_tokens: Annotated[int, Meta(ge=0)] | None = None
+    max_tokens: int | None = None
     """0 fills the cache and says nothing."""
-    temperature: Annotated[float, Meta(ge=0, le=1)] | None = None
-    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
-    top_k: Annotated[int, Meta(ge=0)] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
     stop_sequences: list[str] | None = None
     stream: bool | None = None
     thinking: JsonObject | None = None

@@ -2,12 +2,13 @@
 
 import re
 from collections import deque
+from math import inf
 from typing import cast, get_args
 from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from dragoman.body import decode_request_json, invalid, missing, read_shape
+from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError
 from dragoman.fitting import fit
 from dragoman.history import as_system
@@ -63,6 +64,13 @@ _EFFORTS = frozenset(get_args(Effort))
 _ROLES: dict[str, Role] = {"user": "user", "model": "assistant", "function": "user"}
 _WHOLE = ("topK", "maxOutputTokens", "seed")
 
+BOUNDS = (
+    ("temperature", "generationConfig.temperature", 0, 2),
+    ("top_p", "generationConfig.topP", 0, 1),
+    ("max_tokens", "generationConfig.maxOutputTokens", 1, inf),
+)
+"""What Google refuses to go beyond."""
+
 
 class Server:
     """They call us."""
@@ -117,6 +125,7 @@ class Server:
         config = wire_extra(wire_extra(request.extra, NAME), "generationConfig")
         if (whole_number(config.get("candidateCount")) or 1) > 1:
             raise invalid("generationConfig.candidateCount", "a request has one answer; ask again for another")
+        check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""

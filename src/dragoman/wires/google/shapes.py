@@ -1,10 +1,9 @@
 """The fields of generateContent that we read, and the tables that both halves share."""
 
 import re
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from dragoman.fitting import Subset
 from dragoman.types import Effort, FinishReason, JsonObject, Usage, is_list, is_object
@@ -169,10 +168,10 @@ class GenerateRequest(msgspec.Struct, rename="camel"):
 class ConfigShape(msgspec.Struct, rename="camel"):
     """How a client wants it made."""
 
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
     top_k: int | None = None
-    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
+    max_output_tokens: int | None = None
     stop_sequences: list[str] = []
     seed: int | None = None
     response_mime_type: str | None = None

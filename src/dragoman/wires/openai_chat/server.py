@@ -1,11 +1,12 @@
 """A Chat Completions call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
 from collections import defaultdict, deque
+from math import inf
 from typing import Any
 
 import msgspec
 
-from dragoman.body import decode_request_json, invalid, missing, read_shape
+from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError
 from dragoman.failure import openai_failure
 from dragoman.history import as_system, split_error
@@ -80,6 +81,13 @@ _ROLES: dict[str, Role] = {
     "function": "tool",
 }
 
+BOUNDS = (
+    ("temperature", "temperature", 0, 2),
+    ("top_p", "top_p", 0, 1),
+    ("max_tokens", "max_tokens", 1, inf),
+)
+"""What OpenAI refuses to go beyond."""
+
 
 class Server:
     """They call us."""
@@ -129,6 +137,7 @@ class Server:
             raise missing("messages")
         if (whole_number(wire_extra(request.extra, NAME).get("n")) or 1) > 1:
             raise invalid("n", "a request has one answer; ask again for another")
+        check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""

@@ -173,10 +173,10 @@ class ChatRequest(msgspec.Struct):
     tool_choice: str | JsonObject | None = None
     parallel_tool_calls: bool | None = None
     response_format: JsonObject | None = None
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
-    max_tokens: Annotated[int, Meta(ge=1)] | None = None
-    max_completion_tokens: Annotated[int, Meta(ge=1)] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
     stop: str | list[str] | None = None
     seed: int | None = None
     reasoning_effort: str | None = None

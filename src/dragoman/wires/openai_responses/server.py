@@ -1,11 +1,12 @@
 """A Responses call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import msgspec
 
-from dragoman.body import decode_request_json, invalid, missing, read_shape
+from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError
 from dragoman.events import Started
 from dragoman.failure import openai_failure
@@ -71,6 +72,13 @@ _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "u
 OUTPUTS = ("function_call_output", f"{CUSTOM}_output")
 _CALLS = ("function_call", CUSTOM)
 
+BOUNDS = (
+    ("temperature", "temperature", 0, 2),
+    ("top_p", "top_p", 0, 1),
+    ("max_tokens", "max_output_tokens", 1, inf),
+)
+"""What OpenAI refuses to go beyond."""
+
 
 class Server:
     """They call us."""
@@ -113,6 +121,7 @@ class Server:
             raise missing("model")
         if not (request.messages or request.system or _goes_on(request)):
             raise missing("input")
+        check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""

@@ -1,10 +1,9 @@
 """The fields of the Responses API that we read, and the tables that both halves share."""
 
 import re
-from typing import Annotated, Any
+from typing import Any
 
 import msgspec
-from msgspec import Meta
 
 from dragoman.types import FinishReason, JsonObject, Usage
 from dragoman.wire import whole_number, without_none
@@ -110,9 +109,9 @@ class ResponsesRequest(msgspec.Struct):
     tool_choice: str | JsonObject | None = None
     parallel_tool_calls: bool | None = None
     text: JsonObject | None = None
-    temperature: Annotated[float, Meta(ge=0, le=2)] | None = None
-    top_p: Annotated[float, Meta(ge=0, le=1)] | None = None
-    max_output_tokens: Annotated[int, Meta(ge=1)] | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_output_tokens: int | None = None
     reasoning: JsonObject | None = None
     stream: bool | None = None
     user: str | None = None
