@@ -34,6 +34,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "prefix",
             "schema",
             "target",
+            "tolerance",
             "tightening",
             "tools",
         }

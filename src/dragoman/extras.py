@@ -151,6 +151,7 @@ def http_get(target: Target, path: str, /, **headers: str) -> HttpRequest:
         origin=origin,
         path=prefix + path,
         headers={**headers, **target.auth_headers(), **target.headers},
+        secret=target.api_key,
     )
 
 

@@ -122,6 +122,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     limits: Limits = Limits()
     quirks: Quirks = Quirks()
+    http_client: object = None
+    """Who sends its requests, where that is not the driver's own transport."""
 
     @property
     def name(self) -> str:

@@ -10,9 +10,9 @@ from dragoman.chain import Options
 from dragoman.drive import Driver
 from dragoman.errors import DragomanError, ProviderError, Unsupported
 from dragoman.flow import Flow
-from dragoman.gateway.access import check_model
+from dragoman.gateway.access import check_model, check_name
 from dragoman.gateway.catalog import Choice
-from dragoman.gateway.limits import BYTES_PER_TOKEN, estimate
+from dragoman.gateway.estimates import prompt_of
 from dragoman.gateway.refusals import NotKept
 from dragoman.gateway.traces import Operation
 from dragoman.gateway.visit import Visit
@@ -30,7 +30,7 @@ from dragoman.serving import (
 )
 from dragoman.target import Target
 from dragoman.types import Embeddings, ModelInfo, Notice, Request, Usage, load, user
-from dragoman.wire import Wire, encode_json
+from dragoman.wire import Wire
 
 T = TypeVar("T")
 FREE = Usage(input=0, output=0)
@@ -45,6 +45,7 @@ async def find(visit: Visit, question: Question, /) -> Found:
             key = visit.key
             return tuple(model for model in setup.catalog.models() if key is None or key.may_use(model.id))
         case ShowModel(id=id):
+            check_name(id)
             check_model(visit.key, id)
             setup.catalog.find(id)
             return next((model for model in setup.catalog.models() if model.id == id), ModelInfo(id=id))
@@ -52,16 +53,16 @@ async def find(visit: Visit, question: Question, /) -> Found:
             cast("Wire", visit.wire).server.check(question.model, question.request)
             choice = _choose(visit, question.model)
             counting = _count(question.request, choice.targets[0], choice.options)
-            count = await _ask(visit, choice, "count_tokens", Request(max_tokens=0), counting, lambda _: FREE)
+            count = await _ask(visit, choice, "count_tokens", Request(), counting, lambda _: FREE)
             if count is None:
                 why = f"{choice.targets[0].provider}: it counts no tokens, so this is an estimate"
                 visit.notices += (Notice(kind="told", what="count of tokens", why=why),)
-            return _estimate(question.request) if count is None else count
+            return prompt_of(question.request) if count is None else count
         case Embed():
             choice = _choose(visit, question.model)
             visit.notices += tuple(Notice(kind="dropped", what=field, why=_UNREAD) for field in question.unread)
             embedding = ask.embed(question.texts, question.dimensions, choice.targets[0], choice.options)
-            request = Request(messages=tuple(user(_words(text)) for text in question.texts), max_tokens=0)
+            request = Request(messages=tuple(user(_words(text)) for text in question.texts))
             return await _ask(visit, choice, "embeddings", request, embedding, _used)
         case FetchResponse(id=id):
             kept = await recalled(visit, id)
@@ -93,12 +94,6 @@ def _count(request: Request, target: Target, options: Options) -> Flow[int | Non
         return None
 
 
-def _estimate(request: Request) -> int:
-    """The tokens of a request, about: its words and images, its tools and its schema."""
-    beside = [part for part in (*request.tools, request.schema) if part is not None]
-    return (estimate(request).input or 0) + sum(len(encode_json(part)) for part in beside) // BYTES_PER_TOKEN
-
-
 def _words(text: str | tuple[int, ...]) -> str:
     return text if isinstance(text, str) else " ".join(map(str, text))
 
@@ -106,8 +101,7 @@ def _words(text: str | tuple[int, ...]) -> str:
 def _choose(visit: Visit, name: str) -> Choice:
     if not name:
         raise missing("model")
-    visit.model = name
-    check_model(visit.key, name)
+    visit.name(name)
     return visit.setup.catalog.find(name)
 
 
@@ -116,7 +110,7 @@ async def _ask(
 ) -> T:
     """What a provider says, within the limits of the key; it has a row as an answer has."""
     target = choice.targets[0].name
-    account = await visit.open(request, target, operation)
+    account = await visit.open(request, choice.targets[:1], operation)
     try:
         found = await Driver(visit.setup.registry.transport).arun(plan)
         await account.settle("served", status=200, target=target, usage=used(found))
