@@ -31,6 +31,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "outline",
             "results",
             "prefix",
+            "prompts",
             "schema",
             "target",
             "tightening",

@@ -10,23 +10,18 @@ import pytest
 import dragoman
 from dragoman import (
     ChainExhausted,
-    Image,
     InvalidRequest,
     Options,
     Registry,
     Response,
     SetupError,
-    Text,
     TextDelta,
     ThinkingDelta,
     Timeouts,
     Tool,
     ToolCall,
-    assistant,
-    user,
 )
 from dragoman.events import Finished, Started
-from dragoman.models import as_messages
 from dragoman.testing import Scripted
 
 TIDE = Tool(
@@ -37,30 +32,6 @@ TIDE = Tool(
 @pytest.fixture
 def registry() -> Registry:
     return Registry(env={})
-
-
-# ── prompts ─────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("prompt", "messages"),
-    [
-        ("hi", (user("hi"),)),
-        (user("hi"), (user("hi"),)),
-        (Text(text="hi"), (user("hi"),)),
-        (["see", Image(url="https://x/a.png")], (user("see", Image(url="https://x/a.png")),)),
-        ([user("hi"), assistant("ho"), user("he")], (user("hi"), assistant("ho"), user("he"))),
-        ((user("hi") for _ in range(1)), (user("hi"),)),
-        ([], ()),
-    ],
-)
-def test_a_prompt_has_many_forms(prompt: Any, messages: tuple[Any, ...]) -> None:
-    assert as_messages(prompt) == messages
-
-
-def test_a_mixture_of_messages_and_parts_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="mixture"):
-        as_messages([user("hi"), "ho"])
 
 
 # ── settings ────────────────────────────────────────────────────────────────

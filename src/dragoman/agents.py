@@ -17,7 +17,8 @@ from dragoman.errors import DragomanError, EmptyResponse, InvalidRequest, Invali
 from dragoman.events import Restarted
 from dragoman.flow import Flow
 from dragoman.form import Form
-from dragoman.models import Asked, Model, Prompt, model
+from dragoman.models import Asked, Model, model
+from dragoman.prompts import Prompt
 from dragoman.skills import Skill
 from dragoman.steps import Result, RunEvent
 from dragoman.streams import AsyncClosing, Closing, TextDelta, ThinkingDelta, View

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -23,6 +23,7 @@ from dragoman.http import HttpRequest
 from dragoman.media import Media
 from dragoman.preparing import prepare
 from dragoman.probing import Findings
+from dragoman.prompts import Prompt, as_messages
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
 from dragoman.tools import Toolish, definitions
@@ -32,21 +33,16 @@ from dragoman.types import (
     Effort,
     Embeddings,
     JsonObject,
-    Message,
     ModelInfo,
     Notice,
     Opaque,
-    Part,
     Request,
     Response,
     Text,
-    user,
 )
 
 T = TypeVar("T")
 _OPTIONS = frozenset(Options.__struct_fields__)
-
-Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
 
 
 class Asked(TypedDict, total=False):
@@ -99,27 +95,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[Notice, ...]
     ready: bool
     reason: str | None = None
-
-
-def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
-    """The messages of a prompt: a string, a message, a part, or a list of these.
-
-    >>> as_messages(["What is this?", Text(text="Be brief.")])[0].text
-    'What is this?Be brief.'
-    """
-    if isinstance(prompt, str):
-        return (Message(role="user", parts=(Text(text=prompt),)),)
-    if isinstance(prompt, Message):
-        return (prompt,)
-    if isinstance(prompt, Part):
-        return (user(prompt),)
-    given = list(prompt)
-    messages = [item for item in given if isinstance(item, Message)]
-    if not messages:
-        return (user(*(item for item in given if not isinstance(item, Message))),) if given else ()
-    if len(messages) < len(given):
-        raise InvalidRequest("a prompt is messages, or parts and strings, but no mixture of both")
-    return tuple(messages)
 
 
 class Model:
