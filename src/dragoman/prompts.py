@@ -1,7 +1,7 @@
 """A prompt in, as users like to write one, its messages out."""
 
 from collections.abc import Iterable
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from dragoman.errors import InvalidRequest
 from dragoman.types import Message, Part, Text, is_object, user
@@ -21,19 +21,24 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
         return (prompt,)
     if isinstance(prompt, Part):
         return (user(prompt),)
-    if is_object(prompt) or isinstance(prompt, bytes | bytearray) or not hasattr(prompt, "__iter__"):
-        raise _no_prompt(prompt)
-    given: list[object] = list(prompt)
+    given = _listed(prompt)
     messages = [item for item in given if isinstance(item, Message)]
     parts = [item for item in given if isinstance(item, Part | str)]
-    for item in given:
-        if not isinstance(item, Message | Part | str):
-            raise _no_prompt(item)
     if messages and parts:
         raise InvalidRequest("a prompt is messages, or parts and strings, but no mixture of both")
     if not given:
         raise InvalidRequest("a prompt without any message; it is at least a string, a message or a part")
     return tuple(messages) or (user(*parts),)
+
+
+def _listed(prompt: Any) -> list[Any]:
+    if is_object(prompt) or isinstance(prompt, bytes | bytearray) or not hasattr(prompt, "__iter__"):
+        raise _no_prompt(prompt)
+    given = list(prompt)
+    for item in given:
+        if not isinstance(item, Message | Part | str):
+            raise _no_prompt(item)
+    return given
 
 
 def _no_prompt(given: object) -> InvalidRequest:
