@@ -117,12 +117,6 @@ def test_a_stream_can_be_iterated_once_and_keeps_its_response(registry: Registry
     assert list(stream) == [stream.response]
 
 
-def test_a_closed_stream_gives_nothing(registry: Registry) -> None:
-    with registry.model("demo/any").stream("hello") as stream:
-        stream.close()
-        assert list(stream.events()) == []
-
-
 def test_an_async_stream_is_the_same(registry: Registry) -> None:
     async def work() -> tuple[list[Any], int, Response | None]:
         model = registry.model("demo/any")
