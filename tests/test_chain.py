@@ -70,7 +70,7 @@ def fail(world: World, *targets: Target, **more: Any) -> DragomanError:
 def ill(*targets: Target, seconds: float = 30.0) -> Health:
     health = Health()
     for index, each in enumerate(targets):
-        health.bench(each.name, seconds + index, now=100.0)
+        health.rest(each.name, 100.0 + seconds + index, "slow down")
     return health
 
 
@@ -93,12 +93,12 @@ def test_a_benched_target_is_skipped_and_named() -> None:
     response = ask(world, health=ill(AA))
     assert (response.target, world.hosts) == ("bb/m2", ["bb"])
     assert response.attempts[0].outcome == "skipped"
-    assert response.attempts[0].error == "benched for 30.0 s more: benched by an operator"
+    assert response.attempts[0].error == "benched for 30.0 s more: slow down"
 
 
 def test_a_benched_target_is_named_in_the_final_error() -> None:
     error = fail(World(EMPTY), health=ill(AA))
-    assert "aa/m1 skipped (benched for 30.0 s more: benched by an operator)" in str(error)
+    assert "aa/m1 skipped (benched for 30.0 s more: slow down)" in str(error)
     assert "bb/m2 failed (EmptyResponse" in str(error)
 
 
@@ -613,6 +613,13 @@ def test_a_try_of_the_soonest_that_fails_is_the_end() -> None:
     world, health = World(BUSY), ill(AA, BB)
     error = fail(world, health=health, when_all_benched="probe")
     assert (world.hosts, error.retry_after) == (["aa"], 5.0)
+
+
+def test_a_try_of_what_an_operator_benched_leaves_it_benched() -> None:
+    world, health = World(OK), Health()
+    health.bench("aa/m1", 60.0, now=100.0)
+    assert ask(world, AA, health=health, when_all_benched="probe").target == "aa/m1"
+    assert (health.condition("aa/m1").state, health.condition("aa/m1").until) == ("benched", 160.0)
 
 
 def test_a_target_that_was_tried_is_not_tried_again_when_the_rest_is_benched() -> None:

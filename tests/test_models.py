@@ -12,6 +12,7 @@ from dragoman import (
     ChainExhausted,
     InvalidRequest,
     Options,
+    Overloaded,
     Registry,
     Response,
     SetupError,
@@ -22,7 +23,10 @@ from dragoman import (
     ToolCall,
 )
 from dragoman.events import Finished, Started
+from dragoman.flow import Reply, Send
+from dragoman.http import Head
 from dragoman.testing import Scripted
+from dragoman.transport import Switch
 
 TIDE = Tool(
     name="tide", description="The tide", parameters={"type": "object", "properties": {"port": {"type": "string"}}}
@@ -82,6 +86,28 @@ def test_a_chain_that_fails_names_everyone(registry: Registry) -> None:
     with pytest.raises(ChainExhausted, match=r"demo/overloaded.*demo/empty") as caught:
         registry.model("demo/overloaded,demo/empty", retries=0).generate("hello")
     assert len(caught.value.attempts) == 2
+
+
+class Down(Switch):
+    """A transport whose server is always busy."""
+
+    def __init__(self) -> None:
+        self.sent: list[Send] = []
+
+    def send(self, effect: Send, /) -> Reply:
+        self.sent.append(effect)
+        return Reply(Head(status=503), b"{}")
+
+
+@pytest.mark.parametrize("verb", ["list_models", "probe", "embed", "count_tokens"])
+def test_settings_of_the_model_hold_for_its_questions(verb: str) -> None:
+    down = Down()
+    model = Registry(env={}, http_client=down, api_key="k").model("google/m", retries=0, timeout=7)
+    with pytest.raises(Overloaded):
+        getattr(model, verb)(*(["ships"] if verb in ("embed", "count_tokens") else []))
+    (sent,) = down.sent
+    assert sent.timeout is not None
+    assert sent.timeout <= 7
 
 
 def test_observers_see_every_attempt(registry: Registry) -> None:

@@ -139,7 +139,7 @@ class _Chain:
                 return response
         if ordered and not self._errors and self._options.when_all_benched == "probe":
             target = min(ordered, key=self._until)
-            response = yield from self._try(target, self._health.probe(target.name), now, ())
+            response = yield from self._try(target, self._health.probe(target.name, now), now, ())
             if response is not None:
                 return response
         now = yield Now()

@@ -225,28 +225,27 @@ class Model:
 
     def list_models(self) -> tuple[ModelInfo, ...]:
         """Which models the first target's provider has."""
-        return self._home.driver.run(ask.list_models(self.targets()[0], self._options))
+        return self._home.driver.run(ask.list_models(self.targets()[0], self._settled[1]))
 
     async def alist_models(self) -> tuple[ModelInfo, ...]:
         """Which models the first target's provider has."""
-        return await self._home.driver.arun(ask.list_models(self.targets()[0], self._options))
+        return await self._home.driver.arun(ask.list_models(self.targets()[0], self._settled[1]))
 
     def probe(self) -> Findings:
         """What the first target's server really does, by a few small questions."""
-        return self._home.driver.run(probing.probe(self.targets()[0], self._options))
+        return self._home.driver.run(probing.probe(self.targets()[0], self._settled[1]))
 
     async def aprobe(self) -> Findings:
         """What the first target's server really does, by a few small questions, async."""
-        return await self._home.driver.arun(probing.probe(self.targets()[0], self._options))
+        return await self._home.driver.arun(probing.probe(self.targets()[0], self._settled[1]))
 
     def _count(self, prompt: Prompt, asked: Asked) -> Flow[int]:
         request, options = self.request(prompt, **asked)
         return ask.count_tokens(request, self.targets()[0], options)
 
     def _embed(self, texts: str | Sequence[str], dimensions: int | None) -> Flow[Embeddings]:
-        _, options = self.request("", **self._asked)
         given = [texts] if isinstance(texts, str) else list(texts)
-        return ask.embed(given, dimensions, self.targets()[0], options)
+        return ask.embed(given, dimensions, self.targets()[0], self._settled[1])
 
     def targets(self) -> list[Target]:
         """The targets of its spec, as they are now."""
@@ -360,7 +359,11 @@ class Registry(registry.Registry):
         self.driver.observers.append(observer)
 
     def close(self) -> None:
-        """Let go of pooled connections; the next call starts anew."""
+        """Let go of pooled connections; the next call starts anew.
+
+        A call whose answer has not begun ends as Reset, which counts against nobody and is not tried again; an answer
+        that has begun is read to its end.
+        """
         self.transport.close()
 
 

@@ -489,7 +489,8 @@ def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
         case TimeoutError():
             return TimedOut(f"{place}: nothing came in time")
         case theirs.ClientClosedError():
-            return Reset(f"{place}: the transport was closed")
+            why = "its registry was closed while it was under way"
+            return Reset(f"{place}: {why}", transient=False, advance=False, penalise=False)
         case _ if any("(Connect)" in cause for cause in causes):
             return ConnectFailed(f"{place}: cannot connect: {why}")
         case theirs.DecodeError() if not any("from connection" in cause for cause in causes):
