@@ -592,6 +592,21 @@ def test_a_probe_that_is_retried_stays_the_probe() -> None:
     assert health.admit("openai/m", 100.0) == "probe"
 
 
+@pytest.mark.parametrize("told", ["99999999999", "99999999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_no_wait_that_a_provider_asks_for_is_longer_than_a_day(told: str) -> None:
+    health = Health()
+    headers = {"retry-after": told, "date": "Tue, 17 Nov 2026 12:00:00 GMT"}
+    fail(World(Status(429, headers=headers)), AA, health=health, retries=0)
+    assert (health.condition("aa/m1").until or 0.0) <= 100.0 + 86400.0
+
+
+@pytest.mark.parametrize("told", [float("inf"), float("nan"), 1e300])
+def test_no_wait_without_an_end_is_believed(told: float) -> None:
+    health = Health()
+    fail(World(RateLimited("slow down", retry_after=told)), AA, health=health, retries=0)
+    assert health.condition("aa/m1").until == 100.0 + 86400.0
+
+
 def test_when_all_are_benched_the_soonest_is_told() -> None:
     world = World()
     error = fail(world, health=ill(AA, BB))

@@ -269,3 +269,7 @@ def test_no_key_that_a_provider_says_back_is_in_the_error() -> None:
 )
 def test_an_openai_client_is_told_no_other_protocols_code(error: ProviderError, code: str | None) -> None:
     assert openai_failure(error)["code"] == code
+
+
+def test_a_delay_of_more_than_a_day_is_a_day() -> None:
+    assert failure(429, {"error": {"message": "no", "details": [{"retryDelay": "99999999s"}]}}).retry_after == 86400.0

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -30,7 +31,7 @@ from dragoman.errors import (
     TransportError,
 )
 from dragoman.flow import Exchange, Open, Reply, Send
-from dragoman.http import Head, HttpRequest
+from dragoman.http import Head, HttpRequest, retry_after
 from dragoman.models import Registry
 from dragoman.port import Transport
 from dragoman.testing import Break, Cut, Drop, Garbage, Line, Linger, Raw, Scripted, Server, Silence, Stall, refused_url
@@ -419,6 +420,13 @@ def test_both_ways_share_one_pool(pooled: Transport) -> None:
         for _ in range(3):
             asyncio.run(pooled.asend(Send(http(server))))
     assert server.connections <= 2
+
+
+def test_a_refusal_without_a_date_has_ours(way: Way, transport: Transport) -> None:
+    then = formatdate(time.time() + 600, usegmt=True)
+    with Server(Raw(status=429, headers={"retry-after": then}, body=b"{}")) as server:
+        head = way.send(transport, Send(http(server))).head
+    assert 500 < (retry_after(head) or 0.0) <= 600
 
 
 def test_closing_is_safe_at_any_time(way: Way, pooled: Transport) -> None:

@@ -17,7 +17,7 @@ from dragoman.errors import (
 )
 from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpRequest
-from dragoman.port import Gathered
+from dragoman.port import Gathered, head_of
 
 
 def borrow(client: object, /) -> "Borrowed | None":
@@ -155,7 +155,7 @@ def _build(client: httpx.Client | httpx.AsyncClient, effect: Send | Open) -> htt
 
 
 def _head(response: httpx.Response) -> Head:
-    return Head(status=response.status_code, headers=dict(response.headers.items()))
+    return head_of(response.status_code, dict(response.headers.items()))
 
 
 def translate(error: Exception, request: HttpRequest, /) -> DragomanError:

@@ -12,6 +12,7 @@ from dragoman.events import Restarted
 from dragoman.exhausted import exhausted
 from dragoman.flow import Dice, Flow, Now, Observe, Sleep
 from dragoman.health import Admission, Health
+from dragoman.http import LONGEST_WAIT
 from dragoman.media import Album
 from dragoman.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
@@ -224,7 +225,7 @@ class _Chain:
         before = self._health.condition(target.name).until
         is_benched = verdict.penalise and self._health.failed(target.name, now, _told(error), admission)
         may_retry = verdict.transient and retry < self._options.retries and not is_benched
-        wait = error.retry_after
+        wait = None if error.retry_after is None else min(LONGEST_WAIT, error.retry_after)
         if wait is not None and (verdict.transient or verdict.advance) and not self._bears(wait, now, rest, may_retry):
             self._health.rest(target.name, now + wait, _told(error))
             may_retry = False

@@ -17,7 +17,7 @@ from dragoman.errors import (
     RateLimited,
     classify,
 )
-from dragoman.http import Head, decode_duration, retry_after
+from dragoman.http import LONGEST_WAIT, Head, decode_duration, retry_after
 from dragoman.types import JsonObject, is_list, is_object
 
 _ANY = msgspec.json.Decoder()
@@ -188,7 +188,8 @@ def _retry_after(facts: dict[str, Any], head: Head | None) -> float | None:
     if head is not None and (seconds := retry_after(head)) is not None:
         return seconds
     delay = facts.get("retryDelay")
-    return decode_duration(delay) if isinstance(delay, str) else None
+    seconds = decode_duration(delay) if isinstance(delay, str) else None
+    return None if seconds is None else min(LONGEST_WAIT, seconds)
 
 
 def _whole(value: object) -> int | None:

@@ -30,7 +30,7 @@ from dragoman.errors import (
 )
 from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpRequest
-from dragoman.port import Gathered, Transport
+from dragoman.port import Gathered, Transport, head_of
 
 if TYPE_CHECKING:
     from pyreqwest.bytes import Bytes
@@ -436,7 +436,7 @@ def _left(ends: float | None) -> float | None:
 
 
 def _head(response: "Response") -> Head:
-    return Head(status=response.status, headers=dict(response.headers.items()))
+    return head_of(response.status, dict(response.headers.items()))
 
 
 def _length(head: Head) -> int | None:
