@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TypeVar
 
+import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
@@ -15,7 +16,7 @@ from dragoman.flow import Dice, Flow, Now, Reply, Send, Sleep
 from dragoman.http import HttpRequest
 from dragoman.preparing import left, named, prepared
 from dragoman.target import Target
-from dragoman.types import Embeddings, ModelInfo, Request, Usage
+from dragoman.types import Embeddings, ModelInfo, Request, Usage, is_object
 
 T = TypeVar("T")
 MAX_PAGES = 100
@@ -121,4 +122,17 @@ def _once(
     reply: Reply = yield Send(http, left(ends, now), options.timeouts.connect, MAX_BODY)
     if reply.head.status >= 300:
         raise wires.get(target.wire).client.decode_error(reply.head, reply.body)
-    return decode(reply.body)
+    try:
+        return decode(reply.body)
+    except Malformed as error:
+        raise (_refusal(reply, target) or error) from error.__cause__
+
+
+def _refusal(reply: Reply, target: Target) -> DragomanError | None:
+    """The error that a server said inside of a 200."""
+    try:
+        data = msgspec.json.decode(reply.body)
+    except msgspec.MsgspecError:
+        return None
+    is_told = is_object(data) and any(data.get(key) for key in ("error", "errors", "detail"))
+    return wires.get(target.wire).client.decode_error(reply.head, reply.body) if is_told else None
