@@ -19,6 +19,7 @@ from dragoman.errors import (
     RateLimited,
     Reset,
     ServerFault,
+    SetupError,
     TimedOut,
     TooLarge,
     Truncated,
@@ -536,3 +537,16 @@ def test_what_came_before_a_restart_is_void() -> None:
     response = fold([*before, again, PartStarted(index=0, kind="text"), PartDelta(index=0, text="fi"), Ping()])
     assert (response.id, response.text, response.thinking) == (None, "fi", "")
     assert response.usage == Usage(source="partial")
+
+
+@pytest.mark.parametrize("name", Timeouts.__struct_fields__)
+@pytest.mark.parametrize("given", [-1, float("nan"), "5", True])
+def test_what_is_no_time_is_refused(name: str, given: Any) -> None:
+    limits: dict[str, Any] = {name: given}
+    with pytest.raises(SetupError, match=f"timeout: {name} of"):
+        Timeouts(**limits)
+
+
+@pytest.mark.parametrize("given", [float("inf"), 1e18])
+def test_a_time_without_an_end_is_no_limit(given: float) -> None:
+    assert Timeouts(total=given, connect=given, idle=given) == Timeouts(total=None, connect=None, idle=None)

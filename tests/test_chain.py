@@ -304,9 +304,12 @@ def test_a_verdict_may_retry_and_never_go_on() -> None:
 
 
 def test_a_verdict_is_what_the_error_says() -> None:
-    assert judge(Overloaded("busy"), Options()) == Verdict(transient=True, advance=True, penalise=True)
-    assert judge(Blocked("no"), Options(advance_on_permanent=True)).advance
-    assert not judge(Interrupted("cut"), Options(advance_on_permanent=True)).advance
+    def verdict(error: DragomanError, **options: Any) -> Verdict:
+        return World().run(judge(error, Options(**options)))
+
+    assert verdict(Overloaded("busy")) == Verdict(transient=True, advance=True, penalise=True)
+    assert verdict(Blocked("no"), advance_on_permanent=True).advance
+    assert not verdict(Interrupted("cut"), advance_on_permanent=True).advance
 
 
 # Retries and waits ----------------------------------------------------------------------------------------------------
@@ -607,6 +610,27 @@ def test_no_wait_without_an_end_is_believed(told: float) -> None:
     assert health.condition("aa/m1").until == 100.0 + 86400.0
 
 
+@pytest.mark.parametrize("name", ["retries", "patience", "longest_wait", "backoff", "backoff_cap"])
+@pytest.mark.parametrize("given", [-1, None, "x", float("nan")])
+def test_what_is_no_number_is_refused(name: str, given: Any) -> None:
+    options: dict[str, Any] = {name: given}
+    with pytest.raises(SetupError, match=f"{name}: .* no number from 0 on"):
+        Options(**options)
+
+
+def test_a_verdict_that_fails_is_told_with_what_it_was_asked_for() -> None:
+    def classify(error: DragomanError) -> Verdict:
+        raise KeyError(error.code)
+
+    with pytest.raises(SetupError, match=r"classify= failed at Overloaded: busy: KeyError"):
+        ask(World(Overloaded("busy")), AA, classify=classify)
+
+
+def test_a_verdict_that_is_none_of_ours_is_refused() -> None:
+    with pytest.raises(SetupError, match="classify= gave a bool; give a Verdict"):
+        ask(World(Overloaded("busy")), AA, classify=lambda _error: True)
+
+
 def test_when_all_are_benched_the_soonest_is_told() -> None:
     world = World()
     error = fail(world, health=ill(AA, BB))
@@ -710,7 +734,7 @@ def test_the_fastest_comes_first_and_one_that_was_never_asked_before_it() -> Non
 )
 def test_weights_are_one_over_the_cost(dice: float, hosts: list[str]) -> None:
     world = World(Status(404), Status(404), Status(404), dice=dice)
-    fail(world, AA, BB, CC, order="weighted", costs={"bb/m2": 2.0, "cc/m3": 4.0, "aa/m1": 0.1})
+    fail(world, AA, BB, CC, order="weighted", costs={"bb/m2": 0.5, "cc/m3": 1.0, "aa/m1": 0.25})
     assert world.hosts == hosts
 
 

@@ -11,11 +11,13 @@ import dragoman
 from dragoman import (
     ChainExhausted,
     InvalidRequest,
+    InvalidTool,
     Options,
     Overloaded,
     Registry,
     Response,
     SetupError,
+    Text,
     TextDelta,
     ThinkingDelta,
     Timeouts,
@@ -25,7 +27,7 @@ from dragoman import (
 from dragoman.events import Finished, Started
 from dragoman.flow import Reply, Send
 from dragoman.http import Head
-from dragoman.testing import Scripted
+from dragoman.testing import Scripted, Server
 from dragoman.transport import Switch
 
 TIDE = Tool(
@@ -108,6 +110,70 @@ def test_settings_of_the_model_hold_for_its_questions(verb: str) -> None:
     (sent,) = down.sent
     assert sent.timeout is not None
     assert sent.timeout <= 7
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 1e18, Timeouts(total=None)])
+def test_a_call_may_have_no_limit(timeout: Any) -> None:
+    with Server("fine") as server:
+        assert server.model().generate("hi", timeout=timeout).text == "fine"
+
+
+def test_a_timeout_that_is_none_is_the_models_own(registry: Registry) -> None:
+    assert registry.model("demo/any").request("hi", timeout=None)[1].timeouts == Timeouts()
+    assert registry.model("demo/any", timeout=7).request("hi", timeout=None)[1].timeouts.total == 7
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"stop": 5}, "stop: give a string, or some str"),
+        ({"stop": [5]}, "stop: give a string, or some str"),
+        ({"system": ["a"]}, "system: give a string, or some Text"),
+        ({"system": 5}, "system: give a string, or some Text"),
+    ],
+)
+def test_a_value_of_a_wrong_kind_is_told(registry: Registry, asked: Any, words: str) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        registry.model("demo/any").generate("hi", **asked)
+
+
+def test_a_system_prompt_may_be_a_list_of_texts() -> None:
+    script = Scripted("a")
+    asked: Any = {"system": [Text(text="Be brief.")]}
+    script.model().generate("hi", **asked)
+    assert script.requests[0].system == "Be brief."
+
+
+@pytest.mark.parametrize("given", [5, "tide"])
+def test_what_is_no_tool_is_told(registry: Registry, given: Any) -> None:
+    with pytest.raises(InvalidTool, match="give a list of tools"):
+        registry.model("demo/any").generate("hi", tools=given)
+
+
+def test_one_tool_alone_will_do() -> None:
+    def tide(port: str) -> str:
+        """The tide of a port."""
+        return port
+
+    script = Scripted("a", "b")
+    for one in (tide, TIDE):
+        script.model().generate("hi", tools=one)
+    assert [[each.name for each in request.tools if isinstance(each, Tool)] for request in script.requests] == [
+        ["tide"],
+        ["tide"],
+    ]
+
+
+def test_another_loop_than_asyncios_is_told(registry: Registry) -> None:
+    model = registry.model("demo/any")
+
+    async def stream() -> None:
+        async for _ in model.astream("hi"):
+            pass
+
+    for work in (model.agenerate("hi"), stream()):
+        with pytest.raises(SetupError, match=r"asyncio.*trio"):
+            work.send(None)
 
 
 def test_observers_see_every_attempt(registry: Registry) -> None:

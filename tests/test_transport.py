@@ -429,6 +429,19 @@ def test_a_refusal_without_a_date_has_ours(way: Way, transport: Transport) -> No
     assert 500 < (retry_after(head) or 0.0) <= 600
 
 
+@pytest.mark.parametrize("fault", [OSError("no such device"), RuntimeError("the loop is closed")])
+def test_what_a_borrowed_client_fails_with_is_a_fault_of_the_transport(fault: Exception) -> None:
+    def handle(_request: httpx.Request) -> httpx.Response:
+        raise fault
+
+    with httpx.Client(transport=httpx.MockTransport(handle)) as client, Server("fine") as server:
+        registry = server.registry(http_client=client)
+        with pytest.raises(TransportError, match="the client failed") as caught:
+            registry.model("server/m", retries=0).generate("hi")
+        assert registry.model("server/m, demo/any", retries=0).generate("hi").target == "demo/any"
+    assert caught.value.__cause__ is not None
+
+
 def test_closing_is_safe_at_any_time(way: Way, pooled: Transport) -> None:
     with Server("Hello.", repeat=True) as server:
         pooled.close()

@@ -96,7 +96,8 @@ def _ask(
             return (yield from _once(encode, decode, target, options, ends))
         except DragomanError as error:
             named(error, target)
-            if not judge(error, options).transient or tries >= options.retries:
+            verdict = yield from judge(error, options)
+            if not verdict.transient or tries >= options.retries:
                 raise
             dice: float = yield Dice()
             wait = dice * min(options.backoff_cap, options.backoff * 2**tries)

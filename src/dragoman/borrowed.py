@@ -14,10 +14,14 @@ from dragoman.errors import (
     Reset,
     SetupError,
     TimedOut,
+    TransportError,
 )
 from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpRequest
 from dragoman.port import Gathered, head_of
+
+_FAULTS = (httpx.HTTPError, httpx.InvalidURL, OSError, RuntimeError)
+"""What a client raises: httpx's own errors, time-outs among them, and what its hooks and its loop fail with."""
 
 
 def borrow(client: object, /) -> "Borrowed | None":
@@ -71,7 +75,7 @@ class Borrowed:
         client = self._blocking_client()
         try:
             response = client.send(_build(client, effect), stream=True, follow_redirects=False)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except _FAULTS as error:
             raise translate(error, effect.request) from error
         return Exchange(_head(response), _Answer(response, effect.request))
 
@@ -81,7 +85,7 @@ class Borrowed:
         try:
             async with asyncio.timeout(effect.timeout):
                 response = await client.send(_build(client, effect), stream=True, follow_redirects=False)
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+        except _FAULTS as error:
             raise translate(error, effect.request) from error
         return Exchange(_head(response), _Answer(response, effect.request))
 
@@ -115,7 +119,7 @@ class _Answer:
         self._chunks = self._chunks or self._response.iter_bytes()
         try:
             return next(self._chunks, b"")
-        except (httpx.HTTPError, httpx.StreamError) as error:
+        except _FAULTS as error:
             raise translate(error, self._request) from error
 
     async def aread(self, within: float | None, /) -> bytes:
@@ -124,7 +128,7 @@ class _Answer:
         try:
             async with asyncio.timeout(within):
                 return await anext(self._achunks, b"")
-        except (httpx.HTTPError, httpx.StreamError, TimeoutError) as error:
+        except _FAULTS as error:
             raise translate(error, self._request) from error
 
     def finish(self) -> None:
@@ -170,5 +174,7 @@ def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
             return InvalidRequest(f"{place}: the URL or a header cannot be sent", advance=True)
         case httpx.DecodingError():
             return Malformed(f"{place}: not HTTP: {why}")
-        case _:
+        case httpx.HTTPError() | httpx.StreamError():
             return Reset(f"{place}: the connection broke: {why}")
+        case _:
+            return TransportError(f"{place}: the client failed: {type(error).__name__}: {why}")

@@ -5,7 +5,7 @@ from typing import NoReturn
 import msgspec
 
 from dragoman import wires
-from dragoman.errors import DragomanError, EmptyResponse, Interrupted, TimedOut, TooLarge
+from dragoman.errors import DragomanError, EmptyResponse, Interrupted, SetupError, TimedOut, TooLarge
 from dragoman.events import Event, Finished, PartDelta, PartEnded, Restarted, StreamEvent, fold
 from dragoman.flow import Compute, Emit, Exchange, Flow, Now, Open, Read, Reply, Send
 from dragoman.http import HttpRequest
@@ -24,8 +24,12 @@ ERROR_PATIENCE = 5.0
 """Seconds that the words of a refusal may take: its status is known by then."""
 
 
+FOREVER = 1e9
+"""Seconds from which on a limit is none: thirty years are more than timers take."""
+
+
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a call may take, in seconds: in all, and for each stage. None is as long as it takes.
+    """How long a call may take, in seconds: in all, and for each stage. None is as long as it takes; so is infinity.
 
     >>> Timeouts(total=30).idle is None
     True
@@ -40,6 +44,19 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """Between one piece of content of a stream and the next."""
     step: float | None = None
     tool: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no time."""
+        for name in self.__struct_fields__:
+            seconds = getattr(self, name)
+            if seconds is None:
+                continue
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+                raise SetupError(
+                    f"timeout: {name} of {seconds!r} is none; give seconds from 0 on, or None for no limit"
+                )
+            if seconds > FOREVER:
+                msgspec.structs.force_setattr(self, name, None)
 
     @property
     def longest_silence(self) -> float | None:

@@ -49,7 +49,7 @@ class Asked(TypedDict, total=False):
     """What may be said beside the prompt: fields of a Request, how long the call may take, how its chain behaves."""
 
     system: str | tuple[Text, ...] | None
-    tools: Iterable[Toolish | Opaque]
+    tools: Toolish | Opaque | Iterable[Toolish | Opaque] | None
     tool_choice: str | None
     parallel_tool_calls: bool | None
     schema: JsonObject | None
@@ -60,7 +60,7 @@ class Asked(TypedDict, total=False):
     top_p: float | None
     top_k: int | None
     max_tokens: int | None
-    stop: str | Iterable[str]
+    stop: str | Iterable[str] | None
     seed: int | None
     reasoning: Effort | int | None
     cache: bool | None
@@ -268,15 +268,16 @@ class Model:
         """The fields of a request, and how its chain behaves."""
         fields: dict[str, Any] = {**self._asked, **asked}
         options = self._options
-        if (timeout := fields.pop("timeout", None)) is not None:
-            fields["timeouts"] = (
-                timeout
-                if isinstance(timeout, Timeouts)
-                else msgspec.structs.replace(options.timeouts, total=float(timeout))
-            )
+        timeout = fields.pop("timeout", None)
+        timeout = self._asked.get("timeout") if timeout is None else timeout
+        if timeout is not None:
+            is_whole = isinstance(timeout, Timeouts)
+            fields["timeouts"] = timeout if is_whole else msgspec.structs.replace(options.timeouts, total=timeout)
         chosen = {name: fields.pop(name) for name in _OPTIONS & fields.keys()}
         stop = fields.pop("stop", None) or ()
-        fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
+        fields["stop"] = (stop,) if isinstance(stop, str) else _several("stop", stop, str)
+        if not isinstance(system := fields.get("system"), str | None):
+            fields["system"] = _several("system", system, Text)
         fields["tools"] = definitions(fields.pop("tools", None) or ())
         return fields, msgspec.structs.replace(options, **chosen) if chosen else options
 
@@ -303,6 +304,13 @@ class Model:
     def driver(self) -> Driver:
         """What runs its plans."""
         return self._home.driver
+
+
+def _several(name: str, given: Any, kind: type[T]) -> tuple[T, ...]:
+    found: tuple[Any, ...] = tuple(given) if hasattr(given, "__iter__") else (None,)
+    if all(isinstance(one, kind) for one in found):
+        return found
+    raise InvalidRequest(f"{name}: give a string, or some {kind.__name__} in a list")
 
 
 def explain(request: Request, target: Target, options: Options, /) -> Explanation:
