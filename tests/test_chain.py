@@ -631,6 +631,17 @@ def test_a_verdict_that_is_none_of_ours_is_refused() -> None:
         ask(World(Overloaded("busy")), AA, classify=lambda _error: True)
 
 
+def test_an_error_that_ends_a_chain_names_its_target() -> None:
+    error = fail(World(Status(401, b"")), AA, BB)
+    assert (str(error), error.message) == ("aa/m1: HTTP 401", "HTTP 401")
+
+
+def test_a_redirect_is_left_to_the_next_target_and_benches_nobody() -> None:
+    world, health = World(Status(301, headers={"location": "https://example.org/"}), OK), Health()
+    assert ask(world, AA, BB, health=health).target == "bb/m2"
+    assert (world.hosts, health.condition("aa/m1").failures) == (["aa", "bb"], 0)
+
+
 def test_when_all_are_benched_the_soonest_is_told() -> None:
     world = World()
     error = fail(world, health=ill(AA, BB))

@@ -166,6 +166,8 @@ def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
     """Our error for one of httpx's; told without the path, which may hold a key."""
     place, why = request.origin, str(error) or type(error).__name__
     match error:
+        case httpx.ConnectTimeout():
+            return TimedOut(f"{place}: no connection in time; the limit `connect` has passed")
         case httpx.TimeoutException() | TimeoutError():
             return TimedOut(f"{place}: nothing came in time")
         case httpx.ConnectError() | httpx.ProxyError():

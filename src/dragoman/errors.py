@@ -474,6 +474,7 @@ _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
 }
 
 _BY_STATUS: dict[int, tuple[type[ProviderError], dict[str, bool]]] = {
+    **dict.fromkeys((301, 302, 303, 307, 308), (ServerFault, {"transient": False, "penalise": False})),
     400: (BadRequest, {}),
     401: (AuthFailed, {}),
     402: (RateLimited, _NO_CREDIT),

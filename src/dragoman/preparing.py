@@ -86,6 +86,7 @@ class _Preparing:
             now: float = yield Now()
             http: HttpRequest = yield Compute(self.encode, left(deadline, now))
         except DragomanError as error:
+            error.penalise = False
             raise named(error, self._target) from error.__cause__
         return http
 
@@ -170,13 +171,14 @@ def _told_by(target: Target, error: Unsupported) -> Unsupported:
 
 
 def named(error: DragomanError, target: Target, /) -> DragomanError:
-    """The same with whose it is, and without the key that a server said back."""
+    """The same with whose it is, also in its text, and without the key that a server said back."""
     error.provider = error.provider or target.provider
     error.model = error.model or target.model
     key = target.api_key or ""
     if len(key) >= MIN_SECRET and key in error.message:
         error.message = error.message.replace(key, "[redacted]")
-        error.args = (error.message,)
+    is_named = error.message.startswith((f"{target.name}:", f"{target.provider}:"))
+    error.args = (error.message if is_named else f"{target.name}: {error.message}",)
     if len(key) >= MIN_SECRET and error.code is not None:
         error.code = error.code.replace(key, "[redacted]")
     return error
@@ -189,7 +191,7 @@ def left(deadline: float | None, now: float, /, *limits: float | None) -> float 
     3.0
     """
     if deadline is not None and deadline <= now:
-        raise TimedOut("the deadline of the call has passed")
+        raise TimedOut("the deadline of the call has passed", penalise=False)
     least = None if deadline is None else deadline - now
     for limit in limits:
         if limit is not None and (least is None or limit < least):

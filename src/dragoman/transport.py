@@ -486,6 +486,8 @@ def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
     why = causes[-1] if causes else str(error) or type(error).__name__
     place = request.origin
     match error:
+        case theirs.ConnectTimeoutError():
+            return TimedOut(f"{place}: no connection in time; the limit `connect` has passed")
         case TimeoutError():
             return TimedOut(f"{place}: nothing came in time")
         case theirs.ClientClosedError():
