@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Image, InvalidRequest, Text, assistant, user
+from dragoman import Image, InvalidRequest, Registry, Text, assistant, system, user
 from dragoman.prompts import as_messages
 
 
@@ -47,3 +47,15 @@ def test_messages_as_dicts_are_refused_with_how_to_write_them(prompt: Any) -> No
 def test_what_is_no_prompt_is_refused_with_what_one_may_be(prompt: Any, kind: str) -> None:
     with pytest.raises(InvalidRequest, match=f"a prompt is a string, a message, a part, or a list.* no {kind}$"):
         as_messages(prompt)
+
+
+@pytest.mark.parametrize("spec", ["anthropic/m", "google/m"])
+@pytest.mark.parametrize("prompt", ["", Text(text=""), [system("Be brief.")]])
+def test_a_prompt_of_which_nothing_is_left_is_refused(spec: str, prompt: Any) -> None:
+    registry = Registry(env={}, api_key="k")
+    with pytest.raises(InvalidRequest, match=f"{spec}: a prompt without any message"):
+        registry.model(spec).generate(prompt)
+
+
+def test_a_prompt_of_which_one_target_leaves_nothing_goes_to_the_next() -> None:
+    assert Registry(env={}, api_key="k").model("anthropic/m, demo/any").generate("").target == "demo/any"
