@@ -72,6 +72,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "growth",
             "streams",
             "models",
+            "shortcuts",
             "agents",
             "compaction",
             "jobs",
