@@ -18,6 +18,7 @@ LAYERS: dict[int, frozenset[str]] = {
     1: frozenset({"types", "events", "errors", "facts", "signatures"}),
     2: frozenset(
         {
+            "body",
             "decoding",
             "docstrings",
             "failure",

@@ -536,7 +536,7 @@ def test_an_animation_that_must_change_becomes_its_first_frame(mime: str, limits
         (
             Image(url="https://x/a.png?token=1"),
             {},
-            "cannot fetch https://x/a.png; give the bytes of the image, or pass",
+            "cannot fetch https://x/a.png; give the bytes of the image",
         ),
         (Image(url="https://me:secret@x/a.png"), {}, "cannot fetch https://x/a.png; give"),
         (Document(data=b"%PDF", mime="application/pdf"), {"documents": False}, "cannot take documents"),

@@ -24,7 +24,6 @@ from dragoman.wire import (
     body_extra,
     decode_frame,
     decode_json,
-    decode_request_json,
     encode_json,
     error_headers,
     finish_word,
@@ -32,7 +31,6 @@ from dragoman.wire import (
     latest_usage,
     own_extra,
     preview,
-    read_shape,
     request_extra,
     truncated,
     whole_number,
@@ -230,12 +228,6 @@ def test_a_preview_is_short_and_readable() -> None:
     assert preview(b"\xff" + b"x" * 1000) == "\ufffd" + "x" * 199
 
 
-@pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"\xff": 1}', b'{"a":' + DEEP])
-def test_a_request_that_is_no_json_object_is_invalid(body: bytes) -> None:
-    with pytest.raises(InvalidRequest, match=r"^the body is not a JSON object: "):
-        decode_request_json(HttpRequest(method="POST", path="/", body=body))
-
-
 class Deep:
     """Not JSON."""
 
@@ -253,38 +245,6 @@ def nested(depth: int) -> object:
 def test_a_request_that_cannot_be_json_is_invalid(value: object) -> None:
     with pytest.raises(InvalidRequest, match=r"^the request is not JSON: "):
         encode_json(value)
-
-
-class Point(msgspec.Struct, rename={"y": "Y"}):
-    x: int
-    y: int = 0
-    inner: "Point | None" = None
-
-
-def test_what_a_shape_does_not_know_is_kept() -> None:
-    assert read_shape(Point, {"x": 1, "Y": 2, "z": 3}, "$") == (Point(x=1, y=2), {"z": 3})
-
-
-@pytest.mark.parametrize(
-    ("data", "message"),
-    [
-        ({"x": "1"}, "messages[0].x: Expected `int`, got `str`"),
-        ({"x": 1, "inner": {"x": None}}, "messages[0].inner.x: Expected `int`, got `null`"),
-        ({}, "messages[0]: Object missing required field `x`"),
-        ([], "messages[0]: Expected `object`, got `array`"),
-    ],
-)
-def test_a_wrong_shape_is_told_with_its_place(data: object, message: str) -> None:
-    with pytest.raises(InvalidRequest) as caught:
-        read_shape(Point, data, "messages[0]")
-    assert str(caught.value) == message
-
-
-def test_a_shape_without_names_has_no_rest() -> None:
-    class Pair(msgspec.Struct, array_like=True):
-        a: int
-
-    assert read_shape(Pair, [1, 2], "$") == (Pair(a=1), {})
 
 
 # Requests -------------------------------------------------------------------------------------------------------------
@@ -306,6 +266,7 @@ def test_a_request_goes_to_the_target_with_its_key_and_headers() -> None:
         },
         body=b'{"a":1}',
         notices=notes.notices,
+        secret="hush",
     )
 
 

@@ -9,7 +9,6 @@ import httpx
 from dragoman.errors import (
     ConnectFailed,
     DragomanError,
-    InvalidRequest,
     Malformed,
     Reset,
     SetupError,
@@ -17,10 +16,11 @@ from dragoman.errors import (
     TransportError,
 )
 from dragoman.flow import Exchange, Open, Reply, Send
-from dragoman.http import Head, HttpRequest
-from dragoman.port import Gathered, head_of
+from dragoman.http import Head, HttpRequest, shown_url
+from dragoman.port import Gathered, head_of, unsendable
 
-_FAULTS = (httpx.HTTPError, httpx.InvalidURL, OSError, RuntimeError)
+_UNSENDABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError)
+_FAULTS = (httpx.HTTPError, OSError, RuntimeError)
 """What a client raises: httpx's own errors, time-outs among them, and what its hooks and its loop fail with."""
 
 
@@ -75,9 +75,11 @@ class Borrowed:
         client = self._blocking_client()
         try:
             response = client.send(_build(client, effect), stream=True, follow_redirects=False)
+        except _UNSENDABLE:
+            response = None
         except _FAULTS as error:
             raise translate(error, effect.request) from error
-        return Exchange(_head(response), _Answer(response, effect.request))
+        return _exchange(response, effect.request)
 
     async def aopen(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
@@ -85,9 +87,11 @@ class Borrowed:
         try:
             async with asyncio.timeout(effect.timeout):
                 response = await client.send(_build(client, effect), stream=True, follow_redirects=False)
+        except _UNSENDABLE:
+            response = None
         except _FAULTS as error:
             raise translate(error, effect.request) from error
-        return Exchange(_head(response), _Answer(response, effect.request))
+        return _exchange(response, effect.request)
 
     def close(self) -> None:
         """Nothing: the client is its owner's."""
@@ -115,7 +119,7 @@ class _Answer:
     def read(self, within: float | None, /) -> bytes:
         """The next bytes, b"" at the end."""
         if within is not None and within <= 0:
-            raise TimedOut(f"{self._request.origin}: nothing came in time")
+            raise TimedOut(f"{shown_url(self._request.origin)}: nothing came in time")
         self._chunks = self._chunks or self._response.iter_bytes()
         try:
             return next(self._chunks, b"")
@@ -148,6 +152,13 @@ class _Answer:
         await self._response.aclose()
 
 
+def _exchange(response: httpx.Response | None, request: HttpRequest) -> Exchange:
+    """What was answered; or our error, told out here, without theirs, which may quote a header, and so a key."""
+    if response is None:
+        raise unsendable(request)
+    return Exchange(_head(response), _Answer(response, request))
+
+
 def _build(client: httpx.Client | httpx.AsyncClient, effect: Send | Open) -> httpx.Request:
     request = effect.request
     quiet = effect.quiet if isinstance(effect, Open) else None
@@ -164,7 +175,7 @@ def _head(response: httpx.Response) -> Head:
 
 def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
     """Our error for one of httpx's; told without the path, which may hold a key."""
-    place, why = request.origin, str(error) or type(error).__name__
+    place, why = shown_url(request.origin), str(error) or type(error).__name__
     match error:
         case httpx.ConnectTimeout():
             return TimedOut(f"{place}: no connection in time; the limit `connect` has passed")
@@ -172,8 +183,6 @@ def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
             return TimedOut(f"{place}: nothing came in time")
         case httpx.ConnectError() | httpx.ProxyError():
             return ConnectFailed(f"{place}: cannot connect: {why}")
-        case httpx.UnsupportedProtocol() | httpx.InvalidURL() | httpx.LocalProtocolError():
-            return InvalidRequest(f"{place}: the URL or a header cannot be sent", advance=True)
         case httpx.DecodingError():
             return Malformed(f"{place}: not HTTP: {why}")
         case httpx.HTTPError() | httpx.StreamError():

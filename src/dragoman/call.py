@@ -108,7 +108,7 @@ def call(
         else:
             answer = yield from _send(http, shaped, target, timeouts, deadline, began)
     except DragomanError as error:
-        raise named(error, target) from error.__cause__
+        raise named(error, target, http) from error.__cause__
     response = answer.response
     notices = http.notices + response.notices
     return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency, answer.ended)
@@ -119,7 +119,7 @@ def _send(
 ) -> Flow[Answer]:
     client = wires.get(target.wire).client
     try:
-        reply: Reply = yield Send(http, left(deadline, began), timeouts.connect, MAX_BODY)
+        reply: Reply = yield Send(http, left(deadline, began), timeouts.connect, MAX_BODY, target.http_client)
     except TimedOut as error:
         raise (yield from _told(error, ("total", timeouts.total, deadline))) from error.__cause__
     if reply.head.status >= 300:
@@ -194,6 +194,7 @@ class _Stream:
                 limits.connect,
                 total=left(deadline, began),
                 quiet=limits.longest_silence,
+                transport=self._target.http_client,
             )
         except TimedOut as error:
             raise (yield from self._late(error, began)) from error.__cause__

@@ -129,13 +129,19 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Op
     >>> next(plan)
     Now()
     """
-    return _Chain(request, health, options).run(targets)
+    return Chain(request, health, options).run(targets)
 
 
-class _Chain:
-    """One call: what was tried so far, and until when it may go on."""
+class Chain:
+    """One call: what was tried so far, and until when it may go on.
 
-    def __init__(self, request: Request, health: Health, options: Options) -> None:
+    >>> Chain(Request(), Health(), Options()).asked is None
+    True
+    """
+
+    def __init__(self, request: Request, health: Health, options: Options, /) -> None:
+        self.asked: str | None = None
+        """The target that is being asked: whoever leaves the plan alone in the middle may want to know."""
         self._request = request
         self._health = health
         self._options = options
@@ -145,7 +151,8 @@ class _Chain:
         self._interrupted: tuple[Target, Interrupted] | None = None
         self._album = Album()
 
-    def run(self, targets: Sequence[Target]) -> Flow[Response]:
+    def run(self, targets: Sequence[Target], /) -> Flow[Response]:
+        """Head to tail: the first target that answers."""
         now: float = yield Now()
         total = self._options.timeouts.total
         self._deadline = None if total is None else now + total
@@ -200,6 +207,7 @@ class _Chain:
             while True:
                 if self._deadline is not None and began >= self._deadline:
                     raise self._too_late((target, *rest))
+                self.asked = target.name
                 try:
                     answer = yield from call(
                         self._request,
@@ -211,6 +219,7 @@ class _Chain:
                         fetch_images=self._options.fetch_images,
                     )
                 except DragomanError as error:
+                    self.asked = None
                     wait = yield from self._failed(target, error, began, admission, rest, retry)
                 else:
                     return (yield from self._served(target, answer, began))

@@ -7,6 +7,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.errors import ChainExhausted, DragomanError, Interrupted
+from dragoman.failure import shorten
 from dragoman.types import Attempt, Usage, add_usage
 
 _FLAT = frozenset({*vars(ChainExhausted("")), "partial"})
@@ -27,7 +28,7 @@ def exhausted(
     >>> str(error), isinstance(error, Interrupted)
     ('no target answered: aa/m failed (Interrupted: cut)', True)
     """
-    told = "; ".join(f"{attempt.target} {attempt.outcome} ({attempt.error})" for attempt in attempts)
+    told = "; ".join(f"{one.target} {one.outcome} ({shorten(one.error or '')})" for one in attempts)
     last = errors[-1] if errors else None
     error = (exhausted_as(errors) if kind is None else _also(kind))(
         f"no target answered: {told or 'there is none'}",

@@ -23,6 +23,8 @@ from dragoman.types import JsonObject, is_list, is_object
 _ANY = msgspec.json.Decoder()
 MAX_MESSAGE = 2000
 """Characters of a message that are kept: some servers say the whole prompt back."""
+MAX_TOLD = 500
+"""Characters of a provider's words that are told on."""
 MAX_DEPTH = 8
 """Envelopes that are opened."""
 
@@ -61,6 +63,15 @@ def read_failure(data: object, head: Head | None = None, /) -> ProviderError:
     )
 
 
+def shorten(text: str, most: int = MAX_TOLD, /) -> str:
+    """The beginning of somebody's words, for those who asked for something else.
+
+    >>> shorten("a long story", 7)
+    'a long…'
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
 def lacks_credit(error: DragomanError, /) -> bool:
     """Whether there is no credit left: a limit that does not pass. A chain at its end is never asked again as it is.
 
@@ -80,11 +91,13 @@ def too_long(error: DragomanError, words: str, /) -> str:
     return error.message if is_known else f"{words}: {error.message}"
 
 
-PLACE = r"(?i)\b[a-z][a-z0-9+.-]*://[^\s\"'<>)\]]+"
-"""An address in words."""
+PLACE = r"(?i)\b[a-z][a-z0-9+.-]*://(?:\[[^\s\]]*\]|[^\s\"'<>)\[\]])+"
+"""An address in words; brackets are those of a number, or of what was blotted out."""
+_NO_CREDIT = "insufficient_quota"
+_OPENAI_WORDS = {403: ("permission_error", "permission_denied"), 429: ("rate_limit_error", "rate_limit_exceeded")}
+"""Type and code of what a status says."""
 _OPENAI_CODES: tuple[tuple[type[DragomanError], str], ...] = (
     (AuthFailed, "invalid_api_key"),
-    (RateLimited, "rate_limit_exceeded"),
     (Overloaded, "slow_down"),
     (ContextTooLong, "context_length_exceeded"),
     (Blocked, "content_filter"),
@@ -101,12 +114,13 @@ def openai_failure(error: DragomanError, /) -> JsonObject:
     >>> openai_failure(Overloaded("busy"))
     {'message': 'busy', 'type': 'server_error', 'param': None, 'code': 'slow_down'}
     """
-    kind = "invalid_request_error" if error.http_status < 500 else "server_error"
     own = error.code if error.code and re.fullmatch(_OPENAI_CODE, error.code) else None
     code = next((word for cls, word in _OPENAI_CODES if isinstance(error, cls)), own)
+    kind = "invalid_request_error" if error.http_status < 500 else "server_error"
+    kind, code = _OPENAI_WORDS.get(error.http_status, (kind, code))
     if lacks_credit(error):
-        code = "insufficient_quota"
-    return {"message": error.message, "type": kind, "param": None, "code": code}
+        kind = code = _NO_CREDIT
+    return {"message": error.message, "type": kind, "param": error.param, "code": code}
 
 
 def _flat(data: object, depth: int = 0) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from dragoman.growth import AsyncTypedStream, TypedStream
 from dragoman.models import Asked, Explanation, model
 from dragoman.probing import Findings
 from dragoman.prompts import Prompt
+from dragoman.registry import Spec
 from dragoman.streams import AsyncStream, Stream
 from dragoman.typed import Parsed
 from dragoman.types import Embeddings, ModelInfo, Response
@@ -18,15 +19,17 @@ T = TypeVar("T")
 
 
 @overload
-def generate(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response: ...
+def generate(spec: Spec, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response: ...
 @overload
 def generate(
-    spec: str, prompt: Prompt, /, *, output: type[T], repairs: int = 1, **asked: Unpack[Asked]
+    spec: Spec, prompt: Prompt, /, *, output: type[T], repairs: int = 1, **asked: Unpack[Asked]
 ) -> Parsed[T]: ...
 @overload
-def generate(spec: str, prompt: Prompt, /, *, output: Any, repairs: int = 1, **asked: Unpack[Asked]) -> Parsed[Any]: ...
 def generate(
-    spec: str, prompt: Prompt, /, *, output: Any = None, repairs: int = 1, **asked: Unpack[Asked]
+    spec: Spec, prompt: Prompt, /, *, output: Any, repairs: int = 1, **asked: Unpack[Asked]
+) -> Parsed[Any]: ...
+def generate(
+    spec: Spec, prompt: Prompt, /, *, output: Any = None, repairs: int = 1, **asked: Unpack[Asked]
 ) -> Response | Parsed[Any]:
     """The answer, blocking; with an output type, read as a value of it.
 
@@ -37,17 +40,17 @@ def generate(
 
 
 @overload
-async def agenerate(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response: ...
+async def agenerate(spec: Spec, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response: ...
 @overload
 async def agenerate(
-    spec: str, prompt: Prompt, /, *, output: type[T], repairs: int = 1, **asked: Unpack[Asked]
+    spec: Spec, prompt: Prompt, /, *, output: type[T], repairs: int = 1, **asked: Unpack[Asked]
 ) -> Parsed[T]: ...
 @overload
 async def agenerate(
-    spec: str, prompt: Prompt, /, *, output: Any, repairs: int = 1, **asked: Unpack[Asked]
+    spec: Spec, prompt: Prompt, /, *, output: Any, repairs: int = 1, **asked: Unpack[Asked]
 ) -> Parsed[Any]: ...
 async def agenerate(
-    spec: str, prompt: Prompt, /, *, output: Any = None, repairs: int = 1, **asked: Unpack[Asked]
+    spec: Spec, prompt: Prompt, /, *, output: Any = None, repairs: int = 1, **asked: Unpack[Asked]
 ) -> Response | Parsed[Any]:
     """The answer, async; with an output type, read as a value of it.
 
@@ -58,7 +61,7 @@ async def agenerate(
     return await model(spec).agenerate(prompt, output=output, repairs=repairs, **asked)
 
 
-def stream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> Stream:
+def stream(spec: Spec, prompt: Prompt, /, **asked: Unpack[Asked]) -> Stream:
     """The answer as it comes, blocking.
 
     >>> next(iter(stream("demo/any", "Is it so?")))
@@ -67,7 +70,7 @@ def stream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> Stream:
     return model(spec).stream(prompt, **asked)
 
 
-def astream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> AsyncStream:
+def astream(spec: Spec, prompt: Prompt, /, **asked: Unpack[Asked]) -> AsyncStream:
     """The answer as it comes, async.
 
     >>> type(astream("demo/any", "Is it so?")).__name__
@@ -80,10 +83,10 @@ def astream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> AsyncStream
 
 
 @overload
-def extract(spec: str, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> T: ...
+def extract(spec: Spec, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> T: ...
 @overload
-def extract(spec: str, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any: ...
-def extract(spec: str, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any:
+def extract(spec: Spec, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any: ...
+def extract(spec: Spec, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any:
     """A value of a type, blocking.
 
     >>> extract("demo/any", bool, "Is it so?")
@@ -93,10 +96,10 @@ def extract(spec: str, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **aske
 
 
 @overload
-async def aextract(spec: str, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> T: ...
+async def aextract(spec: Spec, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> T: ...
 @overload
-async def aextract(spec: str, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any: ...
-async def aextract(spec: str, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any:
+async def aextract(spec: Spec, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any: ...
+async def aextract(spec: Spec, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]) -> Any:
     """A value of a type, async.
 
     >>> import asyncio
@@ -108,14 +111,14 @@ async def aextract(spec: str, kind: Any, prompt: Prompt, /, *, repairs: int = 1,
 
 @overload
 def stream_extract(
-    spec: str, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    spec: Spec, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
 ) -> TypedStream[T]: ...
 @overload
 def stream_extract(
-    spec: str, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    spec: Spec, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
 ) -> TypedStream[Any]: ...
 def stream_extract(
-    spec: str, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    spec: Spec, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
 ) -> TypedStream[Any]:
     """A value of a type as it grows, blocking.
 
@@ -127,14 +130,14 @@ def stream_extract(
 
 @overload
 def astream_extract(
-    spec: str, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    spec: Spec, kind: type[T], prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
 ) -> AsyncTypedStream[T]: ...
 @overload
 def astream_extract(
-    spec: str, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    spec: Spec, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
 ) -> AsyncTypedStream[Any]: ...
 def astream_extract(
-    spec: str, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
+    spec: Spec, kind: Any, prompt: Prompt, /, *, repairs: int = 1, **asked: Unpack[Asked]
 ) -> AsyncTypedStream[Any]:
     """A value of a type as it grows, async.
 
@@ -147,7 +150,7 @@ def astream_extract(
 # Beside generation ----------------------------------------------------------------------------------------------------
 
 
-def explain(spec: str, prompt: Prompt, /, *, stream: bool = False, **asked: Unpack[Asked]) -> list[Explanation]:
+def explain(spec: Spec, prompt: Prompt, /, *, stream: bool = False, **asked: Unpack[Asked]) -> list[Explanation]:
     """What each target would get, without any network.
 
     >>> explain("demo/any", "Is it so?")[0].target
@@ -156,7 +159,7 @@ def explain(spec: str, prompt: Prompt, /, *, stream: bool = False, **asked: Unpa
     return model(spec).explain(prompt, stream=stream, **asked)
 
 
-def count_tokens(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
+def count_tokens(spec: Spec, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
     """How many tokens that is to the first target, as its provider counts them.
 
     >>> import dragoman
@@ -169,7 +172,7 @@ def count_tokens(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
     return model(spec).count_tokens(prompt, **asked)
 
 
-async def acount_tokens(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
+async def acount_tokens(spec: Spec, prompt: Prompt, /, **asked: Unpack[Asked]) -> int:
     """How many tokens that is to the first target, as its provider counts them, async.
 
     >>> import asyncio
@@ -184,7 +187,7 @@ async def acount_tokens(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) ->
 
 
 def embed(
-    spec: str, texts: str | Sequence[str], /, *, dimensions: int | None = None, **asked: Unpack[Asked]
+    spec: Spec, texts: str | Sequence[str], /, *, dimensions: int | None = None, **asked: Unpack[Asked]
 ) -> Embeddings:
     """The vectors of some texts.
 
@@ -195,7 +198,7 @@ def embed(
 
 
 async def aembed(
-    spec: str, texts: str | Sequence[str], /, *, dimensions: int | None = None, **asked: Unpack[Asked]
+    spec: Spec, texts: str | Sequence[str], /, *, dimensions: int | None = None, **asked: Unpack[Asked]
 ) -> Embeddings:
     """The vectors of some texts, async.
 
@@ -206,7 +209,7 @@ async def aembed(
     return await model(spec, **asked).aembed(texts, dimensions=dimensions)
 
 
-def list_models(spec: str, /, **asked: Unpack[Asked]) -> tuple[ModelInfo, ...]:
+def list_models(spec: Spec, /, **asked: Unpack[Asked]) -> tuple[ModelInfo, ...]:
     """Which models the provider of a spec's first target has.
 
     >>> list_models("demo/any")[0].id
@@ -215,7 +218,7 @@ def list_models(spec: str, /, **asked: Unpack[Asked]) -> tuple[ModelInfo, ...]:
     return model(spec, **asked).list_models()
 
 
-async def alist_models(spec: str, /, **asked: Unpack[Asked]) -> tuple[ModelInfo, ...]:
+async def alist_models(spec: Spec, /, **asked: Unpack[Asked]) -> tuple[ModelInfo, ...]:
     """Which models the provider of a spec's first target has, async.
 
     >>> import asyncio
@@ -225,7 +228,7 @@ async def alist_models(spec: str, /, **asked: Unpack[Asked]) -> tuple[ModelInfo,
     return await model(spec, **asked).alist_models()
 
 
-def probe(spec: str, /, **asked: Unpack[Asked]) -> Findings:
+def probe(spec: Spec, /, **asked: Unpack[Asked]) -> Findings:
     """What the server of a spec's first target really does; `set_limits(found.target, **found.facts)` keeps it.
 
     >>> probe("demo/any").facts["tools"]
@@ -234,7 +237,7 @@ def probe(spec: str, /, **asked: Unpack[Asked]) -> Findings:
     return model(spec, **asked).probe()
 
 
-async def aprobe(spec: str, /, **asked: Unpack[Asked]) -> Findings:
+async def aprobe(spec: Spec, /, **asked: Unpack[Asked]) -> Findings:
     """What the server of a spec's first target really does, async.
 
     >>> import asyncio

@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 
@@ -28,8 +27,6 @@ from dragoman.types import (
     Usage,
     is_object,
 )
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 ERROR_PREFIX = "ERROR: "
 """What stands before a tool's error on wires that have no word for it."""
@@ -117,8 +114,12 @@ class ServerHalf(Protocol):
         """The model's name and the request."""
         ...
 
-    def encode_body(self, response: Response, /) -> HttpReply:
-        """The whole answer in this dialect."""
+    def check(self, model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that this dialect's servers answer."""
+        ...
+
+    def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
+        """The whole answer in this dialect, to the request that asked for it."""
         ...
 
     def says(self, part: Part, /) -> bool:
@@ -149,6 +150,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """Other ways in which this dialect's clients ask for generation."""
     own_ids: bool = False
     """Whether clients are told calls under ids of the gateway's own making."""
+    loads: bool = False
+    """Whether a request that says nothing asks only that the model be there."""
 
 
 class Notes:
@@ -348,46 +351,6 @@ def truncated(wire: str, /) -> Truncated:
     return Truncated(f"{wire}: the stream ended before its end")
 
 
-def read_shape(shape: type[T], data: object, where: str, /) -> tuple[T, JsonObject]:
-    """What we know of an object that a client sent, checked, and the rest of it verbatim.
-
-    >>> class Point(msgspec.Struct):
-    ...     x: int
-    >>> read_shape(Point, {"x": 1, "y": 2}, "$")
-    (Point(x=1), {'y': 2})
-    """
-    try:
-        known = msgspec.convert(data, shape)
-    except msgspec.ValidationError as error:
-        text = str(error)
-        reason, _, path = text.partition(" - at `$")
-        raise InvalidRequest(f"{where}{path.rstrip('`')}: {reason}") from error
-    fields = _fields(shape)
-    if not is_object(data) or data.keys() <= fields:
-        return known, {}
-    return known, {key: value for key, value in data.items() if key not in fields}
-
-
-@cache
-def _fields(shape: type[msgspec.Struct]) -> frozenset[str]:
-    return frozenset(shape.__struct_encode_fields__)
-
-
-def decode_request_json(http: HttpRequest, /) -> JsonObject:
-    """The JSON object that a client sent.
-
-    >>> decode_request_json(HttpRequest(method="POST", path="/", body=b"{}"))
-    {}
-    """
-    try:
-        return _OBJECT.decode(http.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise InvalidRequest(f"the body is not a JSON object: {error}") from error
-
-
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
-
-
 def http_request(target: Target, path: str, body: JsonObject, notes: Notes, /, **headers: str) -> HttpRequest:
     """The POST of a JSON body to a target, with its key and its own headers.
 
@@ -403,6 +366,7 @@ def http_request(target: Target, path: str, body: JsonObject, notes: Notes, /, *
         headers={"content-type": "application/json", **headers, **target.auth_headers(), **target.headers},
         body=encode_json(body),
         notices=notes.notices,
+        secret=target.api_key,
     )
 
 
@@ -428,6 +392,8 @@ def wire_extra(extra: Mapping[str, Any], wire: str, /) -> JsonObject:
     return data if is_object(data) else {}
 
 
+MOST_TOLD = 8
+"""How many members of a field that is left out are told."""
 VERBATIM = ".verbatim"
 """Behind a wire's name in the `extra` of a request: a client's own form of what our words say whole."""
 
@@ -461,9 +427,19 @@ def body_extra(request: Request, target: Target, notes: Notes, /) -> JsonObject:
         return {}
     for name in request.extra:
         if name not in (target.wire, target.provider) and not name.endswith(VERBATIM):
-            for field in wire_extra(request.extra, name):
-                notes.add("dropped", f"{name}: {field}", "it belongs to another wire")
-    return {**said_verbatim(request, target.wire), **wire_extra(request.extra, target.provider)}
+            _drop(request, name, "it belongs to another wire", notes)
+    own = wire_extra(request.extra, target.provider)
+    if not target.quirks.other_fields:
+        _drop(request, target.wire, "it has no such option", notes)
+        return {**wire_extra(request.extra, target.wire + VERBATIM), **own}
+    return {**said_verbatim(request, target.wire), **own}
+
+
+def _drop(request: Request, name: str, why: str, notes: Notes) -> None:
+    """Say which fields are left out, and what stood in them."""
+    for field, value in wire_extra(request.extra, name).items():
+        inside = ", ".join([*value][:MOST_TOLD]) if is_object(value) else ""
+        notes.add("dropped", f"{name}: {field}", f"{why} ({inside})" if inside else why)
 
 
 def without_none(data: JsonObject, /) -> JsonObject:

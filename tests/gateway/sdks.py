@@ -129,6 +129,13 @@ class OpenAIChat(Sdk):
         answer = yield client.chat.completions.create(model=model, messages=said)
         return answer.choices[0].message.content
 
+    def identify(self, client: Any, model: str) -> Talk:
+        answer = yield client.chat.completions.create(model=model, messages=[{"role": "user", "content": "hello"}])
+        return answer._request_id
+
+    def absent(self, client: Any, _model: str) -> Talk:
+        return (yield client.vector_stores.retrieve("vs_1"))
+
     def deltas(self, client: Any, model: str) -> Any:
         said = [{"role": "user", "content": "hello"}]
         return client.chat.completions.create(model=model, messages=said, stream=True)
@@ -219,6 +226,13 @@ class Anthropic(Sdk):
         said = [{"role": "user", "content": "hello"}]
         return _said((yield client.messages.create(model=model, max_tokens=500, messages=said)))
 
+    def identify(self, client: Any, model: str) -> Talk:
+        said = [{"role": "user", "content": "hello"}]
+        return (yield client.messages.create(model=model, max_tokens=500, messages=said))._request_id
+
+    def absent(self, client: Any, _model: str) -> Talk:
+        return (yield client.messages.batches.retrieve("batch_1"))
+
     def deltas(self, client: Any, model: str) -> Any:
         said = [{"role": "user", "content": "hello"}]
         return client.messages.stream(model=model, max_tokens=500, messages=said)
@@ -271,6 +285,9 @@ class Ollama(Sdk):
         answer = yield client.generate(model, "hello")
         return answer.response
 
+    def absent(self, client: Any, model: str) -> Talk:
+        return (yield client.pull(model))
+
     def deltas(self, client: Any, model: str) -> Any:
         return client.chat(model, [{"role": "user", "content": "hello"}], stream=True)
 
@@ -312,6 +329,9 @@ class Google(Sdk):
     def ask(self, client: Any, model: str) -> Talk:
         answer = yield client.models.generate_content(model=model, contents="hello")
         return answer.text
+
+    def absent(self, client: Any, _model: str) -> Talk:
+        return (yield client.caches.get(name="cachedContents/1"))
 
     def deltas(self, client: Any, model: str) -> Any:
         return client.models.generate_content_stream(model=model, contents="hello")

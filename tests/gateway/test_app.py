@@ -1,14 +1,19 @@
 """Every dialect before every target, driven without a socket."""
 
+import asyncio
+import contextlib
+import gc
+
 import pytest
 
 from dragoman import wires
 from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, Overloaded, RateLimited
 from dragoman.events import Ping
-from dragoman.gateway.app import App
-from dragoman.testing import Break, Cut, Drop, Garbage, Server, Stall
+from dragoman.gateway.app import TICKS, App
+from dragoman.testing import Break, Cut, Drop, Garbage, Line, Raw, Server, Stall
 from dragoman.testing.script import render
 from dragoman.types import Request, Tool, user
+from dragoman.wire import encode_json
 from tests.gateway.dialects import (
     app_of,
     error_of,
@@ -86,8 +91,6 @@ def test_the_next_target_answers_when_one_fails(app: App, dialect: str) -> None:
     ],
 )
 def test_what_the_config_does_not_name_cannot_be_asked(app: App, dialect: str, name: str) -> None:
-    if dialect == "native" and not name:
-        pytest.skip("no name is the first tier there")
     seen = see(app, request_of(dialect, name, hello()))
     assert seen.status in (400, 404, 405)
     assert isinstance(error_of(dialect, hello(), seen), ModelNotFound | InvalidRequest | DragomanError)
@@ -127,8 +130,64 @@ def test_a_stream_that_begins_late_begins_with_pings(dialect: str) -> None:
     with Server(Stall(0)) as upstream:
         config = "[gateway]\nping = 0.02\n[timeouts]\nfirst_event = 0.3\n[chain]\nretries = 0\n"
         seen = see(app_of(record("up", upstream.base_url()) + config), request_of(dialect, "up/m", request))
+    ping = wires.get(dialect).server.stream_encoder(request).feed(Ping())
     assert seen.status == 200
+    assert not ping or seen.writes[0] == ping
     assert error_of(dialect, request, seen) is not None
+
+
+def test_a_stream_is_never_silent_for_longer_than_a_ping(dialect: str) -> None:
+    request = hello(stream=True)
+    ping = wires.get(dialect).server.stream_encoder(request).feed(Ping())
+
+    async def listen() -> list[int]:
+        said: list[bytes] = []
+        heard = asyncio.Event()
+
+        async def write(data: bytes) -> None:
+            said.append(data)
+            if b"three" in data:
+                heard.set()
+
+        with Server(Stall(SHOWN, WORDS)) as upstream:
+            app = app_of(record("up", upstream.base_url()) + "[gateway]\nping = 3600\n")
+            answer = await app.answer(request_of(dialect, "up/m", request))
+            assert not isinstance(answer.body, bytes)
+            writing = asyncio.ensure_future(answer.body(write))
+            await heard.wait()
+            counts: list[int] = []
+            for _ in range(2 * TICKS):
+                app._tick(3600.0)  # pyright: ignore[reportPrivateUsage] # an hour would be long
+                await asyncio.sleep(0)
+                counts.append(said.count(ping))
+            writing.cancel()
+            await asyncio.wait((writing,))
+        return counts
+
+    assert not ping or asyncio.run(listen()) == [0, 0, 0, 1, 1, 1, 1, 2]
+
+
+def test_a_ping_that_nobody_hears_is_no_fault(dialect: str) -> None:
+    request = hello(stream=True)
+    faults: list[object] = []
+
+    async def leave() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, fault: faults.append(fault))
+
+        async def write(data: bytes) -> None:
+            if b"one" not in data:
+                raise ConnectionError("the client has gone")
+
+        with Server(Stall(SHOWN, WORDS)) as upstream:
+            app = app_of(record("up", upstream.base_url()) + "[gateway]\nping = 0.02\n[timeouts]\nidle = 0.2\n")
+            answer = await app.answer(request_of(dialect, "up/m", request))
+            assert not isinstance(answer.body, bytes)
+            with contextlib.suppress(ConnectionError):
+                await answer.body(write)
+        gc.collect()
+
+    asyncio.run(leave())
+    assert faults == []
 
 
 def test_a_schema_is_kept_by_a_target_without_structured_output(dialect: str) -> None:
@@ -139,9 +198,30 @@ def test_a_schema_is_kept_by_a_target_without_structured_output(dialect: str) ->
     assert '"metres"' in response_of(dialect, request, seen).text
 
 
-@pytest.mark.parametrize("line", [Drop(), Cut(SHOWN, WORDS), Garbage()])
+@pytest.mark.parametrize("line", [Drop(), Cut(SHOWN, WORDS), Garbage(), Raw(status=404)])
 @pytest.mark.parametrize("stream", [False, True])
-def test_no_client_hears_where_a_provider_is(dialect: str, stream: bool, line: Drop | Cut | Garbage) -> None:  # noqa: FBT001
+def test_no_client_hears_where_a_provider_is(dialect: str, stream: bool, line: Line) -> None:  # noqa: FBT001
     with Server(line) as upstream:
         app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
         assert b"127.0.0.1" not in see(app, request_of(dialect, "up/m", hello(stream=stream))).body
+
+
+WORDY = "bad temperature, see https://u:planted@docs.example.org/t?token=planted and think: " + "said back " * 150
+
+
+@pytest.mark.parametrize("chain", ["up/m", "up/m,up/n"])
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("status", [400, 500])
+def test_a_providers_words_reach_the_client_without_what_is_secret_or_said_back(
+    dialect: str,
+    status: int,
+    stream: bool,  # noqa: FBT001
+    chain: str,
+) -> None:
+    line = Raw(status=status, body=encode_json({"error": {"message": WORDY}}))
+    with Server(line, repeat=True) as upstream:
+        app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
+        seen = see(app, request_of(dialect, chain, hello(stream=stream)))
+    assert dialect == "native" or b"bad temperature" in seen.body
+    assert b"planted" not in seen.body
+    assert seen.body.count(b"said back ") < 50 * (1 + chain.count(","))

@@ -63,6 +63,26 @@ def test_a_stream_comes_through_uvicorn() -> None:
     assert json.loads(lines[0][6:])["object"] == "chat.completion.chunk"
 
 
+def test_a_server_that_shuts_down_makes_the_gateway_say_so_and_write_what_waits() -> None:
+    async def live() -> tuple[list[str], list[bool]]:
+        app = app_of()
+        messages = iter(["lifespan.startup", "lifespan.shutdown"])
+        sent: list[str] = []
+        stopping: list[bool] = []
+
+        async def receive() -> MutableMapping[str, Any]:
+            return {"type": next(messages)}
+
+        async def send(message: MutableMapping[str, Any]) -> None:
+            sent.append(message["type"])
+            stopping.append(app.is_stopping)
+
+        await Asgi(app)({"type": "lifespan"}, receive, send)
+        return sent, stopping
+
+    assert asyncio.run(live()) == (["lifespan.startup.complete", "lifespan.shutdown.complete"], [False, True])
+
+
 def test_a_client_that_leaves_uvicorn_cancels_its_call() -> None:
     async def leave() -> bool:
         with Server(Stall(SHOWN, WORDS)) as upstream:
@@ -95,6 +115,14 @@ def test_a_refusal_is_heard_by_a_client_that_sends_all_first() -> None:
             return (await http.post(f"{url}/v1/messages", content=b" " * 8_000_000)).status_code
 
     assert asyncio.run(ask()) == 413
+
+
+def test_headers_that_are_too_large_are_a_431() -> None:
+    async def ask() -> int:
+        async with client(Asgi(app_of())) as http:
+            return (await http.get("/v1/models", headers={"x-long": "x" * 200_000})).status_code
+
+    assert asyncio.run(ask()) == 431
 
 
 def test_a_body_that_is_too_large_is_a_413() -> None:

@@ -1,14 +1,18 @@
 """What the gateway does not bear, it refuses in the client's dialect."""
 
 import asyncio
+import gzip
 import json
 import socket
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
+from zlib import compress
 
 import pytest
 
 from dragoman.gateway.keys import new_key
+from dragoman.gateway.refusals import BodyTooLarge
 from dragoman.http import HttpRequest
 from dragoman.testing import Cut, Server, Stall
 from tests.gateway.dialects import app_of, hello, look, post, request_of, see
@@ -89,6 +93,80 @@ def test_json_that_is_nested_too_deeply_is_a_400(opening: str) -> None:
     assert see(app_of(), post(CHAT, body)).status == 400
 
 
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/api/show",
+        "/api/embed",
+        "/v1/embeddings",
+        "/v1/messages/count_tokens",
+        "/v1/responses/input_tokens",
+        "/v1beta/models/demo/any:countTokens",
+    ],
+)
+def test_questions_beside_generation_may_be_nested_as_deeply(path: str) -> None:
+    body = f'{{"model": "demo/any", "input": "x", "x": {"[" * 200}{"]" * 200}}}'.encode()
+    seen = see(app_of(), post(path, body))
+    assert seen.status == 400
+    assert b"nested more than 128 levels deep" in seen.body
+
+
+def test_half_a_character_is_told_as_what_it_is() -> None:
+    seen = see(app_of(), post(CHAT, json.dumps(chat("demo/any", text="\ud83d")).encode()))
+    assert seen.status == 400
+    assert b"half of a character" in seen.body
+
+
+def test_an_address_of_an_image_is_refused_without_advice_that_no_client_can_follow() -> None:
+    parts = [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]
+    body = {"model": "demo/any", "messages": [{"role": "user", "content": parts}]}
+    seen = see(app_of('[limits."demo/any"]\nimage_urls = false\n'), post(CHAT, json.dumps(body).encode()))
+    assert seen.status == 400
+    assert b"give the bytes of the image" in seen.body
+    assert b"fetch_images" not in seen.body
+
+
+# Packed bodies --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("packing", "pack"), [("gzip", gzip.compress), ("GZIP", gzip.compress), ("deflate", compress)])
+def test_a_packed_body_is_read(packing: str, pack: Callable[[bytes], bytes]) -> None:
+    body = pack(json.dumps(chat("demo/any")).encode())
+    assert see(app_of(), post(CHAT, body, **{"content-encoding": packing})).status == 200
+
+
+def test_a_body_that_is_packed_as_it_is_is_taken_as_it_is() -> None:
+    body = json.dumps(chat("demo/any")).encode()
+    assert see(app_of(), post(CHAT, body, **{"content-encoding": "identity"})).status == 200
+
+
+def test_where_there_is_no_body_nothing_is_unpacked() -> None:
+    http = HttpRequest(method="GET", path="/v1/models", headers={"content-encoding": "gzip"})
+    assert see(app_of(), http).status == 200
+
+
+@pytest.mark.parametrize(
+    ("packing", "body", "status"),
+    [
+        ("br", b"{}", 415),
+        ("gzip, gzip", b"{}", 415),
+        ("gzip", b"{}", 400),
+        ("gzip", gzip.compress(b" " * 500)[:-9], 400),
+        ("gzip", gzip.compress(b" " * 2001), 413),
+        ("gzip", gzip.compress(b" " * 100_000_000), 413),
+    ],
+)
+def test_a_packed_body_that_cannot_be_read_is_refused(packing: str, body: bytes, status: int) -> None:
+    app = app_of("[gateway]\nmax_body = 2000\n")
+    seen = see(app, post("/v1/messages", body, **{"content-encoding": packing}))
+    assert seen.status == status
+    assert json.loads(seen.body)["type"] == "error"
+
+
+def test_nothing_is_unpacked_for_strangers() -> None:
+    assert see(app_of(KEYED), post(CHAT, b"no gzip", **{"content-encoding": "gzip"})).status == 401
+
+
 def test_brackets_in_texts_are_no_depth() -> None:
     body = json.dumps(chat("demo/any", text='[{"' * 1000)).encode()
     assert see(app_of(), post(CHAT, body)).status == 200
@@ -118,7 +196,12 @@ def test_an_unknown_path_is_a_404_and_a_wrong_method_a_405() -> None:
 
 @pytest.mark.parametrize(
     ("path", "methods"),
-    [(CHAT, "POST"), ("/v1/responses/resp_1", "DELETE, GET"), ("/health", "GET"), ("/v1/models", "GET")],
+    [
+        (CHAT, "POST"),
+        ("/v1/responses/resp_1", "DELETE, GET, HEAD"),
+        ("/health", "GET, HEAD"),
+        ("/v1/models", "GET, HEAD"),
+    ],
 )
 def test_a_wrong_method_is_told_the_right_ones(path: str, methods: str) -> None:
     assert see(app_of(), HttpRequest(method="PUT", path=path)).headers["allow"] == methods
@@ -127,6 +210,57 @@ def test_a_wrong_method_is_told_the_right_ones(path: str, methods: str) -> None:
 def test_a_wrong_method_is_refused_in_the_dialect_of_the_path() -> None:
     seen = see(app_of(), HttpRequest(method="PUT", path="/v1/messages"))
     assert json.loads(seen.body)["type"] == "error"
+
+
+@pytest.mark.parametrize(
+    ("path", "header", "shape"),
+    [
+        ("/v1/messages/batches", "", '{"type":"error","error":{"type":"not_found_error"'),
+        ("/v1/files", "anthropic-version", '{"type":"error","error":{"type":"not_found_error"'),
+        ("/v1beta/files", "", '{"error":{"code":404,'),
+        ("/v1/files", "x-goog-api-client", '{"error":{"code":404,'),
+        ("/api/pull", "", '{"error":"nothing answers at /api/pull"}'),
+        ("/native/v1/files", "", '{"error":{"message":"nothing answers at /native/v1/files","type":"not_found"'),
+        (
+            "/v1/chat/files",
+            "",
+            '{"error":{"message":"nothing answers at /v1/chat/files","type":"invalid_request_error"',
+        ),
+        ("/v1/files", "", '{"error":{"message":"nothing answers at /v1/files","type":"invalid_request_error"'),
+        ("/v2", "", '{"error":{"message":"nothing answers at /v2","type":"invalid_request_error"'),
+        (
+            "/dashboard/nix",
+            "",
+            '{"error":{"message":"nothing answers at /dashboard/nix","type":"invalid_request_error"',
+        ),
+    ],
+)
+def test_an_unknown_path_is_refused_in_the_dialect_whose_paths_begin_so(path: str, header: str, shape: str) -> None:
+    seen = see(app_of(), post(path, b"{}", **({header: "1"} if header else {})))
+    assert seen.status == 404
+    assert seen.body.decode().startswith(shape)
+
+
+def test_unknown_paths_are_not_among_the_requests() -> None:
+    app = app_of()
+    see(app, post("/api/pull", b"{}"))
+    app.refuse(post("/api/pull", b""), BodyTooLarge("1"))
+    assert "dragoman_requests_total{" not in see(app, HttpRequest(method="GET", path="/metrics")).body.decode()
+
+
+@pytest.mark.parametrize("path", ["/", "/health", "/v1/models", "/api/version"])
+def test_every_page_has_a_head(gateway: Gateway, path: str) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
+        connection.sendall(f"HEAD {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n".encode())
+        seen = connection.makefile("rb").read()
+    assert seen.startswith(b"HTTP/1.1 200 ")
+    assert seen.endswith(b"\r\n\r\n")
+
+
+@pytest.mark.parametrize("path", [CHAT, "/v1/messages", "/v1/files"])
+def test_an_answer_has_its_id_where_the_official_packages_look_for_it(path: str) -> None:
+    seen = see(app_of(), post(path, b"{}", **{"x-request-id": "mine-1"}))
+    assert seen.headers["x-request-id"] == seen.headers["request-id"] == "mine-1"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -169,6 +303,26 @@ def test_without_its_key_nobody_is_answered() -> None:
     assert see(app_of(KEYED), HttpRequest(method="GET", path="/health/ready")).status == 200
 
 
+def test_a_client_sees_the_health_of_what_it_may_use_and_an_operator_all() -> None:
+    (alice, alice_hash), (bob, bob_hash), (ops, ops_hash) = new_key(), new_key(), new_key()
+    app = app_of(
+        f'[keys.alice]\nhash = "{alice_hash}"\nmodels = ["demo/a*"]\n'
+        f'[keys.bob]\nhash = "{bob_hash}"\nmodels = ["fast"]\n'
+        f'[keys.ops]\nhash = "{ops_hash}"\nadmin = true\n[aliases]\nfast = "demo/b"\n'
+    )
+    for target in ("demo/a", "demo/b", "demo/c"):
+        app.setup.registry.health.bench(target, 60.0)
+
+    def health(key: str) -> dict[str, Any]:
+        headers = {"authorization": f"Bearer {key}"}
+        told: dict[str, Any] = json.loads(see(app, HttpRequest(method="GET", path="/health", headers=headers)).body)
+        return {**told, "targets": set(told["targets"])}
+
+    assert health(alice) == {"status": "ok", "targets": {"demo/a"}}
+    assert health(bob) == {"status": "ok", "targets": {"demo/b"}}
+    assert health(ops) == {"status": "ok", "requests": 1, "store": "ok", "targets": {"demo/a", "demo/b", "demo/c"}}
+
+
 @pytest.mark.parametrize("headers", SENT)
 def test_a_key_is_taken_from_where_each_dialect_puts_it(headers: dict[str, str]) -> None:
     assert see(app_of(KEYED), post(CHAT, json.dumps(chat("demo/any")).encode(), **headers)).status == 200
@@ -189,3 +343,9 @@ def test_a_wrong_key_is_a_401_and_is_not_said_back() -> None:
 def test_a_key_may_ask_only_for_its_models(model: str) -> None:
     seen = see(app_of(KEYED), post(CHAT, json.dumps(chat(model)).encode(), **{"x-api-key": PLAIN}))
     assert seen.status == 403
+
+
+@pytest.mark.parametrize(("path", "word"), [(CHAT, "permission_denied"), ("/v1/messages", "permission_error")])
+def test_what_a_key_may_not_is_told_apart_from_a_wrong_key(path: str, word: str) -> None:
+    body = json.dumps({**chat("other"), "max_tokens": 5}).encode()
+    assert f'"{word}"'.encode() in see(app_of(KEYED), post(path, body, **{"x-api-key": PLAIN})).body

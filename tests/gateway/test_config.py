@@ -1,5 +1,6 @@
 """A dragoman.toml in, a config or all of its problems out."""
 
+import os
 import re
 from pathlib import Path
 
@@ -97,6 +98,60 @@ def test_a_problem_of_a_provider_stands_beside_the_others() -> None:
         decode_config('[providers.x]\nwire = "nix"\n[gateway]\nport = []\n')
     assert "providers.x: " in str(caught.value)
     assert "gateway.port: " in str(caught.value)
+
+
+def test_names_are_checked_though_a_record_is_wrong() -> None:
+    text = """
+        [providers.broken]
+        wire = "nix"
+        [limits."groq/x"]
+        max_imges = 3
+        max_image_side = "wide"
+        tols = true
+        [limits."openai/x"]
+        max_images = "many"
+        max_image_side = "wide"
+        [limits."grok/x"]
+        max_images = 1
+        [aliases]
+        a = "b"
+        b = "a"
+        fine = "broken/x"
+        "x/y" = "demo/any"
+        [tiers.simple]
+        models = ["nix/y"]
+    """
+    with pytest.raises(SetupError) as caught:
+        decode_config(text)
+    said = str(caught.value)
+    for problem in (
+        "providers.broken: ",
+        "limits.groq/x: no limit 'max_imges'",
+        "no limit 'tols'",
+        "at `$.max_images`; a limit: ",
+        "limits.grok/x: no provider 'grok'",
+        "aliases.a: aliases go in a circle",
+        "aliases: 'x/y' cannot be an alias",
+        "tiers.simple: no provider 'nix'",
+    ):
+        assert problem in said
+    assert "aliases.fine" not in said
+
+
+def test_a_file_that_cannot_be_a_store_is_told(tmp_path: Path) -> None:
+    (tmp_path / "here").mkdir()
+    for path, problem in (("nix/there.db", "there is no folder"), ("here", "is a folder; name a file in it")):
+        with pytest.raises(SetupError) as caught:
+            decode_config(f'[gateway]\nstore = "sqlite:{tmp_path / path}"\nport = 0\n')
+        assert f"gateway.store: {problem}" in str(caught.value).replace(f"{tmp_path / path} ", "")
+        assert "gateway.port: " in str(caught.value)
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_file_that_may_not_be_written_is_no_store(tmp_path: Path) -> None:
+    tmp_path.chmod(0o500)
+    with pytest.raises(SetupError, match=r"gateway\.store: .* cannot be written"):
+        decode_config(f'[gateway]\nstore = "sqlite:{tmp_path / "a.db"}"\n')
 
 
 @pytest.mark.parametrize("text", ["[", "[tiers]\nsimple = 1", "tiers = 1", "keys = 1", "gateway = 1", "providers = 1"])
@@ -204,3 +259,7 @@ def test_the_config_of_the_page_is_right() -> None:
     config = decode_config(text, {"ALICE_HASH": new_key()[1]})
     assert config.tiers.keys() == {"simple", "complex"}
     assert "box" in config.providers
+
+
+def test_a_mark_at_the_start_of_a_config_is_none_of_it() -> None:
+    assert decode_config("\ufeff[gateway]\nport = 1234").gateway.port == 1234

@@ -1,5 +1,6 @@
 """A client that hangs up cancels the call that is made for it: the provider sees it go."""
 
+import socket
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -61,6 +62,14 @@ def test_leaving_a_stream_in_the_middle_cancels_it(gateway: Gateway, upstream: S
         while b"three" not in seen:
             seen += connection.recv(65536)
     assert upstream.left.acquire(timeout=PATIENCE)
+
+
+def test_leaving_within_a_body_is_no_fault_of_the_gateway(gateway: Gateway) -> None:
+    for length in (b"content-length: 100", b"transfer-encoding: chunked"):
+        with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
+            connection.sendall(b"POST /v1/messages HTTP/1.1\r\nhost: x\r\n" + length + b"\r\n\r\n5\r\nhalf ")
+    assert gateway.get("/health/live")[0] == 200
+    assert "xception" not in gateway.log.read_text()
 
 
 def test_a_gateway_that_clients_left_answers_the_next(gateway: Gateway, upstream: Server) -> None:

@@ -4,14 +4,19 @@ import asyncio
 import gc
 import weakref
 from collections.abc import AsyncIterator, Iterator
+from importlib import import_module
+from typing import Any
 
 import msgspec
 import pytest
 
+from dragoman.gateway.books import CLOSED
 from dragoman.gateway.rsgi import Rsgi
 from dragoman.testing import Cut, Server
 from tests.gateway.dialects import app_of
 from tests.gateway.live import chat, record
+
+ProtocolClosed: type[Exception] = import_module("granian.rsgi").ProtocolClosed
 
 
 class Transport:
@@ -77,3 +82,33 @@ def test_a_stream_is_let_go_when_it_ends_well_or_not(line: str | Cut) -> None:
     assert (b"error" in exchange.written[-1]) == isinstance(line, Cut)
     assert exchange.transport is not None
     assert exchange.transport() is None
+
+
+class Closed(Exchange):
+    """One whose client has gone by the time that something is said to it, or before all of its body has come."""
+
+    def __init__(self, body: bytes, *, within_body: bool) -> None:
+        super().__init__(body)
+        self.within_body = within_body
+        self.statuses: list[int] = []
+
+    async def __call__(self) -> bytes:
+        if self.within_body:
+            raise ProtocolClosed
+        return self.body
+
+    async def send_bytes(self, _data: bytes, /) -> None:
+        raise ProtocolClosed
+
+    def response_empty(self, status: int, _headers: list[tuple[str, str]], /) -> None:
+        self.statuses.append(status)
+
+    def response_stream(self, _status: int, _headers: list[tuple[str, str]], /) -> Any:
+        return self
+
+
+@pytest.mark.parametrize("within_body", [False, True])
+def test_a_client_that_has_gone_is_no_fault(within_body: bool) -> None:  # noqa: FBT001
+    exchange = Closed(msgspec.json.encode(chat("demo/any", stream=True)), within_body=within_body)
+    asyncio.run(Rsgi(app_of()).__rsgi__(exchange, exchange))
+    assert exchange.statuses == [CLOSED]

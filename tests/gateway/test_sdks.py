@@ -7,7 +7,7 @@ import pytest
 
 from dragoman import wires
 from dragoman.errors import Overloaded, RateLimited
-from dragoman.testing import Break, Cut, Drop, Garbage, Inside, Raw, Server
+from dragoman.testing import Break, Cut, Drop, Garbage, Inside, Raw, Server, Stall
 from dragoman.testing.script import Line, render
 from dragoman.types import Image, Request, ToolCall
 from tests.gateway.live import Gateway, record
@@ -150,6 +150,41 @@ def test_a_stream_that_fails_before_its_first_word_raises(sdk: Sdk, upstream: Se
     upstream.add(Overloaded("busy", status=503))
     with pytest.raises(sdk.errors):
         sdk.stream(fresh, [])
+
+
+@pytest.fixture(scope="module")
+def pinging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A gateway before a provider that never begins; it says that it lives long before it gives that one up."""
+    with Server(Stall(0), repeat=True) as quiet:
+        config = '[gateway]\nping = 0.02\nproviders = ["demo"]\n[timeouts]\nfirst_event = 0.5\n[chain]\nretries = 0\n'
+        with Gateway(tmp_path_factory.mktemp("pinging"), config + record("quiet", quiet.base_url())) as running:
+            yield running.url
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
+@pytest.mark.parametrize("name", SDKS)
+def test_a_stream_that_begins_with_pings_is_read(pinging: str, name: str, is_async: bool) -> None:  # noqa: FBT001
+    seen: list[str] = []
+    SDKS[name](pinging, is_async=is_async).stream(f"quiet/{next(_numbers)},demo/any", seen)
+    assert "".join(seen).startswith("Hello!")
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
+@pytest.mark.parametrize("name", SDKS)
+def test_what_the_gateway_has_not_is_the_error_of_the_package(gateway: Gateway, name: str, is_async: bool) -> None:  # noqa: FBT001
+    sdk = SDKS[name](gateway.url, is_async=is_async)
+    with pytest.raises(sdk.errors, match="nothing answers at /"):
+        sdk.talk("absent", "demo/any")
+
+
+@pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
+@pytest.mark.parametrize("name", ["openai chat", "anthropic"])
+def test_the_package_knows_the_id_of_a_request(gateway: Gateway, name: str, is_async: bool) -> None:  # noqa: FBT001
+    sdk = SDKS[name](gateway.url, is_async=is_async)
+    assert sdk.talk("identify", "demo/any").startswith("req_")
+    with pytest.raises(sdk.errors) as caught:
+        sdk.talk("identify", "nix/da")
+    assert caught.value.request_id.startswith("req_")
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])

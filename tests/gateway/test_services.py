@@ -123,6 +123,7 @@ def test_a_response_that_is_not_kept_cannot_be_gone_on_from() -> None:
     (seen,) = talk(app_of(), said("/v1/responses", asked))
     assert seen.status == 400
     assert json.loads(seen.body)["error"]["code"] == "previous_response_not_found"
+    assert json.loads(seen.body)["error"]["param"] == "previous_response_id"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -154,6 +155,16 @@ NATIVE = "/native/v1/chat/completions"
 def converse(tier: str, conversation: str = "c1", **headers: str) -> HttpRequest:
     body = {"tier": tier, "conversation_id": conversation, "messages": [{"role": "user", "content": "hi"}]}
     return said(NATIVE, body, **headers)
+
+
+def test_who_names_neither_a_model_nor_a_tier_gets_the_simple_one_or_is_told_what_to_do() -> None:
+    asked = said(NATIVE, {"messages": [{"role": "user", "content": "hi"}]})
+    (simple,), (nobody,) = talk(app_of(CONFIG), asked), talk(app_of(), asked)
+    assert simple.headers["x-dragoman-tier"] == "simple"
+    assert nobody.status == 400
+    error = json.loads(nobody.body)["error"]
+    assert error["param"] == "model"
+    assert "send a model, as demo/any, or add [tiers.simple]" in error["message"]
 
 
 TIERS = (

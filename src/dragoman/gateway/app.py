@@ -17,12 +17,15 @@ from dragoman.errors import (
     DragomanError,
     Interrupted,
     InvalidRequest,
+    ModelNotFound,
+    ProviderError,
+    RequestError,
     StoreDown,
     TransportError,
     WireError,
 )
 from dragoman.events import Event, Finished, Ping, Started, fold
-from dragoman.failure import PLACE
+from dragoman.failure import PLACE, shorten
 from dragoman.flow import Emit
 from dragoman.gateway import health
 from dragoman.gateway.access import identify, identify_operator
@@ -31,21 +34,25 @@ from dragoman.gateway.books import Account
 from dragoman.gateway.chat import Chat, begin
 from dragoman.gateway.dashboard import Dashboard
 from dragoman.gateway.depth import check_depth
-from dragoman.gateway.limits import OverLimit
+from dragoman.gateway.limits import Headers, OverLimit
+from dragoman.gateway.logs import where
 from dragoman.gateway.metrics import CONTENT_TYPE
 from dragoman.gateway.questions import find
-from dragoman.gateway.refusals import Busy, InternalFault, Stopping, WrongMethod
+from dragoman.gateway.refusals import Busy, InternalFault, NoRoute, Stopping, WrongMethod
 from dragoman.gateway.replies import notes, plain, receipt, refusal, said
 from dragoman.gateway.routes import Routes
 from dragoman.gateway.setup import Setup
+from dragoman.gateway.unpacking import HEADER, unpack
 from dragoman.gateway.visit import Visit
-from dragoman.http import HttpRequest
-from dragoman.serving import Recite, Service, services_of
+from dragoman.http import HttpRequest, shown_url
+from dragoman.serving import Service, services_of
 from dragoman.types import Notice, Response
 from dragoman.wire import Route, StreamEncoder, Wire, unsaid
 
 log = logging.getLogger("dragoman.gateway")
 
+TICKS = 4
+"""Looks at all streams within the seconds after which one that is silent says that it lives."""
 FAILED = "the gateway failed; its log has the reason"
 
 
@@ -101,14 +108,17 @@ class App:
                 raise Busy(f"{most} requests are under way", retry_after=1.0)
             self._under_way += 1
             try:
+                if HEADER in http.headers:
+                    identify(http, visit.setup.keys)  # nobody else may make us unpack
+                    visit.http = await unpack(http, visit.setup.config.gateway.max_body)
                 return await endpoint(visit)
             finally:
                 self._under_way -= 1
         except Exception as error:  # noqa: BLE001 - a client is told in its own dialect, whatever it was
             told = explain(error, visit.id)
-            if visit.wire is not None and not visit.is_counted:
+            if visit.wire is not None and not (visit.is_counted or isinstance(told, NoRoute)):
                 await visit.setup.books.refuse(visit.as_row(), told)
-            return refused(visit, told)
+            return refused(visit, told, () if isinstance(told, OverLimit) else await visit.standing())
 
     def refuse(self, http: HttpRequest, error: DragomanError, /) -> Answer:
         """A refusal to a request that could not be read, in its own dialect."""
@@ -117,15 +127,17 @@ class App:
             self._find(visit)
         except DragomanError as found:
             error = found
-        if visit.wire is not None:
+        if visit.wire is not None and not isinstance(error, NoRoute):
             visit.setup.books.tell_refused(visit.as_row(), error)
         return refused(visit, error)
 
     def _find(self, visit: Visit) -> Endpoint:
         try:
             visit.wire, endpoint = self._routes.find(visit.http)
-        except WrongMethod:
-            visit.wire, _ = self._routes.find_near(visit.http)  # it is said in the dialect of that path
+        except (NoRoute, WrongMethod):
+            near = {wire.name: wire for wire, _ in self._routes.find_near(visit.http) if wire is not None}
+            # It is said in the dialect whose paths begin like this; where several do, in that of nobody.
+            visit.wire = next(iter(near.values())) if len(near) == 1 else None
             raise
         return endpoint
 
@@ -160,7 +172,7 @@ class App:
                 return await self._stream(visit, chat, account, driver.aemissions(chat.plan(), _forget))
             return await self._whole(visit, chat, account, driver)
         except asyncio.CancelledError:
-            await account.leave()
+            await account.leave(chat.asked)
             raise
         except DragomanError as error:
             await account.fail(error)
@@ -174,10 +186,10 @@ class App:
         wire = cast("Wire", visit.wire)
         response = _completed(chat.lift(await driver.arun(chat.plan())), visit, chat.id)
         await chat.settle(response)
-        reply = wire.server.encode_body(response)
+        reply = wire.server.encode_body(response, chat.request)
         notices = (*response.notices, *unsaid(wire, response.message.parts))
         await account.settle("served", status=200, target=response.target, usage=response.usage, response=response)
-        return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *visit.limits])
+        return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *account.headers])
 
     async def _stream(
         self, visit: Visit, chat: Chat, account: Account, emissions: AsyncGenerator[Emit, None]
@@ -201,7 +213,7 @@ class App:
                 self._streams.discard(stream)
 
         headers = [("content-type", encoder.content_type), ("cache-control", "no-cache")]
-        return Answer(200, [*headers, *_told(visit, target, notices), *chat.headers(), *visit.limits], write)
+        return Answer(200, [*headers, *_told(visit, target, notices), *chat.headers(), *account.headers], write)
 
     # How it is -------------------------------------------------------------------------------------------------------
 
@@ -216,7 +228,7 @@ class App:
 
     async def _health(self, visit: Visit) -> Answer:
         visit.key = identify(visit.http, visit.setup.keys)
-        return plain(await health.report(visit.setup, under_way=self._under_way))
+        return plain(await health.report(visit.setup, visit.key, under_way=self._under_way))
 
     async def _metrics(self, visit: Visit) -> Answer:
         setup = visit.setup
@@ -228,7 +240,7 @@ class App:
     def _tick_later(self, ping: float) -> None:
         if not self._is_ticking and self._streams:
             self._is_ticking = True
-            asyncio.get_running_loop().call_later(ping, self._tick, ping)
+            asyncio.get_running_loop().call_later(ping / TICKS, self._tick, ping)
 
     def _tick(self, ping: float) -> None:
         self._is_ticking = False
@@ -258,7 +270,8 @@ class _Stream:
         self._begun: asyncio.Task[bytes | DragomanError | None] | None = None
         self._write: Write | None = None
         self._pinging: asyncio.Future[None] | None = None
-        self._is_quiet = False
+        self._quiet = 0
+        """Ticks since something was said."""
         self._is_kept = chat.is_remembered or account.span is not None
         self._seen: list[Event] = []
         """All of it, where somebody wants it as a whole."""
@@ -278,10 +291,12 @@ class _Stream:
         """All of it, to where it goes."""
         self._write = write
         try:
+            if self.first is None:
+                self._ping()  # nothing was said for as long as that may be
             told = await (self._begun or self._next())
             while isinstance(told, bytes):
                 if told:
-                    self._is_quiet = False
+                    self._quiet = 0
                     await write(told)
                 told = await self._next()
             if told is not None:
@@ -290,13 +305,19 @@ class _Stream:
         finally:
             self._write = None
             await self._emissions.aclose()
-            await self._account.leave(None if self.first is None else self.first.target)
+            await self._account.leave(self._chat.asked)
 
     def tick(self) -> None:
-        """Say that it lives, if it has said nothing since the last time."""
-        if self._is_quiet and self._write is not None and (ping := self._encoder.feed(Ping())):
+        """Say that it lives, if it has said nothing for so many ticks."""
+        self._quiet += 1
+        if self._quiet >= TICKS:
+            self._ping()
+
+    def _ping(self) -> None:
+        self._quiet = 0
+        if self._write is not None and (ping := self._encoder.feed(Ping())):
             self._pinging = asyncio.ensure_future(self._write(ping))
-        self._is_quiet = True
+            self._pinging.add_done_callback(_unheard)
 
     async def _next(self) -> bytes | DragomanError | None:
         """The bytes of what is emitted next; an error is the last, and None comes after all of it."""
@@ -332,13 +353,20 @@ class _Stream:
         await self._account.settle("served", status=200, target=target, usage=finished.usage, response=response)
 
 
+def _unheard(ping: "asyncio.Future[None]") -> None:
+    """A client that has gone hears no ping: what is written next, or the server, tells."""
+    if not ping.cancelled():
+        ping.exception()
+
+
 async def _serve(service: Service, visit: Visit) -> Answer:
     """The answer to what a client asks beside generation."""
-    question = service.decode(visit.http)
-    if not isinstance(question, Recite):
+    if not service.is_open:
         visit.key = identify(visit.http, visit.setup.keys)
+    check_depth(visit.http.body, visit.setup.config.gateway.max_depth)
+    question = service.decode(visit.http)
     found = await find(visit, question)
-    return said(service.encode(question, found), [*receipt(visit.id, None, None, 0), *visit.limits])
+    return said(service.encode(question, found), [*_told(visit, None, ()), *await visit.standing()])
 
 
 def explain(error: Exception, id: str, /) -> DragomanError:
@@ -347,7 +375,8 @@ def explain(error: Exception, id: str, /) -> DragomanError:
         return error
     if isinstance(error, RecursionError):
         return InvalidRequest("the body is nested too deeply")
-    log.error("request %s failed", id, exc_info=error)
+    # Not what it says: that may quote the request, and other formatters than ours would show it.
+    log.error("request %s failed: %s", id, where(error))
     return InternalFault(FAILED)
 
 
@@ -365,24 +394,33 @@ def as_told(error: DragomanError, id: str, /) -> DragomanError:
             retry_after=error.retry_after,
             transient=cause.transient,
         )
-    if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted):
+    if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted | ModelNotFound):
         error.message = re.sub(PLACE, "[address]", error.message)  # where providers are is no client's business
+    elif isinstance(error, ProviderError):
+        error.message = re.sub(PLACE, _without_secrets, error.message)
+    if not isinstance(error, RequestError | ChainExhausted):
+        error.message = shorten(error.message)
     error.request_id = id
     return error
 
 
-def refused(visit: Visit, error: DragomanError, /) -> Answer:
+def _without_secrets(place: "re.Match[str]") -> str:
+    return shown_url(place[0].replace("[redacted]@", ""))
+
+
+def refused(visit: Visit, error: DragomanError, limits: Headers = (), /) -> Answer:
     """A refusal in the client's dialect, where that is known."""
     if visit.wire is None:
         return refusal(error, visit.id)
     headers = receipt(visit.id, None, visit.tier, visit.attempts)
     if isinstance(error, OverLimit | WrongMethod):
         headers += error.headers
-    return said(visit.wire.server.encode_error(as_told(error, visit.id)), headers)
+    return said(visit.wire.server.encode_error(as_told(error, visit.id)), [*headers, *limits])
 
 
 def _told(visit: Visit, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:
     headers = receipt(visit.id, target, visit.tier, visit.attempts)
+    notices = visit.notices + notices
     return [*headers, *notes(notices)] if notices else headers
 
 

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 from dragoman.errors import DragomanError
 from dragoman.gateway.answer import Answer
 from dragoman.gateway.app import App
-from dragoman.gateway.refusals import MOST_DRAINED, BodyTooLarge, BodyTooSlow
+from dragoman.gateway.refusals import MOST_DRAINED, MOST_HEADERS, BodyTooLarge, BodyTooSlow, HeadTooLarge
 from dragoman.gateway.setup import Setup, read_config
 from dragoman.http import HttpRequest
 
@@ -45,6 +45,7 @@ class Asgi:
     async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
         http = _request(scope)
         try:
+            _check_head(scope)
             async with asyncio.timeout(self._app.setup.config.gateway.body_timeout):
                 body = await self._read(receive)
         except TimeoutError:
@@ -69,17 +70,15 @@ class Asgi:
             return None
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        living: asyncio.Task[None] | None = None
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                living = asyncio.create_task(self._app.live())
-            await send({"type": message["type"] + ".complete"})
-            if message["type"] == "lifespan.shutdown":
-                break
-        if living is not None:
-            living.cancel()
+        """From start-up to shutdown: those who ask are told that it stops, and what waits is written before the end."""
+        await receive()
+        living = asyncio.create_task(self._app.live())
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self._app.drain()
+        living.cancel()
         await self._app.close()
+        await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, http: HttpRequest, body: bytes, send: Send) -> None:
         whole = HttpRequest(method=http.method, path=http.path, headers=http.headers, body=body)
@@ -111,6 +110,12 @@ def _request(scope: Message) -> HttpRequest:
     query = scope.get("query_string", b"").decode("latin-1")
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     return HttpRequest(method=scope["method"], path=f"{path}?{query}" if query else path, headers=headers)
+
+
+def _check_head(scope: Message) -> None:
+    """Not all servers bound it."""
+    if sum(len(name) + len(value) for name, value in scope["headers"]) > MOST_HEADERS:
+        raise HeadTooLarge(f"the headers have more than {MOST_HEADERS} bytes")
 
 
 async def _send(answer: Answer, send: Send) -> None:

@@ -8,6 +8,8 @@ from msgspec.structs import replace
 from dragoman.chain import Options, Order
 from dragoman.dsn import nearest
 from dragoman.errors import ModelNotFound
+from dragoman.gateway.refusals import Unnamed
+from dragoman.gateway.tiers import TIERS
 from dragoman.registry import Registry
 from dragoman.target import Target
 from dragoman.types import ModelInfo
@@ -68,6 +70,16 @@ class Catalog:
     def tiers(self) -> tuple[str, ...]:
         """The tiers, from the lowest up."""
         return tuple(self._tiers)
+
+    def default(self) -> str:
+        """The tier of those who name nothing; Unnamed where there is none."""
+        if (tier := TIERS[0]) in self._registry.aliases():
+            return tier
+        example = next((model.id for model in self.models()), "provider/model")
+        raise Unnamed(
+            f"neither a model nor a tier is named, and there is no tier {tier!r}: "
+            f"send a model, as {example}, or add [tiers.{tier}] to the config"
+        )
 
     def find(self, name: str, /) -> Choice:
         """The targets of a name; ModelNotFound where there is no such, or none that clients may ask for."""

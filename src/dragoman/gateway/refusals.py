@@ -4,6 +4,8 @@ from collections.abc import Sequence
 
 from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Overloaded, RequestError
 
+MOST_HEADERS = 64 * 1024
+"""Bytes that the head of a request may have."""
 MOST_DRAINED = 64 * 1024 * 1024
 """Bytes beyond the limit that are read for nothing: many clients hear no answer before all of their body is sent."""
 
@@ -35,8 +37,20 @@ class ForgottenTurn(RequestError):
     'previous_response_not_found'
     """
 
+    param = "previous_response_id"
+
     def __init__(self, message: str, /) -> None:
         super().__init__(message, code="previous_response_not_found")
+
+
+class Unnamed(RequestError):
+    """Neither a model nor a tier is named, and there is none for those who name none.
+
+    >>> Unnamed("say which").param
+    'model'
+    """
+
+    param = "model"
 
 
 class WrongMethod(RequestError):
@@ -71,6 +85,26 @@ class BodyTooLarge(InvalidRequest):
     """
 
     http_status = 413
+
+
+class HeadTooLarge(InvalidRequest):
+    """More bytes of headers than the gateway takes.
+
+    >>> HeadTooLarge("200 kB").http_status
+    431
+    """
+
+    http_status = 431
+
+
+class UnknownPacking(InvalidRequest):
+    """The body was packed in a way that the gateway does not read.
+
+    >>> UnknownPacking("br").http_status
+    415
+    """
+
+    http_status = 415
 
 
 class BodyTooSlow(InvalidRequest):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping
 
 from dragoman.errors import DragomanError
+from dragoman.failure import openai_failure
 from dragoman.gateway.answer import Answer
 from dragoman.gateway.refusals import WrongMethod
 from dragoman.http import HttpReply
@@ -11,7 +12,9 @@ from dragoman.wire import encode_json, error_headers
 
 MOST_NOTICES = 16
 LONGEST_NOTICE = 200
-"""Characters of one notice, and how many are told in a header: headers have limits."""
+LONGEST_REST = 1000
+"""How many notices are told in headers, the last of which names all that are left, and the characters of one: headers
+have limits."""
 LONGEST_ID = 128
 
 
@@ -34,25 +37,33 @@ def plain(value: object, /, *, status: int = 200) -> Answer:
 
 
 def refusal(error: DragomanError, id: str, /) -> Answer:
-    """A refusal to somebody whose dialect is not known.
+    """A refusal to somebody whose dialect is not known, in the words that most know.
 
     >>> from dragoman.gateway.refusals import NoRoute
     >>> refusal(NoRoute("nothing answers at /v2"), "req_1").status
     404
     """
-    kind = "invalid_request_error" if error.http_status < 500 else "api_error"
-    body = encode_json({"error": {"message": error.message, "type": kind, "code": error.code, "request_id": id}})
+    body = encode_json({"error": {**openai_failure(error), "request_id": id}})
     more = error.headers if isinstance(error, WrongMethod) else ()
-    return Answer(error.http_status, [*error_headers(error).items(), *more, ("x-request-id", id)], body)
+    return Answer(error.http_status, [*error_headers(error).items(), *more, *named(id)], body)
+
+
+def named(id: str, /) -> list[tuple[str, str]]:
+    """The id of a request where the libraries of each dialect look for it.
+
+    >>> named("req_1")
+    [('x-request-id', 'req_1'), ('request-id', 'req_1')]
+    """
+    return [("x-request-id", id), ("request-id", id)]
 
 
 def receipt(id: str, target: str | None, tier: str | None, attempts: int, /) -> list[tuple[str, str]]:
     """Headers that say who answered.
 
-    >>> receipt("req_1", "groq/llama", None, 2)
-    [('x-request-id', 'req_1'), ('x-dragoman-target', 'groq/llama'), ('x-dragoman-attempts', '2')]
+    >>> receipt("req_1", "groq/llama", None, 2)[2:]
+    [('x-dragoman-target', 'groq/llama'), ('x-dragoman-attempts', '2')]
     """
-    headers = [("x-request-id", id)]
+    headers = named(id)
     if target is not None:
         headers.append(("x-dragoman-target", latin(target)))
     if tier is not None:
@@ -68,8 +79,11 @@ def notes(notices: Iterable[Notice], /) -> list[tuple[str, str]]:
     >>> notes([Notice(kind="dropped", what="seed", why="ollama: it has none")])
     [('x-dragoman-notice', 'dropped seed: ollama: it has none')]
     """
-    told = [f"{notice.kind} {notice.what}: {notice.why}" for notice in notices]
-    return [("x-dragoman-notice", latin(text)[:LONGEST_NOTICE]) for text in told[:MOST_NOTICES]]
+    whole, rest = [*notices][: MOST_NOTICES - 1], [*notices][MOST_NOTICES - 1 :]
+    told = [f"{notice.kind} {notice.what}: {notice.why}"[:LONGEST_NOTICE] for notice in whole]
+    if rest:
+        told.append(f"and {', '.join(f'{notice.kind} {notice.what}' for notice in rest)}"[:LONGEST_REST])
+    return [("x-dragoman-notice", latin(text)) for text in told]
 
 
 def latin(text: str, /) -> str:

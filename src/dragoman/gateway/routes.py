@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable
+from itertools import takewhile
 from typing import Generic, TypeVar
 
 from dragoman.gateway.refusals import NoRoute, WrongMethod
@@ -24,19 +25,25 @@ class _Place(Generic[T]):
         else:
             self.marked.append((route.method, route.header, who))
 
-    def any(self) -> T:
-        return next(iter((*self.plain.values(), *(who for _, _, who in self.marked))))
+    def by_mark(self, http: HttpRequest) -> list[T]:
+        return [who for _, header, who in self.marked if header in http.headers]
 
     def find(self, http: HttpRequest) -> T:
+        asked = "GET" if http.method == "HEAD" else http.method  # servers leave out the body of its answer
         for method, header, who in self.marked:
-            if method == http.method and header in http.headers:
+            if method == asked and header in http.headers:
                 return who
-        found = self.plain.get(http.method)
+        found = self.plain.get(asked)
         if found is None:
-            methods = sorted({*self.plain, *(method for method, _, _ in self.marked)})
-            path = http.path.partition("?")[0]
-            raise WrongMethod(f"{path[:200]} takes {' and '.join(methods)}, no {http.method[:20]}", methods=methods)
+            raise self._wrong(http)
         return found
+
+    def _wrong(self, http: HttpRequest) -> WrongMethod:
+        methods = {*self.plain, *(method for method, _, _ in self.marked)}
+        methods |= {"HEAD"} if "GET" in methods else set()
+        path = http.path.partition("?")[0]
+        words = " and ".join(sorted(methods))
+        return WrongMethod(f"{path[:200]} takes {words}, no {http.method[:20]}", methods=sorted(methods))
 
 
 class Routes(Generic[T]):
@@ -63,9 +70,13 @@ class Routes(Generic[T]):
         """Who answers; NoRoute or WrongMethod where nobody does."""
         return self._place(http).find(http)
 
-    def find_near(self, http: HttpRequest, /) -> T:
-        """Who answers at the same path when asked by another method."""
-        return self._place(http).any()
+    def find_near(self, http: HttpRequest, /) -> list[T]:
+        """Those who answer at the same path when asked by another method, or at the paths that begin as this one."""
+        path = http.path.partition("?")[0]
+        place = self._exact.get(path) or self._match(path)
+        near = self._nearest(path) if place is None else [place]
+        marked = [who for place in near for who in place.by_mark(http)]
+        return marked or [who for place in near for who in place.plain.values()]
 
     def _place(self, http: HttpRequest) -> _Place[T]:
         path = http.path.partition("?")[0]
@@ -76,3 +87,16 @@ class Routes(Generic[T]):
 
     def _match(self, path: str) -> _Place[T] | None:
         return next((place for pattern, place in self._open.values() if pattern.fullmatch(path)), None)
+
+    def _nearest(self, path: str) -> list[_Place[T]]:
+        """The places whose paths have the longest beginning in common with this one."""
+        known = {**self._exact, **{path: place for path, (_, place) in self._open.items()}}
+        lengths = {other: _shared(path, other) for other in known}
+        longest = max(lengths.values(), default=0)
+        return [place for other, place in known.items() if lengths[other] == longest > 0]
+
+
+def _shared(one: str, other: str) -> int:
+    """How many steps two paths have in common at their beginning."""
+    pairs = zip(one.split("/")[1:], other.split("/")[1:], strict=False)
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterable
+from importlib import import_module
 from typing import Protocol, Self
 
 from dragoman.errors import DragomanError
@@ -93,6 +94,8 @@ class Rsgi:
             if not watch.is_gone:
                 raise
             protocol.response_empty(CLOSED, [])
+        except _closed():
+            protocol.response_empty(CLOSED, [])
         finally:
             watch.end()
 
@@ -113,6 +116,12 @@ class Rsgi:
             watch.has_body = True
             return await self._app.answer(HttpRequest(method=scope.method, path=path, headers=headers, body=body))
         return self._app.refuse(HttpRequest(method=scope.method, path=path, headers=headers), error)
+
+
+def _closed() -> type[Exception]:
+    """What granian raises where the client has gone, asked for when something was raised."""
+    closed: type[Exception] = import_module("granian.rsgi").ProtocolClosed
+    return closed
 
 
 class _Sink:

@@ -19,6 +19,7 @@ from dragoman.errors import SetupError
 from dragoman.gateway import logs
 from dragoman.gateway.app import App
 from dragoman.gateway.config import Config, Gateway
+from dragoman.gateway.refusals import MOST_HEADERS
 from dragoman.gateway.reload import Reloader
 from dragoman.gateway.rsgi import Rsgi
 from dragoman.gateway.setup import Setup, read_config
@@ -27,8 +28,6 @@ log = logging.getLogger("dragoman.gateway")
 
 LOOK = 1.0
 """Seconds between two looks at the config file."""
-MOST_HEADERS = 64 * 1024
-"""Bytes that the head of a request may have."""
 YOUNG = 10_000
 """Objects after which the collector looks for circles: a request makes some hundred, and leaves none."""
 MOST_IDLE = 4096

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from dragoman.gateway.sessions import Session
 
 TIERS = ("simple", "moderate", "complex")
-"""From low to high; others have no height, and move nothing."""
+"""From low to high, the first where none is told; others have no height, and move nothing."""
 
 
 def is_higher(tier: str | None, other: str | None, tiers: Sequence[str] = TIERS, /) -> bool:

@@ -281,8 +281,9 @@ class _Fitting:
             return image.mime or mime or None, data
         found = self._album.find(image)
         if found is None and not self._limits.image_urls:
-            why = "give the bytes of the image, or pass fetch_images=True"
-            raise Unsupported(f"cannot fetch {shown_url(url)}; {why}")
+            error = Unsupported(f"cannot fetch {shown_url(url)}; give the bytes of the image in its place")
+            error.add_note("fetch_images=True lets dragoman fetch it.")  # no word for the clients of a gateway
+            raise error
         return image.mime, found
 
     def _is_foreign(self, image: Image, data: bytes) -> bool:

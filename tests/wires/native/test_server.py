@@ -83,7 +83,7 @@ def said(error: DragomanError) -> Any:
 def test_the_model_is_told_or_the_tier_or_neither() -> None:
     assert SERVER.decode_request(http(model="a/x", messages=HELLO))[0] == "a/x"
     assert SERVER.decode_request(http(tier="complex", messages=HELLO))[0] == "complex"
-    assert SERVER.decode_request(http(messages=HELLO))[0] == "simple"
+    assert SERVER.decode_request(http(messages=HELLO))[0] == ""
     assert problems(model="a/x", tier="complex") == [("tier", "conflict")]
 
 

@@ -519,9 +519,9 @@ def test_results_without_an_id_answer_the_calls_of_their_name_first() -> None:
 INVALID: list[tuple[Any, str]] = [
     (b"{", "the body is not a JSON object"),
     (b"[]", "the body is not a JSON object"),
-    ({"messages": {}}, "body.messages: Expected `array`, got `object`"),
-    ({"temperature": "hot"}, "body.temperature: Expected `float | null`, got `str`"),
-    ({"messages": [{"content": "a"}]}, "messages[0]: Object missing required field `role`"),
+    ({"messages": {}}, "messages: Expected `array`, got `object`"),
+    ({"temperature": "hot"}, "temperature: Expected `float | null`, got `str`"),
+    ({"messages": [{"content": "a"}]}, "messages[0].role: it is required"),
     ({"messages": [{"role": "cook"}]}, "messages[0].role: 'cook' is none of system, developer, user"),
     ({"messages": [{"role": ["user"]}]}, "messages[0].role: Expected `str`, got `array`"),
     ({"messages": [ASK, {"role": "user", "content": 3}]}, "messages[1].content: Expected"),
@@ -547,13 +547,13 @@ INVALID: list[tuple[Any, str]] = [
     ),
     (
         {"messages": [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]}]},
-        "messages[0].tool_calls[0].function: Object missing required field `name`",
+        "messages[0].tool_calls[0].function.name: it is required",
     ),
     (
         {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "t", "arguments": "{"}}]}]},
         "messages[0].tool_calls[0].function.arguments: expected the text of a JSON object, got '{'",
     ),
-    ({"tools": [{"function": {}}]}, "tools[0].function: Object missing required field `name`"),
+    ({"tools": [{"function": {}}]}, "tools[0].function.name: it is required"),
     ({"tools": [{"function": None}]}, "tools[0].function: Expected `object`, got `null`"),
 ]
 
@@ -707,8 +707,8 @@ ERRORS: list[tuple[DragomanError, int, str, str | None]] = [
     (InvalidRequest("x"), 400, "invalid_request_error", None),
     (BadRequest("x", code="invalid_value"), 400, "invalid_request_error", "invalid_value"),
     (AuthFailed("x"), 401, "invalid_request_error", "invalid_api_key"),
-    (RateLimited("x", code="1300"), 429, "invalid_request_error", "rate_limit_exceeded"),
-    (RateLimited("x", transient=False), 429, "invalid_request_error", "insufficient_quota"),
+    (RateLimited("x", code="1300"), 429, "rate_limit_error", "rate_limit_exceeded"),
+    (RateLimited("x", transient=False), 429, "insufficient_quota", "insufficient_quota"),
     (Overloaded("x", code="overloaded_error"), 503, "server_error", "slow_down"),
     (ContextTooLong("x"), 400, "invalid_request_error", "context_length_exceeded"),
     (Blocked("x"), 400, "invalid_request_error", "content_filter"),

@@ -424,23 +424,23 @@ def test_unknown_options_are_kept() -> None:
     ("body", "message"),
     [
         (b"[]", "the body is not a JSON object"),
-        (b'{"input":4}', "body.input: Expected"),
-        (b'{"input":["Hi"]}', "body.input[0]: Expected `object`"),
+        (b'{"input":4}', "input: Expected"),
+        (b'{"input":["Hi"]}', "input[0]: Expected `object`"),
         (b'{"input":[{"role":"king","content":""}]}', "input[0].role: 'king' is none of system, developer, user"),
-        (b'{"input":[{"content":"x"}]}', "input[0]: Object missing required field `role`"),
+        (b'{"input":[{"content":"x"}]}', "input[0].role: it is required"),
         (b'{"input":[{"role":"user","content":4}]}', "input[0].content: Expected"),
         (
             b'{"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:x"}]}]}',
             "input[0].content[0]: not a base64 data URL",
         ),
-        (b'{"input":[{"type":"function_call","name":"x"}]}', "input[0]: Object missing required field `call_id`"),
+        (b'{"input":[{"type":"function_call","name":"x"}]}', "input[0].call_id: it is required"),
         (
             b'{"input":[{"type":"function_call","call_id":"c","name":"x","arguments":"["}]}',
             "input[0].arguments: expected the text of a JSON object, got '['",
         ),
-        (b'{"input":[{"type":"function_call_output","call_id":"c"}]}', "input[0]: Object missing required field"),
-        (b'{"tools":[{"type":"function"}]}', "tools[0]: Object missing required field `name`"),
-        (b'{"tools":[{"type":"function","function":{}}]}', "tools[0].function: Object missing required field `name`"),
+        (b'{"input":[{"type":"function_call_output","call_id":"c"}]}', "input[0].output: it is required"),
+        (b'{"tools":[{"type":"function"}]}', "tools[0].name: it is required"),
+        (b'{"tools":[{"type":"function","function":{}}]}', "tools[0].function.name: it is required"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_place(body: bytes, message: str) -> None:
@@ -471,6 +471,9 @@ def test_an_answer_has_all_that_clients_types_demand() -> None:
         "error": None,
         "incomplete_details": None,
         "instructions": None,
+        "background": False,
+        "max_output_tokens": None,
+        "max_tool_calls": None,
         "metadata": {},
         "model": "gpt-x",
         "output": [
@@ -483,10 +486,19 @@ def test_an_answer_has_all_that_clients_types_demand() -> None:
             }
         ],
         "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "prompt_cache_key": None,
+        "reasoning": {"effort": None, "summary": None},
+        "safety_identifier": None,
+        "store": True,
         "temperature": None,
+        "text": {"format": {"type": "text"}},
         "tool_choice": "auto",
         "tools": [],
+        "top_logprobs": 0,
         "top_p": None,
+        "truncation": "disabled",
+        "user": None,
         "usage": {
             "input_tokens": 12,
             "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},
@@ -617,7 +629,7 @@ def test_an_error_is_an_error_object() -> None:
     assert msgspec.json.decode(reply.body) == {
         "error": {
             "message": "slow down",
-            "type": "invalid_request_error",
+            "type": "rate_limit_error",
             "param": None,
             "code": "rate_limit_exceeded",
         }

@@ -73,6 +73,8 @@ ERROR_TYPES: tuple[tuple[type[DragomanError], str], ...] = (
     (Blocked, "invalid_request_error"),
     (DragomanError, "api_error"),
 )
+ERRORS_BY_STATUS = {403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
+"""What a server refuses before anybody is asked: its status says more than our classes."""
 FINER_ERRORS = frozenset({"permission_error", "billing_error", "request_too_large", "conflict_error"})
 """Types that say more than our classes: written back as they came."""
 OVERLOADED = 529
@@ -133,6 +135,7 @@ class MessagesRequest(msgspec.Struct):
     tools: list[JsonObject] | None = None
     tool_choice: JsonObject | None = None
     max_tokens: int | None = None
+    """0 fills the cache and says nothing."""
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None

@@ -25,6 +25,7 @@ from dragoman.wire import Notes, encode_json, finish_word, wire_extra
 from dragoman.wires.anthropic.parts import encode_block, encode_image
 from dragoman.wires.anthropic.shapes import (
     ERROR_TYPES,
+    ERRORS_BY_STATUS,
     EVENT_FIELDS,
     FINER_ERRORS,
     FINISH,
@@ -37,7 +38,8 @@ from dragoman.wires.anthropic.shapes import (
 
 def encode_failure(error: DragomanError) -> JsonObject:
     """An error as this dialect says it."""
-    named = next(name for kind, name in ERROR_TYPES if isinstance(error, kind))
+    by_class = next(name for kind, name in ERROR_TYPES if isinstance(error, kind))
+    named = ERRORS_BY_STATUS.get(error.http_status, by_class)
     known = {} if error.request_id is None else {"request_id": error.request_id}
     kind = "billing_error" if lacks_credit(error) else error.code if error.code in FINER_ERRORS else named
     return {"type": "error", "error": {"type": kind, "message": too_long(error, TOO_LONG)}, **known}
@@ -57,10 +59,8 @@ def _message(id: str | None, model: str | None) -> JsonObject:
 def _end(finish: Finish, usage: Usage) -> tuple[JsonObject, JsonObject]:
     """Why it ended, with what else was told of that, and the tokens."""
     extra = wire_extra(finish.extra, NAME)
-    unknown = finish.raw is None and finish.reason == "other"
-    word = None if unknown else finish_word(finish, FINISH, FINISH_WORD)
     rest = {key: value for key, value in extra.items() if key != "usage"}
-    stop = {"stop_reason": word, "stop_sequence": None, **rest}
+    stop = {"stop_reason": finish_word(finish, FINISH, FINISH_WORD), "stop_sequence": None, **rest}
     return stop, {**write_usage(usage), **extra.get("usage", {})}
 
 

@@ -19,7 +19,7 @@ VERSION = "1"
 FIELDS: dict[str, str] = {
     "messages": "The conversation so far. What was answered can be sent back as it is.",
     "model": "Who answers: provider/model, an alias, or several of them with commas between, tried in turn.",
-    "tier": "A class of models, in place of a model; without both it is the lowest.",
+    "tier": "A class of models, in place of a model; without both it is `simple`.",
     "temperature": "How much chance: 0 to 2.",
     "max_tokens": "The most tokens that the answer may have.",
     "top_p": "The part of the likeliest tokens that is drawn from: 0 to 1.",
@@ -41,6 +41,7 @@ ERRORS: dict[int, str] = {
     405: "The path takes another method.",
     408: "The body came too slowly.",
     413: "The body is too large.",
+    415: "The body is packed in a way that is not read.",
     422: "No target can do what is asked.",
     429: "Too many requests, or no credit left. Retry-After tells when.",
     500: "The gateway failed.",

@@ -2,14 +2,15 @@
 
 from typing import Any
 
+from dragoman.body import decode_request_json
 from dragoman.errors import DragomanError
 from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
 from dragoman.schema import why_invalid
 from dragoman.types import JsonObject, Part, Request, Response, Tool, ToolResult
-from dragoman.wire import Route, StreamEncoder, decode_request_json, encode_json, error_headers, request_extra
+from dragoman.wire import Route, StreamEncoder, encode_json, error_headers, request_extra
 from dragoman.wires.native.problems import Problems
-from dragoman.wires.native.shapes import BODY, DEFAULT_TIER, FUNCTION, NAME, NO_ARGUMENTS, PATH, TOOL
+from dragoman.wires.native.shapes import BODY, FUNCTION, NAME, NO_ARGUMENTS, PATH, TOOL
 from dragoman.wires.native.turns import Turns
 from dragoman.wires.native.writer import ChunkWriter, encode_answer, encode_failure, status_of
 
@@ -23,7 +24,7 @@ class Server:
     routes = (Route(method="POST", path=f"{PATH}/chat/completions"),)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        """The model's name and the request; all that is wrong with it in one error."""
+        """The name of a model or tier, or neither, and the request; all that is wrong with it in one error."""
         problems = Problems()
         body = problems.members(decode_request_json(http), BODY, "", required=("messages",))
         turns = Turns(problems)
@@ -34,7 +35,7 @@ class Server:
         problems.check()
         stop = body.get("stop")
         told = {name: body[name] for name in _OWN if name in body}
-        return body.get("model") or body.get("tier") or DEFAULT_TIER, Request(
+        return body.get("model") or body.get("tier") or "", Request(
             messages=turns.messages(),
             system=as_system(turns.system),
             tools=tools,
@@ -50,7 +51,10 @@ class Server:
             extra=request_extra(NAME, {}, told),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def check(self, _model: str, _request: Request, /) -> None:
+        """Nothing: all that is wrong was told, and who names no model means a tier."""
+
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer."""
         return HttpReply(body=encode_json(encode_answer(response)))
 

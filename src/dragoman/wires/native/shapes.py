@@ -43,7 +43,6 @@ from dragoman.types import (
 
 NAME = "native"
 PATH = "/native/v1"
-DEFAULT_TIER = "simple"
 TOOL_NAME = "^[a-zA-Z0-9_]{1,64}$"
 MAX_STOPS = 4
 NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}

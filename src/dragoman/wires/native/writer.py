@@ -113,7 +113,7 @@ def encode_failure(error: DragomanError) -> JsonObject:
         "message": _words(error, refusal),
         "type": refusal.type,
         "code": first.code if first is not None else refusal.code,
-        "param": first.param if first is not None else None,
+        "param": first.param if first is not None else error.param,
         "provider": error.provider,
         "request_id": error.request_id,
         "problems": problems or None,

@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.body import decode_request_json, invalid, missing, read_shape
+from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
 from dragoman.failure import too_long
 from dragoman.framing import encode_ndjson
@@ -31,12 +32,10 @@ from dragoman.types import (
 from dragoman.wire import (
     Route,
     StreamEncoder,
-    decode_request_json,
     encode_json,
     error_headers,
     finish_word,
     own_extra,
-    read_shape,
     request_extra,
     wire_extra,
     without_none,
@@ -102,7 +101,12 @@ class Server:
             extra=request_extra(NAME, rest, covered),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def check(self, model: str, _: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer: without messages, a model is loaded."""
+        if not model:
+            raise missing("model")
+
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         message = _encode_said(response.message.parts)
         head = _head(response.model, response.created)
@@ -144,7 +148,7 @@ class _History:
             shape, rest = read_shape(MessageShape, data, where)
             role = _ROLES.get(shape.role.lower())
             if role is None:
-                raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
+                raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
             if role == "tool":
                 self._results.append(self._result(shape, rest, where))
                 continue
@@ -234,7 +238,7 @@ def _decode_images(shape: MessageShape, where: str) -> list[Image]:
         try:
             images.append(decode_image(text))
         except ValueError as error:
-            raise InvalidRequest(f"{where}.images[{i}]: {error}") from error
+            raise invalid(f"{where}.images[{i}]", str(error)) from error
     return images
 
 
@@ -251,7 +255,7 @@ def _decode_format(format: str | JsonObject | None) -> JsonObject | None:
     if format is None or format == "":
         return None
     if isinstance(format, str) and format != "json":
-        raise InvalidRequest(f"body.format: expected 'json' or a JSON Schema, got {format!r}")
+        raise invalid("format", f"expected 'json' or a JSON Schema, got {format!r}")
     return {} if isinstance(format, str) else format
 
 
@@ -259,7 +263,7 @@ def _decode_think(shape: ChatRequest) -> Effort | None:
     if shape.think is None:
         return None
     if shape.think not in THINK:
-        raise InvalidRequest(f"body.think: expected true, false, low, medium, high or max, got {shape.think!r}")
+        raise invalid("think", f"expected true, false, low, medium, high or max, got {shape.think!r}")
     return THINK[shape.think]
 
 

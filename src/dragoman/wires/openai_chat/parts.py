@@ -5,7 +5,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import InvalidRequest
+from dragoman.body import invalid, read_shape
 from dragoman.events import arguments_text, parse_arguments, raw_arguments
 from dragoman.history import refuse
 from dragoman.schema import is_strict
@@ -28,7 +28,7 @@ from dragoman.types import (
     is_object,
     split_data_url,
 )
-from dragoman.wire import encode_json, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import encode_json, own_extra, wire_extra, without_none
 from dragoman.wires.openai_chat.shapes import (
     AUDIO_FORMATS,
     AUDIO_TYPES,
@@ -69,7 +69,7 @@ def decode_part(data: str | JsonObject, where: str) -> Part:
     try:
         part = read(data) if read else None
     except ValueError as error:
-        raise InvalidRequest(f"{where}: {error}") from error
+        raise invalid(where, str(error)) from error
     return part or Opaque(wire=NAME, data=data)
 
 
@@ -181,7 +181,7 @@ def decode_function(data: object, where: str) -> ToolCall:
     text = given if isinstance(given, str) else encode_json(given or {}).decode()
     arguments = parse_arguments(text)
     if arguments is None:
-        raise InvalidRequest(f"{where}.arguments: expected the text of a JSON object, got {text[:100]!r}")
+        raise invalid(f"{where}.arguments", f"expected the text of a JSON object, got {text[:100]!r}")
     raw = raw_arguments(text, arguments)
     extra = own_extra(NAME, call_rest({"function": data}))
     return ToolCall(id="", name=shape.name, arguments=arguments, raw=raw, extra=extra)

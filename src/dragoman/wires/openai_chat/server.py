@@ -1,11 +1,13 @@
 """A Chat Completions call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
 from collections import defaultdict, deque
+from math import inf
 from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.errors import DragomanError
 from dragoman.failure import openai_failure
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
@@ -32,11 +34,9 @@ from dragoman.types import (
 from dragoman.wire import (
     Route,
     StreamEncoder,
-    decode_request_json,
     encode_json,
     error_headers,
     own_extra,
-    read_shape,
     request_extra,
     whole_number,
     wire_extra,
@@ -55,6 +55,7 @@ from dragoman.wires.openai_chat.parts import (
 )
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
+    IDLE,
     NAME,
     REASONING_FIELDS,
     REASONING_OPTIONS,
@@ -75,6 +76,13 @@ _ROLES: dict[str, Role] = {
     "tool": "tool",
     "function": "tool",
 }
+
+BOUNDS = (
+    ("temperature", "temperature", 0, 2),
+    ("top_p", "top_p", 0, 1),
+    ("max_tokens", "max_tokens", 1, inf),
+)
+"""What OpenAI refuses to go beyond."""
 
 
 class Server:
@@ -113,7 +121,17 @@ class Server:
             extra=request_extra(NAME, {key: extra[key] for key in extra if key not in covered}, covered),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def check(self, model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer."""
+        if not model:
+            raise missing("model")
+        if not (request.messages or request.system):
+            raise missing("messages")
+        if (whole_number(wire_extra(request.extra, NAME).get("n")) or 1) > 1:
+            raise invalid("n", "a request has one answer; ask again for another")
+        check_bounds(request, BOUNDS)
+
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         parts = [part for part in response.message.parts if is_sayable(part)]
         message = encode_assistant(parts, REASONING_FIELDS[0])
@@ -163,7 +181,7 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
         rest = without_none(nullable)
         role = _ROLES.get(shape.role)
         if role is None:
-            raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
+            raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
         if role == "tool":
             if not turns or turns[-1][0] != "tool":
                 turns.append(("tool", [], {}))
@@ -212,7 +230,7 @@ class _Calls:
 
 def _system_text(part: Part, message: JsonObject, where: str) -> Text:
     if not isinstance(part, Text):
-        raise InvalidRequest(f"{where}.content: a system message takes text only")
+        raise invalid(f"{where}.content", "a system message takes text only")
     extra = {**wire_extra(part.extra, NAME), **({"message": message} if message else {})}
     return Text(text=part.text, extra=own_extra(NAME, extra))
 
@@ -363,6 +381,8 @@ def _is_covered(field: str, value: Any, seed: int | None, reasoning: Effort | in
             return is_object(value) and value.keys() <= {"include_usage"}
         case "response_format":
             return _is_covered_format(value)
+        case _ if field in IDLE:
+            return bool(value == IDLE[field])
         case _:
             return field in REASONING_OPTIONS and _is_covered_reasoning(field, value, reasoning)
 

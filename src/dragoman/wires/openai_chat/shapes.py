@@ -1,8 +1,9 @@
 """The fields of Chat Completions that we read, and the tables that both halves share."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from dragoman.types import FinishReason, JsonObject, Usage, is_object
 from dragoman.wire import whole_number, without_none
@@ -52,6 +53,19 @@ SAME_CONCEPT: dict[str, tuple[str, ...]] = {
 """A field of ours gives way to what the caller put into `extra` under one of these names."""
 REASONING_OPTIONS = ("reasoning_effort", "reasoning", "thinking", "enable_thinking")
 """The fields that say how hard to think; ours give way to any of them."""
+
+IDLE: JsonObject = {
+    "frequency_penalty": 0,
+    "logit_bias": {},
+    "logprobs": False,
+    "modalities": ["text"],
+    "n": 1,
+    "presence_penalty": 0,
+    "service_tier": "auto",
+    "store": False,
+    "top_logprobs": 0,
+}
+"""Options that ask for nothing when they are these: what is lost of them is no loss."""
 
 BASE_CODES = {
     1001: "timeout_error",
@@ -170,10 +184,10 @@ class ChatRequest(msgspec.Struct):
 class EmbeddingsRequest(msgspec.Struct):
     """What a client wants vectors of."""
 
-    model: str = ""
-    input: str | list[str] = []
-    dimensions: int | None = None
-    encoding_format: str | None = None
+    model: str
+    input: str | list[str | int | list[int]]
+    dimensions: Annotated[int, Meta(ge=1)] | None = None
+    encoding_format: Literal["float", "base64"] | None = None
 
 
 class MessageShape(msgspec.Struct):

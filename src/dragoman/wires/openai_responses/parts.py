@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dragoman.errors import InvalidRequest
+from dragoman.body import invalid, read_shape
 from dragoman.events import arguments_text, parse_arguments, raw_arguments
 from dragoman.history import refuse
 from dragoman.schema import is_strict
@@ -26,7 +26,7 @@ from dragoman.types import (
     is_object,
     split_data_url,
 )
-from dragoman.wire import encode_json, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import encode_json, own_extra, wire_extra, without_none
 from dragoman.wires.openai_responses.shapes import CUSTOM, NAME, CallShape, FunctionShape, is_invented
 
 _NO_ARGUMENTS: dict[bool, JsonObject] = {
@@ -67,7 +67,7 @@ def decode_content(data: JsonObject, where: str) -> Text | Image | Document | Op
     try:
         part = read(data) if read else None
     except ValueError as error:
-        raise InvalidRequest(f"{where}: {error}") from error
+        raise invalid(where, str(error)) from error
     return part or Opaque(wire=NAME, data=data)
 
 
@@ -234,7 +234,7 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
     text = shape.arguments if isinstance(shape.arguments, str) else encode_json(shape.arguments or {}).decode()
     arguments = parse_arguments(text)
     if arguments is None:
-        raise InvalidRequest(f"{where}.arguments: expected the text of a JSON object, got {text[:100]!r}")
+        raise invalid(f"{where}.arguments", f"expected the text of a JSON object, got {text[:100]!r}")
     raw = raw_arguments(text, arguments)
     return ToolCall(id=shape.call_id, name=shape.name, arguments=arguments, raw=raw, extra=extra)
 
