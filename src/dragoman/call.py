@@ -26,6 +26,7 @@ ERROR_PATIENCE = 5.0
 
 MOMENT = 0.05
 """Seconds by which a limit may seem to be short of its end."""
+_NUMBER = (int, float)
 FOREVER = 1e9
 """Seconds from which on a limit is none: thirty years are more than timers take."""
 
@@ -53,7 +54,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
             seconds = getattr(self, name)
             if seconds is None:
                 continue
-            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+            if isinstance(seconds, bool) or not isinstance(seconds, _NUMBER) or not seconds >= 0:
                 raise SetupError(
                     f"timeout: {name} of {seconds!r} is none; give seconds from 0 on, or None for no limit"
                 )

@@ -23,6 +23,7 @@ WhenAllBenched: TypeAlias = Literal["fail", "probe"]
 OnInterrupt: TypeAlias = Literal["fail", "restart"]
 LEAST_COST = 1e-9
 """What a target costs at least, where it is free."""
+_NUMBER = (int, float)
 _NUMBERS = ("retries", "patience", "longest_wait", "backoff", "backoff_cap")
 
 
@@ -77,7 +78,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
                 raise SetupError(f"{name}: {getattr(self, name)!r} is none of {', '.join(get_args(words))}")
         for name in _NUMBERS:
             given = getattr(self, name)
-            if not isinstance(given, int | float) or not given >= 0:
+            if not isinstance(given, _NUMBER) or not given >= 0:
                 raise SetupError(f"{name}: {given!r} is no number from 0 on")
 
 

@@ -296,7 +296,7 @@ class Model:
         chosen = {name: fields.pop(name) for name in _OPTIONS & fields.keys()}
         stop = fields.pop("stop", None) or ()
         fields["stop"] = (stop,) if isinstance(stop, str) else _several("stop", stop, str)
-        if not isinstance(system := fields.get("system"), str | None):
+        if (system := fields.get("system")) is not None and not isinstance(system, str):
             fields["system"] = _several("system", system, Text)
         fields["tools"] = definitions(fields.pop("tools", None) or ())
         return fields, msgspec.structs.replace(options, **chosen) if chosen else options
