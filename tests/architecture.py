@@ -35,6 +35,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "prompts",
             "schema",
             "target",
+            "tolerance",
             "tightening",
             "tools",
         }

@@ -71,3 +71,18 @@ def test_a_wrong_field_is_named_as_openai_names_it(data: object, param: str, cod
 def test_a_refusal_has_the_name_of_its_field() -> None:
     assert (invalid("body.n", "no").message, invalid("tools[0]", "no").param) == ("n: no", "tools[0]")
     assert missing("input").param == "input"
+
+
+class Limit(msgspec.Struct):
+    tokens: int | None = None
+    share: float | None = None
+
+
+def test_a_number_without_a_fraction_is_whole_however_it_is_written() -> None:
+    assert read_shape(Limit, {"tokens": 5.0, "share": 1.0}, "$") == (Limit(tokens=5, share=1.0), {})
+
+
+@pytest.mark.parametrize("data", [{"tokens": 5.5}, {"tokens": "5"}, [5.0]])
+def test_what_is_no_whole_number_is_refused(data: object) -> None:
+    with pytest.raises(InvalidRequest):
+        read_shape(Limit, data, "$")

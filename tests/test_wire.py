@@ -189,7 +189,10 @@ NUMBERS: "msgspec.json.Decoder[Any]" = msgspec.json.Decoder(dict[str, int])
     [
         (b'{"a": ', True, Malformed),
         (b'{"a": ', False, Truncated),
+        (b"", False, Truncated),
         (b'{"a": "b"}', True, Malformed),
+        (b'{"a": "b"}', False, Malformed),
+        (b'{"a": "b"', False, Truncated),
         (b'{"\xff": 1}', True, Malformed),
         (b'{"a":' + DEEP, True, Malformed),
     ],
@@ -222,6 +225,10 @@ def test_a_body_that_cannot_be_read_is_an_error_of_ours(data: bytes, error: type
 def test_json_is_read() -> None:
     assert decode_json(NUMBERS, b' {"a": 1} ') == {"a": 1}
     assert decode_frame(NUMBERS, Frame(name="", data=b' {"a": 1} ')) == {"a": 1}
+
+
+def test_a_blank_frame_says_nothing() -> None:
+    assert decode_frame(NUMBERS, Frame(name="ping", data=b" ")) == {}
 
 
 def test_a_preview_is_short_and_readable() -> None:
@@ -305,7 +312,9 @@ def test_no_extra_is_made_of_nothing(data: dict[str, Any], extra: dict[str, Any]
     assert own_extra("w", data) == extra
 
 
-@pytest.mark.parametrize(("value", "number"), [(3, 3), (0, 0), (True, None), ("3", None), (3.0, None), (None, None)])
+@pytest.mark.parametrize(
+    ("value", "number"), [(3, 3), (0, 0), (True, None), ("3", None), (3.0, 3), (3.5, None), (None, None)]
+)
 def test_only_a_whole_number_is_one(value: object, number: int | None) -> None:
     assert whole_number(value) == number
 

@@ -10,6 +10,7 @@ import msgspec
 
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
+from dragoman.tolerance import UNREADABLE
 from dragoman.types import JsonObject, Request, is_object
 
 T = TypeVar("T", bound=msgspec.Struct)
@@ -24,13 +25,24 @@ def read_shape(shape: type[T], data: object, where: str, /) -> tuple[T, JsonObje
     (Point(x=1), {'y': 2})
     """
     try:
-        known = msgspec.convert(data, shape)
+        known = _convert(data, shape)
     except msgspec.ValidationError as error:
         raise _unfit(error, where) from error
     fields = _fields(shape)
     if not is_object(data) or data.keys() <= fields:
         return known, {}
     return known, {key: value for key, value in data.items() if key not in fields}
+
+
+def _convert(data: object, shape: type[T]) -> T:
+    """A value of a shape; 5.0 is a whole number, as JSON has one kind of number only."""
+    try:
+        return msgspec.convert(data, shape)
+    except msgspec.ValidationError:
+        if not is_object(data):
+            raise
+        whole = {key: int(value) for key, value in data.items() if isinstance(value, float) and value.is_integer()}
+        return msgspec.convert({**data, **whole}, shape)
 
 
 def _unfit(error: msgspec.ValidationError, where: str) -> InvalidRequest:
@@ -89,7 +101,7 @@ def decode_request_json(http: HttpRequest, /) -> JsonObject:
     """
     try:
         return _OBJECT.decode(http.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+    except UNREADABLE as error:
         half = " (half of a character, as where a text was cut; send it whole)" if "surrogate" in str(error) else ""
         raise InvalidRequest(f"the body is not a JSON object: {error}{half}") from error
 

@@ -12,6 +12,7 @@ from dragoman.failure import decode_failure
 from dragoman.framing import Frame, FrameDecoder, SseDecoder
 from dragoman.http import Head, HttpReply, HttpRequest, split_base_url
 from dragoman.target import Target
+from dragoman.tolerance import UNREADABLE, decode_again
 from dragoman.types import (
     Finish,
     FinishReason,
@@ -307,17 +308,20 @@ def _tell_usage(error: DragomanError, out: Assembler) -> None:
 
 
 def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:
-    """A frame's JSON; Truncated where the frame itself had no end, Malformed otherwise.
+    """A frame's JSON, {} where it is blank; Truncated where the frame itself had no end, Malformed otherwise.
 
     >>> decode_frame(msgspec.json.Decoder(), Frame(name="", data=b"{}"))
     {}
     """
     try:
         return decoder.decode(frame.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        if not frame.whole:
-            raise Truncated(f"the stream ended inside an event: {preview(frame.data)}") from error
-        raise Malformed(f"an event is not what the protocol says ({error}): {preview(frame.data)}") from error
+    except UNREADABLE:
+        try:
+            return decode_again(decoder, frame.data.strip() or b"{}" * frame.whole)
+        except UNREADABLE as error:
+            if not frame.whole and not isinstance(error, msgspec.ValidationError):
+                raise Truncated(f"the stream ended inside an event: {preview(frame.data)}") from error
+            raise Malformed(f"an event is not what the protocol says ({error}): {preview(frame.data)}") from error
 
 
 def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
@@ -328,9 +332,12 @@ def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
     """
     try:
         return decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        kind = Truncated if not body.strip() or "truncated" in str(error) else Malformed
-        raise kind(f"the body is not what the protocol says ({error}): {preview(body)}") from error
+    except UNREADABLE:
+        try:
+            return decode_again(decoder, body)
+        except UNREADABLE as error:
+            kind = Truncated if not body.strip() or "truncated" in str(error) else Malformed
+            raise kind(f"the body is not what the protocol says ({error}): {preview(body)}") from error
 
 
 def preview(data: bytes, /) -> str:
@@ -461,12 +468,23 @@ def own_extra(wire: str, data: JsonObject, /) -> dict[str, Any]:
 
 
 def whole_number(value: object, /) -> int | None:
-    """An int that is one, and no bool.
+    """A number without a fraction, and no bool.
 
-    >>> whole_number(3), whole_number(True), whole_number("3")
-    (3, None, None)
+    >>> whole_number(3), whole_number(3.0), whole_number(True), whole_number("3")
+    (3, 3, None, None)
     """
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def moment(value: object, /) -> int | None:
+    """A time in seconds, whole or not; 0 is not told.
+
+    >>> moment(1794700000), moment(1794700000.25), moment(0), moment("today")
+    (1794700000, 1794700000, None, None)
+    """
+    return int(value) or None if isinstance(value, int | float) and value is not True else None
 
 
 def finish_word(finish: Finish, meanings: Mapping[str, FinishReason], words: Mapping[FinishReason, str], /) -> str:

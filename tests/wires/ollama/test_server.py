@@ -313,6 +313,11 @@ def test_a_format_beside_tools_is_kept_as_it_is() -> None:
     assert request.extra == {"ollama.verbatim": {"format": PORT}}
 
 
+def test_a_format_that_we_would_change_is_kept_as_it_is() -> None:
+    form = {**PORT, "unevaluatedProperties": False}
+    assert got(format=form) == Request(stream=True, schema=form, extra={"ollama.verbatim": {"format": form}})
+
+
 @pytest.mark.parametrize(
     ("think", "reasoning"),
     [(None, None), (True, "medium"), (False, "none"), ("low", "low"), ("high", "high"), ("max", "max")],

@@ -154,7 +154,7 @@ def decode_part(data: JsonObject, where: str) -> Part | None:
     fields = camel(data)
     if fields.get("thought") is False:
         del fields["thought"]
-    if not fields:
+    if not fields.keys() - {"thought"}:
         return None
     kind = next((kind for kind in _DECODERS if kind in fields), None)
     if kind is None:

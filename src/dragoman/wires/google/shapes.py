@@ -43,6 +43,7 @@ FINISH_WORD: dict[FinishReason, str] = {
     "other": "OTHER",
 }
 UNFINISHED = (None, "", "FINISH_REASON_UNSPECIFIED")
+UNBLOCKED = (None, "", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED")
 
 TEXT_NOTES = (
     "citationMetadata",

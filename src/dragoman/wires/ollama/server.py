@@ -10,6 +10,7 @@ from dragoman.body import decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
 from dragoman.failure import too_long
+from dragoman.fitting import fit
 from dragoman.framing import encode_ndjson
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
@@ -52,6 +53,7 @@ from dragoman.wires.ollama.parts import (
 from dragoman.wires.ollama.shapes import (
     FINISH,
     FINISH_WORD,
+    FORMAT_SUBSET,
     NAME,
     THINK,
     TOO_LONG,
@@ -82,7 +84,8 @@ class Server:
         system, schema = _split_schema(system)
         wanted = _decode_format(shape.format)
         covered: JsonObject = {}
-        if shape.tools and wanted is not None:
+        # What our own client half would leave out, or say in other words, goes as the client said it.
+        if wanted is not None and (shape.tools or fit(wanted, FORMAT_SUBSET, where="format")[1]):
             covered["format"] = shape.format
         if isinstance(shape.think, str):
             covered["think"] = shape.think

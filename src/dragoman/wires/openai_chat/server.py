@@ -27,8 +27,10 @@ from dragoman.types import (
     Role,
     Text,
     Thinking,
+    Tool,
     ToolCall,
     ToolResult,
+    is_list,
     is_object,
 )
 from dragoman.wire import (
@@ -44,7 +46,8 @@ from dragoman.wire import (
 )
 from dragoman.wires.openai_chat.parts import (
     decode_call,
-    decode_function,
+    decode_definition,
+    decode_lone_call,
     decode_made,
     decode_part,
     decode_thinking,
@@ -56,6 +59,7 @@ from dragoman.wires.openai_chat.parts import (
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
     IDLE,
+    LONE,
     NAME,
     REASONING_FIELDS,
     REASONING_OPTIONS,
@@ -101,11 +105,15 @@ class Server:
         reasoning = _decode_reasoning({"reasoning_effort": shape.reasoning_effort, **extra})
         extra.update({**_beside_format(shape.response_format or {}), **_beside_choice(shape.tool_choice)})
         covered = {key: value for key, value in extra.items() if _is_covered(key, value, seed, reasoning)}
+        tools, choice = _decode_tools(shape)
+        if not shape.tools and is_list(functions := extra.get("functions")):
+            tools, choice = _decode_functions(functions, extra.get(LONE))
+            covered.update((key, extra[key]) for key in ("functions", LONE) if key in extra)
         return shape.model, Request(
             messages=messages,
             system=as_system(system),
-            tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ())),
-            tool_choice=_decode_choice(shape.tool_choice),
+            tools=tools,
+            tool_choice=choice,
             parallel_tool_calls=shape.parallel_tool_calls,
             **_decode_format(shape.response_format or {}),
             temperature=shape.temperature,
@@ -260,7 +268,7 @@ def _decode_assistant(shape: AssistantShape, where: str, calls: _Calls) -> list[
     for i, call in enumerate(shape.tool_calls or ()):
         parts.append(calls.add(decode_call(call, f"{where}.tool_calls[{i}]")))
     if shape.function_call is not None:
-        parts.append(calls.add(decode_function(shape.function_call, f"{where}.function_call")))
+        parts.append(calls.add(decode_lone_call(shape.function_call, f"{where}.{LONE}")))
     return parts
 
 
@@ -298,6 +306,17 @@ def _split_first(parts: list[ResultPart]) -> tuple[tuple[ResultPart, ...], bool]
             text, is_error = split_error(part.text)
             return (*parts[:i], msgspec.structs.replace(part, text=text), *parts[i + 1 :]), is_error
     return tuple(parts), False
+
+
+def _decode_tools(shape: ChatRequest) -> tuple[tuple[Tool | Opaque, ...], str | None]:
+    tools = tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ()))
+    return tools, _decode_choice(shape.tool_choice)
+
+
+def _decode_functions(functions: list[Any], choice: object) -> tuple[tuple[Tool | Opaque, ...], str | None]:
+    """Tools and the choice among them, in the first form of the API."""
+    tools = tuple(decode_definition(function, f"functions[{i}]") for i, function in enumerate(functions))
+    return tools, _decode_choice({"function": choice} if is_object(choice) else str(choice))
 
 
 def _decode_choice(choice: str | JsonObject | None) -> str | None:

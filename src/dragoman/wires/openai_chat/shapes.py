@@ -11,6 +11,8 @@ from dragoman.wire import whole_number, without_none
 NAME = "openai_chat"
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CITATIONS = ("citations", "search_results")
+LONE = "function_call"
+"""The field of a call in the first form of the API, and the mark of such a call in its extra."""
 
 SAID: dict[str, FinishReason] = {
     "stop": "stop",
@@ -24,13 +26,13 @@ SAID: dict[str, FinishReason] = {
 """The finish reasons that clients are told: OpenAI's own, and those for which it has no word."""
 FINISH: dict[str, FinishReason] = {
     **SAID,
-    "eos": "stop",
-    "model_length": "length",
-    "max_tokens": "length",
-    "tool_call": "tool_calls",
+    **dict.fromkeys(("eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(("model_length", "max_tokens"), "length"),
+    **dict.fromkeys(("tool_call", "tool_use"), "tool_calls"),
+    **dict.fromkeys(("safety", "sensitive"), "blocked"),
 }
-"""The finish reasons that servers tell: some have other words than OpenAI."""
-FAILED = frozenset({"error", "insufficient_system_resource"})
+"""The finish reasons that servers tell, in any case: some have other words than OpenAI."""
+FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
 """Finish reasons that say that the server broke off."""
 FINISH_WORD: dict[FinishReason, str] = {
     "stop": "stop",
@@ -49,6 +51,7 @@ SAME_CONCEPT: dict[str, tuple[str, ...]] = {
     "max_tokens": ("max_completion_tokens",),
     "seed": ("random_seed",),
     "tools": ("functions",),
+    "tool_choice": (LONE,),
 }
 """A field of ours gives way to what the caller put into `extra` under one of these names."""
 REASONING_OPTIONS = ("reasoning_effort", "reasoning", "thinking", "enable_thinking")
@@ -153,6 +156,7 @@ class Chunk(msgspec.Struct):
     choices: list[Choice] | None = None
     usage: Tokens | None = None
     error: Any = None
+    errors: Any = None
     message: Any = None
     detail: Any = None
     base_resp: BaseResponse | None = None

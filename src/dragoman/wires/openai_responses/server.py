@@ -54,6 +54,7 @@ from dragoman.wires.openai_responses.parts import (
     item_rest,
     message_extra,
     text_extra,
+    type_of,
 )
 from dragoman.wires.openai_responses.shapes import (
     CUSTOM,
@@ -162,15 +163,15 @@ class _Conversation:
 
     def read(self, given: str | list[JsonObject]) -> None:
         items: list[JsonObject] = [{"role": "user", "content": given}] if isinstance(given, str) else given
-        self._remembers = self._remembers or any(item.get("type") == "item_reference" for item in items)
+        self._remembers = self._remembers or any(_kind(item) == "item_reference" for item in items)
         for i, item in enumerate(items):
             self._item(item, f"input[{i}]")
 
     def _item(self, item: JsonObject, where: str) -> None:
-        kind = item.get("type", "message")
+        kind = _kind(item)
         if kind == "message":
             self._message(item, where)
-        elif kind in OUTPUTS:
+        elif kind in OUTPUTS and (item.get("call_id") is not None or not item.get("name")):
             self._result(item, where)
         elif kind in _CALLS:
             call = decode_call(item, where)
@@ -226,6 +227,11 @@ class _Conversation:
             self._append("assistant", Opaque(wire=NAME, data=item))
         else:
             self._append("tool", result)
+
+
+def _kind(item: JsonObject) -> str:
+    """The type of an item; messages and references may leave it out."""
+    return type_of(item) or ("message" if "role" in item or "id" not in item else "item_reference")
 
 
 def decode_result(item: JsonObject, where: str, names: Mapping[str, str]) -> ToolResult:
