@@ -628,7 +628,7 @@ def test_a_verdict_that_fails_is_told_with_what_it_was_asked_for() -> None:
 
 def test_a_verdict_that_is_none_of_ours_is_refused() -> None:
     with pytest.raises(SetupError, match="classify= gave a bool; give a Verdict"):
-        ask(World(Overloaded("busy")), AA, classify=lambda _error: True)
+        ask(World(Overloaded("busy")), AA, classify=bool)
 
 
 def test_an_error_that_ends_a_chain_names_its_target() -> None:

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from dragoman import Image, InvalidRequest, Registry, Text, assistant, system, user
+from dragoman import Image, InvalidRequest, Opaque, Registry, Text, Unsupported, assistant, system, user
 from dragoman.prompts import as_messages
 
 
@@ -59,3 +59,9 @@ def test_a_prompt_of_which_nothing_is_left_is_refused(spec: str, prompt: Any) ->
 
 def test_a_prompt_of_which_one_target_leaves_nothing_goes_to_the_next() -> None:
     assert Registry(env={}, api_key="k").model("anthropic/m, demo/any").generate("").target == "demo/any"
+
+
+def test_a_prompt_that_only_another_wire_can_say_is_unsupported() -> None:
+    other = Opaque(wire="openai_responses", data={"type": "mcp_approval_response"})
+    with pytest.raises(Unsupported, match="cannot take anything of the messages"):
+        Registry(env={}, api_key="k").model("anthropic/m").generate(user(other))

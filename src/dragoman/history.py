@@ -321,13 +321,16 @@ def check_urls(turns: Iterable[Message], target: Target, /) -> None:
 
 
 def check_prompt(request: Request, encoded: Sequence[object], target: Target, /) -> None:
-    """Refuse messages of which nothing is left: empty texts, and a system prompt alone; another target may take them.
+    """Refuse messages of which nothing is left: empty texts, a system prompt alone, what only another wire can say.
 
     >>> check_prompt(Request(), [], Target(provider="p", model="m", wire="w", base_url="https://x"))
     """
-    if request.messages and not encoded:
-        why = "a prompt without any message: it takes no empty text, nor a system prompt alone"
-        raise InvalidRequest(f"{target.name}: {why}", advance=True)
+    if encoded or not request.messages:
+        return
+    if any(not isinstance(part, Text) for message in request.messages for part in message.parts):
+        raise Unsupported(f"{target.name}: cannot take anything of the messages")
+    why = "a prompt without any message: it takes no empty text, nor a system prompt alone"
+    raise InvalidRequest(f"{target.name}: {why}", advance=True)
 
 
 def calls_before(request: Request | None, /) -> int:
