@@ -19,6 +19,7 @@ from dragoman.errors import (
     RateLimited,
     Reset,
     ServerFault,
+    SetupError,
     TimedOut,
     TooLarge,
     Truncated,
@@ -199,12 +200,12 @@ def test_a_refusal_is_a_typed_error_with_whose_it_is(request_: Request, status: 
 
 def test_a_key_that_a_server_says_back_is_blotted_out() -> None:
     world = World(Status(401, b'{"error": "bad key hush-hush"}'))
-    with pytest.raises(AuthFailed, match=r"^bad key \[redacted\]$"):
+    with pytest.raises(AuthFailed, match=r"^aa/m: bad key \[redacted\]$"):
         world.run(plan(to=target("aa/m", api_key="hush-hush")))
 
 
 def test_a_key_that_is_no_secret_does_not_spoil_the_words() -> None:
-    with pytest.raises(ServerFault, match=r"^broken$"):
+    with pytest.raises(ServerFault, match=r"^aa/m: broken$"):
         World(Status(500, b'{"error": "broken"}')).run(plan(to=target("aa/m", api_key="k")))
 
 
@@ -409,7 +410,43 @@ def test_each_read_gets_the_shortest_of_its_limits() -> None:
 def test_the_first_event_must_come_in_time_and_pings_are_none() -> None:
     _, error = broken(Wait(3.0), line(""), Wait(3.0), line(""), said("fine"), first_event=5.0)
     assert isinstance(error, TimedOut)
-    assert error.message == "no content for 5.0 s"
+    assert error.message == "no content for 5.0 s; that is the limit `first_event`"
+
+
+class Slow(World):
+    """One in which every request takes too long."""
+
+    def answer(self, effect: Send | Open) -> Any:
+        self.now += 30.0
+        raise TimedOut(f"{effect.request.origin}: nothing came in time")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_is_late_names_the_limit_of_the_whole_call(stream: bool) -> None:  # noqa: FBT001
+    world = Slow()
+    limits = Timeouts(total=30.0)
+    with pytest.raises(TimedOut, match=r"in time; the limit `total` of 30.0 s has passed$"):
+        world.run(call(Request(messages=(user("hi"),), stream=stream), target("aa/m"), limits, 130.0))
+
+
+def test_a_stream_that_is_silent_names_the_limit_of_its_silence() -> None:
+    world = World([line("a"), Wait(5.0), TimedOut("nothing came in time")])
+    with pytest.raises(Interrupted, match=r"the limit `idle` of 5.0 s has passed$"):
+        world.run(plan(STREAM, idle=5.0))
+
+
+def test_a_deadline_that_passes_before_anything_is_sent_counts_against_nobody() -> None:
+    world = World()
+    with pytest.raises(TimedOut) as caught:
+        world.run(call(Request(messages=(user("hi"),)), target("aa/m"), Timeouts(), 99.0))
+    assert (caught.value.penalise, world.requests) == (False, [])
+
+
+def test_a_deadline_that_passes_while_a_stream_is_read_counts() -> None:
+    world = World([line(""), Wait(40.0), line(""), said("fine")])
+    with pytest.raises(TimedOut) as caught:
+        world.run(call(STREAM, target("aa/m"), Timeouts(total=30.0), 130.0))
+    assert caught.value.penalise
 
 
 def test_idle_counts_from_one_piece_of_content_to_the_next() -> None:
@@ -536,3 +573,16 @@ def test_what_came_before_a_restart_is_void() -> None:
     response = fold([*before, again, PartStarted(index=0, kind="text"), PartDelta(index=0, text="fi"), Ping()])
     assert (response.id, response.text, response.thinking) == (None, "fi", "")
     assert response.usage == Usage(source="partial")
+
+
+@pytest.mark.parametrize("name", Timeouts.__struct_fields__)
+@pytest.mark.parametrize("given", [-1, float("nan"), "5", True])
+def test_what_is_no_time_is_refused(name: str, given: Any) -> None:
+    limits: dict[str, Any] = {name: given}
+    with pytest.raises(SetupError, match=f"timeout: {name} of"):
+        Timeouts(**limits)
+
+
+@pytest.mark.parametrize("given", [float("inf"), 1e18])
+def test_a_time_without_an_end_is_no_limit(given: float) -> None:
+    assert Timeouts(total=given, connect=given, idle=given) == Timeouts(total=None, connect=None, idle=None)

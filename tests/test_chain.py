@@ -70,7 +70,7 @@ def fail(world: World, *targets: Target, **more: Any) -> DragomanError:
 def ill(*targets: Target, seconds: float = 30.0) -> Health:
     health = Health()
     for index, each in enumerate(targets):
-        health.bench(each.name, seconds + index, now=100.0)
+        health.rest(each.name, 100.0 + seconds + index, "slow down")
     return health
 
 
@@ -93,12 +93,12 @@ def test_a_benched_target_is_skipped_and_named() -> None:
     response = ask(world, health=ill(AA))
     assert (response.target, world.hosts) == ("bb/m2", ["bb"])
     assert response.attempts[0].outcome == "skipped"
-    assert response.attempts[0].error == "benched for 30.0 s more: benched by an operator"
+    assert response.attempts[0].error == "benched for 30.0 s more: slow down"
 
 
 def test_a_benched_target_is_named_in_the_final_error() -> None:
     error = fail(World(EMPTY), health=ill(AA))
-    assert "aa/m1 skipped (benched for 30.0 s more: benched by an operator)" in str(error)
+    assert "aa/m1 skipped (benched for 30.0 s more: slow down)" in str(error)
     assert "bb/m2 failed (EmptyResponse" in str(error)
 
 
@@ -304,9 +304,12 @@ def test_a_verdict_may_retry_and_never_go_on() -> None:
 
 
 def test_a_verdict_is_what_the_error_says() -> None:
-    assert judge(Overloaded("busy"), Options()) == Verdict(transient=True, advance=True, penalise=True)
-    assert judge(Blocked("no"), Options(advance_on_permanent=True)).advance
-    assert not judge(Interrupted("cut"), Options(advance_on_permanent=True)).advance
+    def verdict(error: DragomanError, **options: Any) -> Verdict:
+        return World().run(judge(error, Options(**options)))
+
+    assert verdict(Overloaded("busy")) == Verdict(transient=True, advance=True, penalise=True)
+    assert verdict(Blocked("no"), advance_on_permanent=True).advance
+    assert not verdict(Interrupted("cut"), advance_on_permanent=True).advance
 
 
 # Retries and waits ----------------------------------------------------------------------------------------------------
@@ -592,6 +595,53 @@ def test_a_probe_that_is_retried_stays_the_probe() -> None:
     assert health.admit("openai/m", 100.0) == "probe"
 
 
+@pytest.mark.parametrize("told", ["99999999999", "99999999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_no_wait_that_a_provider_asks_for_is_longer_than_a_day(told: str) -> None:
+    health = Health()
+    headers = {"retry-after": told, "date": "Tue, 17 Nov 2026 12:00:00 GMT"}
+    fail(World(Status(429, headers=headers)), AA, health=health, retries=0)
+    assert (health.condition("aa/m1").until or 0.0) <= 100.0 + 86400.0
+
+
+@pytest.mark.parametrize("told", [float("inf"), float("nan"), 1e300])
+def test_no_wait_without_an_end_is_believed(told: float) -> None:
+    health = Health()
+    fail(World(RateLimited("slow down", retry_after=told)), AA, health=health, retries=0)
+    assert health.condition("aa/m1").until == 100.0 + 86400.0
+
+
+@pytest.mark.parametrize("name", ["retries", "patience", "longest_wait", "backoff", "backoff_cap"])
+@pytest.mark.parametrize("given", [-1, None, "x", float("nan")])
+def test_what_is_no_number_is_refused(name: str, given: Any) -> None:
+    options: dict[str, Any] = {name: given}
+    with pytest.raises(SetupError, match=f"{name}: .* no number from 0 on"):
+        Options(**options)
+
+
+def test_a_verdict_that_fails_is_told_with_what_it_was_asked_for() -> None:
+    def classify(error: DragomanError) -> Verdict:
+        raise KeyError(error.code)
+
+    with pytest.raises(SetupError, match=r"classify= failed at Overloaded: busy: KeyError"):
+        ask(World(Overloaded("busy")), AA, classify=classify)
+
+
+def test_a_verdict_that_is_none_of_ours_is_refused() -> None:
+    with pytest.raises(SetupError, match="classify= gave a bool; give a Verdict"):
+        ask(World(Overloaded("busy")), AA, classify=bool)
+
+
+def test_an_error_that_ends_a_chain_names_its_target() -> None:
+    error = fail(World(Status(401, b"")), AA, BB)
+    assert (str(error), error.message) == ("aa/m1: HTTP 401", "HTTP 401")
+
+
+def test_a_redirect_is_left_to_the_next_target_and_benches_nobody() -> None:
+    world, health = World(Status(301, headers={"location": "https://example.org/"}), OK), Health()
+    assert ask(world, AA, BB, health=health).target == "bb/m2"
+    assert (world.hosts, health.condition("aa/m1").failures) == (["aa", "bb"], 0)
+
+
 def test_when_all_are_benched_the_soonest_is_told() -> None:
     world = World()
     error = fail(world, health=ill(AA, BB))
@@ -613,6 +663,13 @@ def test_a_try_of_the_soonest_that_fails_is_the_end() -> None:
     world, health = World(BUSY), ill(AA, BB)
     error = fail(world, health=health, when_all_benched="probe")
     assert (world.hosts, error.retry_after) == (["aa"], 5.0)
+
+
+def test_a_try_of_what_an_operator_benched_leaves_it_benched() -> None:
+    world, health = World(OK), Health()
+    health.bench("aa/m1", 60.0, now=100.0)
+    assert ask(world, AA, health=health, when_all_benched="probe").target == "aa/m1"
+    assert (health.condition("aa/m1").state, health.condition("aa/m1").until) == ("benched", 160.0)
 
 
 def test_a_target_that_was_tried_is_not_tried_again_when_the_rest_is_benched() -> None:
@@ -688,7 +745,7 @@ def test_the_fastest_comes_first_and_one_that_was_never_asked_before_it() -> Non
 )
 def test_weights_are_one_over_the_cost(dice: float, hosts: list[str]) -> None:
     world = World(Status(404), Status(404), Status(404), dice=dice)
-    fail(world, AA, BB, CC, order="weighted", costs={"bb/m2": 2.0, "cc/m3": 4.0, "aa/m1": 0.1})
+    fail(world, AA, BB, CC, order="weighted", costs={"bb/m2": 0.5, "cc/m3": 1.0, "aa/m1": 0.25})
     assert world.hosts == hosts
 
 

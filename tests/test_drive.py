@@ -419,6 +419,24 @@ def test_a_deadline_holds_for_all_attempts(way: Way, *, streamed: bool) -> None:
         assert soonest(work, DragomanError, most=0.35) <= 0.35
 
 
+@STREAMED
+def test_closing_the_registry_counts_against_nobody(way: Way, *, streamed: bool) -> None:
+    with Server(Silence(), "never") as server:
+        registry = server.registry()
+
+        def close() -> None:
+            assert server.asked.acquire(timeout=PATIENCE)
+            registry.close()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        with pytest.raises(Reset, match="registry was closed"):
+            ask(way, registry.model("server/m"), streamed=streamed)
+        thread.join()
+    assert len(server.requests) == 1
+    assert registry.health.condition("server/m").failures == 0
+
+
 def test_leaving_a_stream_closes_its_connection(way: Way) -> None:
     words = "one two three " * 30
     with Server(Stall(_until("openai_chat", words), words)) as server:

@@ -170,7 +170,18 @@ def test_usage_that_is_not_told_is_unknown() -> None:
     assert extras_of("google").decode_embeddings(b'{"embeddings":[{"values":[1]}]}').usage.source == "unknown"
 
 
-@pytest.mark.parametrize("body", [b"[]", b"{}", b'{"embeddings":3}', b'{"embeddings":[{"values":3}]}', b"<html>"])
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]",
+        b"{}",
+        b'{"embeddings":3}',
+        b'{"embeddings":[{"values":3}]}',
+        b"<html>",
+        b'{"embeddings":[["1", "a"]]}',
+        b'{"data":[{"embedding":"?"}]}',
+    ],
+)
 def test_what_is_no_embedding_is_malformed(body: bytes) -> None:
     with pytest.raises(Malformed):
         extras_of("openai_chat").decode_embeddings(body)
@@ -182,7 +193,7 @@ def test_what_is_no_number_is_malformed(body: bytes) -> None:
         extras_of("anthropic").decode_tokens(body)
 
 
-@pytest.mark.parametrize("body", [b"3", b'{"data":{"a":1}}'])
+@pytest.mark.parametrize("body", [b"3", b"{}", b'{"error":{"message":"busy"}}', b'{"data":{"a":1}}'])
 def test_what_is_no_list_of_models_is_malformed(body: bytes) -> None:
     with pytest.raises(Malformed):
         extras_of("openai_chat").decode_models(body)
@@ -302,6 +313,26 @@ def test_a_refusal_is_typed() -> None:
         with pytest.raises(ModelNotFound) as caught:
             server.model("anthropic").count_tokens("hi")
         assert (caught.value.provider, caught.value.model) == ("server", "model")
+
+
+@pytest.mark.parametrize(("verb", "asked"), [("list_models", ()), ("embed", ("hi",)), ("count_tokens", ("hi",))])
+def test_a_refusal_inside_of_a_200_is_typed(verb: str, asked: tuple[str, ...]) -> None:
+    body = b'{"error":{"type":"overloaded_error","message":"no room today"}}'
+    with Server(Raw(body=body)) as server, pytest.raises(Overloaded, match="no room today"):
+        getattr(server.model("google", retries=0), verb)(*asked)
+
+
+def test_what_is_neither_an_answer_nor_a_refusal_is_malformed() -> None:
+    with Server(Raw(body=b"{}")) as server, pytest.raises(Malformed, match="lists no models"):
+        server.model(retries=0).list_models()
+    with Server(Raw(body=b"<html>")) as server, pytest.raises(Malformed):
+        server.model(retries=0).list_models()
+
+
+def test_a_last_page_without_models_is_the_end() -> None:
+    first = Raw(body=b'{"models": [{"name": "models/a"}], "nextPageToken": "t1"}')
+    with Server(first, Raw(body=b"{}")) as server:
+        assert [found.id for found in server.model("google").list_models()] == ["a"]
 
 
 def test_retries_end() -> None:

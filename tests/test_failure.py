@@ -269,3 +269,18 @@ def test_no_key_that_a_provider_says_back_is_in_the_error() -> None:
 )
 def test_an_openai_client_is_told_no_other_protocols_code(error: ProviderError, code: str | None) -> None:
     assert openai_failure(error)["code"] == code
+
+
+def test_a_delay_of_more_than_a_day_is_a_day() -> None:
+    assert failure(429, {"error": {"message": "no", "details": [{"retryDelay": "99999999s"}]}}).retry_after == 86400.0
+
+
+def test_a_redirect_names_its_place_and_no_secret() -> None:
+    error = decode_failure(
+        Head(status=301, headers={"location": "https://me:hush@example.org/v1/chat?key=hush"}), b"<html>Moved</html>"
+    )
+    assert error.message == ("HTTP 301 to https://example.org/v1/chat, which is not followed; is the base URL right?")
+
+
+def test_a_redirect_without_a_place_says_what_it_says() -> None:
+    assert decode_failure(Head(status=301), b"Moved").message == "Moved"

@@ -134,9 +134,9 @@ def test_the_longer_bench_wins() -> None:
 
 def test_a_caller_may_probe_whatever_the_condition() -> None:
     health = benched()
-    assert health.probe("aa/m") == "probe"
+    assert health.probe("aa/m", 1.0) == "probe"
     assert health.condition("aa/m").state == "probing"
-    assert health.probe("bb/m") == "well"
+    assert health.probe("bb/m", 1.0) == "well"
 
 
 def test_an_operator_benches_and_unbenches() -> None:
@@ -147,6 +147,49 @@ def test_an_operator_benches_and_unbenches() -> None:
     assert health.admit("aa/m", 39.0) is None
     health.unbench("aa/m")
     assert health.admit("aa/m", 11.0) == "well"
+
+
+def test_the_bench_of_an_operator_outlives_the_success_of_a_call_under_way() -> None:
+    health = Health()
+    health.bench("aa/m", 300.0, now=0.0)
+    health.served("aa/m", 0.2)
+    assert health.admit("aa/m", 299.0) is None
+    assert health.condition("aa/m").last_latency == 0.2
+
+
+def test_the_bench_of_an_operator_is_made_no_shorter_by_a_failure() -> None:
+    health = Health()
+    health.bench("aa/m", 300.0, now=0.0)
+    assert health.failed("aa/m", 1.0, "busy", "probe")
+    health.rest("aa/m", 10.0, "slow down")
+    assert health.condition("aa/m").until == 300.0
+
+
+def test_a_provider_may_make_the_bench_of_an_operator_longer() -> None:
+    health = Health()
+    health.bench("aa/m", 300.0, now=0.0)
+    health.rest("aa/m", 400.0, "slow down")
+    health.served("aa/m")
+    assert health.condition("aa/m").until == 400.0
+
+
+def test_when_the_bench_of_an_operator_ends_a_probe_decides() -> None:
+    health = Health()
+    health.bench("aa/m", 300.0, now=0.0)
+    assert (health.admit("aa/m", 300.0), health.admit("aa/m", 300.0)) == ("probe", None)
+    health.failed("aa/m", 300.0, "busy", "probe")
+    assert (health.condition("aa/m").until, health.condition("aa/m").by_operator) == (305.0, False)
+    assert health.admit("aa/m", 305.0) == "probe"
+    health.served("aa/m")
+    assert health.condition("aa/m").is_well
+
+
+def test_a_probe_that_never_ends_keeps_others_out_for_its_lease_only() -> None:
+    health = benched()
+    assert health.admit("aa/m", 5.0) == "probe"
+    assert health.admit("aa/m", 64.9) is None
+    assert health.admit("aa/m", 65.0) == "probe"
+    assert health.admit("aa/m", 65.0) is None
 
 
 def test_an_operator_may_shorten_a_bench() -> None:
@@ -218,7 +261,7 @@ def test_conditions_may_be_shared_behind_the_port() -> None:
 
 
 def test_who_is_late_for_the_probe_skips() -> None:
-    shared = Contended(Condition(state="probing", until=0.0), aa=Condition(state="benched", until=0.0))
+    shared = Contended(Condition(state="probing", until=0.0, leased=61.0), aa=Condition(state="benched", until=0.0))
     assert Health(conditions=shared).admit("aa", 1.0) is None
 
 
@@ -228,14 +271,15 @@ class Model:
     def __init__(self) -> None:
         self.strikes = self.benches = 0
         self.until: float | None = None
+        self.leased = 0.0
         self.probing = False
 
     def admit(self, now: float) -> str | None:
         if self.until is None:
             return "well"
-        if self.probing or now < self.until:
+        if now < (self.leased if self.probing else self.until):
             return None
-        self.probing = True
+        self.probing, self.leased = True, now + 60.0
         return "probe"
 
     def failed(self, now: float, admission: str) -> None:

@@ -13,10 +13,11 @@ import pytest
 import dragoman
 from dragoman import (
     ChainExhausted,
-    Image,
     InvalidRequest,
+    InvalidTool,
     ModelNotFound,
     Options,
+    Overloaded,
     Registry,
     Response,
     SetupError,
@@ -26,12 +27,13 @@ from dragoman import (
     Timeouts,
     Tool,
     ToolCall,
-    assistant,
-    user,
 )
 from dragoman.events import Finished, Started
-from dragoman.models import Asked, as_messages
+from dragoman.flow import Reply, Send
+from dragoman.http import Head
+from dragoman.models import Asked
 from dragoman.testing import Raw, Scripted, Server
+from dragoman.transport import Switch
 
 TIDE = Tool(
     name="tide", description="The tide", parameters={"type": "object", "properties": {"port": {"type": "string"}}}
@@ -41,30 +43,6 @@ TIDE = Tool(
 @pytest.fixture
 def registry() -> Registry:
     return Registry(env={})
-
-
-# ── prompts ─────────────────────────────────────────────────────────────────
-
-
-@pytest.mark.parametrize(
-    ("prompt", "messages"),
-    [
-        ("hi", (user("hi"),)),
-        (user("hi"), (user("hi"),)),
-        (Text(text="hi"), (user("hi"),)),
-        (["see", Image(url="https://x/a.png")], (user("see", Image(url="https://x/a.png")),)),
-        ([user("hi"), assistant("ho"), user("he")], (user("hi"), assistant("ho"), user("he"))),
-        ((user("hi") for _ in range(1)), (user("hi"),)),
-        ([], ()),
-    ],
-)
-def test_a_prompt_has_many_forms(prompt: Any, messages: tuple[Any, ...]) -> None:
-    assert as_messages(prompt) == messages
-
-
-def test_a_mixture_of_messages_and_parts_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="mixture"):
-        as_messages([user("hi"), "ho"])
 
 
 # ── settings ────────────────────────────────────────────────────────────────
@@ -159,6 +137,92 @@ def test_a_chain_that_fails_names_everyone(registry: Registry) -> None:
     assert len(caught.value.attempts) == 2
 
 
+class Down(Switch):
+    """A transport whose server is always busy."""
+
+    def __init__(self) -> None:
+        self.sent: list[Send] = []
+
+    def send(self, effect: Send, /) -> Reply:
+        self.sent.append(effect)
+        return Reply(Head(status=503), b"{}")
+
+
+@pytest.mark.parametrize("verb", ["list_models", "probe", "embed", "count_tokens"])
+def test_settings_of_the_model_hold_for_its_questions(verb: str) -> None:
+    down = Down()
+    model = Registry(env={}, http_client=down, api_key="k").model("google/m", retries=0, timeout=7)
+    with pytest.raises(Overloaded):
+        getattr(model, verb)(*(["ships"] if verb in ("embed", "count_tokens") else []))
+    (sent,) = down.sent
+    assert sent.timeout is not None
+    assert sent.timeout <= 7
+
+
+@pytest.mark.parametrize("timeout", [float("inf"), 1e18, Timeouts(total=None)])
+def test_a_call_may_have_no_limit(timeout: Any) -> None:
+    with Server("fine") as server:
+        assert server.model().generate("hi", timeout=timeout).text == "fine"
+
+
+def test_a_timeout_that_is_none_is_the_models_own(registry: Registry) -> None:
+    assert registry.model("demo/any").request("hi", timeout=None)[1].timeouts == Timeouts()
+    assert registry.model("demo/any", timeout=7).request("hi", timeout=None)[1].timeouts.total == 7
+
+
+@pytest.mark.parametrize(
+    ("asked", "words"),
+    [
+        ({"stop": 5}, "stop: give a string, or some str"),
+        ({"stop": [5]}, "stop: give a string, or some str"),
+        ({"system": ["a"]}, "system: give a string, or some Text"),
+        ({"system": 5}, "system: give a string, or some Text"),
+    ],
+)
+def test_a_value_of_a_wrong_kind_is_told(registry: Registry, asked: Any, words: str) -> None:
+    with pytest.raises(InvalidRequest, match=words):
+        registry.model("demo/any").generate("hi", **asked)
+
+
+def test_a_system_prompt_may_be_a_list_of_texts() -> None:
+    script = Scripted("a")
+    asked: Any = {"system": [Text(text="Be brief.")]}
+    script.model().generate("hi", **asked)
+    assert script.requests[0].system == "Be brief."
+
+
+@pytest.mark.parametrize("given", [5, "tide"])
+def test_what_is_no_tool_is_told(registry: Registry, given: Any) -> None:
+    with pytest.raises(InvalidTool, match="give a list of tools"):
+        registry.model("demo/any").generate("hi", tools=given)
+
+
+def test_one_tool_alone_will_do() -> None:
+    def tide(port: str) -> str:
+        """The tide of a port."""
+        return port
+
+    script = Scripted("a", "b")
+    for one in (tide, TIDE):
+        script.model().generate("hi", tools=one)
+    assert [[each.name for each in request.tools if isinstance(each, Tool)] for request in script.requests] == [
+        ["tide"],
+        ["tide"],
+    ]
+
+
+def test_another_loop_than_asyncios_is_told(registry: Registry) -> None:
+    model = registry.model("demo/any")
+
+    async def stream() -> None:
+        async for _ in model.astream("hi"):
+            pass
+
+    for work in (model.agenerate("hi"), stream()):
+        with pytest.raises(SetupError, match=r"asyncio.*trio"):
+            work.send(None)
+
+
 def test_observers_see_every_attempt(registry: Registry) -> None:
     seen: list[Any] = []
     registry.observe(seen.append)
@@ -190,12 +254,6 @@ def test_a_stream_can_be_iterated_once_and_keeps_its_response(registry: Registry
     stream = registry.model("demo/any").stream("hello")
     list(stream)
     assert list(stream) == [stream.response]
-
-
-def test_a_closed_stream_gives_nothing(registry: Registry) -> None:
-    with registry.model("demo/any").stream("hello") as stream:
-        stream.close()
-        assert list(stream.events()) == []
 
 
 def test_an_async_stream_is_the_same(registry: Registry) -> None:

@@ -10,7 +10,7 @@ import pytest
 
 import dragoman
 from dragoman.chain import Options
-from dragoman.errors import AuthFailed, ConnectFailed, Overloaded, RateLimited
+from dragoman.errors import AuthFailed, ConnectFailed, Overloaded, RateLimited, ServerFault
 from dragoman.flow import Exchange, Open, Send
 from dragoman.http import Head
 from dragoman.probing import Findings, probe
@@ -168,6 +168,24 @@ def test_a_server_that_does_not_answer_at_all_is_raised() -> None:
         world.run(probe(box(), NO_RETRIES))
     with pytest.raises(ConnectFailed):
         World(ConnectFailed("nobody there")).run(probe(box(), NO_RETRIES))
+
+
+def test_an_outage_on_the_way_is_raised_and_no_fact() -> None:
+    asked = iter(range(100))
+    with pytest.raises(ServerFault):
+        ask(lambda body: able(body) if next(asked) < 2 else refused("boom", 500))
+
+
+def test_a_fault_that_passes_says_nothing_of_the_feature() -> None:
+    faults = iter([refused("boom", 500)])
+    found = ask(lambda body: next(faults, able(body)) if body.get("tools") else able(body))
+    assert found == ask(able)
+
+
+def test_calls_that_were_never_made_were_not_switched_off() -> None:
+    found = ask(without('"parallel_tool_calls"', message("I would rather not.")))
+    assert outcomes(found)["parallel calls switched off"] == "unclear"
+    assert "parallel_tool_calls" not in found.facts
 
 
 def test_what_is_thought_of_a_target_is_asked_all_the_same() -> None:

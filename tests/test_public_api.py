@@ -69,6 +69,20 @@ def test_what_is_imported_to_be_public_is_in_all() -> None:
     assert imported_names(Path(dragoman.__file__).read_text(encoding="utf-8")) <= set(dragoman.__all__)
 
 
+def test_every_verb_of_a_model_has_a_shortcut() -> None:
+    verbs = {name for name in public_methods(dragoman.Model) if name not in ("plan", "request", "targets")}
+    assert verbs <= set(dragoman.__all__)
+    for verb in verbs:
+        given = list(inspect.signature(getattr(dragoman.Model, verb)).parameters)[1:]
+        taken = list(inspect.signature(getattr(dragoman, verb)).parameters)
+        assert taken[:1] == ["spec"]
+        assert taken[1 : len(given) + 1] == given
+
+
+def public_methods(kind: type) -> dict[str, Any]:
+    return {name: value for name, value in vars(kind).items() if name[0] != "_" and inspect.isfunction(value)}
+
+
 def test_an_unknown_name_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="no_such_name"):
         getattr(dragoman, "no_such_name")  # noqa: B009 - the checkers know that it is not there

@@ -11,6 +11,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -32,7 +33,7 @@ from dragoman.errors import (
     TransportError,
 )
 from dragoman.flow import Exchange, Open, Reply, Send
-from dragoman.http import Head, HttpRequest
+from dragoman.http import Head, HttpRequest, retry_after
 from dragoman.models import Model, Registry
 from dragoman.port import Transport
 from dragoman.providers import Provider
@@ -426,6 +427,26 @@ def test_both_ways_share_one_pool(pooled: Transport) -> None:
         for _ in range(3):
             asyncio.run(pooled.asend(Send(http(server))))
     assert server.connections <= 2
+
+
+def test_a_refusal_without_a_date_has_ours(way: Way, transport: Transport) -> None:
+    then = formatdate(time.time() + 600, usegmt=True)
+    with Server(Raw(status=429, headers={"retry-after": then}, body=b"{}")) as server:
+        head = way.send(transport, Send(http(server))).head
+    assert 500 < (retry_after(head) or 0.0) <= 600
+
+
+@pytest.mark.parametrize("fault", [OSError("no such device"), RuntimeError("the loop is closed")])
+def test_what_a_borrowed_client_fails_with_is_a_fault_of_the_transport(fault: Exception) -> None:
+    def handle(_request: httpx.Request) -> httpx.Response:
+        raise fault
+
+    with httpx.Client(transport=httpx.MockTransport(handle)) as client, Server("fine") as server:
+        registry = server.registry(http_client=client)
+        with pytest.raises(TransportError, match="the client failed") as caught:
+            registry.model("server/m", retries=0).generate("hi")
+        assert registry.model("server/m, demo/any", retries=0).generate("hi").target == "demo/any"
+    assert caught.value.__cause__ is not None
 
 
 def test_closing_is_safe_at_any_time(way: Way, pooled: Transport) -> None:

@@ -97,23 +97,28 @@ if TYPE_CHECKING:
     from dragoman.form import Form, schema_of
     from dragoman.growth import AsyncTypedStream, TypedStream
     from dragoman.health import Condition, Health, Policy
-    from dragoman.models import (
-        Explanation,
-        Model,
-        Registry,
-        aembed,
-        agenerate,
-        aprobe,
-        astream,
-        default_registry,
-        embed,
-        generate,
-        model,
-        probe,
-        stream,
-    )
+    from dragoman.models import Explanation, Model, Registry, default_registry, model
     from dragoman.probing import Finding, Findings
     from dragoman.providers import Provider
+    from dragoman.shortcuts import (
+        acount_tokens,
+        aembed,
+        aextract,
+        agenerate,
+        alist_models,
+        aprobe,
+        astream,
+        astream_extract,
+        count_tokens,
+        embed,
+        explain,
+        extract,
+        generate,
+        list_models,
+        probe,
+        stream,
+        stream_extract,
+    )
     from dragoman.skills import Skill
     from dragoman.steps import HookFailed, Result, Step, StepFinished, StepStarted, ToolFinished, ToolStarted
     from dragoman.streams import AsyncStream, Stream, TextDelta, ThinkingDelta
@@ -232,22 +237,31 @@ __all__ = [
     "UsageSource",
     "Verdict",
     "WireError",
+    "acount_tokens",
     "aembed",
+    "aextract",
     "agenerate",
+    "alist_models",
     "aprobe",
     "assistant",
     "astream",
+    "astream_extract",
     "compact",
+    "count_tokens",
     "default_registry",
     "dump",
     "embed",
+    "explain",
+    "extract",
     "fold",
     "generate",
+    "list_models",
     "load",
     "model",
     "probe",
     "schema_of",
     "stream",
+    "stream_extract",
     "system",
     "tool",
     "tool_results",
@@ -264,10 +278,11 @@ _LAZY = {
     "form": "Form schema_of",
     "growth": "AsyncTypedStream TypedStream",
     "health": "Condition Health Policy",
-    "models": "Explanation Model Registry aembed agenerate aprobe astream default_registry embed generate model "
-    "probe stream",
+    "models": "Explanation Model Registry default_registry model",
     "probing": "Finding Findings",
     "providers": "Provider",
+    "shortcuts": "acount_tokens aembed aextract agenerate alist_models aprobe astream astream_extract count_tokens "
+    "embed explain extract generate list_models probe stream stream_extract",
     "skills": "Skill",
     "steps": "HookFailed Result Step StepFinished StepStarted ToolFinished ToolStarted",
     "streams": "AsyncStream Stream TextDelta ThinkingDelta",

@@ -17,7 +17,8 @@ from dragoman.errors import DragomanError, EmptyResponse, InvalidRequest, Invali
 from dragoman.events import Restarted
 from dragoman.flow import Flow
 from dragoman.form import Form
-from dragoman.models import Asked, Model, Prompt, model
+from dragoman.models import Asked, Model, model
+from dragoman.prompts import Prompt
 from dragoman.skills import Skill
 from dragoman.steps import Result, RunEvent
 from dragoman.streams import AsyncClosing, Closing, TextDelta, ThinkingDelta, View
@@ -162,8 +163,9 @@ class Agent(Generic[T]):
         self, prompt: Prompt, data: Any, asked: Asked, spend: Callable[[Response], None] | None, *, is_shown: bool
     ) -> "AsyncAgentStream[T]":
         run = self._run(prompt, data, asked, spend, is_shown=is_shown)
-        events = self.model.driver.aiterate(run.plan(), list[Result[T]]().append)
-        return AsyncAgentStream(run, events, self._options.get("on_event"))
+        results: list[Result[T]] = []
+        events = self.model.driver.aiterate(run.plan(), results.append)
+        return AsyncAgentStream(run, events, results, self._options.get("on_event"))
 
     def _run(
         self,
@@ -338,13 +340,10 @@ class AgentStream(Closing, Generic[T]):
 
     def __iter__(self) -> Iterator[Shown | Result[T]]:
         """Steps, pieces of text, tools, and last the result."""
-        try:
-            for event in self._events:
-                if (item := self._items.item(event)) is not None:
-                    yield item
-            yield self.result
-        finally:
-            self.close()
+        for event in self._rest():
+            if (item := self._items.item(event)) is not None:
+                yield item
+        yield self.result
 
 
 class AsyncAgentStream(AsyncClosing, Generic[T]):
@@ -361,10 +360,14 @@ class AsyncAgentStream(AsyncClosing, Generic[T]):
     """
 
     def __init__(
-        self, run: Run[T], events: AsyncGenerator[Any, None], on_event: Callable[[Any], object] | None
+        self,
+        run: Run[T],
+        events: AsyncGenerator[Any, None],
+        results: list[Result[T]],
+        on_event: Callable[[Any], object] | None,
     ) -> None:
         self._run = run
-        super().__init__(events)
+        super().__init__(events, results)
         self._items = _Items(on_event)
 
     @property
@@ -378,6 +381,6 @@ class AsyncAgentStream(AsyncClosing, Generic[T]):
             async for event in self._events:
                 if (item := self._items.item(event)) is not None:
                     yield item
-            yield self.result
+            yield self._ended()
         finally:
-            await self.aclose()
+            await self._leave()

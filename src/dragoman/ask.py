@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar, cast
 
+import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
@@ -15,7 +16,7 @@ from dragoman.flow import Dice, Flow, Now, Reply, Send, Sleep
 from dragoman.http import HttpRequest
 from dragoman.preparing import check_key, left, named, prepared
 from dragoman.target import Target
-from dragoman.types import Embeddings, ModelInfo, Request, Usage
+from dragoman.types import Embeddings, ModelInfo, Request, Usage, is_object
 
 T = TypeVar("T")
 MAX_PAGES = 100
@@ -110,7 +111,8 @@ def _ask(
             return (yield from _once(encode, decode, target, options, ends))
         except DragomanError as error:
             named(error, target)
-            if not judge(error, options).transient or tries >= options.retries:
+            verdict = yield from judge(error, options)
+            if not verdict.transient or tries >= options.retries:
                 raise
             dice: float = yield Dice()
             wait = dice * min(options.backoff_cap, options.backoff * 2**tries)
@@ -135,4 +137,17 @@ def _once(
     reply: Reply = yield Send(http, left(ends, now), options.timeouts.connect, MAX_BODY, target.http_client)
     if reply.head.status >= 300:
         raise named(wires.get(target.wire).client.decode_error(reply.head, reply.body), target, http)
-    return decode(reply.body)
+    try:
+        return decode(reply.body)
+    except Malformed as error:
+        raise (_refusal(reply, target) or error) from error.__cause__
+
+
+def _refusal(reply: Reply, target: Target) -> DragomanError | None:
+    """The error that a server said inside of a 200."""
+    try:
+        data = msgspec.json.decode(reply.body)
+    except msgspec.MsgspecError:
+        return None
+    is_told = is_object(data) and any(data.get(key) for key in ("error", "errors", "detail"))
+    return wires.get(target.wire).client.decode_error(reply.head, reply.body) if is_told else None

@@ -13,12 +13,15 @@ from dragoman.errors import (
     Reset,
     SetupError,
     TimedOut,
+    TransportError,
 )
 from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpRequest, shown_url
-from dragoman.port import Gathered, unsendable
+from dragoman.port import Gathered, head_of, unsendable
 
 _UNSENDABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError)
+_FAULTS = (httpx.HTTPError, OSError, RuntimeError)
+"""What a client raises: httpx's own errors, time-outs among them, and what its hooks and its loop fail with."""
 
 
 def borrow(client: object, /) -> "Borrowed | None":
@@ -74,7 +77,7 @@ class Borrowed:
             response = client.send(_build(client, effect), stream=True, follow_redirects=False)
         except _UNSENDABLE:
             response = None
-        except httpx.HTTPError as error:
+        except _FAULTS as error:
             raise translate(error, effect.request) from error
         return _exchange(response, effect.request)
 
@@ -86,7 +89,7 @@ class Borrowed:
                 response = await client.send(_build(client, effect), stream=True, follow_redirects=False)
         except _UNSENDABLE:
             response = None
-        except (httpx.HTTPError, TimeoutError) as error:
+        except _FAULTS as error:
             raise translate(error, effect.request) from error
         return _exchange(response, effect.request)
 
@@ -120,7 +123,7 @@ class _Answer:
         self._chunks = self._chunks or self._response.iter_bytes()
         try:
             return next(self._chunks, b"")
-        except (httpx.HTTPError, httpx.StreamError) as error:
+        except _FAULTS as error:
             raise translate(error, self._request) from error
 
     async def aread(self, within: float | None, /) -> bytes:
@@ -129,7 +132,7 @@ class _Answer:
         try:
             async with asyncio.timeout(within):
                 return await anext(self._achunks, b"")
-        except (httpx.HTTPError, httpx.StreamError, TimeoutError) as error:
+        except _FAULTS as error:
             raise translate(error, self._request) from error
 
     def finish(self) -> None:
@@ -167,18 +170,22 @@ def _build(client: httpx.Client | httpx.AsyncClient, effect: Send | Open) -> htt
 
 
 def _head(response: httpx.Response) -> Head:
-    return Head(status=response.status_code, headers=dict(response.headers.items()))
+    return head_of(response.status_code, dict(response.headers.items()))
 
 
 def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
     """Our error for one of httpx's; told without the path, which may hold a key."""
     place, why = shown_url(request.origin), str(error) or type(error).__name__
     match error:
+        case httpx.ConnectTimeout():
+            return TimedOut(f"{place}: no connection in time; the limit `connect` has passed")
         case httpx.TimeoutException() | TimeoutError():
             return TimedOut(f"{place}: nothing came in time")
         case httpx.ConnectError() | httpx.ProxyError():
             return ConnectFailed(f"{place}: cannot connect: {why}")
         case httpx.DecodingError():
             return Malformed(f"{place}: not HTTP: {why}")
-        case _:
+        case httpx.HTTPError() | httpx.StreamError():
             return Reset(f"{place}: the connection broke: {why}")
+        case _:
+            return TransportError(f"{place}: the client failed: {type(error).__name__}: {why}")

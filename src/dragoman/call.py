@@ -5,7 +5,7 @@ from typing import NoReturn
 import msgspec
 
 from dragoman import wires
-from dragoman.errors import DragomanError, EmptyResponse, Interrupted, TimedOut, TooLarge
+from dragoman.errors import DragomanError, EmptyResponse, Interrupted, SetupError, TimedOut, TooLarge
 from dragoman.events import Event, Finished, PartDelta, PartEnded, Restarted, StreamEvent, fold
 from dragoman.flow import Compute, Emit, Exchange, Flow, Now, Open, Read, Reply, Send
 from dragoman.http import HttpRequest
@@ -24,8 +24,15 @@ ERROR_PATIENCE = 5.0
 """Seconds that the words of a refusal may take: its status is known by then."""
 
 
+MOMENT = 0.05
+"""Seconds by which a limit may seem to be short of its end."""
+_NUMBER = (int, float)
+FOREVER = 1e9
+"""Seconds from which on a limit is none: thirty years are more than timers take."""
+
+
 class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
-    """How long a call may take, in seconds: in all, and for each stage. None is as long as it takes.
+    """How long a call may take, in seconds: in all, and for each stage. None is as long as it takes; so is infinity.
 
     >>> Timeouts(total=30).idle is None
     True
@@ -40,6 +47,19 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """Between one piece of content of a stream and the next."""
     step: float | None = None
     tool: float | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse what is no time."""
+        for name in self.__struct_fields__:
+            seconds = getattr(self, name)
+            if seconds is None:
+                continue
+            if isinstance(seconds, bool) or not isinstance(seconds, _NUMBER) or not seconds >= 0:
+                raise SetupError(
+                    f"timeout: {name} of {seconds!r} is none; give seconds from 0 on, or None for no limit"
+                )
+            if seconds > FOREVER:
+                msgspec.structs.force_setattr(self, name, None)
 
     @property
     def longest_silence(self) -> float | None:
@@ -99,7 +119,10 @@ def _send(
     http: HttpRequest, shaped: Shaped, target: Target, timeouts: Timeouts, deadline: float | None, began: float
 ) -> Flow[Answer]:
     client = wires.get(target.wire).client
-    reply: Reply = yield Send(http, left(deadline, began), timeouts.connect, MAX_BODY, target.http_client)
+    try:
+        reply: Reply = yield Send(http, left(deadline, began), timeouts.connect, MAX_BODY, target.http_client)
+    except TimedOut as error:
+        raise (yield from _told(error, ("total", timeouts.total, deadline))) from error.__cause__
     if reply.head.status >= 300:
         raise client.decode_error(reply.head, reply.body)
     if len(reply.body) > MAX_BODY:
@@ -165,14 +188,17 @@ class _Stream:
 
     def _open(self, began: float) -> Flow[Exchange]:
         limits, deadline = self._timeouts, self._deadline
-        exchange: Exchange = yield Open(
-            self._http,
-            left(deadline, began, limits.first_event),
-            limits.connect,
-            total=left(deadline, began),
-            quiet=limits.longest_silence,
-            transport=self._target.http_client,
-        )
+        try:
+            exchange: Exchange = yield Open(
+                self._http,
+                left(deadline, began, limits.first_event),
+                limits.connect,
+                total=left(deadline, began),
+                quiet=limits.longest_silence,
+                transport=self._target.http_client,
+            )
+        except TimedOut as error:
+            raise (yield from self._late(error, began)) from error.__cause__
         if exchange.head.status >= 300:
             body = yield from _read_refusal(exchange, deadline)
             raise self._client.decode_error(exchange.head, body)
@@ -181,6 +207,9 @@ class _Stream:
     def _read(self, exchange: Exchange, decoder: StreamDecoder, now: float) -> Flow[list[Event]]:
         try:
             data: bytes = yield Read(exchange, left(self._deadline, now, self._patience(now)))
+        except TimedOut as error:
+            error.penalise = True
+            return self._last_words(decoder, (yield from self._late(error, self._quiet_since)))
         except DragomanError as error:
             return self._last_words(decoder, error)
         try:
@@ -190,13 +219,23 @@ class _Stream:
 
     def _patience(self, now: float) -> float | None:
         """Seconds until content must have come."""
-        limit = self._timeouts.idle if self._is_shown else self._timeouts.first_event
+        name, limit = self._silence
         if limit is None:
             return None
         left = self._quiet_since + limit - now
         if left <= 0:
-            raise TimedOut(f"no content for {limit} s")
+            raise TimedOut(f"no content for {limit} s; that is the limit `{name}`")
         return left
+
+    @property
+    def _silence(self) -> tuple[str, float | None]:
+        """The limit that holds for the next piece of content."""
+        return ("idle", self._timeouts.idle) if self._is_shown else ("first_event", self._timeouts.first_event)
+
+    def _late(self, error: TimedOut, since: float) -> Flow[TimedOut]:
+        name, limit = self._silence
+        ends = None if limit is None else since + limit
+        return _told(error, (name, limit, ends), ("total", self._timeouts.total, self._deadline))
 
     def _last_words(self, decoder: StreamDecoder, error: DragomanError) -> list[Event]:
         """What the end of the file gives, where only the farewell was missing; otherwise the error, with the usage."""
@@ -233,6 +272,16 @@ class _Stream:
             usage=usage,
             penalise=error.penalise,
         ) from error
+
+
+def _told(error: TimedOut, *limits: tuple[str, float | None, float | None]) -> Flow[TimedOut]:
+    """The same with the limit that has passed: of each its name, its seconds, and the moment at which it ends."""
+    now: float = yield Now()
+    passed = [(name, limit) for name, limit, ends in limits if ends is not None and now >= ends - MOMENT]
+    if passed and "limit" not in error.message:
+        name, limit = passed[0]
+        error.message = f"{error.message}; the limit `{name}` of {limit} s has passed"
+    return error
 
 
 def _says_something(event: Event) -> bool:

@@ -1,17 +1,19 @@
 """A request and some targets in, the first good response out: skip, retry, go on. A plan."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Literal, TypeAlias, get_args
 
 import msgspec
 from msgspec.structs import replace
 
 from dragoman.call import Answer, Timeouts, call
-from dragoman.errors import DragomanError, Interrupted, ProviderError, SetupError, TimedOut
+from dragoman.errors import DragomanError, Interrupted, ProviderError, SetupError, TimedOut, redact
 from dragoman.events import Restarted
 from dragoman.exhausted import exhausted
-from dragoman.flow import Dice, Flow, Now, Observe, Sleep
+from dragoman.flow import Dice, Flow, Job, Now, Observe, Sleep, perform
 from dragoman.health import Admission, Health
+from dragoman.http import LONGEST_WAIT
 from dragoman.media import Album
 from dragoman.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
@@ -19,6 +21,10 @@ from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
 Order: TypeAlias = Literal["given", "weighted", "fastest"]
 WhenAllBenched: TypeAlias = Literal["fail", "probe"]
 OnInterrupt: TypeAlias = Literal["fail", "restart"]
+LEAST_COST = 1e-9
+"""What a target costs at least, where it is free."""
+_NUMBER = (int, float)
+_NUMBERS = ("retries", "patience", "longest_wait", "backoff", "backoff_cap")
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -70,8 +76,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
         for name, words in (("order", Order), ("when_all_benched", WhenAllBenched), ("on_interrupt", OnInterrupt)):
             if getattr(self, name) not in get_args(words):
                 raise SetupError(f"{name}: {getattr(self, name)!r} is none of {', '.join(get_args(words))}")
-        if self.retries < 0:
-            raise SetupError(f"retries: {self.retries} is less than none")
+        for name in _NUMBERS:
+            given = getattr(self, name)
+            if not isinstance(given, _NUMBER) or not given >= 0:
+                raise SetupError(f"{name}: {given!r} is no number from 0 on")
 
 
 class Benched(msgspec.Struct, frozen=True, kw_only=True):
@@ -86,16 +94,32 @@ class Benched(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-def judge(error: DragomanError, options: Options, /) -> Verdict:
+def judge(error: DragomanError, options: Options, /) -> Flow[Verdict]:
     """The verdict on a fault: the caller's, or what the error itself says.
 
-    >>> judge(TimedOut("slow"), Options()).transient
+    >>> plan = judge(TimedOut("slow"), Options())
+    >>> try:
+    ...     next(plan)
+    ... except StopIteration as stop:
+    ...     print(stop.value.transient)
     True
     """
-    if options.classify is not None and (verdict := options.classify(error)) is not None:
+    if options.classify is not None and (verdict := (yield from _classified(error, options.classify))) is not None:
         return verdict
     advance = error.advance or (options.advance_on_permanent and isinstance(error, ProviderError))
     return Verdict(transient=error.transient, advance=advance, penalise=error.penalise)
+
+
+def _classified(error: DragomanError, classify: Callable[[DragomanError], Verdict | None]) -> Flow[Verdict | None]:
+    """The caller's own verdict. What their function raises is theirs to mend, and ends the call."""
+    outcome = yield from perform(Job(partial(classify, error), is_quick=True))
+    if outcome.error is not None:
+        why = f"{type(outcome.error).__name__}: {outcome.error}"
+        raise SetupError(redact(f"classify= failed at {_told(error)}: {why}")) from outcome.error
+    verdict = outcome.value
+    if verdict is None or isinstance(verdict, Verdict):
+        return verdict
+    raise SetupError(f"classify= gave a {type(verdict).__name__}; give a Verdict, or None for the table's")
 
 
 def run(request: Request, targets: Sequence[Target], health: Health, options: Options, /) -> Flow[Response]:
@@ -146,7 +170,7 @@ class Chain:
                 return response
         if ordered and not self._errors and self._options.when_all_benched == "probe":
             target = min(ordered, key=self._until)
-            response = yield from self._try(target, self._health.probe(target.name), now, ())
+            response = yield from self._try(target, self._health.probe(target.name, now), now, ())
             if response is not None:
                 return response
         now = yield Now()
@@ -164,7 +188,7 @@ class Chain:
     def _weighted(self, left: list[Target]) -> Flow[Sequence[Target]]:
         ordered: list[Target] = []
         while left:
-            weights = [1 / max(self._options.costs.get(target.name, 1.0), 1.0) for target in left]
+            weights = [1 / max(self._options.costs.get(target.name, 1.0), LEAST_COST) for target in left]
             dice: float = yield Dice()
             point = dice * sum(weights)
             index = 0
@@ -229,11 +253,11 @@ class Chain:
     ) -> Flow[float | None]:
         """Note a failure: seconds until the same target is tried again, None to go on; what must stop is raised."""
         now: float = yield Now()
-        verdict = judge(error, self._options)
+        verdict = yield from judge(error, self._options)
         before = self._health.condition(target.name).until
         is_benched = verdict.penalise and self._health.failed(target.name, now, _told(error), admission)
         may_retry = verdict.transient and retry < self._options.retries and not is_benched
-        wait = error.retry_after
+        wait = None if error.retry_after is None else min(LONGEST_WAIT, error.retry_after)
         if wait is not None and (verdict.transient or verdict.advance) and not self._bears(wait, now, rest, may_retry):
             self._health.rest(target.name, now + wait, _told(error))
             may_retry = False

@@ -7,6 +7,7 @@ from collections.abc import AsyncGenerator, Callable, Generator, Sequence
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from dragoman.computing import acompute, compute
+from dragoman.errors import SetupError
 from dragoman.fetching import Fetcher
 from dragoman.flow import (
     Await,
@@ -60,6 +61,7 @@ class Driver:
 
     async def arun(self, flow: Flow[T], /) -> T:
         """The plan's result, async; what it emits is not shown."""
+        _check_loop()
         walk = _Walk(self, flow)
         try:
             while await walk.aadvance() is not None:
@@ -80,6 +82,7 @@ class Driver:
 
     async def aiterate(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[Any, None]:
         """The events that the plan emits, async; its result goes to `done`."""
+        _check_loop()
         walk = _Walk(self, flow)
         try:
             while (emission := await walk.aadvance()) is not None:
@@ -91,6 +94,7 @@ class Driver:
 
     async def aemissions(self, flow: Flow[T], done: Callable[[T], object], /) -> AsyncGenerator[Emit, None]:
         """What the plan emits, as it comes together, async; its result goes to `done`."""
+        _check_loop()
         walk = _Walk(self, flow)
         try:
             while (emission := await walk.aadvance()) is not None:
@@ -214,6 +218,11 @@ class _Walk(Generic[T]):
             self._flow.close()
         finally:
             await self._held.aleave()
+
+
+def _check_loop() -> None:
+    if asyncio._get_running_loop() is None:  # noqa: SLF001 - as public as get_running_loop, and raises nothing
+        raise SetupError("async calls need asyncio; under trio, make blocking calls by trio.to_thread.run_sync")
 
 
 def tell(observers: Sequence[Observer], what: object, /) -> None:

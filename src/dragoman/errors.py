@@ -452,11 +452,8 @@ _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
         (AuthFailed, {}, "invalid_api_key authentication_error permission_error api_key_invalid unauthenticated"),
         (AuthFailed, {}, "permission_denied permissiondenied unauthorized"),
         (RateLimited, {}, "rate_limit_exceeded rate_limit_error ratelimitreached ramp_limit_exceeded 1300 3505"),
-        (
-            RateLimited,
-            _NO_CREDIT,
-            "insufficient_quota billing_error billing_hard_limit_reached enforced_spend_limit_reached",
-        ),
+        (RateLimited, _NO_CREDIT, "insufficient_quota billing_error billing_hard_limit_reached"),
+        (RateLimited, _NO_CREDIT, "enforced_spend_limit_reached"),
         (RateLimited, _NO_CREDIT, "payment_method_required insufficient_balance credit_balance_too_low quota_per_day"),
         (Overloaded, {}, "overloaded_error unavailable unavailable_error capacity_exceeded queue_exceeded slow_down"),
         (Overloaded, {}, "insufficient_system_resource engine_overloaded_error"),
@@ -464,11 +461,8 @@ _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
         (ContextTooLong, {}, "model_context_window_exceeded string_above_max_length"),
         (Blocked, {}, "content_filter content_policy_violation responsibleaipolicyviolation bio_policy invalid_prompt"),
         (Blocked, {}, "misalignment_policy_violation image_content_policy_violation moderation_blocked"),
-        (
-            ModelNotFound,
-            {},
-            "model_not_found not_found_error deploymentnotfound invalid_model resource_not_found_error",
-        ),
+        (ModelNotFound, {}, "model_not_found not_found_error deploymentnotfound invalid_model"),
+        (ModelNotFound, {}, "resource_not_found_error"),
         (BadRequest, _MODEL_SLIP, "tool_use_failed json_validate_failed"),
         (BadRequest, _OTHER_MAY, "request_too_large"),
     )
@@ -476,6 +470,7 @@ _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
 }
 
 _BY_STATUS: dict[int, tuple[type[ProviderError], dict[str, bool]]] = {
+    **dict.fromkeys((301, 302, 303, 307, 308), (ServerFault, {"transient": False, "penalise": False})),
     400: (BadRequest, {}),
     401: (AuthFailed, {}),
     402: (RateLimited, _NO_CREDIT),

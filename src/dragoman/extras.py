@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import msgspec
 
-from dragoman.errors import Malformed, Unsupported
+from dragoman.errors import InvalidRequest, Malformed, Unsupported
 from dragoman.http import HttpRequest, split_base_url
 from dragoman.target import Target
 from dragoman.types import (
@@ -166,10 +166,11 @@ def with_body(http: HttpRequest, path: str, body: JsonObject, /) -> HttpRequest:
 
 def _items(data: Any) -> list[JsonObject]:
     """The listed objects: under `data` or `models`, or a bare list, as some servers send it (seen 2026-08)."""
-    listed = data if is_list(data) else (data.get("data") or data.get("models") or []) if is_object(data) else None
-    if not is_list(listed):
+    if is_object(data) and ("data" in data or "models" in data):
+        data = data.get("data") or data.get("models") or []
+    if not is_list(data):
         raise Malformed("the answer lists no models")
-    return [item for item in listed if is_object(item)]
+    return [item for item in data if is_object(item)]
 
 
 _NAMES = ("display_name", "displayName")
@@ -219,11 +220,19 @@ def _vectors(data: Any) -> tuple[tuple[float, ...], ...]:
 def _vector(item: Any) -> tuple[float, ...]:
     found = (item.get("embedding") or item.get("values")) if is_object(item) else item
     if isinstance(found, str):
-        data = decode_base64(found)
+        data = _bytes(found)
         return struct.unpack(f"<{len(data) // 4}f", data[: len(data) // 4 * 4])
-    if not is_list(found):
-        raise Malformed("an embedding is no list of numbers")
-    return tuple(float(number) for number in found)
+    try:
+        return msgspec.convert(found, tuple[float, ...])
+    except msgspec.ValidationError as error:
+        raise Malformed("an embedding is no list of numbers") from error
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return decode_base64(text)
+    except InvalidRequest as error:
+        raise Malformed("an embedding is neither base64 nor a list of numbers") from error
 
 
 def _usage(data: JsonObject) -> Usage:

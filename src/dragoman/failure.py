@@ -17,7 +17,7 @@ from dragoman.errors import (
     RateLimited,
     classify,
 )
-from dragoman.http import Head, decode_duration, retry_after
+from dragoman.http import LONGEST_WAIT, Head, decode_duration, retry_after, shown_url
 from dragoman.types import JsonObject, is_list, is_object
 
 _ANY = msgspec.json.Decoder()
@@ -50,7 +50,7 @@ def read_failure(data: object, head: Head | None = None, /) -> ProviderError:
     ('Overloaded', 'busy')
     """
     facts = _flat(data)
-    message = _message(facts)[:MAX_MESSAGE] or (f"HTTP {head.status}" if head else "no reason told")
+    message = _moved(head) or _message(facts)[:MAX_MESSAGE] or (f"HTTP {head.status}" if head else "no reason told")
     codes = tuple(facts.get(key) for key in ("reason", "error_code", "code", "inner_code", "status", "type"))
     told = _whole(facts.get("status_code") or facts.get("raw_status_code"))
     return classify(
@@ -171,6 +171,13 @@ def _google_details(facts: dict[str, Any]) -> dict[str, Any]:
     return {**facts, **more}
 
 
+def _moved(head: Head | None) -> str:
+    """Where a redirect points to; its body is a page for people."""
+    if head is None or not 300 <= head.status < 400 or not (place := head.header("location")):
+        return ""
+    return f"HTTP {head.status} to {shown_url(place)}, which is not followed; is the base URL right?"
+
+
 def _message(facts: dict[str, Any]) -> str:
     value = next((facts[word] for word in _WORDS if facts.get(word)), None)
     if value is None:
@@ -202,7 +209,8 @@ def _retry_after(facts: dict[str, Any], head: Head | None) -> float | None:
     if head is not None and (seconds := retry_after(head)) is not None:
         return seconds
     delay = facts.get("retryDelay")
-    return decode_duration(delay) if isinstance(delay, str) else None
+    seconds = decode_duration(delay) if isinstance(delay, str) else None
+    return None if seconds is None else min(LONGEST_WAIT, seconds)
 
 
 def _whole(value: object) -> int | None:

@@ -26,8 +26,13 @@ class TypedStream(Closing, Generic[T]):
 
     def __init__(self, events: Generator[StreamEvent, None, Parsed[T]], form: Form[T]) -> None:
         super().__init__(events)
-        self._form = form
-        self.response: Parsed[T] | None = None
+        self._partials = Partials(form)
+
+    @property
+    def response(self) -> Parsed[T] | None:
+        """The response, once the stream is at its end."""
+        response: Parsed[T] | None = self._result
+        return response
 
     @property
     def parsed(self) -> T | None:
@@ -36,19 +41,10 @@ class TypedStream(Closing, Generic[T]):
 
     def __iter__(self) -> Iterator[Any]:
         """What there is so far, and last the value itself."""
-        partials = Partials(self._form)
-        try:
-            while self.response is None:
-                try:
-                    event = next(self._events)
-                except StopIteration as stop:
-                    self.response = stop.value
-                else:
-                    if (value := partials.feed(event)) is not NOTHING:
-                        yield value
-            yield self.response.parsed
-        finally:
-            self.close()
+        for event in self._rest():
+            if (value := self._partials.feed(event)) is not NOTHING:
+                yield value
+        yield self.parsed
 
 
 class AsyncTypedStream(AsyncClosing, Generic[T]):
@@ -64,9 +60,8 @@ class AsyncTypedStream(AsyncClosing, Generic[T]):
     """
 
     def __init__(self, events: AsyncGenerator[StreamEvent, None], results: list[Parsed[T]], form: Form[T]) -> None:
-        super().__init__(events)
-        self._results = results
-        self._form = form
+        super().__init__(events, results)
+        self._partials = Partials(form)
 
     @property
     def response(self) -> Parsed[T] | None:
@@ -80,12 +75,10 @@ class AsyncTypedStream(AsyncClosing, Generic[T]):
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         """What there is so far, and last the value itself."""
-        partials = Partials(self._form)
         try:
             async for event in self._events:
-                if (value := partials.feed(event)) is not NOTHING:
+                if (value := self._partials.feed(event)) is not NOTHING:
                     yield value
-            if self._results:
-                yield self._results[0].parsed
+            yield self._ended().parsed
         finally:
-            await self.aclose()
+            await self._leave()

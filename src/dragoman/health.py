@@ -23,6 +23,8 @@ class Policy(msgspec.Struct, frozen=True, kw_only=True):
     base: float = 5.0
     multiplier: float = 2.0
     cap: float = 300.0
+    lease: float = 60.0
+    """Seconds after which a probe that has not ended keeps the next one waiting no longer: nobody may be reading it."""
 
     def cooldown(self, bench: int, /) -> float:
         """Seconds of the n-th bench in a row."""
@@ -44,6 +46,10 @@ class Condition(msgspec.Struct, frozen=True, kw_only=True):
     until: float | None = None
     reason: str | None = None
     """Why it is benched."""
+    by_operator: bool = False
+    """Whether an operator benched it: until then, only `unbench` puts it back."""
+    leased: float | None = None
+    """Until when a probe keeps others out."""
     last_error: str | None = None
     last_latency: float | None = None
     """Seconds that the last good answer took, or its first event where it was streamed."""
@@ -140,18 +146,27 @@ class Health:
             old = self._conditions.read(target)
             if old.is_well:
                 return "well"
-            if old.state == "probing" or (old.until is not None and now < old.until):
+            ends = old.leased if old.state == "probing" else old.until
+            if ends is not None and now < ends:
                 return None
-            if self._conditions.swap(target, old, replace(old, state="probing")):
+            if self._conditions.swap(target, old, self._probed(old, now)):
                 return "probe"
 
-    def probe(self, target: str, /) -> Admission:
-        """Let a request through whatever the condition: a caller would rather try than fail."""
-        return "well" if self._change(target, _probing).is_well else "probe"
+    def probe(self, target: str, now: float, /) -> Admission:
+        """Let a request through whatever the condition: a caller would rather try than fail.
+
+        The bench of an operator stays one, whatever becomes of that request.
+        """
+        return "well" if self._change(target, lambda old: _tried(old, self._probed(old, now))).is_well else "probe"
 
     def served(self, target: str, latency: float | None = None, /) -> None:
-        """It answered: everything is forgotten but how long it took."""
-        self._change(target, lambda old: Condition(last_latency=old.last_latency if latency is None else latency))
+        """It answered: everything is forgotten but how long it took, and the bench of an operator."""
+
+        def change(old: Condition) -> Condition:
+            took = old.last_latency if latency is None else latency
+            return replace(old, last_latency=took) if _is_kept_out(old) else Condition(last_latency=took)
+
+        self._change(target, change)
 
     def failed(self, target: str, now: float, error: str, admission: Admission = "well", /) -> bool:
         """It failed; True when it is benched.
@@ -162,9 +177,13 @@ class Health:
         def change(old: Condition) -> Condition:
             failures = old.failures + 1
             known = replace(old, failures=failures, last_error=error)
+            if _is_kept_out(old):
+                return known
             if (admission == "probe") if not old.is_well else (failures >= self.policy.threshold):
                 until = now + self.policy.cooldown(old.benches + 1)
-                return replace(known, state="benched", benches=old.benches + 1, until=until, reason=error)
+                return replace(
+                    known, state="benched", benches=old.benches + 1, until=until, reason=error, by_operator=False
+                )
             return known
 
         return not self._change(target, change).is_well
@@ -180,7 +199,9 @@ class Health:
         def change(old: Condition) -> Condition:
             if not old.is_well and old.until is not None and old.until >= until:
                 return replace(old, state="benched", last_error=reason)
-            return replace(old, state="benched", until=until, reason=reason, last_error=reason)
+            return replace(
+                old, state="benched", until=until, reason=reason, last_error=reason, by_operator=_is_kept_out(old)
+            )
 
         self._change(target, change)
 
@@ -193,15 +214,18 @@ class Health:
     def bench(self, target: str, seconds: float, /, *, now: float | None = None) -> None:
         """Take a target out for some seconds."""
         until, why = self._now(now) + seconds, "benched by an operator"
-        self._change(target, lambda old: replace(old, state="benched", until=until, reason=why))
+        self._change(target, lambda old: replace(old, state="benched", until=until, reason=why, by_operator=True))
 
     def unbench(self, target: str, /) -> None:
         """Put a target back, as if it had never failed."""
-        self.served(target)
+        self._change(target, lambda old: Condition(last_latency=old.last_latency))
 
     def snapshot(self) -> dict[str, Condition]:
         """All conditions: of each target its state, failures, until when and why, last error, last latency."""
         return self._conditions.all()
+
+    def _probed(self, old: Condition, now: float) -> Condition:
+        return replace(old, state="probing", leased=now + self.policy.lease)
 
     def _change(self, target: str, change: Callable[[Condition], Condition]) -> Condition:
         while True:
@@ -218,5 +242,10 @@ class Health:
         return self._clock()
 
 
-def _probing(old: Condition) -> Condition:
-    return old if old.is_well else replace(old, state="probing")
+def _is_kept_out(condition: Condition) -> bool:
+    """Whether an operator wants it out: when that time is over, a probe is let through, and ends it."""
+    return condition.by_operator and condition.state == "benched"
+
+
+def _tried(old: Condition, probed: Condition) -> Condition:
+    return old if old.is_well or _is_kept_out(old) else probed

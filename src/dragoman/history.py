@@ -8,7 +8,7 @@ from itertools import groupby
 
 import msgspec
 
-from dragoman.errors import Unsupported
+from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.events import PartKind, kind_of
 from dragoman.target import Target
 from dragoman.types import (
@@ -318,6 +318,19 @@ def check_urls(turns: Iterable[Message], target: Target, /) -> None:
             for each in part.parts if isinstance(part, ToolResult) else (part,):
                 if isinstance(each, Image) and each.data is None:
                     raise Unsupported(f"{target.name}: cannot fetch {each.url}; give the bytes of the image")
+
+
+def check_prompt(request: Request, encoded: Sequence[object], target: Target, /) -> None:
+    """Refuse messages of which nothing is left: empty texts, a system prompt alone, what only another wire can say.
+
+    >>> check_prompt(Request(), [], Target(provider="p", model="m", wire="w", base_url="https://x"))
+    """
+    if encoded or not request.messages:
+        return
+    if any(not isinstance(part, Text) for message in request.messages for part in message.parts):
+        raise Unsupported(f"{target.name}: cannot take anything of the messages")
+    why = "a prompt without any message: it takes no empty text, nor a system prompt alone"
+    raise InvalidRequest(f"{target.name}: {why}", advance=True)
 
 
 def calls_before(request: Request | None, /) -> int:

@@ -128,6 +128,8 @@ def shown_url(url: str, /) -> str:
     return f"{parts.scheme}://{host}{port}{place}" if parts.scheme else place
 
 
+LONGEST_WAIT = 86400.0
+"""Seconds of a wait that a provider asks for and that is believed: one day."""
 _NUMBER = r"\d{1,15}(?:\.\d*)?|\.\d+"
 _DURATION = rf"({_NUMBER})(ns|us|µs|μs|ms|s|m|h|d)"
 _MICRO = 1e-6
@@ -153,11 +155,18 @@ def decode_duration(text: str, /) -> float | None:
 def retry_after(head: Head, /) -> float | None:
     """Seconds to wait, from retry-after-ms, Retry-After (seconds or date), or the reset of a used-up rate limit.
 
-    A date is counted from the answer's own Date header, so that no clock is needed.
+    A date is counted from the answer's own Date header, so that no clock is needed. More than a day is a day.
 
     >>> retry_after(Head(status=429, headers={"retry-after-ms": "250"}))
     0.25
+    >>> retry_after(Head(status=429, headers={"retry-after": "99999999"}))
+    86400.0
     """
+    wait = _told_wait(head)
+    return None if wait is None else min(LONGEST_WAIT, wait)
+
+
+def _told_wait(head: Head) -> float | None:
     ms = decode_duration(head.header("retry-after-ms") or "")
     if ms:
         return ms / 1000

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
@@ -25,6 +25,7 @@ from dragoman.http import HttpRequest
 from dragoman.media import Media
 from dragoman.preparing import prepare
 from dragoman.probing import Findings
+from dragoman.prompts import Prompt, as_messages
 from dragoman.providers import Provider
 from dragoman.registry import Spec, as_spec
 from dragoman.streams import AsyncStream, Stream
@@ -36,15 +37,12 @@ from dragoman.types import (
     Effort,
     Embeddings,
     JsonObject,
-    Message,
     ModelInfo,
     Notice,
     Opaque,
-    Part,
     Request,
     Response,
     Text,
-    user,
 )
 
 T = TypeVar("T")
@@ -52,14 +50,12 @@ _OPTIONS = frozenset(Options.__struct_fields__)
 _FIXED = frozenset({"messages", "stream"})
 """What a call itself says."""
 
-Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
-
 
 class Asked(TypedDict, total=False):
     """What may be said beside the prompt: fields of a Request, how long the call may take, how its chain behaves."""
 
     system: str | tuple[Text, ...] | None
-    tools: Iterable[Toolish | Opaque]
+    tools: Toolish | Opaque | Iterable[Toolish | Opaque] | None
     tool_choice: str | None
     parallel_tool_calls: bool | None
     schema: JsonObject | None
@@ -70,7 +66,7 @@ class Asked(TypedDict, total=False):
     top_p: float | None
     top_k: int | None
     max_tokens: int | None
-    stop: str | Iterable[str]
+    stop: str | Iterable[str] | None
     seed: int | None
     reasoning: Effort | int | None
     cache: bool | None
@@ -119,27 +115,6 @@ class Explanation(msgspec.Struct, frozen=True, kw_only=True):
     notices: tuple[Notice, ...]
     ready: bool
     reason: str | None = None
-
-
-def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
-    """The messages of a prompt: a string, a message, a part, or a list of these.
-
-    >>> as_messages(["What is this?", Text(text="Be brief.")])[0].text
-    'What is this?Be brief.'
-    """
-    if isinstance(prompt, str):
-        return (Message(role="user", parts=(Text(text=prompt),)),)
-    if isinstance(prompt, Message):
-        return (prompt,)
-    if isinstance(prompt, Part):
-        return (user(prompt),)
-    given = list(prompt)
-    messages = [item for item in given if isinstance(item, Message)]
-    if not messages:
-        return (user(*(item for item in given if not isinstance(item, Message))),) if given else ()
-    if len(messages) < len(given):
-        raise InvalidRequest("a prompt is messages, or parts and strings, but no mixture of both")
-    return tuple(messages)
 
 
 class Model:
@@ -270,27 +245,26 @@ class Model:
 
     def list_models(self) -> tuple[ModelInfo, ...]:
         """Which models the first target's provider has."""
-        return self._home.driver.run(ask.list_models(self.targets()[0], self._options))
+        return self._home.driver.run(ask.list_models(self.targets()[0], self._settled[1]))
 
     async def alist_models(self) -> tuple[ModelInfo, ...]:
         """Which models the first target's provider has."""
-        return await self._home.driver.arun(ask.list_models(self.targets()[0], self._options))
+        return await self._home.driver.arun(ask.list_models(self.targets()[0], self._settled[1]))
 
     def probe(self) -> Findings:
         """What the first target's server really does, by a few small questions."""
-        return self._home.driver.run(probing.probe(self.targets()[0], self._options))
+        return self._home.driver.run(probing.probe(self.targets()[0], self._settled[1]))
 
     async def aprobe(self) -> Findings:
         """What the first target's server really does, by a few small questions, async."""
-        return await self._home.driver.arun(probing.probe(self.targets()[0], self._options))
+        return await self._home.driver.arun(probing.probe(self.targets()[0], self._settled[1]))
 
     def _count(self, prompt: Prompt, asked: Asked) -> Flow[int]:
         request, options = self.request(prompt, **asked)
         return ask.count_tokens(request, self.targets()[0], options)
 
     def _embed(self, texts: str | Sequence[str], dimensions: int | None) -> Flow[Embeddings]:
-        _, options = self.request("", **self._asked)
-        return ask.embed(ask.as_texts(texts), dimensions, self.targets()[0], options)
+        return ask.embed(ask.as_texts(texts), dimensions, self.targets()[0], self._settled[1])
 
     def targets(self) -> list[Target]:
         """The targets of its spec, as they are now."""
@@ -314,15 +288,16 @@ class Model:
         """The fields of a request, and how its chain behaves."""
         fields: dict[str, Any] = {**self._asked, **asked}
         options = self._options
-        if (timeout := fields.pop("timeout", None)) is not None:
-            fields["timeouts"] = (
-                timeout
-                if isinstance(timeout, Timeouts)
-                else msgspec.structs.replace(options.timeouts, total=float(timeout))
-            )
+        timeout = fields.pop("timeout", None)
+        timeout = self._asked.get("timeout") if timeout is None else timeout
+        if timeout is not None:
+            is_whole = isinstance(timeout, Timeouts)
+            fields["timeouts"] = timeout if is_whole else msgspec.structs.replace(options.timeouts, total=timeout)
         chosen = {name: fields.pop(name) for name in _OPTIONS & fields.keys()}
         stop = fields.pop("stop", None) or ()
-        fields["stop"] = (stop,) if isinstance(stop, str) else tuple(stop)
+        fields["stop"] = (stop,) if isinstance(stop, str) else _several("stop", stop, str)
+        if (system := fields.get("system")) is not None and not isinstance(system, str):
+            fields["system"] = _several("system", system, Text)
         fields["tools"] = definitions(fields.pop("tools", None) or ())
         return fields, msgspec.structs.replace(options, **chosen) if chosen else options
 
@@ -349,6 +324,13 @@ class Model:
     def driver(self) -> Driver:
         """What runs its plans."""
         return self._home.driver
+
+
+def _several(name: str, given: Any, kind: type[T]) -> tuple[T, ...]:
+    found: tuple[Any, ...] = tuple(given) if hasattr(given, "__iter__") else (None,)
+    if all(isinstance(one, kind) for one in found):
+        return found
+    raise InvalidRequest(f"{name}: give a string, or some {kind.__name__} in a list")
 
 
 def explain(request: Request, target: Target, options: Options, /) -> Explanation:
@@ -426,7 +408,11 @@ class Registry(registry.Registry):
         self.driver.observers.append(observer)
 
     def close(self) -> None:
-        """Let go of pooled connections; the next call starts anew."""
+        """Let go of pooled connections; the next call starts anew.
+
+        A call whose answer has not begun ends as Reset, which counts against nobody and is not tried again; an answer
+        that has begun is read to its end.
+        """
         self.transport.close()
 
 
@@ -447,78 +433,3 @@ def model(spec: Spec, /, *, options: Options | None = None, **asked: Unpack[Aske
     Model('demo/any')
     """
     return default_registry().model(spec, options=options, **asked)
-
-
-def generate(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response:
-    """The answer, blocking.
-
-    >>> generate("demo/any", "Is it so?").text
-    'You said “Is it so?”, which is 3 words.'
-    """
-    return model(spec).generate(prompt, **asked)
-
-
-async def agenerate(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> Response:
-    """The answer, async.
-
-    >>> import asyncio
-    >>> asyncio.run(agenerate("demo/any", "Is it so?")).usage.output
-    14
-    """
-    return await model(spec).agenerate(prompt, **asked)
-
-
-def stream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> Stream:
-    """The answer as it comes, blocking.
-
-    >>> next(iter(stream("demo/any", "Is it so?")))
-    TextDelta(text='You ')
-    """
-    return model(spec).stream(prompt, **asked)
-
-
-def embed(spec: str, texts: str | Sequence[str], /, *, dimensions: int | None = None) -> Embeddings:
-    """The vectors of some texts.
-
-    >>> embed("demo/any", ["ships", "harbours"], dimensions=4).vectors[0]
-    (0.0, 1.0, 0.0, 0.0)
-    """
-    return model(spec).embed(texts, dimensions=dimensions)
-
-
-async def aembed(spec: str, texts: str | Sequence[str], /, *, dimensions: int | None = None) -> Embeddings:
-    """The vectors of some texts, async.
-
-    >>> import asyncio
-    >>> len(asyncio.run(aembed("demo/any", "ships")).vectors)
-    1
-    """
-    return await model(spec).aembed(texts, dimensions=dimensions)
-
-
-def astream(spec: str, prompt: Prompt, /, **asked: Unpack[Asked]) -> AsyncStream:
-    """The answer as it comes, async.
-
-    >>> type(astream("demo/any", "Is it so?")).__name__
-    'AsyncStream'
-    """
-    return model(spec).astream(prompt, **asked)
-
-
-def probe(spec: str, /) -> Findings:
-    """What the server of a spec's first target really does; `set_limits(found.target, **found.facts)` keeps it.
-
-    >>> probe("demo/any").facts["tools"]
-    True
-    """
-    return model(spec).probe()
-
-
-async def aprobe(spec: str, /) -> Findings:
-    """What the server of a spec's first target really does, async.
-
-    >>> import asyncio
-    >>> asyncio.run(aprobe("demo/any")).facts["structured"]
-    True
-    """
-    return await model(spec).aprobe()

@@ -4,7 +4,7 @@ from typing import Protocol, runtime_checkable
 
 from dragoman.errors import InvalidRequest, TooLarge
 from dragoman.flow import Exchange, Open, Reply, Send
-from dragoman.http import HttpRequest, shown_url
+from dragoman.http import Head, HttpRequest, shown_url
 
 
 @runtime_checkable
@@ -59,6 +59,19 @@ class Transport(Protocol):
     def close(self) -> None:
         """Let go of what is pooled; the next request starts anew."""
         ...
+
+
+def head_of(status: int, headers: dict[str, str], /) -> Head:
+    """The head of an answer. A refusal that tells no time has ours: it may name a date until which to wait.
+
+    >>> "date" in head_of(429, {"retry-after": "Wed, 18 Nov 2026 12:00:00 GMT"}).headers
+    True
+    """
+    if status >= 400 and not any(name.lower() == "date" for name in headers):
+        from email.utils import formatdate
+
+        headers = {**headers, "date": formatdate(usegmt=True)}
+    return Head(status=status, headers=headers)
 
 
 def unsendable(request: HttpRequest, /) -> InvalidRequest:

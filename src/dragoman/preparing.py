@@ -84,6 +84,7 @@ class _Preparing:
             now: float = yield Now()
             http: HttpRequest = yield Compute(self.encode, left(deadline, now))
         except DragomanError as error:
+            error.penalise = False
             raise named(error, self._target) from error.__cause__
         return http
 
@@ -179,7 +180,10 @@ def _told_by(target: Target, error: Unsupported) -> Unsupported:
 
 
 def named(error: DragomanError, target: Target, http: HttpRequest | None = None, /) -> DragomanError:
-    """The same with whose it is, and without the key that a server said back; a 404 with the place that was asked."""
+    """The same with whose it is, also in its text, and without the key that a server said back.
+
+    A 404 has the place that was asked.
+    """
     error.provider = error.provider or target.provider
     error.model = error.model or target.model
     key = target.api_key or ""
@@ -188,8 +192,8 @@ def named(error: DragomanError, target: Target, http: HttpRequest | None = None,
         message = f"{message} (at {shown_url(http.url)})"
     if len(key) >= MIN_SECRET:
         message = message.replace(key, "[redacted]")
-    if message != error.message:
-        error.message, error.args = message, (message,)
+    is_named = message.startswith((f"{target.name}:", f"{target.provider}:"))
+    error.message, error.args = message, (message if is_named else f"{target.name}: {message}",)
     if len(key) >= MIN_SECRET and error.code is not None:
         error.code = error.code.replace(key, "[redacted]")
     return error
@@ -202,7 +206,7 @@ def left(deadline: float | None, now: float, /, *limits: float | None) -> float 
     3.0
     """
     if deadline is not None and deadline <= now:
-        raise TimedOut("the deadline of the call has passed")
+        raise TimedOut("the deadline of the call has passed", penalise=False)
     least = None if deadline is None else deadline - now
     for limit in limits:
         if limit is not None and (least is None or limit < least):

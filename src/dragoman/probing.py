@@ -102,11 +102,14 @@ def _asked(*parts: Part | str, **fields: Any) -> Request:
     return Request(messages=(user(*parts),), max_tokens=MAX_TOKENS, **fields)
 
 
+_HELLO = _asked("Say hello.")
+
+
 def _questions() -> Iterator[_Question]:
     """In the order of asking; built when they are needed."""
     weather = Text(text="What is the weather in Paris? Use the tool.")
     both = Text(text="What is the weather in Paris, and what in Rome? Call the tool for both at once.")
-    yield _Question(name="text", request=_asked("Say hello."), shows=_text)
+    yield _Question(name="text", request=_HELLO, shows=_text)
     yield _Question(
         name="streaming",
         request=_asked("Count to five.", stream=True),
@@ -218,7 +221,8 @@ def _parallel(response: Response) -> Finding:
 
 
 def _single(response: Response) -> Finding:
-    return _found("no" if len(response.tool_calls) > 1 else "yes", _told_calls(response))
+    count = len(response.tool_calls)
+    return _found("no" if count > 1 else "yes" if count else "unclear", _told_calls(response))
 
 
 def _obeys(response: Response) -> Finding:
@@ -245,6 +249,8 @@ def _told_calls(response: Response) -> str:
 
 def probe(target: Target, options: Options, /) -> Flow[Findings]:
     """Ask one question after the other. A server that does not even answer the first is raised as its error.
+
+    So is an outage on the way: after a fault that may pass, the first question is asked again.
 
     >>> from dragoman.providers import target
     >>> next(probe(target("vllm/m"), Options()))
@@ -273,19 +279,33 @@ def _open(target: Target) -> Target:
 
 
 def _ask(question: _Question, target: Target, options: Options) -> Flow[Finding]:
+    """What one question finds. A fault that may pass is a no only where hello is answered between two of them."""
     asked = replace(target, quirks=replace(target.quirks, **question.quirks))
+    found = yield from _answered(question, asked, options)
+    if isinstance(found, DragomanError) and found.transient:
+        yield from chain.run(_HELLO, [target], Health(), options)
+        found = yield from _answered(question, asked, options)
+    if isinstance(found, Finding):
+        return found
+    outcome: Outcome = "unclear" if isinstance(found, EmptyResponse) else "no"
+    return _found(outcome, f"{type(found).__name__}: {found.message}")
+
+
+def _answered(question: _Question, target: Target, options: Options) -> Flow[Finding | DragomanError]:
+    """What the answer shows, or the fault that may be one of the feature; what says nothing of it is raised."""
     try:
-        response = yield from chain.run(question.request, [asked], Health(), options)
+        response = yield from chain.run(question.request, [target], Health(), options)
     except (AuthFailed, ModelNotFound, RateLimited, Overloaded):
         raise
     except (ProviderError, RequestError, WireError, EmptyResponse, Interrupted) as error:
-        if question.name == "text":
+        if question.request is _HELLO:
             raise
-        blank = isinstance(error, EmptyResponse)
-        return _found("unclear" if blank else "no", _why(error))
+        return _last(error)
     return question.shows(response)
 
 
-def _why(error: DragomanError) -> str:
-    last = error.__cause__ if isinstance(error.__cause__, DragomanError) else error
-    return f"{type(last).__name__}: {last.message}"
+def _last(error: DragomanError) -> DragomanError:
+    """What really happened, behind an exhausted chain and a broken stream."""
+    while isinstance(error.__cause__, DragomanError):
+        error = error.__cause__
+    return error

@@ -6,6 +6,7 @@ from typing import Any, Self, TypeAlias
 
 import msgspec
 
+from dragoman.errors import InvalidRequest
 from dragoman.events import PartDelta, PartEnded, PartStarted, Restarted, StreamEvent
 from dragoman.types import Response, ToolCall
 
@@ -56,8 +57,16 @@ class View:
                 return None
 
 
+_OVER = (
+    "this stream is over: it was closed, left or broken before its end; ask anew, and where a loop is left and taken "
+    "up again, do it inside of `with`"
+)
+
+
 class Closing:
     """What is left by `with` as by `close`: its events end, and with them the connection or the run.
+
+    Inside of `with`, a loop that is left can be taken up again where it stood; without it, leaving the loop closes.
 
     >>> with Closing(event for event in ()) as left:
     ...     pass
@@ -65,20 +74,42 @@ class Closing:
 
     def __init__(self, events: Generator[Any, None, Any]) -> None:
         self._events = events
+        self._is_held = False
+        self._result: Any = None
 
     def close(self) -> None:
-        """End what is under way, if it is not at its end."""
-        self._events.close()
+        """End what is under way, if it is not at its end. It is for the thread that reads; another one is told so."""
+        try:
+            self._events.close()
+        except ValueError as error:
+            raise InvalidRequest(
+                "another thread is reading this stream; close it in that one, when it has what it waits for"
+            ) from error
 
     def __enter__(self) -> Self:
         """Itself."""
+        self._is_held = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End what is under way, if it is not at its end."""
+        self._is_held = False
         self.close()
+
+    def _rest(self) -> Iterator[Any]:
+        """The events that are left; their result is kept. A generator that is over gives None: a result never is."""
+        try:
+            while self._result is None:
+                yield next(self._events)
+        except StopIteration as stop:
+            if stop.value is None:
+                raise InvalidRequest(_OVER) from None
+            self._result = stop.value
+        finally:
+            if not self._is_held:
+                self.close()
 
 
 class AsyncClosing:
@@ -88,22 +119,40 @@ class AsyncClosing:
     True
     """
 
-    def __init__(self, events: AsyncGenerator[Any, None]) -> None:
+    def __init__(self, events: AsyncGenerator[Any, None], results: list[Any]) -> None:
         self._events = events
+        self._results = results
+        self._is_held = False
 
     async def aclose(self) -> None:
-        """End what is under way, if it is not at its end."""
-        await self._events.aclose()
+        """End what is under way, if it is not at its end. It is for the task that reads; another one cancels that."""
+        try:
+            await self._events.aclose()
+        except RuntimeError as error:
+            raise InvalidRequest("another task is reading this stream; cancel that task") from error
 
     async def __aenter__(self) -> Self:
         """Itself."""
+        self._is_held = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """End what is under way, if it is not at its end."""
+        self._is_held = False
         await self.aclose()
+
+    async def _leave(self) -> None:
+        """A loop is left: inside of `with` it may be taken up again."""
+        if not self._is_held:
+            await self.aclose()
+
+    def _ended(self) -> Any:
+        """The result of what is at its end."""
+        if not self._results:
+            raise InvalidRequest(_OVER)
+        return self._results[0]
 
 
 class Stream(Closing):
@@ -118,24 +167,24 @@ class Stream(Closing):
 
     def __init__(self, events: Generator[StreamEvent, None, Response]) -> None:
         super().__init__(events)
-        self.response: Response | None = None
+        self._view = View()
+
+    @property
+    def response(self) -> Response | None:
+        """The response, once the stream is at its end."""
+        response: Response | None = self._result
+        return response
 
     def __iter__(self) -> Iterator[Item]:
         """Pieces of text and thinking, whole calls, and last the response."""
-        view = View()
-        for event in self.events():
-            if (item := view.item(event)) is not None:
+        for event in self._rest():
+            if (item := self._view.item(event)) is not None:
                 yield item
-        if self.response is not None:
-            yield self.response
+        yield self._result
 
     def events(self) -> Iterator[StreamEvent]:
         """The events themselves."""
-        try:
-            if self.response is None:
-                self.response = yield from self._events
-        finally:
-            self.close()
+        return self._rest()
 
 
 class AsyncStream(AsyncClosing):
@@ -151,8 +200,8 @@ class AsyncStream(AsyncClosing):
     """
 
     def __init__(self, events: AsyncGenerator[StreamEvent, None], results: list[Response]) -> None:
-        super().__init__(events)
-        self._results = results
+        super().__init__(events, results)
+        self._view = View()
 
     @property
     def response(self) -> Response | None:
@@ -161,20 +210,19 @@ class AsyncStream(AsyncClosing):
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         """Pieces of text and thinking, whole calls, and last the response."""
-        view = View()
         try:
             async for event in self._events:
-                if (item := view.item(event)) is not None:
+                if (item := self._view.item(event)) is not None:
                     yield item
-            if self.response is not None:
-                yield self.response
+            yield self._ended()
         finally:
-            await self.aclose()
+            await self._leave()
 
     async def events(self) -> AsyncIterator[StreamEvent]:
         """The events themselves."""
         try:
             async for event in self._events:
                 yield event
+            self._ended()
         finally:
-            await self.aclose()
+            await self._leave()

@@ -199,19 +199,30 @@ def _flat(given: Iterable[Any]) -> Iterator[Tool]:
             yield tool_of(one)
 
 
-def definitions(given: Iterable[Toolish | Opaque], /) -> tuple[Tool | Opaque, ...]:
-    """What a request has of some tools: as they are, with functions and toolboxes made tools.
+def definitions(given: Toolish | Opaque | Iterable[Toolish | Opaque], /) -> tuple[Tool | Opaque, ...]:
+    """What a request has of some tools, or of one: as they are, with functions and toolboxes made tools.
 
     >>> definitions([Tool(name="now")])[0].name
     'now'
     """
     found: list[Tool | Opaque] = []
-    for one in given:
+    for one in _several(given):
         if isinstance(one, Tool | Opaque):
             found.append(one)
         else:
             found += _flat((one,))
     return tuple(found)
+
+
+def _several(given: Any) -> Iterable[Any]:
+    """Some tools, from some or from one. A list is known at once: to look for tools in something takes long."""
+    is_plain = type(given) in (list, tuple)
+    if not is_plain and (isinstance(given, Tool | Opaque | HasTools) or callable(given)):
+        return (given,)
+    if isinstance(given, str) or not hasattr(given, "__iter__"):
+        raise InvalidTool(f"tools: {given!r} is none; give a list of tools")
+    some: Iterable[Any] = given
+    return some
 
 
 # Definition -----------------------------------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ from dragoman.errors import (
 )
 from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpRequest, shown_url
-from dragoman.port import Gathered, Transport, unsendable
+from dragoman.port import Gathered, Transport, head_of, unsendable
 
 if TYPE_CHECKING:
     from pyreqwest.bytes import Bytes
@@ -496,7 +496,7 @@ def _left(ends: float | None) -> float | None:
 
 
 def _head(response: "Response") -> Head:
-    return Head(status=response.status, headers=dict(response.headers.items()))
+    return head_of(response.status, dict(response.headers.items()))
 
 
 def _length(head: Head) -> int | None:
@@ -577,10 +577,13 @@ def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
     why = causes[-1] if causes else str(error) or type(error).__name__
     place = shown_url(request.origin)
     match error:
+        case theirs.ConnectTimeoutError():
+            return TimedOut(f"{place}: no connection in time; the limit `connect` has passed")
         case TimeoutError():
             return TimedOut(f"{place}: nothing came in time")
         case theirs.ClientClosedError():
-            return Reset(f"{place}: the transport was closed")
+            why = "its registry was closed while it was under way"
+            return Reset(f"{place}: {why}", transient=False, advance=False, penalise=False)
         case _ if any("(Connect)" in cause for cause in causes):
             return ConnectFailed(f"{place}: cannot connect: {why}")
         case theirs.DecodeError() if not any("from connection" in cause for cause in causes):

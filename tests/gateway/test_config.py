@@ -79,7 +79,7 @@ def test_all_problems_are_told_at_once() -> None:
         "gateway.port: ",
         "gateway.hots: no such setting; did you mean 'host'?",
         "gateway.providers: no provider 'grok'",
-        "chain: retries: -1 is less than none",
+        "chain: retries: -1 is no number from 0 on",
         "chain.classify: no such setting",
         "timeouts.total: no variable NOPE; set it, or write ${NOPE:default}",
         "tiers.simple.models: there are none",

@@ -267,6 +267,20 @@ def test_a_bench_is_heard_of_and_its_end_too(opened: Opened, clock: Clock) -> No
     run(opened, work)
 
 
+def test_the_bench_of_an_operator_outlives_a_success_at_another_gateway(clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
+        one.health.bench("aa/m", 60.0)
+        for gateway in (one, other):
+            await gateway.conditions.exchange()
+        other.health.served("aa/m", 0.2)
+        for gateway in (other, one):
+            await gateway.conditions.exchange()
+        assert [each.health.admit("aa/m", each.clock()) for each in (one, other)] == [None, None]
+
+    run(MemoryStore, work)
+
+
 def test_a_bench_that_ends_by_itself_is_probed_by_all(clock: Clock) -> None:
     async def work(store: Store) -> None:
         one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)

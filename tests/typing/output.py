@@ -2,6 +2,7 @@
 
 from typing import Any, assert_type
 
+import dragoman
 from dragoman import AsyncTypedStream, Model, Parsed, Response, TypedStream
 from tests.kinds import Bill, Circle, Port, Square
 
@@ -13,6 +14,9 @@ def blocking(model: Model) -> None:
     assert_type(model.extract(int, "?"), int)
     shape: Circle | Square = model.extract(Circle | Square, "?")
     assert_type(shape, Circle | Square)
+    assert_type(dragoman.extract("demo/any", Port, "?"), Port)
+    assert_type(dragoman.generate("demo/any", "?", output=Port), Parsed[Port])
+    assert_type(dragoman.generate("demo/any", "?"), Response)
     assert_type(model.generate("?"), Response)
     assert_type(model.generate("?", output=Port), Parsed[Port])
     assert_type(model.generate("?", output=Port).parsed, Port | None)

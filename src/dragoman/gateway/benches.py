@@ -29,6 +29,7 @@ class Notice(msgspec.Struct, frozen=True, kw_only=True):
     until: float
     benches: int
     reason: str | None = None
+    by_operator: bool = False
 
 
 class SharedConditions:
@@ -107,6 +108,7 @@ class SharedConditions:
                 benches=notice.benches,
                 until=until,
                 reason=reason,
+                by_operator=notice.by_operator,
                 last_error=reason,
                 last_latency=old.last_latency,
             )
@@ -127,7 +129,12 @@ class SharedConditions:
                 fresh.pop(target, None)
             elif condition.until is not None and condition.until > now:
                 until = condition.until - now + wall
-                fresh[target] = Notice(until=until, benches=condition.benches, reason=condition.reason)
+                fresh[target] = Notice(
+                    until=until,
+                    benches=condition.benches,
+                    reason=condition.reason,
+                    by_operator=condition.by_operator,
+                )
         if fresh == board:
             return True
         written = await self._store.write(ENTRY, msgspec.json.encode(fresh), ttl=LASTS, expects=version)

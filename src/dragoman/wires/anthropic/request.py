@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.fitting import fit
-from dragoman.history import check_urls, from_user, merge, repair
+from dragoman.history import check_prompt, check_urls, from_user, merge, repair
 from dragoman.http import HttpRequest
 from dragoman.options import encode_options, max_tokens, own_tools, parallel_tool_calls, tool_choice
 from dragoman.reasoning import as_budget, as_effort, wanted
@@ -68,11 +68,13 @@ class _Encoder:
         """The bytes."""
         headers = {"anthropic-version": self.target.quirks.api_version or VERSION, **self._betas()}
         format = self._format()
+        messages = [message for turn in self.turns for message in _encode_turn(turn, self.notes)]
+        check_prompt(self.request, messages, self.target)
         body: JsonObject = {
             "model": self.target.model,
             "max_tokens": self.max_tokens,
             **({"system": _encode_system(self.system)} if self.system else {}),
-            "messages": [message for turn in self.turns for message in _encode_turn(turn, self.notes)],
+            "messages": messages,
             **self._tools(),
             **self._sampling(),
             **self._rest(),

@@ -7,7 +7,7 @@ import msgspec
 from dragoman.extras import Embeddable, Extras, http_get, words_of
 from dragoman.http import HttpRequest
 from dragoman.target import Target
-from dragoman.types import Request
+from dragoman.types import ModelInfo, Request
 from dragoman.wire import Notes, http_request, without_none
 from dragoman.wires.google.request import encode_request
 from dragoman.wires.google.shapes import NAME
@@ -21,6 +21,10 @@ class _Extras(Extras):
     def encode_models(self, target: Target, /) -> HttpRequest:
         """GET /models."""
         return http_get(target, "/models?pageSize=1000")
+
+    def decode_models(self, body: bytes, /) -> tuple[ModelInfo, ...]:
+        """The models of a page; protobuf's JSON leaves out a list that is empty."""
+        return () if body.strip() == b"{}" else super().decode_models(body)
 
     def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
         """POST :countTokens, with the request as it would be."""

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from dragoman.fitting import fit
+from dragoman.history import check_prompt
 from dragoman.http import HttpRequest
 from dragoman.options import Told, encode_options, max_tokens, own_tools, tool_choice
 from dragoman.reasoning import as_budget, as_effort, wanted
@@ -37,6 +38,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     extra = camel(body_extra(request, target, notes))
     theirs = _section(extra, "generationConfig")
     system, contents = encode_turns(request, target, notes)
+    check_prompt(request, contents, target)
     tools = own_tools(request, notes)
     config: JsonObject = {}
     for encode in (_options, _reasoning):
