@@ -43,7 +43,7 @@ from dragoman import (
     wires,
 )
 from dragoman.agents import AgentOptions
-from dragoman.models import Prompt
+from dragoman.prompts import Prompt
 from dragoman.testing import Raw, Scripted, Stall
 
 PATIENCE = 10.0

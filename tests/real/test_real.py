@@ -30,7 +30,8 @@ from dragoman import (
     tool_results,
     user,
 )
-from dragoman.models import Asked, Prompt
+from dragoman.models import Asked
+from dragoman.prompts import Prompt
 from dragoman.schema import validate
 from dragoman.streams import Item
 from dragoman.types import JsonObject
