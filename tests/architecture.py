@@ -29,6 +29,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "loosening",
             "media",
             "outline",
+            "plain",
             "results",
             "prefix",
             "schema",

@@ -17,7 +17,7 @@ from dragoman.testing import Scripted
 SERVER = Path(__file__).with_name("mcp_server.py")
 STDIO = (sys.executable, str(SERVER), "stdio")
 ODD = (sys.executable, str(SERVER), "odd")
-NAMES = ["tide", "harbour_depth", "chart", "storm", "wait", "crash", "report"]
+NAMES = ["tide", "harbour_depth", "chart", "drawing", "storm", "wait", "crash", "report"]
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,12 @@ def test_results_come_as_text_images_and_documents(box: Toolbox) -> None:
     assert page == Document(data=b"%PDF", mime="application/pdf")
     assert link == Text(text="[log: file:///log.txt]")
     assert isinstance(sound, Text)
+
+
+def test_a_picture_that_is_none_is_told_as_an_error(box: Toolbox) -> None:
+    told = box.execute(call("drawing"))
+    assert told.is_error
+    assert told.text == "See:\n[left out: an image is of no type that is known]"
 
 
 def test_errors_of_a_server_are_error_results(box: Toolbox) -> None:

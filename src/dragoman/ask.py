@@ -9,10 +9,11 @@ from msgspec.structs import replace
 from dragoman import wires
 from dragoman.call import MAX_BODY
 from dragoman.chain import Options, judge
-from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Malformed
+from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Malformed, Unsupported
 from dragoman.extras import Extras, extras_of
 from dragoman.flow import Dice, Flow, Now, Reply, Send, Sleep
 from dragoman.http import HttpRequest
+from dragoman.media import has_result_media
 from dragoman.preparing import left, named, prepared
 from dragoman.target import Target
 from dragoman.types import Embeddings, ModelInfo, Request, Usage
@@ -47,7 +48,13 @@ def count_tokens(request: Request, target: Target, options: Options, /) -> Flow[
     """How many tokens the request has, as the provider counts them."""
     extras = extras_of(target.wire)
     ends = yield from _deadline(options)
-    http = yield from prepared(request, target, ends, fetch_images=options.fetch_images, encode=extras.encode_tokens)
+    ask = partial(prepared, request, target, ends, fetch_images=options.fetch_images, encode=extras.encode_tokens)
+    try:
+        http = yield from ask()
+    except Unsupported:
+        if not has_result_media(request):
+            raise
+        http = yield from ask(spare=True)
     return (yield from _ask(lambda: http, extras.decode_tokens, target, options, ends))
 
 

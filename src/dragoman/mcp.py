@@ -259,10 +259,10 @@ def _words(command: str) -> tuple[str, ...]:
 
 
 def _listed(command: object) -> tuple[str, ...]:
-    words: Sequence[Any] = cast("Sequence[Any]", command) if isinstance(command, list | tuple) else (None,)
-    if not all(isinstance(word, str | PathLike) for word in words):
-        raise SetupError(f"mcp: {type(command).__name__} is no server; give a command, a list of its words, or a URL")
-    return tuple(fspath(word) for word in words)
+    kind, words = type(command).__name__, cast("Sequence[Any]", command)
+    if not isinstance(command, list | tuple) or not all(isinstance(word, str | PathLike) for word in words):
+        raise SetupError(f"mcp: {kind} is no server; give a command, a list of its words, or a URL")
+    return tuple(fspath(cast("str", word)) for word in words)
 
 
 def _told(error: BaseException | None) -> str:
