@@ -53,7 +53,7 @@ class Asked(TypedDict, total=False):
     """What may be said beside the prompt: fields of a Request, how long the call may take, how its chain behaves."""
 
     system: str | tuple[Text, ...] | None
-    tools: Iterable[Toolish | Opaque]
+    tools: Toolish | Opaque | Iterable[Toolish | Opaque] | None
     tool_choice: str | None
     parallel_tool_calls: bool | None
     schema: JsonObject | None
