@@ -374,6 +374,11 @@ def test_one_tool_alone_is_taken(given: Any) -> None:
     assert [[one.name for one in asked.tools if isinstance(one, Tool)] for asked in script.requests] == [["tide"]] * 2
 
 
+def test_what_is_no_tool_is_not_taken_for_some() -> None:
+    with pytest.raises(InvalidTool, match="tools: 7 is none; give a list of tools"):
+        Scripted().model().generate("hi", tools=cast("Any", 7))
+
+
 def test_a_set_takes_what_comes_twice() -> None:
     def count(numbers: set[int]) -> int:
         """How many."""
