@@ -18,6 +18,7 @@ LAYERS: dict[int, frozenset[str]] = {
     1: frozenset({"types", "events", "errors", "facts", "signatures"}),
     2: frozenset(
         {
+            "body",
             "decoding",
             "docstrings",
             "failure",
@@ -34,6 +35,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "prefix",
             "schema",
             "target",
+            "tolerance",
             "tightening",
             "tools",
         }

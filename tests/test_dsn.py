@@ -77,3 +77,21 @@ def test_every_provider_name_is_a_scheme(scheme: str) -> None:
 
 def test_a_variable_is_named_after_its_provider() -> None:
     assert variable_of("my-own.box") == "LLM_MY_OWN.BOX"
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_a_plain_url_is_told_to_say_what_is_spoken(scheme: str) -> None:
+    with pytest.raises(
+        SetupError, match=re.escape(f"LLM_BOX: {scheme} does not say what is spoken there; write openai+{scheme}://")
+    ):
+        decode_dsn("box", f"{scheme}://hush@box", PROVIDERS)
+
+
+def test_a_scheme_that_is_like_none_may_be_a_key_and_is_not_shown() -> None:
+    with pytest.raises(SetupError, match=r"^LLM_BOX: no such scheme; there are openai, ") as caught:
+        decode_dsn("box", "sk-hush-hush://box", PROVIDERS)
+    assert "hush" not in str(caught.value)
+
+
+def test_a_repr_shows_nothing_of_a_key_with_an_at() -> None:
+    assert repr(decode_dsn("box", "openai://hu@sh@box", PROVIDERS)) == "Provider(box, wire=openai_chat, https://box/v1)"

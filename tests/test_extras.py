@@ -347,3 +347,15 @@ def test_async_is_the_same() -> None:
     )
     with Server(*lines) as server:
         assert asyncio.run(_counted(server.model("openai_responses"))) == (7, 1, 1)
+
+
+def test_tokens_go_as_they_are_to_servers_like_openais() -> None:
+    http = extras_of("openai_chat").encode_embeddings([(1, 2), "a"], None, at("openai"))
+    assert json.loads(http.body)["input"] == [[1, 2], "a"]
+
+
+@pytest.mark.parametrize("target", [at("google"), at("ollama"), at("openai", quirks=Quirks(embeddings="texts"))])
+def test_tokens_are_refused_where_only_texts_are_taken(target: Target) -> None:
+    with pytest.raises(Unsupported, match="no tokens") as raised:
+        extras_of(target.wire).encode_embeddings([(1, 2)], None, target)
+    assert raised.value.param == "input"

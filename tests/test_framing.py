@@ -320,3 +320,18 @@ def test_no_character_may_be_taken_for_a_line_end(odd: str, encode: Callable[[by
     written = encode(msgspec.json.encode(f"a{odd}b"))
     assert odd not in written.decode()
     assert f"a\\u{ord(odd):04x}b" in written.decode()
+
+
+@pytest.mark.parametrize(
+    ("lines", "frames"),
+    [
+        (b'{"a":1}|{"b":2} |[DONE]', [b'{"a":1}', b'{"b":2} ', b"[DONE]"]),
+        (b'{"a":1}|"b"', [b'{"a":1}\n"b"']),
+        (b'{|"a":1|}', [b'{\n"a":1\n}']),
+    ],
+)
+def test_events_with_nothing_between_them_are_told_apart_where_each_line_is_one(
+    lines: bytes, frames: list[bytes]
+) -> None:
+    data = b"".join(b"data: %b\n" % line for line in lines.split(b"|"))
+    assert [frame.data for frame in SseDecoder().feed(data + b"\n")] == frames

@@ -238,3 +238,41 @@ def test_a_bad_base_url_shows_no_password(base_url: str) -> None:
     with pytest.raises(SetupError, match="is not whole") as caught:
         split_base_url(base_url)
     assert "hush" not in str(caught.value)
+
+
+# A key that a request knows -------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("secret", "value", "shown"),
+    [
+        ("hush-hush", "hush-hush", "[redacted]"),
+        ("hush-hush", "Token hush-hush", "[redacted]"),
+        ("hush", "hush", "[redacted]"),
+        ("hush", "Bearer hush", "[redacted]"),
+        ("hush", "hushed", "hushed"),
+        (None, "", ""),
+        ("hush-hush", "other", "other"),
+    ],
+)
+def test_a_key_is_known_by_its_value_too(secret: str | None, value: str, shown: str) -> None:
+    http = HttpRequest(method="GET", path="/", headers={"x-mine": value}, secret=secret)
+    assert http.redacted().headers == {"x-mine": shown}
+    assert http.redacted().secret is None
+
+
+@pytest.mark.parametrize(
+    "url", ["box", "//box", "https://", "https://:1", "https://box:one", "https://box:0", "https://[::1"]
+)
+def test_a_base_url_that_is_not_whole_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(
+        SetupError, match=r"^the base URL is not whole; write it with its scheme, as https://host/path$"
+    ):
+        split_base_url(url)
+
+
+@pytest.mark.parametrize("url", ["https://box?a=hush", "https://box/v1#hush"])
+def test_a_base_url_has_neither_query_nor_fragment(url: str) -> None:
+    with pytest.raises(SetupError, match=r"^the base URL has a query or a fragment") as caught:
+        split_base_url(url)
+    assert "hush" not in str(caught.value)

@@ -1,8 +1,11 @@
 """What users hold: Model, Registry, streams, and the shortcuts of the package."""
 
 import asyncio
+import re
 import subprocess
 import sys
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,6 +15,7 @@ from dragoman import (
     ChainExhausted,
     Image,
     InvalidRequest,
+    ModelNotFound,
     Options,
     Registry,
     Response,
@@ -26,8 +30,8 @@ from dragoman import (
     user,
 )
 from dragoman.events import Finished, Started
-from dragoman.models import as_messages
-from dragoman.testing import Scripted
+from dragoman.models import Asked, as_messages
+from dragoman.testing import Raw, Scripted, Server
 
 TIDE = Tool(
     name="tide", description="The tide", parameters={"type": "object", "properties": {"port": {"type": "string"}}}
@@ -79,6 +83,48 @@ def test_settings_of_the_model_hold_for_its_calls() -> None:
 def test_an_unknown_setting_is_told(registry: Registry) -> None:
     with pytest.raises(InvalidRequest, match="temprature"):
         registry.model("demo/any").generate("hi", temprature=1)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+
+
+def test_an_unknown_setting_of_a_model_is_told_at_once_with_the_nearest(registry: Registry) -> None:
+    wrong: Any = {"temprature": 1}
+    for ask in (lambda: registry.model("demo/any", **wrong), lambda: registry.model("demo/any").generate("", **wrong)):
+        with pytest.raises(InvalidRequest, match=r"there is no 'temprature'; did you mean 'temperature'\?"):
+            ask()
+
+
+def test_every_setting_is_known_to_a_model(registry: Registry) -> None:
+    for name in (*Asked.__annotations__, "timeouts"):
+        registry.model("demo/any", **{name: None})  # type: ignore[arg-type]  # only names are looked at
+
+
+def test_a_list_of_specs_is_a_model(registry: Registry) -> None:
+    model = registry.model(["demo/overloaded", "demo/any"], retries=0)
+    assert (model.spec, model.generate("hi").target) == ("demo/overloaded,demo/any", "demo/any")
+
+
+@pytest.mark.parametrize("spec", [None, 5, [None]])
+def test_what_is_no_spec_is_told(registry: Registry, spec: Any) -> None:
+    with pytest.raises(SetupError, match="a spec is a text"):
+        registry.model(spec)
+
+
+@pytest.mark.parametrize("texts", [None, 5, [None], b"ab", ["a", 1]])
+def test_what_is_no_text_is_not_embedded(registry: Registry, texts: Any) -> None:
+    with pytest.raises(InvalidRequest, match="what is embedded is a text, or a list of texts"):
+        registry.model("demo/any").embed(texts)
+
+
+def test_a_config_may_be_a_file(registry: Registry, tmp_path: Path) -> None:
+    file = tmp_path / "dragoman.toml"
+    file.write_text('\ufeff[aliases]\nfast = "demo/any"', encoding="utf-8")
+    registry.load_config(file)
+    assert registry.model("fast").generate("hi").target == "demo/any"
+    for content, why in ((b"[aliases]]", "is not TOML"), (b"\xff", "cannot be read"), (None, "cannot be read")):
+        file.unlink()
+        if content is not None:
+            file.write_bytes(content)
+        with pytest.raises(SetupError, match=f"^{re.escape(str(file))}: .*{why}"):
+            registry.load_config(file)
 
 
 def test_a_number_is_the_total_time_out(registry: Registry) -> None:
@@ -180,6 +226,35 @@ def test_explain_shows_the_request_without_the_key() -> None:
     assert not unable.ready
     assert unable.request is None
     assert "tools" in (unable.reason or "")
+
+
+@pytest.mark.parametrize("key", ["hush-hush-hush", "hush"])
+def test_explain_shows_no_key_under_a_header_of_its_own(key: str) -> None:
+    registry = Registry(env={})
+    registry.add_provider(name="own", like="groq", auth="x-mine", api_key=key, base_url="https://own", path="/v1")
+    (told,) = registry.model("own/m").explain("hi")
+    assert told.request is not None
+    assert told.request.headers["x-mine"] == "[redacted]"
+    assert told.request.headers["content-type"] == "application/json"
+    assert "hush" not in f"{told} {told.request.secret}"
+
+
+@pytest.mark.parametrize("ask", ["generate", "stream", "list_models"])
+def test_a_404_tells_the_place_without_what_is_secret(ask: str) -> None:
+    with Server(Raw(status=404, body=b"nothing here"), repeat=True) as server:
+        registry = Registry(env={"LLM_BOX": f"openai+http://key@me:hush@127.0.0.1:{server.port}/v9"})
+        model = registry.model("box/m")
+        asks: dict[str, Callable[[], object]] = {
+            "generate": lambda: model.generate("hi"),
+            "stream": lambda: list(model.stream("hi")),
+        }
+        path = "models" if ask == "list_models" else "chat/completions"
+        with pytest.raises(
+            ModelNotFound, match=rf"nothing here \(at http://127.0.0.1:{server.port}/v9/{path}\)"
+        ) as caught:
+            asks.get(ask, model.list_models)()
+        registry.close()
+    assert "hush" not in str(caught.value)
 
 
 def test_explain_tells_what_is_bent() -> None:

@@ -158,7 +158,7 @@ def test_ollama_host_may_be_less_than_a_url(told: str, base_url: str) -> None:
         ("AZURE_OPENAI_ENDPOINT", "https://res.openai.azure.com/", "https://res.openai.azure.com/openai/v1"),
         ("AZURE_OPENAI_BASE_URL", "https://res.openai.azure.com/openai/v2", "https://res.openai.azure.com/openai/v2"),
         ("VLLM_BASE_URL", "box", "http://box:8000/v1"),
-        ("VLLM_BASE_URL", "http://box:9000", "http://box:9000"),
+        ("VLLM_BASE_URL", "http://box:9000", "http://box:9000/v1"),
         ("OPENAI_BASE_URL", "https://proxy/v1/", "https://proxy/v1"),
     ],
 )

@@ -1,5 +1,5 @@
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import pytest
@@ -474,3 +474,146 @@ def test_a_limit_that_is_wrong_says_what_is(facts: dict[str, Any], why: str) -> 
 def test_limits_are_of_something() -> None:
     with pytest.raises(SetupError, match="limits of what"):
         empty().set_limits(" ", tools=False)
+
+
+# Keys and places ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("around", ["{}\n", "\r\n{} ", "\t{}"])
+def test_white_space_around_a_key_is_none_of_it(around: str) -> None:
+    key = around.format("sk-1")
+    registry = empty(OPENAI_API_KEY=key, LLM_BOX=f"openai://{key.strip()}@box")
+    registry.add_provider(name="own", like="groq", api_key=key)
+    told = [registry.target(f"{name}/m").api_key for name in ("openai", "box", "own")]
+    assert told == ["sk-1"] * 3
+    assert Registry(env={}, api_key=key).target("groq/m").api_key == "sk-1"
+
+
+def test_a_key_of_white_space_is_none() -> None:
+    assert empty(GEMINI_API_KEY=" \n", GOOGLE_API_KEY="k").target("google/m").api_key == "k"
+    assert empty(GEMINI_API_KEY=" \n").target("google/m").api_key is None
+
+
+@pytest.mark.parametrize("character", ["\n", "\r", "\0", "\x7f", "…", "\ufeff"])
+def test_a_key_that_cannot_be_sent_is_told_and_not_shown(character: str) -> None:
+    key = f"hu{character}sh"
+    makers: list[Callable[[], object]] = [
+        lambda: empty(OPENAI_API_KEY=key).target("openai/m"),
+        lambda: empty(LLM_BOX=f"openai://{key}@box").target("box/m"),
+        lambda: empty().add_provider(name="own", like="groq", api_key=key),
+        lambda: Registry(env={}, api_key=key).target("groq/m"),
+    ]
+    for make in makers:
+        with pytest.raises(SetupError, match="cannot be sent") as caught:
+            make()
+        assert not re.search("hu|sh", str(caught.value))
+        assert caught.value.__cause__ is None
+
+
+def test_a_key_that_is_no_text_is_told() -> None:
+    env: Any = {"OPENAI_API_KEY": 5}
+    with pytest.raises(SetupError, match="openai: OPENAI_API_KEY is no key"):
+        Registry(env=env).target("openai/m")
+
+
+def test_a_base_url_without_a_path_has_the_records_own_wherever_it_comes_from() -> None:
+    place = "https://box:8080"
+    registry = empty(ANTHROPIC_BASE_URL=place, LLM_DSN="anthropic://box:8080")
+    registry.add_provider(name="code", like="anthropic", base_url=place)
+    registry.load_config(f'[providers.toml]\nlike = "anthropic"\nbase_url = "{place}/"')
+    registry.add_provider(PROVIDERS["anthropic"], name="record", base_url=place)
+    names = ["anthropic", "dsn", "code", "toml", "record"]
+    assert {registry.target(f"{name}/m").base_url for name in names} == {f"{place}/v1"}
+    assert Registry(env={}, base_url=place).target("azure/m").base_url == f"{place}/openai/v1"
+
+
+@pytest.mark.parametrize("name", ["openai", "vllm", "lmstudio", "llama-cpp", "llama-swap"])
+def test_a_host_alone_is_a_place_with_and_without_its_scheme(name: str) -> None:
+    variable = f"{name.upper().replace('-', '_')}_BASE_URL"
+    for told in ("box:8080", "http://box:8080", "http://box:8080/"):
+        assert empty(**{variable: told}).target(f"{name}/m").base_url == "http://box:8080/v1"
+    assert empty(**{variable: "http://box:8080/llm"}).target(f"{name}/m").base_url == "http://box:8080/llm"
+
+
+def test_a_path_of_nothing_is_a_path() -> None:
+    registry = empty()
+    registry.add_provider(name="own", like="openai", base_url="http://box", path="")
+    assert registry.target("own/m").base_url == "http://box"
+
+
+@pytest.mark.parametrize("url", ["https://h/v1?key=hush", "https://h?key=hush", "https://h/v1#hush", "h?key=hush"])
+def test_a_query_of_a_base_url_is_refused_and_not_shown(url: str) -> None:
+    makers: list[Callable[[], object]] = [
+        lambda: empty(OPENAI_BASE_URL=url).target("openai/m"),
+        lambda: empty(LLM_BOX=f"openai://k@{url.partition('://')[2] or url}").target("box/m"),
+        lambda: empty().add_provider(name="own", like="groq", base_url=url),
+        lambda: Registry(env={}, base_url=url).target("groq/m"),
+    ]
+    for make in makers:
+        with pytest.raises(SetupError, match=r"has a query|is not whole") as caught:
+            make()
+        assert "hush" not in str(caught.value)
+
+
+def test_a_variable_that_is_no_place_is_named() -> None:
+    with pytest.raises(SetupError, match=r"^openai: OPENAI_BASE_URL: the base URL has a query"):
+        empty(OPENAI_BASE_URL="https://h?a=b").target("openai/m")
+
+
+@pytest.mark.parametrize(("name", "variable"), [("openai", "OPENAI_BASE_URL"), ("ollama", "OLLAMA_HOST")])
+def test_what_is_said_in_a_config_or_in_code_beats_the_environment(name: str, variable: str) -> None:
+    env = {variable: "http://env:1/v0", f"{name.upper()}_API_KEY": "env"}
+    fields = {"base_url": "http://told:2/v9", "api_key": "told"}
+    by_config, by_code, by_record = (Registry(env=env) for _ in range(3))
+    by_config.load_config({"providers": {name: {"like": name, **fields}}})
+    by_code.add_provider(like=name, **fields)
+    by_record.add_provider(PROVIDERS[name], **fields)
+    for registry in (by_config, by_code, by_record):
+        target = registry.target(f"{name}/m")
+        assert (target.base_url, target.api_key) == ("http://told:2/v9", "told")
+
+
+def test_a_record_that_says_nothing_of_its_place_is_where_the_environment_says() -> None:
+    registry = empty(OPENAI_BASE_URL="http://env:1/v1")
+    registry.add_provider(like="openai", headers={"x-team": "a"})
+    assert registry.target("openai/m").base_url == "http://env:1/v1"
+
+
+# What is no spec ------------------------------------------------------------------------------------------------------
+
+
+def test_a_list_of_specs_is_a_chain() -> None:
+    registry = empty()
+    registry.alias("pair", "groq/a,xai/b")
+    assert [target.name for target in registry.targets(["pair", "zai/c , groq/a"])] == ["groq/a", "xai/b", "zai/c"]
+    assert registry.capabilities(("deepseek/x", "openai/y")).max_images == 0
+
+
+@pytest.mark.parametrize("spec", [None, 5, ["groq/a", None], {"groq/a"}, b"groq/a"])
+def test_what_is_no_spec_is_told(spec: Any) -> None:
+    with pytest.raises(SetupError, match=r"a spec is a text, as '.*', or a list of such, no "):
+        empty().targets(spec)
+
+
+def test_an_empty_list_is_no_chain() -> None:
+    with pytest.raises(SetupError, match="empty element"):
+        empty().targets([])
+
+
+def test_a_resolver_may_give_a_list_and_nothing_else() -> None:
+    registry = empty()
+    answers: dict[str, Any] = {"pair": ["groq/a", "xai/b"], "five": 5}
+    registry.add_resolver(answers.get)
+    assert names(registry, "pair") == ["groq/a", "xai/b"]
+    with pytest.raises(SetupError, match="a spec is a text"):
+        registry.targets("five")
+
+
+def test_a_variable_that_is_no_text_is_malformed() -> None:
+    env: Any = {"LLM_Z": 5}
+    assert list(empty().load_env(env)) == ["z"]
+
+
+def test_a_name_in_capitals_is_told_the_nearest() -> None:
+    with pytest.raises(SetupError, match=r"did you mean 'demo'\?"):
+        empty().targets("DEMO/any")

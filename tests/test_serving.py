@@ -129,7 +129,7 @@ def test_models_as_ollama_lists_them() -> None:
     assert question("ollama", "POST", "/api/show", {"name": "fast"}) == ShowModel("fast")
     shown = answer("ollama", "POST", "/api/show", ShowModel("fast"), MODELS[1])
     assert shown["model_info"] == {"general.architecture": "dragoman", "dragoman.context_length": 8192}
-    with pytest.raises(InvalidRequest, match=r"body\.model"):
+    with pytest.raises(InvalidRequest, match="model: "):
         question("ollama", "POST", "/api/show", {})
 
 
@@ -209,9 +209,18 @@ def test_vectors_are_packed_where_that_is_asked_for() -> None:
     assert struct.unpack("<2f", decode_base64(packed)) == (0.5, -1.0)
 
 
-@pytest.mark.parametrize("given", [[], [[1, 2]], 3])
+@pytest.mark.parametrize(
+    ("given", "texts"), [([1, 2], ((1, 2),)), ([[1, 2], [3]], ((1, 2), (3,))), (["a", [3]], ("a", (3,)))]
+)
+def test_vectors_may_be_those_of_tokens(given: object, texts: tuple[object, ...]) -> None:
+    asked = question("openai_chat", "POST", "/v1/embeddings", {"model": "m", "input": given})
+    assert isinstance(asked, Embed)
+    assert asked.texts == texts
+
+
+@pytest.mark.parametrize("given", [[], [1, "a"], [1, [2]], [1.5], 3, None])
 def test_what_is_no_text_has_no_vector(given: object) -> None:
-    with pytest.raises(InvalidRequest, match=r"body\.input"):
+    with pytest.raises(InvalidRequest, match="input"):
         question("openai_chat", "POST", "/v1/embeddings", {"model": "m", "input": given})
 
 
@@ -278,7 +287,7 @@ def memory() -> Memory:
 
 def asked(**body: Any) -> tuple[Recall, Request]:
     http = HttpRequest(method="POST", path="/v1/responses", body=msgspec.json.encode({"model": "m", **body}))
-    return memory().recall(get("openai_responses").server.decode_request(http)[1])
+    return memory().recall(get("openai_responses").server.decode_request(http)[1], http.body)
 
 
 def answered(*parts: Any, id: str = "resp_1") -> Response:
@@ -291,10 +300,17 @@ def test_only_what_remembers_has_a_memory() -> None:
 
 def test_an_answer_is_kept_unless_that_is_not_wanted() -> None:
     assert asked(input="Hello") == (Recall(keep=True), HELLO)
-    assert asked(input="Hello", store=False) == (Recall(keep=False), HELLO)
+    assert asked(input="Hello", store=False)[0] == Recall(keep=False)
     recall, request = asked(input="Hello", previous_response_id="resp_1", store=True, truncation="auto")
     assert recall == Recall(previous="resp_1", keep=True)
-    assert request.extra == {"openai_responses": {"truncation": "auto"}}
+    assert request.extra["openai_responses"] == {"truncation": "auto"}
+
+
+def test_a_kept_answer_says_what_was_asked() -> None:
+    request = asked(input="Hello", instructions="Be brief.", text={"verbosity": "low"})[1]
+    kept = load(dump(memory().keep(request, answered("Hi"))), Kept)
+    said = answer("openai_responses", "GET", "/v1/responses/{id}", FetchResponse("resp_1"), kept)
+    assert (said["instructions"], said["text"]) == ("Be brief.", {"format": {"type": "text"}, "verbosity": "low"})
 
 
 def test_a_request_goes_on_from_an_answer() -> None:
@@ -341,7 +357,9 @@ def test_a_kept_answer_can_be_fetched_and_dropped() -> None:
     path = "/v1/responses/{id}"
     assert question("openai_responses", "GET", path, at="/v1/responses/resp_1") == FetchResponse("resp_1")
     assert question("openai_responses", "DELETE", path, at="/v1/responses/resp_1") == DropResponse("resp_1")
-    fetched = answer("openai_responses", "GET", path, FetchResponse("resp_1"), answered("Hello"))
+    fetched = answer(
+        "openai_responses", "GET", path, FetchResponse("resp_1"), Kept(messages=(), response=answered("Hello"))
+    )
     assert fetched["output"][0]["content"][0]["text"] == "Hello"
     dropped = {"id": "resp_1", "object": "response", "deleted": True}
     assert answer("openai_responses", "DELETE", path, DropResponse("resp_1"), None) == dropped

@@ -74,7 +74,11 @@ def test_a_record_may_be_overridden_in_its_place() -> None:
         ({"name": "x", "wire": "openai_chat", "needs_key": "yes"}, "a provider: Expected `bool`"),
         ({"name": "x"}, "a provider: Object missing required field `wire`"),
         ({"name": "x", "wire": "carrier-pigeon"}, "x: no wire 'carrier-pigeon'; there are anthropic, google"),
-        ({"name": "x", "wire": "ollama", "base_url": "box:1"}, "is not whole"),
+        ({"name": "x", "wire": "ollama", "base_url": "box:1"}, "x: the base URL is not whole"),
+        ({"name": "x", "wire": "ollama", "base_url": "http://box:one"}, "x: the base URL is not whole"),
+        ({"name": "x", "wire": "ollama", "auth": "x mine"}, "x: auth is 'bearer', or the name of the header"),
+        ({"name": "x", "wire": "ollama", "auth": ""}, "x: auth is 'bearer', or the name of the header"),
+        ({"name": "x", "wire": "ollama", "headers": {"a b": "c"}}, "x: header 'a b' cannot be sent"),
         ({"name": "a/b", "wire": "ollama"}, "cannot be a provider's name"),
         ({"name": "", "wire": "ollama"}, "cannot be a provider's name"),
     ],
@@ -82,6 +86,28 @@ def test_a_record_may_be_overridden_in_its_place() -> None:
 def test_a_record_that_is_wrong_says_what_is(fields: dict[str, Any], why: str) -> None:
     with pytest.raises(SetupError, match=re.escape(why)):
         empty().add_provider(**fields)
+
+
+@pytest.mark.parametrize("auth", ["Bearer", "bearer", " BEARER "])
+def test_bearer_is_a_way_and_no_header(auth: str) -> None:
+    registry = empty()
+    registry.add_provider(name="own", like="groq", auth=auth, api_key="k")
+    assert registry.target("own/m").auth_headers() == {"authorization": "Bearer k"}
+
+
+def test_a_header_that_cannot_be_sent_is_told_without_its_value() -> None:
+    with pytest.raises(SetupError, match="header 'x-own' cannot be sent") as caught:
+        empty().add_provider(name="own", like="groq", headers={"x-own": "hu\nsh"})
+    assert not re.search("hu|sh", str(caught.value))
+
+
+def test_white_space_around_a_header_is_none_of_it() -> None:
+    assert empty().add_provider(name="own", like="groq", headers={"x-own": "k\n"}).headers == {"x-own": "k"}
+
+
+def test_a_record_is_not_also_like_another() -> None:
+    with pytest.raises(SetupError, match="not both"):
+        empty().add_provider(PROVIDERS["groq"], like="openai")
 
 
 # A config -------------------------------------------------------------------------------------------------------------
@@ -175,3 +201,77 @@ def test_a_table_is_a_table() -> None:
 def test_a_config_that_is_no_toml_says_where() -> None:
     with pytest.raises(SetupError, match=r"the config is not TOML: .*at line 1"):
         empty().load_config("[aliases]]\n")
+
+
+def test_variables_stand_for_what_the_registrys_own_environment_says() -> None:
+    registry = Registry(env={"BOX": "box:1", "KEY": "k\n"})
+    text = """
+        [providers.own]
+        like = "vllm"
+        base_url = "http://${BOX}/v1"
+        api_key = "${KEY}"
+        headers = { x-team = "${TEAM:tides}" }
+        [aliases]
+        fast = "own/${MODEL:qwen}"
+        [gateway]
+        host = "${NOT_OURS}"
+    """
+    registry.load_config(text)
+    (target,) = registry.targets("fast")
+    assert (target.name, target.base_url, target.api_key) == ("own/qwen", "http://box:1/v1", "k")
+    assert target.headers == {"x-team": "tides"}
+
+
+def test_variables_of_tables_are_filled_in_once() -> None:
+    registry = Registry(env={"KEY": "a${KEY}b"})
+    registry.load_config({"providers": {"own": {"like": "groq", "api_key": "${KEY}"}}})
+    assert registry.target("own/m").api_key == "a${KEY}b"
+    registry.load_tables({"providers": {"own": {"like": "groq", "api_key": "a${KEY}b"}}})
+    assert registry.target("own/m").api_key == "a${KEY}b"
+
+
+def test_a_variable_that_is_not_there_is_told_with_its_place() -> None:
+    with pytest.raises(
+        SetupError, match=r"- providers.own.api_key: no variable KEY; set it, or write \$\{KEY:default\}"
+    ):
+        empty().load_config('[providers.own]\nlike = "groq"\napi_key = "${KEY}"')
+
+
+def test_a_circle_of_aliases_is_told_when_the_config_is_read() -> None:
+    registry = empty()
+    registry.alias("c", "a")
+    config = {"aliases": {"a": "groq/x, b", "b": "c", "d": "a", "e": "e,unknown"}}
+    with pytest.raises(SetupError) as caught:
+        registry.load_config(config)
+    assert str(caught.value).splitlines()[1:] == [
+        "- aliases.a: aliases go in a circle: a -> b -> c -> a",
+        "- aliases.e: aliases go in a circle: e -> e",
+    ]
+    assert registry.aliases() == {"c": "a"}
+
+
+def test_a_provider_is_called_as_its_table_is() -> None:
+    registry = empty()
+    with pytest.raises(SetupError, match=r"providers.own: name: a provider is called as its table is"):
+        registry.load_config('[providers.own]\nlike = "groq"\nname = "other"')
+    registry.load_config('[providers.own]\nlike = "groq"\nname = "own"')
+    assert registry.target("own/m").provider == "own"
+
+
+def test_a_mark_at_the_start_of_a_config_is_none_of_it() -> None:
+    registry = empty()
+    registry.load_config('\ufeff[aliases]\nfast = "groq/x"')
+    assert names(registry, "fast") == ["groq/x"]
+
+
+def test_a_path_in_the_place_of_a_config_is_told() -> None:
+    with pytest.raises(
+        SetupError, match=r"'conf/dragoman.toml' is a path, and the config a text: pass Path\('conf/dragoman.toml'\)"
+    ):
+        empty().load_config("conf/dragoman.toml")
+
+
+@pytest.mark.parametrize("config", [None, 5, b"", ["fast"]])
+def test_what_is_no_config_is_told(config: Any) -> None:
+    with pytest.raises(SetupError, match="the config is a text, its tables, or the Path of a file, no "):
+        empty().load_config(config)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Protocol
@@ -23,6 +24,7 @@ from dragoman.errors import (
     DragomanError,
     InvalidRequest,
     Malformed,
+    ModelNotFound,
     Reset,
     SetupError,
     TimedOut,
@@ -31,8 +33,9 @@ from dragoman.errors import (
 )
 from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpRequest
-from dragoman.models import Registry
+from dragoman.models import Model, Registry
 from dragoman.port import Transport
+from dragoman.providers import Provider
 from dragoman.testing import Break, Cut, Drop, Garbage, Line, Linger, Raw, Scripted, Server, Silence, Stall, refused_url
 from dragoman.transport import MOST_ORIGINS, Kept, Pyreqwest, Switch, transport_of
 from tests.clock import soonest
@@ -40,6 +43,7 @@ from tests.clock import soonest
 CHAT = "/v1/chat/completions"
 PLAIN = b'{"model":"m","messages":[]}'
 STREAMED = b'{"model":"m","messages":[],"stream":true}'
+SECRET = "hush-hush"
 PATIENCE = 10.0
 """Seconds after which a test that waits for an event has failed."""
 
@@ -282,20 +286,35 @@ def test_what_is_not_http_is_malformed(way: Way, pooled: Transport) -> None:
 
 
 def test_a_header_that_cannot_be_sent_is_told_without_its_value(way: Way, transport: Transport) -> None:
-    headers = {"x-api-key": "sk-\nsecret"}
-    with Server("Hello.") as server:
-        request = HttpRequest(method="POST", origin=server.origin, path="/", headers=headers)
-        with pytest.raises(InvalidRequest) as caught:
-            way.send(transport, Send(request))
+    for value in ("sk-\nsecret", "sk-\0secret"):
+        with Server("Hello.") as server:
+            request = HttpRequest(method="POST", origin=server.origin, path="/", headers={"x-api-key": value})
+            with pytest.raises(InvalidRequest) as caught:
+                way.send(transport, Send(request))
+        assert "secret" not in str(caught.value)
+        assert caught.value.__cause__ is caught.value.__context__ is None
+        assert caught.value.advance
+
+
+def test_a_header_that_httpx_cannot_write_is_told_without_its_value() -> None:
+    request = HttpRequest(method="POST", origin="http://127.0.0.1:1", path="/", headers={"x-api-key": "…secret"})
+    with httpx.Client() as client, pytest.raises(InvalidRequest) as caught:
+        transport_of(client).send(Send(request))
     assert "secret" not in str(caught.value)
-    assert caught.value.advance
+    assert caught.value.__cause__ is caught.value.__context__ is None
 
 
-def test_an_error_names_no_path() -> None:
-    """A path may hold a key."""
+def test_an_error_names_no_password(way: Way, transport: Transport) -> None:
     with pytest.raises(ConnectFailed) as caught:
-        transport_of().send(Send(http(refused_url(), path="/v1?key=sk-secret")))
-    assert "sk-secret" not in str(caught.value)
+        way.send(transport, Send(http(refused_url().replace("//", "//me:hush@"))))
+    assert "hush" not in f"{caught.value} {caught.value.__cause__!r}"
+
+
+def test_an_error_names_no_query(way: Way, transport: Transport) -> None:
+    """It may hold a key; their error, which is the cause, is shown with ours."""
+    with pytest.raises(ConnectFailed) as caught:
+        way.send(transport, Send(http(refused_url(), path=f"/v1?key={SECRET}")))
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
 
 
 # ── time ────────────────────────────────────────────────────────────────────
@@ -571,6 +590,56 @@ def test_loopback_is_never_asked_by_proxy(way: Way, monkeypatch: pytest.MonkeyPa
         transport.close()
 
 
+def test_proxies_are_those_of_the_environment_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(Raw(status=404), repeat=True) as proxy, Server(repeat=True) as shell:
+        monkeypatch.setenv("HTTP_PROXY", shell.origin)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        place = "http://provider.invalid/v1"
+        for env in (
+            {"HTTP_PROXY": proxy.origin},
+            {"http_proxy": proxy.origin},
+            {"ALL_PROXY": proxy.origin.removeprefix("http://")},
+        ):
+            registry = Registry(env={"VLLM_BASE_URL": place, **env})
+            with pytest.raises(ModelNotFound):
+                registry.model("vllm/m").generate("hi")
+            registry.close()
+        for none in ({}, {"HTTPS_PROXY": proxy.origin}, {"HTTP_PROXY": proxy.origin, "NO_PROXY": "provider.invalid"}):
+            registry = Registry(env={"VLLM_BASE_URL": place, **none})
+            with pytest.raises(ConnectFailed):
+                registry.model("vllm/m", retries=0).generate("hi")
+            registry.close()
+    assert len(proxy.http) == 3
+    assert not shell.http
+
+
+def test_a_proxy_that_is_none_is_told_without_its_value() -> None:
+    registry = Registry(env={"HTTPS_PROXY": "http://hush:@", "OPENAI_API_KEY": "k"})
+    with pytest.raises(SetupError, match="HTTPS_PROXY is not the URL of a proxy") as caught:
+        registry.model("openai/m").generate("hi")
+    assert "hush" not in f"{caught.value} {caught.value.__cause__!r}"
+
+
+NO_PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [(None, "cannot be read: .*nowhere"), ("junk", "there is none in it"), (NO_PEM, "BadEncoding")]
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_certificates_that_cannot_be_used_are_told_when_a_connection_is_needed(
+    tmp_path: Path, text: str | None, why: str, *, asynchronous: bool
+) -> None:
+    file = tmp_path / "nowhere.pem"
+    if text is not None:
+        file.write_text(text)
+    registry = Registry(env={"SSL_CERT_FILE": str(file), "OPENAI_API_KEY": "k"})
+    assert registry.model("demo/any").generate("hi").text
+    model = registry.model("openai/m")
+    with pytest.raises(SetupError, match=rf"the certificates of SSL_CERT_FILE, or of ca=, .*{why}"):
+        _ = asyncio.run(model.agenerate("hi")) if asynchronous else model.generate("hi")
+
+
 # ── which transport ─────────────────────────────────────────────────────────
 
 
@@ -596,6 +665,70 @@ def test_the_demo_is_reached_by_every_transport() -> None:
     request = HttpRequest(method="GET", origin="demo://local", path="/v1/models")
     for client in (None, Scripted(), httpx.Client(), Demo()):
         assert b'"any"' in transport_of(client).send(Send(request)).body
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_client_of_a_provider_is_for_that_provider_only(*, asynchronous: bool, streamed: bool) -> None:
+    seen: list[str] = []
+
+    def note(request: httpx.Request) -> None:
+        seen.append(request.url.path)
+
+    async def anote(request: httpx.Request) -> None:
+        note(request)
+
+    client: httpx.Client | httpx.AsyncClient = (
+        httpx.AsyncClient(trust_env=False, event_hooks={"request": [anote]})
+        if asynchronous
+        else httpx.Client(trust_env=False, event_hooks={"request": [note]})
+    )
+    with Server("Hello.", "Hello.", "Hello.") as server:
+        registry = Registry(env={"VLLM_BASE_URL": server.origin})
+        registry.add_provider(name="own", like="vllm", base_url=server.origin, http_client=client)
+        registry.add_provider(name="other", like="own", base_url=server.origin)
+        models = [registry.model(spec) for spec in ("own/m", "vllm/m", "other/m")]
+
+        async def ask(model: Model) -> None:
+            _ = [item async for item in model.astream("hi")] if streamed else await model.agenerate("hi")
+
+        async def ask_all(client: httpx.AsyncClient) -> None:
+            async with client:
+                for model in models:
+                    await ask(model)
+
+        if isinstance(client, httpx.AsyncClient):
+            asyncio.run(ask_all(client))
+        else:
+            with client:
+                for model in models:
+                    _ = list(model.stream("hi")) if streamed else model.generate("hi")
+        registry.close()
+    assert len(server.http) == 3
+    assert seen == [CHAT]
+
+
+def test_a_client_of_a_provider_answers_what_is_asked_beside_generation() -> None:
+    answer = httpx.Response(200, json={"data": [{"id": "small"}]})
+    with httpx.Client(transport=httpx.MockTransport(lambda _: answer)) as client:
+        registry = Registry(env={})
+        place = "http://own.invalid/v1"
+        record = Provider(name="own", wire="openai_chat", base_url=place, needs_key=False, http_client=client)
+        registry.add_provider(record)
+        assert [model.id for model in registry.model("own/any").list_models()] == ["small"]
+
+
+def test_a_client_of_a_provider_may_be_the_registrys_own() -> None:
+    with Server("Hello.") as server:
+        registry = Registry(env={})
+        registry.add_provider(like="vllm", base_url=server.origin, http_client=registry.transport)
+        assert registry.model("vllm/m").generate("hi").text == "Hello."
+        registry.close()
+
+
+def test_what_is_no_client_of_a_provider_is_told_at_once() -> None:
+    with pytest.raises(SetupError, match=r"http_client= takes an httpx\.Client"):
+        Registry(env={}).add_provider(like="groq", http_client="http://proxy")
 
 
 def test_httpx_is_not_imported_for_nothing() -> None:

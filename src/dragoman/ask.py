@@ -1,26 +1,41 @@
 """A small question to one target in, its answer out: models, tokens, embeddings. A plan."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.call import MAX_BODY
 from dragoman.chain import Options, judge
-from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Malformed, Unsupported
-from dragoman.extras import Extras, extras_of
+from dragoman.errors import DragomanError, InvalidRequest, Malformed, Unsupported
+from dragoman.extras import Embeddable, Extras, extras_of
 from dragoman.flow import Dice, Flow, Now, Reply, Send, Sleep
 from dragoman.http import HttpRequest
 from dragoman.media import has_result_media
-from dragoman.preparing import left, named, prepared
+from dragoman.preparing import check_key, left, named, prepared
 from dragoman.target import Target
 from dragoman.types import Embeddings, ModelInfo, Request, Usage
 
 T = TypeVar("T")
 MAX_PAGES = 100
 """How many pages of a list are read: a server may say for ever that there are more."""
+
+
+def as_texts(texts: object, /) -> list[str]:
+    """The texts that are to be embedded: one, or several.
+
+    >>> as_texts("ships")
+    ['ships']
+    """
+    if isinstance(texts, str):
+        return [texts]
+    found = list(cast("Iterable[object]", texts)) if isinstance(texts, Iterable) else [texts]
+    told = [text for text in found if isinstance(text, str)]
+    if len(told) < len(found):
+        raise InvalidRequest("what is embedded is a text, or a list of texts")
+    return told
 
 
 def list_models(target: Target, options: Options, /) -> Flow[tuple[ModelInfo, ...]]:
@@ -58,7 +73,7 @@ def count_tokens(request: Request, target: Target, options: Options, /) -> Flow[
     return (yield from _ask(lambda: http, extras.decode_tokens, target, options, ends))
 
 
-def embed(texts: Sequence[str], dimensions: int | None, target: Target, options: Options, /) -> Flow[Embeddings]:
+def embed(texts: Sequence[Embeddable], dimensions: int | None, target: Target, options: Options, /) -> Flow[Embeddings]:
     """The vectors of some texts, in as many requests as it takes."""
     if not texts:
         raise InvalidRequest("there are no texts to embed")
@@ -69,7 +84,7 @@ def embed(texts: Sequence[str], dimensions: int | None, target: Target, options:
     for start in range(0, len(texts), extras.most_texts):
         some = texts[start : start + extras.most_texts]
 
-        def encode(some: Sequence[str] = some) -> HttpRequest:
+        def encode(some: Sequence[Embeddable] = some) -> HttpRequest:
             return extras.encode_embeddings(some, dimensions, target)
 
         found = yield from _ask(encode, extras.decode_embeddings, target, options, ends)
@@ -122,10 +137,9 @@ def _once(
     ends: float | None,
 ) -> Flow[T]:
     http = encode()
-    if target.needs_key and not target.api_key:
-        raise AuthFailed(f"{target.provider}: no key; set {' or '.join(target.key_names)} or pass api_key=")
+    check_key(target)
     now: float = yield Now()
-    reply: Reply = yield Send(http, left(ends, now), options.timeouts.connect, MAX_BODY)
+    reply: Reply = yield Send(http, left(ends, now), options.timeouts.connect, MAX_BODY, target.http_client)
     if reply.head.status >= 300:
-        raise wires.get(target.wire).client.decode_error(reply.head, reply.body)
+        raise named(wires.get(target.wire).client.decode_error(reply.head, reply.body), target, http)
     return decode(reply.body)

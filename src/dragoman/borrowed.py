@@ -9,15 +9,16 @@ import httpx
 from dragoman.errors import (
     ConnectFailed,
     DragomanError,
-    InvalidRequest,
     Malformed,
     Reset,
     SetupError,
     TimedOut,
 )
 from dragoman.flow import Exchange, Open, Reply, Send
-from dragoman.http import Head, HttpRequest
-from dragoman.port import Gathered
+from dragoman.http import Head, HttpRequest, shown_url
+from dragoman.port import Gathered, unsendable
+
+_UNSENDABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError)
 
 
 def borrow(client: object, /) -> "Borrowed | None":
@@ -71,9 +72,11 @@ class Borrowed:
         client = self._blocking_client()
         try:
             response = client.send(_build(client, effect), stream=True, follow_redirects=False)
-        except (httpx.HTTPError, httpx.InvalidURL) as error:
+        except _UNSENDABLE:
+            response = None
+        except httpx.HTTPError as error:
             raise translate(error, effect.request) from error
-        return Exchange(_head(response), _Answer(response, effect.request))
+        return _exchange(response, effect.request)
 
     async def aopen(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
@@ -81,9 +84,11 @@ class Borrowed:
         try:
             async with asyncio.timeout(effect.timeout):
                 response = await client.send(_build(client, effect), stream=True, follow_redirects=False)
-        except (httpx.HTTPError, httpx.InvalidURL, TimeoutError) as error:
+        except _UNSENDABLE:
+            response = None
+        except (httpx.HTTPError, TimeoutError) as error:
             raise translate(error, effect.request) from error
-        return Exchange(_head(response), _Answer(response, effect.request))
+        return _exchange(response, effect.request)
 
     def close(self) -> None:
         """Nothing: the client is its owner's."""
@@ -111,7 +116,7 @@ class _Answer:
     def read(self, within: float | None, /) -> bytes:
         """The next bytes, b"" at the end."""
         if within is not None and within <= 0:
-            raise TimedOut(f"{self._request.origin}: nothing came in time")
+            raise TimedOut(f"{shown_url(self._request.origin)}: nothing came in time")
         self._chunks = self._chunks or self._response.iter_bytes()
         try:
             return next(self._chunks, b"")
@@ -144,6 +149,13 @@ class _Answer:
         await self._response.aclose()
 
 
+def _exchange(response: httpx.Response | None, request: HttpRequest) -> Exchange:
+    """What was answered; or our error, told out here, without theirs, which may quote a header, and so a key."""
+    if response is None:
+        raise unsendable(request)
+    return Exchange(_head(response), _Answer(response, request))
+
+
 def _build(client: httpx.Client | httpx.AsyncClient, effect: Send | Open) -> httpx.Request:
     request = effect.request
     quiet = effect.quiet if isinstance(effect, Open) else None
@@ -160,14 +172,12 @@ def _head(response: httpx.Response) -> Head:
 
 def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
     """Our error for one of httpx's; told without the path, which may hold a key."""
-    place, why = request.origin, str(error) or type(error).__name__
+    place, why = shown_url(request.origin), str(error) or type(error).__name__
     match error:
         case httpx.TimeoutException() | TimeoutError():
             return TimedOut(f"{place}: nothing came in time")
         case httpx.ConnectError() | httpx.ProxyError():
             return ConnectFailed(f"{place}: cannot connect: {why}")
-        case httpx.UnsupportedProtocol() | httpx.InvalidURL() | httpx.LocalProtocolError():
-            return InvalidRequest(f"{place}: the URL or a header cannot be sent", advance=True)
         case httpx.DecodingError():
             return Malformed(f"{place}: not HTTP: {why}")
         case _:

@@ -91,7 +91,7 @@ def call(
         else:
             answer = yield from _send(http, shaped, target, timeouts, deadline, began)
     except DragomanError as error:
-        raise named(error, target) from error.__cause__
+        raise named(error, target, http) from error.__cause__
     response = answer.response
     notices = http.notices + response.notices
     return Answer(msgspec.structs.replace(response, target=target.name, notices=notices), answer.latency, answer.ended)
@@ -101,7 +101,7 @@ def _send(
     http: HttpRequest, shaped: Shaped, target: Target, timeouts: Timeouts, deadline: float | None, began: float
 ) -> Flow[Answer]:
     client = wires.get(target.wire).client
-    reply: Reply = yield Send(http, left(deadline, began), timeouts.connect, MAX_BODY)
+    reply: Reply = yield Send(http, left(deadline, began), timeouts.connect, MAX_BODY, target.http_client)
     if reply.head.status >= 300:
         raise client.decode_error(reply.head, reply.body)
     if len(reply.body) > MAX_BODY:
@@ -173,6 +173,7 @@ class _Stream:
             limits.connect,
             total=left(deadline, began),
             quiet=limits.longest_silence,
+            transport=self._target.http_client,
         )
         if exchange.head.status >= 300:
             body = yield from _read_refusal(exchange, deadline)

@@ -106,13 +106,19 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Op
     >>> next(plan)
     Now()
     """
-    return _Chain(request, health, options).run(targets)
+    return Chain(request, health, options).run(targets)
 
 
-class _Chain:
-    """One call: what was tried so far, and until when it may go on."""
+class Chain:
+    """One call: what was tried so far, and until when it may go on.
 
-    def __init__(self, request: Request, health: Health, options: Options) -> None:
+    >>> Chain(Request(), Health(), Options()).asked is None
+    True
+    """
+
+    def __init__(self, request: Request, health: Health, options: Options, /) -> None:
+        self.asked: str | None = None
+        """The target that is being asked: whoever leaves the plan alone in the middle may want to know."""
         self._request = request
         self._health = health
         self._options = options
@@ -122,7 +128,8 @@ class _Chain:
         self._interrupted: tuple[Target, Interrupted] | None = None
         self._album = Album()
 
-    def run(self, targets: Sequence[Target]) -> Flow[Response]:
+    def run(self, targets: Sequence[Target], /) -> Flow[Response]:
+        """Head to tail: the first target that answers."""
         now: float = yield Now()
         total = self._options.timeouts.total
         self._deadline = None if total is None else now + total
@@ -183,6 +190,7 @@ class _Chain:
             while True:
                 if self._deadline is not None and began >= self._deadline:
                     raise self._too_late((target, *rest))
+                self.asked = target.name
                 try:
                     answer = yield from call(
                         self._request,
@@ -195,6 +203,7 @@ class _Chain:
                         spare=spare,
                     )
                 except DragomanError as error:
+                    self.asked = None
                     if spare and isinstance(error, Unsupported):
                         return None  # as it said before
                     wait = yield from self._failed(target, error, began, admission, rest, retry)

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from msgspec.structs import replace
 
 from dragoman.errors import SetupError
-from dragoman.providers import Provider
+from dragoman.providers import Provider, clean_key, placed
 
 PREFIX = "LLM_"
 FORM = "scheme://[token@]host[:port][/path]"
@@ -21,7 +21,7 @@ def variable_of(name: str, /) -> str:
     return PREFIX + name.upper().replace("-", "_")
 
 
-def decode_dsn(name: str, dsn: str, schemes: Mapping[str, Provider], /) -> Provider:
+def decode_dsn(name: str, dsn: object, schemes: Mapping[str, Provider], /) -> Provider:
     """The provider of that name: after the record of the scheme, but at this place and as this token says.
 
     The value is in no error: it may hold a key. A scheme's own key variables do not count here, so that a key never
@@ -32,25 +32,39 @@ def decode_dsn(name: str, dsn: str, schemes: Mapping[str, Provider], /) -> Provi
     Provider(box, wire=ollama, http://box:11434)
     """
     where = variable_of(name)
-    scheme, separator, rest = dsn.strip().partition("://")
+    scheme, separator, rest = (dsn if isinstance(dsn, str) else "").strip().partition("://")
     token, at, place = rest.partition("@")
     host, slash, path = (place if at else rest).rstrip("/").partition("/")
     if not separator or not scheme or not host or host.startswith(":"):
         raise SetupError(f"{where} is malformed; write {FORM}")
     kind, plus, transport = scheme.lower().partition("+")
     if kind not in schemes or (plus and transport not in ("http", "https")):
-        raise SetupError(f"{where}: no scheme {scheme!r}{nearest(kind, schemes)}")
+        raise SetupError(f"{where}: {_no_scheme(scheme, kind, schemes)}")
     record = schemes[kind]
+    try:
+        base_url = placed(f"{_transport(record, transport)}://{host}{slash}{path}", record.default_path)
+        key = clean_key(token, "its token") if at else None
+    except SetupError as error:
+        raise SetupError(f"{where}: {error}") from None
     return replace(
         record,
         name=name,
-        base_url=f"{_transport(record, transport)}://{host}{slash + path or record.default_path}",
+        base_url=base_url,
         base_url_names=(),
         key_names=(),
         needs_key=False,
-        api_key=token or None if at else None,
+        api_key=key,
         family=record.family or record.name,
     )
+
+
+def _no_scheme(scheme: str, kind: str, schemes: Mapping[str, Provider]) -> str:
+    """What is wrong with a scheme. One that is like none is not shown: somebody may have put a key there."""
+    if kind in ("http", "https"):
+        return f"{kind} does not say what is spoken there; write openai+{kind}://…, or another of {', '.join(schemes)}"
+    if meant := nearest(kind, schemes):
+        return f"no scheme {scheme!r}{meant}"
+    return f"no such scheme; there are {', '.join(schemes)}"
 
 
 def _transport(record: Provider, told: str) -> str:
@@ -67,5 +81,6 @@ def nearest(name: str, known: Iterable[str], /) -> str:
     >>> nearest("grok", ["groq", "openai"])
     "; did you mean 'groq'?"
     """
-    close = get_close_matches(name, sorted(known), n=3)
-    return f"; did you mean {' or '.join(repr(match) for match in close)}?" if close else ""
+    spelled = {one.lower(): one for one in sorted(known)}
+    close = [spelled[match] for match in get_close_matches(name.lower(), spelled, n=3)]
+    return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""

@@ -460,13 +460,29 @@ def raw_arguments(text: str, arguments: JsonObject, /) -> str | None:
     return None if not text.strip() or text.encode() == msgspec.json.encode(arguments) else text
 
 
+MALFORMED = "malformed_arguments"
+"""The argument that holds the text of arguments that are no JSON object."""
+
+
+def told_arguments(text: str, /) -> tuple[JsonObject, str | None]:
+    """Arguments that a history tells, and their own text where it is not what we would write.
+
+    What a model got wrong, and was told so, goes back as the text that it is.
+
+    >>> told_arguments('{"a": 1}'), told_arguments("{a")
+    (({'a': 1}, '{"a": 1}'), ({'malformed_arguments': '{a'}, '{a'))
+    """
+    arguments = parse_arguments(text)
+    return ({MALFORMED: text}, text) if arguments is None else (arguments, raw_arguments(text, arguments))
+
+
 def arguments_text(call: ToolCall, /) -> str:
     """The JSON text of a call's arguments: the provider's own where it still says the same.
 
     >>> arguments_text(ToolCall(id="call_1", name="tide", arguments={"a": 1}, raw='{"a": 1}'))
     '{"a": 1}'
     """
-    if call.raw is not None and parse_arguments(call.raw) == call.arguments:
+    if call.raw is not None and told_arguments(call.raw)[0] == call.arguments:
         return call.raw
     try:
         return msgspec.json.encode(call.arguments).decode()

@@ -3,7 +3,7 @@
 import struct
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, TypeAlias
 from urllib.parse import quote
 
 import msgspec
@@ -24,6 +24,8 @@ from dragoman.types import (
 from dragoman.wire import Notes, decode_json, http_request, whole_number, without_none
 
 _ANY = msgspec.json.Decoder()
+Embeddable: TypeAlias = str | Sequence[int]
+"""A text, or the ids of its tokens."""
 
 
 class Extras:
@@ -75,7 +77,9 @@ class Extras:
             raise Malformed("the answer has no number of tokens")
         return count
 
-    def encode_embeddings(self, _texts: Sequence[str], _dimensions: int | None, target: Target, /) -> HttpRequest:
+    def encode_embeddings(
+        self, _texts: Sequence[Embeddable], _dimensions: int | None, target: Target, /
+    ) -> HttpRequest:
         """The question for the vectors of some texts."""
         raise Unsupported(f"{target.provider}: makes no embeddings")
 
@@ -99,11 +103,11 @@ class OpenAILike(Extras):
         """GET /models."""
         return http_get(target, "/models")
 
-    def encode_embeddings(self, texts: Sequence[str], dimensions: int | None, target: Target, /) -> HttpRequest:
+    def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
         """POST /embeddings; or /embed, where the target speaks as Cohere does."""
         body: JsonObject = {"model": target.model}
         if target.quirks.embeddings == "texts":
-            body |= {"texts": list(texts), "input_type": "search_document", "embedding_types": ["float"]}
+            body |= {"texts": words_of(texts, target), "input_type": "search_document", "embedding_types": ["float"]}
             path, size = "/embed", "output_dimension"
         else:
             body |= {"input": list(texts)}
@@ -121,6 +125,20 @@ def extras_of(wire: str, /) -> Extras:
     return extras
 
 
+def words_of(texts: Sequence[Embeddable], target: Target, /) -> list[str]:
+    """The texts, for a target that takes no tokens.
+
+    >>> words_of(["ships"], Target(provider="p", model="m", wire="w", base_url="http://x"))
+    ['ships']
+    """
+    words = [text for text in texts if isinstance(text, str)]
+    if len(words) < len(texts):
+        error = Unsupported(f"{target.provider}: it takes texts only, no tokens")
+        error.param = "input"
+        raise error
+    return words
+
+
 def http_get(target: Target, path: str, /, **headers: str) -> HttpRequest:
     """A GET to a target, with its key and its own headers.
 
@@ -133,6 +151,7 @@ def http_get(target: Target, path: str, /, **headers: str) -> HttpRequest:
         origin=origin,
         path=prefix + path,
         headers={**headers, **target.auth_headers(), **target.headers},
+        secret=target.api_key,
     )
 
 

@@ -53,6 +53,8 @@ class Send(msgspec.Struct, frozen=True):
     connect: float | None = None
     limit: int | None = None
     """Bytes that the answer may have; more of them are not read, and are TooLarge."""
+    transport: Any = None
+    """Who sends it, where a provider has one of its own."""
 
 
 class Open(msgspec.Struct, frozen=True):
@@ -72,6 +74,8 @@ class Open(msgspec.Struct, frozen=True):
     """Seconds until the whole answer must be there."""
     quiet: float | None = None
     """The longest silence that any `Read` will bear."""
+    transport: Any = None
+    """Who sends it, where a provider has one of its own."""
 
 
 class Read(msgspec.Struct, frozen=True):

@@ -182,9 +182,21 @@ class SseDecoder(_Bounded):
             self._bare.append(line)
 
     def _dispatch(self, frames: list[Frame], *, whole: bool) -> None:
-        frames.append(Frame(name=self._name, data=b"\n".join(self._data), whole=whole))
-        self._data.clear()
+        lines = self._data
+        if len(lines) > 1:
+            if all(_stands_alone(line) for line in lines):
+                frames.extend(Frame(name=self._name, data=line) for line in lines[:-1])
+                del lines[:-1]
+            else:
+                lines[:] = [b"\n".join(lines)]
+        frames.append(Frame(name=self._name, data=lines[0], whole=whole))
+        lines.clear()
         self._size = 0
+
+
+def _stands_alone(line: bytes) -> bool:
+    """Whether a line is an event by itself: some servers put nothing between their events (seen 2025-07)."""
+    return (line[:1] == b"{" and line.rstrip()[-1:] == b"}") or line.strip() == b"[DONE]"
 
 
 class NdjsonDecoder(_Bounded):

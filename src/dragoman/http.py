@@ -11,6 +11,8 @@ import msgspec
 from dragoman.errors import SetupError
 from dragoman.types import Notice
 
+MIN_SECRET = 6
+"""Characters of a key that is one: local servers are given words such as "x"."""
 _TELLTALE = "auth|key|token|secret|cookie|password|credential|signature"
 """What stands in the name of a header or query field that holds a secret: a target may name its own."""
 
@@ -28,6 +30,8 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
     origin: str = ""
     notices: tuple[Notice, ...] = ()
+    secret: str | None = None
+    """The key, so that it is known wherever it stands: a target may have any header for it."""
 
     @property
     def url(self) -> str:
@@ -36,10 +40,19 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
 
     def redacted(self) -> "HttpRequest":
         """The same with its keys blotted out."""
-        headers = {name: "[redacted]" if re.search(_TELLTALE, name.lower()) else v for name, v in self.headers.items()}
+        headers = {
+            name: "[redacted]" if re.search(_TELLTALE, name.lower()) or self._tells(value) else value
+            for name, value in self.headers.items()
+        }
         path = re.sub(rf"(?i)([?&][^=&]*(?:{_TELLTALE})[^=&]*=)[^&#]*", r"\1[redacted]", self.path)
         origin = re.sub(r"//[^/@]*@", "//[redacted]@", self.origin)
-        return msgspec.structs.replace(self, headers=headers, path=path, origin=origin)
+        return msgspec.structs.replace(self, headers=headers, path=path, origin=origin, secret=None)
+
+    def _tells(self, value: str) -> bool:
+        """Whether the key is in a header's value; one as short as a word only where it is all of it."""
+        if not self.secret:
+            return False
+        return self.secret in value if len(self.secret) >= MIN_SECRET else value.removeprefix("Bearer ") == self.secret
 
     def __repr__(self) -> str:
         """Without keys and without the body."""
@@ -89,11 +102,13 @@ def split_base_url(base_url: str, /) -> tuple[str, str]:
     """
     try:
         parts = urlsplit(base_url)
+        is_whole = bool(parts.scheme and parts.hostname) and parts.port != 0
     except ValueError:
-        parts = urlsplit("")
-    if not parts.scheme or not parts.netloc:
-        shown = base_url.rpartition("@")[2]
-        raise SetupError(f"base URL {shown!r} is not whole; write it with its scheme, as https://host/path")
+        parts, is_whole = urlsplit(""), False
+    if not is_whole:  # and not shown: what of it is misread may be a password
+        raise SetupError("the base URL is not whole; write it with its scheme, as https://host/path")
+    if parts.query or parts.fragment:
+        raise SetupError("the base URL has a query or a fragment, which cannot be kept; use headers= for what it says")
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
 
 

@@ -5,6 +5,7 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache, cached_property
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
@@ -13,7 +14,8 @@ from dragoman import ask, chain, probing, registry, typed
 from dragoman.call import Timeouts
 from dragoman.chain import OnInterrupt, Options, Order, Verdict, WhenAllBenched
 from dragoman.drive import Driver, Observer
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.dsn import nearest
+from dragoman.errors import DragomanError, InvalidRequest, SetupError
 from dragoman.fetching import Fetcher
 from dragoman.flow import Flow
 from dragoman.form import Form, form_of
@@ -23,6 +25,8 @@ from dragoman.http import HttpRequest
 from dragoman.media import Media
 from dragoman.preparing import prepare
 from dragoman.probing import Findings
+from dragoman.providers import Provider
+from dragoman.registry import Spec, as_spec
 from dragoman.streams import AsyncStream, Stream
 from dragoman.target import Target
 from dragoman.tools import Toolish, definitions
@@ -45,6 +49,8 @@ from dragoman.types import (
 
 T = TypeVar("T")
 _OPTIONS = frozenset(Options.__struct_fields__)
+_FIXED = frozenset({"messages", "stream"})
+"""What a call itself says."""
 
 Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
 
@@ -85,6 +91,20 @@ class Asked(TypedDict, total=False):
     order: Order
     costs: Mapping[str, float]
     fetch_images: bool
+
+
+def check_asked(names: Iterable[str], /) -> None:
+    """Refuse what nobody can be asked, with the nearest that there is.
+
+    >>> check_asked(["temprature"])
+    Traceback (most recent call last):
+        ...
+    dragoman.errors.InvalidRequest: there is no 'temprature'; did you mean 'temperature'?
+    """
+    known = {*Asked.__annotations__, *_OPTIONS, *Request.__struct_fields__} - _FIXED
+    for name in names:
+        if name not in known:
+            raise InvalidRequest(f"there is no {name!r}{nearest(name, known)}")
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
@@ -270,8 +290,7 @@ class Model:
 
     def _embed(self, texts: str | Sequence[str], dimensions: int | None) -> Flow[Embeddings]:
         _, options = self.request("", **self._asked)
-        given = [texts] if isinstance(texts, str) else list(texts)
-        return ask.embed(given, dimensions, self.targets()[0], options)
+        return ask.embed(ask.as_texts(texts), dimensions, self.targets()[0], options)
 
     def targets(self) -> list[Target]:
         """The targets of its spec, as they are now."""
@@ -283,6 +302,7 @@ class Model:
         try:
             return Request(messages=as_messages(prompt), stream=stream, **fields), options
         except TypeError as error:
+            check_asked(asked)
             raise InvalidRequest(str(error)) from error
 
     @cached_property
@@ -346,7 +366,8 @@ def explain(request: Request, target: Target, options: Options, /) -> Explanatio
         http = prepare(request, msgspec.structs.replace(target, needs_key=False))
     except DragomanError as error:
         return Explanation(target=target.name, request=None, notices=(), ready=False, reason=error.message)
-    reason = f"no key; set {' or '.join(target.key_names)}" if missing else None
+    ways = f"set {' or '.join(target.key_names)}" if target.key_names else "pass api_key="
+    reason = f"no key; {ways}" if missing else None
     return Explanation(
         target=target.name, request=http.redacted(), notices=http.notices, ready=not missing, reason=reason
     )
@@ -372,11 +393,31 @@ class Registry(registry.Registry):
         super().__init__(env=os.environ if env is None else env, api_key=api_key, base_url=base_url)
         self.health = health or Health(lock=threading.Lock(), clock=time.monotonic)
         ca = self.env.get("SSL_CERT_FILE") or None
-        self.transport = transport_of(http_client, ca=ca)
+        self.transport = transport_of(http_client, ca=ca, env=None if self.env is os.environ else self.env)
         self.driver = Driver(self.transport, list(observers), fetcher=Fetcher(ca=ca))
 
-    def model(self, spec: str, /, *, options: Options | None = None, **asked: Unpack[Asked]) -> Model:
+    def load_config(self, config: Mapping[str, Any] | str | Path, /) -> None:
+        """As text, as its tables, or the path of the file."""
+        if not isinstance(config, Path):
+            return super().load_config(config)
+        try:
+            return super().load_config(config.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise SetupError(f"{config}: cannot be read: {error}") from error
+        except SetupError as error:
+            raise SetupError(f"{config}: {error}") from error
+
+    def add_provider(self, provider: Provider | None = None, /, **fields: Any) -> Provider:
+        """A record, or its fields; its `http_client` sends its requests, and is closed by its owner."""
+        client = fields.get("http_client", None if provider is None else provider.http_client)
+        return super().add_provider(
+            provider, **fields if client is None else {**fields, "http_client": transport_of(client)}
+        )
+
+    def model(self, spec: Spec, /, *, options: Options | None = None, **asked: Unpack[Asked]) -> Model:
         """A model for a spec; what is asked here holds for all its calls."""
+        check_asked(asked)
+        spec = as_spec(spec)
         self.targets(spec)
         return Model(self, spec, options=options or Options(), asked=asked)
 
@@ -399,7 +440,7 @@ def default_registry() -> Registry:
     return Registry()
 
 
-def model(spec: str, /, *, options: Options | None = None, **asked: Unpack[Asked]) -> Model:
+def model(spec: Spec, /, *, options: Options | None = None, **asked: Unpack[Asked]) -> Model:
     """A model of the default registry.
 
     >>> model("demo/any", temperature=0)

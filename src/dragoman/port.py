@@ -2,8 +2,9 @@
 
 from typing import Protocol, runtime_checkable
 
-from dragoman.errors import TooLarge
+from dragoman.errors import InvalidRequest, TooLarge
 from dragoman.flow import Exchange, Open, Reply, Send
+from dragoman.http import HttpRequest, shown_url
 
 
 @runtime_checkable
@@ -60,6 +61,15 @@ class Transport(Protocol):
         ...
 
 
+def unsendable(request: HttpRequest, /) -> InvalidRequest:
+    """What is said of a request whose URL or headers no HTTP client takes; not which, as that may be a key.
+
+    >>> str(unsendable(HttpRequest(method="GET", origin="http://box", path="/ /")))
+    'http://box: the URL or a header cannot be sent'
+    """
+    return InvalidRequest(f"{shown_url(request.origin)}: the URL or a header cannot be sent", advance=True)
+
+
 class Gathered:
     """The body of an answer as it comes, up to its limit."""
 
@@ -74,7 +84,7 @@ class Gathered:
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0:
-                place = self._effect.request.origin
+                place = shown_url(self._effect.request.origin)
                 raise TooLarge(f"{place}: the body is larger than {self._effect.limit} bytes")
 
     def whole(self) -> bytes:

@@ -6,17 +6,15 @@ from typing import TypeAlias
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.errors import AuthFailed, DragomanError, TimedOut, Unsupported
+from dragoman.errors import AuthFailed, DragomanError, ModelNotFound, TimedOut, Unsupported
 from dragoman.flow import Compute, Fetch, Flow, Now
-from dragoman.http import HttpRequest, shown_url
+from dragoman.http import MIN_SECRET, HttpRequest, shown_url
 from dragoman.media import Album, Media, has_result_media
 from dragoman.target import Target
 from dragoman.types import Message, Notice, Request
 from dragoman.ways import shape
 from dragoman.wire import Notes
 
-MIN_SECRET = 6
-"""Characters of a key that is one: local servers are given words such as "x"."""
 FETCH_PATIENCE = 15.0
 """Seconds until a picture that is fetched must be there."""
 Encode: TypeAlias = Callable[[Request, Target], HttpRequest]
@@ -125,10 +123,7 @@ class _Preparing:
     def _check(self) -> None:
         target = self._target
         _check(self._request, target, self._media)
-        if target.needs_key and not target.api_key:
-            ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
-            # Nothing was sent: the target is not set up, and another one may be.
-            raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
+        check_key(target)
 
     def _fit(self, stop: Callable[[], bool], bar: Unsupported | None) -> tuple[tuple[Message, ...], tuple[Notice, ...]]:
         """The messages with their media as the target takes them, and what was bent."""
@@ -182,18 +177,36 @@ def _check(request: Request, target: Target, media: Media) -> None:
         raise _told_by(target, error) from error.__cause__
 
 
+def check_key(target: Target, /) -> None:
+    """Refuse a target that needs a key and has none.
+
+    >>> check_key(Target(provider="p", model="m", wire="w", base_url="https://x", needs_key=True))
+    Traceback (most recent call last):
+        ...
+    dragoman.errors.AuthFailed: p: no key; pass api_key=
+    """
+    if target.needs_key and not target.api_key:
+        ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
+        # Nothing was sent: the target is not set up, and another one may be.
+        raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
+
+
 def _told_by(target: Target, error: Unsupported) -> Unsupported:
     return Unsupported(f"{target.name}: {error.message}")
 
 
-def named(error: DragomanError, target: Target, /) -> DragomanError:
-    """The same with whose it is, and without the key that a server said back."""
+def named(error: DragomanError, target: Target, http: HttpRequest | None = None, /) -> DragomanError:
+    """The same with whose it is, and without the key that a server said back; a 404 with the place that was asked."""
     error.provider = error.provider or target.provider
     error.model = error.model or target.model
     key = target.api_key or ""
-    if len(key) >= MIN_SECRET and key in error.message:
-        error.message = error.message.replace(key, "[redacted]")
-        error.args = (error.message,)
+    message = error.message
+    if http is not None and error.status == 404 and isinstance(error, ModelNotFound):
+        message = f"{message} (at {shown_url(http.url)})"
+    if len(key) >= MIN_SECRET:
+        message = message.replace(key, "[redacted]")
+    if message != error.message:
+        error.message, error.args = message, (message,)
     if len(key) >= MIN_SECRET and error.code is not None:
         error.code = error.code.replace(key, "[redacted]")
     return error

@@ -4,6 +4,7 @@ Facts about compatible servers are of November 2026; those about families of mod
 """
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,6 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import SetupError
+from dragoman.http import shown_url, split_base_url
 from dragoman.target import Limits, Quirks, Target
 
 
@@ -41,6 +43,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     quirks: Quirks = Quirks()
     family: str | None = None
     """The provider whose facts about model families hold here too; None is its own."""
+    http_client: object = None
+    """Who sends its requests: an httpx client or a Transport; None is what the registry has."""
 
     @property
     def default_path(self) -> str:
@@ -50,52 +54,84 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def target(self, model: str, /, *, env: Mapping[str, str] | None = None) -> Target:
         """One model of this provider, with the key and the place that the environment tells."""
         seen = env or {}
-        told = _first_told(seen, self.base_url_names)
-        base_url = self.base_url if told is None else self._place(told)
+        base_url = self._base_url(seen)
         if not base_url:
             names = " or ".join((*self.base_url_names, f"LLM_{self.name.upper().replace('-', '_')}"))
             raise SetupError(f"{self.name}: no base URL; set {names}, or pass base_url=")
-        key = self.api_key or _first_told(seen, self.key_names)
         return Target(
             provider=self.name,
             model=model,
             wire=self.wire,
             base_url=base_url,
-            api_key=key,
+            api_key=self._key(seen),
             needs_key=self.needs_key,
             key_names=self.key_names,
             auth=self.auth,
             headers=self.headers,
             limits=self.limits,
             quirks=self.quirks,
+            http_client=self.http_client,
         )
 
-    def _place(self, text: str) -> str:
-        """A base URL from a variable that may hold less of one, as OLLAMA_HOST does: `box`, `:8080`, `0.0.0.0`."""
-        text = text.strip(" \t\r\n\"'").rstrip("/")
-        scheme, separator, rest = text.partition("://")
-        host, slash, path = (rest if separator else text).partition("/")
-        if not separator:
-            scheme, host = "http", _with_port(host, urlsplit(self.base_url).port)
-        # A server that listens on every address is reached on the machine's own.
-        host = host.replace("0.0.0.0", "127.0.0.1", 1) if host.startswith("0.0.0.0") else host  # noqa: S104
-        own = "" if self.path is None and separator else self.default_path
-        return f"{scheme}://{host}{slash + path or own}"
+    def _base_url(self, env: Mapping[str, str]) -> str:
+        for name in self.base_url_names:
+            if told := env.get(name, "").strip():
+                try:
+                    return _place(told, self.base_url, self.default_path)
+                except SetupError as error:
+                    raise SetupError(f"{self.name}: {name}: {error}") from None
+        return self.base_url
+
+    def _key(self, env: Mapping[str, str]) -> str | None:
+        if self.api_key and (key := clean_key(self.api_key, self.name, "api_key")):
+            return key
+        for name in self.key_names:
+            if (told := env.get(name)) and (key := clean_key(told, self.name, name)):
+                return key
+        return None
 
     def __repr__(self) -> str:
         """Without the key."""
-        return f"Provider({self.name}, wire={self.wire}, {self.base_url})"
+        return f"Provider({self.name}, wire={self.wire}, {shown_url(self.base_url)})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """As `repr`: msgspec's own would show the key."""
-        return [("name", self.name), ("wire", self.wire), ("base_url", self.base_url)]
+        return [("name", self.name), ("wire", self.wire), ("base_url", shown_url(self.base_url))]
 
 
-def _first_told(env: Mapping[str, str], names: tuple[str, ...]) -> str | None:
-    for name in names:
-        if told := env.get(name):
-            return told
-    return None
+def clean_key(key: object, /, *whose: str) -> str | None:
+    """A key without the blanks and line breaks around it, which files of secrets have; None where nothing is left.
+
+    >>> clean_key("sk-1\\n", "GROQ_API_KEY")
+    'sk-1'
+    """
+    text = key.strip() if isinstance(key, str) else "\n"
+    if not text.isascii() or not text.isprintable():
+        raise SetupError(f"{': '.join(whose)} is no key: it has a character that cannot be sent, or is no text")
+    return text or None
+
+
+def placed(base_url: str, path: str, /) -> str:
+    """A base URL, with this path where it tells none.
+
+    >>> placed("https://api.anthropic.com/", "/v1"), placed("https://proxy/llm", "/v1")
+    ('https://api.anthropic.com/v1', 'https://proxy/llm')
+    """
+    origin, own = split_base_url(base_url.strip())
+    return origin + (own or path)
+
+
+@lru_cache(maxsize=256)
+def _place(text: str, usual: str, path: str) -> str:
+    """A base URL from a variable that may hold less of one, as OLLAMA_HOST does: `box`, `:8080`, `0.0.0.0`."""
+    text = text.strip(" \t\r\n\"'").rstrip("/")
+    scheme, separator, rest = text.partition("://")
+    host, slash, own = (rest if separator else text).partition("/")
+    if not separator:
+        scheme, host = "http", _with_port(host, urlsplit(usual).port)
+    # A server that listens on every address is reached on the machine's own.
+    host = host.replace("0.0.0.0", "127.0.0.1", 1) if host.startswith("0.0.0.0") else host  # noqa: S104
+    return placed(f"{scheme}://{host}{slash}{own}", path)
 
 
 def _with_port(host: str, port: int | None) -> str:
@@ -404,7 +440,13 @@ _RECORDS = (
         needs_key=False,
         limits=Limits(image_urls=True),
     ),
-    Provider(name="demo", wire="openai_chat", base_url="demo://local/v1", needs_key=False),
+    Provider(
+        name="demo",
+        wire="openai_chat",
+        base_url="demo://local/v1",
+        needs_key=False,
+        quirks=Quirks(other_fields=False),
+    ),
 )
 PROVIDERS = {record.name: record for record in _RECORDS}
 PROVIDERS["gemini"] = replace(PROVIDERS["google"], name="gemini", family="google")
@@ -422,5 +464,5 @@ def target(spec: str, /, *, api_key: str | None = None, base_url: str | None = N
     if name not in PROVIDERS:
         raise SetupError(f"no provider {name!r}; there are {', '.join(sorted(PROVIDERS))}")
     record = PROVIDERS[name]
-    changes = {"api_key": api_key, "base_url": base_url or record.base_url}
-    return replace(record, **changes).target(model)
+    place = placed(base_url, record.default_path) if base_url else record.base_url
+    return replace(record, api_key=api_key, base_url=place).target(model)

@@ -1,23 +1,50 @@
 """A spec such as "a/x,b/y,tier" in, targets out: providers, aliases, resolvers, and what the environment defines."""
 
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, cast
 
 from msgspec.structs import replace
 
 from dragoman.dsn import PREFIX, decode_dsn, nearest, variable_of
 from dragoman.errors import SetupError
 from dragoman.families import facts_of
-from dragoman.providers import PROVIDERS, Provider
-from dragoman.settings import Facts, check_alias, checked, make_facts, make_provider, read_config
+from dragoman.providers import PROVIDERS, Provider, placed
+from dragoman.settings import (
+    Facts,
+    Settings,
+    check_alias,
+    checked,
+    make_facts,
+    make_provider,
+    read_config,
+    told_circle,
+)
 from dragoman.target import Limits, Target
 
-Resolver: TypeAlias = Callable[[str], str | None]
+Spec: TypeAlias = str | Sequence[str]
+"""Whom to ask: a text, or several in a list, which are a chain."""
+Resolver: TypeAlias = Callable[[str], Spec | None]
 """Gives what a bare name stands for, or None where it does not know."""
 MAX_DEPTH = 64
 """Aliases inside aliases: resolvers could go on for ever without a circle."""
 MOST_KNOWN = 1024
 """Models whose facts are kept ready."""
+
+
+def as_spec(spec: object, /) -> str:
+    """A spec as one text.
+
+    >>> as_spec(["groq/llama", "fast, demo/any"])
+    'groq/llama,fast, demo/any'
+    """
+    if isinstance(spec, str):
+        return spec
+    given = cast("Sequence[object]", spec) if isinstance(spec, list | tuple) else (spec,)
+    elements = [element for element in given if isinstance(element, str)]
+    if len(elements) < len(given):
+        kind = next(type(element).__name__ for element in given if not isinstance(element, str))
+        raise SetupError(f"a spec is a text, as 'groq/llama, demo/any', or a list of such, no {kind}")
+    return ",".join(elements)
 
 
 class Registry:
@@ -66,12 +93,26 @@ class Registry:
     def load_config(self, config: Mapping[str, Any] | str, /) -> None:
         """Take the providers, aliases and limits of a dragoman.toml: all of it, or nothing and one error.
 
+        `${NAME}` and `${NAME:default}` in its texts stand for variables of the registry's environment.
+
         >>> registry = Registry(env={})
         >>> registry.load_config('[limits."groq/llama"]\\nmax_images = 0')
         >>> registry.target("groq/llama").limits.max_images
         0
         """
-        settings = read_config(config, self._providers)
+        self._take(read_config(config, self._providers, aliases=self._aliases, env=self.env))
+
+    def load_tables(self, tables: Mapping[str, Any], /) -> None:
+        """As `load_config`, but of tables whose variables are filled in: `${NAME}` stands for nothing else here.
+
+        >>> registry = Registry(env={})
+        >>> registry.load_tables({"aliases": {"fast": "groq/llama"}})
+        >>> registry.aliases()
+        {'fast': 'groq/llama'}
+        """
+        self._take(read_config(tables, self._providers, aliases=self._aliases))
+
+    def _take(self, settings: Settings) -> None:
         for provider in settings.providers.values():
             self.add_provider(provider)
         self._aliases.update(settings.aliases)
@@ -84,9 +125,9 @@ class Registry:
         >>> Registry(env={}).add_provider(name="box", like="vllm", base_url="http://box:8000/v1")
         Provider(box, wire=openai_chat, http://box:8000/v1)
         """
-        if provider is not None:
-            fields = {**{name: getattr(provider, name) for name in Provider.__struct_fields__}, **fields}
-        made = make_provider(fields, self._providers)
+        if provider is not None and "like" in fields:
+            raise SetupError("a provider is a record, or like= another, not both")
+        made = make_provider(fields, self._providers, provider)
         self._providers[made.name] = made
         self._broken.pop(made.name, None)
         return made
@@ -135,13 +176,13 @@ class Registry:
 
     # Asking it -------------------------------------------------------------------------------------------------------
 
-    def targets(self, spec: str, /) -> list[Target]:
+    def targets(self, spec: Spec, /) -> list[Target]:
         """The targets of a spec, each once, in order."""
         names: dict[str, None] = {}
-        self._expand(spec, (), names, set())
+        self._expand(as_spec(spec), (), names, set())
         return list(map(self.target, names))
 
-    def capabilities(self, spec: str, /) -> Limits:
+    def capabilities(self, spec: Spec, /) -> Limits:
         """What a chain can do: that is what its head can.
 
         >>> Registry(env={}).capabilities("deepseek/x,openai/y").max_images
@@ -175,7 +216,8 @@ class Registry:
             if told is not None:
                 limits, quirks = told.over(limits, quirks)
         if self._base_url and provider is PROVIDERS.get(provider.name):
-            provider = replace(provider, base_url=self._base_url, base_url_names=())
+            place = placed(self._base_url, provider.default_path)
+            provider = replace(provider, base_url=place, base_url_names=())
         return replace(provider, limits=limits, quirks=quirks, api_key=provider.api_key or self._api_key)
 
     def provider(self, name: str, /) -> Provider:
@@ -236,7 +278,7 @@ class Registry:
                 names[element] = None
                 continue
             if element in path:
-                raise SetupError(f"aliases go in a circle: {' -> '.join((*path[path.index(element) :], element))}")
+                raise SetupError(told_circle((*path[path.index(element) :], element)))
             if len(path) >= MAX_DEPTH:
                 raise SetupError(f"aliases inside aliases, {MAX_DEPTH} deep: {' -> '.join(path[:3])} -> …")
             if element not in done:
@@ -248,7 +290,7 @@ class Registry:
             return self._aliases[name]
         for resolver in tuple(self._resolvers):
             if (spec := resolver(name)) is not None:
-                return spec
+                return as_spec(spec)
         if name in self._providers:
             raise SetupError(f"{name!r} is a provider and names no model{_inside(path)}; write {name}/model")
         raise SetupError(

@@ -10,7 +10,7 @@ from urllib.parse import unquote
 import msgspec
 
 from dragoman.http import HttpReply, HttpRequest
-from dragoman.types import Embeddings, JsonObject, Message, ModelInfo, Request, Response
+from dragoman.types import Embeddings, JsonObject, Message, ModelInfo, Notice, Request, Response
 from dragoman.wire import Route, encode_json
 
 
@@ -44,21 +44,23 @@ class CountTokens(msgspec.Struct, frozen=True):
 
 
 class Embed(msgspec.Struct, frozen=True):
-    """What are the vectors of these texts? Found: Embeddings.
+    """What are the vectors of these texts, or of the tokens of some? Found: Embeddings.
 
     >>> Embed("demo/any", ("hello",)).dimensions is None
     True
     """
 
     model: str
-    texts: tuple[str, ...]
+    texts: tuple[str | tuple[int, ...], ...]
     dimensions: int | None = None
     packed: bool = False
     """Whether the client wants base64 in place of numbers."""
+    unread: tuple[str, ...] = ()
+    """Fields that stand beside these, of which no target is told."""
 
 
 class FetchResponse(msgspec.Struct, frozen=True):
-    """What was that answer? Found: the Response.
+    """What was that answer? Found: what is Kept of it.
 
     >>> FetchResponse("resp_1").id
     'resp_1'
@@ -85,8 +87,23 @@ class Recite(msgspec.Struct, frozen=True):
     """
 
 
+class Kept(msgspec.Struct, frozen=True, kw_only=True):
+    """What a server keeps of one answer: all that was said up to it, the answer, and what it says of its request.
+
+    >>> from dragoman.types import Finish, Message, dump, load
+    >>> kept = Kept(messages=(), response=Response(message=Message(role="assistant"), finish=Finish(reason="stop")))
+    >>> load(dump(kept), Kept) == kept
+    True
+    """
+
+    messages: tuple[Message, ...]
+    response: Response
+    request: Request = Request()
+    """What the answer says of it stands in its `extra`."""
+
+
 Question: TypeAlias = ListModels | ShowModel | CountTokens | Embed | FetchResponse | DropResponse | Recite
-Found: TypeAlias = tuple[ModelInfo, ...] | ModelInfo | int | Embeddings | Response | None
+Found: TypeAlias = tuple[ModelInfo, ...] | ModelInfo | int | Embeddings | Kept | None
 
 
 class Service(msgspec.Struct, frozen=True):
@@ -100,6 +117,8 @@ class Service(msgspec.Struct, frozen=True):
     decode: Callable[[HttpRequest], Question]
     encode: Callable[[Any, Any], HttpReply]
     """Of the question and what was found."""
+    is_open: bool = False
+    """Whether nobody needs a key for it."""
 
 
 def services_of(wire: str, /) -> tuple[Service, ...]:
@@ -113,7 +132,7 @@ def services_of(wire: str, /) -> tuple[Service, ...]:
 
 
 class Recall(msgspec.Struct, frozen=True, kw_only=True):
-    """Which earlier answer a request goes on from, and whether its own is to be kept.
+    """Which earlier answer a request goes on from, whether its own is to be kept, and what else it asked in vain.
 
     >>> Recall(previous="resp_1").keep
     False
@@ -121,19 +140,7 @@ class Recall(msgspec.Struct, frozen=True, kw_only=True):
 
     previous: str | None = None
     keep: bool = False
-
-
-class Kept(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server keeps of one answer: all that was said up to it, and the answer.
-
-    >>> from dragoman.types import Finish, Message, dump, load
-    >>> kept = Kept(messages=(), response=Response(message=Message(role="assistant"), finish=Finish(reason="stop")))
-    >>> load(dump(kept), Kept) == kept
-    True
-    """
-
-    messages: tuple[Message, ...]
-    response: Response
+    notices: tuple[Notice, ...] = ()
 
 
 class Memory(Protocol):
@@ -142,8 +149,8 @@ class Memory(Protocol):
     PREFIX: str
     """What the ids of answers begin with: they are the server's own, as it is asked for them again."""
 
-    def recall(self, request: Request, /) -> tuple[Recall, Request]:
-        """What is asked of the memory, and the request without it."""
+    def recall(self, request: Request, body: bytes, /) -> tuple[Recall, Request]:
+        """What is asked of the memory, and the request without it; what answers say of its body stands in `extra`."""
         ...
 
     def join(self, kept: Kept, request: Request, /) -> Request:
@@ -192,7 +199,7 @@ def embeds(
 
 def recites(route: Route, make: Callable[[], HttpReply], /) -> Service:
     """A service that always says the same."""
-    return Service(route, lambda _: Recite(), lambda _asked, _found: make())
+    return Service(route, lambda _: Recite(), lambda _asked, _found: make(), is_open=True)
 
 
 def json_reply(body: JsonObject, /) -> HttpReply:

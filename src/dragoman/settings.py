@@ -1,5 +1,6 @@
 """A user's own words about providers in, records out: what `add_provider` takes, and the tables of a dragoman.toml."""
 
+import re
 import tomllib
 from collections.abc import Iterable, Mapping
 from typing import Any
@@ -10,12 +11,13 @@ from dragoman import wires
 from dragoman.dsn import nearest
 from dragoman.errors import SetupError
 from dragoman.families import overlaid
-from dragoman.http import split_base_url
-from dragoman.providers import Provider
+from dragoman.providers import Provider, clean_key, placed
 from dragoman.target import Limits, Quirks
-from dragoman.types import is_object
+from dragoman.types import is_list, is_object
 
 TABLES = ("providers", "aliases", "limits")
+_VARIABLE = r"\$\{(\w+)(?::([^}]*))?\}"
+_HEADER = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _FIELDS = (*Provider.__struct_fields__, "like")
 
 
@@ -46,8 +48,12 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     facts: dict[str, Facts]
 
 
-def make_provider(fields: Mapping[str, Any], known: Mapping[str, Provider], /) -> Provider:
+def make_provider(
+    fields: Mapping[str, Any], known: Mapping[str, Provider], record: Provider | None = None, /
+) -> Provider:
     """The record that some fields tell; `like` names one to start from, whose key goes to its own place only.
+
+    A base URL without a path has that of the record to start from, and counts more than its variables.
 
     >>> from dragoman.providers import PROVIDERS
     >>> make_provider({"name": "box", "like": "vllm", "base_url": "http://box:8000/v1"}, PROVIDERS)
@@ -56,30 +62,36 @@ def make_provider(fields: Mapping[str, Any], known: Mapping[str, Provider], /) -
     told = dict(fields)
     _refuse_unknown("a provider has no", told, _FIELDS)
     like = told.pop("like", None)
-    base: dict[str, Any] = {}
     if like is not None:
         if like not in known:
             raise SetupError(f"like: no provider {like!r}{nearest(str(like), known)}")
-        base = _inherited(known[like], told)
+        record = known[like]
+    base = {} if record is None else _inherited(record, told)
     given = {field: told.pop(field) for field in ("limits", "quirks") if field in told}
     facts = [_table_of(given.get("limits", {})), _table_of(given.get("quirks", {}))]
     _refuse_unknown("no limit", facts[0], Limits.__struct_fields__)
     _refuse_unknown("no quirk", facts[1], Quirks.__struct_fields__)
     try:
-        record = msgspec.convert({**base, **told}, Provider)
-        limits, quirks = overlaid(record.limits, facts[0]), overlaid(record.quirks, facts[1])
+        made = msgspec.convert({**base, **told}, Provider)
+        limits, quirks = overlaid(made.limits, facts[0]), overlaid(made.quirks, facts[1])
     except msgspec.ValidationError as error:
         raise SetupError(f"a provider: {error}") from error
-    return checked(msgspec.structs.replace(record, limits=limits, quirks=quirks))
+    path = record.default_path if record is not None and made.path is None else made.path
+    return checked(msgspec.structs.replace(made, limits=limits, quirks=quirks), path or "")
 
 
 def _inherited(record: Provider, told: Mapping[str, Any]) -> dict[str, Any]:
     """The fields of a record; without its key where another one at another place is made of it."""
-    base: dict[str, Any] = msgspec.to_builtins(record)
-    base["family"] = record.family or record.name
+    base: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(record, http_client=None))
+    base["http_client"] = record.http_client
     name = told.get("name", record.name)
-    if name != record.name and "base_url" in told:
-        base.update(api_key=None, base_url_names=(), key_names=(f"{str(name).upper().replace('-', '_')}_API_KEY",))
+    if told.get("base_url"):
+        base["base_url_names"] = ()
+    if name != record.name:
+        base["family"] = record.family or record.name
+        if "base_url" in told:
+            key_names = (f"{str(name).upper().replace('-', '_')}_API_KEY",)
+            base.update(api_key=None, http_client=None, base_url_names=(), key_names=key_names)
     return base
 
 
@@ -91,8 +103,10 @@ def _table_of(told: Any) -> dict[str, Any]:
     return table
 
 
-def checked(provider: Provider, /) -> Provider:
-    """The same, when its name can be written in a spec, there is such a wire, and its place is whole.
+def checked(provider: Provider, path: str = "", /) -> Provider:
+    """The same, when its name can be written in a spec, there is such a wire, and its place and headers can be used.
+
+    `path` is for a place that tells none.
 
     >>> checked(Provider(name="own", wire="ollama", base_url="https://x"))
     Provider(own, wire=ollama, https://x)
@@ -101,9 +115,31 @@ def checked(provider: Provider, /) -> Provider:
         raise SetupError(f"{provider.name!r} cannot be a provider's name: it is empty, or has a slash, comma or blank")
     if provider.wire not in wires.NAMES:
         raise SetupError(f"{provider.name}: no wire {provider.wire!r}; there are {', '.join(wires.NAMES)}")
-    if provider.base_url:
-        split_base_url(provider.base_url)
-    return provider
+    try:
+        return msgspec.structs.replace(
+            provider,
+            base_url=placed(provider.base_url, path) if provider.base_url else "",
+            api_key=clean_key(provider.api_key, "api_key") if provider.api_key else None,
+            auth=_checked_auth(provider.auth),
+            headers={name: _checked_header(name, value) for name, value in provider.headers.items()},
+        )
+    except SetupError as error:
+        raise SetupError(f"{provider.name}: {error}") from None
+
+
+def _checked_auth(auth: str) -> str:
+    told = auth.strip()
+    if not re.fullmatch(_HEADER, told):
+        raise SetupError("auth is 'bearer', or the name of the header that takes the key as it is")
+    return "bearer" if told.lower() == "bearer" else told
+
+
+def _checked_header(name: str, value: str) -> str:
+    """The value without the blanks around it; it is in no error, as it may be a key."""
+    told = value.strip()
+    if not re.fullmatch(_HEADER, name) or re.search(r"[\x00-\x08\x0a-\x1f\x7f]", told):
+        raise SetupError(f"header {name!r} cannot be sent: its name or value has a character that none may have")
+    return told
 
 
 def make_facts(told: Mapping[str, Any], /) -> Facts:
@@ -146,38 +182,123 @@ def check_alias(name: str, spec: object, /) -> tuple[str, str]:
     return name.strip(), spec
 
 
-def read_config(config: Mapping[str, Any] | str, known: Mapping[str, Provider], /) -> Settings:
+def decode_toml(text: str, /) -> dict[str, Any]:
+    """The tables of a TOML text; an editor's mark at its start is none of it.
+
+    >>> decode_toml("\\ufeffa = 1")
+    {'a': 1}
+    """
+    try:
+        return tomllib.loads(text.removeprefix("\ufeff"))
+    except tomllib.TOMLDecodeError as error:
+        if text.endswith(".toml") and "\n" not in text:
+            raise SetupError(f"{text!r} is a path, and the config a text: pass Path({text!r})") from None
+        raise SetupError(f"the config is not TOML: {error}") from error
+
+
+def fill_in(told: Any, env: Mapping[str, str], where: str, problems: list[str], /) -> Any:
+    """The same with the values of variables in place of `${NAME}` and `${NAME:default}`, in every text.
+
+    >>> fill_in({"url": "http://${HOST:box}"}, {}, "", [])
+    {'url': 'http://box'}
+    """
+    if is_object(told):
+        return {key: fill_in(value, env, f"{where}.{key}".lstrip("."), problems) for key, value in told.items()}
+    if is_list(told):
+        return [fill_in(value, env, f"{where}[{index}]", problems) for index, value in enumerate(told)]
+    if not isinstance(told, str):
+        return told
+
+    def value_of(found: re.Match[str]) -> str:
+        name, default = found.groups()
+        if name not in env and default is None:
+            problems.append(f"{where}: no variable {name}; set it, or write ${{{name}:default}}")
+        return env.get(name, default or "")
+
+    return re.sub(_VARIABLE, value_of, told)
+
+
+def read_config(
+    config: Mapping[str, Any] | str,
+    known: Mapping[str, Provider],
+    /,
+    *,
+    aliases: Mapping[str, str] | None = None,
+    env: Mapping[str, str] | None = None,
+) -> Settings:
     """What a dragoman.toml says, as text or as its tables; all that is wrong with it is in one error.
 
-    Tables of other names belong to others, as the gateway, and are left to them.
+    Tables of other names belong to others, as the gateway, and are left to them. `aliases` are those that there are
+    already; `env` has the variables that it names, and without one their names stay as they are.
 
     >>> read_config('[aliases]\\nfast = "groq/llama"', {}).aliases
     {'fast': 'groq/llama'}
     """
     if isinstance(config, str):
-        try:
-            config = tomllib.loads(config)
-        except tomllib.TOMLDecodeError as error:
-            raise SetupError(f"the config is not TOML: {error}") from error
+        config = decode_toml(config)
+    if not hasattr(config, "keys"):
+        raise SetupError(f"the config is a text, its tables, or the Path of a file, no {type(config).__name__}")
     problems = [f"{name}: no such table{nearest(name, TABLES)}" for name in config if name not in TABLES]
     problems = [problem for problem in problems if "did you mean" in problem]
-    tables = {name: _table(name, config, problems) for name in TABLES}
-    providers = _read_providers(tables["providers"], known, problems)
+    told = {name: config[name] for name in TABLES if name in config}
+    if env is not None:
+        told = fill_in(told, env, "", problems)
+    tables = {name: _table(name, told, problems) for name in TABLES}
+    settings = Settings(
+        providers=_read_providers(tables["providers"], known, problems),
+        aliases=_read_aliases(tables["aliases"], aliases or {}, problems),
+        facts=_read_facts(tables["limits"], problems),
+    )
+    if problems:
+        raise SetupError("the config is wrong:\n" + "\n".join(f"- {problem}" for problem in problems))
+    return settings
+
+
+def _read_aliases(table: dict[str, Any], known: Mapping[str, str], problems: list[str]) -> dict[str, str]:
     aliases: dict[str, str] = {}
-    facts: dict[str, Facts] = {}
-    for name, spec in tables["aliases"].items():
+    for name, spec in table.items():
         try:
             aliases.update([check_alias(name, spec)])
         except SetupError as error:
             problems.append(f"aliases: {error}")
-    for name, told in tables["limits"].items():
+    problems += [f"aliases.{circle[0]}: {told_circle(circle)}" for circle in _circles(aliases, {**known, **aliases})]
+    return aliases
+
+
+def _circles(names: Iterable[str], aliases: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """The ways on which some of these names come back to themselves, each circle once."""
+    found: dict[frozenset[str], tuple[str, ...]] = {}
+    for name in names:
+        ways: list[tuple[str, ...]] = [(name,)]
+        seen = {name}
+        while ways:
+            way = ways.pop()
+            for element in map(str.strip, aliases[way[-1]].split(",")):
+                if element == name:
+                    found.setdefault(frozenset(way), (*way, name))
+                elif element in aliases and element not in seen:
+                    seen.add(element)
+                    ways.append((*way, element))
+    return list(found.values())
+
+
+def told_circle(way: Iterable[str], /) -> str:
+    """The words for aliases that come back to themselves.
+
+    >>> told_circle(("a", "b", "a"))
+    'aliases go in a circle: a -> b -> a'
+    """
+    return f"aliases go in a circle: {' -> '.join(way)}"
+
+
+def _read_facts(table: dict[str, Any], problems: list[str]) -> dict[str, Facts]:
+    facts: dict[str, Facts] = {}
+    for name, told in table.items():
         try:
             facts[name] = make_facts(_table_of(told))
         except SetupError as error:
             problems.append(f"limits.{name}: {error}")
-    if problems:
-        raise SetupError("the config is wrong:\n" + "\n".join(f"- {problem}" for problem in problems))
-    return Settings(providers=providers, aliases=aliases, facts=facts)
+    return facts
 
 
 def _table(name: str, config: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
@@ -197,7 +318,10 @@ def _read_providers(table: dict[str, Any], known: Mapping[str, Provider], proble
         for name in ready:
             told = left.pop(name)
             try:
-                made[name] = make_provider({"name": name, **_table_of(told)}, {**known, **made})
+                fields = _table_of(told)
+                if fields.get("name", name) != name:
+                    raise SetupError("name: a provider is called as its table is; leave it out")
+                made[name] = make_provider({**fields, "name": name}, {**known, **made})
             except SetupError as error:
                 problems.append(f"providers.{name}: {error}")
     return made

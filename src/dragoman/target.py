@@ -96,6 +96,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A model that has tools may think."""
     user_after_tool: bool = True
     """A user's message may follow a tool's result."""
+    other_fields: bool = True
+    """Fields for which there is no word of ours are known, as far as they are of the wire."""
     replayed: tuple[str, ...] | None = None
     """The fields in which earlier thinking is taken back; None is wherever it came in."""
 
@@ -120,6 +122,8 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
     limits: Limits = Limits()
     quirks: Quirks = Quirks()
+    http_client: object = None
+    """Who sends its requests, where that is not the driver's own transport."""
 
     @property
     def name(self) -> str:

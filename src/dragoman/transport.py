@@ -11,34 +11,38 @@ import os
 import re
 import sys
 import time
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine, Iterator, Mapping
 from datetime import timedelta
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import urlsplit
+
+from msgspec.structs import replace
 
 from dragoman.awaiting import awaited, wait
 from dragoman.errors import (
     ConnectFailed,
     DragomanError,
-    InvalidRequest,
     Malformed,
     Reset,
     SetupError,
     TimedOut,
 )
 from dragoman.flow import Exchange, Open, Reply, Send
-from dragoman.http import Head, HttpRequest
-from dragoman.port import Gathered, Transport
+from dragoman.http import Head, HttpRequest, shown_url
+from dragoman.port import Gathered, Transport, unsendable
 
 if TYPE_CHECKING:
     from pyreqwest.bytes import Bytes
     from pyreqwest.client import Client
+    from pyreqwest.exceptions import DetailedPyreqwestError
     from pyreqwest.http import Url
+    from pyreqwest.proxy import ProxyBuilder
     from pyreqwest.request import StreamRequest
     from pyreqwest.response import Response, ResponseBodyReader
 
+E = TypeVar("E", Send, Open)
 FAREWELL = 0.02
 """Seconds that the end of an answer may take after the wire said goodbye; it is there at once, or it never comes."""
 LATER = 0.02
@@ -49,11 +53,15 @@ MOST_CLIENTS = 16
 BATCH = 65536
 """Bytes of a stream that are read together, where they are there already."""
 MOST_ORIGINS = 256
+_URL = r"(?<=\()\w+://[^\s)]+"
+CERTIFICATES = "the certificates of SSL_CERT_FILE, or of ca=,"
 IDLE = 90.0
 """Seconds that a connection is kept for the next request (reqwest 0.13)."""
 
 
-def transport_of(http_client: object = None, /, *, ca: bytes | str | Path | None = None) -> Transport:
+def transport_of(
+    http_client: object = None, /, *, ca: bytes | str | Path | None = None, env: Mapping[str, str] | None = None
+) -> Transport:
     """The transport for what a user passes: nothing, an httpx client, or a transport of their own.
 
     Requests to `demo://` go to the embedded demo, whatever it is.
@@ -62,7 +70,7 @@ def transport_of(http_client: object = None, /, *, ca: bytes | str | Path | None
     Switch(Pyreqwest())
     """
     if http_client is None:
-        return Switch(Pyreqwest(ca=ca))
+        return Switch(Pyreqwest(ca=ca, env=env))
     if isinstance(http_client, Switch):
         return http_client
     if isinstance(http_client, Transport):
@@ -77,7 +85,7 @@ def transport_of(http_client: object = None, /, *, ca: bytes | str | Path | None
 
 
 class Switch:
-    """Sends `demo://` to the embedded demo, and all else on."""
+    """Sends `demo://` to the embedded demo, what has a transport of its own by that, and all else on."""
 
     def __init__(self, transport: Transport) -> None:
         self.transport = transport
@@ -88,36 +96,43 @@ class Switch:
 
     def send(self, effect: Send, /) -> Reply:
         """The whole answer."""
-        return self._of(effect.request).send(effect)
+        transport, effect = self._route(effect)
+        return transport.send(effect)
 
     async def asend(self, effect: Send, /) -> Reply:
         """The whole answer."""
-        return await self._of(effect.request).asend(effect)
+        transport, effect = self._route(effect)
+        return await transport.asend(effect)
 
     def open(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
-        return self._of(effect.request).open(effect)
+        transport, effect = self._route(effect)
+        return transport.open(effect)
 
     async def aopen(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
-        return await self._of(effect.request).aopen(effect)
+        transport, effect = self._route(effect)
+        return await transport.aopen(effect)
 
     def close(self) -> None:
         """Let go of what is pooled."""
         self.transport.close()
 
-    def _of(self, request: HttpRequest) -> Transport:
-        if not request.origin.startswith("demo://"):
-            return self.transport
-        from dragoman.demo import Demo
+    def _route(self, effect: E) -> tuple[Transport, E]:
+        if effect.request.origin.startswith("demo://"):
+            from dragoman.demo import Demo
 
-        return Demo()
+            return Demo(), effect
+        if effect.transport is None:
+            return self.transport, effect
+        return transport_of(effect.transport), replace(effect, transport=None)
 
 
 class Pyreqwest:
     """The default transport: pooled connections, HTTP/2 where offered, proxies from the environment.
 
-    `ca` is a PEM file, or its bytes, to trust beside the system's authorities. Loopback is never asked through a proxy.
+    `ca` is a PEM file, or its bytes, to trust beside the system's authorities; it is read when a connection is needed.
+    `env` has the variables that tell proxies; None is the process's own. Loopback is never asked through a proxy.
     `pin` is a host and the one address to reach it at, without a proxy and without asking for its address again.
     A process that forks makes its first call after the fork; a child of one that has called before is told so.
 
@@ -125,9 +140,16 @@ class Pyreqwest:
     Pyreqwest()
     """
 
-    def __init__(self, *, ca: bytes | str | Path | None = None, pin: tuple[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        ca: bytes | str | Path | None = None,
+        env: Mapping[str, str] | None = None,
+        pin: tuple[str, str] | None = None,
+    ) -> None:
         self._pin = pin
-        self._ca = ca if isinstance(ca, bytes | None) else Path(ca).read_bytes()
+        self._ca = ca
+        self._env = env
         self._clients: dict[tuple[float | None, float | None, bool], Client] = {}
         self._kept = Kept()
         self._process = os.getpid()
@@ -225,9 +247,11 @@ class Pyreqwest:
         client = self._client(connect, quiet, loopback=_is_loopback(request.origin))
         try:
             builder = client.request(request.method, _url(request.url)).headers(dict(request.headers))
-        except ValueError as error:
-            # Their message may quote a header, and so a key.
-            raise InvalidRequest(f"{request.origin}: the URL or a header cannot be sent", advance=True) from error
+        except ValueError:
+            builder = None
+        if builder is None:
+            # Told out here, without their error, which may quote a header, and so a key.
+            raise unsendable(request)
         if request.body:
             builder = builder.body_bytes(request.body)
         if (left := _left(ends)) is not None:
@@ -249,6 +273,7 @@ class Pyreqwest:
 
     def _new_client(self, connect: float | None, quiet: float | None, *, loopback: bool) -> "Client":
         from pyreqwest.client import ClientBuilder
+        from pyreqwest.exceptions import BuilderError
 
         _pause_at_exit()
         builder = ClientBuilder().follow_redirects(False).http2(True).http1_lower_case_headers()  # noqa: FBT003 - theirs
@@ -256,14 +281,19 @@ class Pyreqwest:
             builder = builder.connect_timeout(timedelta(seconds=connect))
         if quiet is not None:
             builder = builder.read_timeout(timedelta(seconds=quiet))
-        if loopback or self._pin is not None:
+        if loopback or self._pin is not None or self._env is not None:
             builder = builder.no_proxy()
         if self._pin is not None:
             builder = builder.resolve(*self._pin, 0)
+        elif self._env is not None and not loopback:
+            for proxy in _proxies(self._env):
+                builder = builder.proxy(proxy)
         for certificate in _certificates(self._ca):
             builder = builder.add_root_certificate_pem(certificate)
         try:
             return builder.build()
+        except BuilderError as error:
+            raise SetupError(f"{CERTIFICATES} cannot be used: {_causes(error)[-1]}") from error
         except RuntimeError as error:
             raise SetupError(
                 "this process was forked from one that had called already; make the first call after the fork, or "
@@ -472,19 +502,50 @@ def _is_loopback(origin: str) -> bool:
     return host in ("localhost", "::1") or re.fullmatch(r"127\.\d+\.\d+\.\d+", host) is not None
 
 
-def _certificates(pem: bytes | None) -> list[bytes]:
-    return re.findall(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", pem or b"", re.DOTALL)
+def _certificates(ca: bytes | str | Path | None) -> list[bytes]:
+    if ca is None:
+        return []
+    try:
+        pem = ca if isinstance(ca, bytes) else Path(ca).read_bytes()
+    except OSError as error:
+        raise SetupError(f"{CERTIFICATES} cannot be read: {error}") from error
+    found = re.findall(rb"-----BEGIN CERTIFICATE-----.+?-----END CERTIFICATE-----", pem, re.DOTALL)
+    if not found:
+        raise SetupError(f"{CERTIFICATES} cannot be used: there is none in it, in the form of PEM")
+    return found
+
+
+def _proxies(env: Mapping[str, str]) -> "Iterator[ProxyBuilder]":
+    """The proxies that variables tell: the more special before the general."""
+    from pyreqwest.proxy import ProxyBuilder
+
+    def told(name: str) -> str:
+        return (env.get(name.lower()) or env.get(name) or "").strip()
+
+    kinds = {"HTTP_PROXY": ProxyBuilder.http, "HTTPS_PROXY": ProxyBuilder.https, "ALL_PROXY": ProxyBuilder.all}
+    for name, kind in kinds.items():
+        if url := told(name):
+            try:
+                yield kind(url if "://" in url else f"http://{url}").no_proxy(told("NO_PROXY"))
+            except ValueError as error:
+                raise SetupError(f"{name} is not the URL of a proxy: {error}") from error
+
+
+def _causes(error: "DetailedPyreqwestError") -> list[str]:
+    """What it says of itself; in its own words, too, a URL loses what may be secret in it."""
+    causes = error.details["causes"] or []
+    for cause in causes:
+        cause["message"] = re.sub(_URL, lambda found: shown_url(found[0]), cause["message"])
+    return [cause["message"] for cause in causes]
 
 
 def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
     """Our error for one of pyreqwest's; told without the path, which may hold a key."""
     from pyreqwest import exceptions as theirs
 
-    causes: list[str] = []
-    if isinstance(error, theirs.DetailedPyreqwestError):
-        causes = [cause["message"] for cause in error.details["causes"] or ()]
+    causes = _causes(error) if isinstance(error, theirs.DetailedPyreqwestError) else []
     why = causes[-1] if causes else str(error) or type(error).__name__
-    place = request.origin
+    place = shown_url(request.origin)
     match error:
         case TimeoutError():
             return TimedOut(f"{place}: nothing came in time")

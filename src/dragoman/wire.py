@@ -2,8 +2,7 @@
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from functools import cache
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import msgspec
 
@@ -13,6 +12,7 @@ from dragoman.failure import decode_failure
 from dragoman.framing import Frame, FrameDecoder, SseDecoder
 from dragoman.http import Head, HttpReply, HttpRequest, split_base_url
 from dragoman.target import Target
+from dragoman.tolerance import UNREADABLE, decode_again
 from dragoman.types import (
     Finish,
     FinishReason,
@@ -28,8 +28,6 @@ from dragoman.types import (
     Usage,
     is_object,
 )
-
-T = TypeVar("T", bound=msgspec.Struct)
 
 ERROR_PREFIX = "ERROR: "
 """What stands before a tool's error on wires that have no word for it."""
@@ -117,8 +115,12 @@ class ServerHalf(Protocol):
         """The model's name and the request."""
         ...
 
-    def encode_body(self, response: Response, /) -> HttpReply:
-        """The whole answer in this dialect."""
+    def check(self, model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that this dialect's servers answer."""
+        ...
+
+    def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
+        """The whole answer in this dialect, to the request that asked for it."""
         ...
 
     def says(self, part: Part, /) -> bool:
@@ -149,6 +151,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """Other ways in which this dialect's clients ask for generation."""
     own_ids: bool = False
     """Whether clients are told calls under ids of the gateway's own making."""
+    loads: bool = False
+    """Whether a request that says nothing asks only that the model be there."""
 
 
 class Notes:
@@ -304,17 +308,20 @@ def _tell_usage(error: DragomanError, out: Assembler) -> None:
 
 
 def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:
-    """A frame's JSON; Truncated where the frame itself had no end, Malformed otherwise.
+    """A frame's JSON, {} where it is blank; Truncated where the frame itself had no end, Malformed otherwise.
 
     >>> decode_frame(msgspec.json.Decoder(), Frame(name="", data=b"{}"))
     {}
     """
     try:
         return decoder.decode(frame.data)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        if not frame.whole:
-            raise Truncated(f"the stream ended inside an event: {preview(frame.data)}") from error
-        raise Malformed(f"an event is not what the protocol says ({error}): {preview(frame.data)}") from error
+    except UNREADABLE:
+        try:
+            return decode_again(decoder, frame.data.strip() or b"{}" * frame.whole)
+        except UNREADABLE as error:
+            if not frame.whole and not isinstance(error, msgspec.ValidationError):
+                raise Truncated(f"the stream ended inside an event: {preview(frame.data)}") from error
+            raise Malformed(f"an event is not what the protocol says ({error}): {preview(frame.data)}") from error
 
 
 def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
@@ -325,9 +332,12 @@ def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
     """
     try:
         return decoder.decode(body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        kind = Truncated if not body.strip() or "truncated" in str(error) else Malformed
-        raise kind(f"the body is not what the protocol says ({error}): {preview(body)}") from error
+    except UNREADABLE:
+        try:
+            return decode_again(decoder, body)
+        except UNREADABLE as error:
+            kind = Truncated if not body.strip() or "truncated" in str(error) else Malformed
+            raise kind(f"the body is not what the protocol says ({error}): {preview(body)}") from error
 
 
 def preview(data: bytes, /) -> str:
@@ -348,47 +358,6 @@ def truncated(wire: str, /) -> Truncated:
     return Truncated(f"{wire}: the stream ended before its end")
 
 
-def read_shape(shape: type[T], data: object, where: str, /) -> tuple[T, JsonObject]:
-    """What we know of an object that a client sent, checked, and the rest of it verbatim.
-
-    >>> class Point(msgspec.Struct):
-    ...     x: int
-    >>> read_shape(Point, {"x": 1, "y": 2}, "$")
-    (Point(x=1), {'y': 2})
-    """
-    try:
-        known = msgspec.convert(data, shape)
-    except msgspec.ValidationError as error:
-        text = str(error)
-        reason, _, path = text.partition(" - at `$")
-        raise InvalidRequest(f"{where}{path.rstrip('`')}: {reason}") from error
-    fields = _fields(shape)
-    if not is_object(data) or data.keys() <= fields:
-        return known, {}
-    return known, {key: value for key, value in data.items() if key not in fields}
-
-
-@cache
-def _fields(shape: type[msgspec.Struct]) -> frozenset[str]:
-    return frozenset(shape.__struct_encode_fields__)
-
-
-def decode_request_json(http: HttpRequest, /) -> JsonObject:
-    """The JSON object that a client sent.
-
-    >>> decode_request_json(HttpRequest(method="POST", path="/", body=b"{}"))
-    {}
-    """
-    try:
-        return _OBJECT.decode(http.body)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        half = " (half of a character, as where a text was cut; send it whole)" if "surrogate" in str(error) else ""
-        raise InvalidRequest(f"the body is not a JSON object: {error}{half}") from error
-
-
-_OBJECT = msgspec.json.Decoder(dict[str, Any])
-
-
 def http_request(target: Target, path: str, body: JsonObject, notes: Notes, /, **headers: str) -> HttpRequest:
     """The POST of a JSON body to a target, with its key and its own headers.
 
@@ -404,6 +373,7 @@ def http_request(target: Target, path: str, body: JsonObject, notes: Notes, /, *
         headers={"content-type": "application/json", **headers, **target.auth_headers(), **target.headers},
         body=encode_json(body),
         notices=notes.notices,
+        secret=target.api_key,
     )
 
 
@@ -429,6 +399,8 @@ def wire_extra(extra: Mapping[str, Any], wire: str, /) -> JsonObject:
     return data if is_object(data) else {}
 
 
+MOST_TOLD = 8
+"""How many members of a field that is left out are told."""
 VERBATIM = ".verbatim"
 """Behind a wire's name in the `extra` of a request: a client's own form of what our words say whole."""
 
@@ -462,9 +434,19 @@ def body_extra(request: Request, target: Target, notes: Notes, /) -> JsonObject:
         return {}
     for name in request.extra:
         if name not in (target.wire, target.provider) and not name.endswith(VERBATIM):
-            for field in wire_extra(request.extra, name):
-                notes.add("dropped", f"{name}: {field}", "it belongs to another wire")
-    return {**said_verbatim(request, target.wire), **wire_extra(request.extra, target.provider)}
+            _drop(request, name, "it belongs to another wire", notes)
+    own = wire_extra(request.extra, target.provider)
+    if not target.quirks.other_fields:
+        _drop(request, target.wire, "it has no such option", notes)
+        return {**wire_extra(request.extra, target.wire + VERBATIM), **own}
+    return {**said_verbatim(request, target.wire), **own}
+
+
+def _drop(request: Request, name: str, why: str, notes: Notes) -> None:
+    """Say which fields are left out, and what stood in them."""
+    for field, value in wire_extra(request.extra, name).items():
+        inside = ", ".join([*value][:MOST_TOLD]) if is_object(value) else ""
+        notes.add("dropped", f"{name}: {field}", f"{why} ({inside})" if inside else why)
 
 
 def without_none(data: JsonObject, /) -> JsonObject:
@@ -486,12 +468,23 @@ def own_extra(wire: str, data: JsonObject, /) -> dict[str, Any]:
 
 
 def whole_number(value: object, /) -> int | None:
-    """An int that is one, and no bool.
+    """A number without a fraction, and no bool.
 
-    >>> whole_number(3), whole_number(True), whole_number("3")
-    (3, None, None)
+    >>> whole_number(3), whole_number(3.0), whole_number(True), whole_number("3")
+    (3, 3, None, None)
     """
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
     return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def moment(value: object, /) -> int | None:
+    """A time in seconds, whole or not; 0 is not told.
+
+    >>> moment(1794700000), moment(1794700000.25), moment(0), moment("today")
+    (1794700000, 1794700000, None, None)
+    """
+    return int(value) or None if isinstance(value, int | float) and value is not True else None
 
 
 def finish_word(finish: Finish, meanings: Mapping[str, FinishReason], words: Mapping[FinishReason, str], /) -> str:

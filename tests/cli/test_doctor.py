@@ -23,7 +23,7 @@ def test_what_is_wrong_is_found_all_at_once(tmp_path: Path) -> None:
         "--config",
         config,
         LLM_BOX="nonsense",
-        GROQ_API_KEY="k ",
+        GROQ_API_KEY="k\n1",
         DRAGOMAN_MODEL="nobody/x",
         SSL_CERT_FILE="/nowhere.pem",
     )

@@ -129,6 +129,13 @@ def test_usage_is_told_by_day_key_and_model(config: Path) -> None:
     assert (use["requests"], use["output"]) == (1, 2)
 
 
+@pytest.mark.parametrize("days", ["0", "-1", "x", "99999999"])
+def test_days_that_there_are_not_are_refused(config: Path, days: str) -> None:
+    done = dragoman("usage", "--config", config, f"--days={days}")
+    assert done.code == 2
+    assert "1 to 3660" in done.err
+
+
 def store_of(config: Path) -> Store:
     return open_store(decode_config(config.read_text(encoding="utf-8")).gateway.store)
 

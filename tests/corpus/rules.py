@@ -4,6 +4,7 @@ Each rule has a name and the reason why the difference is none of meaning. docs/
 """
 
 import importlib
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -33,6 +34,14 @@ def level(wire: str, body: dict[str, Any]) -> dict[str, Any]:
     for rule in rules(wire):
         body = rule.level(body)
     return body
+
+
+def arguments(text: str | None) -> Any:
+    """What the text of some arguments says; the text itself where it is no JSON."""
+    try:
+        return json.loads(text or "{}")
+    except ValueError:
+        return text
 
 
 def without_nulls(value: Any) -> Any:

@@ -65,7 +65,7 @@ def _fitted(body: Json) -> Json:
 
 
 def _fitted_tool(tool: Json) -> Json:
-    if not tool.get("strict"):
+    if not tool.get("strict") or "input_schema" not in tool:
         return tool
     return {**tool, "input_schema": fit(tool["input_schema"], SUBSET, where="tool")[0]}
 

@@ -1,12 +1,11 @@
 """How a Chat Completions request may differ after it went through the vocabulary, and still mean the same."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from dragoman.types import is_list, is_object
 from dragoman.wires.openai_chat.turns import MEDIA_BELOW
-from tests.corpus.rules import Rule, without_nulls
+from tests.corpus.rules import Rule, arguments, without_nulls
 
 Json = dict[str, Any]
 
@@ -58,8 +57,7 @@ def _calls(message: Json) -> Json:
     ]
     for call in calls:
         if "function" in call:
-            arguments = json.loads(call["function"].get("arguments") or "{}")
-            call["function"] = {**call["function"], "arguments": arguments}
+            call["function"] = {**call["function"], "arguments": arguments(call["function"].get("arguments"))}
     return {**message, "tool_calls": calls} if calls else {k: v for k, v in message.items() if k != "tool_calls"}
 
 

@@ -1,12 +1,11 @@
 """How a Responses request may differ after it went through the vocabulary, and still mean the same."""
 
-import json
 from collections.abc import Callable
 from typing import Any
 
 from dragoman.types import is_list, is_object
 from dragoman.wires.openai_responses.turns import JSON_WANTED
-from tests.corpus.rules import Rule, without_nulls
+from tests.corpus.rules import Rule, arguments, without_nulls
 
 Json = dict[str, Any]
 
@@ -29,7 +28,7 @@ def _input_list(body: Json) -> Json:
 
 
 def _plain_content(item: Json) -> Json:
-    if "role" not in item:
+    if "role" not in item or item.get("type", "message") != "message":
         return item
     content = item.get("content")
     parts: list[Json] = content if is_list(content) else [{"text": content}]
@@ -54,7 +53,7 @@ def _status(item: Json) -> Json:
 def _arguments(item: Json) -> Json:
     if item.get("type") != "function_call":
         return item
-    return {**item, "arguments": json.loads(item.get("arguments") or "{}")}
+    return {**item, "arguments": arguments(item.get("arguments"))}
 
 
 def _defaults(body: Json) -> Json:
@@ -69,7 +68,7 @@ def _system(body: Json) -> Json:
     texts: list[Json] = [] if instructions is None else [{"text": instructions}]
     others: list[Json] = []
     for item in body.pop("input", ()):
-        if item.get("role") in ("system", "developer"):
+        if item.get("role") in ("system", "developer") and item.get("type") == "message":
             texts += [text for text in item["content"] if text != {"text": JSON_WANTED}]
         else:
             others.append(item)

@@ -1,10 +1,13 @@
 """Every recorded exchange: decoded, encoded again, decoded again; cut in every way; errors typed."""
 
+import contextlib
+import re
+
 import msgspec
 import pytest
 
 from dragoman import wires
-from dragoman.errors import DragomanError, InvalidRequest, ProviderError
+from dragoman.errors import DragomanError, InvalidRequest, ProviderError, Unsupported
 from dragoman.events import Event, fold
 from dragoman.http import Head, HttpRequest
 from dragoman.providers import target
@@ -103,6 +106,30 @@ def test_a_stream_reads_the_same_however_it_is_cut(exchange: Exchange) -> None:
         assert type(error) is type(whole[1])
 
 
+WRITTEN: tuple[tuple[str, str], ...] = (
+    (r"\n", r"\r\n"),
+    (r"\n", r"\r"),
+    (r"\A", "\ufeff"),
+    (r"\A", r"\n: hello\n\n"),
+    (r"\n\n", r"\n\n: keep-alive\n\n"),
+    (r"\n\n", r"\n\ndata:\n\n"),
+    (r"(?m)^(data|event): ", r"\1:"),
+    (r"(?m)^data: ", r"id: 7\nretry: 100\ndata: "),
+)
+"""Ways in which the same events may be written: what is put in place of what."""
+
+
+@every(*[exchange for exchange in STREAMED if exchange.kind == "sse"])
+def test_a_stream_reads_the_same_however_it_is_written(exchange: Exchange) -> None:
+    client = wires.get(exchange.wire).client
+    plain = re.sub(r"\r\n?", "\n", exchange.body.decode())
+    whole = laws.read(client.stream_decoder(), [plain.encode()])
+    for found, put in WRITTEN:
+        events, error = laws.read(client.stream_decoder(), [re.sub(found, put, plain).encode()])
+        assert events == whole[0]
+        assert type(error) is type(whole[1])
+
+
 @every(*STREAMED)
 def test_a_cut_stream_is_truncated_or_a_prefix(exchange: Exchange) -> None:
     client = wires.get(exchange.wire).client
@@ -130,6 +157,16 @@ def test_a_request_survives(exchange: Exchange) -> None:
     else:
         body.pop("model", None)
     assert level(exchange.wire, body) == level(exchange.wire, exchange.request)
+
+
+@every(*ASKED)
+def test_a_request_is_taken_by_every_wire_or_refused_with_a_reason(exchange: Exchange) -> None:
+    if exchange.status in (400, 404, 422):
+        return
+    for home in HOME.values():
+        to = target(f"{home}/m", api_key="k")
+        with contextlib.suppress(Unsupported):
+            assert wires.get(to.wire).client.encode_request(decoded_request(exchange), to).body
 
 
 @every(*REFUSED)

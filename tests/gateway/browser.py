@@ -13,8 +13,9 @@ from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import WebDriverWait
 
+from tests.gateway.live import PATIENCE
+
 T = TypeVar("T")
-PATIENCE = 20.0
 
 
 class Browser:

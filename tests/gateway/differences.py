@@ -165,8 +165,11 @@ ANSWERS: list[Difference[Response]] = [
     ),
     Difference(
         "unknown end",
-        "the dialect does not know the provider's word, so that the answer has ended; where there is none, it has none",
-        lambda pair: pair.client in ("anthropic", "openai_chat") and pair.provider in ("google", "openai_responses"),
+        "the dialect does not know the provider's word, so that the answer has ended; anthropic always tells one",
+        lambda pair: (
+            "anthropic" in pair[:2]
+            or (pair.client == "openai_chat" and pair.provider in ("google", "openai_responses"))
+        ),
         _as_stop("other"),
     ),
     Difference(

@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-PATIENCE = 20.0
+PATIENCE = 60.0
 
 
 def free_port() -> int:

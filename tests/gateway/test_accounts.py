@@ -3,6 +3,7 @@
 import asyncio
 import json
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -12,6 +13,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from dragoman import wires
 from dragoman.gateway.app import App
 from dragoman.gateway.keys import new_key
+from dragoman.gateway.logs import Log
 from dragoman.gateway.refusals import BodyTooLarge
 from dragoman.gateway.store.port import Row
 from dragoman.gateway.traces import Traces
@@ -90,10 +92,123 @@ def test_a_client_that_leaves_has_a_row() -> None:
     assert row.outcome == "hung_up"
 
 
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_client_that_leaves_tells_whom_it_left(stream: bool) -> None:  # noqa: FBT001
+    async def walk(app: App, upstream: Server) -> tuple[Row, ...]:
+        task = asyncio.create_task(look(app, ask(chat("gone/m, up/m", stream=stream))))
+        assert await asyncio.to_thread(upstream.asked.acquire, timeout=PATIENCE)
+        task.cancel()
+        await asyncio.wait([task])
+        return await app.setup.books.ledger.rows()
+
+    written: list[str] = []
+    with Server(Stall(10)) as upstream:
+        app = app_of(config() + record("gone", refused_url()) + record("up", upstream.base_url()))
+        app.setup.books.log = Log(written.append)
+        (row,) = asyncio.run(walk(app, upstream))
+    assert (row.target, row.outcome, row.status, row.attempts) == ("up/m", "hung_up", 499, 3)
+    assert (row.input, row.output, row.estimated) == (1, 0 if stream else None, True)
+    line = json.loads(written[0])
+    assert (line["target"], line["outcome"], line["estimated"]) == ("up/m", "hung_up", True)
+    told = app.setup.books.metrics.text()
+    assert b'target="up/m",outcome="hung_up",status="499"} 1' in told
+    assert b'dragoman_attempts_total{target="up/m",outcome="hung_up"} 1' in told
+
+
+def test_a_client_that_leaves_while_nobody_is_asked_has_used_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def walk(app: App) -> str:
+        failed = asyncio.Event()
+
+        def attempted(_attempt: object) -> None:
+            failed.set()
+
+        monkeypatch.setattr(app.setup.books.metrics, "attempted", attempted)
+        task = asyncio.create_task(look(app, ask({**chat("gone/m"), "max_tokens": 1000})))
+        await asyncio.wait_for(failed.wait(), PATIENCE)
+        task.cancel()
+        await asyncio.wait([task])
+        (row,) = await app.setup.books.ledger.rows()
+        assert (row.target, row.outcome, row.input) == (None, "hung_up", None)
+        again = await look(app, ask(chat("nobody/knows")))
+        return again.headers["X-RateLimit-Remaining-Tokens"]
+
+    more = record("gone", refused_url()) + "[chain]\nbackoff = 600.0\nbackoff_cap = 600.0\n"
+    assert asyncio.run(walk(app_of(config("tokens_per_minute = 5000") + more))) == "5000"
+
+
 def test_the_same_id_twice_is_two_rows() -> None:
     same = {"x-request-id": "mine"}
     _, rows = talk(app_of(config()), ask(chat("demo/any"), **same), ask(chat("demo/any"), **same))
     assert len(rows) == 2
+
+
+def left_by(app: App, *asked: HttpRequest) -> list[str | None]:
+    """What each was told of the tokens that are left."""
+    return [seen.headers.get("X-RateLimit-Remaining-Tokens") for seen in talk(app, *asked)[0]]
+
+
+@pytest.mark.parametrize(
+    "asked",
+    [
+        ask(chat("nobody/knows")),
+        ask(chat("up/secret")),
+        post(CHAT, b"{", **KEY),
+        ask(chat("demo/overloaded")),
+        ask(chat("demo/overloaded", stream=True)),
+        ask(chat("gone/m")),
+        HttpRequest(method="GET", path="/v1/models", headers=KEY),
+        HttpRequest(method="GET", path="/v1/models/nobody", headers=KEY),
+    ],
+    ids=["404", "403", "400", "503", "503 of a stream", "502", "models", "no model"],
+)
+def test_wherever_a_key_is_known_its_limits_are_told(asked: HttpRequest) -> None:
+    limits = 'models = ["demo/*", "nobody*", "gone/*"]\ntokens_per_minute = 5000\n'
+    app = app_of(config(limits) + record("gone", refused_url()) + "[chain]\nretries = 0\n")
+    assert left_by(app, asked, asked) == ["5000", "5000"]
+
+
+def test_limits_are_told_to_nobody_else() -> None:
+    wrong = post(CHAT, json.dumps(chat("demo/any")).encode(), authorization="Bearer wrong")
+    assert left_by(app_of(config("tokens_per_minute = 5000")), wrong) == [None]
+
+
+def test_a_plain_answer_tells_what_is_left_when_it_has_ended_and_a_stream_what_is_reserved() -> None:
+    app = app_of(config("tokens_per_minute = 5000"))
+    asked = {**chat("demo/any"), "max_tokens": 1000}
+    seen, rows = talk(app, ask(asked), ask({**asked, "stream": True}), ask(asked))
+    used = [(row.input or 0) + (row.output or 0) for row in reversed(rows)]
+    told = [int(each.headers["X-RateLimit-Remaining-Tokens"]) for each in seen]
+    assert told[0] == 5000 - used[0]
+    assert told[1] == told[0] - 1001
+    assert told[2] == 5000 - sum(used)
+
+
+def test_an_open_answer_is_reserved_as_the_config_says() -> None:
+    setup = config("tokens_per_minute = 5000").replace("[gateway]\n", "[gateway]\nanswer_tokens = 300\n")
+    app = app_of(setup)
+    seen, _ = talk(app, ask(chat("demo/any", stream=True)))
+    assert seen[0].headers["X-RateLimit-Remaining-Tokens"] == str(5000 - 301)
+
+
+@pytest.mark.parametrize("name", ["demo/a\nb", "demo/\x1b[31m", "a\x00", "demo/x\u202e", "\x7f"])
+def test_a_name_with_control_characters_is_refused_and_kept_nowhere(name: str) -> None:
+    app = app_of(config())
+    written: list[str] = []
+    app.setup.books.log = Log(written.append)
+    google = f"/v1beta/models/{quote(name, safe='')}:generateContent"
+    seen, rows = talk(
+        app,
+        ask(chat(name)),
+        said("/v1/embeddings", {"model": name, "input": "x"}),
+        said("/api/show", {"model": name}),
+        said(google, {"contents": [{"parts": [{"text": "hi"}]}]}),
+    )
+    assert [each.status for each in seen] == [400] * 4
+    assert json.loads(seen[0].body)["error"]["param"] == "model"
+    kept = "".join([*written, *(row.model for row in rows), app.setup.books.metrics.text().decode()])
+    assert len(rows) == 4
+    assert name not in kept
+    assert json.dumps(name) not in kept
 
 
 def test_metrics_are_the_operators() -> None:
@@ -168,15 +283,14 @@ def test_a_body_that_is_too_large_is_counted() -> None:
 
 
 def test_what_breaks_off_is_counted_once() -> None:
-    """Anthropic tells the input with the first event: the row has that, and not twice."""
-    with Server(Cut(700, "one two three")) as upstream:
+    """Anthropic tells the input with the first event: the row has that, and not twice; of the output what was shown."""
+    whole = b"".join(render("one two three", wires.get("anthropic"), Request(stream=True)).pieces)
+    told = whole.replace(b'"usage":{"input_tokens":0,', b'"usage":{"input_tokens":25,')
+    body = told[: told.index(b"event: content_block_stop")]
+    with Server(Raw(headers={"content-type": "text/event-stream"}, body=body)) as upstream:
         setup = config() + record("up", upstream.base_url("anthropic"), "anthropic") + "[chain]\nretries = 0\n"
         _, (row,) = talk(app_of(setup), ask(chat("up/m", stream=True)))
-        assert row.outcome == "failed"
-        told = json.loads(
-            render("one two three", wires.get("anthropic"), Request(stream=True)).pieces[0].split(b"data: ")[1]
-        )
-    assert row.input == told["message"]["usage"]["input_tokens"]
+    assert (row.outcome, row.input, row.output) == ("failed", 25, len("one two three") // 3)
 
 
 def test_what_was_shown_of_a_broken_answer_is_used_up() -> None:
@@ -202,12 +316,29 @@ def test_a_plain_answer_that_is_left_keeps_what_was_reserved() -> None:
     assert int(asyncio.run(walk())) < 4000
 
 
-@pytest.mark.parametrize("stream", [False, True])
-def test_a_span_tells_what_came(stream: bool) -> None:  # noqa: FBT001
+def traced(app: App) -> InMemorySpanExporter:
+    """Where its spans go from now on."""
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    app = app_of(config())
     app.setup.books.traces = Traces(provider)
+    return exporter
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_span_of_what_failed_names_whom_it_asked_and_why(stream: bool) -> None:  # noqa: FBT001
+    app = app_of(config() + record("gone", refused_url()) + "[chain]\nretries = 0\n")
+    exporter = traced(app)
+    talk(app, ask(chat("gone/m, gone/n", stream=stream)))
+    (span,) = exporter.get_finished_spans()
+    told = dict(span.attributes or {})
+    assert (told["gen_ai.provider.name"], told["error.type"]) == ("gone", "ConnectFailedByAll")
+    assert not span.events
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_a_span_tells_what_came(stream: bool) -> None:  # noqa: FBT001
+    app = app_of(config())
+    exporter = traced(app)
     seen, _ = talk(app, ask(chat("demo/any", stream=stream)), EMBED)
     chatted, embedded = exporter.get_finished_spans()
     told = dict(chatted.attributes or {})
@@ -217,6 +348,9 @@ def test_a_span_tells_what_came(stream: bool) -> None:  # noqa: FBT001
     assert told["gen_ai.response.finish_reasons"] == ("stop",)
     assert told["gen_ai.usage.output_tokens"]
     assert ("gen_ai.response.time_to_first_chunk" in told) is stream
+    if stream:
+        whole = ((chatted.end_time or 0) - (chatted.start_time or 0)) / 1e9
+        assert 0 < float(str(told["gen_ai.response.time_to_first_chunk"])) <= whole
     assert (embedded.name, (embedded.attributes or {})["gen_ai.operation.name"]) == (
         "embeddings demo/any",
         "embeddings",

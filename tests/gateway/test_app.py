@@ -10,7 +10,7 @@ from dragoman import wires
 from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, Overloaded, RateLimited
 from dragoman.events import Ping
 from dragoman.gateway.app import TICKS, App
-from dragoman.testing import Break, Cut, Drop, Garbage, Raw, Server, Stall
+from dragoman.testing import Break, Cut, Drop, Garbage, Line, Raw, Server, Stall
 from dragoman.testing.script import render
 from dragoman.types import Request, Tool, user
 from dragoman.wire import encode_json
@@ -198,9 +198,9 @@ def test_a_schema_is_kept_by_a_target_without_structured_output(dialect: str) ->
     assert '"metres"' in response_of(dialect, request, seen).text
 
 
-@pytest.mark.parametrize("line", [Drop(), Cut(SHOWN, WORDS), Garbage()])
+@pytest.mark.parametrize("line", [Drop(), Cut(SHOWN, WORDS), Garbage(), Raw(status=404)])
 @pytest.mark.parametrize("stream", [False, True])
-def test_no_client_hears_where_a_provider_is(dialect: str, stream: bool, line: Drop | Cut | Garbage) -> None:  # noqa: FBT001
+def test_no_client_hears_where_a_provider_is(dialect: str, stream: bool, line: Line) -> None:  # noqa: FBT001
     with Server(line) as upstream:
         app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
         assert b"127.0.0.1" not in see(app, request_of(dialect, "up/m", hello(stream=stream))).body

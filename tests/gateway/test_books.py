@@ -22,8 +22,10 @@ from dragoman.gateway.logs import Log
 from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.traces import Traces
+from dragoman.providers import target
 from dragoman.types import Attempt, Request, Usage, user
 from tests.gateway.conftest import Clock
+from tests.gateway.live import PATIENCE
 from tests.gateway.redis_server import RedisServer
 
 Opened = Callable[[], Store]
@@ -101,7 +103,7 @@ def test_a_client_that_left_is_counted_and_leaves_its_seat(opened: Opened) -> No
         (row,) = await books.ledger.rows()
         assert (row.outcome, row.output) == ("hung_up", 2)
         again = await books.open("r2", model="fast", request=Request(), key=team)
-        assert dict(again.headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 7 - 1024)
+        assert dict(again.headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 7 - 4096)
 
     run(opened, work)
 
@@ -135,7 +137,7 @@ def test_a_refused_request_has_a_row_where_it_has_a_key() -> None:
 
 def test_a_failure_that_used_nothing_gives_all_back() -> None:
     async def work(books: Books) -> None:
-        team = key(tokens_per_minute=1024)
+        team = key(tokens_per_minute=4096)
         account = await books.open("r1", model="fast", request=Request(), key=team)
         await account.settle("failed", status=502, error=Overloaded("busy"))
         await books.open("r2", model="fast", request=Request(), key=team)
@@ -146,12 +148,13 @@ def test_a_failure_that_used_nothing_gives_all_back() -> None:
 def test_a_budget_of_money_counts_what_it_cost(clock: Clock) -> None:
     async def work(books: Books) -> None:
         team = key(budgets=(Budget(per="day", dollars=0.05),))
-        target = "openai/gpt-4o"
+        asked, name = [target("openai/gpt-4o-mini"), target("openai/gpt-4o")], "openai/gpt-4o"
         for n in range(3):
-            account = await books.open(f"r{n}", model=target, request=Request(), key=team, target=target)
-            await account.settle("served", status=200, target=target, usage=Usage(input=1000, output=1000))
+            request = Request(max_tokens=1024)
+            account = await books.open(f"r{n}", model="fast", request=request, key=team, targets=asked)
+            await account.settle("served", status=200, target=name, usage=Usage(input=1000, output=1000))
         with pytest.raises(OverLimit, match="dollars a day"):
-            await books.open("r4", model=target, request=Request(max_tokens=1251), key=team, target=target)
+            await books.open("r4", model="fast", request=Request(max_tokens=1251), key=team, targets=asked)
 
     run(lambda: MemoryStore(clock=clock), work)
 
@@ -172,7 +175,7 @@ def test_a_store_that_is_down_stops_nobody_without_a_budget() -> None:
         await books.tend()
         assert is_down(books)
         server.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while is_down(books):
                 await asyncio.sleep(0)
                 await books.tend()

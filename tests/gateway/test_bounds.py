@@ -6,6 +6,7 @@ import json
 import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 from zlib import compress
 
 import pytest
@@ -145,19 +146,20 @@ def test_where_there_is_no_body_nothing_is_unpacked() -> None:
 
 
 @pytest.mark.parametrize(
-    ("packing", "body", "status"),
+    ("packing", "pack", "status"),
     [
-        ("br", b"{}", 415),
-        ("gzip, gzip", b"{}", 415),
-        ("gzip", b"{}", 400),
-        ("gzip", gzip.compress(b" " * 500)[:-9], 400),
-        ("gzip", gzip.compress(b" " * 2001), 413),
-        ("gzip", gzip.compress(b" " * 100_000_000), 413),
+        ("br", lambda: b"{}", 415),
+        ("gzip, gzip", lambda: b"{}", 415),
+        ("gzip", lambda: b"{}", 400),
+        ("gzip", lambda: gzip.compress(b" " * 500)[:-9], 400),
+        ("gzip", lambda: gzip.compress(b" " * 2001), 413),
+        ("gzip", lambda: gzip.compress(b" " * 100_000_000), 413),
     ],
+    ids=["unknown", "twice", "not packed", "cut", "too large", "a bomb"],
 )
-def test_a_packed_body_that_cannot_be_read_is_refused(packing: str, body: bytes, status: int) -> None:
+def test_a_packed_body_that_cannot_be_read_is_refused(packing: str, pack: Callable[[], bytes], status: int) -> None:
     app = app_of("[gateway]\nmax_body = 2000\n")
-    seen = see(app, post("/v1/messages", body, **{"content-encoding": packing}))
+    seen = see(app, post("/v1/messages", pack(), **{"content-encoding": packing}))
     assert seen.status == status
     assert json.loads(seen.body)["type"] == "error"
 
@@ -300,6 +302,26 @@ def test_without_its_key_nobody_is_answered() -> None:
     assert seen.status == 401
     assert see(app_of(KEYED), HttpRequest(method="GET", path="/health")).status == 401
     assert see(app_of(KEYED), HttpRequest(method="GET", path="/health/ready")).status == 200
+
+
+def test_a_client_sees_the_health_of_what_it_may_use_and_an_operator_all() -> None:
+    (alice, alice_hash), (bob, bob_hash), (ops, ops_hash) = new_key(), new_key(), new_key()
+    app = app_of(
+        f'[keys.alice]\nhash = "{alice_hash}"\nmodels = ["demo/a*"]\n'
+        f'[keys.bob]\nhash = "{bob_hash}"\nmodels = ["fast"]\n'
+        f'[keys.ops]\nhash = "{ops_hash}"\nadmin = true\n[aliases]\nfast = "demo/b"\n'
+    )
+    for target in ("demo/a", "demo/b", "demo/c"):
+        app.setup.registry.health.bench(target, 60.0)
+
+    def health(key: str) -> dict[str, Any]:
+        headers = {"authorization": f"Bearer {key}"}
+        told: dict[str, Any] = json.loads(see(app, HttpRequest(method="GET", path="/health", headers=headers)).body)
+        return {**told, "targets": set(told["targets"])}
+
+    assert health(alice) == {"status": "ok", "targets": {"demo/a"}}
+    assert health(bob) == {"status": "ok", "targets": {"demo/b"}}
+    assert health(ops) == {"status": "ok", "requests": 1, "store": "ok", "targets": {"demo/a", "demo/b", "demo/c"}}
 
 
 @pytest.mark.parametrize("headers", SENT)

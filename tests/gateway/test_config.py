@@ -259,3 +259,7 @@ def test_the_config_of_the_page_is_right() -> None:
     config = decode_config(text, {"ALICE_HASH": new_key()[1]})
     assert config.tiers.keys() == {"simple", "complex"}
     assert "box" in config.providers
+
+
+def test_a_mark_at_the_start_of_a_config_is_none_of_it() -> None:
+    assert decode_config("\ufeff[gateway]\nport = 1234").gateway.port == 1234

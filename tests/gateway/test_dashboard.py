@@ -164,7 +164,29 @@ def test_only_what_is_new_is_told_again() -> None:
     see(app, request_of("openai_chat", "demo/any", hello()))
     (second,) = told(get(app, f"requests?since={first['moment'] + first['duration']}"))["requests"]
     assert second["id"] != first["id"]
-    assert get(app, "requests?since=soon").status == 400
+
+
+@pytest.mark.parametrize(
+    ("asked", "param"),
+    [
+        *((f"usage?days={days}", "days") for days in ("-1", "0", "367", "nan", "1.5", "", "9" * 400)),
+        *((f"requests?since={since}", "since") for since in ("-1", "nan", "inf", "soon", "1e400")),
+        ("requests?limit=-1", "limit"),
+        ("usage?since=5", "since"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused_by_its_name(asked: str, param: str) -> None:
+    seen = get(app_of(), asked)
+    assert (seen.status, json.loads(seen.body)["error"]["param"]) == (400, param)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [({}, "target"), ({"target": 5}, "target"), ({"target": "demo/any", "seconds": -1}, "seconds"), ([], None)],
+)
+def test_a_wrong_bench_is_refused_by_the_name_of_what_is_wrong(body: object, param: str | None) -> None:
+    seen = do(app_of(), "bench", body)
+    assert (seen.status, json.loads(seen.body)["error"]["param"]) == (400, param)
 
 
 def test_a_long_request_is_told_when_it_has_ended() -> None:

@@ -12,7 +12,7 @@ from dragoman.testing import Server, Stall
 from dragoman.testing.script import render
 from dragoman.types import Request
 from tests.gateway.browser import Browser
-from tests.gateway.live import Gateway, chat, free_port, record
+from tests.gateway.live import PATIENCE, Gateway, chat, free_port, record
 from tests.pictures import picture
 
 VIEWS = ("health", "requests", "usage", "playground")
@@ -154,7 +154,7 @@ def test_a_chat_streams_and_can_be_stopped(browser: Browser, tmp_path: Path) -> 
         browser.wait(lambda: WORDS in browser.text(".said.wait") or None)
         browser.find("#stop").click()
         browser.wait(lambda: not browser.all(".said.wait") or None)
-        assert upstream.left.acquire(timeout=20)
+        assert upstream.left.acquire(timeout=PATIENCE)
         view(browser, "requests")
         browser.find(".request[data-outcome=hung_up]")
 

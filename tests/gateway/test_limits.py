@@ -9,14 +9,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from dragoman.errors import StoreDown
 from dragoman.gateway.keys import Budget, Key
-from dragoman.gateway.limits import NANO, SEAT_TTL, Admission, Limits, OverLimit, estimate, tokens_of
+from dragoman.gateway.limits import NANO, SEAT_TTL, Admission, Limits, Need, OverLimit
 from dragoman.gateway.prices import Prices
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.memory import MemoryStore
-from dragoman.types import Image, Request, Text, ToolCall, ToolResult, Usage, assistant, user
+from dragoman.types import Usage
 from tests.gateway.conftest import Clock
 from tests.gateway.redis_server import RedisServer
 
@@ -41,7 +43,7 @@ def key(**limits: Any) -> Key:
 async def refused(limits: Limits, by: Key, **asked: Any) -> OverLimit:
     given: dict[str, Any] = {"tokens": 10, **asked}
     with pytest.raises(OverLimit) as caught:
-        await limits.admit(by, **given)
+        await limits.admit(by, Need(**given))
     return caught.value
 
 
@@ -51,7 +53,7 @@ async def refused(limits: Limits, by: Key, **asked: Any) -> OverLimit:
 def test_requests_of_a_minute_are_counted(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Limits(store, clock=clock), key(requests_per_minute=2)
-        first = await limits.admit(team, tokens=10)
+        first = await limits.admit(team, Need(10))
         assert dict(first.headers) == {
             "X-RateLimit-Limit-Requests": "2",
             "X-RateLimit-Remaining-Requests": "1",
@@ -59,12 +61,12 @@ def test_requests_of_a_minute_are_counted(opened: Opened, clock: Clock) -> None:
         }
         await limits.settle(first, tokens=0)
         clock.now += 20.5
-        await limits.admit(team, tokens=10)
+        await limits.admit(team, Need(10))
         error = await refused(limits, team)
         assert (error.retry_after, error.http_status, error.transient) == (40.5, 429, True)
         assert dict(error.headers)["X-RateLimit-Remaining-Requests"] == "0"
         clock.now += 40.5
-        await limits.admit(team, tokens=10)
+        await limits.admit(team, Need(10))
 
     run(opened, work)
 
@@ -72,10 +74,10 @@ def test_requests_of_a_minute_are_counted(opened: Opened, clock: Clock) -> None:
 def test_tokens_are_reserved_and_given_back(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Limits(store, clock=clock), key(tokens_per_minute=100)
-        admission = await limits.admit(team, tokens=80)
+        admission = await limits.admit(team, Need(80))
         await refused(limits, team, tokens=30)
         await limits.settle(admission, tokens=70)
-        await limits.admit(team, tokens=30)
+        await limits.admit(team, Need(30))
         await refused(limits, team, tokens=1)
 
     run(opened, work)
@@ -84,7 +86,7 @@ def test_tokens_are_reserved_and_given_back(opened: Opened, clock: Clock) -> Non
 def test_tokens_on_top_of_a_reservation_count(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Limits(store, clock=clock), key(tokens_per_minute=100)
-        await limits.settle(await limits.admit(team, tokens=10), tokens=250)
+        await limits.settle(await limits.admit(team, Need(10)), tokens=250)
         error = await refused(limits, team, tokens=1)
         assert error.retry_after == 61.0
 
@@ -94,7 +96,7 @@ def test_tokens_on_top_of_a_reservation_count(opened: Opened, clock: Clock) -> N
 def test_unknown_usage_keeps_what_was_reserved(clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Limits(store, clock=clock), key(tokens_per_minute=100)
-        await limits.settle(await limits.admit(team, tokens=90), tokens=None)
+        await limits.settle(await limits.admit(team, Need(90)), tokens=None)
         await refused(limits, team, tokens=11)
 
     run(lambda: MemoryStore(clock=clock), work)
@@ -112,22 +114,91 @@ def test_a_request_that_can_never_fit_is_told_so(opened: Opened) -> None:
 def test_a_guess_larger_than_a_limit_takes_all_of_it(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Limits(store), key(tokens_per_minute=100, budgets=(Budget(per="day", tokens=150),))
-        admission = await limits.admit(team, tokens=1034, is_guess=True)
+        admission = await limits.admit(team, Need(1034), least=Need(10))
         assert dict(admission.headers)["X-RateLimit-Remaining-Tokens"] == "0"
         assert dict(admission.headers)["X-RateLimit-Remaining-Tokens-Day"] == "0"
         await limits.settle(admission, tokens=20)
-        await limits.admit(team, tokens=80)
+        await limits.admit(team, Need(80))
 
     run(opened, work)
+
+
+def test_what_is_certain_has_to_fit(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Limits(store), key(tokens_per_minute=100)
+        with pytest.raises(OverLimit, match="less than this request may use"):
+            await limits.admit(team, Need(1124), least=Need(101))
+        await limits.admit(team, Need(1124), least=Need(100))
+
+    run(opened, work)
+
+
+def test_a_settlement_tells_what_is_left(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits = Limits(store, clock=clock)
+        team = key(requests_per_minute=9, tokens_per_minute=100, concurrent=2, budgets=(Budget(per="day", tokens=500),))
+        admission = await limits.admit(team, Need(80))
+        told = dict((await limits.settle(admission, tokens=30)).headers)
+        left = {name.removeprefix("X-RateLimit-Remaining-"): told[name] for name in told if "Remaining" in name}
+        assert left == {"Requests": "8", "Tokens": "70", "Concurrent": "2", "Tokens-Day": "470"}
+        assert told == dict(await limits.standing(team))
+
+    run(opened, work)
+
+
+def test_asking_how_it_stands_takes_nothing(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits = Limits(store, clock=clock)
+        team = key(requests_per_minute=1, tokens_per_minute=10, concurrent=1, budgets=(Budget(per="day", dollars=1.0),))
+        told = dict([await limits.standing(team) for _ in range(3)][-1])
+        assert told["X-RateLimit-Remaining-Requests"] == "1"
+        assert told["X-RateLimit-Reset-Tokens"] == "0s"
+        await limits.admit(team, Need(10))
+
+    run(opened, work)
+
+
+def test_how_it_stands_is_not_told_while_the_store_is_down() -> None:
+    async def work(store: Store) -> None:
+        assert await Limits(store).standing(key(requests_per_minute=1)) == ()
+
+    run(Broken, work)
+
+
+USES = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 100), st.integers(0, 150)), min_size=1, max_size=12)
+"""Seconds that pass, tokens that are reserved, tokens that are used."""
+
+
+@settings(max_examples=60)
+@given(uses=USES)
+def test_what_remains_and_when_to_retry_are_true(uses: list[tuple[int, int, int]]) -> None:
+    clock = Clock()
+
+    async def work(store: Store) -> None:
+        limits, team = Limits(store, clock=clock), key(tokens_per_minute=100)
+        for seconds, reserved, used in uses:
+            clock.now += seconds
+            if reserved > await left_of(limits, team):
+                wait = (await refused(limits, team, tokens=reserved)).retry_after or 0.0
+                clock.now += wait - 0.001
+                await refused(limits, team, tokens=reserved)
+                clock.now += 0.001
+            await limits.settle(await limits.admit(team, Need(reserved)), tokens=used)
+
+    run(lambda: MemoryStore(clock=clock), work)
+
+
+async def left_of(limits: Limits, by: Key) -> int:
+    return int(dict(await limits.standing(by))["X-RateLimit-Remaining-Tokens"])
 
 
 def test_seats_are_left_when_a_request_ends(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Limits(store), key(concurrent=1)
-        first = await limits.admit(team, tokens=1)
+        first = await limits.admit(team, Need(1))
         assert (await refused(limits, team)).retry_after == 1.0
         await limits.settle(first, tokens=None)
-        await limits.admit(team, tokens=1)
+        await limits.admit(team, Need(1))
 
     run(opened, work)
 
@@ -135,13 +206,13 @@ def test_seats_are_left_when_a_request_ends(opened: Opened) -> None:
 def test_the_seat_of_a_gateway_that_died_falls_free(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         dead, alive, team = Limits(store, clock=clock), Limits(store, clock=clock), key(concurrent=2)
-        await dead.admit(team, tokens=1)
-        await alive.admit(team, tokens=1)
+        await dead.admit(team, Need(1))
+        await alive.admit(team, Need(1))
         clock.now += SEAT_TTL / 2
         await alive.tend()
         await refused(alive, team)
         clock.now += SEAT_TTL / 2 + 1
-        await alive.admit(team, tokens=1)
+        await alive.admit(team, Need(1))
         await refused(alive, team)
 
     run(opened, work)
@@ -152,10 +223,10 @@ def test_a_budget_lasts_its_day_or_month(opened: Opened, clock: Clock, per: Any,
     async def work(store: Store) -> None:
         clock.now = 1_794_924_000.0  # 14:00 UTC on the 17th of November 2026
         limits, team = Limits(store, clock=clock), key(budgets=(Budget(per=per, tokens=100),))
-        await limits.settle(await limits.admit(team, tokens=50), tokens=90)
+        await limits.settle(await limits.admit(team, Need(50)), tokens=90)
         assert (await refused(limits, team, tokens=20)).retry_after == left
         clock.now += left
-        await limits.admit(team, tokens=20)
+        await limits.admit(team, Need(20))
 
     run(opened, work)
 
@@ -163,7 +234,7 @@ def test_a_budget_lasts_its_day_or_month(opened: Opened, clock: Clock, per: Any,
 def test_a_budget_of_money_is_exact(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Limits(store, clock=clock), key(budgets=(Budget(per="day", dollars=0.01),))
-        admissions = [await limits.admit(team, tokens=1, cost=NANO // 1000) for _ in range(10)]
+        admissions = [await limits.admit(team, Need(1, NANO // 1000)) for _ in range(10)]
         for admission in admissions:
             await limits.settle(admission, tokens=1, cost=NANO // 1000)
         assert dict(admissions[-1].headers)["X-RateLimit-Remaining-Dollars-Day"] == "0.000000"
@@ -179,7 +250,7 @@ def test_a_refused_request_takes_nothing(opened: Opened, clock: Clock) -> None:
         for _ in range(5):
             await refused(limits, team, tokens=200)
         for _ in range(5):
-            await limits.admit(team, tokens=20)
+            await limits.admit(team, Need(20))
 
     run(opened, work)
 
@@ -188,7 +259,7 @@ def test_without_limits_nothing_is_asked(clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits = Limits(store)
         for who in (None, key()):
-            admission = await limits.admit(who, tokens=1)
+            admission = await limits.admit(who, Need(1))
             assert admission == Admission()
             await limits.settle(admission, tokens=5)
 
@@ -200,7 +271,7 @@ def test_without_limits_nothing_is_asked(clock: Clock) -> None:
 MANY = """
 import asyncio, json, sys
 from dragoman.gateway.keys import Budget, Key
-from dragoman.gateway.limits import Limits, OverLimit
+from dragoman.gateway.limits import Limits, Need, OverLimit
 from dragoman.gateway.store import open_store
 
 async def main(url, team, told):
@@ -208,7 +279,7 @@ async def main(url, team, told):
     limits, team = Limits(store), Key(id=team, hash="b2:0:0:0", **json.loads(told, object_hook=budget))
     async def one():
         try:
-            return await limits.admit(team, tokens=10)
+            return await limits.admit(team, Need(10))
         except OverLimit:
             return None
     await store.read("warm")
@@ -276,7 +347,7 @@ def test_tokens_of_many_never_pass_the_limit_while_they_settle(opened: Opened) -
         async def one(n: int) -> None:
             nonlocal used
             try:
-                admission = await limits.admit(team, tokens=40)
+                admission = await limits.admit(team, Need(40))
             except OverLimit:
                 return
             used += n % 41
@@ -302,13 +373,13 @@ def admission_window(team: Key) -> Any:
 def test_a_client_that_left_before_it_was_admitted_holds_nothing(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Limits(store), key(concurrent=1, tokens_per_minute=10)
-        asked = asyncio.ensure_future(limits.admit(team, tokens=10))
+        asked = asyncio.ensure_future(limits.admit(team, Need(10)))
         await asyncio.sleep(0)
         if not asked.cancel():  # memory is too fast to be left
             await limits.settle(asked.result(), tokens=0)
         await asyncio.wait([asked])
         await limits.aclose()
-        await limits.admit(team, tokens=10)
+        await limits.admit(team, Need(10))
 
     run(opened, work)
 
@@ -316,13 +387,13 @@ def test_a_client_that_left_before_it_was_admitted_holds_nothing(opened: Opened)
 def test_a_cancelled_settlement_is_still_counted(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Limits(store), key(concurrent=1)
-        admission = await limits.admit(team, tokens=1)
+        admission = await limits.admit(team, Need(1))
         settling = asyncio.ensure_future(limits.settle(admission, tokens=1))
         await asyncio.sleep(0)
         settling.cancel()
         await asyncio.wait([settling])
         await limits.aclose()
-        await limits.admit(team, tokens=1)
+        await limits.admit(team, Need(1))
 
     run(opened, work)
 
@@ -338,9 +409,9 @@ class Broken(MemoryStore):
         self._check()
         return await super().take(charges)
 
-    async def give(self, charges: Any, moment: float, /) -> None:
+    async def give(self, charges: Any, moment: float, /) -> Any:
         self._check()
-        await super().give(charges, moment)
+        return await super().give(charges, moment)
 
     def _check(self) -> None:
         if self.is_down:
@@ -350,9 +421,9 @@ class Broken(MemoryStore):
 def test_rates_are_open_and_budgets_closed_while_the_store_is_down() -> None:
     async def work(store: Store) -> None:
         limits = Limits(store)
-        await limits.admit(key(requests_per_minute=1), tokens=1)
+        await limits.admit(key(requests_per_minute=1), Need(1))
         with pytest.raises(StoreDown):
-            await limits.admit(key(budgets=(Budget(per="day", tokens=1),)), tokens=1)
+            await limits.admit(key(budgets=(Budget(per="day", tokens=1),)), Need(1))
 
     run(Broken, work)
 
@@ -361,8 +432,8 @@ def test_both_can_be_told_otherwise() -> None:
     async def work(store: Store) -> None:
         limits = Limits(store, rates="closed", budgets="open")
         with pytest.raises(StoreDown):
-            await limits.admit(key(requests_per_minute=1), tokens=1)
-        await limits.admit(key(budgets=(Budget(per="day", tokens=1),)), tokens=1)
+            await limits.admit(key(requests_per_minute=1), Need(1))
+        await limits.admit(key(budgets=(Budget(per="day", tokens=1),)), Need(1))
 
     run(Broken, work)
 
@@ -371,7 +442,7 @@ def test_what_was_used_while_the_store_was_down_is_counted_later(clock: Clock) -
     async def work(store: Store) -> None:
         assert isinstance(store, Broken)
         limits, team = Limits(store, budgets="open", clock=clock), key(budgets=(Budget(per="day", tokens=100),))
-        await limits.settle(await limits.admit(team, tokens=10), tokens=95)
+        await limits.settle(await limits.admit(team, Need(10)), tokens=95)
         store.is_down = False
         await limits.tend()
         await refused(limits, team, tokens=10)
@@ -384,7 +455,7 @@ def test_what_could_not_be_given_back_stays_reserved(clock: Clock) -> None:
         assert isinstance(store, Broken)
         store.is_down = False
         limits, team = Limits(store, clock=clock), key(tokens_per_minute=100)
-        admission = await limits.admit(team, tokens=90)
+        admission = await limits.admit(team, Need(90))
         store.is_down = True
         await limits.settle(admission, tokens=1)
         store.is_down = False
@@ -394,21 +465,7 @@ def test_what_could_not_be_given_back_stays_reserved(clock: Clock) -> None:
     run(lambda: Broken(clock=clock), work)
 
 
-# Estimates and prices -------------------------------------------------------------------------------------------------
-
-
-def test_an_estimate_counts_all_parts() -> None:
-    request = Request(
-        system="x" * 30,
-        messages=(
-            user(Text(text="ü" * 15), Image(url="https://x/y.png")),
-            assistant(ToolCall(id="1", name="tide", arguments={"at": "noon now"})),
-            user(ToolResult(id="1", content="y" * 30)),
-        ),
-        max_tokens=50,
-    )
-    assert estimate(request) == Usage(input=(30 + 30 + 1500 * 3 + 17 + 30) // 3, output=50, source="estimated")
-    assert tokens_of(estimate(Request())) == 1024
+# Prices ---------------------------------------------------------------------------------------------------------------
 
 
 def test_a_known_model_has_its_price() -> None:
@@ -429,8 +486,3 @@ def test_prices_are_those_of_genai_prices(model: str) -> None:
     counts = Counts(input_tokens=300_000, output_tokens=1234, cache_read_tokens=777)
     expected = calc_price(counts, name, provider_id=provider).total_price
     assert Prices().cost(model, Usage(input=300_000, output=1234, cache_read=777)) == round(expected * NANO)
-
-
-@pytest.mark.parametrize("most", [-1, -1_000_000])
-def test_a_limit_below_zero_makes_no_room(most: int) -> None:
-    assert (estimate(Request(max_tokens=most)).output or 0) > 0

@@ -15,6 +15,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from dragoman.gateway.app import App, explain
 from dragoman.gateway.keys import new_key
 from dragoman.gateway.logs import JsonFormatter, Log
+from dragoman.gateway.reload import Reloader
 from dragoman.gateway.traces import Traces
 from dragoman.http import HttpRequest
 from dragoman.testing import Raw, Server, refused_url
@@ -54,6 +55,22 @@ PATHS = (
 def raw(status: int) -> Raw:
     """A provider that says all that it knows."""
     return Raw(status=status, headers={"content-type": "application/json"}, body=json.dumps(TELL_TALE).encode())
+
+
+SAID = json.dumps(TELL_TALE)
+BROKEN = (
+    f"data: {SAID}\n\n",
+    f"data: {json.dumps({'choices': [{'index': 0, 'delta': {'content': 'so'}}]})}\n\ndata: {SAID}\n\n",
+    f"event: error\ndata: {SAID}\n\n",
+    f"data: {{{PROMPT}\n\n",
+    f"{PROMPT} {PROVIDER_KEY}",
+    "",
+)
+"""Streams that break, each in its own way, with all that the provider knows."""
+
+
+def broken(text: str) -> Raw:
+    return Raw(headers={"content-type": "text/event-stream"}, body=text.encode())
 
 
 def config(server: Server) -> str:
@@ -105,7 +122,7 @@ STATUSES = (500, 401, 400, 429, 529, 404, 413, 200)
 
 @pytest.fixture
 def server() -> Iterator[Server]:
-    with Server(*map(raw, STATUSES), repeat=True) as upstream:
+    with Server(*map(raw, STATUSES), *map(broken, BROKEN), repeat=True) as upstream:
         yield upstream
 
 
@@ -136,7 +153,9 @@ def test_no_secret_is_in_anything_that_a_gateway_keeps(server: Server) -> None:
         books = app.setup.books
         rows = await books.ledger.rows(1000)
         conditions = [repr(condition) for condition in app.setup.conditions.all().values()]
-        return "".join([(await books.scrape()).decode(), *map(repr, rows), *conditions, repr(app.setup.config.keys)])
+        trials = [repr(books.recent.trials(row.id)) for row in rows]
+        told = [(await books.scrape()).decode(), *map(repr, rows), *trials, *conditions, repr(app.setup.config.keys)]
+        return "".join(told)
 
     app = app_of(config(server))
     app.setup.books.traces, app.setup.books.log = Traces(provider), Log(lines.append)
@@ -155,7 +174,26 @@ def test_a_fault_of_our_own_is_logged_without_what_it_says(caplog: pytest.LogCap
     except ValueError as error:
         explain(error, "req_1")
     (record,) = caplog.records
-    line = JsonFormatter().format(record)
     assert record.levelno == logging.ERROR
-    assert "ValueError" in line
-    assert PROMPT not in line
+    for formatter in (JsonFormatter(), logging.Formatter()):  # an application that it is mounted in has its own
+        line = formatter.format(record)
+        assert "ValueError" in line
+        assert PROMPT not in line
+
+
+def test_a_config_that_is_refused_is_logged_without_its_secrets(
+    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "dragoman.toml"
+    good = config(server)
+    path.write_text(good, encoding="utf-8")
+    reloader = Reloader(app_of(good), path, {})
+    bad = f'[providers.bad]\nwire = "none"\nbase_url = "http://u:{PASSWORD}@up"\napi_key = "{PROVIDER_KEY}"\n'
+    alias = f'[aliases]\nfast = "http://u:{PASSWORD}@up/m"\n'
+    number = good.replace("retries = 0", f'retries = "{PROVIDER_KEY}"')
+    for text in (number, good + bad, good + alias, f"{good}\n[[[{PASSWORD}"):
+        path.write_text(text, encoding="utf-8")
+        assert not reloader.reload()
+    lines = "".join(map(JsonFormatter().format, caplog.records))
+    assert len(caplog.records) == 4
+    assert not find(SECRETS, lines)

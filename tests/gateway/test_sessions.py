@@ -11,6 +11,7 @@ from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.tiers import arrange, draw, is_higher, tier_of
 from dragoman.health import Health
 from tests.gateway.conftest import Clock
+from tests.gateway.live import PATIENCE
 from tests.gateway.redis_server import RedisServer
 from tests.plans import target
 
@@ -149,7 +150,7 @@ def test_a_session_is_there_again_when_redis_is() -> None:
         with pytest.raises(StoreDown):
             await settle(sessions, "b/y", seen=session)
         server.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while await loaded(sessions) is None:  # noqa: ASYNC110 - Redis tells nobody
                 await asyncio.sleep(0)
         assert await loaded(sessions) == session

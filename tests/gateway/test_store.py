@@ -21,6 +21,7 @@ from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.store.port import Charge, Row, Seat, Taken, Total, Window
 from dragoman.gateway.store.sqlite import SqliteStore
 from tests.gateway.conftest import Clock
+from tests.gateway.live import PATIENCE
 from tests.gateway.redis_server import RedisServer
 
 T = TypeVar("T")
@@ -108,7 +109,7 @@ def test_an_entry_is_over_after_its_time(kind: str, clock: Clock, tmp_path: Path
 def test_an_entry_of_redis_is_over_after_its_time(redis: RedisServer) -> None:
     async def work(store: Store) -> None:
         await store.write("short", b"1", ttl=0.02)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE):
             while await store.read("short") is not None:  # noqa: ASYNC110 - Redis tells nobody
                 await asyncio.sleep(0)
 
@@ -461,7 +462,7 @@ def test_a_redis_that_comes_back_is_used_again() -> None:
         with pytest.raises(StoreDown):
             await store.read("k0")
         server.start()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE):
             while not await is_up(store):  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0)
         for n in range(8):

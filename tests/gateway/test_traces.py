@@ -9,7 +9,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from dragoman.errors import Overloaded
 from dragoman.gateway.store.port import Row
-from dragoman.gateway.traces import Traces
+from dragoman.gateway.traces import Operation, Traces
 from dragoman.types import Finish, Request, Response, Usage, assistant, user
 
 
@@ -88,6 +88,29 @@ def test_content_and_keys_are_never_said(traces: Traces, exporter: InMemorySpanE
     found, _ = only(exporter)
     assert "secret" not in found.to_json()
     assert "12345678" not in found.to_json()
+
+
+REQUIRED = {"gen_ai.operation.name", "gen_ai.provider.name", "gen_ai.request.model"}
+"""What the conventions want of every span of an inference or of embeddings (2026-11)."""
+
+
+@pytest.mark.parametrize("operation", ["chat", "embeddings"])
+@pytest.mark.parametrize("outcome", ["served", "failed", "hung_up"])
+def test_whatever_became_of_it_a_span_has_what_is_required(
+    traces: Traces, exporter: InMemorySpanExporter, operation: Operation, outcome: str
+) -> None:
+    traces.begin("fast", Request(), {}, operation, provider="google").end(row(outcome=outcome, target=None))
+    _, attributes = only(exporter)
+    assert attributes.keys() >= REQUIRED
+    assert attributes["gen_ai.provider.name"] == "gcp.gemini"
+    assert ("error.type" in attributes) is (outcome != "served")
+
+
+def test_a_conversation_is_named(traces: Traces, exporter: InMemorySpanExporter) -> None:
+    traces.begin("fast", Request(top_k=3), {}, conversation="c1").end(row())
+    _, attributes = only(exporter)
+    assert attributes["gen_ai.conversation.id"] == "c1"
+    assert isinstance(attributes["gen_ai.request.top_k"], float)
 
 
 def test_an_error_is_named(traces: Traces, exporter: InMemorySpanExporter) -> None:

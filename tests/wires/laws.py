@@ -32,6 +32,7 @@ from dragoman.wire import StreamDecoder, Wire
 WORDS: SearchStrategy[str] = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=12)
 NAMES: SearchStrategy[str] = st.from_regex(r"[a-z][a-z0-9_]{0,9}", fullmatch=True)
 NUMBERS: SearchStrategy[int] = st.integers(0, 10**6)
+COUNTS: SearchStrategy[int] = st.integers(1, 10**6)
 FRACTIONS: SearchStrategy[float] = st.floats(0, 1, allow_nan=False).map(lambda value: round(value, 3))
 JSON: SearchStrategy[Any] = st.recursive(
     st.none() | st.booleans() | st.integers(-(2**31), 2**31) | WORDS,

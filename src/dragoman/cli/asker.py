@@ -66,7 +66,7 @@ class Asker:
         health = Health(policy, lock=threading.Lock(), clock=time.monotonic)
         self._settings = settings
         self._registry = Registry(env=settings.env, health=health)
-        self._registry.load_config(settings.tables)
+        self._registry.load_tables(settings.tables)
         # It asks again itself, and waits longer than a chain would.
         asked: Asked = {"retries": 0}
         if "timeout" in settings.asked:

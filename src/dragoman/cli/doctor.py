@@ -16,6 +16,7 @@ from dragoman.cli.home import config_path, key_variable, read_tables, spec_of
 from dragoman.cli.listings import list_all, ready_providers
 from dragoman.errors import DragomanError, SetupError
 from dragoman.models import Registry
+from dragoman.providers import clean_key
 
 Verdict: TypeAlias = Literal["ok", "hint", "wrong"]
 NEEDED = ("msgspec", "pyreqwest", "jsonschema-rs", "pillow")
@@ -54,7 +55,7 @@ def run(arguments: Namespace, /) -> int:
 def _examine(arguments: Namespace) -> Iterator[Finding]:
     yield from _installation()
     yield from _variables()
-    registry = Registry(env={name: value for name, value in os.environ.items() if name != _BUNDLE})
+    registry = Registry()
     yield from _config(arguments, registry)
     yield from _keys(registry)
     yield from _default(registry)
@@ -93,7 +94,7 @@ def _config(arguments: Namespace, registry: Registry) -> Iterator[Finding]:
         yield Finding("ok", "no config file: what is known from the start, and what the environment says")
         return
     try:
-        registry.load_config(read_tables(path, registry.env))
+        registry.load_tables(read_tables(path, registry.env))
     except (SetupError, OSError) as error:
         yield Finding("wrong", screen.told(error))
         return
@@ -106,11 +107,11 @@ def _keys(registry: Registry) -> Iterator[Finding]:
         record = registry.provider(name)
         if variable := key_variable(record, registry):
             found = True
-            value = registry.env[variable]
-            if value != value.strip() or not value.isprintable():
-                yield Finding("wrong", f"{variable} has a blank or a line break around it", "set it again without")
-            else:
+            try:
+                clean_key(registry.env[variable], variable)
                 yield Finding("ok", f"{name}: {variable} is set")
+            except SetupError as error:
+                yield Finding("wrong", str(error), "set it again")
         elif record.api_key:
             found = True
             yield Finding("ok", f"{name}: has a key of its own")

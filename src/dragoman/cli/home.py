@@ -41,7 +41,7 @@ LAST_RESORT = "demo/any"
 def open_registry(arguments: Namespace, /) -> Registry:
     """The registry of the environment, with the config that was named."""
     registry = Registry()
-    registry.load_config(read_tables(config_path(arguments), registry.env))
+    registry.load_tables(read_tables(config_path(arguments), registry.env))
     return registry
 
 
@@ -90,7 +90,7 @@ def key_variable(provider: Provider, registry: Registry, /) -> str | None:
     >>> key_variable(registry.provider("groq"), registry)
     'GROQ_API_KEY'
     """
-    return next((name for name in provider.key_names if registry.env.get(name)), None)
+    return next((name for name in provider.key_names if registry.env.get(name, "").strip()), None)
 
 
 def key_state(provider: Provider, registry: Registry, /) -> str:

@@ -24,6 +24,7 @@ from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.store.port import Use
 from dragoman.health import Health
 from dragoman.http import HttpRequest, split_base_url
+from dragoman.providers import clean_key
 from dragoman.registry import Registry
 from dragoman.transport import transport_of
 from dragoman.types import JsonObject, is_object
@@ -70,7 +71,7 @@ def ask_health(arguments: Namespace, /) -> JsonObject:
     """What a gateway says of itself."""
     base = arguments.gateway or os.environ.get("DRAGOMAN_GATEWAY") or "http://127.0.0.1:8080"
     origin, path = split_base_url(base)
-    key = os.environ.get("DRAGOMAN_KEY")
+    key = clean_key(os.environ.get("DRAGOMAN_KEY", ""), "DRAGOMAN_KEY")
     headers = {"authorization": f"Bearer {key}"} if key else {}
     request = HttpRequest(method="GET", path=f"{path}/health", origin=origin, headers=headers)
     reply = transport_of().send(Send(request, TIMEOUT, TIMEOUT, 1 << 20))

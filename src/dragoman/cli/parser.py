@@ -105,6 +105,12 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _days(text: str) -> int:
+    if not text.isdecimal() or not 0 < int(text) <= _MOST_DAYS:
+        raise ArgumentTypeError(f"{text!r} is no number of days; there are 1 to {_MOST_DAYS}")
+    return int(text)
+
+
 def _number(text: str) -> int:
     if not text.isdecimal():
         raise ArgumentTypeError(f"{text!r} is no number")
@@ -117,6 +123,7 @@ def _port(text: str) -> int:
     return int(text)
 
 
+_MOST_DAYS = 3660
 _LAST_PORT = 65535
 
 
@@ -254,7 +261,7 @@ def _keys(parser: ArgumentParser) -> None:
 
 
 def _usage(parser: ArgumentParser) -> None:
-    parser.add_argument("--days", type=_count, default=30, metavar="N", help="how far back (default: 30)")
+    parser.add_argument("--days", type=_days, default=30, metavar="N", help="how far back (default: 30)")
 
 
 def _target(parser: ArgumentParser) -> None:

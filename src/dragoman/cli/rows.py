@@ -89,7 +89,9 @@ def _wire_at(url: str) -> Wire:
 
 def _decode(wire: Wire, body: JsonObject) -> tuple[str, Request]:
     path = wire.server.routes[0].path
-    return wire.server.decode_request(HttpRequest(method="POST", path=path, body=msgspec.json.encode(body)))
+    model, request = wire.server.decode_request(HttpRequest(method="POST", path=path, body=msgspec.json.encode(body)))
+    wire.server.check(model or "one that is named elsewhere", request)
+    return model, request
 
 
 def _read_plain(data: JsonObject) -> tuple[str, Request]:

@@ -15,12 +15,13 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman import wires
+from dragoman.body import decode_request_json
 from dragoman.demo import answers
 from dragoman.errors import DragomanError, ModelNotFound, Overloaded, RateLimited, TimedOut
 from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpReply, HttpRequest
 from dragoman.types import Finish, Request, Response, assistant, is_list
-from dragoman.wire import decode_request_json, encode_json
+from dragoman.wire import encode_json
 
 SLOW = 30.0
 """Seconds until demo/slow says something."""
@@ -140,7 +141,7 @@ def _route(http: HttpRequest) -> HttpReply:
         if http.path.endswith("/embeddings"):
             return _embeddings(http)
         model, request = server.decode_request(http)
-        reply = server.encode_body(_respond(model, request))
+        reply = server.encode_body(_respond(model, request), request)
     except DragomanError as error:
         return server.encode_error(error)
     return msgspec.structs.replace(reply, body=reply.body[: len(reply.body) // 2]) if model == "cut" else reply

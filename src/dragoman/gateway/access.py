@@ -2,7 +2,7 @@
 
 from urllib.parse import parse_qs
 
-from dragoman.errors import AuthFailed
+from dragoman.errors import AuthFailed, InvalidRequest
 from dragoman.gateway.keys import Key, Keys
 from dragoman.gateway.refusals import Forbidden
 from dragoman.http import HttpRequest
@@ -53,6 +53,17 @@ def presented(http: HttpRequest, /) -> str | None:
     if told or "?" not in http.path:
         return told
     return next(iter(parse_qs(http.path.partition("?")[2]).get("key", ())), None)
+
+
+def check_name(name: str, /) -> None:
+    """Refuse what is no name of a model, before it stands in a log or is sent anywhere.
+
+    >>> check_name("groq/llama")
+    """
+    if not name.isprintable():
+        error = InvalidRequest(f"model: {name[:200]!r} has characters that no name has")
+        error.param = "model"
+        raise error
 
 
 def check_model(key: Key | None, name: str, /) -> None:

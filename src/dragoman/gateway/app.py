@@ -17,6 +17,7 @@ from dragoman.errors import (
     DragomanError,
     Interrupted,
     InvalidRequest,
+    ModelNotFound,
     ProviderError,
     RequestError,
     StoreDown,
@@ -33,7 +34,8 @@ from dragoman.gateway.books import Account
 from dragoman.gateway.chat import Chat, begin
 from dragoman.gateway.dashboard import Dashboard
 from dragoman.gateway.depth import check_depth
-from dragoman.gateway.limits import OverLimit
+from dragoman.gateway.limits import Headers, OverLimit
+from dragoman.gateway.logs import where
 from dragoman.gateway.metrics import CONTENT_TYPE
 from dragoman.gateway.questions import find
 from dragoman.gateway.refusals import Busy, InternalFault, NoRoute, Stopping, WrongMethod
@@ -43,7 +45,7 @@ from dragoman.gateway.setup import Setup
 from dragoman.gateway.unpacking import HEADER, unpack
 from dragoman.gateway.visit import Visit
 from dragoman.http import HttpRequest, shown_url
-from dragoman.serving import Recite, Service, services_of
+from dragoman.serving import Service, services_of
 from dragoman.types import Notice, Response
 from dragoman.wire import Route, StreamEncoder, Wire, unsaid
 
@@ -116,7 +118,7 @@ class App:
             told = explain(error, visit.id)
             if visit.wire is not None and not (visit.is_counted or isinstance(told, NoRoute)):
                 await visit.setup.books.refuse(visit.as_row(), told)
-            return refused(visit, told)
+            return refused(visit, told, () if isinstance(told, OverLimit) else await visit.standing())
 
     def refuse(self, http: HttpRequest, error: DragomanError, /) -> Answer:
         """A refusal to a request that could not be read, in its own dialect."""
@@ -170,7 +172,7 @@ class App:
                 return await self._stream(visit, chat, account, driver.aemissions(chat.plan(), _forget))
             return await self._whole(visit, chat, account, driver)
         except asyncio.CancelledError:
-            await account.leave()
+            await account.leave(chat.asked)
             raise
         except DragomanError as error:
             await account.fail(error)
@@ -184,10 +186,10 @@ class App:
         wire = cast("Wire", visit.wire)
         response = _completed(chat.lift(await driver.arun(chat.plan())), visit, chat.id)
         await chat.settle(response)
-        reply = wire.server.encode_body(response)
+        reply = wire.server.encode_body(response, chat.request)
         notices = (*response.notices, *unsaid(wire, response.message.parts))
         await account.settle("served", status=200, target=response.target, usage=response.usage, response=response)
-        return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *visit.limits])
+        return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *account.headers])
 
     async def _stream(
         self, visit: Visit, chat: Chat, account: Account, emissions: AsyncGenerator[Emit, None]
@@ -211,7 +213,7 @@ class App:
                 self._streams.discard(stream)
 
         headers = [("content-type", encoder.content_type), ("cache-control", "no-cache")]
-        return Answer(200, [*headers, *_told(visit, target, notices), *chat.headers(), *visit.limits], write)
+        return Answer(200, [*headers, *_told(visit, target, notices), *chat.headers(), *account.headers], write)
 
     # How it is -------------------------------------------------------------------------------------------------------
 
@@ -226,7 +228,7 @@ class App:
 
     async def _health(self, visit: Visit) -> Answer:
         visit.key = identify(visit.http, visit.setup.keys)
-        return plain(await health.report(visit.setup, under_way=self._under_way))
+        return plain(await health.report(visit.setup, visit.key, under_way=self._under_way))
 
     async def _metrics(self, visit: Visit) -> Answer:
         setup = visit.setup
@@ -303,7 +305,7 @@ class _Stream:
         finally:
             self._write = None
             await self._emissions.aclose()
-            await self._account.leave(None if self.first is None else self.first.target)
+            await self._account.leave(self._chat.asked)
 
     def tick(self) -> None:
         """Say that it lives, if it has said nothing for so many ticks."""
@@ -359,12 +361,12 @@ def _unheard(ping: "asyncio.Future[None]") -> None:
 
 async def _serve(service: Service, visit: Visit) -> Answer:
     """The answer to what a client asks beside generation."""
+    if not service.is_open:
+        visit.key = identify(visit.http, visit.setup.keys)
     check_depth(visit.http.body, visit.setup.config.gateway.max_depth)
     question = service.decode(visit.http)
-    if not isinstance(question, Recite):
-        visit.key = identify(visit.http, visit.setup.keys)
     found = await find(visit, question)
-    return said(service.encode(question, found), [*receipt(visit.id, None, None, 0), *visit.limits])
+    return said(service.encode(question, found), [*_told(visit, None, ()), *await visit.standing()])
 
 
 def explain(error: Exception, id: str, /) -> DragomanError:
@@ -373,7 +375,8 @@ def explain(error: Exception, id: str, /) -> DragomanError:
         return error
     if isinstance(error, RecursionError):
         return InvalidRequest("the body is nested too deeply")
-    log.error("request %s failed", id, exc_info=error)
+    # Not what it says: that may quote the request, and other formatters than ours would show it.
+    log.error("request %s failed: %s", id, where(error))
     return InternalFault(FAILED)
 
 
@@ -391,7 +394,7 @@ def as_told(error: DragomanError, id: str, /) -> DragomanError:
             retry_after=error.retry_after,
             transient=cause.transient,
         )
-    if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted):
+    if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted | ModelNotFound):
         error.message = re.sub(PLACE, "[address]", error.message)  # where providers are is no client's business
     elif isinstance(error, ProviderError):
         error.message = re.sub(PLACE, _without_secrets, error.message)
@@ -405,18 +408,19 @@ def _without_secrets(place: "re.Match[str]") -> str:
     return shown_url(place[0].replace("[redacted]@", ""))
 
 
-def refused(visit: Visit, error: DragomanError, /) -> Answer:
+def refused(visit: Visit, error: DragomanError, limits: Headers = (), /) -> Answer:
     """A refusal in the client's dialect, where that is known."""
     if visit.wire is None:
         return refusal(error, visit.id)
     headers = receipt(visit.id, None, visit.tier, visit.attempts)
     if isinstance(error, OverLimit | WrongMethod):
         headers += error.headers
-    return said(visit.wire.server.encode_error(as_told(error, visit.id)), headers)
+    return said(visit.wire.server.encode_error(as_told(error, visit.id)), [*headers, *limits])
 
 
 def _told(visit: Visit, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:
     headers = receipt(visit.id, target, visit.tier, visit.attempts)
+    notices = visit.notices + notices
     return [*headers, *notes(notices)] if notices else headers
 
 

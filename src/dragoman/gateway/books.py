@@ -18,17 +18,19 @@ import msgspec
 from dragoman.errors import DragomanError, StoreDown, redact
 from dragoman.events import PartDelta
 from dragoman.gateway.benches import SharedConditions
+from dragoman.gateway.estimates import BYTES_PER_TOKEN, estimate, is_open, prompt_of, size_of, tokens_of
 from dragoman.gateway.keys import Key
 from dragoman.gateway.ledger import Ledger
-from dragoman.gateway.limits import BYTES_PER_TOKEN, FREE, Admission, Limits, estimate, tokens_of
+from dragoman.gateway.limits import FREE, Admission, Headers, Limits, Need
 from dragoman.gateway.logs import Log
 from dragoman.gateway.metrics import Lines, Metrics, encode_text
 from dragoman.gateway.prices import Prices
 from dragoman.gateway.recent import Recent
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.port import Row
-from dragoman.gateway.traces import Operation, Span, Traces
+from dragoman.gateway.traces import OWN, Operation, Span, Traces
 from dragoman.gateway.workers import Workers
+from dragoman.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response, Usage
 
 EVERY = 1.0
@@ -92,28 +94,44 @@ class Books:
         request: Request,
         key: Key | None = None,
         dialect: str | None = None,
-        target: str | None = None,
+        targets: Sequence[Target] = (),
+        answer_tokens: int | None = None,
         headers: Mapping[str, str] | None = None,
         operation: Operation = "chat",
+        conversation: str | None = None,
     ) -> "Account":
-        """Begin a request; `target` is the one that is likely to be asked, by which its cost is reserved."""
+        """Begin a request. `targets` may be asked: what the longest and dearest of their answers takes is reserved;
+        `answer_tokens` for one whose length the client leaves open.
+        """
         row = self.row(id, model=model, key=key, dialect=dialect, stream=request.stream)
         account = Account(self, row, request)
-        if key is not None:
-            expected = estimate(request)
-            cost = self.prices.cost(target, expected) if key.budgets else None
+        if key is not None and key.is_limited:
             try:
-                account.admission = await self.limits.admit(
-                    key, tokens=tokens_of(expected) or 0, cost=cost, is_guess=request.max_tokens is None
-                )
+                account.admission = await self._admit(key, request, targets, operation, answer_tokens)
             except DragomanError as error:
                 await self.refuse(row, error)
                 raise
         if self.traces is not None:
-            account.span = self.traces.begin(row.model, request, headers or {}, operation)
+            provider = targets[0].provider if targets else OWN
+            account.span = self.traces.begin(
+                row.model, request, headers or {}, operation, provider=provider, conversation=conversation
+            )
         self.metrics.begun()
         await account.begin()
         return account
+
+    async def _admit(
+        self, key: Key, request: Request, targets: Sequence[Target], operation: Operation, answer: int | None
+    ) -> Admission:
+        if operation != "chat":
+            return await self.limits.admit(key, self._need(key, targets, Usage(input=prompt_of(request))))
+        expected = estimate(request, targets, answer=answer)
+        least = self._need(key, targets, Usage(input=expected.input)) if is_open(request) else None
+        return await self.limits.admit(key, self._need(key, targets, expected), least=least)
+
+    def _need(self, key: Key, targets: Sequence[Target], usage: Usage) -> Need:
+        costs = [self.prices.cost(target.name, usage) for target in targets] if key.budgets else []
+        return Need(tokens_of(usage) or 0, max((cost for cost in costs if cost is not None), default=None))
 
     def row(
         self, id: str, /, *, model: str, key: Key | None = None, dialect: str | None = None, stream: bool = False
@@ -221,8 +239,8 @@ class Account:
         self._is_settled = False
 
     @property
-    def headers(self) -> tuple[tuple[str, str], ...]:
-        """What the client is told of its limits."""
+    def headers(self) -> Headers:
+        """What the client is told of its limits: with what is reserved, and once it has ended with what it used."""
         return self.admission.headers
 
     async def begin(self) -> None:
@@ -257,7 +275,7 @@ class Account:
         """Pieces of an answer that are shown; where the client leaves, they tell what it used."""
         for event in events:
             if isinstance(event, PartDelta):
-                self._heard += len(event.text if event.text.isascii() else event.text.encode(errors="surrogatepass"))
+                self._heard += size_of(event.text)
 
     async def settle(
         self,
@@ -275,7 +293,7 @@ class Account:
             return
         self._is_settled = True
         if tokens_of(usage) is None:
-            usage = self._guess(outcome)
+            usage = self._guess(outcome, target)
         books, used = self._books, add(usage, self._spent)
         row = msgspec.structs.replace(
             self._row,
@@ -292,6 +310,8 @@ class Account:
             # Of a stream, the target that answers is told when all of it was read.
             attempts=self._failures + (outcome != "failed" and target is not None),
         )
+        if outcome == "hung_up" and row.target is not None:
+            self.observe(Attempt(target=row.target, outcome=outcome))  # the plan that asked cannot tell any more
         books.tell(row, attempts=self._attempts, was_begun=True)
         if self.span is not None:
             self.span.end(row, response, error=error)
@@ -304,25 +324,32 @@ class Account:
         await self.settle("failed", status=error.http_status, target=target, error=error)
 
     async def leave(self, target: str | None = None, /) -> None:
-        """Its client has gone; nothing is done where it has ended before."""
+        """Its client has gone while a target was asked, or none; nothing is done where it has ended before."""
         await self.settle("hung_up", status=CLOSED, target=target)
 
-    def _guess(self, outcome: str) -> Usage:
-        """What an answer used that was left or broke off before anybody told."""
-        is_broken = outcome == "failed" and self._heard > 0 and tokens_of(self._spent) is None
-        if outcome != "hung_up" and not is_broken:
+    def _guess(self, outcome: str, target: str | None) -> Usage:
+        """What an answer used that was left or broke off before anybody told, or told all of it."""
+        shown = self._heard // BYTES_PER_TOKEN
+        if outcome == "hung_up" and target is not None:
+            # Of an answer that was to come as a whole nobody knows how long it was by then.
+            output = shown if self._request.stream else None
+            return Usage(input=prompt_of(self._request), output=output, source="estimated")
+        if outcome != "failed" or not self._heard:
             return UNKNOWN_USAGE
-        # Of an answer that was to come as a whole nobody knows how long it was by then.
-        output = self._heard // BYTES_PER_TOKEN if self._request.stream else None
-        return Usage(input=estimate(self._request).input, output=output, source="estimated")
+        told = self._attempts[-1].usage if self._attempts else UNKNOWN_USAGE
+        if tokens_of(told) is None:
+            return Usage(input=prompt_of(self._request), output=shown, source="estimated")
+        missing = shown - (told.output or 0)
+        return Usage(output=missing, source="estimated") if missing > 0 else UNKNOWN_USAGE
 
     async def _close(self, row: Row) -> None:
         tokens = tokens_of(Usage(input=row.input, output=row.output))
-        if row.outcome == "hung_up" and row.output is None:
+        if row.outcome == "hung_up" and row.target is not None and row.output is None:
             tokens = None  # what was reserved for it stays
-        elif tokens is None and row.outcome == "failed":
-            tokens = 0  # a provider that refuses counts nothing
-        await self._books.limits.settle(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
+        elif tokens is None and row.outcome != "served":
+            tokens = 0  # a provider that refuses counts nothing, and one that was not asked
+        limits = self._books.limits
+        self.admission = await limits.settle(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
         if self._books.store.is_shared:
             await self._books.ledger.record(row)
         else:

@@ -10,10 +10,9 @@ from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from dragoman import chain
-from dragoman.events import StreamEvent
-from dragoman.flow import Flow
-from dragoman.gateway.access import check_model
+from dragoman.chain import Chain
+from dragoman.events import StreamEvent, unfold
+from dragoman.flow import Emit, Flow
 from dragoman.gateway.books import Account
 from dragoman.gateway.callids import HEADER, CallIds, decode_ids
 from dragoman.gateway.catalog import Choice
@@ -25,7 +24,7 @@ from dragoman.gateway.visit import Visit
 from dragoman.gateway.wish import Wish, split_wish
 from dragoman.serving import Memory, Recall, memory_of
 from dragoman.target import Target
-from dragoman.types import Request, Response, dump
+from dragoman.types import Finish, Message, Request, Response, Usage, dump
 from dragoman.wire import Wire
 
 E = TypeVar("E", bound=StreamEvent)
@@ -36,7 +35,7 @@ _memory = cache(memory_of)
 class Chat:
     """One request for an answer."""
 
-    __slots__ = ("_choice", "_ids", "_memory", "_recall", "_session", "_visit", "_wish", "id", "request")
+    __slots__ = ("_chain", "_choice", "_ids", "_memory", "_recall", "_session", "_visit", "_wish", "id", "request")
 
     def __init__(
         self,
@@ -55,6 +54,7 @@ class Chat:
         self.id: str | None = None if memory is None else memory.PREFIX + token_hex(24)
         """The id of the answer, where a client may ask for it again; otherwise it is the provider's."""
         self._visit = visit
+        self._chain: Chain | None = None
         self._choice = choice
         self._wish = wish
         self._session = session
@@ -73,17 +73,29 @@ class Chat:
         return self._choice.targets
 
     @property
+    def _is_idle(self) -> bool:
+        return cast("Wire", self._visit.wire).loads and not (self.request.messages or self.request.system)
+
+    @property
     def is_remembered(self) -> bool:
         """Whether something is to be written when it is answered."""
         return self._wish.conversation is not None or self._recall.keep
 
     async def open(self) -> Account:
         """Ask its key's limits whether it may go on."""
-        return await self._visit.open(self.request, self._choice.targets[0].name)
+        return await self._visit.open(self.request, self._choice.targets, conversation=self._wish.conversation)
 
     def plan(self) -> Flow[Response]:
-        """Ask those who may answer."""
-        return chain.run(self.request, self._choice.targets, self._visit.setup.registry.health, self._choice.options)
+        """Ask those who may answer; nobody, where nothing is asked but that they be there."""
+        if self._is_idle:
+            return _load()
+        self._chain = Chain(self.request, self._visit.setup.registry.health, self._choice.options)
+        return self._chain.run(self._choice.targets)
+
+    @property
+    def asked(self) -> str | None:
+        """Who is being asked."""
+        return None if self._chain is None else self._chain.asked
 
     def lift(self, response: Response, /) -> Response:
         """The answer with ids of our own, where the dialect wants them."""
@@ -115,11 +127,20 @@ class Chat:
             await setup.responses.save(owner, response.id, dump(self._memory.keep(self.request, response)))
 
 
+def _load() -> Flow[Response]:
+    """The answer of a model that is there."""
+    finish, usage = Finish(reason="stop", raw="load"), Usage(input=0, output=0)
+    response = Response(message=Message(role="assistant"), finish=finish, usage=usage)
+    yield Emit(unfold(response))
+    return response
+
+
 async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
     """Who may be asked, by the name that the client said and what is remembered of its conversation."""
     wire, setup = cast("Wire", visit.wire), visit.setup
-    visit.model = name = name or setup.catalog.default()
-    check_model(visit.key, name)
+    wire.server.check(name, request)
+    name = name or setup.catalog.default()
+    visit.name(name)
     choice = setup.catalog.find(name)
     wish, request = split_wish(request)
     if request.schema is not None:  # a client cannot know which targets have structured output of their own
@@ -134,7 +155,8 @@ async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
         ids = CallIds(session.ids if session is not None else decode_ids(told) if told else {})
         request = ids.lower(request)
     if (memory := _memory(wire.name)) is not None:
-        recall, request = memory.recall(request)
+        recall, request = memory.recall(request, visit.http.body)
+        visit.notices = recall.notices
         if recall.previous is not None:
             kept = await recalled(visit, recall.previous)
             if kept is None:

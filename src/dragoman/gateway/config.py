@@ -9,8 +9,6 @@
 `${VAR}` and `${VAR:default}` stand for variables in every text.
 """
 
-import re
-import tomllib
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, TypeAlias, TypeVar
@@ -34,7 +32,6 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 FILE = "dragoman.toml"
 TABLES = ("gateway", "chain", "timeouts", "tiers", "keys", *settings.TABLES)
-_VARIABLE = r"\$\{(\w+)(?::([^}]*))?\}"
 _CHAIN = frozenset(
     "retries patience longest_wait backoff backoff_cap advance_on_permanent when_all_benched".split()
 )  # what is left of Options belongs to a tier, or to one call
@@ -71,6 +68,8 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     rates_when_down: WhenDown = "open"
     budgets_when_down: WhenDown = "closed"
     """What becomes of limits while the store cannot be asked."""
+    answer_tokens: Some | None = None
+    """Tokens that are reserved for an answer whose length its client leaves open; by default as many as it may have."""
     log: bool = True
     """One line of JSON a request, without what was said."""
     traces: bool = False
@@ -109,12 +108,8 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     8123
     """
     env = env or {}
-    try:
-        told: dict[str, Any] = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise SetupError(f"the config is not TOML: {error}") from error
     problems: list[str] = []
-    told = _filled(told, env, "", problems)
+    told: dict[str, Any] = settings.fill_in(settings.decode_toml(text), env, "", problems)
     problems += [f"{name}: no such table{nearest(name, TABLES)}" for name in told if name not in TABLES]
     timeouts = _read(Timeouts, told.get("timeouts", {}), "timeouts", problems)
     options = _read(
@@ -138,7 +133,7 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     _check_store(gateway.store, problems)
     providers = _check_names(config, env, problems)
     if problems:
-        raise SetupError("the config is wrong:\n" + "\n".join(f"- {problem}" for problem in problems))
+        raise SetupError("the config is wrong:\n" + "\n".join(f"- {problem}" for problem in dict.fromkeys(problems)))
     return msgspec.structs.replace(config, providers=providers)
 
 
@@ -150,27 +145,9 @@ def fill(registry: Registry, config: Config, /) -> None:
     >>> registry.targets("fast")
     [Target(demo/any)]
     """
-    registry.load_config(config.tables)
+    registry.load_tables(config.tables)
     for name, tier in config.tiers.items():
         registry.alias(name, tier.spec)
-
-
-def _filled(told: Any, env: Mapping[str, str], where: str, problems: list[str]) -> Any:
-    """The same with variables in place of their names."""
-    if is_object(told):
-        return {key: _filled(value, env, f"{where}.{key}".lstrip("."), problems) for key, value in told.items()}
-    if is_list(told):
-        return [_filled(value, env, f"{where}[{index}]", problems) for index, value in enumerate(told)]
-    if not isinstance(told, str):
-        return told
-
-    def value_of(found: re.Match[str]) -> str:
-        name, default = found.groups()
-        if name not in env and default is None:
-            problems.append(f"{where}: no variable {name}; set it, or write ${{{name}:default}}")
-        return env.get(name, default or "")
-
-    return re.sub(_VARIABLE, value_of, told)
 
 
 def _read(

@@ -1,24 +1,54 @@
-"""A set-up in, what an operator asks about it out."""
+"""A set-up and who asks in, how the gateway and its targets are out."""
 
+from collections.abc import Mapping
 from time import monotonic
 
 from dragoman.errors import StoreDown
 from dragoman.gateway.books import named
+from dragoman.gateway.keys import Key
 from dragoman.gateway.setup import Setup
+from dragoman.health import Condition
 from dragoman.types import JsonObject
 from dragoman.wire import without_none
 
 
-async def report(setup: Setup, /, *, under_way: int) -> JsonObject:
-    """How the gateway, its store and each target that was asked so far are.
+async def report(setup: Setup, key: Key | None = None, /, *, under_way: int) -> JsonObject:
+    """How the gateway, its store and each target that was asked so far are; a client's key sees only what it may use.
 
     >>> import asyncio
     >>> from dragoman.gateway.config import Config
     >>> asyncio.run(report(Setup(Config(), {}), under_way=0))
     {'status': 'ok', 'requests': 0, 'store': 'ok', 'targets': {}}
     """
+    try:
+        await setup.store.read("ready")
+        store = "ok"
+    except StoreDown as error:
+        store = error.message
+    status = "ok" if store == "ok" else "degraded"
+    targets = setup.registry.health.snapshot()
+    if key is None or key.admin:
+        return {"status": status, "requests": under_way, "store": store, "targets": _told(targets)}
+    usable = usable_by(setup, key)
+    return {"status": status, "targets": _told({name: targets[name] for name in targets if name in usable})}
+
+
+def usable_by(setup: Setup, key: Key, /) -> frozenset[str]:
+    """The targets that a key may use: by their own names, or by names that stand for them.
+
+    >>> from dragoman.gateway.config import decode_config
+    >>> setup = Setup(decode_config('[aliases]\\nfast = "demo/any"'), {})
+    >>> usable_by(setup, Key(id="team", hash="b2:0:0:0", models=("fast",)))
+    frozenset({'demo/any'})
+    """
+    names = (model.id for model in setup.catalog.models() if key.may_use(model.id))
+    behind = {target.name for name in names for target in setup.catalog.find(name).targets}
+    return frozenset({*behind, *filter(key.may_use, setup.registry.health.snapshot())})
+
+
+def _told(targets: Mapping[str, Condition]) -> JsonObject:
     now = monotonic()
-    targets = {
+    return {
         named(name): without_none(
             {
                 "state": condition.state,
@@ -27,12 +57,5 @@ async def report(setup: Setup, /, *, under_way: int) -> JsonObject:
                 "last_latency": condition.last_latency,
             }
         )
-        for name, condition in sorted(setup.registry.health.snapshot().items())
+        for name, condition in sorted(targets.items())
     }
-    try:
-        await setup.store.read("ready")
-        store = "ok"
-    except StoreDown as error:
-        store = error.message
-    status = "ok" if store == "ok" else "degraded"
-    return {"status": status, "requests": under_way, "store": store, "targets": targets}

@@ -62,7 +62,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def __post_init__(self) -> None:
         """Refuse what is no digest, and two budgets that would be counted as one."""
         if len(self.hash.split(":")) != 4 or not self.hash.startswith("b2:"):
-            raise ValueError("hash: no hash of a key; make one with `dragoman keys new`")
+            raise ValueError("hash: no hash of a key; make one with `dragoman keys new NAME`")
         if not re.fullmatch(ID, self.id):
             raise ValueError(f"{self.id!r} is no name of a key: letters, digits and . @ _ - only, at most 64")
         kinds = [

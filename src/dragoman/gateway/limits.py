@@ -12,14 +12,13 @@ from collections.abc import Callable, Coroutine, Sequence
 from datetime import UTC, datetime, timedelta
 from math import ceil
 from secrets import token_hex
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, TypeVar
 
 import msgspec
 
 from dragoman.errors import RateLimited, StoreDown
 from dragoman.gateway.keys import Budget, Key
 from dragoman.gateway.store.port import Charge, Level, Seat, Store, Taken, Total, Window
-from dragoman.types import Part, Request, Text, Thinking, ToolCall, ToolResult, Usage
 
 MINUTE = 60.0
 SEAT_TTL = 60.0
@@ -27,14 +26,23 @@ SEAT_TTL = 60.0
 MOST_OWED = 10_000
 NANO = 1_000_000_000
 """Units of money: billionths of a dollar, so that sums are exact."""
-BYTES_PER_TOKEN = 3
-TOKENS_PER_IMAGE = 1500
-"""Of an image, and of all else that is no text."""
-TOKENS_PER_ANSWER = 1024
-"""What is reserved for an answer whose length the client did not limit."""
 
 WhenDown: TypeAlias = Literal["open", "closed"]
 Unit: TypeAlias = Literal["requests", "tokens", "dollars", "seats"]
+Headers: TypeAlias = tuple[tuple[str, str], ...]
+"""What a client is told of its limits."""
+T = TypeVar("T")
+
+
+class Need(msgspec.Struct, frozen=True):
+    """What a request may use: tokens, and billionths of a dollar where the price is known.
+
+    >>> Need(10).cost is None
+    True
+    """
+
+    tokens: int = 0
+    cost: int | None = None
 
 
 class OverLimit(RateLimited):
@@ -44,7 +52,7 @@ class OverLimit(RateLimited):
     ()
     """
 
-    headers: tuple[tuple[str, str], ...] = ()
+    headers: Headers = ()
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -70,7 +78,13 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     moment: float = 0.0
     reserved: bool = True
     """False where the store could not be asked: all that was used is owed."""
-    headers: tuple[tuple[str, str], ...] = ()
+    levels: tuple[Level, ...] = ()
+    """How full each limit is; none where nobody knows."""
+
+    @property
+    def headers(self) -> Headers:
+        """What the client is told of its limits."""
+        return _told_of(self.limits, self.levels) if self.levels else ()
 
 
 FREE = Admission()
@@ -83,9 +97,9 @@ class Limits:
     >>> key = Key(id="team", hash="b2:0:0:0", requests_per_minute=1)
     >>> async def main() -> str:
     ...     limits = Limits(open_store("memory"))
-    ...     await limits.settle(await limits.admit(key, tokens=10), tokens=7)
+    ...     await limits.settle(await limits.admit(key, Need(10)), tokens=7)
     ...     try:
-    ...         await limits.admit(key, tokens=10)
+    ...         await limits.admit(key, Need(10))
     ...     except OverLimit as error:
     ...         return error.message
     >>> asyncio.run(main())
@@ -108,20 +122,18 @@ class Limits:
         self._seats: dict[str, Seat] = {}
         self._renewed = clock()
         self._owed: deque[tuple[tuple[Charge, ...], float]] = deque(maxlen=MOST_OWED)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def admit(
-        self, key: Key | None, /, *, tokens: int, cost: int | None = None, is_guess: bool = False
-    ) -> Admission:
-        """Reserve what a request may use: tokens, and billionths of a dollar where the price is known.
+    async def admit(self, key: Key | None, /, need: Need, *, least: Need | None = None) -> Admission:
+        """Reserve what a request may use.
 
-        A guess that is more than a limit as a whole reserves all of that limit; what is no guess is refused.
+        Where only the `least` of it is certain, and all is more than a limit as a whole, what that limit has will do.
         """
-        limits = () if key is None else self._limits(key, tokens, cost)
-        if is_guess:
-            limits = tuple(map(_at_most, limits))
-        if key is None or not limits:
+        if key is None or not key.is_limited:
             return FREE
+        limits = self._limits(key, need)
+        if least is not None:
+            limits = tuple(map(_at_most, limits, self._limits(key, least)))
         charges = [limit.charge for limit in limits]
         try:
             taken = await self._take(charges)
@@ -129,18 +141,28 @@ class Limits:
             if self._is_closed(limits):
                 raise
             return Admission(limits=limits, reserved=False, moment=self._clock())
-        headers = tuple(header for pair in zip(limits, taken.levels, strict=True) for header in _headers(*pair))
         if not taken.granted:
-            raise _refusal(key, limits, taken, headers)
+            raise _refusal(key, limits, taken)
         self._seats |= {charge.id: charge for charge in charges if isinstance(charge, Seat)}
-        return Admission(limits=limits, moment=taken.moment, headers=headers)
+        return Admission(limits=limits, moment=taken.moment, levels=taken.levels)
 
-    async def settle(self, admission: Admission, /, *, tokens: int | None, cost: int | None = None) -> None:
-        """Count what a request used; None is not known, and what was reserved stays. Safe from cancellation."""
+    async def settle(self, admission: Admission, /, *, tokens: int | None, cost: int | None = None) -> Admission:
+        """Count what a request used; None is not known, and what was reserved stays. Safe from cancellation.
+
+        Gives the same admission, with the levels as they are then.
+        """
         if not admission.limits:
-            return
+            return admission
         settling = self._settle(admission, {"tokens": tokens, "dollars": cost})
-        await (asyncio.shield(self._later(settling)) if self._store.is_shared else settling)
+        return await (asyncio.shield(self._later(settling)) if self._store.is_shared else settling)
+
+    async def standing(self, key: Key, /) -> Headers:
+        """What the client is told of its limits by an answer that takes nothing of them."""
+        limits = [_given(limit, 0) for limit in self._limits(key, Need())]
+        try:
+            return _told_of(limits, await self._store.give([limit.charge for limit in limits], self._clock()))
+        except StoreDown:
+            return ()
 
     async def tend(self) -> None:
         """Keep the seats of requests under way, and tell what is owed. To be called every few seconds."""
@@ -162,17 +184,17 @@ class Limits:
 
     # What it takes ----------------------------------------------------------------------------------------------------
 
-    def _limits(self, key: Key, tokens: int, cost: int | None) -> tuple[Limit, ...]:
+    def _limits(self, key: Key, need: Need) -> tuple[Limit, ...]:
         limits: list[Limit] = []
         if key.requests_per_minute is not None:
             limits.append(_window(key, "requests", 1, key.requests_per_minute))
         if key.tokens_per_minute is not None:
-            limits.append(_window(key, "tokens", max(1, tokens), key.tokens_per_minute))
+            limits.append(_window(key, "tokens", max(1, need.tokens), key.tokens_per_minute))
         if key.concurrent is not None:
             seat = Seat(key=f"{key.id}:concurrent", id=token_hex(8), limit=key.concurrent, ttl=SEAT_TTL)
             limits.append(Limit("Concurrent", "seats", seat))
         for budget in key.budgets:
-            limits += _totals(key, budget, tokens, cost, self._clock())
+            limits += _totals(key, budget, need, self._clock())
         return tuple(limits)
 
     def _is_closed(self, limits: Sequence[Limit]) -> bool:
@@ -181,20 +203,19 @@ class Limits:
 
     # What is given back -----------------------------------------------------------------------------------------------
 
-    async def _settle(self, admission: Admission, used: dict[Unit, int | None]) -> None:
-        back = [charge for limit in admission.limits for charge in _back(limit, used, reserved=admission.reserved)]
+    async def _settle(self, admission: Admission, used: dict[Unit, int | None]) -> Admission:
+        back = [_given(limit, _back(limit, used, reserved=admission.reserved)).charge for limit in admission.limits]
         for charge in back:
             if isinstance(charge, Seat):
                 self._seats.pop(charge.id, None)
-        if not back:
-            return
         try:
-            await self._store.give(back, admission.moment)
+            return msgspec.structs.replace(admission, levels=await self._store.give(back, admission.moment))
         except StoreDown:
             # Told twice, what was given back would be too much; what is owed is too little at worst.
             owed = tuple(charge for charge in back if not isinstance(charge, Seat) and charge.amount < 0)
             if owed:
                 self._owed.append((owed, admission.moment))
+            return admission
 
     async def _take(self, charges: Sequence[Charge]) -> Taken:
         if not self._store.is_shared:
@@ -208,76 +229,47 @@ class Limits:
 
     async def _undo(self, taking: "asyncio.Future[Taken]", charges: Sequence[Charge]) -> None:
         """Give back all that was taken for a request whose client has gone."""
+        back = [charge for charge in charges if not (isinstance(charge, Window) and charge.key.endswith(":requests"))]
         try:
             taken = await taking
+            if taken.granted:
+                await self._store.give(back, taken.moment)
         except StoreDown:
             return
-        if taken.granted:
-            back = [
-                charge for charge in charges if not (isinstance(charge, Window) and charge.key.endswith(":requests"))
-            ]
-            await self._store.give(back, taken.moment)
 
-    def _later(self, work: Coroutine[None, None, None]) -> "asyncio.Task[None]":
+    def _later(self, work: Coroutine[None, None, T]) -> "asyncio.Task[T]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
 
-def estimate(request: Request, /) -> Usage:
-    """Tokens that a request may use: some for its words and images, and as many as its answer may have.
-
-    >>> from dragoman.types import user
-    >>> estimate(Request(messages=(user("How high is the tide?"),), max_tokens=100)).input
-    7
-    """
-    system = (Text(text=request.system),) if isinstance(request.system, str) else request.system or ()
-    parts = [*system, *(part for message in request.messages for part in message.parts)]
-    # A number below zero is no limit to some servers, and must not make room in a budget.
-    answer = TOKENS_PER_ANSWER if request.max_tokens is None or request.max_tokens < 0 else request.max_tokens
-    return Usage(input=sum(map(_weight, parts)) // BYTES_PER_TOKEN, output=answer, source="estimated")
-
-
-def tokens_of(usage: Usage, /) -> int | None:
-    """All tokens of a usage; None where it tells none.
-
-    >>> tokens_of(Usage(input=5, output=2)), tokens_of(Usage())
-    (7, None)
-    """
-    return None if usage.input is None and usage.output is None else (usage.input or 0) + (usage.output or 0)
-
-
-def _weight(part: Part) -> int:
-    """The bytes of a part, or what it counts for."""
-    match part:
-        case Text() | Thinking():
-            return len(part.text.encode(errors="surrogatepass"))
-        case ToolCall():
-            return len(msgspec.json.encode(part.arguments))
-        case ToolResult():
-            return sum(map(_weight, part.parts))
-        case _:
-            return TOKENS_PER_IMAGE * BYTES_PER_TOKEN
-
-
-def _at_most(limit: Limit) -> Limit:
-    charge = limit.charge
-    if isinstance(charge, Seat) or charge.amount <= max(1, charge.limit):
+def _at_most(limit: Limit, least: Limit) -> Limit:
+    """The same, or as much of it as the limit has: at least what is certain."""
+    charge, certain = limit.charge, least.charge
+    if isinstance(charge, Seat) or isinstance(certain, Seat):
         return limit
-    return Limit(limit.label, limit.unit, msgspec.structs.replace(charge, amount=max(1, charge.limit)))
+    return _given(limit, min(charge.amount, max(certain.amount, charge.limit)))
+
+
+def _given(limit: Limit, amount: int) -> Limit:
+    """The same limit with another amount."""
+    charge = limit.charge
+    if isinstance(charge, Seat) or charge.amount == amount:
+        return limit
+    return Limit(limit.label, limit.unit, msgspec.structs.replace(charge, amount=amount))
 
 
 def _window(key: Key, unit: Literal["requests", "tokens"], amount: int, limit: int) -> Limit:
     return Limit(unit.title(), unit, Window(key=f"{key.id}:{unit}", amount=amount, limit=limit, period=MINUTE))
 
 
-def _totals(key: Key, budget: Budget, tokens: int, cost: int | None, now: float) -> list[Limit]:
+def _totals(key: Key, budget: Budget, need: Need, now: float) -> list[Limit]:
     name, ends = _span(budget, now)
     found: list[Limit] = []
     limits: tuple[tuple[Unit, int | None, int], ...] = (
-        ("tokens", budget.tokens, tokens),
-        ("dollars", None if budget.dollars is None else round(budget.dollars * NANO), cost or 0),
+        ("tokens", budget.tokens, need.tokens),
+        ("dollars", None if budget.dollars is None else round(budget.dollars * NANO), need.cost or 0),
     )
     for unit, limit, amount in limits:
         if limit is not None:
@@ -295,16 +287,17 @@ def _span(budget: Budget, now: float) -> tuple[str, float]:
     return first.date().isoformat()[:7], (first + timedelta(days=32)).replace(day=1).timestamp()
 
 
-def _back(limit: Limit, used: dict[Unit, int | None], *, reserved: bool) -> list[Charge]:
-    """What has to be given back of a limit; below nothing where more was used than reserved."""
+def _back(limit: Limit, used: dict[Unit, int | None], *, reserved: bool) -> int:
+    """How much of a limit has to be given back; below nothing where more was used than reserved."""
     charge = limit.charge
     if isinstance(charge, Seat):
-        return [charge] if reserved else []
+        return 0
     amount = charge.amount if limit.unit == "requests" else used.get(limit.unit)
-    if amount is None:
-        amount = charge.amount
-    difference = (charge.amount if reserved else 0) - amount
-    return [msgspec.structs.replace(charge, amount=difference)] if difference else []
+    return (charge.amount if reserved else 0) - (charge.amount if amount is None else amount)
+
+
+def _told_of(limits: Sequence[Limit], levels: Sequence[Level]) -> Headers:
+    return tuple(header for pair in zip(limits, levels, strict=True) for header in _headers(*pair))
 
 
 def _headers(limit: Limit, level: Level) -> list[tuple[str, str]]:
@@ -319,7 +312,7 @@ def _headers(limit: Limit, level: Level) -> list[tuple[str, str]]:
     return headers
 
 
-def _refusal(key: Key, limits: Sequence[Limit], taken: Taken, headers: tuple[tuple[str, str], ...]) -> OverLimit:
+def _refusal(key: Key, limits: Sequence[Limit], taken: Taken) -> OverLimit:
     full = [(limit, level) for limit, level in zip(limits, taken.levels, strict=True) if level.wait != 0.0]
     waits = [level.wait for _, level in full if level.wait is not None]
     never = len(waits) < len(full)
@@ -327,7 +320,7 @@ def _refusal(key: Key, limits: Sequence[Limit], taken: Taken, headers: tuple[tup
     error = OverLimit(
         f"{key.id}: {told}", code="rate_limit_exceeded", retry_after=None if never else max(waits), transient=not never
     )
-    error.headers = headers
+    error.headers = _told_of(limits, taken.levels)
     return error
 
 

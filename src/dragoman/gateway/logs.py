@@ -7,7 +7,6 @@ import traceback
 from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import lru_cache
-from types import TracebackType
 from typing import Any
 
 import msgspec
@@ -18,6 +17,7 @@ from dragoman.gateway.store.port import Row
 LOGGER = "dragoman.gateway"
 LONGEST = 2000
 """Characters of one message."""
+MOST_TRACE = LONGEST - 200
 GATHER = 0.01
 """Seconds of which the lines are written together."""
 
@@ -47,6 +47,7 @@ class Line(msgspec.Struct, frozen=True, omit_defaults=True):
     output: int | None = None
     duration: float | None = None
     first: float | None = None
+    estimated: bool = False
 
 
 blotted = lru_cache(maxsize=1024)(redact)
@@ -77,8 +78,8 @@ class JsonFormatter(logging.Formatter):
         given: Any = getattr(record, "fields", None)
         if given:
             fields = {**given}
-        if record.exc_info and record.exc_info[0] is not None:
-            fields["error"] = _where(record.exc_info[0], record.exc_info[2])[:LONGEST]
+        if record.exc_info and record.exc_info[1] is not None:
+            fields["error"] = where(record.exc_info[1])
         return encode_line(record.created, record.levelname.lower(), record.getMessage(), **fields)
 
 
@@ -115,6 +116,7 @@ class Log:
             row.output,
             None if row.duration is None else round(row.duration, 6),
             None if row.first is None else round(row.first, 6),
+            row.estimated,
         )
         self._write(f"{_encode(line).decode()}\n")
 
@@ -176,9 +178,13 @@ def set_up(level: int = logging.INFO, /) -> None:
     logging.basicConfig(level=level, handlers=[formatter], force=True)
 
 
-def _where(kind: type[BaseException], trace: TracebackType | None) -> str:
-    """What happened and where; not what was said of it, as that may quote a request."""
-    return redact("".join([*traceback.format_tb(trace), kind.__name__]))
+def where(error: BaseException, /) -> str:
+    """What happened and where; not what was said of it, as that may quote a request.
+
+    >>> where(ValueError("the words of a client"))
+    'ValueError'
+    """
+    return redact("".join([*traceback.format_tb(error.__traceback__), type(error).__name__]))[-MOST_TRACE:]
 
 
 def _to_stderr(line: str) -> None:

@@ -2,14 +2,17 @@
 
 import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import TypeVar, cast
 
 from dragoman import ask
+from dragoman.body import missing
+from dragoman.chain import Options
 from dragoman.drive import Driver
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, ProviderError, Unsupported
 from dragoman.flow import Flow
-from dragoman.gateway.access import check_model
+from dragoman.gateway.access import check_model, check_name
 from dragoman.gateway.catalog import Choice
+from dragoman.gateway.estimates import prompt_of
 from dragoman.gateway.refusals import NotKept
 from dragoman.gateway.traces import Operation
 from dragoman.gateway.visit import Visit
@@ -25,7 +28,9 @@ from dragoman.serving import (
     Recite,
     ShowModel,
 )
-from dragoman.types import Embeddings, ModelInfo, Request, Usage, load, user
+from dragoman.target import Target
+from dragoman.types import Embeddings, ModelInfo, Notice, Request, Usage, load, user
+from dragoman.wire import Wire
 
 T = TypeVar("T")
 FREE = Usage(input=0, output=0)
@@ -40,23 +45,30 @@ async def find(visit: Visit, question: Question, /) -> Found:
             key = visit.key
             return tuple(model for model in setup.catalog.models() if key is None or key.may_use(model.id))
         case ShowModel(id=id):
+            check_name(id)
             check_model(visit.key, id)
             setup.catalog.find(id)
             return next((model for model in setup.catalog.models() if model.id == id), ModelInfo(id=id))
         case CountTokens():
+            cast("Wire", visit.wire).server.check(question.model, question.request)
             choice = _choose(visit, question.model)
-            counting = ask.count_tokens(question.request, choice.targets[0], choice.options)
-            return await _ask(visit, choice, "count_tokens", Request(max_tokens=0), counting, lambda _: FREE)
+            counting = _count(question.request, choice.targets[0], choice.options)
+            count = await _ask(visit, choice, "count_tokens", Request(), counting, lambda _: FREE)
+            if count is None:
+                why = f"{choice.targets[0].provider}: it counts no tokens, so this is an estimate"
+                visit.notices += (Notice(kind="told", what="count of tokens", why=why),)
+            return prompt_of(question.request) if count is None else count
         case Embed():
             choice = _choose(visit, question.model)
+            visit.notices += tuple(Notice(kind="dropped", what=field, why=_UNREAD) for field in question.unread)
             embedding = ask.embed(question.texts, question.dimensions, choice.targets[0], choice.options)
-            request = Request(messages=tuple(map(user, question.texts)), max_tokens=0)
+            request = Request(messages=tuple(user(_words(text)) for text in question.texts))
             return await _ask(visit, choice, "embeddings", request, embedding, _used)
         case FetchResponse(id=id):
             kept = await recalled(visit, id)
             if kept is None:
                 raise NotKept(f"no response {id[:200]!r} is kept here")
-            return kept.response
+            return kept
         case DropResponse(id=id):
             if not await setup.responses.delete(visit.owner, id):
                 raise NotKept(f"no response {id[:200]!r} is kept here")
@@ -65,9 +77,31 @@ async def find(visit: Visit, question: Question, /) -> Found:
             return None
 
 
+_UNREAD = "it is no option of vectors that targets are told of"
+_NOWHERE = frozenset({404, 405, 501})
+"""Statuses of a server that does not know the path."""
+
+
+def _count(request: Request, target: Target, options: Options) -> Flow[int | None]:
+    """How many tokens there are as the provider counts them; None where it does not."""
+    try:
+        return (yield from ask.count_tokens(request, target, options))
+    except Unsupported:
+        return None
+    except ProviderError as error:
+        if error.status not in _NOWHERE or error.code is not None:
+            raise
+        return None
+
+
+def _words(text: str | tuple[int, ...]) -> str:
+    return text if isinstance(text, str) else " ".join(map(str, text))
+
+
 def _choose(visit: Visit, name: str) -> Choice:
-    visit.model = name
-    check_model(visit.key, name)
+    if not name:
+        raise missing("model")
+    visit.name(name)
     return visit.setup.catalog.find(name)
 
 
@@ -76,7 +110,7 @@ async def _ask(
 ) -> T:
     """What a provider says, within the limits of the key; it has a row as an answer has."""
     target = choice.targets[0].name
-    account = await visit.open(request, target, operation)
+    account = await visit.open(request, choice.targets[:1], operation)
     try:
         found = await Driver(visit.setup.registry.transport).arun(plan)
         await account.settle("served", status=200, target=target, usage=used(found))

@@ -12,7 +12,9 @@ from dragoman.wire import encode_json, error_headers
 
 MOST_NOTICES = 16
 LONGEST_NOTICE = 200
-"""Characters of one notice, and how many are told in a header: headers have limits."""
+LONGEST_REST = 1000
+"""How many notices are told in headers, the last of which names all that are left, and the characters of one: headers
+have limits."""
 LONGEST_ID = 128
 
 
@@ -77,8 +79,11 @@ def notes(notices: Iterable[Notice], /) -> list[tuple[str, str]]:
     >>> notes([Notice(kind="dropped", what="seed", why="ollama: it has none")])
     [('x-dragoman-notice', 'dropped seed: ollama: it has none')]
     """
-    told = [f"{notice.kind} {notice.what}: {notice.why}" for notice in notices]
-    return [("x-dragoman-notice", latin(text)[:LONGEST_NOTICE]) for text in told[:MOST_NOTICES]]
+    whole, rest = [*notices][: MOST_NOTICES - 1], [*notices][MOST_NOTICES - 1 :]
+    told = [f"{notice.kind} {notice.what}: {notice.why}"[:LONGEST_NOTICE] for notice in whole]
+    if rest:
+        told.append(f"and {', '.join(f'{notice.kind} {notice.what}' for notice in rest)}"[:LONGEST_REST])
+    return [("x-dragoman-notice", latin(text)) for text in told]
 
 
 def latin(text: str, /) -> str:

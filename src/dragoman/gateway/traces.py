@@ -27,6 +27,8 @@ PROVIDERS = {
     "xai": "x_ai",
 }
 """What the conventions call a provider, where it is not what we do (2026-11)."""
+OWN = "dragoman"
+"""A span has to name a provider, also where none is known."""
 
 
 class Traces:
@@ -47,12 +49,22 @@ class Traces:
         self._extract = propagate.extract
 
     def begin(
-        self, model: str, request: Request, headers: Mapping[str, str], operation: Operation = "chat", /
+        self,
+        model: str,
+        request: Request,
+        headers: Mapping[str, str],
+        operation: Operation = "chat",
+        /,
+        *,
+        provider: str = OWN,
+        conversation: str | None = None,
     ) -> "Span":
-        """A request began; its headers tell which trace it belongs to."""
+        """A request began. Its headers tell which trace it belongs to; `provider` is that of the first it would ask."""
         model = redact(model)
         asked = _asked(model, request) if operation == "chat" else {"gen_ai.request.model": model}
-        asked["gen_ai.operation.name"] = operation
+        asked |= {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDERS.get(provider, provider)}
+        if conversation is not None:
+            asked["gen_ai.conversation.id"] = redact(conversation)
         return Span(self._tracer.start_span(f"{operation} {model}", self._extract(dict(headers)), self._kind, asked))
 
 
@@ -85,7 +97,7 @@ def _asked(model: str, request: Request) -> dict[str, Any]:
         "gen_ai.request.max_tokens": request.max_tokens,
         "gen_ai.request.temperature": request.temperature,
         "gen_ai.request.top_p": request.top_p,
-        "gen_ai.request.top_k": request.top_k,
+        "gen_ai.request.top_k": None if request.top_k is None else float(request.top_k),
         "gen_ai.request.seed": request.seed,
         "gen_ai.output.type": None if request.schema is None else "json",
     }

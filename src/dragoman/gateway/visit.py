@@ -1,17 +1,21 @@
 """One request on its way through the gateway, and what is known of it so far."""
 
 import secrets
+from collections.abc import Sequence
 from itertools import count
 from os import getpid
 
+from dragoman.gateway.access import check_model, check_name
 from dragoman.gateway.books import Account
 from dragoman.gateway.keys import Key
+from dragoman.gateway.limits import Headers
 from dragoman.gateway.replies import request_id
 from dragoman.gateway.setup import Setup
 from dragoman.gateway.store.port import Row
 from dragoman.gateway.traces import Operation
 from dragoman.http import HttpRequest
-from dragoman.types import Attempt, Request
+from dragoman.target import Target
+from dragoman.types import Attempt, Notice, Request
 from dragoman.wire import Wire
 
 
@@ -40,7 +44,7 @@ class Visit:
     True
     """
 
-    __slots__ = ("attempts", "http", "id", "is_counted", "key", "limits", "model", "setup", "tier", "wire")
+    __slots__ = ("account", "attempts", "http", "id", "is_counted", "key", "model", "notices", "setup", "tier", "wire")
 
     def __init__(self, setup: Setup, http: HttpRequest, /) -> None:
         self.setup = setup
@@ -55,24 +59,49 @@ class Visit:
         self.attempts = 0
         self.is_counted = False
         """Whether the books know of it."""
-        self.limits: tuple[tuple[str, str], ...] = ()
-        """What the client is told of its limits."""
+        self.notices: tuple[Notice, ...] = ()
+        """What the gateway itself left out or changed."""
+        self.account: Account | None = None
+        """What is kept of it, once it may go on."""
 
-    async def open(self, request: Request, target: str, operation: Operation = "chat", /) -> Account:
+    def name(self, model: str, /) -> None:
+        """Note what is asked for, where that is a name and its key may ask for it."""
+        check_name(model)
+        self.model = model
+        check_model(self.key, model)
+
+    async def open(
+        self,
+        request: Request,
+        targets: Sequence[Target],
+        operation: Operation = "chat",
+        /,
+        *,
+        conversation: str | None = None,
+    ) -> Account:
         """Ask its key's limits whether it may go on."""
         self.is_counted = True
-        account = await self.setup.books.open(
+        self.account = await self.setup.books.open(
             self._row,
             model=self.model,
             request=request,
             key=self.key,
             dialect=self._dialect,
-            target=target,
+            targets=targets,
+            answer_tokens=self.setup.config.gateway.answer_tokens,
             headers=self.http.headers,
             operation=operation,
+            conversation=conversation,
         )
-        self.limits = account.headers
-        return account
+        return self.account
+
+    async def standing(self) -> Headers:
+        """What the client is told of its limits, wherever its key is known."""
+        if self.account is not None:
+            return self.account.headers
+        if self.key is None or not self.key.is_limited:
+            return ()
+        return await self.setup.books.limits.standing(self.key)
 
     def as_row(self) -> Row:
         """What is known of it, where it never began."""

@@ -226,7 +226,7 @@ def render(line: Line, wire: Wire, request: Request, /) -> Rendered:
 def render_events(events: Iterable[Event], wire: Wire, request: Request, /) -> Rendered:
     """The bytes of an answer that is these events."""
     if not request.stream:
-        reply = wire.server.encode_body(fold(events))
+        reply = wire.server.encode_body(fold(events), request)
         return Rendered(status=reply.status, headers=dict(reply.headers), pieces=[reply.body], length=len(reply.body))
     encoder = wire.server.stream_encoder(request)
     pieces = [piece for event in events if (piece := encoder.feed(event))]

@@ -89,7 +89,6 @@ PROFILE = Profile(
         Finish(reason="tool_calls", raw="tool_use"),
         Finish(reason="pause", raw="pause_turn"),
         Finish(reason="blocked", raw="refusal", extra={"anthropic": {"stop_details": {"type": "refusal"}}}),
-        Finish(reason="other"),
     ),
     created=False,
     words=SAID,

@@ -297,6 +297,14 @@ class TestStream:
         assert isinstance(use, Opaque)
         assert use.data["input"] == {"url": "https://example.org"}
 
+    def test_a_turn_that_goes_on_may_have_its_blocks_in_its_start(self) -> None:
+        response = played("goes_on")
+        done, call = response.message.parts
+        assert isinstance(done, Opaque)
+        assert done.data["content"]["stdout"] == "4.2\n"
+        assert call == CALL
+        assert response.finish == Finish(reason="tool_calls", raw="tool_use")
+
     def test_the_last_told_count_wins_field_by_field(self) -> None:
         assert played("cache").usage == Usage(input=2125, output=57, cache_read=1800, cache_write=300)
 
@@ -364,6 +372,16 @@ class TestStream:
 
     def test_a_whole_message_where_a_stream_was_asked_for(self) -> None:
         assert played("whole").text == "At once."
+
+    def test_an_unknown_event_may_use_the_same_words_for_other_things(self) -> None:
+        unknown = b'data: {"type":"tomorrow","delta":"x","index":"first"}\n\n'
+        events, error = laws.read(WIRE.client.stream_decoder(), [unknown, (TAPES / "hello.sse").read_bytes()])
+        assert (events, error) == read("hello")
+
+    @pytest.mark.parametrize("data", [b'{"type":"ping","delta":"x"}', b'"x"'])
+    def test_a_known_event_may_not(self, data: bytes) -> None:
+        _, error = laws.read(WIRE.client.stream_decoder(), [b"data: %b\n\n" % data])
+        assert isinstance(error, Malformed)
 
     def test_unknown_events_deltas_and_fields_are_tolerated(self) -> None:
         events, error = read("unknown")

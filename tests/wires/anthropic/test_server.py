@@ -57,10 +57,10 @@ SCHEMA_FORMAT = {"type": "json_schema", "schema": laws.SCHEMA}
 END = Finish(reason="stop", raw="end_turn")
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"max_tokens": "99"}, "body.max_tokens: "),
-    ({"messages": [{"role": "user"}, {"content": "x"}]}, "messages[1]: "),
+    ({"max_tokens": "99"}, "max_tokens: "),
+    ({"messages": [{"role": "user"}, {"content": "x"}]}, "messages[1].role: "),
     ({"messages": [{"role": "pilot", "content": "x"}]}, "messages[0].role: 'pilot' is none of"),
-    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0]: "),
+    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text: "),
     (
         {"messages": [{"role": "user", "content": [{"type": "text", "text": 1}]}]},
         "messages[0].content[0].text: ",
@@ -483,10 +483,10 @@ class TestBody:
             (Finish(reason="pause"), "pause_turn"),
             (Finish(reason="other", raw="eos"), "end_turn"),
             (Finish(reason="other", raw="tired", extra={"anthropic": {"stop_reason": "tired"}}), "tired"),
-            (Finish(reason="other"), None),
+            (Finish(reason="other"), "end_turn"),
         ],
     )
-    def test_the_stop_reason(self, finish: Finish, word: Any) -> None:
+    def test_the_stop_reason(self, finish: Finish, word: str) -> None:
         assert said(finish=finish)["stop_reason"] == word
 
     def test_what_the_end_told_is_given_back(self) -> None:

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dragoman.providers import target
 from dragoman.types import Audio, Document, Finish, Image, Part, Response, Thinking, ToolCall, Usage
-from tests.wires.laws import FRACTIONS, NUMBERS, SCHEMA, WORDS, Profile
+from tests.wires.laws import COUNTS, FRACTIONS, NUMBERS, SCHEMA, WORDS, Profile
 
 BYTES = st.binary(min_size=1, max_size=8)
 
@@ -38,7 +38,7 @@ PROFILE = Profile(
         "temperature": FRACTIONS,
         "top_p": FRACTIONS,
         "top_k": NUMBERS,
-        "max_tokens": NUMBERS,
+        "max_tokens": COUNTS,
         "stop": st.lists(WORDS, min_size=1, max_size=5).map(tuple),
         "seed": NUMBERS,
         "reasoning": st.just("none") | st.integers(1, 32768),

@@ -751,6 +751,45 @@ def test_a_blocked_prompt_has_no_candidates() -> None:
     assert response.usage == Usage(input=7, output=0)
 
 
+@pytest.mark.parametrize(
+    ("feedback", "raw"),
+    [
+        ({"blockReason": "JAILBREAK"}, "JAILBREAK"),
+        ({"blockReasonMessage": "Not on this coast."}, None),
+        ({"blockReason": "BLOCKED_REASON_UNSPECIFIED", "blockReasonMessage": "No."}, "BLOCKED_REASON_UNSPECIFIED"),
+    ],
+)
+def test_a_prompt_may_be_blocked_with_or_without_a_word(feedback: JsonObject, raw: str | None) -> None:
+    body = msgspec.json.encode({"candidates": [], "promptFeedback": feedback})
+    finish = Finish(reason="blocked", raw=raw, extra={"google": {"promptFeedback": feedback}})
+    assert fold(WIRE.client.decode_body(body)).finish == finish
+    events, error = laws.read(WIRE.client.stream_decoder(), [b"data: %b\n\n" % body])
+    assert error is None
+    assert fold(events).finish == finish
+
+
+@pytest.mark.parametrize("feedback", [{"safetyRatings": []}, {"blockReason": "BLOCK_REASON_UNSPECIFIED"}])
+def test_what_is_told_of_a_prompt_blocks_nothing_by_itself(feedback: JsonObject) -> None:
+    said = {"content": {"parts": [{"text": "Ebb."}]}, "finishReason": "STOP"}
+    body = msgspec.json.encode({"candidates": [said], "promptFeedback": feedback})
+    assert fold(WIRE.client.decode_body(body)).finish == Finish(reason="stop", raw="STOP")
+
+
+def test_a_response_that_a_model_gives_is_kept_as_it_is() -> None:
+    part = {"functionResponse": {"name": "tide", "response": {"output": "4.2 m"}}}
+    assert answer(part).message.parts == (Opaque(wire="google", data=part),)
+
+
+def test_a_thought_that_says_nothing_is_no_part() -> None:
+    assert answer({"thought": True}, {"text": "Ebb."}).message.parts == (Text(text="Ebb."),)
+
+
+def test_blank_events_are_passed_over() -> None:
+    data = b"data:\n\n" + (TAPES / "blocked_prompt.sse").read_bytes()
+    events, _ = laws.read(WIRE.client.stream_decoder(), [data])
+    assert fold(events) == read("blocked_prompt.sse")
+
+
 def test_what_is_told_of_a_blocked_answer_is_with_its_text() -> None:
     response = read("blocked_answer.sse")
     ratings = [{"category": "HARM_CATEGORY_HARASSMENT", "probability": "HIGH", "blocked": True}]

@@ -173,7 +173,7 @@ def test_one_content_and_one_part_may_stand_alone() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"contents": "hi"}, "body.contents: "),
+        ({"contents": "hi"}, "contents: "),
         ({"contents": [{"role": "system"}]}, "contents[0].role: 'system' is none of user, model"),
         ({"contents": [{"parts": "hi"}]}, "contents[0].parts: "),
         ({"contents": [{"parts": [{"text": 1}]}]}, "contents[0].parts[0].text: "),

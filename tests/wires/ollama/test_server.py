@@ -313,6 +313,11 @@ def test_a_format_beside_tools_is_kept_as_it_is() -> None:
     assert request.extra == {"ollama.verbatim": {"format": PORT}}
 
 
+def test_a_format_that_we_would_change_is_kept_as_it_is() -> None:
+    form = {**PORT, "unevaluatedProperties": False}
+    assert got(format=form) == Request(stream=True, schema=form, extra={"ollama.verbatim": {"format": form}})
+
+
 @pytest.mark.parametrize(
     ("think", "reasoning"),
     [(None, None), (True, "medium"), (False, "none"), ("low", "low"), ("high", "high"), ("max", "max")],
@@ -355,8 +360,8 @@ def test_no_limit_is_no_number() -> None:
 
 
 WRONG: list[tuple[JsonObject, str]] = [
-    ({"messages": "x"}, "body.messages: Expected `array | null`, got `str`"),
-    ({"messages": [{"content": "a"}]}, "messages[0]: Object missing required field `role`"),
+    ({"messages": "x"}, "messages: Expected `array | null`, got `str`"),
+    ({"messages": [{"content": "a"}]}, "messages[0].role: it is required"),
     ({"messages": [{"role": "bard"}]}, "messages[0].role: 'bard' is none of system, user, assistant, tool"),
     ({"messages": [{"role": "user", "content": []}]}, "messages[0].content: Expected `str | null`, got `array`"),
     ({"messages": [{"role": "user", "images": ["?"]}]}, "messages[0].images[0]: not base64"),
@@ -365,10 +370,10 @@ WRONG: list[tuple[JsonObject, str]] = [
         {"messages": [asking({"function": {"name": "now", "arguments": [1]}})]},
         "messages[0].tool_calls[0].function.arguments: expected an object, got [1]",
     ),
-    ({"tools": [{"function": {}}]}, "tools[0].function: Object missing required field `name`"),
-    ({"format": "xml"}, "body.format: expected 'json' or a JSON Schema, got 'xml'"),
-    ({"think": "hard"}, "body.think: expected true, false, low, medium, high or max, got 'hard'"),
-    ({"options": {"seed": "x"}}, "body.options.seed: Expected `int | null`, got `str`"),
+    ({"tools": [{"function": {}}]}, "tools[0].function.name: it is required"),
+    ({"format": "xml"}, "format: expected 'json' or a JSON Schema, got 'xml'"),
+    ({"think": "hard"}, "think: expected true, false, low, medium, high or max, got 'hard'"),
+    ({"options": {"seed": "x"}}, "options.seed: Expected `int | null`, got `str`"),
 ]
 
 

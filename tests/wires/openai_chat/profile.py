@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 
 from dragoman.providers import target
 from dragoman.types import Audio, Document, Finish, Image, Request, Thinking, Usage
-from tests.wires.laws import FRACTIONS, NAMES, NUMBERS, SCHEMA, WORDS, Profile
+from tests.wires.laws import COUNTS, FRACTIONS, NAMES, NUMBERS, SCHEMA, WORDS, Profile
 
 
 def says_json(request: Request) -> Request:
@@ -19,7 +19,7 @@ PROFILE = Profile(
     options={
         "temperature": FRACTIONS,
         "top_p": FRACTIONS,
-        "max_tokens": NUMBERS,
+        "max_tokens": COUNTS,
         "stop": st.lists(WORDS, min_size=1, max_size=3).map(tuple),
         "seed": NUMBERS,
         "reasoning": st.sampled_from(["none", "minimal", "low", "medium", "high", "max"]),

@@ -82,8 +82,10 @@ TEXTS = [
     "event_names",
     "lines_split",
     "moderation_after_usage",
+    "no_blank_lines",
     "no_done",
     "no_usage",
+    "usage_beside",
     "usage_in_choice",
     "usage_in_every_chunk",
     "usage_on_finish",
@@ -131,7 +133,9 @@ PARTS: dict[str, tuple[Part, ...]] = {
         ToolCall(id="call_a", name="sql", arguments={"input": "select 1"}, extra={"openai_chat": {"type": "custom"}}),
     ),
     "custom_twin_is_empty": (now("call_a"),),
-    "function_call": (tide("call_1", "Brest"),),
+    "function_call": (
+        ToolCall(id="call_1", name="tide", arguments={"port": "Brest"}, extra={"openai_chat": {"function_call": True}}),
+    ),
     "reasoning": (thought("Need tide.", "reasoning"), SIX),
     "reasoning_content": (thought("Need tide.", "reasoning_content"), SIX),
     "reasoning_in_both_fields": (thought("Need tide.", "reasoning_content", "reasoning"), SIX),
@@ -298,7 +302,7 @@ FINISHES = {
     "finish_early": STOP,
     "finish_eos": Finish(reason="stop", raw="eos"),
     "finish_model_length": Finish(reason="length", raw="model_length"),
-    "finish_unknown": Finish(reason="other", raw="lunch"),
+    "finish_unknown": Finish(reason="other", raw="lunch", extra={"openai_chat": {"finish_reason": "lunch"}}),
     "content_filter": Finish(reason="blocked", raw="content_filter"),
     "refusal": Finish(reason="blocked", raw="stop"),
     "calls_whole": CALLED,
@@ -306,6 +310,20 @@ FINISHES = {
     "calls_cut_by_length": Finish(reason="length", raw="length"),
     "function_call": Finish(reason="tool_calls", raw="function_call"),
 }
+
+
+@pytest.mark.parametrize(
+    ("word", "reason"),
+    [
+        ("end_turn", "stop"),
+        ("STOP", "stop"),
+        ("MAX_TOKENS", "length"),
+        ("tool_use", "tool_calls"),
+        ("sensitive", "blocked"),
+    ],
+)
+def test_servers_have_other_words_for_the_end(word: str, reason: str) -> None:
+    assert answered(body({"content": "Hi"}, finish=word)).finish.reason == reason
 
 
 @pytest.mark.parametrize("name", FINISHES)
@@ -317,6 +335,7 @@ USAGES = {
     "hello": Usage(input=9, output=4, cache_read=8, cache_write=1, reasoning=2),
     "moderation_after_usage": USED,
     "usage_on_finish": USED,
+    "usage_beside": USED,
     "usage_in_choice": USED,
     "usage_in_every_chunk": Usage(input=9, output=3),
     "no_usage": UNKNOWN_USAGE,
@@ -410,9 +429,16 @@ def test_what_a_call_has_beside_our_words_is_kept_over_all_its_fragments() -> No
     assert fold(events).tool_calls == (now("c", x=1, z=3, function={"y": 2}),)
 
 
+def test_a_member_that_nobody_reads_may_be_spoilt() -> None:
+    data = b'data: {"choices":[{"delta":{"content":"Hi"},"finish_reason":"stop"}],"\xdb":1}\n\ndata: [DONE]\n\n'
+    events, error = laws.read(WIRE.client.stream_decoder(), [data])
+    assert error is None
+    assert fold(events).usage == Usage(source="unknown")
+
+
 def test_a_call_that_is_not_what_the_protocol_says_is_malformed() -> None:
     with pytest.raises(Malformed, match="a call is not what the protocol says"):
-        WIRE.client.decode_body(body({"tool_calls": [{"index": []}]}))
+        WIRE.client.decode_body(body({"tool_calls": [{"index": [1]}]}))
 
 
 def test_what_is_held_back_has_a_limit() -> None:
@@ -522,6 +548,7 @@ FAILURES: list[tuple[str, type[DragomanError], str]] = [
     ('{"error":{"message":"busy","type":"overloaded_error"}}', Overloaded, "busy"),
     ('{"error":{"code":429,"message":"slow down"},"user_id":"u"}', RateLimited, "slow down"),
     ('{"error":"Unexpected endpoint"}', ServerFault, "Unexpected endpoint"),
+    ('{"errors":[{"message":"AiError","code":5006}],"success":false}', ServerFault, "AiError"),
     ('{"code":"Client specified an invalid argument","error":"Incorrect"}', ServerFault, "Incorrect"),
     ('{"object":"error","message":"no such model","type":"NotFoundError","code":404}', ModelNotFound, "no such model"),
     ('{"message":"Requests rate limit exceeded","code":"1300"}', RateLimited, "Requests rate limit exceeded"),

@@ -47,6 +47,7 @@ from dragoman.types import (
 )
 from dragoman.wire import Notes, Route, body_extra
 from dragoman.wires.openai_chat import WIRE
+from dragoman.wires.openai_chat.parts import encode_assistant
 from tests.wires import laws
 from tests.wires.laws import SCHEMA
 
@@ -147,6 +148,15 @@ WHOLE: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"thinking": {"type": "disabled"}}, {"reasoning": "none"}),
     ({"enable_thinking": True}, {"reasoning": "medium"}),
     ({"enable_thinking": False}, {"reasoning": "none"}),
+    ({"functions": [{"name": "tide"}]}, {"tools": (Tool(name="tide"),)}),
+    (
+        {"functions": [{"name": "tide", "parameters": SCHEMA}], "function_call": {"name": "tide"}},
+        {"tools": (Tool(name="tide", parameters=SCHEMA),), "tool_choice": "tide"},
+    ),
+    (
+        {"functions": [{"name": "tide"}], "function_call": "none"},
+        {"tools": (Tool(name="tide"),), "tool_choice": "none"},
+    ),
 ]
 
 
@@ -160,7 +170,7 @@ PARTLY: list[tuple[dict[str, Any], dict[str, Any]]] = [
     ({"stream_options": {"include_usage": True, "include_obfuscation": False}}, {}),
     ({"top_k": "7"}, {}),
     ({"random_seed": "7"}, {}),
-    ({"functions": [{"name": "tide"}]}, {}),
+    ({"function_call": "auto"}, {}),
     ({"tool_choice": {"type": "custom", "custom": {"name": "sql"}}}, {}),
     (
         {"tool_choice": {"type": "allowed_tools", "allowed_tools": {"mode": "required", "tools": []}}},
@@ -376,11 +386,11 @@ ASSISTANT: list[tuple[dict[str, Any], tuple[Part, ...]]] = [
     ),
     (
         {"function_call": {"name": "tide", "arguments": "{}"}},
-        (ToolCall(id="call_1", name="tide"),),
+        (ToolCall(id="call_1", name="tide", extra={"openai_chat": {"function_call": True}}),),
     ),
     (
         {"function_call": {"name": "tide", "arguments": "{}", "x": 1}},
-        (ToolCall(id="call_1", name="tide", extra={"openai_chat": {"function": {"x": 1}}}),),
+        (ToolCall(id="call_1", name="tide", extra={"openai_chat": {"function_call": True, "function": {"x": 1}}}),),
     ),
     (
         {"tool_calls": [{**CALL_JSON, "function": {**CALL_JSON_FUNCTION, "x": 1, "y": None}, "z": None}]},
@@ -505,6 +515,59 @@ def test_a_result_without_an_id_answers_the_first_call_that_waits() -> None:
     assert [result.id for turn in told for result in turn.tool_results] == ["call_1", "call_a", "call_b", ""]
 
 
+LONE = {"role": "assistant", "content": None, "function_call": {"name": "tide", "arguments": '{"port": "Brest"}'}}
+
+
+def sent_again(*messages: dict[str, Any]) -> list[dict[str, Any]]:
+    request = asked(messages=messages)
+    sent: list[dict[str, Any]] = json.loads(WIRE.client.encode_request(request, target("openai/m-1")).body)["messages"]
+    return sent
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        {"type": "image_url", "image_url": {"url": "https://example.org/a", "format": "image/png"}, "min_pixels": 4},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,JVBERg==", "x": 1}},
+        {"type": "input_audio", "input_audio": {"data": "UklGRg==", "format": "wav", "x": 1}},
+    ],
+)
+def test_what_a_part_has_inside_that_we_do_not_know_goes_back(part: dict[str, Any]) -> None:
+    messages = [{"role": "user", "content": [part]}]
+    assert sent_again(*messages) == messages
+
+
+def test_a_conversation_in_the_first_form_of_the_api_stays_in_it() -> None:
+    messages: list[dict[str, Any]] = [ASK, LONE, {"role": "function", "name": "tide", "content": "4.2 m"}]
+    assert sent_again(*messages) == messages
+
+
+def test_a_lone_call_that_got_no_result_gets_one_of_its_form() -> None:
+    _, call, result, _ = sent_again(ASK, LONE, ASK)
+    assert call == LONE
+    assert (result["role"], result["name"], "tool_call_id" in result) == ("function", "tide", False)
+
+
+def test_arguments_that_are_no_json_object_go_back_as_they_came() -> None:
+    function = {"name": "tide", "arguments": '{"port": Brest}'}
+    call = {"id": "call_a", "type": "function", "function": function}
+    messages: list[dict[str, Any]] = [ASK, {"role": "assistant", "content": None, "tool_calls": [call]}]
+    (told,) = turns(*messages)[1].tool_calls
+    assert told.arguments == {"malformed_arguments": '{"port": Brest}'}
+    assert sent_again(*messages, {"role": "tool", "tool_call_id": "call_a", "content": "no JSON"})[1] == messages[1]
+
+
+def test_a_message_has_one_lone_call_at_most() -> None:
+    lone = ToolCall(id="call_1", name="tide", extra={"openai_chat": {"function_call": True}})
+    function = {"name": "tide", "arguments": "{}"}
+    assert encode_assistant([lone, lone], None) == {
+        "role": "assistant",
+        "content": None,
+        "function_call": function,
+        "tool_calls": [{"id": "call_1", "type": "function", "function": function}],
+    }
+
+
 def test_results_without_an_id_answer_the_calls_of_their_name_first() -> None:
     now = {"id": "call_n", "type": "function", "function": {"name": "now", "arguments": "{}"}}
     told = turns(
@@ -519,9 +582,9 @@ def test_results_without_an_id_answer_the_calls_of_their_name_first() -> None:
 INVALID: list[tuple[Any, str]] = [
     (b"{", "the body is not a JSON object"),
     (b"[]", "the body is not a JSON object"),
-    ({"messages": {}}, "body.messages: Expected `array`, got `object`"),
-    ({"temperature": "hot"}, "body.temperature: Expected `float | null`, got `str`"),
-    ({"messages": [{"content": "a"}]}, "messages[0]: Object missing required field `role`"),
+    ({"messages": {}}, "messages: Expected `array`, got `object`"),
+    ({"temperature": "hot"}, "temperature: Expected `float | null`, got `str`"),
+    ({"messages": [{"content": "a"}]}, "messages[0].role: it is required"),
     ({"messages": [{"role": "cook"}]}, "messages[0].role: 'cook' is none of system, developer, user"),
     ({"messages": [{"role": ["user"]}]}, "messages[0].role: Expected `str`, got `array`"),
     ({"messages": [ASK, {"role": "user", "content": 3}]}, "messages[1].content: Expected"),
@@ -547,13 +610,9 @@ INVALID: list[tuple[Any, str]] = [
     ),
     (
         {"messages": [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]}]},
-        "messages[0].tool_calls[0].function: Object missing required field `name`",
+        "messages[0].tool_calls[0].function.name: it is required",
     ),
-    (
-        {"messages": [{"role": "assistant", "tool_calls": [{"function": {"name": "t", "arguments": "{"}}]}]},
-        "messages[0].tool_calls[0].function.arguments: expected the text of a JSON object, got '{'",
-    ),
-    ({"tools": [{"function": {}}]}, "tools[0].function: Object missing required field `name`"),
+    ({"tools": [{"function": {}}]}, "tools[0].function.name: it is required"),
     ({"tools": [{"function": None}]}, "tools[0].function: Expected `object`, got `null`"),
 ]
 
@@ -627,6 +686,8 @@ FINISHES: list[tuple[Finish, str]] = [
     (Finish(reason="blocked", raw="SAFETY"), "content_filter"),
     (Finish(reason="pause", raw="pause_turn"), "stop"),
     (Finish(reason="other", raw="abort"), "abort"),
+    (Finish(reason="other", raw="lunch"), "stop"),
+    (Finish(reason="other", raw="lunch", extra={"openai_chat": {"finish_reason": "lunch"}}), "lunch"),
 ]
 
 
@@ -759,6 +820,11 @@ def deltas(*parts: Part) -> list[dict[str, Any]]:
     """The deltas between the first chunk and the last."""
     response = Response(message=Message(role="assistant", parts=parts), finish=STOP)
     return [chunk["choices"][0]["delta"] for chunk in stream(*unfold(response))[1:-1]]
+
+
+def test_a_lone_call_is_said_in_its_form() -> None:
+    lone = ToolCall(id="call_1", name="tide", extra={"openai_chat": {"function_call": True}})
+    assert deltas(lone) == [{"function_call": {"name": "tide", "arguments": "{}"}}]
 
 
 def test_a_stream_is_chunks_and_a_farewell() -> None:

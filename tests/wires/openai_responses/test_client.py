@@ -53,6 +53,7 @@ from dragoman.types import (
     user,
 )
 from dragoman.wire import Reader
+from dragoman.wires.openai_responses import WIRE
 from dragoman.wires.openai_responses.client import CLIENT
 from dragoman.wires.openai_responses.reader import ItemReader
 from tests.wires.laws import read
@@ -739,6 +740,30 @@ def test_items_may_end_without_notice() -> None:
     )
 
 
+def test_the_last_event_may_be_the_response_itself() -> None:
+    response = heard("flat.sse")
+    found = {"type": "search_results", "results": [{"url": "https://example.org/tides"}]}
+    assert response.message.parts == (Text(text="Noon."), Opaque(wire="openai_responses", data=found))
+    assert response.usage == Usage(input=4, output=2)
+    assert response.finish == Finish(reason="stop", raw="completed")
+
+
+@pytest.mark.parametrize("end", [{}, {"summary": None}, {"summary": []}, {"summary": [{"type": "summary_text"}]}])
+def test_a_summary_that_only_deltas_tell_is_said_again(end: JsonObject) -> None:
+    delta = {"type": "response.reasoning_summary_text.delta", "item_id": "rs_1", "delta": "Moon."}
+    done = {"type": "response.output_item.done", "item": {"type": "reasoning", "id": "rs_1", **end}}
+    last = {"type": "response.completed", "response": {"status": "completed"}}
+    data = b"".join(b"data: %b\n\n" % msgspec.json.encode(event) for event in (delta, done, last))
+    events, error = read(CLIENT.stream_decoder(), [data])
+    assert error is None
+    again = fold(CLIENT.decode_body(WIRE.server.encode_body(fold(events)).body))
+    assert again.message.parts == (Thinking(text="Moon.", extra=own(id="rs_1")),)
+
+
+def test_an_item_is_one_whatever_ids_it_is_told_under() -> None:
+    assert parts("new_ids.sse") == (Text(text="Noon.", extra=own(item={"id": "a3"})),)
+
+
 def test_items_that_never_ended_are_completed_by_the_last_snapshot() -> None:
     hidden = Thinking(text="", redacted=True, extra=own(id="rs_1", encrypted_content="gAAAA"))
     assert parts("no_done_snapshot.sse") == (hidden, NOON)
@@ -1033,7 +1058,32 @@ def test_content_that_we_have_no_word_for_is_kept_as_a_message_of_its_own() -> N
     assert response.message.parts == (NOON, Opaque(wire=NAME, data=message))
 
 
-@pytest.mark.parametrize("item", [{"type": "message"}, {"type": "message", "content": "x"}])
+def test_the_content_of_a_message_may_be_its_text() -> None:
+    assert answer({"type": "message", "content": "Noon."}).message.parts == (Text(text="Noon."),)
+
+
+def test_the_items_of_the_end_are_those_that_were_told_of_by_id_and_else_in_order() -> None:
+    told = [{"type": "message", "id": id, "content": id} for id in ("a", "b", "c")]
+    begun = [
+        {"type": "response.output_item.added", "output_index": i, "item": {"type": "message", "id": id}}
+        for i, id in enumerate("ax")
+    ]
+    last = {"type": "response.completed", "response": {"id": "resp_1", "output": told}}
+    data = b"".join(b"data: %b\n\n" % msgspec.json.encode(event) for event in (*begun, last))
+    events, error = read(CLIENT.stream_decoder(), [data])
+    assert error is None
+    assert [part.text for part in fold(events).message.parts if isinstance(part, Text)] == ["a", "b", "c"]
+
+
+def test_the_last_event_may_say_that_it_is_done() -> None:
+    done = {"type": "response.done", "response": {"id": "resp_1", "output": [{"type": "message", "content": "Noon."}]}}
+    events, error = read(CLIENT.stream_decoder(), [b"data: %b\n\n" % msgspec.json.encode(done)])
+    assert error is None
+    assert fold(events).text == "Noon."
+    assert fold(events).finish == Finish(reason="stop", raw="completed")
+
+
+@pytest.mark.parametrize("item", [{"type": "message"}, {"type": "message", "content": ""}])
 def test_a_message_whose_content_is_no_list_says_nothing(item: JsonObject) -> None:
     assert answer(item).message.parts == (Text(text="", extra=own(empty=True)),)
 

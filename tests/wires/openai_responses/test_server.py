@@ -260,9 +260,40 @@ def test_an_image_that_was_made_is_an_image() -> None:
     assert turns(HI, made)[1] == assistant(Image(data=b"RIFF", mime="image/webp", extra=own(id="ig_1")))
 
 
+@pytest.mark.parametrize("form", [{}, {"output_format": "png"}, {"output_format": "webp"}])
+def test_an_image_that_was_made_goes_back_as_it_came(form: JsonObject) -> None:
+    made = {"type": "image_generation_call", "id": "ig_1", "result": "UklGRg==", **form}
+    assert sent_again(HI, made)["input"][1] == made
+
+
+@pytest.mark.parametrize(
+    "item",
+    [
+        {"id": "msg_1"},
+        {"type": None, "id": "msg_1"},
+        {"type": "function_call_output", "name": "tide", "namespace": "sea", "output": "4.2 m"},
+        {"type": "additional_tools", "role": "developer", "tools": [{"type": "web_search"}]},
+        {"type": "program", "call_id": "call_9", "code": "1", "fingerprint": "gAAAA"},
+        {"type": "compaction", "encrypted_content": "gAAAA"},
+    ],
+)
+def test_an_item_that_we_have_no_word_for_is_kept_in_its_place(item: JsonObject) -> None:
+    assert sent_again(HI, item, HI)["input"][1] == item
+
+
+def test_a_message_may_have_no_type() -> None:
+    assert turns({"type": None, "role": "user", "content": "Hi"}) == (user("Hi"),)
+
+
 def test_arguments_may_be_an_object_or_nothing() -> None:
     assert turns(HI, {**CALL, "arguments": {"port": "Brest"}})[1] == assistant(BREST)
     assert turns(HI, {**CALL, "arguments": None})[1].tool_calls[0].arguments == {}
+
+
+def test_arguments_that_are_no_json_object_go_back_as_they_came() -> None:
+    call = {**CALL, "arguments": '{"port": Brest}'}
+    assert turns(HI, call)[1].tool_calls[0].arguments == {"malformed_arguments": '{"port": Brest}'}
+    assert sent_again(HI, call, OUTPUT)["input"][1] == call
 
 
 def test_the_text_of_arguments_is_kept_where_we_would_write_another() -> None:
@@ -424,23 +455,19 @@ def test_unknown_options_are_kept() -> None:
     ("body", "message"),
     [
         (b"[]", "the body is not a JSON object"),
-        (b'{"input":4}', "body.input: Expected"),
-        (b'{"input":["Hi"]}', "body.input[0]: Expected `object`"),
+        (b'{"input":4}', "input: Expected"),
+        (b'{"input":["Hi"]}', "input[0]: Expected `object`"),
         (b'{"input":[{"role":"king","content":""}]}', "input[0].role: 'king' is none of system, developer, user"),
-        (b'{"input":[{"content":"x"}]}', "input[0]: Object missing required field `role`"),
+        (b'{"input":[{"content":"x"}]}', "input[0].role: it is required"),
         (b'{"input":[{"role":"user","content":4}]}', "input[0].content: Expected"),
         (
             b'{"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:x"}]}]}',
             "input[0].content[0]: not a base64 data URL",
         ),
-        (b'{"input":[{"type":"function_call","name":"x"}]}', "input[0]: Object missing required field `call_id`"),
-        (
-            b'{"input":[{"type":"function_call","call_id":"c","name":"x","arguments":"["}]}',
-            "input[0].arguments: expected the text of a JSON object, got '['",
-        ),
-        (b'{"input":[{"type":"function_call_output","call_id":"c"}]}', "input[0]: Object missing required field"),
-        (b'{"tools":[{"type":"function"}]}', "tools[0]: Object missing required field `name`"),
-        (b'{"tools":[{"type":"function","function":{}}]}', "tools[0].function: Object missing required field `name`"),
+        (b'{"input":[{"type":"function_call","name":"x"}]}', "input[0].call_id: it is required"),
+        (b'{"input":[{"type":"function_call_output","call_id":"c"}]}', "input[0].output: it is required"),
+        (b'{"tools":[{"type":"function"}]}', "tools[0].name: it is required"),
+        (b'{"tools":[{"type":"function","function":{}}]}', "tools[0].function.name: it is required"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_place(body: bytes, message: str) -> None:
@@ -471,6 +498,9 @@ def test_an_answer_has_all_that_clients_types_demand() -> None:
         "error": None,
         "incomplete_details": None,
         "instructions": None,
+        "background": False,
+        "max_output_tokens": None,
+        "max_tool_calls": None,
         "metadata": {},
         "model": "gpt-x",
         "output": [
@@ -483,10 +513,19 @@ def test_an_answer_has_all_that_clients_types_demand() -> None:
             }
         ],
         "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "prompt_cache_key": None,
+        "reasoning": {"effort": None, "summary": None},
+        "safety_identifier": None,
+        "store": True,
         "temperature": None,
+        "text": {"format": {"type": "text"}},
         "tool_choice": "auto",
         "tools": [],
+        "top_logprobs": 0,
         "top_p": None,
+        "truncation": "disabled",
+        "user": None,
         "usage": {
             "input_tokens": 12,
             "input_tokens_details": {"cached_tokens": 4, "cache_write_tokens": 1},

@@ -11,10 +11,11 @@ POST /admin/api/explain         a native request: what each of its targets would
 """
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Annotated, TypeAlias, TypeVar
-from urllib.parse import parse_qs
+from urllib.parse import parse_qsl
 
 import msgspec
 
@@ -56,6 +57,26 @@ class Unbench(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     """
 
     target: str
+
+
+class Since(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The moment after which requests ended that are asked for.
+
+    >>> Since().since
+    0.0
+    """
+
+    since: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 0.0
+
+
+class Span(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The last days whose sums are asked for.
+
+    >>> Span().days
+    30
+    """
+
+    days: Annotated[int, msgspec.Meta(ge=1, le=MOST_DAYS)] = 30
 
 
 class Dashboard:
@@ -114,12 +135,11 @@ async def _unbench(visit: Visit) -> Answer:
 
 
 async def _requests(visit: Visit) -> Answer:
-    return _told(await views.requests(visit.setup, since=_number(visit, "since", 0.0)))
+    return _told(await views.requests(visit.setup, since=_asked(visit, Since).since))
 
 
 async def _usage(visit: Visit) -> Answer:
-    days = int(min(MOST_DAYS, max(1.0, _number(visit, "days", 30.0))))
-    return _told(await views.usage(visit.setup, days=days, now=time.time()))
+    return _told(await views.usage(visit.setup, days=_asked(visit, Span).days, now=time.time()))
 
 
 async def _explain(visit: Visit) -> Answer:
@@ -143,18 +163,26 @@ def _told(value: object) -> Answer:
     return answer
 
 
-def _number(visit: Visit, name: str, default: float) -> float:
-    told = parse_qs(visit.http.path.partition("?")[2]).get(name)
-    if told is None:
-        return default
+def _asked(visit: Visit, shape: type[S]) -> S:
+    """What stands behind the question mark, but for the key."""
+    told = dict(parse_qsl(visit.http.path.partition("?")[2], keep_blank_values=True))
+    told.pop("key", None)
     try:
-        return msgspec.convert(told[0], float, strict=False)
+        return msgspec.convert(told, shape, strict=False)
     except msgspec.ValidationError as error:
-        raise InvalidRequest(f"{name}: {error}") from error
+        raise _wrong(error) from error
 
 
 def _decoded(visit: Visit, shape: type[S]) -> S:
     try:
         return msgspec.json.decode(visit.http.body, type=shape)
     except msgspec.DecodeError as error:
-        raise InvalidRequest(str(error)) from error
+        raise _wrong(error) from error
+
+
+def _wrong(error: msgspec.DecodeError) -> InvalidRequest:
+    """Which field it is stands at the end of what msgspec says."""
+    wrong = InvalidRequest(str(error))
+    found = re.search(r"(?:\$\.|field `)(\w+)`$", wrong.message) if isinstance(error, msgspec.ValidationError) else None
+    wrong.param = None if found is None else found[1]
+    return wrong

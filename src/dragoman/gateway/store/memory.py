@@ -7,7 +7,7 @@ from secrets import token_hex
 from typing import TypeVar
 
 from dragoman.gateway.store import meters
-from dragoman.gateway.store.port import ANY, Charge, Entry, Expected, Row, Seat, Taken, Use, sum_up, use_of
+from dragoman.gateway.store.port import ANY, Charge, Entry, Expected, Level, Row, Seat, Taken, Use, sum_up, use_of
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -97,17 +97,18 @@ class MemoryStore:
         """Take all of the charges, or none."""
         now = self._clock()
         self._sweep()
-        taken, fresh = meters.weigh(charges, lambda key: self._marks.get(key, ({}, now))[0], now)
+        taken, fresh = meters.weigh(charges, self._marks_of, now)
         self._marks.update(fresh)
         return taken
 
-    async def give(self, charges: Sequence[Charge], moment: float, /) -> None:
+    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[Level, ...]:
         """Give back what was taken at a moment."""
-        now = self._clock()
-        for charge in charges:
-            marks, until = self._marks.get(charge.key, ({}, now))
-            until = max(until, meters.lasts_until(charge, now))
-            self._marks[charge.key] = meters.given(charge, meters.alive(charge, marks, now), moment, now), until
+        levels, fresh = meters.settle(charges, self._marks_of, moment, self._clock())
+        self._marks.update(fresh)
+        return levels
+
+    def _marks_of(self, key: str) -> meters.Marks:
+        return self._marks[key][0] if key in self._marks else {}
 
     async def renew(self, seats: Sequence[Seat], /) -> None:
         """Keep seats."""

@@ -65,7 +65,7 @@ def level(charge: Charge, marks: Marks, now: float, /) -> tuple[bool, Level]:
 
 def _window_level(charge: Window, marks: Marks, now: float) -> tuple[bool, Level]:
     width = charge.period / SLOTS
-    slots = sorted((int(slot), int(amount)) for slot, amount in marks.items())
+    slots = sorted((int(slot), int(amount)) for slot, amount in marks.items() if amount)
     used = sum(amount for _, amount in slots)
     resets = (slots[-1][0] + SLOTS + 1) * width - now if slots else 0.0
     over = used + charge.amount - charge.limit
@@ -98,10 +98,14 @@ def taken(charge: Charge, marks: Marks, now: float, /) -> Marks:
 def given(charge: Charge, marks: Marks, moment: float, now: float, /) -> Marks:
     """The marks without what was taken at a moment; what was used on top of it counts from now on.
 
+    Of nothing to give back nothing comes, but for a seat: that has no amount.
+
     >>> given(Window(key="k", amount=3, limit=9, period=60.0), {"5": 5}, 5.5, 9.0)
     {'5': 2}
     """
     match charge:
+        case Window(amount=0) | Total(amount=0):
+            return marks
         case Window():
             slot = str(slot_of(charge, moment if charge.amount >= 0 else now))
             return _plus(marks, slot, -charge.amount) if charge.amount < 0 or slot in marks else marks
@@ -139,9 +143,26 @@ def weigh(
     if not all(fits for fits, _ in before):
         return Taken(granted=False, moment=now, levels=tuple(level for _, level in before)), {}
     fresh = {charge.key: (taken(charge, marks, now), lasts_until(charge, now)) for charge, marks in found}
-    after = [level(charge, alive(charge, fresh[charge.key][0], now), now)[1] for charge in charges]
-    levels = tuple(Level(used=level.used, resets=level.resets) for level in after)
-    return Taken(granted=True, moment=now, levels=levels), fresh
+    return Taken(granted=True, moment=now, levels=_levels(charges, fresh, now)), fresh
+
+
+def settle(
+    charges: Sequence[Charge], marks_of: Callable[[str], Marks], moment: float, now: float, /
+) -> tuple[tuple[Level, ...], dict[str, tuple[Marks, float]]]:
+    """How full meters are when charges of a moment were given back; their marks, and how long these last.
+
+    >>> settle([Window(key="k", amount=1, limit=3, period=60.0)], lambda key: {"5": 3}, 5.0, 6.0)
+    ((Level(used=2, wait=0.0, resets=60.0),), {'k': ({'5': 2}, 67.0)})
+    """
+    found = [(charge, alive(charge, marks_of(charge.key), now)) for charge in charges]
+    fresh = {charge.key: (given(charge, marks, moment, now), lasts_until(charge, now)) for charge, marks in found}
+    return _levels(charges, fresh, now), fresh
+
+
+def _levels(charges: Sequence[Charge], fresh: dict[str, tuple[Marks, float]], now: float) -> tuple[Level, ...]:
+    """How full the meters are, whatever was charged last."""
+    found = [level(charge, alive(charge, fresh[charge.key][0], now), now)[1] for charge in charges]
+    return tuple([Level(used=level.used, resets=level.resets) for level in found])
 
 
 def _plus(marks: Marks, name: str, amount: int) -> Marks:

@@ -248,8 +248,11 @@ class Store(Protocol):
         """Take all of the charges, or none where one would pass its limit."""
         ...
 
-    async def give(self, charges: Sequence[Charge], moment: float, /) -> None:
-        """Give back what was taken at a moment; an amount below nothing is what was used on top of it."""
+    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[Level, ...]:
+        """Give back what was taken at a moment, and say how full each meter is then.
+
+        An amount below nothing is what was used on top of it; with nothing to give back it only says how full.
+        """
         ...
 
     async def renew(self, seats: Sequence[Seat], /) -> None:

@@ -101,9 +101,10 @@ class RedisStore:
         text = await self._script(scripts.TAKE, self._meters(charges), [_encode(charges), self._now()])
         return _decode_taken(text)
 
-    async def give(self, charges: Sequence[Charge], moment: float, /) -> None:
+    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[Level, ...]:
         """Give back what was taken at a moment."""
-        await self._script(scripts.GIVE, self._meters(charges), [_encode(charges), self._now(), moment])
+        text = await self._script(scripts.GIVE, self._meters(charges), [_encode(charges), self._now(), moment])
+        return _levels(msgspec.json.decode(text))
 
     async def renew(self, seats: Sequence[Seat], /) -> None:
         """Keep seats."""
@@ -259,10 +260,11 @@ _decode_name = msgspec.json.Decoder(tuple[str | None, str, str | None]).decode
 
 def _decode_taken(text: bytes) -> Taken:
     told = msgspec.json.decode(text)
-    levels = tuple(
-        Level(used=int(used), wait=None if wait < 0 else wait, resets=resets) for used, wait, resets in told["levels"]
-    )
-    return Taken(granted=told["granted"], moment=told["moment"], levels=levels)
+    return Taken(granted=told["granted"], moment=told["moment"], levels=_levels(told["levels"]))
+
+
+def _levels(told: list[tuple[float, float, float]]) -> tuple[Level, ...]:
+    return tuple([Level(used=int(used), wait=None if wait < 0 else wait, resets=resets) for used, wait, resets in told])
 
 
 def _uses(day: str, found: dict[bytes, bytes]) -> list[Use]:

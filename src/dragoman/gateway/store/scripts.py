@@ -38,7 +38,7 @@ local charges = cjson.decode(ARGV[1])
 """
 """The number of a negative amount is written as an integer, too: Lua's own would be 1e+15 for large ones."""
 
-TAKE = (
+_METERS = (
     _CLOCK
     + """
 local SEAT_WAIT = 1
@@ -53,7 +53,7 @@ function measure.window(charge, key)
     local slot, amount = tonumber(found[i]), tonumber(found[i + 1])
     if slot < first then
       redis.call('HDEL', key, found[i])
-    else
+    elseif amount > 0 then
       table.insert(slots, {slot, amount})
       used = used + amount
     end
@@ -92,6 +92,17 @@ function measure.seat(charge, key)
   return false, {used, SEAT_WAIT, resets}
 end
 
+local function told(levels)
+  local texts = {}
+  for i, level in ipairs(levels) do texts[i] = string.format('[%d,%.6f,%.6f]', level[1], level[2], level[3]) end
+  return table.concat(texts, ',')
+end
+"""
+)
+
+TAKE = (
+    _METERS
+    + """
 local put = {}
 function put.window(charge, key) plus(charge, key, name_of(slot_of(charge, now)), charge.amount) end
 function put.total(charge, key) plus(charge, key, '', charge.amount) end
@@ -113,14 +124,12 @@ if granted then
     levels[i] = {level[1], 0, level[3]}
   end
 end
-local told = {}
-for i, level in ipairs(levels) do told[i] = string.format('[%d,%.6f,%.6f]', level[1], level[2], level[3]) end
-return string.format('{"granted":%s,"moment":%.6f,"levels":[%s]}', tostring(granted), now, table.concat(told, ','))
+return string.format('{"granted":%s,"moment":%.6f,"levels":[%s]}', tostring(granted), now, told(levels))
 """
 )
 
 GIVE = (
-    _CLOCK
+    _METERS
     + """
 local moment = tonumber(ARGV[3])
 local give = {}
@@ -133,7 +142,13 @@ function give.total(charge, key)
   if now < charge.ends then plus(charge, key, '', -charge.amount) end
 end
 function give.seat(charge, key) redis.call('ZREM', key, charge.id) end
-for i, charge in ipairs(charges) do give[charge.type](charge, KEYS[i]) end
+local levels = {}
+for i, charge in ipairs(charges) do
+  if charge.amount ~= 0 then give[charge.type](charge, KEYS[i]) end
+  local _, level = measure[charge.type](charge, KEYS[i])
+  levels[i] = {level[1], 0, level[3]}
+end
+return '[' .. told(levels) .. ']'
 """
 )
 

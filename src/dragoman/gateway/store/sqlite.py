@@ -18,7 +18,7 @@ import msgspec
 
 from dragoman.errors import StoreDown
 from dragoman.gateway.store import meters
-from dragoman.gateway.store.port import ANY, Charge, Entry, Expected, Row, Seat, Taken, Use, sum_up, use_of
+from dragoman.gateway.store.port import ANY, Charge, Entry, Expected, Level, Row, Seat, Taken, Use, sum_up, use_of
 
 T = TypeVar("T")
 Step: TypeAlias = Callable[[sqlite3.Connection], T]
@@ -114,16 +114,16 @@ class SqliteStore:
 
         return await self._run(take)
 
-    async def give(self, charges: Sequence[Charge], moment: float, /) -> None:
+    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[Level, ...]:
         """Give back what was taken at a moment."""
 
-        def give(db: sqlite3.Connection) -> None:
-            now = self._clock()
-            for charge in charges:
-                marks = meters.alive(charge, _marks(db, charge.key), now)
-                _mark(db, charge.key, meters.given(charge, marks, moment, now), meters.lasts_until(charge, now))
+        def give(db: sqlite3.Connection) -> tuple[Level, ...]:
+            levels, fresh = meters.settle(charges, lambda key: _marks(db, key), moment, self._clock())
+            for key, (marks, until) in fresh.items():
+                _mark(db, key, marks, until)
+            return levels
 
-        await self._run(give)
+        return await self._run(give)
 
     async def renew(self, seats: Sequence[Seat], /) -> None:
         """Keep seats."""

@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
+from dragoman.body import invalid, read_shape
 from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.fitting import fit
 from dragoman.history import fit_id, refuse
@@ -22,7 +23,7 @@ from dragoman.types import (
     encode_base64,
     is_data_url,
 )
-from dragoman.wire import Notes, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import Notes, own_extra, wire_extra, without_none
 from dragoman.wires.anthropic.shapes import (
     CALL_ID,
     CALL_ID_LENGTH,
@@ -193,7 +194,7 @@ def _bytes(text: str, where: str) -> bytes:
     try:
         return decode_base64(text)
     except ValueError as error:
-        raise InvalidRequest(f"{where}.source.data: {error}") from error
+        raise invalid(f"{where}.source.data", str(error)) from error
 
 
 _DECODERS: dict[str, _Decode] = {
@@ -225,7 +226,7 @@ def _result_part(data: str | JsonObject, where: str) -> ResultPart:
     part = decode_block(data, where)
     if isinstance(part, Text | Image | Document | Opaque):
         return part
-    raise InvalidRequest(f"{where}: a result takes no {part.__struct_config__.tag}")
+    raise invalid(where, f"a result takes no {part.__struct_config__.tag}")
 
 
 def encode_tool(tool: Tool | Opaque, notes: Notes) -> JsonObject:

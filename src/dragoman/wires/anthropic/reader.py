@@ -95,12 +95,23 @@ class MessageReader:
             return
         if frame.data.strip() == b"[DONE]":
             self.end()
-        event: StreamEvent = StreamEvent() if frame.name == "error" else decode_frame(_EVENT, frame)
+        event = StreamEvent() if frame.name == "error" else self._decode(frame)
         kind = event.type or frame.name
         if event.error or kind == "error":
             raise read_failure(frame.data.decode("utf-8", "replace"))
         if kind in self._events:
             self._events[kind](event)
+
+    def _decode(self, frame: Frame) -> StreamEvent:
+        try:
+            event: StreamEvent = decode_frame(_EVENT, frame)
+        except Malformed:
+            # An event that we do not know may use our words for other things.
+            data = decode_frame(_ANY, frame)
+            if not is_object(data) or str(data.get("type") or frame.name) in self._events:
+                raise
+            return StreamEvent(type="unknown", error=data.get("error"))
+        return event
 
     def end(self) -> None:
         """The connection closed before message_stop."""
@@ -110,19 +121,20 @@ class MessageReader:
         if not is_object(message) or message.get("error") or "content" not in message:
             raise _failure(message)
         self._message_start(StreamEvent(message=message))
-        for index, block in enumerate(_content(message["content"])):
+        self._message_stop(StreamEvent())
+
+    def _message_start(self, event: StreamEvent) -> None:
+        """A message begins: with its blocks in a body, and in the stream of a turn that goes on (seen 2026-04)."""
+        message: JsonObject = event.message if is_object(event.message) else {}
+        self.out.start(id=str(message.get("id") or ""), model=str(message.get("model") or ""))
+        self._tell(message)
+        for index, block in enumerate(_content(message.get("content"))):
             has_input = block.get("input") is not None
             start: JsonObject = {**block, "input": {}} if has_input else block
             self._block_start(StreamEvent(index=index, content_block=start))
             if has_input:
                 self._input(self._blocks[index], encode_json(block["input"]).decode())
             self._close(index)
-        self._message_stop(StreamEvent())
-
-    def _message_start(self, event: StreamEvent) -> None:
-        message: JsonObject = event.message if is_object(event.message) else {}
-        self.out.start(id=str(message.get("id") or ""), model=str(message.get("model") or ""))
-        self._tell(message)
 
     def _message_delta(self, event: StreamEvent) -> None:
         rest = {field: getattr(event, field) for field in EVENT_FIELDS}

@@ -1,11 +1,13 @@
 """A Messages call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
 import re
+from math import inf
 from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest, Overloaded
+from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.errors import DragomanError, Overloaded
 from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
 from dragoman.types import (
@@ -21,16 +23,7 @@ from dragoman.types import (
     ToolCall,
     is_object,
 )
-from dragoman.wire import (
-    Route,
-    StreamEncoder,
-    decode_request_json,
-    encode_json,
-    error_headers,
-    own_extra,
-    read_shape,
-    request_extra,
-)
+from dragoman.wire import Route, StreamEncoder, encode_json, error_headers, own_extra, request_extra
 from dragoman.wires.anthropic.parts import decode_block, decode_result, decode_tool
 from dragoman.wires.anthropic.shapes import (
     CHOICE_OF,
@@ -44,6 +37,14 @@ from dragoman.wires.anthropic.shapes import (
     MessagesRequest,
 )
 from dragoman.wires.anthropic.writer import MessageWriter, encode_failure, encode_message, encode_said
+
+BOUNDS = (
+    ("temperature", "temperature", 0, 1),
+    ("top_p", "top_p", 0, 1),
+    ("max_tokens", "max_tokens", 0, inf),
+    ("top_k", "top_k", 0, inf),
+)
+"""What Anthropic refuses to go beyond."""
 
 
 class Server:
@@ -90,7 +91,15 @@ class Server:
             extra=request_extra(NAME, extra, covered),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def check(self, model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer."""
+        if not model:
+            raise missing("model")
+        if not request.messages:
+            raise missing("messages")
+        check_bounds(request, BOUNDS)
+
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         return HttpReply(body=encode_json(encode_message(response)))
 
@@ -134,7 +143,7 @@ def _decode_messages(shape: MessagesRequest) -> tuple[list[Text], tuple[Message,
             case "system":
                 turns.append(_Turn(role="system", parts=[*_system_texts(blocks, where)], extra=extra))
             case _:
-                raise InvalidRequest(f"{where}.role: {message.role!r} is none of user, assistant, system")
+                raise invalid(f"{where}.role", f"{message.role!r} is none of user, assistant, system")
     return system, tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
 
 
@@ -151,7 +160,7 @@ def _system_texts(blocks: list[Any], where: str) -> list[Text]:
     for i, block in enumerate(blocks):
         part = decode_block(block, f"{where}[{i}]")
         if not isinstance(part, Text):
-            raise InvalidRequest(f"{where}[{i}]: a system prompt takes text only")
+            raise invalid(f"{where}[{i}]", "a system prompt takes text only")
         texts.append(part)
     return texts
 

@@ -135,6 +135,7 @@ class MessagesRequest(msgspec.Struct):
     tools: list[JsonObject] | None = None
     tool_choice: JsonObject | None = None
     max_tokens: int | None = None
+    """0 fills the cache and says nothing."""
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None

@@ -59,10 +59,8 @@ def _message(id: str | None, model: str | None) -> JsonObject:
 def _end(finish: Finish, usage: Usage) -> tuple[JsonObject, JsonObject]:
     """Why it ended, with what else was told of that, and the tokens."""
     extra = wire_extra(finish.extra, NAME)
-    unknown = finish.raw is None and finish.reason == "other"
-    word = None if unknown else finish_word(finish, FINISH, FINISH_WORD)
     rest = {key: value for key, value in extra.items() if key != "usage"}
-    stop = {"stop_reason": word, "stop_sequence": None, **rest}
+    stop = {"stop_reason": finish_word(finish, FINISH, FINISH_WORD), "stop_sequence": None, **rest}
     return stop, {**write_usage(usage), **extra.get("usage", {})}
 
 

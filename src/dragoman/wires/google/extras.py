@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dragoman.extras import Extras, http_get
+from dragoman.extras import Embeddable, Extras, http_get, words_of
 from dragoman.http import HttpRequest
 from dragoman.target import Target
 from dragoman.types import Request
@@ -30,7 +30,7 @@ class _Extras(Extras):
         path = http.path.removesuffix(_GENERATE) + ":countTokens"
         return msgspec.structs.replace(http, path=path, body=msgspec.json.encode(counted))
 
-    def encode_embeddings(self, texts: Sequence[str], dimensions: int | None, target: Target, /) -> HttpRequest:
+    def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
         """POST :batchEmbedContents."""
         requests = [
             without_none(
@@ -40,7 +40,7 @@ class _Extras(Extras):
                     "outputDimensionality": dimensions,
                 }
             )
-            for text in texts
+            for text in words_of(texts, target)
         ]
         return http_request(target, f"/{_resource(target)}:batchEmbedContents", {"requests": requests}, Notes(NAME))
 

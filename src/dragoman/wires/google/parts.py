@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from dragoman.errors import InvalidRequest
+from dragoman.body import invalid, read_shape
 from dragoman.events import parse_arguments
 from dragoman.fitting import fit
 from dragoman.history import refuse
@@ -25,7 +25,7 @@ from dragoman.types import (
     encode_base64,
     is_object,
 )
-from dragoman.wire import Notes, encode_json, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import Notes, encode_json, own_extra, wire_extra, without_none
 from dragoman.wires.google.openapi import from_openapi
 from dragoman.wires.google.shapes import (
     FILES,
@@ -162,7 +162,7 @@ def decode_part(data: JsonObject, where: str) -> Part | None:
     fields = camel(data)
     if fields.get("thought") is False:
         del fields["thought"]
-    if not fields:
+    if not fields.keys() - {"thought"}:
         return None
     kind = next((kind for kind in _DECODERS if kind in fields), None)
     if kind is None:
@@ -170,7 +170,7 @@ def decode_part(data: JsonObject, where: str) -> Part | None:
     try:
         part = _DECODERS[kind](fields, where)
     except TypeError as error:
-        raise InvalidRequest(f"{where}.{kind}: {error}") from error
+        raise invalid(f"{where}.{kind}", str(error)) from error
     return part or Opaque(wire=NAME, data=data)
 
 
@@ -199,7 +199,7 @@ def _inline(fields: JsonObject, where: str) -> Part | None:
     try:
         data = decode_base64(str(blob.pop("data", "")))
     except ValueError as error:
-        raise InvalidRequest(f"{where}.inlineData: {error}") from error
+        raise invalid(f"{where}.inlineData", str(error)) from error
     name = {"name": blob["displayName"]} if kind is Document and "displayName" in blob else {}
     extra = own_extra(NAME, {**fields, **({"inlineData": blob} if blob else {})})
     return kind(data=data, mime=str(mime), extra=extra, **name)

@@ -15,10 +15,12 @@ from dragoman.types import (
     Finish,
     JsonObject,
     Notice,
+    Opaque,
     Request,
     Text,
     Thinking,
     ToolCall,
+    ToolResult,
     is_list,
 )
 from dragoman.wire import decode_frame, decode_json, latest_usage, own_extra, truncated, wire_extra, without_none
@@ -28,6 +30,7 @@ from dragoman.wires.google.shapes import (
     FINISH_NOTES,
     NAME,
     TEXT_NOTES,
+    UNBLOCKED,
     UNFINISHED,
     Candidate,
     Chunk,
@@ -132,7 +135,7 @@ class ChunkReader:
     def read_frame(self, frame: Frame) -> None:
         """One chunk of a stream."""
         # Gateways that imitate this wire end their streams so (seen 2025-12); Google never does.
-        if frame.data.strip() != b"[DONE]":
+        if frame.data.strip() not in (b"", b"[DONE]"):
             self._read(decode_frame(_CHUNK, frame))
 
     def end(self) -> None:
@@ -156,7 +159,7 @@ class ChunkReader:
             why = f"there were {self._candidates} candidates; the first is the response"
             out.notices.append(Notice(kind="told", what="candidates", why=why))
         extra = own_extra(NAME, {**self._ending, **self._notes})
-        out.finish(Finish(reason=reason, raw=self._finish, extra=extra))
+        out.finish(Finish(reason=reason, raw=self._finish or None, extra=extra))
 
     def _read(self, chunk: Chunk) -> None:
         if chunk.error:
@@ -169,9 +172,15 @@ class ChunkReader:
             self._candidates = max(self._candidates, (candidate.index or 0) + 1)
             if not candidate.index:
                 self._candidate(candidate)
-        feedback = chunk.prompt_feedback
-        if feedback and (reason := feedback.get("blockReason")):
-            self._finish = str(reason)
+        if chunk.prompt_feedback:
+            self._feedback(chunk.prompt_feedback)
+
+    def _feedback(self, feedback: JsonObject) -> None:
+        """What is told of the prompt: why it was blocked, in a word or only in a sentence; or that it was not."""
+        reason = feedback.get("blockReason")
+        is_blocked = reason not in UNBLOCKED or (feedback.get("blockReasonMessage") and not self._candidates)
+        if is_blocked:
+            self._finish = str(reason or "")
             self._ending["promptFeedback"] = feedback
 
     def _candidate(self, candidate: Candidate) -> None:
@@ -202,7 +211,8 @@ class ChunkReader:
                 self._call(part, camel(camel(data)["functionCall"]))
             case _:
                 self._settle()
-                self.out.whole(part)
+                # A result is an answer of the user's, so one that a model gives has no word of ours.
+                self.out.whole(Opaque(wire=NAME, data=data) if isinstance(part, ToolResult) else part)
 
     def _say(self, part: Text | Thinking) -> None:
         """Plain texts that follow each other are one part; one with a signature is a part for itself."""

@@ -2,12 +2,14 @@
 
 import re
 from collections import deque
+from math import inf
 from typing import cast, get_args
 from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.errors import DragomanError
 from dragoman.fitting import fit
 from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
@@ -30,12 +32,11 @@ from dragoman.types import (
 from dragoman.wire import (
     Route,
     StreamEncoder,
-    decode_request_json,
     encode_json,
     error_headers,
     own_extra,
-    read_shape,
     request_extra,
+    whole_number,
     wire_extra,
     without_none,
 )
@@ -44,6 +45,7 @@ from dragoman.wires.google.parts import decode_part, decode_tools, wire_id
 from dragoman.wires.google.shapes import (
     ALT,
     CHOICES,
+    IDLE,
     MODES,
     NAME,
     SUBSET,
@@ -61,6 +63,13 @@ _PATH = r".*?/(?P<place>models|tunedModels|endpoints)/(?P<name>.+):(?P<method>ge
 _EFFORTS = frozenset(get_args(Effort))
 _ROLES: dict[str, Role] = {"user": "user", "model": "assistant", "function": "user"}
 _WHOLE = ("topK", "maxOutputTokens", "seed")
+
+BOUNDS = (
+    ("temperature", "generationConfig.temperature", 0, 2),
+    ("top_p", "generationConfig.topP", 0, 1),
+    ("max_tokens", "generationConfig.maxOutputTokens", 1, inf),
+)
+"""What Google refuses to go beyond."""
 
 
 class Server:
@@ -81,6 +90,7 @@ class Server:
         schema, kept, said = _decode_schema(config, more)
         reasoning, is_whole = _decode_reasoning(kept)
         said |= {"thinkingConfig"} if is_whole else set()
+        said |= {field for field, value in IDLE.items() if kept.get(field) == value}
         system, beside = _decode_system(shape.system_instruction)
         tools = decode_tools(listed(shape.tools))
         choice, is_choice = _decode_choice(shape.tool_config)
@@ -108,7 +118,16 @@ class Server:
             extra={**request_extra(NAME, extra, covered), **({ALT: "json"} if array else {})},
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def check(self, _model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer; no path is without a model."""
+        if not request.messages:
+            raise missing("contents")
+        config = wire_extra(wire_extra(request.extra, NAME), "generationConfig")
+        if (whole_number(config.get("candidateCount")) or 1) > 1:
+            raise invalid("generationConfig.candidateCount", "a request has one answer; ask again for another")
+        check_bounds(request, BOUNDS)
+
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         parts: list[JsonObject] = []
         notes: JsonObject = {}
@@ -172,7 +191,7 @@ def _decode_contents(contents: list[JsonObject]) -> tuple[Message, ...]:
         shape, rest = read_shape(ContentShape, camel(data), where)
         role = _ROLES.get(shape.role)
         if role is None:
-            raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
+            raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
         results: list[Part] = []
         others: list[Part] = []
         for part in _decode_parts(shape, where):

@@ -2,10 +2,11 @@
 
 import msgspec
 
+from dragoman.body import decode_request_json
 from dragoman.http import HttpRequest
 from dragoman.serving import Service, counts_tokens, lists_models, shows_model
 from dragoman.types import JsonObject, ModelInfo, Request, is_object
-from dragoman.wire import Route, decode_request_json, encode_json, without_none
+from dragoman.wire import Route, encode_json, without_none
 from dragoman.wires.google.server import Server
 from dragoman.wires.google.shapes import camel
 

@@ -43,6 +43,7 @@ FINISH_WORD: dict[FinishReason, str] = {
     "other": "OTHER",
 }
 UNFINISHED = (None, "", "FINISH_REASON_UNSPECIFIED")
+UNBLOCKED = (None, "", "BLOCK_REASON_UNSPECIFIED", "BLOCKED_REASON_UNSPECIFIED")
 
 TEXT_NOTES = (
     "citationMetadata",
@@ -58,6 +59,14 @@ FINISH_NOTES = ("finishMessage", "continuationToken")
 GROWING_NOTES = frozenset(("citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult"))
 """Notes that come piece by piece in a stream; of the others the last one stands."""
 
+IDLE: JsonObject = {
+    "candidateCount": 1,
+    "frequencyPenalty": 0,
+    "presencePenalty": 0,
+    "responseLogprobs": False,
+    "responseModalities": ["TEXT"],
+}
+"""Fields of generationConfig that ask for nothing when they are these: what is lost of them is no loss."""
 CHOICES = {"AUTO": "auto", "ANY": "required", "NONE": "none", "VALIDATED": "auto"}
 MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
 OPTIONS = {"topP": "top_p", "topK": "top_k", "maxOutputTokens": "max_tokens", "stopSequences": "stop"}

@@ -93,11 +93,17 @@ def encode_failure(error: DragomanError) -> JsonObject:
     """The refusal in this dialect."""
     status = error.http_status
     word = STATUS_WORDS.get(status) or ("INVALID_ARGUMENT" if status < 500 else "INTERNAL")
-    told: JsonObject = {"code": status, "message": too_long(error, TOO_LONG), "status": word}
+    details: list[JsonObject] = []
     if error.retry_after is not None:
-        delay = {"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": f"{error.retry_after}s"}
-        told["details"] = [delay]
-    return {"error": told}
+        details.append({"@type": f"{_RPC}.RetryInfo", "retryDelay": f"{error.retry_after}s"})
+    if error.param is not None:
+        violation = {"field": error.param, "description": error.message}
+        details.append({"@type": f"{_RPC}.BadRequest", "fieldViolations": [violation]})
+    told = {"code": status, "message": too_long(error, TOO_LONG), "status": word}
+    return {"error": {**told, **({"details": details} if details else {})}}
+
+
+_RPC = "type.googleapis.com/google.rpc"
 
 
 def encode_said(part: Part) -> JsonObject | None:

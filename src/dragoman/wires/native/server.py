@@ -2,12 +2,13 @@
 
 from typing import Any
 
+from dragoman.body import decode_request_json
 from dragoman.errors import DragomanError
 from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
 from dragoman.schema import why_invalid
 from dragoman.types import JsonObject, Part, Request, Response, Tool, ToolResult
-from dragoman.wire import Route, StreamEncoder, decode_request_json, encode_json, error_headers, request_extra
+from dragoman.wire import Route, StreamEncoder, encode_json, error_headers, request_extra
 from dragoman.wires.native.problems import Problems
 from dragoman.wires.native.shapes import BODY, FUNCTION, NAME, NO_ARGUMENTS, PATH, TOOL
 from dragoman.wires.native.turns import Turns
@@ -50,7 +51,10 @@ class Server:
             extra=request_extra(NAME, {}, told),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def check(self, _model: str, _request: Request, /) -> None:
+        """Nothing: all that is wrong was told, and who names no model means a tier."""
+
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer."""
         return HttpReply(body=encode_json(encode_answer(response)))
 

@@ -6,4 +6,4 @@ from dragoman.wires.ollama.generate import Generate
 from dragoman.wires.ollama.server import Server
 from dragoman.wires.ollama.shapes import NAME
 
-WIRE = Wire(name=NAME, client=Client(), server=Server(), others=(Generate(),))
+WIRE = Wire(name=NAME, client=Client(), server=Server(), others=(Generate(),), loads=True)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from dragoman.extras import Extras, http_get
+from dragoman.extras import Embeddable, Extras, http_get, words_of
 from dragoman.http import HttpRequest
 from dragoman.target import Target
 from dragoman.wire import Notes, http_request, without_none
@@ -14,9 +14,9 @@ class _Extras(Extras):
         """GET /api/tags."""
         return http_get(target, "/api/tags")
 
-    def encode_embeddings(self, texts: Sequence[str], dimensions: int | None, target: Target, /) -> HttpRequest:
+    def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
         """POST /api/embed."""
-        body = {"model": target.model, "input": list(texts), **without_none({"dimensions": dimensions})}
+        body = {"model": target.model, "input": words_of(texts, target), **without_none({"dimensions": dimensions})}
         return http_request(target, "/api/embed", body, Notes(NAME))
 
 

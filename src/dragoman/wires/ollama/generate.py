@@ -5,9 +5,10 @@ It is a chat of one turn under other names: `prompt` and `system` in place of me
 
 import msgspec
 
+from dragoman.body import decode_request_json, read_shape
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Part, Request, Text, Thinking
-from dragoman.wire import Route, decode_request_json, encode_json, read_shape, without_none
+from dragoman.wire import Route, encode_json, without_none
 from dragoman.wires.ollama.server import Server
 from dragoman.wires.ollama.shapes import GenerateRequest
 
@@ -26,9 +27,11 @@ class Generate(Server):
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
         shape, rest = read_shape(GenerateRequest, decode_request_json(http), "body")
-        system = [{"role": "system", "content": shape.system}] if shape.system else []
         turn = without_none({"role": "user", "content": shape.prompt, "images": shape.images})
-        body = encode_json({**rest, "messages": [*system, turn]})
+        system = [{"role": "system", "content": shape.system}] if shape.system else []
+        # Without a prompt the model is loaded, whatever it is to be told.
+        messages = [*system, turn] if shape.prompt or shape.images else []
+        body = encode_json({**rest, "messages": messages})
         return super().decode_request(msgspec.structs.replace(http, body=body))
 
     def says(self, part: Part, /) -> bool:

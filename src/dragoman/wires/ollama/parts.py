@@ -5,7 +5,8 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import InvalidRequest, Unsupported
+from dragoman.body import invalid, read_shape
+from dragoman.errors import Unsupported
 from dragoman.events import parse_arguments, raw_arguments
 from dragoman.fitting import fit
 from dragoman.history import refuse
@@ -23,7 +24,7 @@ from dragoman.types import (
     encode_base64,
     is_object,
 )
-from dragoman.wire import Notes, encode_json, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import Notes, encode_json, own_extra, wire_extra, without_none
 from dragoman.wires.ollama.shapes import (
     FORMAT_SUBSET,
     JSON_WANTED,
@@ -115,14 +116,14 @@ def arguments_text(arguments: object) -> str:
 def decode_call(data: JsonObject, where: str) -> ToolCall:
     """The mirror of `encode_call`; arguments may also be the text of an object."""
     if not is_object(data.get("function")):
-        raise InvalidRequest(f"{where}.function: expected an object")
+        raise invalid(f"{where}.function", "expected an object")
     call, given = split_call(data)
     if is_object(given):
         return msgspec.structs.replace(call, arguments=given)
     text = arguments_text(given)
     arguments = parse_arguments(text)
     if arguments is None:
-        raise InvalidRequest(f"{where}.function.arguments: expected an object, got {text[:100]}")
+        raise invalid(f"{where}.function.arguments", f"expected an object, got {text[:100]}")
     return msgspec.structs.replace(call, arguments=arguments, raw=raw_arguments(text, arguments))
 
 

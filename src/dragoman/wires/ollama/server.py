@@ -6,9 +6,11 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.body import decode_request_json, invalid, missing, read_shape
+from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
 from dragoman.failure import too_long
+from dragoman.fitting import fit
 from dragoman.framing import encode_ndjson
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
@@ -31,12 +33,10 @@ from dragoman.types import (
 from dragoman.wire import (
     Route,
     StreamEncoder,
-    decode_request_json,
     encode_json,
     error_headers,
     finish_word,
     own_extra,
-    read_shape,
     request_extra,
     wire_extra,
     without_none,
@@ -53,6 +53,7 @@ from dragoman.wires.ollama.parts import (
 from dragoman.wires.ollama.shapes import (
     FINISH,
     FINISH_WORD,
+    FORMAT_SUBSET,
     NAME,
     THINK,
     TOO_LONG,
@@ -83,7 +84,8 @@ class Server:
         system, schema = _split_schema(system)
         wanted = _decode_format(shape.format)
         covered: JsonObject = {}
-        if shape.tools and wanted is not None:
+        # What our own client half would leave out, or say in other words, goes as the client said it.
+        if wanted is not None and (shape.tools or fit(wanted, FORMAT_SUBSET, where="format")[1]):
             covered["format"] = shape.format
         if isinstance(shape.think, str):
             covered["think"] = shape.think
@@ -102,7 +104,12 @@ class Server:
             extra=request_extra(NAME, rest, covered),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def check(self, model: str, _: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer: without messages, a model is loaded."""
+        if not model:
+            raise missing("model")
+
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         message = _encode_said(response.message.parts)
         head = _head(response.model, response.created)
@@ -144,7 +151,7 @@ class _History:
             shape, rest = read_shape(MessageShape, data, where)
             role = _ROLES.get(shape.role.lower())
             if role is None:
-                raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
+                raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
             if role == "tool":
                 self._results.append(self._result(shape, rest, where))
                 continue
@@ -234,7 +241,7 @@ def _decode_images(shape: MessageShape, where: str) -> list[Image]:
         try:
             images.append(decode_image(text))
         except ValueError as error:
-            raise InvalidRequest(f"{where}.images[{i}]: {error}") from error
+            raise invalid(f"{where}.images[{i}]", str(error)) from error
     return images
 
 
@@ -251,7 +258,7 @@ def _decode_format(format: str | JsonObject | None) -> JsonObject | None:
     if format is None or format == "":
         return None
     if isinstance(format, str) and format != "json":
-        raise InvalidRequest(f"body.format: expected 'json' or a JSON Schema, got {format!r}")
+        raise invalid("format", f"expected 'json' or a JSON Schema, got {format!r}")
     return {} if isinstance(format, str) else format
 
 
@@ -259,7 +266,7 @@ def _decode_think(shape: ChatRequest) -> Effort | None:
     if shape.think is None:
         return None
     if shape.think not in THINK:
-        raise InvalidRequest(f"body.think: expected true, false, low, medium, high or max, got {shape.think!r}")
+        raise invalid("think", f"expected true, false, low, medium, high or max, got {shape.think!r}")
     return THINK[shape.think]
 
 

@@ -1,10 +1,10 @@
 """Models, vectors and the version as Ollama's clients ask for them."""
 
-from dragoman.errors import InvalidRequest
+from dragoman.body import decode_request_json, invalid, read_shape
 from dragoman.http import HttpRequest
 from dragoman.serving import Embed, Service, ShowModel, embeds, json_reply, lists_models, recites
 from dragoman.types import Embeddings, JsonObject, ModelInfo
-from dragoman.wire import Route, decode_request_json, read_shape, without_none
+from dragoman.wire import Route, without_none
 from dragoman.wires.ollama.shapes import EmbedRequest, ShowRequest, write_moment
 
 VERSION = "0.13.0"
@@ -32,7 +32,7 @@ def _decode_show(http: HttpRequest) -> ShowModel:
     shape, _ = read_shape(ShowRequest, decode_request_json(http), "body")
     name = shape.model or shape.name
     if not name:
-        raise InvalidRequest("body.model: it is required")
+        raise invalid("model", "it is required")
     return ShowModel(name)
 
 
@@ -50,9 +50,9 @@ def _encode_show(model: ModelInfo) -> JsonObject:
 
 
 def _decode_embed(http: HttpRequest) -> Embed:
-    shape, _ = read_shape(EmbedRequest, decode_request_json(http), "body")
+    shape, rest = read_shape(EmbedRequest, decode_request_json(http), "body")
     texts = (shape.input,) if isinstance(shape.input, str) else tuple(shape.input)
-    return Embed(shape.model, texts, shape.dimensions)
+    return Embed(shape.model, texts, shape.dimensions, unread=tuple(without_none(rest)))
 
 
 def _encode_embeddings(asked: Embed, found: Embeddings) -> JsonObject:

@@ -4,6 +4,7 @@ import msgspec
 
 from dragoman.errors import Malformed
 from dragoman.events import Assembler
+from dragoman.tolerance import convert_loosely
 from dragoman.types import JsonObject
 from dragoman.wire import encode_json
 from dragoman.wires.openai_chat.parts import call_rest
@@ -75,7 +76,7 @@ class Calls:
 
 def _convert(data: JsonObject) -> Call:
     try:
-        return msgspec.convert(data, Call, strict=False)
+        return convert_loosely(data, Call)
     except msgspec.ValidationError as error:
         raise Malformed(f"{NAME}: a call is not what the protocol says: {error}") from error
 

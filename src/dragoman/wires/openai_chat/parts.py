@@ -1,12 +1,11 @@
 """Parts of messages to and from the JSON of Chat Completions, for both halves."""
 
 from collections.abc import Iterable
-from typing import Any
 
 import msgspec
 
-from dragoman.errors import InvalidRequest
-from dragoman.events import arguments_text, parse_arguments, raw_arguments
+from dragoman.body import invalid, read_shape
+from dragoman.events import arguments_text, told_arguments
 from dragoman.history import refuse
 from dragoman.schema import is_strict
 from dragoman.types import (
@@ -28,10 +27,11 @@ from dragoman.types import (
     is_object,
     split_data_url,
 )
-from dragoman.wire import encode_json, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import encode_json, own_extra, wire_extra, without_none
 from dragoman.wires.openai_chat.shapes import (
     AUDIO_FORMATS,
     AUDIO_TYPES,
+    LONE,
     NAME,
     REASONING_FIELDS,
     AssistantShape,
@@ -48,17 +48,23 @@ def encode_part(part: Part) -> JsonObject:
             return {"type": "text", "text": part.text, **wire_extra(part.extra, NAME)}
         case Image():
             image = without_none({"url": image_url(part), "detail": part.detail})
-            return {"type": "image_url", "image_url": image, **wire_extra(part.extra, NAME)}
+            return _with_extra("image_url", image, part.extra)
         case Document():
             file = {"filename": part.name or "document", "file_data": data_url(part.mime, part.data)}
-            return {"type": "file", "file": file, **wire_extra(part.extra, NAME)}
+            return _with_extra("file", file, part.extra)
         case Audio() if part.mime in AUDIO_FORMATS:
             audio = {"data": encode_base64(part.data), "format": AUDIO_FORMATS[part.mime]}
-            return {"type": "input_audio", "input_audio": audio, **wire_extra(part.extra, NAME)}
+            return _with_extra("input_audio", audio, part.extra)
         case Opaque():
             return part.data
         case _:
             raise refuse(part, NAME)
+
+
+def _with_extra(kind: str, inner: JsonObject, extra: JsonObject) -> JsonObject:
+    """A part with what stood beside its data, and inside it."""
+    own = wire_extra(extra, NAME)
+    return {"type": kind, **own, kind: {**inner, **wire_extra(own, kind)}}
 
 
 def decode_part(data: str | JsonObject, where: str) -> Part:
@@ -69,7 +75,7 @@ def decode_part(data: str | JsonObject, where: str) -> Part:
     try:
         part = read(data) if read else None
     except ValueError as error:
-        raise InvalidRequest(f"{where}: {error}") from error
+        raise invalid(where, str(error)) from error
     return part or Opaque(wire=NAME, data=data)
 
 
@@ -83,7 +89,7 @@ def _image(data: JsonObject) -> Part | None:
     image = {"url": image} if isinstance(image, str) else image
     if not is_object(image) or not isinstance(image.get("url"), str) or not _is_text(image.get("detail")):
         return None
-    url, extra = image["url"], _rest(data, "image_url")
+    url, extra = image["url"], _extra(data, "image_url", image, "url", "detail")
     if is_data_url(url):
         return msgspec.structs.replace(Image.from_data_url(url, detail=image.get("detail")), extra=extra)
     return Image(url=url, detail=image.get("detail"), extra=extra)
@@ -94,7 +100,8 @@ def _file(data: JsonObject) -> Part | None:
     if not is_object(file) or not is_data_url(str(file.get("file_data"))) or not _is_text(file.get("filename")):
         return None
     mime, content = split_data_url(file["file_data"])
-    return Document(data=content, mime=mime, name=file.get("filename"), extra=_rest(data, "file"))
+    extra = _extra(data, "file", file, "file_data", "filename")
+    return Document(data=content, mime=mime, name=file.get("filename"), extra=extra)
 
 
 def _is_text(value: object) -> bool:
@@ -106,7 +113,8 @@ def _audio(data: JsonObject) -> Part | None:
     mime = AUDIO_TYPES.get(str(audio.get("format"))) if is_object(audio) else None
     if not is_object(audio) or mime is None or not isinstance(audio.get("data"), str):
         return None
-    return Audio(data=decode_base64(audio["data"]), mime=mime, extra=_rest(data, "input_audio"))
+    extra = _extra(data, "input_audio", audio, "data", "format")
+    return Audio(data=decode_base64(audio["data"]), mime=mime, extra=extra)
 
 
 _DECODERS = {"text": _text, "image_url": _image, "file": _file, "input_audio": _audio}
@@ -146,6 +154,12 @@ def _rest(data: JsonObject, known: str) -> JsonObject:
     return own_extra(NAME, rest)
 
 
+def _extra(data: JsonObject, kind: str, inner: JsonObject, *known: str) -> JsonObject:
+    """What a part has beside its data, and inside it."""
+    rest = {key: value for key, value in inner.items() if key not in known and value is not None}
+    return own_extra(NAME, {**wire_extra(_rest(data, kind), NAME), **own_extra(kind, rest)})
+
+
 def image_url(image: Image) -> str:
     """The URL of an image: its own, or one that holds its bytes."""
     if image.data is None:
@@ -155,12 +169,23 @@ def image_url(image: Image) -> str:
 
 def encode_call(call: ToolCall) -> JsonObject:
     """A tool call; the provider's own text of the arguments is given back as it was."""
-    extra = wire_extra(call.extra, NAME)
+    extra = {key: value for key, value in wire_extra(call.extra, NAME).items() if key != LONE}
     if extra.get("type") == "custom":
         field, said = "custom", {"name": call.name, "input": call.arguments.get("input", "")}
     else:
         field, said = "function", {"name": call.name, "arguments": arguments_text(call)}
     return {"id": call.id, "type": field, **extra, field: {**said, **wire_extra(extra, field)}}
+
+
+def is_lone(call: ToolCall) -> bool:
+    """Whether a call is of the first form of the API: the only one of its message, without an id."""
+    return bool(wire_extra(call.extra, NAME).get(LONE))
+
+
+def decode_lone_call(data: JsonObject, where: str) -> ToolCall:
+    """A `function_call`, with the mark that it is one."""
+    call = decode_function(data, where)
+    return msgspec.structs.replace(call, extra={NAME: {LONE: True, **wire_extra(call.extra, NAME)}})
 
 
 def decode_call(data: JsonObject, where: str) -> ToolCall:
@@ -179,10 +204,7 @@ def decode_function(data: object, where: str) -> ToolCall:
     shape, _ = read_shape(CallShape, data, where)
     given = shape.arguments
     text = given if isinstance(given, str) else encode_json(given or {}).decode()
-    arguments = parse_arguments(text)
-    if arguments is None:
-        raise InvalidRequest(f"{where}.arguments: expected the text of a JSON object, got {text[:100]!r}")
-    raw = raw_arguments(text, arguments)
+    arguments, raw = told_arguments(text)
     extra = own_extra(NAME, call_rest({"function": data}))
     return ToolCall(id="", name=shape.name, arguments=arguments, raw=raw, extra=extra)
 
@@ -216,6 +238,8 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
                 chunks.append(encode_part(msgspec.structs.replace(part, extra=_request_extra(part))))
             case Thinking():
                 _encode_thinking(part, message, chunks, default_field)
+            case ToolCall() if is_lone(part) and LONE not in message:
+                message[LONE] = encode_call(part)["function"]
             case ToolCall():
                 calls.append(encode_call(part))
             case Image():
@@ -230,7 +254,7 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
     plain = len(chunks) == len(texts) and all(set(chunk) == {"type", "text"} for chunk in chunks)
     if chunks:
         message["content"] = "".join(text.text for text in texts) if plain else chunks
-    elif not calls and "refusal" not in message:
+    elif not calls and message.keys().isdisjoint(("refusal", LONE)):
         message["content"] = ""
     if calls:
         message["tool_calls"] = calls
@@ -289,17 +313,21 @@ def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
     """The mirror of `encode_tool`; tools that are not functions are kept as they are."""
     if "function" not in data:
         return Opaque(wire=NAME, data=data)
-    shape, inner = read_shape(FunctionShape, data["function"], f"{where}.function")
+    tool = decode_definition(data["function"], f"{where}.function")
+    outer = {key: value for key, value in data.items() if key not in ("type", "function")}
+    return msgspec.structs.replace(tool, extra=own_extra(NAME, {**outer, **wire_extra(tool.extra, NAME)}))
+
+
+def decode_definition(data: object, where: str) -> Tool:
+    """A tool, from its function."""
+    shape, inner = read_shape(FunctionShape, data, where)
     if shape.strict and shape.parameters is not None and not is_strict(shape.parameters):
         # Some servers take the flag for any schema (2026-08), so a client's own word stands on its own wire.
         inner = {**inner, "strict": True}
-    extra: dict[str, Any] = {key: value for key, value in data.items() if key not in ("type", "function")}
-    if inner:
-        extra["function"] = inner
     return Tool(
         name=shape.name,
         description=shape.description,
         parameters=shape.parameters,
         strict=shape.strict,
-        extra=own_extra(NAME, extra),
+        extra=own_extra(NAME, {"function": inner} if inner else {}),
     )

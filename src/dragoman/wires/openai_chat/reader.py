@@ -11,8 +11,18 @@ from dragoman.events import Assembler
 from dragoman.failure import read_failure
 from dragoman.framing import BARE, Frame
 from dragoman.history import calls_before
+from dragoman.tolerance import UNREADABLE, decode_again
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, Thinking, is_list, is_object
-from dragoman.wire import decode_frame, decode_json, encode_json, latest_usage, truncated, whole_number
+from dragoman.wire import (
+    decode_frame,
+    decode_json,
+    encode_json,
+    latest_usage,
+    moment,
+    own_extra,
+    truncated,
+    whole_number,
+)
 from dragoman.wires.openai_chat.calls import Calls
 from dragoman.wires.openai_chat.parts import add_logprobs, decode_made, decode_thinking, reasoning_fields
 from dragoman.wires.openai_chat.shapes import (
@@ -20,6 +30,7 @@ from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
     FAILED,
     FINISH,
+    LONE,
     NAME,
     Choice,
     Chunk,
@@ -29,6 +40,7 @@ from dragoman.wires.openai_chat.shapes import (
 )
 
 _CHUNK = msgspec.json.Decoder(Chunk, strict=False)
+_MEMBERS = msgspec.json.Decoder(JsonObject)
 _JOINED = ("text", "summary", "data", "transcript")
 """Members of details and of audio that come in pieces; the others are whole wherever they stand."""
 
@@ -73,6 +85,8 @@ class ChatReader:
         if (failure := _failure(chunk, data)) is not None:
             raise failure
         self._read(chunk, lambda choice: choice.delta)
+        if self._is_over and self.out.usage is None:
+            self._usage(_usage_beside(data))
         if self._details or self._notes or self._audio or self._images:
             self.out.spend(len(data))
 
@@ -101,8 +115,7 @@ class ChatReader:
                 continue
             if not self._has_begun:
                 self._has_begun = True
-                created = whole_number(chunk.created) or None
-                self.out.start(id=str(chunk.id or ""), model=chunk.model, created=created)
+                self.out.start(id=str(chunk.id or ""), model=chunk.model, created=moment(chunk.created))
             self._choice(choice, said_by(choice))
 
     def _usage(self, tokens: Tokens | None) -> None:
@@ -130,7 +143,7 @@ class ChatReader:
         for call in said.tool_calls or ():
             self._call(call)
         if said.function_call is not None and (said.function_call.get("name") or said.function_call.get("arguments")):
-            self._call({"index": 0, "function": said.function_call})
+            self._call({"index": 0, "function": said.function_call, LONE: True})
         if said.annotations:
             self._notes.setdefault("annotations", []).extend(said.annotations)
         if said.images:
@@ -218,11 +231,13 @@ class ChatReader:
             failure = read_failure({"code": self._finish, "message": f"the server broke off: {self._finish}"})
             failure.usage = self.out.usage
             raise failure
-        reason = "blocked" if self._is_refused else FINISH.get(self._finish or "", "other")
+        word = self._finish or ""
+        reason = "blocked" if self._is_refused else FINISH.get(word.lower(), "other")
         if self._calls is not None:
             self._calls.finish(cut=reason == "length")
         self._leftovers()
-        self.out.finish(Finish(reason=reason, raw=self._finish))
+        unknown = {"finish_reason": word} if word and reason == "other" and word not in FINISH else {}
+        self.out.finish(Finish(reason=reason, raw=self._finish, extra=own_extra(NAME, unknown)))
 
     def _leftovers(self) -> None:
         """What came without the part that it belongs to, or has no end of its own."""
@@ -252,7 +267,22 @@ def _failure(chunk: Chunk, data: bytes) -> ProviderError | None:
         return None
     if chunk.base_resp is not None and (code := chunk.base_resp.status_code):
         return read_failure({"code": code, "type": BASE_CODES.get(code), "message": chunk.base_resp.status_msg})
-    return _read_failure(data) if chunk.choices is None and (chunk.message or chunk.detail) else None
+    told = chunk.errors or chunk.message or chunk.detail
+    return _read_failure(data) if chunk.choices is None and told else None
+
+
+def _usage_beside(data: bytes) -> Tokens | None:
+    """The usage that the last chunk has in a member of the server's own (seen 2025-04)."""
+    try:
+        members = decode_again(_MEMBERS, data)
+    except UNREADABLE:
+        # What is spoilt is a member that nobody reads.
+        return None
+    for member in members.values():
+        usage = member.get("usage") if is_object(member) else None
+        if is_object(usage) and whole_number(usage.get("completion_tokens")) is not None:
+            return msgspec.convert({key: n for key in usage if (n := whole_number(usage[key])) is not None}, Tokens)
+    return None
 
 
 def _read_failure(data: bytes) -> ProviderError:

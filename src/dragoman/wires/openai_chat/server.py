@@ -1,11 +1,13 @@
 """A Chat Completions call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
 from collections import defaultdict, deque
+from math import inf
 from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.errors import DragomanError
 from dragoman.failure import openai_failure
 from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
@@ -25,18 +27,18 @@ from dragoman.types import (
     Role,
     Text,
     Thinking,
+    Tool,
     ToolCall,
     ToolResult,
+    is_list,
     is_object,
 )
 from dragoman.wire import (
     Route,
     StreamEncoder,
-    decode_request_json,
     encode_json,
     error_headers,
     own_extra,
-    read_shape,
     request_extra,
     whole_number,
     wire_extra,
@@ -44,7 +46,8 @@ from dragoman.wire import (
 )
 from dragoman.wires.openai_chat.parts import (
     decode_call,
-    decode_function,
+    decode_definition,
+    decode_lone_call,
     decode_made,
     decode_part,
     decode_thinking,
@@ -55,6 +58,8 @@ from dragoman.wires.openai_chat.parts import (
 )
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
+    IDLE,
+    LONE,
     NAME,
     REASONING_FIELDS,
     REASONING_OPTIONS,
@@ -76,6 +81,13 @@ _ROLES: dict[str, Role] = {
     "function": "tool",
 }
 
+BOUNDS = (
+    ("temperature", "temperature", 0, 2),
+    ("top_p", "top_p", 0, 1),
+    ("max_tokens", "max_tokens", 1, inf),
+)
+"""What OpenAI refuses to go beyond."""
+
 
 class Server:
     """They call us."""
@@ -93,11 +105,15 @@ class Server:
         reasoning = _decode_reasoning({"reasoning_effort": shape.reasoning_effort, **extra})
         extra.update({**_beside_format(shape.response_format or {}), **_beside_choice(shape.tool_choice)})
         covered = {key: value for key, value in extra.items() if _is_covered(key, value, seed, reasoning)}
+        tools, choice = _decode_tools(shape)
+        if not shape.tools and is_list(functions := extra.get("functions")):
+            tools, choice = _decode_functions(functions, extra.get(LONE))
+            covered.update((key, extra[key]) for key in ("functions", LONE) if key in extra)
         return shape.model, Request(
             messages=messages,
             system=as_system(system),
-            tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ())),
-            tool_choice=_decode_choice(shape.tool_choice),
+            tools=tools,
+            tool_choice=choice,
             parallel_tool_calls=shape.parallel_tool_calls,
             **_decode_format(shape.response_format or {}),
             temperature=shape.temperature,
@@ -113,7 +129,17 @@ class Server:
             extra=request_extra(NAME, {key: extra[key] for key in extra if key not in covered}, covered),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def check(self, model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer."""
+        if not model:
+            raise missing("model")
+        if not (request.messages or request.system):
+            raise missing("messages")
+        if (whole_number(wire_extra(request.extra, NAME).get("n")) or 1) > 1:
+            raise invalid("n", "a request has one answer; ask again for another")
+        check_bounds(request, BOUNDS)
+
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         parts = [part for part in response.message.parts if is_sayable(part)]
         message = encode_assistant(parts, REASONING_FIELDS[0])
@@ -163,7 +189,7 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
         rest = without_none(nullable)
         role = _ROLES.get(shape.role)
         if role is None:
-            raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
+            raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
         if role == "tool":
             if not turns or turns[-1][0] != "tool":
                 turns.append(("tool", [], {}))
@@ -212,7 +238,7 @@ class _Calls:
 
 def _system_text(part: Part, message: JsonObject, where: str) -> Text:
     if not isinstance(part, Text):
-        raise InvalidRequest(f"{where}.content: a system message takes text only")
+        raise invalid(f"{where}.content", "a system message takes text only")
     extra = {**wire_extra(part.extra, NAME), **({"message": message} if message else {})}
     return Text(text=part.text, extra=own_extra(NAME, extra))
 
@@ -242,7 +268,7 @@ def _decode_assistant(shape: AssistantShape, where: str, calls: _Calls) -> list[
     for i, call in enumerate(shape.tool_calls or ()):
         parts.append(calls.add(decode_call(call, f"{where}.tool_calls[{i}]")))
     if shape.function_call is not None:
-        parts.append(calls.add(decode_function(shape.function_call, f"{where}.function_call")))
+        parts.append(calls.add(decode_lone_call(shape.function_call, f"{where}.{LONE}")))
     return parts
 
 
@@ -280,6 +306,17 @@ def _split_first(parts: list[ResultPart]) -> tuple[tuple[ResultPart, ...], bool]
             text, is_error = split_error(part.text)
             return (*parts[:i], msgspec.structs.replace(part, text=text), *parts[i + 1 :]), is_error
     return tuple(parts), False
+
+
+def _decode_tools(shape: ChatRequest) -> tuple[tuple[Tool | Opaque, ...], str | None]:
+    tools = tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ()))
+    return tools, _decode_choice(shape.tool_choice)
+
+
+def _decode_functions(functions: list[Any], choice: object) -> tuple[tuple[Tool | Opaque, ...], str | None]:
+    """Tools and the choice among them, in the first form of the API."""
+    tools = tuple(decode_definition(function, f"functions[{i}]") for i, function in enumerate(functions))
+    return tools, _decode_choice({"function": choice} if is_object(choice) else str(choice))
 
 
 def _decode_choice(choice: str | JsonObject | None) -> str | None:
@@ -363,6 +400,8 @@ def _is_covered(field: str, value: Any, seed: int | None, reasoning: Effort | in
             return is_object(value) and value.keys() <= {"include_usage"}
         case "response_format":
             return _is_covered_format(value)
+        case _ if field in IDLE:
+            return bool(value == IDLE[field])
         case _:
             return field in REASONING_OPTIONS and _is_covered_reasoning(field, value, reasoning)
 

@@ -2,11 +2,11 @@
 
 import struct
 
-from dragoman.errors import InvalidRequest
+from dragoman.body import decode_request_json, invalid, read_shape
 from dragoman.http import HttpRequest
 from dragoman.serving import Embed, embeds, lists_models, shows_model
 from dragoman.types import Embeddings, JsonObject, ModelInfo, encode_base64
-from dragoman.wire import Route, decode_request_json, read_shape
+from dragoman.wire import Route, without_none
 from dragoman.wires.openai_chat.shapes import EmbeddingsRequest
 
 
@@ -20,11 +20,21 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 
 
 def _decode_embed(http: HttpRequest) -> Embed:
-    shape, _ = read_shape(EmbeddingsRequest, decode_request_json(http), "body")
-    texts = (shape.input,) if isinstance(shape.input, str) else tuple(shape.input)
-    if not texts:
-        raise InvalidRequest("body.input: there are no texts to embed")
-    return Embed(shape.model, texts, shape.dimensions, packed=shape.encoding_format == "base64")
+    shape, rest = read_shape(EmbeddingsRequest, decode_request_json(http), "body")
+    texts = _decode_texts(shape.input)
+    packed = shape.encoding_format == "base64"
+    return Embed(shape.model, texts, shape.dimensions, packed, unread=tuple(without_none(rest)))
+
+
+def _decode_texts(given: str | list[str | int | list[int]]) -> tuple[str | tuple[int, ...], ...]:
+    """A text or several; the tokens of one, or of several."""
+    pieces = [given] if isinstance(given, str) else given
+    tokens = tuple(piece for piece in pieces if isinstance(piece, int))
+    if not pieces or (tokens and len(tokens) < len(pieces)):
+        raise invalid("input", "expected a text, a list of texts, a list of tokens or a list of these")
+    if tokens:
+        return (tokens,)
+    return tuple(tuple(piece) if isinstance(piece, list) else piece for piece in pieces if not isinstance(piece, int))
 
 
 def _encode_embeddings(asked: Embed, found: Embeddings) -> JsonObject:

@@ -1,8 +1,9 @@
 """The fields of Chat Completions that we read, and the tables that both halves share."""
 
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from dragoman.types import FinishReason, JsonObject, Usage, is_object
 from dragoman.wire import whole_number, without_none
@@ -10,6 +11,8 @@ from dragoman.wire import whole_number, without_none
 NAME = "openai_chat"
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CITATIONS = ("citations", "search_results")
+LONE = "function_call"
+"""The field of a call in the first form of the API, and the mark of such a call in its extra."""
 
 SAID: dict[str, FinishReason] = {
     "stop": "stop",
@@ -23,13 +26,13 @@ SAID: dict[str, FinishReason] = {
 """The finish reasons that clients are told: OpenAI's own, and those for which it has no word."""
 FINISH: dict[str, FinishReason] = {
     **SAID,
-    "eos": "stop",
-    "model_length": "length",
-    "max_tokens": "length",
-    "tool_call": "tool_calls",
+    **dict.fromkeys(("eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(("model_length", "max_tokens"), "length"),
+    **dict.fromkeys(("tool_call", "tool_use"), "tool_calls"),
+    **dict.fromkeys(("safety", "sensitive"), "blocked"),
 }
-"""The finish reasons that servers tell: some have other words than OpenAI."""
-FAILED = frozenset({"error", "insufficient_system_resource"})
+"""The finish reasons that servers tell, in any case: some have other words than OpenAI."""
+FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
 """Finish reasons that say that the server broke off."""
 FINISH_WORD: dict[FinishReason, str] = {
     "stop": "stop",
@@ -48,10 +51,24 @@ SAME_CONCEPT: dict[str, tuple[str, ...]] = {
     "max_tokens": ("max_completion_tokens",),
     "seed": ("random_seed",),
     "tools": ("functions",),
+    "tool_choice": (LONE,),
 }
 """A field of ours gives way to what the caller put into `extra` under one of these names."""
 REASONING_OPTIONS = ("reasoning_effort", "reasoning", "thinking", "enable_thinking")
 """The fields that say how hard to think; ours give way to any of them."""
+
+IDLE: JsonObject = {
+    "frequency_penalty": 0,
+    "logit_bias": {},
+    "logprobs": False,
+    "modalities": ["text"],
+    "n": 1,
+    "presence_penalty": 0,
+    "service_tier": "auto",
+    "store": False,
+    "top_logprobs": 0,
+}
+"""Options that ask for nothing when they are these: what is lost of them is no loss."""
 
 BASE_CODES = {
     1001: "timeout_error",
@@ -139,6 +156,7 @@ class Chunk(msgspec.Struct):
     choices: list[Choice] | None = None
     usage: Tokens | None = None
     error: Any = None
+    errors: Any = None
     message: Any = None
     detail: Any = None
     base_resp: BaseResponse | None = None
@@ -170,10 +188,10 @@ class ChatRequest(msgspec.Struct):
 class EmbeddingsRequest(msgspec.Struct):
     """What a client wants vectors of."""
 
-    model: str = ""
-    input: str | list[str] = []
-    dimensions: int | None = None
-    encoding_format: str | None = None
+    model: str
+    input: str | list[str | int | list[int]]
+    dimensions: Annotated[int, Meta(ge=1)] | None = None
+    encoding_format: Literal["float", "base64"] | None = None
 
 
 class MessageShape(msgspec.Struct):

@@ -23,7 +23,7 @@ from dragoman.types import (
     user,
 )
 from dragoman.wire import ERROR_PREFIX, Notes, encode_json, wire_extra
-from dragoman.wires.openai_chat.parts import encode_assistant, encode_part
+from dragoman.wires.openai_chat.parts import encode_assistant, encode_part, is_lone
 from dragoman.wires.openai_chat.shapes import NAME
 
 JSON_WANTED = "Answer with one JSON value and nothing else: no prose, no code fence."
@@ -39,13 +39,14 @@ def encode_messages(request: Request, target: Target, notes: Notes) -> list[Json
     turns = list(_with_images_apart(history.turns, notes))
     check_urls(turns, target)
     messages = _encode_system((*history.system, *_wish(request, target, history, notes)))
+    lone = {call.id for turn in turns for call in turn.tool_calls if is_lone(call)}
     for turn in turns:
         if turn.role == "user":
             messages.append(_encode_user(turn))
         elif turn.role == "assistant":
             messages.append(_encode_assistant(turn, target, notes))
         else:
-            messages += _encode_results(turn.tool_results)
+            messages += _encode_results(turn.tool_results, lone)
     if target.quirks.call_id:
         _fit_ids(messages, target, notes)
     return messages if target.quirks.user_after_tool else list(_with_pauses(messages, notes))
@@ -140,10 +141,17 @@ def _taken_back(part: Part, target: Target, notes: Notes) -> Part | None:
     return msgspec.structs.replace(part, extra={NAME: {**extra, "details": None, **kept}})
 
 
-def _encode_results(results: tuple[ToolResult, ...]) -> list[JsonObject]:
-    messages = [encode_result(result) for result in results]
+def _encode_results(results: tuple[ToolResult, ...], lone: set[str]) -> list[JsonObject]:
+    messages = [_encode_lone_result(result) if result.id in lone else encode_result(result) for result in results]
     media = result_media(results)
     return [*messages, _encode_user(media)] if media is not None else messages
+
+
+def _encode_lone_result(result: ToolResult) -> JsonObject:
+    """The message that answers a call without an id, by the name of its function."""
+    message = {**encode_result(result), "role": "function", "name": result.name}
+    del message["tool_call_id"]
+    return message
 
 
 def _with_images_apart(turns: Iterable[Message], notes: Notes) -> Iterator[Message]:

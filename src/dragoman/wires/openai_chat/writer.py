@@ -21,10 +21,11 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wire import encode_json, finish_word, said_verbatim, wire_extra
-from dragoman.wires.openai_chat.parts import add_logprobs, encode_call, encode_part, stands_beside
+from dragoman.wires.openai_chat.parts import add_logprobs, encode_call, encode_part, is_lone, stands_beside
 from dragoman.wires.openai_chat.shapes import (
     CITATIONS,
     FINISH_WORD,
+    LONE,
     NAME,
     REASONING_FIELDS,
     SAID,
@@ -91,6 +92,8 @@ class ChatWriter:
         if not is_sayable(part):
             return b""
         match part:
+            case ToolCall() if is_lone(part):
+                return self._chunk({LONE: encode_call(part)["function"]})
             case ToolCall():
                 call = {"index": self._calls, **encode_call(part)}
                 self._calls += 1
@@ -151,11 +154,13 @@ def _delta(fields: tuple[str, ...], text: str) -> JsonObject:
 
 
 def encode_finish(finish: Finish, *, is_refused: bool) -> str | None:
-    """The dialect's word; a refusal is told by its text, and by no word."""
+    """The dialect's word, or a server's own of this dialect; a refusal is told by its text, and by no word."""
     if is_refused:
         return finish.raw if finish.raw in SAID else "stop"
-    unknown = finish.raw is None and finish.reason == "other"
-    return None if unknown else finish_word(finish, SAID, FINISH_WORD)
+    if finish.reason == "other" and (word := wire_extra(finish.extra, NAME).get("finish_reason")):
+        return str(word)
+    untold = finish.raw is None and finish.reason == "other"
+    return None if untold else finish_word(finish, SAID, FINISH_WORD)
 
 
 def text_notes(parts: Iterable[Part]) -> JsonObject:

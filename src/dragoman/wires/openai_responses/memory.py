@@ -4,23 +4,29 @@ from msgspec.structs import replace
 
 from dragoman.history import system_texts
 from dragoman.serving import Kept, Recall
-from dragoman.types import Message, Opaque, Part, Request, Response, ToolResult
+from dragoman.types import Message, Notice, Opaque, Part, Request, Response, ToolResult
 from dragoman.wire import own_extra, wire_extra
+from dragoman.wires.openai_responses.echo import ECHO, read_echo
 from dragoman.wires.openai_responses.server import OUTPUTS, decode_result
 from dragoman.wires.openai_responses.shapes import NAME
 
 PREFIX = "resp_"
-_FIELDS = frozenset({"previous_response_id", "store"})
+_FIELDS = frozenset({"background", "previous_response_id", "store"})
+_AT_ONCE = Notice(kind="changed", what="background", why=f"{NAME}: the answer is given at once, and kept as any other")
 
 
-def recall(request: Request) -> tuple[Recall, Request]:
+def recall(request: Request, body: bytes) -> tuple[Recall, Request]:
     """What is asked of the server's memory, and the request without it. Where nothing is said, an answer is kept."""
     extra = wire_extra(request.extra, NAME)
     previous = extra.get("previous_response_id")
     rest = own_extra(NAME, {field: value for field, value in extra.items() if field not in _FIELDS})
     others = {name: data for name, data in request.extra.items() if name != NAME}
-    wanted = Recall(previous=previous if isinstance(previous, str) else None, keep=extra.get("store") is not False)
-    return wanted, replace(request, extra={**others, **rest})
+    wanted = Recall(
+        previous=previous if isinstance(previous, str) else None,
+        keep=extra.get("store") is not False,
+        notices=(_AT_ONCE,) if extra.get("background") else (),
+    )
+    return wanted, replace(request, extra={**others, **rest, **own_extra(ECHO, read_echo(body))})
 
 
 def join(kept: Kept, request: Request) -> Request:
@@ -38,7 +44,8 @@ def join(kept: Kept, request: Request) -> Request:
 def keep(request: Request, response: Response) -> Kept:
     """What the next request may go on from. Instructions hold for one answer only; system items stay."""
     system = (Message(role="system", parts=(text,)) for text in system_texts(request) if NAME in text.extra)
-    return Kept(messages=(*system, *request.messages, response.message), response=response)
+    asked = Request(extra=own_extra(ECHO, wire_extra(request.extra, ECHO)))
+    return Kept(messages=(*system, *request.messages, response.message), response=response, request=asked)
 
 
 def _is_result(part: Part) -> bool:

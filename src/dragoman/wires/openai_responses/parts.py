@@ -4,8 +4,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dragoman.errors import InvalidRequest
-from dragoman.events import arguments_text, parse_arguments, raw_arguments
+from dragoman.body import invalid, read_shape
+from dragoman.events import arguments_text, told_arguments
 from dragoman.history import refuse
 from dragoman.schema import is_strict
 from dragoman.types import (
@@ -26,7 +26,7 @@ from dragoman.types import (
     is_object,
     split_data_url,
 )
-from dragoman.wire import encode_json, own_extra, read_shape, wire_extra, without_none
+from dragoman.wire import encode_json, own_extra, wire_extra, without_none
 from dragoman.wires.openai_responses.shapes import CUSTOM, NAME, CallShape, FunctionShape, is_invented
 
 _NO_ARGUMENTS: dict[bool, JsonObject] = {
@@ -36,6 +36,7 @@ _NO_ARGUMENTS: dict[bool, JsonObject] = {
 """The parameters of a tool that takes none, by whether it is strict."""
 _UNNAMED = "document"
 _USUAL_DETAIL = "auto"
+_USUAL_FORM = "png"
 
 
 # Content of user messages and of results ------------------------------------------------------------------------------
@@ -67,7 +68,7 @@ def decode_content(data: JsonObject, where: str) -> Text | Image | Document | Op
     try:
         part = read(data) if read else None
     except ValueError as error:
-        raise InvalidRequest(f"{where}: {error}") from error
+        raise invalid(where, str(error)) from error
     return part or Opaque(wire=NAME, data=data)
 
 
@@ -232,10 +233,7 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
     if shape.type == CUSTOM:
         return ToolCall(id=shape.call_id, name=shape.name, arguments={"input": shape.input or ""}, extra=extra)
     text = shape.arguments if isinstance(shape.arguments, str) else encode_json(shape.arguments or {}).decode()
-    arguments = parse_arguments(text)
-    if arguments is None:
-        raise InvalidRequest(f"{where}.arguments: expected the text of a JSON object, got {text[:100]!r}")
-    raw = raw_arguments(text, arguments)
+    arguments, raw = told_arguments(text)
     return ToolCall(id=shape.call_id, name=shape.name, arguments=arguments, raw=raw, extra=extra)
 
 
@@ -270,7 +268,8 @@ def encode_made(image: Image) -> JsonObject:
     if image.data is None:
         return {"type": "image_generation_call", "result": image.url, **extra}
     form = (image.mime or "image/png").removeprefix("image/")
-    return {"type": "image_generation_call", "result": encode_base64(image.data), "output_format": form, **extra}
+    told = {} if form == _USUAL_FORM else {"output_format": form}
+    return {"type": "image_generation_call", "result": encode_base64(image.data), **told, **extra}
 
 
 def decode_made(item: JsonObject) -> Image | Opaque:
@@ -280,9 +279,11 @@ def decode_made(item: JsonObject) -> Image | Opaque:
         return Opaque(wire=NAME, data=item)
     if result.startswith("http"):
         return Image(url=result, extra=own_extra(NAME, item_rest(item, "result")))
-    extra = own_extra(NAME, item_rest(item, "result", "output_format"))
+    form = item.get("output_format") or _USUAL_FORM
+    known = ("result",) if form == _USUAL_FORM else ("result", "output_format")
+    extra = own_extra(NAME, item_rest(item, *known))
     try:
-        return Image(data=decode_base64(result), mime=f"image/{item.get('output_format') or 'png'}", extra=extra)
+        return Image(data=decode_base64(result), mime=f"image/{form}", extra=extra)
     except ValueError:
         return Opaque(wire=NAME, data=item)
 

@@ -1,5 +1,6 @@
 """The bytes of a response in, events out: items by their place, whatever order and however much of them is told."""
 
+from collections import deque
 from collections.abc import Callable
 from typing import Literal
 
@@ -11,7 +12,7 @@ from dragoman.failure import read_failure
 from dragoman.framing import BARE, Frame
 from dragoman.history import calls_before
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Request, Text, ToolCall, is_list, is_object
-from dragoman.wire import decode_frame, decode_json, encode_json, truncated, without_none
+from dragoman.wire import decode_frame, decode_json, encode_json, moment, truncated, without_none
 from dragoman.wires.openai_responses.parts import (
     EMPTY,
     call_extra,
@@ -39,6 +40,9 @@ _OBJECT = msgspec.json.Decoder(JsonObject)
 _CALLS = ("function_call", CUSTOM)
 
 
+_BEGINNINGS = ("created", "queued", "in_progress")
+_ENDS = ("completed", "incomplete", "failed", "cancelled", "done")
+_SNAPSHOTS = frozenset((*_BEGINNINGS, *_ENDS))
 _STREAMED = ("message", "reasoning")
 _UNSETTLED = ("role", "content", "summary", "status", "encrypted_content", "call_id", "name", "arguments", "input")
 
@@ -76,8 +80,8 @@ class ItemReader:
         self._refused = False
         self._asks = False
         self._readers: dict[str, Callable[[StreamEvent], None]] = {
-            **dict.fromkeys(("created", "queued", "in_progress"), self._started),
-            **dict.fromkeys(("completed", "incomplete", "failed", "cancelled"), self._completed),
+            **dict.fromkeys(_BEGINNINGS, self._started),
+            **dict.fromkeys(_ENDS, self._completed),
             **dict.fromkeys(("output_text.annotation.added", "output_text_annotation.added"), self._annotation),
             "output_item.added": self._added,
             "output_item.done": self._done,
@@ -110,6 +114,9 @@ class ItemReader:
             return
         kind = self._kind(event.type, frame)
         if kind in self._readers:
+            if event.response is None and kind in _SNAPSHOTS:
+                # Some servers tell the response in the event itself (seen 2025-11).
+                event.response = decode_frame(_REPLY, frame)
             self._readers[kind](event)
         elif kind == "error" or event.error:
             raise _failure(decode_frame(_OBJECT, frame))
@@ -251,6 +258,7 @@ class ItemReader:
 
     def _end_message(self, slot: _Slot, item: JsonObject) -> None:
         content = item.get("content")
+        content = [{"type": "output_text", "text": content}] if isinstance(content, str) and content else content
         told = [part for part in content if is_object(part)] if is_list(content) else []
         rest = message_extra(item)
         for index, part in enumerate(told or [slot.texts[index] for index in sorted(slot.texts)]):
@@ -302,6 +310,8 @@ class ItemReader:
         self._think(slot, "content" if item.get("content") else None)
         self._complete(slot.number, "thinking", thinking.text)
         text = self.out.text_of(slot.number)
+        if not thinking.text and slot.form == "summary":
+            thinking.extra[NAME].pop("summary", None)
         if slot.form == "content" and not item.get("content"):
             thinking.extra[NAME]["content"] = [{"type": "reasoning_text", "text": text}]
         self.out.note(slot.number, NAME, thinking.extra[NAME])
@@ -349,12 +359,12 @@ class ItemReader:
         self._start(event.response or Reply())
 
     def _start(self, reply: Reply) -> None:
-        created = int(reply.created_at) if isinstance(reply.created_at, int | float) else 0
-        self.out.start(id=str(reply.id or ""), model=reply.model, created=created or None)
+        self.out.start(id=str(reply.id or ""), model=reply.model, created=moment(reply.created_at))
 
     def _completed(self, event: StreamEvent) -> None:
         reply = event.response or Reply()
-        self._end_with(reply, reply.status or str(event.type).removeprefix("response."))
+        kind = str(event.type).removeprefix("response.")
+        self._end_with(reply, reply.status or ("completed" if kind == "done" else kind))
 
     def _end_with(self, reply: Reply, status: str | None) -> None:
         out = self.out
@@ -365,17 +375,41 @@ class ItemReader:
             error = _failure({"error": reply.error or {"code": status, "message": f"the response ended as {status}"}})
             error.usage = out.usage
             raise error
-        output = reply.output or []
-        for item in [] if self._slots else output:
-            self._end_item(self._new_slot(StreamEvent(), type_of(item), item), item)
+        output = _Output(reply.output or [])
         for slot in self._slots:
+            item = output.take(slot)
             if slot.final is None:
-                same = slot.number < len(output) and output[slot.number].get("type") == slot.type
-                self._end_item(slot, output[slot.number] if same else _so_far(slot, status))
+                self._end_item(slot, _so_far(slot, status) if item is None else item)
+        for item in output.left():
+            self._end_item(self._new_slot(StreamEvent(), type_of(item), item), item)
         told = (reply.incomplete_details or {}).get("reason")
         word = told if isinstance(told, str) and told else status
         reason = finish_reason(word, calls=out.has_calls, asks=self._asks, refused=self._refused)
         out.finish(Finish(reason=reason, raw=word))
+
+
+class _Output:
+    """The items that the end of a stream tells, each to be taken by the item that the stream told of."""
+
+    def __init__(self, items: list[JsonObject]) -> None:
+        self._left = dict(enumerate(items))
+        self._places: dict[tuple[str, int | str | None], deque[int]] = {}
+        for place, item in self._left.items():
+            for key in {_id(item), None}:
+                self._places.setdefault((type_of(item), key), deque()).append(place)
+
+    def take(self, slot: _Slot) -> JsonObject | None:
+        """By its id, else by the order of its kind: there are servers that make up a new id with each event."""
+        for key in (_id(slot.final or slot.added), None):
+            places = self._places.get((slot.type, key), deque())
+            while places:
+                if (item := self._left.pop(places.popleft(), None)) is not None:
+                    return item
+        return None
+
+    def left(self) -> list[JsonObject]:
+        """Those that the stream did not tell of."""
+        return list(self._left.values())
 
 
 def _so_far(slot: _Slot, status: str | None) -> JsonObject:

@@ -1,11 +1,13 @@
 """A Responses call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
 
 from collections.abc import Mapping
+from math import inf
 from typing import Any
 
 import msgspec
 
-from dragoman.errors import DragomanError, InvalidRequest
+from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.errors import DragomanError
 from dragoman.events import Started
 from dragoman.failure import openai_failure
 from dragoman.history import as_system, split_error
@@ -32,15 +34,14 @@ from dragoman.types import (
 from dragoman.wire import (
     Route,
     StreamEncoder,
-    decode_request_json,
     encode_json,
     error_headers,
     own_extra,
-    read_shape,
     request_extra,
     wire_extra,
     without_none,
 )
+from dragoman.wires.openai_responses.echo import ECHO
 from dragoman.wires.openai_responses.parts import (
     EMPTY,
     decode_call,
@@ -53,9 +54,11 @@ from dragoman.wires.openai_responses.parts import (
     item_rest,
     message_extra,
     text_extra,
+    type_of,
 )
 from dragoman.wires.openai_responses.shapes import (
     CUSTOM,
+    IDLE,
     NAME,
     STATEFUL,
     MessageShape,
@@ -68,6 +71,13 @@ _CHOICES = ("auto", "none", "required")
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
 OUTPUTS = ("function_call_output", f"{CUSTOM}_output")
 _CALLS = ("function_call", CUSTOM)
+
+BOUNDS = (
+    ("temperature", "temperature", 0, 2),
+    ("top_p", "top_p", 0, 1),
+    ("max_tokens", "max_output_tokens", 1, inf),
+)
+"""What OpenAI refuses to go beyond."""
 
 
 class Server:
@@ -87,6 +97,7 @@ class Server:
         form, beside_format, covered_format = _decode_format(shape.text or {})
         effort, beside_effort, covered_effort = _decode_reasoning(shape.reasoning or {})
         rest = {**extra, **beside_choice, **beside_format, **beside_effort}
+        idle = {field: rest.pop(field) for field, value in IDLE.items() if rest.get(field) == value}
         return shape.model, Request(
             messages=conversation.messages(),
             system=as_system([*system, *conversation.system]),
@@ -101,14 +112,23 @@ class Server:
             user=shape.user,
             metadata=shape.metadata or {},
             stream=bool(shape.stream),
-            extra=request_extra(NAME, rest, {**covered_format, **covered_effort}),
+            extra=request_extra(NAME, rest, {**idle, **covered_format, **covered_effort}),
         )
 
-    def encode_body(self, response: Response, /) -> HttpReply:
+    def check(self, model: str, request: Request, /) -> None:
+        """Refuse what can be read, and is no request that servers answer: what is said may be known to them."""
+        if not model:
+            raise missing("model")
+        if not (request.messages or request.system or _goes_on(request)):
+            raise missing("input")
+        check_bounds(request, BOUNDS)
+
+    def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         head = Started(id=response.id, model=response.model, created=response.created)
         output = encode_output(response.message.parts, response.id)
-        return HttpReply(body=encode_json(ended(head, output, response.finish, response.usage)))
+        asked = {} if request is None else wire_extra(request.extra, ECHO)
+        return HttpReply(body=encode_json(ended(head, asked, output, response.finish, response.usage)))
 
     def says(self, part: Part, /) -> bool:
         """Whether an answer in this dialect has a place for a part."""
@@ -119,9 +139,14 @@ class Server:
         body = encode_json({"error": openai_failure(error)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
-    def stream_encoder(self, _: Request, /) -> StreamEncoder:
+    def stream_encoder(self, request: Request, /) -> StreamEncoder:
         """A writer of one streamed answer."""
-        return Writer()
+        return Writer(wire_extra(request.extra, ECHO))
+
+
+def _goes_on(request: Request) -> bool:
+    """Whether the server knows what it is about."""
+    return not wire_extra(request.extra, NAME).keys().isdisjoint(("conversation", "previous_response_id", "prompt"))
 
 
 class _Conversation:
@@ -138,15 +163,15 @@ class _Conversation:
 
     def read(self, given: str | list[JsonObject]) -> None:
         items: list[JsonObject] = [{"role": "user", "content": given}] if isinstance(given, str) else given
-        self._remembers = self._remembers or any(item.get("type") == "item_reference" for item in items)
+        self._remembers = self._remembers or any(_kind(item) == "item_reference" for item in items)
         for i, item in enumerate(items):
             self._item(item, f"input[{i}]")
 
     def _item(self, item: JsonObject, where: str) -> None:
-        kind = item.get("type", "message")
+        kind = _kind(item)
         if kind == "message":
             self._message(item, where)
-        elif kind in OUTPUTS:
+        elif kind in OUTPUTS and (item.get("call_id") is not None or not item.get("name")):
             self._result(item, where)
         elif kind in _CALLS:
             call = decode_call(item, where)
@@ -168,7 +193,7 @@ class _Conversation:
         shape, rest = read_shape(MessageShape, item, where)
         role = _ROLES.get(shape.role)
         if role is None:
-            raise InvalidRequest(f"{where}.role: {shape.role!r} is none of {', '.join(_ROLES)}")
+            raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
         if role == "assistant":
             self._said(shape, message_extra(item))
             return
@@ -202,6 +227,11 @@ class _Conversation:
             self._append("assistant", Opaque(wire=NAME, data=item))
         else:
             self._append("tool", result)
+
+
+def _kind(item: JsonObject) -> str:
+    """The type of an item; messages and references may leave it out."""
+    return type_of(item) or ("message" if "role" in item or "id" not in item else "item_reference")
 
 
 def decode_result(item: JsonObject, where: str, names: Mapping[str, str]) -> ToolResult:

@@ -1,8 +1,7 @@
 """Answers that are kept, and counted tokens, as clients of the Responses API ask for them."""
 
 from dragoman.http import HttpReply
-from dragoman.serving import DropResponse, FetchResponse, Service, counts_tokens, in_path, json_reply
-from dragoman.types import Response
+from dragoman.serving import DropResponse, FetchResponse, Kept, Service, counts_tokens, in_path, json_reply
 from dragoman.wire import Route
 from dragoman.wires.openai_responses.server import Server
 
@@ -10,8 +9,8 @@ _FETCH = Route(method="GET", path="/v1/responses/{id}")
 _DROP = Route(method="DELETE", path="/v1/responses/{id}")
 
 
-def _say(_: FetchResponse, found: Response) -> HttpReply:
-    return Server().encode_body(found)
+def _say(_: FetchResponse, found: Kept) -> HttpReply:
+    return Server().encode_body(found.response, found.request)
 
 
 def _say_dropped(asked: DropResponse, _: None) -> HttpReply:

@@ -38,6 +38,15 @@ STATUSES = frozenset({"completed", "incomplete", "queued", "in_progress"})
 STATEFUL = ("previous_response_id", "conversation", "background")
 """With one of these the server remembers, and `store: false` would be refused."""
 
+IDLE: JsonObject = {
+    "background": False,
+    "include": [],
+    "service_tier": "auto",
+    "top_logprobs": 0,
+    "truncation": "disabled",
+}
+"""Options that ask for nothing when they are these: what is lost of them is no loss."""
+
 PERMANENT_CODES = frozenset(
     "data_residency_mismatch invalid_image invalid_image_format invalid_base64_image invalid_image_url image_too_large "
     "image_too_small image_parse_error invalid_image_mode image_file_too_large unsupported_image_media_type "

@@ -10,6 +10,7 @@ from dragoman.failure import openai_failure
 from dragoman.framing import encode_sse
 from dragoman.types import Finish, Image, JsonObject, Opaque, Part, Text, Thinking, ToolCall, Usage, is_list
 from dragoman.wire import encode_json, wire_extra
+from dragoman.wires.openai_responses.echo import ASKED
 from dragoman.wires.openai_responses.parts import (
     EMPTY,
     by_item,
@@ -41,34 +42,32 @@ _PREFIXES = {
 }
 
 
-def reply(head: Started, *, status: str, output: list[JsonObject], usage: JsonObject | None = None) -> JsonObject:
-    """A response object, with all that clients' types demand."""
+def reply(
+    head: Started, asked: JsonObject, *, status: str, output: list[JsonObject], usage: JsonObject | None = None
+) -> JsonObject:
+    """A response object, with all that clients' types demand, and what was asked."""
     return {
+        **ASKED,
+        **asked,
         "id": head.id or "",
         "object": "response",
         "created_at": head.created or 0,
         "status": status,
         "error": None,
         "incomplete_details": None,
-        "instructions": None,
-        "metadata": {},
         "model": head.model or "",
         "output": output,
-        "parallel_tool_calls": True,
-        "temperature": None,
-        "tool_choice": "auto",
-        "tools": [],
-        "top_p": None,
         "usage": usage,
     }
 
 
-def ended(head: Started, output: list[JsonObject], finish: Finish, usage: Usage) -> JsonObject:
+def ended(head: Started, asked: JsonObject, output: list[JsonObject], finish: Finish, usage: Usage) -> JsonObject:
     """The response object of an answer that is over."""
     word = _word(finish, output)
     status = word if word in STATUSES else "incomplete"
     details = None if word == status else {"reason": word}
-    return {**reply(head, status=status, output=output, usage=write_usage(usage)), "incomplete_details": details}
+    said = reply(head, asked, status=status, output=output, usage=write_usage(usage))
+    return {**said, "incomplete_details": details}
 
 
 def _word(finish: Finish, output: list[JsonObject]) -> str:
@@ -145,7 +144,8 @@ class Writer:
 
     content_type = "text/event-stream"
 
-    def __init__(self) -> None:
+    def __init__(self, asked: JsonObject) -> None:
+        self._asked = asked
         self._head = Started()
         self._number = 0
         self._count = 0
@@ -164,7 +164,7 @@ class Writer:
                 return self._part_ended(event.index, event.part)
             case Started():
                 self._head = event
-                snapshot = reply(event, status="in_progress", output=[])
+                snapshot = reply(event, self._asked, status="in_progress", output=[])
                 return self._event("created", response=snapshot) + self._event("in_progress", response=snapshot)
             case Finished():
                 return self._leave_message() + self._finished(event)
@@ -184,7 +184,7 @@ class Writer:
 
     def _finished(self, event: Finished) -> bytes:
         output = [self._output[index] for index in sorted(self._output)]
-        response = ended(self._head, output, event.finish, event.usage)
+        response = ended(self._head, self._asked, output, event.finish, event.usage)
         return self._event("incomplete" if response["status"] == "incomplete" else "completed", response=response)
 
     # Items ------------------------------------------------------------------------------------------------------------
