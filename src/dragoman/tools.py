@@ -215,7 +215,9 @@ def definitions(given: Toolish | Opaque | Iterable[Toolish | Opaque], /) -> tupl
 
 
 def _several(given: Any) -> Iterable[Any]:
-    if isinstance(given, Tool | Opaque | HasTools) or callable(given):
+    """Some tools, from some or from one. A list is known at once: to look for tools in something takes long."""
+    is_plain = type(given) in (list, tuple)
+    if not is_plain and (isinstance(given, Tool | Opaque | HasTools) or callable(given)):
         return (given,)
     if isinstance(given, str) or not hasattr(given, "__iter__"):
         raise InvalidTool(f"tools: {given!r} is none; give a list of tools")
