@@ -11,7 +11,7 @@ from dragoman.wire import Wire
 
 def bodies() -> Section:
     """A request with a system prompt, four messages and two tools; an answer with a text and a call."""
-    rows = [row for name in wires.NAMES for row in _rows(wires.get(name))]
+    rows = [row for name in TARGETS for row in _rows(wires.get(name))]
     heads = ("", "encode_request", "decode_body", "decode_request", "encode_body", "all four")
     return Section("(d) one call: a request of 4 messages and 2 tools, and its answer", heads, rows)
 

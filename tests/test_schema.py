@@ -95,6 +95,32 @@ def test_a_schema_that_fits_is_the_same_object(subset: Subset) -> None:
     assert notices == ()
 
 
+def test_what_was_fitted_belongs_to_whoever_asked() -> None:
+    tiny = only("type", "enum", "properties")
+    first, _ = fit({"properties": {"a": {"const": 1}}}, tiny, where="schema")
+    first["properties"]["a"]["enum"].append(2)
+    again, _ = fit({"properties": {"a": {"const": 1}}}, tiny, where="schema")
+    assert again == {"properties": {"a": {"type": "integer", "enum": [1]}}}
+
+
+def test_a_schema_that_was_changed_is_fitted_anew() -> None:
+    tiny, schema = only("type", "enum"), {"type": "string", "const": "a"}
+    fit(schema, tiny, where="schema")
+    schema["const"] = "b"
+    assert fit(schema, tiny, where="schema")[0] == {"type": "string", "enum": ["b"]}
+
+
+class Odd(dict[str, Any]):
+    pass
+
+
+@pytest.mark.parametrize(
+    "schema", [Odd(const=1), {"const": 1, "$comment": "x" * module.MOST_KEPT}], ids=["odd", "large"]
+)
+def test_what_is_not_kept_is_fitted_all_the_same(schema: JsonObject) -> None:
+    assert fit(schema, only("type", "enum"), where="schema")[0] == {"type": "integer", "enum": [1]}
+
+
 def test_a_subset_without_limits_takes_all() -> None:
     schema: JsonObject = {
         "$ref": "http://example.org/a",

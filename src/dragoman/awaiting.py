@@ -15,12 +15,10 @@ class _Turn:
 
     __slots__ = ("_calls", "call_soon_threadsafe")
 
-    def __init__(self) -> None:
+    def create_future(self) -> "_Turn":
         self._calls: SimpleQueue[object] = SimpleQueue()
         # Called in a thread of pyreqwest's, which holds the GIL for no longer than this takes: no frame of ours.
         self.call_soon_threadsafe = self._calls.put
-
-    def create_future(self) -> "_Turn":
         return self
 
     def __iter__(self) -> "Iterator[_Turn]":

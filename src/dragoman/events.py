@@ -53,7 +53,7 @@ class PartStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     extra: Extra = {}
 
 
-class PartDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="part_delta"):
+class PartDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="part_delta", gc=False):
     """More of a text or thinking part.
 
     >>> PartDelta(index=0, text="hel").text
@@ -277,14 +277,14 @@ class Assembler:
 
     def delta(self, key: object, kind: Literal["text", "thinking"], text: str, extra: Extra | None = None) -> None:
         """More of a text or thinking part, which begins it where needed; an empty text is nothing."""
-        if text:
+        if text and not self._finished:
             self.spend(len(text))
             part = self._open.get(key)
             if part is None or part.kind != kind:
                 self.open(key, kind, extra)
                 part = self._open[key]
             part.pieces.append(text)
-            self._push(PartDelta(index=part.index, text=text))
+            self._queue.append(PartDelta(index=part.index, text=text))
 
     def note(self, key: object, wire: str, data: JsonObject) -> None:
         """Merge `data` into the extra of an open part or call."""

@@ -4,9 +4,10 @@ A keyword that a subset lacks is said in another way where there is one (`const`
 merged, `$ref` inlined, …), else dropped. No Notice, no change.
 """
 
+import marshal
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from itertools import chain
 from typing import Any, Literal
 from urllib.parse import unquote
@@ -18,6 +19,9 @@ from dragoman.types import JsonObject, Notice, NoticeKind, is_list, is_object
 
 MAX_SUBSCHEMAS = 20_000
 """How many subschemas a fitted schema may have: `$ref`s that are inlined can double it with each level."""
+MOST_KEPT = 16 * 1024
+"""Bytes of a schema that is kept with what became of it: tools and formats are the same in call after call."""
+_PLAIN = 2  # the version of marshal that says the same for the same: it counts no references
 _MAX_WORDS = 500
 """A dropped constraint that is longer than this is not told to the model."""
 
@@ -67,6 +71,23 @@ def fit(schema: JsonObject, subset: Subset, /, *, where: str) -> tuple[JsonObjec
     >>> [(notice.kind, notice.what) for notice in notices]
     [('renamed', 'schema: const'), ('dropped', 'schema: minLength')]
     """
+    try:
+        said = marshal.dumps(schema, _PLAIN)
+    except ValueError:
+        return _fit(schema, subset, where)
+    if len(said) > MOST_KEPT:
+        return _fit(schema, subset, where)
+    fitted, notices = _kept(said, subset, where)
+    return (marshal.loads(fitted), notices) if notices else (schema, ())  # noqa: S302 - our own bytes
+
+
+@lru_cache(maxsize=256)
+def _kept(said: bytes, subset: Subset, where: str) -> tuple[bytes, tuple[Notice, ...]]:
+    fitted, notices = _fit(marshal.loads(said), subset, where)  # noqa: S302 - our own bytes
+    return marshal.dumps(fitted, _PLAIN), notices
+
+
+def _fit(schema: JsonObject, subset: Subset, where: str) -> tuple[JsonObject, tuple[Notice, ...]]:
     fitter = _Fitter(schema, subset, where)
     try:
         fitted = fitter.fit_root()
@@ -386,9 +407,8 @@ def _join_schemas(schemas: list[Any]) -> Any:
 
 def _join_types(values: list[Any]) -> Any:
     sides = [{*as_list(value), *(["integer"] if "number" in as_list(value) else [])} for value in values]
-    return _one_or_list(
-        [one for one in dict.fromkeys(chain(*map(as_list, values))) if all(one in side for side in sides)]
-    )
+    named = dict.fromkeys(chain(*map(as_list, values)))
+    return _one_or_list([one for one in named if all(one in side for side in sides)])
 
 
 def _join_enums(values: list[list[Any]]) -> list[Any]:

@@ -110,6 +110,10 @@ class _Lines:
             yield line
         self._keep(last)
 
+    @property
+    def has_begun(self) -> bool:
+        return bool(self._begun) or self._after_cr
+
     def rest(self) -> bytes:
         rest = bytes(self._begun)
         self._begun.clear()
@@ -125,6 +129,8 @@ _FIELDS = (b"data", b"event", b"id", b"retry", b"error")
 _LINE_COST = 48
 """Bytes that the second and each further line of an event takes up beside its own: empty lines count, too."""
 _BOM = b"\xef\xbb\xbf"
+_EVENTS = re.compile(rb"(?:event: ?(.*)\n)?data: ?(.*)\n\n|((?s:.+?)(?:\n\n|\Z))")
+"""An event of one line of data, as nearly all are; or all else up to an empty line, or to the end."""
 
 
 class SseDecoder(_Bounded):
@@ -145,10 +151,26 @@ class SseDecoder(_Bounded):
         self._bare_size = 0
 
     def _read(self, data: bytes, frames: list[Frame]) -> None:
-        if data:
-            for line in self._lines.feed(data):
-                self._line(line, frames)
+        if not data:
+            self._end(frames)
             return
+        if b"\r" in data or len(data) > self._limit:
+            self._read_lines(data, frames)
+            return
+        if self._first or self._name or self._data or self._lines.has_begun:
+            begun, gap, data = data.partition(b"\n\n")
+            self._read_lines(begun + gap, frames)
+        for name, value, other in _EVENTS.findall(data):
+            if other:
+                self._read_lines(other, frames)
+            else:
+                frames.append(Frame(name.decode("utf-8", "replace") if name else "", value))
+
+    def _read_lines(self, data: bytes, frames: list[Frame]) -> None:
+        for line in self._lines.feed(data):
+            self._line(line, frames)
+
+    def _end(self, frames: list[Frame]) -> None:
         if rest := self._lines.rest():
             self._line(rest, frames)
         if self._data:

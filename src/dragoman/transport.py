@@ -11,7 +11,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import Coroutine, Iterator, Mapping
+from collections.abc import Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
 from functools import cache, lru_cache
 from pathlib import Path
@@ -168,14 +168,15 @@ class Pyreqwest:
         except _faults() as error:
             raise self._unanswered(error, effect.request, began) from error
         self._kept.note(effect.request.origin)
-        head, body = _head(response), Gathered(effect)
-        answer = _Answer(request, response.body_reader, effect.request, ends, _length(head))
+        body = _Body(effect, request, response)
         try:
-            while data := answer.read(_left(late)):
-                body.add(data)
+            while not body.is_whole:
+                body.take(wait(body.reader.read_chunk(), _left(late)))
+        except _faults() as error:
+            raise translate(error, effect.request) from error
         finally:
-            answer.close()
-        return Reply(head, body.whole())
+            body.close()
+        return Reply(body.head, body.whole())
 
     async def asend(self, effect: Send, /) -> Reply:
         """The whole answer."""
@@ -186,14 +187,15 @@ class Pyreqwest:
         except _faults() as error:
             raise self._unanswered(error, effect.request, began) from error
         self._kept.note(effect.request.origin)
-        head, body = _head(response), Gathered(effect)
-        answer = _Answer(request, response.body_reader, effect.request, None, _length(head))
+        body = _Body(effect, request, response)
         try:
-            while data := await answer.aread(None):
-                body.add(data)
+            while not body.is_whole:
+                body.take(await awaited(body.reader.read_chunk()))
+        except _faults() as error:
+            raise translate(error, effect.request) from error
         finally:
-            answer.close()
-        return Reply(head, body.whole())
+            body.close()
+        return Reply(body.head, body.whole())
 
     def open(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
@@ -327,6 +329,34 @@ class Kept:
         return True
 
 
+class _Body(Gathered):
+    """The body of a whole answer of pyreqwest: all is there when it says so, or when the head told how much it is."""
+
+    def __init__(self, effect: Send, context: "StreamRequest", response: "Response") -> None:
+        super().__init__(effect)
+        self.is_whole = False
+        self.head = _head(response)
+        self.reader = response.body_reader
+        self._context = context
+        self._length = _length(self.head)
+        self._size = 0
+
+    def take(self, chunk: "Bytes | None") -> None:
+        """More of it; None is the end."""
+        if chunk is None:
+            self.is_whole = True
+            return
+        data = chunk.to_bytes()
+        self._size += len(data)
+        self.is_whole = self._size == self._length
+        self.add(data)
+
+    def close(self) -> None:
+        """Close the connection, if not all was read."""
+        if not self.is_whole:
+            wait(self._context.__aexit__(None, None, None), 1.0)
+
+
 class _Answer:
     """A streamed answer of pyreqwest."""
 
@@ -336,13 +366,11 @@ class _Answer:
         reader: "ResponseBodyReader",
         request: HttpRequest,
         ends: float | None,
-        length: int | None = None,
     ) -> None:
         self._context = context
         self._reader = reader
         self._request = request
         self._ends = ends
-        self._left = length
         self._ended = False
         self._closed = False
         self._begun: tuple[Coroutine[Any, Any, Bytes | None], Any] | None = None
@@ -385,6 +413,8 @@ class _Answer:
         """These bytes with what is there already: each piece of a chunked body would cost a turn of the loop."""
         pieces, size = [data], len(data)
         while size < BATCH and not self._ended:
+            if len(pieces) == 2:
+                _give_way()  # more may come at once: where it shares our core, the thread that reads needs a turn
             work = self._reader.read_chunk()
             try:
                 self._begun = work, work.send(None)
@@ -441,11 +471,11 @@ class _Answer:
         if chunk is None:
             self._ended = True
             return b""
-        data = chunk.to_bytes()
-        if self._left is not None:
-            self._left -= len(data)
-            self._ended = self._left == 0
-        return data
+        return chunk.to_bytes()
+
+
+_give_way: Callable[[], object] = getattr(os, "sched_yield", int)
+"""Let another thread have the core; nothing where there is no such thing."""
 
 
 def _until_farewell() -> Iterator[float]:

@@ -516,10 +516,12 @@ def unsaid(wire: Wire, parts: Iterable[Part], /) -> tuple[Notice, ...]:
     >>> unsaid(wires.get("ollama"), [Opaque(wire="google", data={})])[0].what
     'a part of the answer (opaque)'
     """
+    left_out = [part for part in parts if not wire.server.says(part)]
+    if not left_out:
+        return ()
     notes = Notes(wire.name)
-    for part in parts:
-        if not wire.server.says(part):
-            notes.add("dropped", f"a part of the answer ({kind_of(part)})", "the dialect has no word for it")
+    for part in left_out:
+        notes.add("dropped", f"a part of the answer ({kind_of(part)})", "the dialect has no word for it")
     return notes.notices
 
 

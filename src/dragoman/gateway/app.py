@@ -166,7 +166,8 @@ class App:
         check_depth(visit.http.body, setup.config.gateway.max_depth)
         chat = await begin(visit, *wire.server.decode_request(visit.http))
         account = await chat.open()
-        driver = Driver(setup.registry.transport, (visit.observe, account.observe))
+        registry = setup.registry
+        driver = Driver(registry.transport, (visit.observe, account.observe), fetcher=registry.driver.fetcher)
         try:
             if chat.request.stream:
                 return await self._stream(visit, chat, account, driver.aemissions(chat.plan(), _forget))

@@ -117,7 +117,8 @@ class Books:
                 row.model, request, headers or {}, operation, provider=provider, conversation=conversation
             )
         self.metrics.begun()
-        await account.begin()
+        if self.store.is_shared:
+            await account.begin()
         return account
 
     async def _admit(
@@ -244,9 +245,7 @@ class Account:
         return self.admission.headers
 
     async def begin(self) -> None:
-        """Write its row before anybody is asked, where that may outlive this process."""
-        if not self._books.store.is_shared:
-            return
+        """Write its row before anybody is asked: it may outlive this process."""
         try:
             await asyncio.shield(self._books.later(self._books.ledger.record(self._row)))
         except asyncio.CancelledError:
@@ -274,7 +273,7 @@ class Account:
     def heard(self, events: Iterable[object], /) -> None:
         """Pieces of an answer that are shown; where the client leaves, they tell what it used."""
         for event in events:
-            if isinstance(event, PartDelta):
+            if type(event) is PartDelta:
                 self._heard += size_of(event.text)
 
     async def settle(
@@ -343,6 +342,14 @@ class Account:
         return Usage(output=missing, source="estimated") if missing > 0 else UNKNOWN_USAGE
 
     async def _close(self, row: Row) -> None:
+        if self.admission.limits:
+            await self._settle(row)
+        if self._books.store.is_shared:
+            await self._books.ledger.record(row)
+        else:
+            self._books.ledger.note(row)
+
+    async def _settle(self, row: Row) -> None:
         tokens = tokens_of(Usage(input=row.input, output=row.output))
         if row.outcome == "hung_up" and row.target is not None and row.output is None:
             tokens = None  # what was reserved for it stays
@@ -350,10 +357,6 @@ class Account:
             tokens = 0  # a provider that refuses counts nothing, and one that was not asked
         limits = self._books.limits
         self.admission = await limits.settle(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
-        if self._books.store.is_shared:
-            await self._books.ledger.record(row)
-        else:
-            self._books.ledger.note(row)
 
 
 @lru_cache(maxsize=1024)

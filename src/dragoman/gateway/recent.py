@@ -1,5 +1,6 @@
 """Requests that ended in, the last of them with all who were tried out: a ring in memory, without a word of content."""
 
+from collections import OrderedDict
 from collections.abc import Sequence
 
 import msgspec
@@ -35,13 +36,13 @@ class Recent:
     """
 
     def __init__(self) -> None:
-        self._kept: dict[str, tuple[Row, Sequence[Attempt]]] = {}
+        self._kept: OrderedDict[str, tuple[Row, Sequence[Attempt]]] = OrderedDict()
 
     def note(self, row: Row, attempts: Sequence[Attempt], /) -> None:
         """A request ended."""
         self._kept[row.id] = row, attempts
         if len(self._kept) > MOST:
-            del self._kept[next(iter(self._kept))]
+            self._kept.popitem(last=False)
 
     def rows(self) -> tuple[Row, ...]:
         """All of them, newest first."""

@@ -4,6 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from dragoman.errors import (
     AuthFailed,
@@ -48,6 +50,7 @@ from dragoman.types import (
 from dragoman.wire import Notes, Route, body_extra
 from dragoman.wires.openai_chat import WIRE
 from dragoman.wires.openai_chat.parts import encode_assistant
+from dragoman.wires.openai_chat.server import decode_any, decode_plain
 from tests.wires import laws
 from tests.wires.laws import SCHEMA
 
@@ -999,3 +1002,39 @@ def test_a_stream_reads_as_it_was_written() -> None:
     events, error = laws.read(WIRE.client.stream_decoder(), [data])
     assert error is None
     assert fold(events) == response
+
+
+# Questions of nothing but texts ---------------------------------------------------------------------------------------
+
+_NUMBER = st.none() | st.integers(-3, 2**70) | st.floats(allow_nan=False, allow_infinity=False) | st.booleans()
+_SAID: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {"role": st.sampled_from(["system", "user", "assistant", "developer", "tool", "pilot"])},
+    optional={"content": st.none() | st.text(max_size=3) | st.just([]), "name": st.just("A")},
+)
+_ASKED: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
+    {},
+    optional={
+        "model": st.none() | st.text(max_size=3),
+        "messages": st.lists(_SAID, max_size=4),
+        **dict.fromkeys(("temperature", "top_p", "max_tokens", "max_completion_tokens", "n"), _NUMBER),
+        "stream": st.none() | st.booleans() | st.just("yes"),
+    },
+)
+
+
+@given(_ASKED)
+def test_a_plain_question_is_read_as_any_other(asked: dict[str, Any]) -> None:
+    http = HttpRequest(method="POST", path="/v1/chat/completions", body=json.dumps(asked).encode())
+    plain = decode_plain(http.body)
+    assert plain is None or plain == decode_any(http)
+
+
+def test_a_plain_question_is_read_at_once() -> None:
+    asked = {"model": "m", "messages": [{"role": "system", "content": "Be brief."}, ASK], "max_tokens": 5}
+    plain = Request(system="Be brief.", messages=(user("?"),), max_tokens=5)
+    assert decode_plain(json.dumps(asked).encode()) == ("m", plain)
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000], ids=["nothing", "cut", "no text", "deep"])
+def test_what_is_no_json_is_no_plain_question(body: bytes) -> None:
+    assert decode_plain(body) is None

@@ -1,7 +1,7 @@
 """The events of a Messages answer in, our events out; a whole body is its blocks, each begun and ended at once."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
@@ -31,14 +31,11 @@ class _Block(msgspec.Struct):
     """A block that has begun."""
 
     slot: int
+    kind: str
     data: JsonObject
     pieces: list[str] = []
     citations: list[Any] = []
     grown: dict[str, list[str]] = {}
-
-    @property
-    def kind(self) -> str:
-        return str(self.data.get("type") or "")
 
     def text(self, field: str) -> str:
         return str(self.data.get(field) or "")
@@ -74,15 +71,6 @@ class MessageReader:
         self._blocks: dict[int | None, _Block] = {}
         self._count = 0
         self._held: int | None = None
-        self._events: dict[str, Callable[[StreamEvent], None]] = {
-            "message_start": self._message_start,
-            "content_block_start": self._block_start,
-            "content_block_delta": self._block_delta,
-            "content_block_stop": self._block_stop,
-            "message_delta": self._message_delta,
-            "message_stop": self._message_stop,
-            "ping": self._ping,
-        }
 
     def read_body(self, body: bytes) -> None:
         """A whole answer."""
@@ -99,8 +87,8 @@ class MessageReader:
         kind = event.type or frame.name
         if event.error or kind == "error":
             raise read_failure(frame.data.decode("utf-8", "replace"))
-        if kind in self._events:
-            self._events[kind](event)
+        if (read := self._events.get(kind)) is not None:
+            read(self, event)
 
     def _decode(self, frame: Frame) -> StreamEvent:
         try:
@@ -170,7 +158,8 @@ class MessageReader:
             self.out.close(self._held)
             self._held = None
         check_open(len(self._blocks))
-        block = self._blocks[event.index] = _Block(slot=self._count, data=event.content_block or {})
+        data = event.content_block or {}
+        block = self._blocks[event.index] = _Block(slot=self._count, kind=str(data.get("type") or ""), data=data)
         self._count += 1
         match block.kind:
             case "text":
@@ -188,9 +177,10 @@ class MessageReader:
     def _block_delta(self, event: StreamEvent) -> None:
         delta = event.delta or {}
         kind = str(delta.get("type"))
-        if event.index not in self._blocks and kind in _IMPLIED:
-            self._block_start(StreamEvent(index=event.index, content_block={"type": _IMPLIED[kind]}))
         block = self._blocks.get(event.index)
+        if block is None and kind in _IMPLIED:
+            self._block_start(StreamEvent(index=event.index, content_block={"type": _IMPLIED[kind]}))
+            block = self._blocks[event.index]
         if block is None:
             raise Malformed(f"{NAME}: a {kind} of block {event.index}, which is not open")
         match block.kind, kind:
@@ -269,6 +259,16 @@ class MessageReader:
             return decode_block(data, "content")
         except InvalidRequest:
             return Opaque(wire=NAME, data=data)
+
+    _events: ClassVar[dict[str, "Callable[[MessageReader, StreamEvent], None]"]] = {
+        "message_start": _message_start,
+        "content_block_start": _block_start,
+        "content_block_delta": _block_delta,
+        "content_block_stop": _block_stop,
+        "message_delta": _message_delta,
+        "message_stop": _message_stop,
+        "ping": _ping,
+    }
 
 
 _IMPLIED = {"text_delta": "text", "thinking_delta": "thinking"}

@@ -105,8 +105,9 @@ class _Encoder:
         if verbatim and (self.request.reasoning is None or quirks.reasoning != "budget"):
             return {}
         for field, inner in (("thinking", theirs), ("output_config", config)):
-            kept = {key: value for key, value in inner.items() if key not in ("type", "budget_tokens", "effort")}
-            self.extra.update({field: kept} if inner else {})
+            if inner:
+                ours = ("type", "budget_tokens", "effort")
+                self.extra[field] = {key: value for key, value in inner.items() if key not in ours}
         reasoning = wanted(self.request, self.target, self.notes)
         if reasoning is None:
             return {}

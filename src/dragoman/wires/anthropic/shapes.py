@@ -113,7 +113,7 @@ COUNTS = frozenset(
 )
 
 
-class StreamEvent(msgspec.Struct):
+class StreamEvent(msgspec.Struct, gc=False):
     """One event of a stream."""
 
     type: str | None = None

@@ -231,6 +231,9 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
     calls: list[JsonObject] = []
     for part in parts:
         match part:
+            case Text() if not part.extra:
+                texts.append(part)
+                chunks.append({"type": "text", "text": part.text})
             case Text() if wire_extra(part.extra, NAME).get("refusal"):
                 message["refusal"] = message.get("refusal", "") + part.text
             case Text():
@@ -251,9 +254,9 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
                 chunks += [part.data] if part.wire == NAME else []
             case _:
                 raise refuse(part, NAME)
-    plain = len(chunks) == len(texts) and all(set(chunk) == {"type", "text"} for chunk in chunks)
     if chunks:
-        message["content"] = "".join(text.text for text in texts) if plain else chunks
+        plain = len(chunks) == len(texts) and all(chunk.keys() == {"type", "text"} for chunk in chunks)
+        message["content"] = "".join([text.text for text in texts]) if plain else chunks
     elif not calls and message.keys().isdisjoint(("refusal", LONE)):
         message["content"] = ""
     if calls:

@@ -25,6 +25,7 @@ from dragoman.wire import (
 )
 from dragoman.wires.openai_chat.calls import Calls
 from dragoman.wires.openai_chat.parts import add_logprobs, decode_made, decode_thinking, reasoning_fields
+from dragoman.wires.openai_chat.refrain import Refrain
 from dragoman.wires.openai_chat.shapes import (
     BASE_CODES,
     CITATIONS,
@@ -63,6 +64,7 @@ class ChatReader:
         self._details: dict[tuple[str, int], _Pieces] = {}
         self._notes: JsonObject = {}
         self._images: list[JsonObject] = []
+        self._refrain = Refrain()
 
     def read_body(self, body: bytes) -> None:
         """A whole answer."""
@@ -70,6 +72,9 @@ class ChatReader:
 
     def read_frame(self, frame: Frame) -> None:
         """One event of a stream."""
+        if (piece := self._refrain.piece(frame)) is not None:
+            self._delta("text", piece)
+            return
         data = frame.data.strip()
         if data == b"[DONE]":
             self._end()
@@ -84,11 +89,13 @@ class ChatReader:
             return
         if (failure := _failure(chunk, data)) is not None:
             raise failure
-        self._read(chunk, lambda choice: choice.delta)
-        if self._is_over and self.out.usage is None:
-            self._usage(_usage_beside(data))
+        self._read(chunk, _delta)
+        if self._is_over and self.out.usage is None and (tokens := _usage_beside(data)) is not None:
+            self._usage(tokens)
         if self._details or self._notes or self._audio or self._images:
             self.out.spend(len(data))
+        if self._refrain.is_sought and self.out.is_open("text"):
+            self._refrain.learn(frame, _text)
 
     def end(self) -> None:
         """The connection closed. Servers that never say [DONE] end with a finish reason and the usage (2026-08)."""
@@ -101,32 +108,33 @@ class ChatReader:
             raise failure
         if chunk.choices is None:
             raise Malformed(f"{NAME}: the body has no choices")
-        self._read(chunk, lambda choice: choice.message or choice.delta)
+        self._read(chunk, _message)
         self._end()
 
     def _read(self, chunk: Chunk, said_by: Callable[[Choice], Said | None]) -> None:
-        self._usage(chunk.usage)
+        if chunk.usage is not None:
+            self._usage(chunk.usage)
         for key in CITATIONS:
             if value := getattr(chunk, key):
                 self._notes[key] = value
         for choice in chunk.choices or ():
-            self._choices = max(self._choices, (choice.index or 0) + 1)
             if choice.index:
+                self._choices = max(self._choices, choice.index + 1)
                 continue
             if not self._has_begun:
                 self._has_begun = True
                 self.out.start(id=str(chunk.id or ""), model=chunk.model, created=moment(chunk.created))
             self._choice(choice, said_by(choice))
 
-    def _usage(self, tokens: Tokens | None) -> None:
-        if tokens is not None:
-            self.out.usage = latest_usage(self.out.usage, read_usage(tokens))
+    def _usage(self, tokens: Tokens) -> None:
+        self.out.usage = latest_usage(self.out.usage, read_usage(tokens))
 
     def _choice(self, choice: Choice, said: Said | None) -> None:
         if choice.error:
             raise read_failure({"error": choice.error})
-        self._usage(choice.usage)
-        if is_object(choice.logprobs):
+        if choice.usage is not None:
+            self._usage(choice.usage)
+        if choice.logprobs is not None and is_object(choice.logprobs):
             add_logprobs(self._notes, choice.logprobs)
         if said is not None:
             self._said(said)
@@ -135,8 +143,10 @@ class ChatReader:
             self._is_over = True
 
     def _said(self, said: Said) -> None:
-        self._reasoning(said)
-        self._content(said.content)
+        if said.reasoning_content is not None or said.reasoning is not None or said.reasoning_details:
+            self._reasoning(said)
+        if said.content is not None:
+            self._content(said.content)
         if said.refusal:
             self._is_refused = True
             self._delta("refusal", said.refusal, {"refusal": True})
@@ -188,7 +198,7 @@ class ChatReader:
         elif is_list(content):
             for piece in content:
                 self._piece(piece)
-        elif content is not None:
+        else:
             self._delta("text", encode_json(content).decode())
 
     def _piece(self, piece: object) -> None:
@@ -257,6 +267,27 @@ class ChatReader:
         if self._choices > 1:
             why = f"there were {self._choices} choices; the first is the response"
             out.notices.append(Notice(kind="told", what="choices", why=why))
+
+
+def _text(data: bytes) -> str | None:
+    """The text of a chunk that says nothing else."""
+    chunk = _CHUNK.decode(data)
+    if chunk.choices is None or len(chunk.choices) != 1 or chunk.choices[0].delta is None:
+        return None
+    choice, text = chunk.choices[0], chunk.choices[0].delta.content
+    if not isinstance(text, str) or choice.index:
+        return None
+    alone = [Choice(index=choice.index, delta=Said(content=text))]
+    plain = Chunk(id=chunk.id, object=chunk.object, model=chunk.model, created=chunk.created, choices=alone)
+    return text if chunk == plain else None
+
+
+def _delta(choice: Choice) -> Said | None:
+    return choice.delta
+
+
+def _message(choice: Choice) -> Said | None:
+    return choice.message or choice.delta
 
 
 def _failure(chunk: Chunk, data: bytes) -> ProviderError | None:

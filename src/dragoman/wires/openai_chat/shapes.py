@@ -11,6 +11,8 @@ from dragoman.wire import whole_number, without_none
 NAME = "openai_chat"
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CITATIONS = ("citations", "search_results")
+PIECE = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"
+"""Stands for a piece of text, and in nothing else that a chunk says."""
 LONE = "function_call"
 """The field of a call in the first form of the API, and the mark of such a call in its extra."""
 
@@ -101,7 +103,7 @@ class Call(msgspec.Struct):
     custom: Custom | None = None
 
 
-class Said(msgspec.Struct):
+class Said(msgspec.Struct, gc=False):
     """A `message` or a `delta`."""
 
     content: Any = None
@@ -116,7 +118,7 @@ class Said(msgspec.Struct):
     audio: JsonObject | None = None
 
 
-class Choice(msgspec.Struct):
+class Choice(msgspec.Struct, gc=False):
     index: int | None = None
     delta: Said | None = None
     message: Said | None = None
@@ -126,7 +128,7 @@ class Choice(msgspec.Struct):
     error: Any = None
 
 
-class Tokens(msgspec.Struct):
+class Tokens(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     total_tokens: int | None = None
@@ -146,7 +148,7 @@ class BaseResponse(msgspec.Struct):
     status_msg: str | None = None
 
 
-class Chunk(msgspec.Struct):
+class Chunk(msgspec.Struct, gc=False):
     """A chunk of a stream, or a whole body: they differ in `delta` and `message` only."""
 
     id: str | int | None = None
@@ -183,6 +185,24 @@ class ChatRequest(msgspec.Struct):
     stream: bool | None = None
     user: str | None = None
     metadata: dict[str, str] | None = None
+
+
+class PlainMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A text that a client sent, and nothing beside it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Annotated[str, Meta(min_length=1)]
+
+
+class PlainRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """What a client asks that sends nothing but texts, as most do."""
+
+    model: str
+    messages: list[PlainMessage]
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stream: bool = False
 
 
 class EmbeddingsRequest(msgspec.Struct):
@@ -259,17 +279,14 @@ def write_usage(usage: Usage) -> JsonObject | None:
     """The mirror of `read_usage`: what is known, and 0 where clients' types demand a number."""
     if usage.source == "unknown":
         return None
-    prompt = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
-    completion = {"reasoning_tokens": usage.reasoning}
     input, output = usage.input or 0, usage.output or 0
-    tokens = {
-        "prompt_tokens": input,
-        "completion_tokens": output,
-        "total_tokens": input + output,
-        "prompt_tokens_details": without_none(prompt) or None,
-        "completion_tokens_details": without_none(completion) or None,
-    }
-    return without_none(tokens)
+    tokens: JsonObject = {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}
+    if usage.cache_read is not None or usage.cache_write is not None:
+        prompt = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
+        tokens["prompt_tokens_details"] = without_none(prompt)
+    if usage.reasoning is not None:
+        tokens["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+    return tokens
 
 
 def _first(*numbers: int | None) -> int | None:

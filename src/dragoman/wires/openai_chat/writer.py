@@ -27,13 +27,11 @@ from dragoman.wires.openai_chat.shapes import (
     FINISH_WORD,
     LONE,
     NAME,
+    PIECE,
     REASONING_FIELDS,
     SAID,
     write_usage,
 )
-
-_PIECE = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"
-"""Stands for a piece of text, and in nothing else that a chunk says."""
 
 
 class ChatWriter:
@@ -77,8 +75,8 @@ class ChatWriter:
         """What stands around a piece of text in each chunk of a part: written once, not with every piece."""
         frame = self._frames.get(index)
         if frame is None:
-            chunk = self._chunk(_delta(self._fields[index], _PIECE))
-            frame = self._frames[index] = chunk.split(encode_json(_PIECE))
+            chunk = self._chunk(_delta(self._fields[index], PIECE))
+            frame = self._frames[index] = chunk.split(encode_json(PIECE))
         return frame
 
     def _chunk(self, delta: JsonObject, finish: str | None = None, **more: Any) -> bytes:
@@ -167,7 +165,9 @@ def text_notes(parts: Iterable[Part]) -> JsonObject:
     """What belongs to texts and stands elsewhere in this dialect: log-probabilities and citations."""
     notes: JsonObject = {}
     for part in parts:
-        extra = wire_extra(part.extra, NAME) if isinstance(part, Text) else {}
+        if not isinstance(part, Text) or not part.extra:
+            continue
+        extra = wire_extra(part.extra, NAME)
         if "annotations" in extra:
             notes.setdefault("annotations", []).extend(extra["annotations"])
         add_logprobs(notes, extra.get("logprobs", {}))
