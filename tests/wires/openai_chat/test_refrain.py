@@ -76,3 +76,8 @@ def test_a_refrain_is_of_frames_with_one_name() -> None:
     refrain.learn(Frame("", b'{"text":"a"}'), lambda data: json.loads(data)["text"])
     assert refrain.piece(Frame("", b'{"text":"b"}')) == "b"
     assert refrain.piece(Frame("error", b'{"text":"b"}')) is None
+
+
+def test_chunks_that_take_a_second_reading_are_read() -> None:
+    chunks = [json.dumps({**chunk({"content": text}), "usage": ""}).encode() for text in "abcdef"]
+    assert answer(*chunks).text == "abcdef"

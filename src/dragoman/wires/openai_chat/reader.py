@@ -270,8 +270,11 @@ class ChatReader:
 
 
 def _text(data: bytes) -> str | None:
-    """The text of a chunk that says nothing else."""
-    chunk = _CHUNK.decode(data)
+    """The text of a chunk that says nothing else, and can be read at once."""
+    try:
+        chunk = _CHUNK.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
     if chunk.choices is None or len(chunk.choices) != 1 or chunk.choices[0].delta is None:
         return None
     choice, text = chunk.choices[0], chunk.choices[0].delta.content
