@@ -30,6 +30,7 @@ LAYERS: dict[int, frozenset[str]] = {
             "loosening",
             "media",
             "outline",
+            "plain",
             "results",
             "prefix",
             "prompts",

@@ -38,6 +38,13 @@ def chart() -> Image:
 
 
 @server.tool()
+def drawing() -> list[shapes.ContentBlock]:
+    """What no model sees."""
+    svg = shapes.ImageContent(data=base64.b64encode(b"<svg/>").decode(), mime_type="image/svg+xml")
+    return [shapes.TextContent(text="See:"), svg]
+
+
+@server.tool()
 def storm() -> str:
     """Fails."""
     raise ToolError("too much wind")

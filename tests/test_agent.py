@@ -15,6 +15,7 @@ from dragoman import (
     EmptyResponse,
     Finish,
     HookFailed,
+    Image,
     Interrupted,
     InvalidRequest,
     MalformedToolCall,
@@ -428,6 +429,11 @@ def test_a_refusal_holds_for_one_step_though_ids_come_again() -> None:
         (no, "tide was not run: it was not approved", True),
         (saying(None), "tide was not run: it was not approved", True),
         (saying(ToolResult(id="?", content="3 m")), "3 m", False),
+        (
+            saying(ToolResult(id="?", content=(Image(data=b"<svg/>"),))),
+            "tide: its result cannot be told: an image is of no type that is known",
+            True,
+        ),
         (fails, "tide was not run: nobody could approve it (ZeroDivisionError)", True),
     ],
 )

@@ -4,7 +4,7 @@ import asyncio
 import sys
 import threading
 from collections.abc import Iterator
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import msgspec
 import pytest
@@ -15,7 +15,9 @@ from dragoman import (
     Budget,
     BudgetExceeded,
     Context,
+    Document,
     EmptyResponse,
+    Image,
     InvalidRequest,
     InvalidTool,
     MaxSteps,
@@ -45,6 +47,7 @@ from dragoman import (
 from dragoman.agents import AgentOptions
 from dragoman.prompts import Prompt
 from dragoman.testing import Raw, Scripted, Stall
+from tests.pictures import picture
 
 PATIENCE = 10.0
 WIRES = wires.NAMES
@@ -300,6 +303,47 @@ def test_no_tool_breaks_the_loop(way: Way) -> None:
     assert "harbour" in told["7"]
     assert "port" in told["7"]
     assert [one.is_error for one in results] == [True, True, True, False, True, True, False, True]
+
+
+@tool
+def see(what: str) -> object:
+    """See."""
+    return {
+        "svg": Image(data=b"<svg/>", mime="image/svg+xml"),
+        "cut": Image(data=picture()[:80], mime="image/png"),
+        "nothing": Image(data=b""),
+        "text": Image(data=cast("bytes", "iVBORw0KGgo=")),
+        "link": Image(url="https://example.org/a.png"),
+        "zip": Document(data=b"PK", mime="application/zip"),
+        "page": Document(data=b"%PDF", mime="application/pdf"),
+        "dot": Image(data=picture(), mime="image/png"),
+    }[what]
+
+
+class Panic(BaseException):
+    """As extensions in Rust raise it."""
+
+
+@tool
+def fail(how: str) -> None:
+    """Fail."""
+    raise Panic("at the disco") if how == "panic" else asyncio.CancelledError
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_no_tool_breaks_the_loop_or_the_transcript(way: Way, wire: str) -> None:
+    seen = [call("see", f"call_{one}", what=one) for one in "svg cut nothing text link zip page dot".split()]
+    failed = [call("fail", f"call_{one}", how=one) for one in ("panic", "cancelled")]
+    script = Scripted((*seen, *failed), "Done.", "Again.")
+    registry = script.registry(wire)
+    registry.set_limits("scripted/model", max_images=0, documents=False)
+    agent = Agent(registry.model("scripted/model"), tools=[see, fail])
+    result = way.run(agent)
+    assert result.output == "Done."
+    assert [one.is_error for one in result.steps[0].results] == [*[True] * 4, *[False] * 4, True, True]
+    assert "An image was left out for this model: cannot take images." in str(script.requests[1].messages)
+    assert result.messages[2].tool_results[7].parts == (Image(data=picture(), mime="image/png"),)
+    assert way.run(agent, [*result.messages, user("?")]).output == "Again."
 
 
 def test_a_keyboard_interrupt_in_a_tool_passes_and_has_the_result(way: Way) -> None:

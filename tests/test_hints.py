@@ -5,7 +5,7 @@ import enum
 import re
 import subprocess
 import sys
-from collections import deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from datetime import date
@@ -79,6 +79,11 @@ class Holder(pydantic.BaseModel):
     other: "Point2 | None" = None
 
 
+class Sparse(msgspec.Struct):
+    a: int
+    b: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
 class Nothing(enum.Enum):
     """Has no members."""
 
@@ -114,7 +119,10 @@ class Unsayable(pydantic.BaseModel):
         (tuple, {"type": "array", "items": {}}),
         (dict, {"type": "object", "additionalProperties": {}}),
         (Sequence[int], {"type": "array", "items": {"type": "integer"}}),
-        (AbstractSet[int], {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}),
+        (AbstractSet[int], {"type": "array", "items": {"type": "integer"}}),
+        (tuple[()], {"type": "array", "items": {"type": "null"}, "maxItems": 0}),
+        (defaultdict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (Sparse, {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": ["string", "null"]}}, "required": ["a"]}),
         (Mapping[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
         (Final[int], {"type": "integer"}),
         (NewType("Knots", int), {"type": "integer"}),
@@ -307,6 +315,13 @@ def test_wrong_arguments_are_told_with_their_places() -> None:
         ({"a": 1}, dict, {"a": 1}),
         ({"a": 1}, Mapping[str, int], {"a": 1}),
         ({"a": 1}, Ages, {"a": 1}),
+        ({"a": 1}, OrderedDict[str, int], OrderedDict({"a": 1})),
+        ({"a": [1]}, defaultdict[str, list[int]], defaultdict(list, a=[1])),
+        ({"a": 1}, defaultdict[str, int | str], defaultdict(None, a=1)),
+        ({"a": 1}, defaultdict, defaultdict(None, a=1)),
+        ([], tuple[()], ()),
+        ({"a": 1}, Sparse, Sparse(1)),
+        ({"a": 1, "b": None}, Sparse, Sparse(1, None)),
         ([1, 2], Pair[int], (1, 2)),
         ([1, "a"], tuple, (1, "a")),
         ({"1": 2}, dict[int, int], {1: 2}),
@@ -326,6 +341,10 @@ def test_a_value_is_made_by_its_type(value: object, hint: Any, made: object) -> 
     assert (found, type(found)) == (made, type(made))
 
 
+def test_a_dict_with_a_default_has_it() -> None:
+    assert decode({}, defaultdict[str, list[int]])["new"] == []
+
+
 @pytest.mark.parametrize(
     ("value", "hint", "reasons"),
     [
@@ -333,6 +352,7 @@ def test_a_value_is_made_by_its_type(value: object, hint: Any, made: object) -> 
         ([1, "x"], list[int], ("$[1]: Expected `int`, got `str`",)),
         ("x", list[int], ('$: "x" is no list',)),
         ([1], tuple[int, str], ("$: 1 items, and not 2",)),
+        ([1], tuple[()], ("$: 1 items, and not 0",)),
         ([1], dict[str, int], ("$: [1] is no object",)),
         ([1], Point, ("$: [1] is no object, as Point is",)),
         ({"a b": "x"}, dict[str, int], ('$["a b"]: Expected `int`, got `str`',)),

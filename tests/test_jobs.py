@@ -259,12 +259,21 @@ def test_a_signal_interrupts_a_blocking_plan_that_waits_for_a_thread() -> None:
     assert time.monotonic() - began < PATIENCE / 2
 
 
-def test_a_cancellation_inside_a_job_passes_through(way: Way) -> None:
-    async def cancelled() -> None:
-        raise asyncio.CancelledError
+class Panic(BaseException):
+    """As extensions in Rust raise it."""
 
-    with pytest.raises(asyncio.CancelledError):
-        way(perform(awaiting(cancelled)))
+
+@pytest.mark.parametrize("kind", [asyncio.CancelledError, GeneratorExit, Panic])
+@pytest.mark.parametrize("timeout", [None, PATIENCE], ids=["here", "elsewhere"])
+def test_what_a_job_raises_is_how_it_ended(way: Way, kind: type[BaseException], timeout: float | None) -> None:
+    def raises() -> None:
+        raise kind
+
+    async def araises() -> None:
+        raise kind
+
+    found = [way(perform(job)) for job in (sync(raises, timeout), awaiting(araises), Job(raises, is_quick=True))]
+    assert [type(outcome.error) for outcome in found] == [kind, kind, kind]
 
 
 def test_a_cancelled_plan_leaves_no_task_behind() -> None:

@@ -17,7 +17,7 @@ from dragoman.testing import Scripted
 SERVER = Path(__file__).with_name("mcp_server.py")
 STDIO = (sys.executable, str(SERVER), "stdio")
 ODD = (sys.executable, str(SERVER), "odd")
-NAMES = ["tide", "harbour_depth", "chart", "storm", "wait", "crash", "report"]
+NAMES = ["tide", "harbour_depth", "chart", "drawing", "storm", "wait", "crash", "report"]
 
 
 @pytest.fixture(scope="module")
@@ -73,6 +73,12 @@ def test_results_come_as_text_images_and_documents(box: Toolbox) -> None:
     assert page == Document(data=b"%PDF", mime="application/pdf")
     assert link == Text(text="[log: file:///log.txt]")
     assert isinstance(sound, Text)
+
+
+def test_a_picture_that_is_none_is_told_as_an_error(box: Toolbox) -> None:
+    told = box.execute(call("drawing"))
+    assert told.is_error
+    assert told.text == "See:\n[left out: an image is of no type that is known]"
 
 
 def test_errors_of_a_server_are_error_results(box: Toolbox) -> None:
@@ -171,7 +177,7 @@ def test_a_server_that_dies_is_an_error_result() -> None:
         assert box.execute(call("crash")).is_error
 
 
-@pytest.mark.parametrize("server", ["no-such-command --x", "http://127.0.0.1:9/mcp?key=secret-1234", ()])
+@pytest.mark.parametrize("server", ["no-such-command --x", "http://127.0.0.1:9/mcp?key=secret-1234"])
 def test_no_server_is_told_without_secrets(server: Any) -> None:
     with pytest.raises(ConnectFailed) as caught, Toolbox.from_mcp(server):
         raise AssertionError
@@ -185,6 +191,46 @@ def test_a_program_that_is_no_server_is_told() -> None:
 
     with pytest.raises(ConnectFailed):
         asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("server", "why"),
+    [
+        ("python /home/o'brien/s.py", "no closing quotation; quote it as for a shell"),
+        (Path("server.py"), "give the command that runs it, such as"),
+        ("http://localhost:80a/mcp", "its host or its port is wrong"),
+        ("http://[::1/mcp", "its host or its port is wrong"),
+        ("https:///mcp", "its host or its port is wrong"),
+        ("ws://localhost/mcp", "by http or https, not by ws"),
+        (" ", "no command"),
+        ([], "no command"),
+        ([""], "no command"),
+        (None, "NoneType is no server"),
+        ({"command": "python"}, "dict is no server"),
+        (["python", 3], "list is no server"),
+    ],
+)
+def test_a_mistyped_server_is_refused_at_once(server: Any, why: str, capfd: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SetupError, match=why), Toolbox.from_mcp(server):
+        raise AssertionError
+
+    async def main() -> None:
+        await Toolbox.from_mcp(server)
+
+    with pytest.raises(SetupError, match=why):
+        asyncio.run(main())
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_refused_url_keeps_its_password() -> None:
+    with pytest.raises(SetupError) as caught:
+        Toolbox.from_mcp("http://me:hush/a@localhost/mcp")
+    assert "hush" not in f"{caught.value!r}{caught.value.__cause__!r}"
+
+
+def test_the_words_of_a_command_may_be_paths() -> None:
+    with Toolbox.from_mcp([Path(sys.executable), SERVER, "stdio"]) as opened:
+        assert len(opened) == len(NAMES)
 
 
 def test_the_name_of_a_server_has_no_secret() -> None:

@@ -565,6 +565,7 @@ def test_what_a_target_cannot_take_is_unsupported(part: Any, limits: dict[str, A
         (Document(data=b"", mime="text/plain"), "a document is empty"),
         (Audio(data=b"", mime="audio/wav"), "a sound is empty"),
         (Image(data=cast("bytes", bytearray(PASSED))), "an image is bytearray; give bytes"),
+        (Image(data=cast("bytes", "iVBORw0KGgo=")), "an image is str; give bytes, or base64 by Image.from_base64"),
         (Document(data=cast("bytes", memoryview(b"%PDF")), mime="application/pdf"), "a document is memoryview; give"),
         (ToolResult(id="call_1", content=(Image(),)), "an image has neither bytes nor a URL"),
     ],

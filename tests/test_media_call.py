@@ -7,21 +7,34 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dragoman import chain
+from dragoman import chain, wires
 from dragoman.ask import count_tokens
 from dragoman.call import HEAVY_BODY, Timeouts, call
 from dragoman.drive import Driver
-from dragoman.errors import AuthFailed, TimedOut, Unsupported
+from dragoman.errors import AuthFailed, InvalidRequest, TimedOut, Unsupported
 from dragoman.flow import Compute, Fetch, Flow, Send
 from dragoman.health import Health
 from dragoman.media import Album
 from dragoman.media.album import MAX_FETCHED, MAX_FETCHED_TOGETHER
 from dragoman.models import Registry
-from dragoman.preparing import FETCH_PATIENCE
+from dragoman.preparing import FETCH_PATIENCE, prepare
 from dragoman.target import Limits, Target
 from dragoman.testing import Server
 from dragoman.transport import transport_of
-from dragoman.types import Image, Request, Response, decode_base64, user
+from dragoman.types import (
+    Document,
+    Image,
+    Request,
+    Response,
+    ResultPart,
+    Text,
+    ToolCall,
+    ToolResult,
+    assistant,
+    decode_base64,
+    tool_results,
+    user,
+)
 from tests.pictures import bomb, opened, picture, sent
 from tests.plans import OK, Status, World, said, target
 
@@ -123,6 +136,106 @@ def test_tokens_are_counted_of_what_would_be_sent() -> None:
         registry.set_limits("server/m", max_images=0)
         with pytest.raises(Unsupported, match="cannot take images"):
             registry.model("server/m").count_tokens([user(PNG)])
+
+
+@pytest.mark.parametrize("data", ["iVBORw0KGgo=", bytearray(DATA), memoryview(DATA)])
+def test_data_that_are_no_bytes_are_told_before_they_are_measured(data: Any) -> None:
+    with pytest.raises(InvalidRequest, match="give bytes"):
+        ask(World(), able(), request=Request(messages=(user(Image(data=data)),)), fetch_images=True)
+
+
+# What tools gave ------------------------------------------------------------------------------------------------------
+
+PDF = Document(data=b"%PDF", mime="application/pdf")
+
+
+def given(*parts: ResultPart, strict: bool = False) -> Request:
+    made = assistant(ToolCall(id="call_1", name="chart"))
+    told = tool_results(ToolResult(id="call_1", name="chart", content=(Text(text="See:"), *parts)))
+    return Request(messages=(user("?"), made, told), strict=strict)
+
+
+def left_out(world: World, *targets: Target, request: Request, **options: Any) -> list[str]:
+    """What is sent beside the text of the result; it has a notice each."""
+    response = ask(world, *targets, request=request, **options)
+    assert [notice.kind for notice in response.notices] == ["dropped"]
+    _, asked = wires.get("openai_chat").server.decode_request(world.requests[-1].request)
+    (result,) = (result for message in asked.messages for result in message.tool_results)
+    return result.text.splitlines()[1:]
+
+
+@pytest.mark.parametrize(
+    ("part", "limits", "why"),
+    [
+        (PNG, {"max_images": 0}, "An image was left out for this model: cannot take images."),
+        (PDF, {"documents": False}, "A document was left out for this model: cannot take documents."),
+        (PDF, {"max_document_bytes": 3}, "A document was left out for this model: a document has 4 bytes; it takes 3"),
+        (Document(data=b"PK", mime="application/zip"), {}, "A document was left out for this model: cannot take a"),
+        (Image(url="https://x/a.png"), {}, "An image was left out for this model: cannot fetch https://x/a.png"),
+        (PNG, {"max_image_bytes": 10}, "An image was left out for this model: an image (image/png, 100 by 50) cannot"),
+        (Image(data=b"<svg/>"), {}, "An image was left out for this model: an image is of no type that is known."),
+    ],
+)
+def test_what_nobody_takes_of_a_result_is_left_out_with_words(part: Any, limits: Any, why: str) -> None:
+    (line,) = left_out(World(OK), able(**limits), request=given(part))
+    assert line.startswith(f"[{why}")
+
+
+def test_what_a_wire_cannot_carry_of_a_result_is_left_out() -> None:
+    world = World(Status(200, b'{"message": {"role": "assistant", "content": "fine"}, "done": true}'))
+    response = ask(world, replace(able(), wire="ollama"), request=given(PDF, PNG))
+    assert [notice.what for notice in response.notices] == [
+        "a document of a tool's result",
+        "an image of a tool's result",
+    ]
+    assert b"cannot carry a document" in world.requests[0].request.body
+
+
+def test_a_result_goes_to_who_takes_it_rather_than_to_who_does_not() -> None:
+    world = World(OK)
+    response = ask(world, able("text/only", max_images=0), able("vision/m"), request=given(PNG))
+    assert (response.target, response.notices) == ("vision/m", ())
+    world = World(BUSY, OK)
+    response = ask(world, able("text/only", max_images=0), able("vision/m"), request=given(PNG), retries=0)
+    assert [(one.target, one.outcome) for one in response.attempts] == [
+        ("text/only", "failed"),
+        ("vision/m", "failed"),
+        ("text/only", "served"),
+    ]
+
+
+def test_what_a_user_gives_is_refused_beside_a_result() -> None:
+    request = given(PNG)
+    both = replace(request, messages=(*ASK.messages, *request.messages))
+    with pytest.raises(
+        Unsupported, match=r"^no target answered: aa/m failed \(Unsupported: aa/m: cannot take images\)$"
+    ):
+        ask(World(), able(max_images=0), request=both)
+
+
+def test_strict_leaves_nothing_out_of_a_result() -> None:
+    with pytest.raises(Unsupported, match="cannot take images"):
+        ask(World(), able(max_images=0), request=given(PNG, strict=True))
+
+
+def test_one_picture_of_a_result_that_is_not_there_takes_no_other_with_it() -> None:
+    world = World(OK)
+    world.pictures = {"https://x/a.png": Unsupported("cannot fetch it: the answer is 404"), "https://x/b.png": DATA}
+    request = given(Image(url="https://x/a.png"), Image(url="https://x/b.png"))
+    (line,) = left_out(world, able(), request=request, fetch_images=True)
+    assert (
+        line
+        == "[An image was left out for this model: cannot fetch https://x/a.png; give the bytes of the image in its place.]"
+    )
+    assert (len(world.fetched), sent(world.requests[0].request.body)) == (2, [DATA])
+
+
+def test_explain_and_tokens_leave_out_as_a_call_does() -> None:
+    to = replace(able(max_images=0), wire="anthropic")
+    assert b"was left out for this model" in prepare(given(PNG), to).body
+    world = World(Status(200, b'{"input_tokens": 5}'))
+    assert world.run(count_tokens(given(PNG), to, chain.Options())) == 5
+    assert b"was left out for this model" in world.requests[0].request.body
 
 
 # Where it blocks nobody -----------------------------------------------------------------------------------------------

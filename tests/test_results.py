@@ -1,10 +1,14 @@
 """What a tool may give, and what the model gets of it."""
 
+import collections
 import dataclasses
 import datetime as dt
 import decimal
 import enum
-from typing import Any, TypedDict
+import fractions
+import types
+from pathlib import PurePosixPath
+from typing import Any, TypedDict, cast
 from uuid import UUID
 
 import msgspec
@@ -13,9 +17,11 @@ from pydantic import BaseModel
 
 from dragoman import AuthFailed, Document, Image, MalformedToolCall, Text, ToolCall, ToolResult
 from dragoman.results import failure, result_of
+from dragoman.types import data_url
+from tests.pictures import bomb, picture
 
 CALL = ToolCall(id="call_1", name="tide")
-DOT = Image(data=b"\x89PNG", mime="image/png")
+DOT = Image(data=picture(2, 1), mime="image/png")
 
 
 class Struct(msgspec.Struct):
@@ -24,7 +30,7 @@ class Struct(msgspec.Struct):
 
 @dataclasses.dataclass
 class Data:
-    metres: float
+    metres: Any
 
 
 class Model(BaseModel):
@@ -37,6 +43,36 @@ class Typed(TypedDict):
 
 class Colour(enum.Enum):
     RED = "red"
+
+
+class Word(str):
+    __slots__ = ()
+
+
+class Count(int):
+    pass
+
+
+class Length(float):
+    pass
+
+
+class Level(enum.IntEnum):
+    LOW = 1
+
+
+class Mark(str, enum.Enum):  # noqa: UP042 - as many still write it
+    A = "a"
+
+
+class Array:
+    """As numpy's."""
+
+    def __init__(self, items: list[Any]) -> None:
+        self.items = items
+
+    def tolist(self) -> list[Any]:
+        return self.items
 
 
 def result(value: object, limit: int = 1000) -> ToolResult:
@@ -69,6 +105,15 @@ def result(value: object, limit: int = 1000) -> ToolResult:
         ("half a letter: \ud83d", "half a letter: \ufffd"),
         ({"a\ud83d": "\ud83d"}, '{"a\ufffd":"\ufffd"}'),
         ("two halves: \ud83d\ude00", "two halves: 😀"),
+        (["a", Word("b"), {Word("c"): Count(3)}], '["a","b",{"c":3}]'),
+        ([Length(4.5), Length("nan"), Level.LOW, Mark.A], '[4.5,"NaN",1,"a"]'),
+        ({None: 1, True: 2, 1.5: 3, dt.date(2026, 11, 17): 4}, '{"null":1,"true":2,"1.5":3,"2026-11-17":4}'),
+        (collections.deque([1, range(2)]), "[1,[0,1]]"),
+        (types.MappingProxyType({"a": collections.UserDict(b=1)}), '{"a":{"b":1}}'),
+        ({"a": 1}.keys(), '["a"]'),
+        ([PurePosixPath("a/b"), fractions.Fraction(1, 2), 2**70], '["a/b",0.5,1180591620717411303424]'),
+        (Array([1, Array([2.5])]), "[1,[2.5]]"),
+        (Data(Array([Word("b")])), '{"metres":["b"]}'),
     ],
 )
 def test_a_value_is_told_as_json_and_text_as_it_is(value: object, content: str) -> None:
@@ -89,6 +134,18 @@ def circle() -> list[Any]:
         ((bytearray(b"abc"),), "bytes are no text"),
         (object(), "object has no form in JSON"),
         (circle(), "recursion"),
+        (Data(object()), "object has no form in JSON"),
+        (iter([1]), "list_iterator has no form in JSON"),
+        ({(1, 2): 3}, "tuple is no key"),
+        (Image(data=b"<svg/>", mime="image/svg+xml"), "tide: its result cannot be told: an image is of no type that"),
+        (Image(data=picture(9, 9)[:60]), "an image (image/png, 9 by 9) is cut off"),
+        (Image(data=bomb(30_000, 30_000)), "too large to be decoded"),
+        (Image(data=b""), "an image is empty"),
+        (Image(), "an image has neither bytes nor a URL"),
+        (Image(data=cast("bytes", "iVBORw0KGgo")), "an image is str; give bytes"),
+        (Image(url="data:image/png;base64,?"), "not base64"),
+        (Image(url=data_url("image/png", b"hello")), "an image is of no type that is known"),
+        (Document(data=b"", mime="application/pdf"), "a document is empty"),
     ],
 )
 def test_what_cannot_be_told_is_an_error(value: object, why: str) -> None:
@@ -101,6 +158,30 @@ def test_pictures_and_documents_are_parts() -> None:
     page = Document(data=b"%PDF", mime="application/pdf")
     assert result(DOT).content == (DOT,)
     assert result(["See:", DOT, page, {"a": 1}]).content == (Text(text="See:"), DOT, page, Text(text='{"a":1}'))
+
+
+def test_what_only_a_target_can_judge_stays() -> None:
+    parts = (
+        Image(url="https://x/a.png"),
+        Document(data=b"PK", mime="application/zip"),
+        Image(url=data_url("", DOT.data or b"")),
+    )
+    assert result(parts).content == parts
+
+
+def test_words_stand_for_a_broken_picture_among_others() -> None:
+    given = ToolResult(id="", content=(Text(text="See:"), Image(data=b"<svg/>"), DOT))
+    told = result(given)
+    assert told.content == (Text(text="See:"), Text(text="[left out: an image is of no type that is known]"), DOT)
+    assert told.is_error
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [((), ""), (None, ""), ({"a": 1}, '{"a":1}'), (["See:", DOT], (Text(text="See:"), DOT)), (Word("b"), "b")],
+)
+def test_a_result_with_any_content_is_one_that_can_be_told(content: Any, told: object) -> None:
+    assert result(ToolResult(id="", content=content)).content == told
 
 
 def test_a_result_is_taken_as_it_is_and_gets_the_calls_id() -> None:

@@ -4,13 +4,27 @@ import dataclasses
 import datetime as dt
 import enum
 import functools
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, cast
 
 import msgspec
 import pytest
 from pydantic import BaseModel
 
-from dragoman import Context, InvalidTool, Opaque, OutputError, Request, Tool, Toolbox, ToolCall, dump, load, tool
+from dragoman import (
+    Agent,
+    Context,
+    InvalidTool,
+    Opaque,
+    OutputError,
+    Request,
+    Skill,
+    Tool,
+    Toolbox,
+    ToolCall,
+    dump,
+    load,
+    tool,
+)
 from dragoman.testing import Scripted
 from dragoman.tools import Handler, definitions, gather, handler_of, tool_of
 
@@ -259,6 +273,12 @@ def test_what_cannot_be_marked_is_refused() -> None:
         tool(Harbour("Brest").ships)
 
 
+@pytest.mark.parametrize(("given", "why"), [(max, "max: nobody knows its parameters"), (Harbour, "it is a class")])
+def test_what_says_nothing_of_its_parameters_is_no_tool(given: Any, why: str) -> None:
+    with pytest.raises(InvalidTool, match=why):
+        tool_of(given)
+
+
 @pytest.mark.parametrize("given", ["tide", 7])
 def test_what_cannot_be_called_is_no_tool(given: Any) -> None:
     with pytest.raises(InvalidTool, match="is no tool; give a function"):
@@ -342,8 +362,30 @@ def test_two_tools_of_one_name_are_refused() -> None:
 
 def test_an_object_that_can_be_called_is_a_tool() -> None:
     made = tool_of(Harbour("Brest"))
-    assert made.name == "Harbour"
+    assert (made.name, made.description) == ("Harbour", "How many there are.")
     assert list(parameters(Harbour("Brest"))["properties"]) == ["masts"]
+
+
+@pytest.mark.parametrize("given", [tide, Toolbox(tide), tool_of(tide), Skill(name="tides", tools=cast("Any", tide))])
+def test_one_tool_alone_is_taken(given: Any) -> None:
+    script = Scripted("ok", "ok")
+    script.model().generate("hi", tools=given)
+    Agent(script.model()).run("hi", tools=given)
+    assert [[one.name for one in asked.tools if isinstance(one, Tool)] for asked in script.requests] == [["tide"]] * 2
+
+
+def test_what_is_no_tool_is_not_taken_for_some() -> None:
+    with pytest.raises(InvalidTool, match="tools: 7 is none; give a list of tools"):
+        Scripted().model().generate("hi", tools=cast("Any", 7))
+
+
+def test_a_set_takes_what_comes_twice() -> None:
+    def count(numbers: set[int]) -> int:
+        """How many."""
+        return len(numbers)
+
+    call = ToolCall(id="call_1", name="count", arguments={"numbers": [1, 1, 2]})
+    assert Toolbox(count).execute(call).content == "2"
 
 
 def test_a_request_takes_functions_and_toolboxes_and_what_it_took_before() -> None:

@@ -5,6 +5,7 @@ import dataclasses
 import json
 from typing import Any
 
+import msgspec
 import pydantic
 import pytest
 
@@ -51,6 +52,10 @@ class Odd:
     def __post_init__(self) -> None:
         if self.name == "x":
             raise LookupError("not x")
+
+
+class Crew(pydantic.BaseModel):
+    names: set[str]
 
 
 def scripted(script: Scripted, wire: str = "openai_chat", **facts: Any) -> Model:
@@ -369,3 +374,19 @@ def test_calls_are_no_value() -> None:
     with pytest.raises(OutputError, match="the model called tide in place of an answer") as caught:
         scripted(Scripted(CALL)).extract(Bill, "Bill?", tools=[TIDE])
     assert len(caught.value.attempts) == 1
+
+
+@pytest.mark.parametrize(
+    ("hint", "said", "value"),
+    [(set[str], {"value": ["a", "b", "a"]}, {"a", "b"}), (Crew, {"names": ["a", "a"]}, Crew(names={"a"}))],
+)
+def test_a_set_takes_what_comes_twice(hint: Any, said: Any, value: object) -> None:
+    assert scripted(Scripted(json.dumps(said))).extract(hint, "?") == value
+
+
+def test_what_is_not_told_is_unset() -> None:
+    class Sparse(msgspec.Struct):
+        a: int
+        b: int | msgspec.UnsetType = msgspec.UNSET
+
+    assert scripted(Scripted('{"a": 1, "b": null}')).extract(Sparse, "?") == Sparse(1)

@@ -10,10 +10,11 @@ from msgspec.structs import replace
 from dragoman import wires
 from dragoman.call import MAX_BODY
 from dragoman.chain import Options, judge
-from dragoman.errors import DragomanError, InvalidRequest, Malformed
+from dragoman.errors import DragomanError, InvalidRequest, Malformed, Unsupported
 from dragoman.extras import Embeddable, Extras, extras_of
 from dragoman.flow import Dice, Flow, Now, Reply, Send, Sleep
 from dragoman.http import HttpRequest
+from dragoman.media import has_result_media
 from dragoman.preparing import check_key, left, named, prepared
 from dragoman.target import Target
 from dragoman.types import Embeddings, ModelInfo, Request, Usage, is_object
@@ -63,7 +64,13 @@ def count_tokens(request: Request, target: Target, options: Options, /) -> Flow[
     """How many tokens the request has, as the provider counts them."""
     extras = extras_of(target.wire)
     ends = yield from _deadline(options)
-    http = yield from prepared(request, target, ends, fetch_images=options.fetch_images, encode=extras.encode_tokens)
+    ask = partial(prepared, request, target, ends, fetch_images=options.fetch_images, encode=extras.encode_tokens)
+    try:
+        http = yield from ask()
+    except Unsupported:
+        if not has_result_media(request):
+            raise
+        http = yield from ask(spare=True)
     return (yield from _ask(lambda: http, extras.decode_tokens, target, options, ends))
 
 

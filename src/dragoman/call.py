@@ -90,17 +90,19 @@ def call(
     restarted: Restarted | None = None,
     album: Album | None = None,
     fetch_images: bool = False,
+    spare: bool = False,
 ) -> Flow[Answer]:
     """One request to one target. A streamed one emits its events on the way, after `restarted` where that is told.
 
-    `album` keeps the pictures that were fetched and fitted for the next attempt.
+    `album` keeps the pictures that were fetched and fitted for the next attempt. To `spare` the tools is to send words
+    in the place of media in their results that the target cannot take.
 
     >>> from dragoman.providers import target
     >>> plan = call(Request(), target("ollama/x"), Timeouts(), None)
     >>> next(plan), plan.send(0.0).request.url
     (Now(), 'http://localhost:11434/api/chat')
     """
-    http = yield from prepared(request, target, deadline, album=album, fetch_images=fetch_images)
+    http = yield from prepared(request, target, deadline, album=album, fetch_images=fetch_images, spare=spare)
     shaped = shape(request, target)
     began: float = yield Now()
     try:

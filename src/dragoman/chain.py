@@ -8,13 +8,13 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.call import Answer, Timeouts, call
-from dragoman.errors import DragomanError, Interrupted, ProviderError, SetupError, TimedOut, redact
+from dragoman.errors import DragomanError, Interrupted, ProviderError, SetupError, TimedOut, Unsupported, redact
 from dragoman.events import Restarted
 from dragoman.exhausted import exhausted
 from dragoman.flow import Dice, Flow, Job, Now, Observe, Sleep, perform
 from dragoman.health import Admission, Health
 from dragoman.http import LONGEST_WAIT
-from dragoman.media import Album
+from dragoman.media import Album, has_result_media
 from dragoman.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
 
@@ -157,7 +157,7 @@ class Chain:
         now: float = yield Now()
         total = self._options.timeouts.total
         self._deadline = None if total is None else now + total
-        ordered = targets if self._options.order == "given" else (yield from self._ordered(targets))
+        ordered = [*(targets if self._options.order == "given" else (yield from self._ordered(targets)))]
         for index, target in enumerate(ordered):
             if index:
                 now = yield Now()
@@ -165,9 +165,13 @@ class Chain:
             if admission is None:
                 yield from self._skip(target, now)
                 continue
-            response = yield from self._try(target, admission, now, ordered[index + 1 :])
+            spare = index >= len(targets)
+            response = yield from self._try(target, admission, now, ordered[index + 1 :], spare=spare)
             if response is not None:
                 return response
+            if not spare and isinstance(self._errors[-1], Unsupported) and has_result_media(self._request):
+                # What a tool gave breaks no run: where nobody else takes it, it is asked again without.
+                ordered.append(target)
         if ordered and not self._errors and self._options.when_all_benched == "probe":
             target = min(ordered, key=self._until)
             response = yield from self._try(target, self._health.probe(target.name, now), now, ())
@@ -200,7 +204,9 @@ class Chain:
 
     # One target ------------------------------------------------------------------------------------------------------
 
-    def _try(self, target: Target, admission: Admission, now: float, rest: Sequence[Target]) -> Flow[Response | None]:
+    def _try(
+        self, target: Target, admission: Admission, now: float, rest: Sequence[Target], *, spare: bool = False
+    ) -> Flow[Response | None]:
         """One target, with retries; None means go on, and what must stop is raised."""
         limits = self._options.timeouts
         began, retry = now, 0
@@ -218,9 +224,12 @@ class Chain:
                         restarted=None if self._interrupted is None else _restarted(target, *self._interrupted),
                         album=self._album,
                         fetch_images=self._options.fetch_images,
+                        spare=spare,
                     )
                 except DragomanError as error:
                     self.asked = None
+                    if spare and isinstance(error, Unsupported):
+                        return None  # as it said before
                     wait = yield from self._failed(target, error, began, admission, rest, retry)
                 else:
                     return (yield from self._served(target, answer, began))

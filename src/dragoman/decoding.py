@@ -1,6 +1,6 @@
 """A JSON value and a type in, a value of that type out; where it does not fit, the reasons with their places."""
 
-from collections import deque
+from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable
 from types import UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, overload
@@ -105,8 +105,8 @@ def _decode(value: Any, hint: Any, path: _Path) -> Any:
         return _object(value, kind, fields, path)
     made = qualified_name(origin or kind)
     if made.endswith(("dict", "Dict", "Mapping")):
-        return _map(value, arguments or (Any, Any), path)
-    if made == "builtins.tuple" and arguments and arguments[-1] is not Ellipsis:
+        return _mapped(made, _map(value, arguments or (Any, Any), path), arguments)
+    if made == "builtins.tuple" and origin is not None and arguments[-1:] != (Ellipsis,):
         return _tuple(value, arguments, path)
     if origin is not None or made in _LISTS or made == "builtins.list":
         item = arguments[0] if arguments else Any
@@ -202,6 +202,17 @@ def _map(value: object, hints: tuple[Any, ...], path: _Path) -> dict[Any, Any]:
     if not is_object(value):
         raise _misfit(path, f"{_text(value)[:200]} is no object")
     return {_key(key, hints[0], (*path, key)): _decode(item, hints[1], (*path, key)) for key, item in value.items()}
+
+
+def _mapped(made: str, items: dict[Any, Any], hints: tuple[Any, ...]) -> dict[Any, Any]:
+    """The items as the hint's own kind of dict; of what is not there, one that has a default makes an empty one."""
+    if made == "collections.OrderedDict":
+        return OrderedDict(items)
+    if made != "collections.defaultdict":
+        return items
+    kind = bare(hints[1])[0] if hints else None
+    empty = get_origin(kind) or kind
+    return defaultdict(empty if isinstance(empty, type) else None, items)
 
 
 def _key(key: str, hint: Any, path: _Path) -> Any:

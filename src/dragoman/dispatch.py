@@ -127,7 +127,7 @@ def _approve(call: ToolCall, bench: Bench) -> Flow[ToolResult | None]:
         yield Emit([HookFailed("approve", redact(f"{type(asked.error).__name__}: {asked.error}"))])
         return failure(call, f"{call.name} was not run: nobody could approve it ({type(asked.error).__name__})")
     if isinstance(asked.value, ToolResult):
-        return msgspec.structs.replace(asked.value, id=call.id, name=call.name)
+        return (yield from _conclude(call, bench, asked)).result
     return None if asked.value is True else failure(call, f"{call.name} was not run: it was not approved")
 
 

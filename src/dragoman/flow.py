@@ -191,7 +191,7 @@ class Outcome(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     value: Any = None
-    error: Exception | None = None
+    error: BaseException | None = None
     duration: float = 0.0
 
 

@@ -265,7 +265,14 @@ def _of_struct(made: Any, hints: dict[str, Any]) -> Iterator[Field]:
     if config.tag is not None:
         yield Field(name="", key=config.tag_field, hint=Literal[config.tag])
     for field in msgspec.structs.fields(made):
-        yield Field(name=field.name, key=field.encode_name, hint=hints[field.name], required=field.required)
+        yield Field(name=field.name, key=field.encode_name, hint=_set(hints[field.name]), required=field.required)
+
+
+def _set(hint: Any) -> Any:
+    """The hint of what is there, where it may be UNSET."""
+    if get_origin(hint) not in (Union, UnionType) or msgspec.UnsetType not in get_args(hint):
+        return hint
+    return Union[tuple(arm for arm in get_args(hint) if arm is not msgspec.UnsetType)]  # noqa: UP007 - made here
 
 
 def _is_dataclass(made: type) -> bool:

@@ -22,6 +22,8 @@ _End: TypeAlias = tuple[int, Any, BaseException | None]
 """Which job ended, what it gave, what it raised."""
 _Done: TypeAlias = Callable[[Any, BaseException | None], None]
 """Is told how something ended: with what it gave, or with what it raised."""
+_PASSING = (KeyboardInterrupt, SystemExit)
+"""What is no outcome of a job, but meant for the program."""
 _Await: TypeAlias = Callable[[Awaitable[Any], _Done], Callable[[], object]]
 """Begins to await something, and gives what cancels it."""
 
@@ -41,7 +43,9 @@ class _Batch:
         """Call the function of a job here and now; what it gives to be awaited is begun."""
         try:
             value = self._jobs[number].function()
-        except Exception as error:  # noqa: BLE001 - an outcome like any other
+        except _PASSING:
+            raise
+        except BaseException as error:  # noqa: BLE001 - an outcome like any other
             self._put((number, None, error))
             return
         if not self.awaits((number, value, None)):
@@ -81,11 +85,14 @@ class _Batch:
         return True
 
     def outcome(self, end: _End) -> tuple[int, Outcome] | None:
-        """How a job ended; None for one that was given up. What is no mere error is raised: an interrupt, an exit."""
+        """How a job ended; None for one that was given up. An interrupt and an exit are raised.
+
+        A cancellation that comes here is the job's own: who cancels a plan does so where it waits.
+        """
         number, value, error = end
         if number not in self._running:
             return None
-        if error is not None and not isinstance(error, Exception):
+        if isinstance(error, _PASSING):
             raise error
         return self._out(number, value=value, error=_speaking(error))
 
@@ -94,7 +101,7 @@ class _Batch:
         return number, Outcome(duration=time.monotonic() - self._began, **facts)
 
 
-def _speaking(error: Exception | None) -> Exception | None:
+def _speaking(error: BaseException | None) -> BaseException | None:
     """The error; where it cannot say what it is, one that can."""
     try:
         str(error)

@@ -11,8 +11,9 @@ from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import AsyncExitStack, ExitStack
 from importlib import import_module
+from os import PathLike, fspath
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from dragoman.errors import ConnectFailed, InvalidTool, SetupError
@@ -39,7 +40,7 @@ class Connecting:
 
     def __init__(
         self,
-        server: str | Sequence[str],
+        server: "str | Sequence[str | Path]",
         /,
         *,
         env: Mapping[str, str] | None = None,
@@ -99,14 +100,14 @@ class Session:
 
     def __init__(
         self,
-        server: str | Sequence[str],
+        server: "str | Sequence[str | Path]",
         *,
         env: Mapping[str, str] | None = None,
         cwd: "str | Path | None" = None,
         headers: Mapping[str, str] | None = None,
         timeout: float | None = TIMEOUT,
     ) -> None:
-        self._server = server
+        self._url, self._command = _place(server)
         self._timeout = timeout
         self._env = env
         self._cwd = cwd
@@ -119,12 +120,7 @@ class Session:
     @property
     def name(self) -> str:
         """Where the server is, without what may be secret of it."""
-        if not isinstance(self._server, str):
-            return self._server[0] if self._server else "no command"
-        if not _is_url(self._server):
-            return next(iter(shlex.split(self._server)), "no command")
-        place = urlsplit(self._server)
-        return f"{place.scheme}://{place.hostname}{f':{place.port}' if place.port else ''}{place.path}"
+        return self._command[0] if self._url is None else _shown(self._url)
 
     def begin(self) -> "Future[tuple[Tool, ...]]":
         """Connect; what comes of it is the server's tools."""
@@ -172,9 +168,9 @@ class Session:
     async def _connect(self, stack: AsyncExitStack) -> "mcp.Client":
         import mcp
 
-        server = self._server
-        if not isinstance(server, str) or not _is_url(server):
-            command, *arguments = shlex.split(server) if isinstance(server, str) else server
+        server = self._url
+        if server is None:
+            command, *arguments = self._command
             env = None if self._env is None else dict(self._env)
             started = mcp.StdioServerParameters(command=command, args=arguments, env=env, cwd=self._cwd)
             return await stack.enter_async_context(mcp.Client(started))
@@ -222,8 +218,51 @@ class Session:
             raise ConnectFailed(f"mcp: {self.name}: the connection was closed") from error
 
 
-def _is_url(server: str) -> bool:
-    return server.startswith(("http://", "https://"))
+def _place(server: object) -> tuple[str | None, tuple[str, ...]]:
+    """The URL of a server, or the words of its command; SetupError where it is neither."""
+    if isinstance(server, str) and (scheme := _SCHEME.match(server.strip())):
+        if scheme[1].lower() not in ("http", "https"):
+            raise SetupError(f"mcp: a server is spoken to by http or https, not by {scheme[1]}")
+        _shown(server.strip())
+        return server.strip(), ()
+    if isinstance(server, PathLike):
+        path = fspath(cast("PathLike[str]", server))
+        raise SetupError(f"mcp: {path!r} is a file alone; give the command that runs it, such as ['python', {path!r}]")
+    words = _words(server) if isinstance(server, str) else _listed(server)
+    if not words or not words[0].strip():
+        raise SetupError("mcp: no command; give what starts the server, or its URL")
+    return None, words
+
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
+
+
+def _shown(url: str) -> str:
+    """A URL without what may be secret of it."""
+    try:
+        place = urlsplit(url)
+        host, port = place.hostname, place.port
+        if not host:
+            raise ValueError("no host")
+    except ValueError:
+        # Its own words may hold a password.
+        raise SetupError("mcp: the URL cannot be read: its host or its port is wrong") from None
+    return f"{place.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}{place.path}"
+
+
+def _words(command: str) -> tuple[str, ...]:
+    try:
+        return tuple(shlex.split(command))
+    except ValueError as error:
+        why = f"{str(error).lower()}; quote it as for a shell, or give a list of words"
+        raise SetupError(f"mcp: the command cannot be read: {why}") from error
+
+
+def _listed(command: object) -> tuple[str, ...]:
+    kind, words = type(command).__name__, cast("Sequence[Any]", command)
+    if not isinstance(command, list | tuple) or not all(isinstance(word, str | PathLike) for word in words):
+        raise SetupError(f"mcp: {kind} is no server; give a command, a list of its words, or a URL")
+    return tuple(fspath(cast("str", word)) for word in words)
 
 
 def _told(error: BaseException | None) -> str:

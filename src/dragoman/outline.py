@@ -46,11 +46,11 @@ _LISTS = frozenset(
     "builtins.list builtins.set builtins.frozenset collections.deque collections.abc.Sequence collections.abc.Iterable "
     "collections.abc.MutableSequence collections.abc.Collection collections.abc.Set collections.abc.MutableSet".split()
 )
-_SETS = frozenset("builtins.set builtins.frozenset collections.abc.Set collections.abc.MutableSet".split())
 _MAPS = frozenset(
     "builtins.dict collections.OrderedDict collections.defaultdict collections.abc.Mapping "
     "collections.abc.MutableMapping".split()
 )
+_EMPTY_TUPLE: JsonObject = {"type": "array", "items": {"type": "null"}, "maxItems": 0}
 _BYTES = frozenset({"builtins.bytes", "builtins.bytearray", "builtins.memoryview"})
 _WORDS: Mapping[str, tuple[str, type | UnionType]] = {
     "ge": ("minimum", int | float),
@@ -156,10 +156,10 @@ class _Outliner:
         if made in _LEAVES:
             return dict(_LEAVES[made])
         if made == "builtins.tuple" and not hasattr(kind, "_fields"):
-            return self._tuple(arguments)
+            return _EMPTY_TUPLE if kind == tuple[()] else self._tuple(arguments)
         if made in _LISTS:
-            unique = {"uniqueItems": True} if made in _SETS else {}
-            return {"type": "array", "items": self.outline(arguments[0]) if arguments else {}, **unique}
+            # Nothing is said of a set's items being unique: what comes twice is in it once.
+            return {"type": "array", "items": self.outline(arguments[0]) if arguments else {}}
         if made in _MAPS:
             return self._map(arguments or (str, Any))
         if fields_of(kind) is not None:
@@ -230,8 +230,10 @@ class _Outliner:
                 schema = TypeAdapter(kind).json_schema(ref_template=_HOME + before + "{model}")
         except PydanticUserError as error:
             raise InvalidRequest(f"{name_of(kind)}: {str(error).splitlines()[0]}") from error
-        if any(node.get("format") == "binary" for node, _ in subschemas(schema)):
-            raise _refused(bytes)
+        for node, _ in subschemas(schema):
+            node.pop("uniqueItems", None)
+            if node.get("format") == "binary":
+                raise _refused(bytes)
         known = {before + name: defined for name, defined in schema.pop("$defs", {}).items()}
         recursive = known.pop(own, None)
         self._defined |= known

@@ -9,7 +9,7 @@ from dragoman import wires
 from dragoman.errors import AuthFailed, DragomanError, ModelNotFound, TimedOut, Unsupported
 from dragoman.flow import Compute, Fetch, Flow, Now
 from dragoman.http import MIN_SECRET, HttpRequest, shown_url
-from dragoman.media import Album, Media
+from dragoman.media import Album, Media, has_result_media
 from dragoman.target import Target
 from dragoman.types import Message, Notice, Request
 from dragoman.ways import shape
@@ -39,7 +39,12 @@ def prepare(request: Request, target: Target, /) -> HttpRequest:
     >>> prepare(Request(), target("ollama/x")).path
     '/api/chat'
     """
-    return _Preparing(request, target, Album()).encode(lambda: False)
+    try:
+        return _Preparing(request, target, Album()).encode(lambda: False)
+    except Unsupported:
+        if not has_result_media(request):
+            raise
+        return _Preparing(request, target, Album(), spare=True).encode(lambda: False)
 
 
 def prepared(
@@ -51,10 +56,12 @@ def prepared(
     album: Album | None = None,
     fetch_images: bool = False,
     encode: Encode | None = None,
+    spare: bool = False,
 ) -> Flow[HttpRequest]:
     """As `prepare`; pictures are fetched where that is wanted, and what takes long is done where it blocks nobody.
 
-    `encode` makes something else of the fitted request than the wire's own call, as a question for its tokens.
+    `encode` makes something else of the fitted request than the wire's own call, as a question for its tokens. To
+    `spare` the tools is to send words in the place of media in their results that the target cannot take.
 
     >>> from dragoman.providers import target
     >>> from dragoman.types import Image, user
@@ -62,21 +69,26 @@ def prepared(
     >>> next(prepared(link, target("ollama/x"), None, fetch_images=True))
     Now()
     """
-    return (yield from _Preparing(request, target, album or Album(), encode).run(deadline, fetch=fetch_images))
+    preparing = _Preparing(request, target, album or Album(), encode, spare=spare)
+    return (yield from preparing.run(deadline, fetch=fetch_images))
 
 
 class _Preparing:
     """One request on its way to one target. Its media are gathered once."""
 
-    def __init__(self, request: Request, target: Target, album: Album, encode: Encode | None = None) -> None:
+    def __init__(
+        self, request: Request, target: Target, album: Album, encode: Encode | None = None, *, spare: bool = False
+    ) -> None:
         self._request = request
         self._target = target
         self._album = album
-        self._media = Media(request, target.limits, album)
+        self._spare = spare
+        self._media = Media(request, target.limits, album, spare=spare)
         self._encode = encode or wires.get(target.wire).client.encode_request
 
     def run(self, deadline: float | None, *, fetch: bool) -> Flow[HttpRequest]:
         try:
+            self._check()
             if fetch:
                 yield from self._fetch(deadline)
             if not self._media.is_heavy:
@@ -93,23 +105,31 @@ class _Preparing:
         try:
             self._check()
             shaped = shape(self._request, target)
-            messages, bent = self._fit(stop)
-            asked = shaped.request
-            http = self._encode(asked if asked.messages is messages else replace(asked, messages=messages), target)
+            try:
+                http = self._sent(shaped.request, stop)
+            except Unsupported as error:
+                if not self._spare:
+                    raise
+                http = self._sent(shaped.request, stop, error)
         except DragomanError as error:
             raise named(error, target) from error.__cause__
-        notices = shaped.notices + bent
-        return replace(http, notices=notices + http.notices) if notices else http
+        return replace(http, notices=shaped.notices + http.notices) if shaped.notices else http
+
+    def _sent(self, asked: Request, stop: Callable[[], bool], bar: Unsupported | None = None) -> HttpRequest:
+        """What is sent; `bar` is why the wire cannot carry what is in the results."""
+        messages, bent = self._fit(stop, bar)
+        http = self._encode(asked if asked.messages is messages else replace(asked, messages=messages), self._target)
+        return replace(http, notices=bent + http.notices) if bent else http
 
     def _check(self) -> None:
         target = self._target
         _check(self._request, target, self._media)
         check_key(target)
 
-    def _fit(self, stop: Callable[[], bool]) -> tuple[tuple[Message, ...], tuple[Notice, ...]]:
+    def _fit(self, stop: Callable[[], bool], bar: Unsupported | None) -> tuple[tuple[Message, ...], tuple[Notice, ...]]:
         """The messages with their media as the target takes them, and what was bent."""
         try:
-            fitted = self._media.fit(stop)
+            fitted = self._media.fit(stop, bar=bar)
         except Unsupported as error:
             raise _told_by(self._target, error) from error.__cause__
         if not fitted.notices:
@@ -122,13 +142,10 @@ class _Preparing:
     def _fetch(self, deadline: float | None) -> Flow[None]:
         """Put the pictures that the target cannot fetch into the album."""
         try:
-            urls = self._media.urls
-            if urls:
-                self._check()
-            for url in urls:
+            for url in self._media.urls:
                 found = yield from _fetched(url, deadline, self._album.room)
                 self._album.keep(url, found)
-                if isinstance(found, Unsupported):
+                if isinstance(found, Unsupported) and self._media.needs(url):
                     raise found
         except Unsupported as error:
             raise _told_by(self._target, error) from error.__cause__

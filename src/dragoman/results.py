@@ -1,13 +1,15 @@
 """What a tool gave, or how it failed, in; the ToolResult that the model gets out."""
 
-import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
 import msgspec
 
-from dragoman.errors import DragomanError, MalformedToolCall, redact
-from dragoman.types import ResultPart, Text, ToolCall, ToolResult, is_object
+from dragoman.errors import DragomanError, InvalidRequest, MalformedToolCall, Unsupported, redact
+from dragoman.media import check_readable
+from dragoman.plain import plain, sound
+from dragoman.types import Document, Image, ResultPart, Text, ToolCall, ToolResult
 
 _MAX_WORDS = 2_000
 """Characters of an error's message that a model is told."""
@@ -19,13 +21,13 @@ def result_of(call: ToolCall, value: object, limit: int, /) -> ToolResult:
     >>> result_of(ToolCall(id="call_1", name="tide"), {"metres": 4.2}, 100).content
     '{"metres":4.2}'
     """
-    if isinstance(value, ToolResult):
-        return msgspec.structs.replace(value, id=call.id, name=call.name, content=_cut(value.content, limit))
+    given = value if isinstance(value, ToolResult) else ToolResult(id=call.id, content="")
     try:
-        content = _content(value)
+        content, is_broken = _unbroken(_content((given.content or "") if given is value else value))
     except (TypeError, ValueError, RecursionError) as error:
         return failure(call, f"{call.name}: its result cannot be told: {error}")
-    return ToolResult(id=call.id, name=call.name, content=_cut(content, limit))
+    is_error = given.is_error or is_broken
+    return msgspec.structs.replace(given, id=call.id, name=call.name, content=_cut(content, limit), is_error=is_error)
 
 
 def failure(call: ToolCall | MalformedToolCall, why: str | BaseException, /) -> ToolResult:
@@ -39,7 +41,7 @@ def failure(call: ToolCall | MalformedToolCall, why: str | BaseException, /) -> 
     else:
         message = why.message if isinstance(why, DragomanError) else str(why)
         told = f"{type(why).__name__}: {message}" if message else type(why).__name__
-    told = _sound(redact(told))
+    told = sound(redact(told))
     told = told if len(told) <= _MAX_WORDS else f"{told[:_MAX_WORDS]}…"
     return ToolResult(id=call.id, name=call.name, content=told, is_error=True)
 
@@ -49,49 +51,40 @@ def _content(value: object) -> str | tuple[ResultPart, ...]:
         return value
     if isinstance(value, ResultPart):
         return (value,)
-    items = tuple(_items(value))
+    items = _items(value)
     if any(isinstance(item, ResultPart) for item in items):
         return tuple(item if isinstance(item, ResultPart) else Text(text=_text(item)) for item in items)
     return _text(value)
 
 
-def _items(value: Any) -> Iterable[Any]:
-    return cast("Iterable[Any]", value) if isinstance(value, list | tuple | set | frozenset) else ()
+def _items(value: Any) -> Iterable[object]:
+    return cast("Iterable[object]", value) if isinstance(value, Sequence | AbstractSet) else ()
 
 
 def _text(value: object) -> str:
-    if isinstance(value, str):
-        return value
-    plain = msgspec.to_builtins(value, builtin_types=(bytes, bytearray, memoryview), enc_hook=_plain, str_keys=True)
-    return msgspec.json.encode(_spelt(plain)).decode()
+    return value if isinstance(value, str) else msgspec.json.encode(plain(value)).decode()
 
 
-def _plain(value: object) -> object:
-    """A value of a class that JSON has no word for; pydantic's know themselves."""
-    dump = getattr(value, "model_dump", None)
-    if callable(dump):
-        return dump(mode="json")
-    raise TypeError(f"{type(value).__name__} has no form in JSON; give text, numbers, lists, dicts or a dataclass")
+def _unbroken(content: str | tuple[ResultPart, ...]) -> tuple[str | tuple[ResultPart, ...], bool]:
+    """The content with words in the place of what no target could take, and whether there was any of it."""
+    if isinstance(content, str):
+        return content, False
+    flaws = [_flaw(part) for part in content]
+    if len(flaws) == 1 and flaws[0] is not None:
+        raise ValueError(flaws[0])
+    pairs = zip(content, flaws, strict=True)
+    told = tuple(part if flaw is None else Text(text=f"[left out: {flaw}]") for part, flaw in pairs)
+    return told, any(flaw is not None for flaw in flaws)
 
 
-def _spelt(value: Any) -> Any:
-    """Plain values with what JSON has no number for as words; bytes are refused."""
-    if is_object(value):
-        return {_sound(key): _spelt(item) for key, item in value.items()}
-    if isinstance(value, list | tuple | set | frozenset):
-        return [_spelt(item) for item in _items(value)]
-    if isinstance(value, bytes | bytearray | memoryview):
-        raise TypeError("bytes are no text; give text, or an Image or Document with the bytes as its data")
-    if isinstance(value, str):
-        return _sound(value)
-    if isinstance(value, float) and not math.isfinite(value):
-        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
-    return value
-
-
-def _sound(text: str) -> str:
-    """The same with halves of letters replaced: UTF-8 has no bytes for them."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+def _flaw(part: ResultPart) -> str | None:
+    if not isinstance(part, Image | Document):
+        return None
+    try:
+        check_readable(part)
+    except (InvalidRequest, Unsupported) as error:
+        return error.message
+    return None
 
 
 def _cut(content: str | tuple[ResultPart, ...], limit: int) -> str | tuple[ResultPart, ...]:
@@ -111,7 +104,7 @@ def _cut(content: str | tuple[ResultPart, ...], limit: int) -> str | tuple[Resul
 
 
 def _cut_text(text: str, limit: int) -> str:
-    text = _sound(text)
+    text = sound(text)
     data = text.encode()
     if len(data) <= limit:
         return text

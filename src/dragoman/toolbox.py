@@ -71,7 +71,7 @@ class Toolbox:
     @classmethod
     def from_mcp(
         cls,
-        server: str | Sequence[str],
+        server: "str | Sequence[str | Path]",
         /,
         *,
         env: Mapping[str, str] | None = None,

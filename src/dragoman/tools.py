@@ -192,7 +192,7 @@ def gather(given: Iterable[Toolish | list[Toolish]], /) -> tuple[Tool, ...]:
 def _flat(given: Iterable[Any]) -> Iterator[Tool]:
     for one in given:
         if isinstance(one, HasTools):
-            yield from _flat(one.tools)
+            yield from _flat(_several(one.tools))
         elif is_list(one):
             yield from _flat(one)
         else:
@@ -241,14 +241,18 @@ def _define(
         raise InvalidTool(f"{function!r} is no tool; give a function, a Tool or a Toolbox")
     whole = _whole(function)
     called = name or str(getattr(whole, "__name__", type(whole).__name__))
-    said = describe(whole.__doc__)
+    if isinstance(whole, type):
+        raise InvalidTool(f"{called}: it is a class; give a function that makes one, or an object that can be called")
     routine: Any = function
     function = routine if inspect.isroutine(function) or whole is not function else routine.__call__
+    said = describe((function is not routine and function.__doc__) or whole.__doc__)
     try:
         context, hidden = _hidden(function, called)
         schema = parameters_of(function, skip=hidden, descriptions=said.parameters)
     except InvalidRequest as error:
         raise InvalidTool(f"{called}: {error.message}") from error
+    except ValueError as error:
+        raise InvalidTool(f"{called}: nobody knows its parameters; give a function of yours that calls it") from error
     handler = Handler(function, context=context, timeout=timeout, limit=limit, is_typed=True)
     told = description or said.summary
     return _checked(Tool(name=called, description=told, parameters=schema, strict=strict, handler=handler))

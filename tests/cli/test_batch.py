@@ -90,18 +90,20 @@ def test_a_row_that_is_wrong_is_an_error_and_breaks_no_other(tmp_path: Path) -> 
         {"id": 3, "prompt": "hello", "temprature": 1},
         {"custom_id": "4", "url": "/v1/nowhere", "body": {}},
         {"custom_id": "5", "url": "/v1/chat/completions", "body": {"messages": 7}},
-        {"custom_id": "6", "body": {"messages": [{"role": "user", "content": "hello"}], "n": 2}},
+        {"custom_id": "6", "url": "/v1/chat/completions"},
+        {"custom_id": "7", "body": {"messages": [{"role": "user", "content": "hello"}], "n": 2}},
     ]
     done, answers = batch(tmp_path, rows, "-m", "demo/any", "-c", "1")
     assert done.code == 1
-    assert "5 rows of" in done.err
+    assert "6 rows of" in done.err
     assert "error" not in answers[0]
     assert [row["error"]["message"] for row in answers[1:4]] == [
         "a row needs a prompt, messages, or a body",
         "a request has no field 'temprature'",
         "url: nothing is asked at '/v1/nowhere'; write /v1/chat/completions, say",
     ]
-    assert [row["response"]["status_code"] for row in answers[4:]] == [400, 400]
+    assert [row["custom_id"] for row in answers[3:]] == ["4", "5", "6", "7"]
+    assert [row["response"]["status_code"] for row in answers[3:]] == [400] * 4
 
 
 def test_the_model_of_a_row_counts_where_no_other_is_named(tmp_path: Path) -> None:

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from dragoman.testing import Server, Silence
-from dragoman.types import Request, load
+from dragoman.types import Image, Request, Text, load
 from tests.cli.executable import COMMAND, environment
+from tests.pictures import picture
 
 pexpect: Any = pytest.importorskip("pexpect")
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="there is no pseudo-terminal")
@@ -129,6 +130,34 @@ def test_ctrl_c_stops_an_answer_and_not_the_conversation(tmp_path: Path) -> None
         terminal.say("/quit")
         assert terminal.leave() == 0
         assert [message.text for message in server.requests[1].messages] == ["two"]
+
+
+def test_lines_that_are_pasted_are_one_question(tmp_path: Path) -> None:
+    with Server("Here.") as server:
+        terminal = Terminal(tmp_path, "-q", "-m", "server/m", LLM_SERVER=f"vllm+http://127.0.0.1:{server.port}/v1")
+        terminal.expect(PROMPT)
+        terminal.child.send("\x1b[200~one\rtwo\r\x1b[201~\r")
+        terminal.expect("Here.")
+        terminal.expect(PROMPT)
+        terminal.say("/quit")
+        assert terminal.leave() == 0
+        assert [message.text for message in server.requests[0].messages] == ["one\ntwo"]
+
+
+def test_a_picture_without_words_begins_a_conversation(tmp_path: Path) -> None:
+    (tmp_path / "pic.png").write_bytes(picture())
+    with Server("First.", "Second.") as server:
+        place = f"vllm+http://127.0.0.1:{server.port}/v1"
+        terminal = Terminal(tmp_path, "-i", "pic.png", "-m", "server/m", LLM_SERVER=place)
+        terminal.expect("1 file goes with what is said first")
+        for said, heard in (("one", "First."), ("two", "Second."), ("/quit", None)):
+            terminal.expect(PROMPT)
+            terminal.say(said)
+            if heard is not None:
+                terminal.expect(heard)
+        assert terminal.leave() == 0
+        kinds = [[type(part) for part in message.parts] for message in server.requests[1].messages]
+        assert kinds == [[Image, Text], [Text], [Text]]
 
 
 def test_lines_of_earlier_conversations_come_back(tmp_path: Path) -> None:

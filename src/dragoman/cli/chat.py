@@ -33,12 +33,13 @@ def run(arguments: Namespace, /) -> int:
     asked = asked_of(arguments)
     tools = [find_tool(name) for name in arguments.tool]
     parts = _parts(arguments)
-    if not parts:
+    is_silent = arguments.prompt is None and not any(isinstance(part, Text) for part in parts)
+    if not parts or (is_silent and sys.stdin.isatty() and not arguments.json):
         if not sys.stdin.isatty() or arguments.json:
             raise UsageError("nothing is asked; give a prompt, or pipe one in")
         from dragoman.cli.conversation import Conversation
 
-        return Conversation(registry, model, asked, tools=tools, quiet=arguments.quiet).run()
+        return Conversation(registry, model, asked, tools=tools, files=parts, quiet=arguments.quiet).run()
     shown: Shown = "nothing" if arguments.json else "answer" if arguments.quiet else "all"
     said = answer(model, (user(*parts),), asked, tools=tools, shown=shown)
     if arguments.json:

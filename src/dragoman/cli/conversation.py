@@ -13,7 +13,7 @@ from dragoman.cli.given import without_mark
 from dragoman.cli.home import check_answer
 from dragoman.errors import DragomanError, SetupError
 from dragoman.models import Asked, Model, Registry
-from dragoman.types import Message, Request, dump, user
+from dragoman.types import Message, Part, Request, dump, user
 
 PROMPT = "> "
 MAX_HISTORY = 1000
@@ -37,12 +37,15 @@ class Conversation:
         /,
         *,
         tools: Sequence[Callable[..., Any]] = (),
+        files: Sequence[Part] = (),
         quiet: bool,
     ) -> None:
         self._registry = registry
         self._model = model
         self._asked = asked.copy()
         self._tools = tools
+        self._files = files
+        """What goes with the next question."""
         self._quiet = quiet
         self._messages: list[Message] = []
         self._commands: dict[str, tuple[str, Callable[[str], None]]] = {
@@ -57,6 +60,9 @@ class Conversation:
         """Listen until the end of the file or /quit."""
         history = _open_history()
         screen.note(f"{self._model.spec} answers. /help lists the commands, /quit or Ctrl-D leaves.")
+        if self._files:
+            count = len(self._files)
+            screen.note(f"{count} {'file goes' if count == 1 else 'files go'} with what is said first")
         try:
             while self._listen():
                 continue
@@ -92,9 +98,9 @@ class Conversation:
         return True
 
     def _ask(self, text: str) -> None:
-        messages = (*self._messages, user(text))
+        messages = (*self._messages, user(*self._files, text))
         said = answer(self._model, messages, self._asked, tools=self._tools, shown="answer" if self._quiet else "all")
-        self._messages = list(said.messages)
+        self._messages, self._files = list(said.messages), ()
         if not self._quiet:
             screen.note_receipt(said.response)
         check_answer(said.response.text, self._asked.get("schema"))
@@ -113,7 +119,7 @@ class Conversation:
         screen.note(f"{self._model.spec} answers")
 
     def _forget(self, _rest: str) -> None:
-        self._messages = []
+        self._messages, self._files = [], ()
         screen.note("forgotten")
 
     def _save(self, path: str) -> None:
@@ -151,6 +157,8 @@ def _open_history() -> Callable[[], None]:
 
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "dragoman"
     path = folder / "history"
+    # Python turns it off: several lines that are pasted are one question.
+    readline.parse_and_bind("set enable-bracketed-paste on")
     with suppress(OSError):
         readline.read_history_file(path)
     readline.set_history_length(MAX_HISTORY)

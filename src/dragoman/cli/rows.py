@@ -67,10 +67,11 @@ def read_row(line: bytes, /) -> Row:
     data: JsonObject = decode(without_mark(line))
     wire: str | None = None
     try:
-        if "body" in data:
+        if "body" in data or "url" in data:
+            wire = "openai_chat"
             found = _wire_at(str(data.get("url", _CHAT)))
             wire = found.name
-            model, request = _decode(found, _object_of(data["body"], "body"))
+            model, request = _decode(found, _object_of(data.get("body"), "body"))
         else:
             model, request = _read_plain({name: value for name, value in data.items() if name != "id"})
     except DragomanError as error:

@@ -2,6 +2,6 @@
 
 from dragoman.media.album import Album
 from dragoman.media.headers import Header, measure
-from dragoman.media.requests import Fitted, Media, fit
+from dragoman.media.requests import Fitted, Media, check_readable, fit, has_result_media
 
-__all__ = ["Album", "Fitted", "Header", "Media", "fit", "measure"]
+__all__ = ["Album", "Fitted", "Header", "Media", "check_readable", "fit", "has_result_media", "measure"]

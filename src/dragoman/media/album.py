@@ -1,6 +1,6 @@
 """The pictures of one call in, the same out again: what was fetched and what was made, so that none is done twice."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dragoman.errors import Unsupported
 from dragoman.media.pictures import Bounds, Picture, Stop, fit_picture
@@ -28,10 +28,10 @@ class Album:
         """What came of fetching a URL."""
         self._fetched[url] = found
 
-    def missing(self, urls: Sequence[str], /) -> list[str]:
-        """Those that were not fetched yet, each once; Unsupported where one could not be."""
+    def missing(self, urls: Sequence[str], is_needed: Callable[[str], bool], /) -> list[str]:
+        """Those that were not fetched yet, each once; Unsupported where one that is needed could not be."""
         for url in urls:
-            if isinstance(found := self._fetched.get(url), Unsupported):
+            if isinstance(found := self._fetched.get(url), Unsupported) and is_needed(url):
                 raise _again(found) from found.__cause__
         return [url for url in dict.fromkeys(urls) if url not in self._fetched]
 

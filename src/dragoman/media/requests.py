@@ -10,7 +10,7 @@ from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.http import shown_url
 from dragoman.media.album import Album
 from dragoman.media.headers import measure
-from dragoman.media.pictures import Bounds, Stop
+from dragoman.media.pictures import Bounds, Stop, read_header
 from dragoman.signatures import KNOWN, sniff
 from dragoman.target import Limits
 from dragoman.types import (
@@ -63,16 +63,20 @@ def fit(request: Request, limits: Limits, /) -> Request:
 class Media:
     """The media of one request on their way to one target: gathered once, then asked what is to be done.
 
+    Where tools are to be spared, what cannot be taken of their results is refused no more: words stand in its place.
+
     >>> Media(Request(), Limits()).is_heavy
     False
     """
 
-    def __init__(self, request: Request, limits: Limits, album: Album | None = None, /) -> None:
+    def __init__(self, request: Request, limits: Limits, album: Album | None = None, /, *, spare: bool = False) -> None:
         self._request = request
         self._limits = limits
         self._album = album or Album()
+        self._spare = spare
         self._all = _media(request)
-        images = [part for part in self._all if isinstance(part, Image)]
+        self._needed = _media(request, results=False) if spare else self._all
+        images = [part for part in self._all if isinstance(part, Image) and limits.max_images != 0]
         self._left_out = 0 if limits.max_images is None else max(0, len(images) - limits.max_images)
         self._kept = images[self._left_out :]
 
@@ -80,19 +84,23 @@ class Media:
         """Refuse what is nothing, kinds that the target does not take, and documents and sounds too large for it."""
         for part in self._all:
             _check_whole(part)
-        for part in self._all:
+        for part in self._needed:
             _check_kind(part, self._limits)
 
     @property
     def urls(self) -> list[str]:
         """What must be fetched, each once: images that would be sent to a target that cannot fetch them by itself.
 
-        Unsupported where one of them could not be fetched before.
+        Unsupported where one of them could not be fetched before, and is needed.
         """
         if self._limits.image_urls:
             return []
         urls = [image.url for image in self._kept if image.data is None and image.url and not is_data_url(image.url)]
-        return self._album.missing(urls)
+        return self._album.missing(urls, self.needs)
+
+    def needs(self, url: str, /) -> bool:
+        """Whether the picture of a URL must be there."""
+        return any(isinstance(part, Image) and part.url == url for part in self._needed)
 
     @property
     def is_heavy(self) -> bool:
@@ -109,14 +117,17 @@ class Media:
             not bounds.hold(header, len(data)) and not self._album.has_fitted(data, bounds) for data, header in found
         )
 
-    def fit(self, stop: Stop = lambda: False, /) -> Fitted:
+    def fit(self, stop: Stop = lambda: False, /, *, bar: Unsupported | None = None) -> Fitted:
         """The request with every image as the limits want it, and itself where all of it fits.
 
-        Unsupported where something cannot be made to fit, TimedOut where `stop` says that the time is over.
+        Unsupported where something cannot be made to fit, TimedOut where `stop` says that the time is over. `bar` is
+        why nothing of the results can be taken, where tools are to be spared.
         """
-        if not self._kept and not self._left_out:
+        if not self._kept and not self._left_out and not self._spare:
             return Fitted(self._request)
-        work = _Fitting(self._limits, self._bounds(), self._album, stop, self._left_out)
+        work = (_Sparing if self._spare else _Fitting)(
+            self._limits, self._bounds(), self._album, stop, self._left_out, bar
+        )
         messages = _mapped(self._request.messages, work.message)
         if messages is self._request.messages:
             return Fitted(self._request, tuple(work.notices))
@@ -144,8 +155,8 @@ class Media:
         return Bounds(side=_least(sides), size=_least(sizes), types=types, animated=limits.animated_images)
 
 
-def _media(request: Request) -> list[_Media]:
-    """All media of a conversation, those of results too, the oldest first."""
+def _media(request: Request, *, results: bool = True) -> list[_Media]:
+    """All media of a conversation, those of results too unless told otherwise, the oldest first."""
     found: list[_Media] = []
     for message in request.messages:
         for part in message.parts:
@@ -153,9 +164,18 @@ def _media(request: Request) -> list[_Media]:
                 continue
             if isinstance(part, (Image, Document, Audio)):
                 found.append(part)
-            elif isinstance(part, ToolResult) and not isinstance(part.content, str):
+            elif results and isinstance(part, ToolResult) and not isinstance(part.content, str):
                 found += [inner for inner in part.content if isinstance(inner, (Image, Document))]
     return found
+
+
+def has_result_media(request: Request, /) -> bool:
+    """Whether there are pictures or documents in the results of tools.
+
+    >>> has_result_media(Request(messages=(Message(role="tool", parts=(ToolResult(id="call_1"),)),)))
+    False
+    """
+    return len(_media(request)) > len(_media(request, results=False))
 
 
 def _share(sizes: list[int], together: int) -> int | None:
@@ -176,13 +196,30 @@ def _least(bounds: list[int | None]) -> int | None:
 # What is refused ------------------------------------------------------------------------------------------------------
 
 _NAMES = {Image: "an image", Document: "a document", Audio: "a sound"}
+_WAYS: dict[type, str] = {Image: ", or base64 by Image.from_base64"}
+
+
+def check_readable(part: _Media, /) -> None:
+    """Refuse what no target could take: nothing, or a picture that is none, is not whole or is a bomb.
+
+    >>> check_readable(Image(data=b"<svg/>", mime="image/svg+xml"))
+    Traceback (most recent call last):
+    dragoman.errors.Unsupported: an image is of no type that is known
+    """
+    _check_whole(part)
+    if not isinstance(part, Image):
+        return
+    data = part.data if part.data is not None or not is_data_url(part.url or "") else split_data_url(part.url or "")[1]
+    if data is not None:
+        read_header(data)
 
 
 def _check_whole(part: _Media) -> None:
-    """Refuse what nobody could take."""
-    what, data = _NAMES[type(part)], part.data
+    """Refuse what is nothing."""
+    what = _NAMES[type(part)]
+    data = part.data
     if data is not None and not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers err
-        raise InvalidRequest(f"{what} is {type(data).__name__}; give bytes")
+        raise InvalidRequest(f"{what} is {type(data).__name__}; give bytes{_WAYS.get(type(part), '')}")
     if not data and not (isinstance(part, Image) and part.url):
         raise InvalidRequest(f"{what} is empty" if data is not None else f"{what} has neither bytes nor a URL")
 
@@ -227,8 +264,11 @@ def _mapped(values: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
 class _Fitting:
     """One request on its way to one target."""
 
-    def __init__(self, limits: Limits, bounds: Bounds, album: Album, stop: Stop, too_many: int) -> None:
+    def __init__(
+        self, limits: Limits, bounds: Bounds, album: Album, stop: Stop, too_many: int, bar: Unsupported | None
+    ) -> None:
         self.notices: list[Notice] = []
+        self._bar = bar
         self._limits = limits
         self._bounds = bounds
         self._album = album
@@ -292,3 +332,21 @@ class _Fitting:
             return False
         _check_size(f"an image ({image.mime})", data, self._bounds.size)
         return True
+
+
+class _Sparing(_Fitting):
+    """The same with words in the place of what cannot be taken of results."""
+
+    def _inner(self, part: ResultPart) -> ResultPart:
+        if not isinstance(part, Image | Document):
+            return part
+        try:
+            if self._bar is not None:
+                raise self._bar
+            _check_kind(part, self._limits)
+            return super()._inner(part)
+        except Unsupported as error:
+            what = _NAMES[type(part)]
+            why = f"{error.message}, so a note stands in its place"
+            self.notices.append(Notice(kind="dropped", what=f"{what} of a tool's result", why=why))
+            return Text(text=f"[{what.capitalize()} was left out for this model: {error.message}.]")

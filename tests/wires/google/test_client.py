@@ -190,6 +190,14 @@ def test_the_first_turn_is_from_the_user() -> None:
             {"fileData": {"mimeType": "image/jpeg", "fileUri": "https://example.org/a"}},
         ),
         (
+            Image(url="https://example.org/a.PNG?size=1.5#x"),
+            {"fileData": {"mimeType": "image/png", "fileUri": "https://example.org/a.PNG?size=1.5#x"}},
+        ),
+        (
+            Image(url="https://example.org/a.jpg"),
+            {"fileData": {"mimeType": "image/jpeg", "fileUri": "https://example.org/a.jpg"}},
+        ),
+        (
             Document(data=b"%PDF", mime="application/pdf"),
             {"inlineData": {"mimeType": "application/pdf", "data": "JVBERg=="}},
         ),

@@ -7,6 +7,7 @@ from dragoman.body import invalid, read_shape
 from dragoman.events import parse_arguments
 from dragoman.fitting import fit
 from dragoman.history import refuse
+from dragoman.signatures import KNOWN
 from dragoman.types import (
     Audio,
     Document,
@@ -54,7 +55,7 @@ def encode_part(part: Part) -> JsonObject:
             text = {} if part.redacted else {"text": part.text}
             return {**text, "thought": True, **wire_extra(part.extra, NAME)}
         case Image(data=None):
-            file = {"mimeType": part.mime or "image/jpeg", "fileUri": part.url}
+            file = {"mimeType": part.mime or _guessed(part.url or ""), "fileUri": part.url}
             return _with_extra({"fileData": file}, part.extra)
         case Image() | Document() | Audio():
             blob = {"mimeType": part.mime or "image/png", "data": encode_base64(part.data or b"")}
@@ -63,6 +64,13 @@ def encode_part(part: Part) -> JsonObject:
             return part.data
         case _:
             raise refuse(part, NAME)
+
+
+def _guessed(url: str) -> str:
+    """The type of a picture by the ending of its URL; most are JPEG."""
+    path = url.partition("?")[0].partition("#")[0]
+    kind = f"image/{path.rpartition('.')[2].lower()}"
+    return kind if kind in KNOWN else "image/jpeg"
 
 
 def _with_extra(part: JsonObject, extra: JsonObject) -> JsonObject:
