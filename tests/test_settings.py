@@ -52,6 +52,22 @@ def test_a_record_that_is_like_another_at_another_place_has_a_key_of_its_own() -
     assert target.quirks.efforts == registry.target("openai/gpt-5").quirks.efforts
 
 
+@pytest.mark.parametrize("place", [{"base_url": "https://there/v1"}, {"base_url": ""}])
+def test_what_opens_the_place_of_a_record_goes_to_no_other(place: dict[str, str]) -> None:
+    registry = empty()
+    headers = {"X-Gateway-Key": "hush", "x-team": "tides"}
+    registry.add_provider(name="corp", like="vllm", api_key="hush", headers=headers, http_client=object())
+    made = registry.add_provider(name="own", like="corp", **place)
+    assert (made.api_key, made.headers, made.http_client) == (None, {"x-team": "tides"}, None)
+
+
+def test_what_opens_the_place_of_a_record_stays_there() -> None:
+    registry = empty()
+    corp = registry.add_provider(name="corp", like="vllm", headers={"x-key": "hush"}, http_client=object())
+    made = registry.add_provider(name="own", like="corp")
+    assert (made.headers, made.http_client) == (corp.headers, corp.http_client)
+
+
 def test_a_record_may_be_overridden_in_its_place() -> None:
     registry = Registry(env={"OPENAI_API_KEY": "secret"})
     registry.add_provider(like="openai", base_url="https://proxy/v1")

@@ -11,7 +11,7 @@ from dragoman import wires
 from dragoman.dsn import nearest
 from dragoman.errors import SetupError
 from dragoman.families import overlaid
-from dragoman.providers import Provider, clean_key, placed
+from dragoman.providers import Provider, clean_key, elsewhere, placed
 from dragoman.target import Limits, Quirks
 from dragoman.types import is_list, is_object
 
@@ -81,17 +81,17 @@ def make_provider(
 
 
 def _inherited(record: Provider, told: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record; without its key where another one at another place is made of it."""
-    base: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(record, http_client=None))
-    base["http_client"] = record.http_client
+    """The fields of a record; without what opens its place where another one at another place is made of it."""
     name = told.get("name", record.name)
+    family = record.family if name == record.name else record.family or record.name
+    is_elsewhere = name != record.name and "base_url" in told
+    start = elsewhere(record) if is_elsewhere else record
+    base: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(start, family=family, http_client=None))
+    base["http_client"] = start.http_client
     if told.get("base_url"):
         base["base_url_names"] = ()
-    if name != record.name:
-        base["family"] = record.family or record.name
-        if "base_url" in told:
-            key_names = (f"{str(name).upper().replace('-', '_')}_API_KEY",)
-            base.update(api_key=None, http_client=None, base_url_names=(), key_names=key_names)
+    if is_elsewhere:
+        base["key_names"] = (f"{str(name).upper().replace('-', '_')}_API_KEY",)
     return base
 
 
