@@ -1,10 +1,10 @@
 """A prompt in, as users like to write one, its messages out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from dragoman.errors import InvalidRequest
-from dragoman.types import Message, Part, Text, is_object, user
+from dragoman.types import Message, Part, Text, user
 
 Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
 
@@ -32,7 +32,7 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
 
 
 def _listed(prompt: Any) -> list[Any]:
-    if is_object(prompt) or isinstance(prompt, bytes | bytearray) or not hasattr(prompt, "__iter__"):
+    if isinstance(prompt, Mapping | bytes | bytearray) or not hasattr(prompt, "__iter__"):
         raise _no_prompt(prompt)
     given = list(prompt)
     for item in given:
@@ -44,7 +44,7 @@ def _listed(prompt: Any) -> list[Any]:
 def _no_prompt(given: object) -> InvalidRequest:
     """What is wrong with it, and how to write it; what it says is not told: it may be long, and private."""
     why = f"a prompt is a string, a message, a part, or a list of these, and no {type(given).__name__}"
-    if not is_object(given):
+    if not isinstance(given, Mapping):
         return InvalidRequest(why)
     return InvalidRequest(
         f'{why}; write {{"role": "user", "content": "hi"}} as dragoman.user("hi"), and so with dragoman.assistant and '
