@@ -50,7 +50,7 @@ def test_messages_as_dicts_are_refused_with_how_to_write_them(prompt: Any) -> No
         ([["a"]], "list"),
         (5, "int"),
         ([b"x"], "bytes"),
-        (MappingProxyType({}), "mappingproxy"),
+        (MappingProxyType({"role": 1}), "mappingproxy"),
     ],
 )
 def test_what_is_no_prompt_is_refused_with_what_one_may_be(prompt: Any, kind: str) -> None:

@@ -1,6 +1,6 @@
 """A small question to one target in, its answer out: models, tokens, embeddings. A plan."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar, cast
 
@@ -16,6 +16,7 @@ from dragoman.flow import Dice, Flow, Now, Reply, Send, Sleep
 from dragoman.http import HttpRequest
 from dragoman.media import has_result_media
 from dragoman.preparing import check_key, left, named, prepared
+from dragoman.prompts import is_several
 from dragoman.target import Target
 from dragoman.tolerance import UNREADABLE
 from dragoman.types import Embeddings, ModelInfo, Request, Usage, is_object
@@ -33,8 +34,7 @@ def as_texts(texts: object, /) -> list[str]:
     """
     if isinstance(texts, str):
         return [texts]
-    is_listed = isinstance(texts, Iterable) and not isinstance(texts, Mapping)
-    found = list(cast("Iterable[object]", texts)) if is_listed else [texts]
+    found = list(cast("Iterable[object]", texts)) if is_several(texts) else [texts]
     told = [text for text in found if isinstance(text, str)]
     if len(told) < len(found):
         raise InvalidRequest("what is embedded is a text, or a list of texts")

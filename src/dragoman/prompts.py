@@ -31,8 +31,17 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
     return tuple(messages) or (user(*parts),)
 
 
+def is_several(given: object, /) -> bool:
+    """Whether it is a list or its like: a mapping and bytes can be walked through, too, and are none.
+
+    >>> is_several(["a"]), is_several({"a": 1})
+    (True, False)
+    """
+    return hasattr(given, "__iter__") and not isinstance(given, str | bytes | bytearray | Mapping)
+
+
 def _listed(prompt: Any) -> list[Any]:
-    if isinstance(prompt, Mapping | bytes | bytearray) or not hasattr(prompt, "__iter__"):
+    if not is_several(prompt):
         raise _no_prompt(prompt)
     given = list(prompt)
     for item in given:
