@@ -292,7 +292,7 @@ def test_nothing_is_fetched_unless_it_is_wanted() -> None:
 
 
 @pytest.mark.parametrize("image_urls", [False, True])
-def test_who_is_refused_a_url_sees_once_in_the_traceback_what_would_fetch_it(image_urls: bool) -> None:
+def test_who_is_refused_a_url_sees_once_in_the_traceback_what_would_fetch_it(*, image_urls: bool) -> None:
     with pytest.raises(ChainExhausted) as caught:
         ask(World(BUSY), able("aa/m"), able("bb/m", image_urls=image_urls), request=LINK, retries=0)
     assert caught.value.__notes__ == ["fetch_images=True lets dragoman fetch it."]
