@@ -5,6 +5,7 @@ import io
 import time
 from typing import Any
 
+import msgspec
 import pytest
 from PIL import Image as Picture
 
@@ -25,9 +26,13 @@ from dragoman import (
     tool_results,
     user,
 )
+from dragoman.demo import Demo
 from dragoman.demo.answers import count_tokens
 from dragoman.demo.filling import fill
 from dragoman.demo.patterns import example_of
+from dragoman.errors import InvalidRequest
+from dragoman.flow import Send
+from dragoman.http import HttpRequest
 from dragoman.schema import validate
 from dragoman.types import Audio, Document
 
@@ -196,6 +201,35 @@ def test_a_schema_is_filled(schema: dict[str, Any]) -> None:
 def test_recursion_ends() -> None:
     endless = {"$ref": "#/$defs/a", "$defs": {"a": {"$ref": "#/$defs/a"}}}
     assert fill(endless) is not None
+
+
+DOUBLING: dict[str, Any] = {
+    f"a{level}": {"type": "object", "properties": {side: {"$ref": f"#/$defs/a{level + 1}"} for side in "xy"}}
+    | {"required": ["x", "y"]}
+    for level in range(24)
+}
+
+
+@pytest.mark.parametrize(
+    ("schema", "why"),
+    [
+        ({"$ref": "#/$defs/a0", "$defs": DOUBLING | {"a24": {}}}, "more than 5000 values"),
+        ({"type": "string", "minLength": 10**7}, "more than 10000 letters"),
+        ({"type": "object", "properties": {"a": None}}, "properties.a: null is not"),
+        ({"type": "object", "required": [None]}, "required"),
+        ({"type": [[]]}, "type"),
+    ],
+)
+def test_a_schema_that_cannot_be_filled_is_refused(schema: dict[str, Any], why: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"the demo cannot fill this schema: .*{why}"):
+        fill(schema)
+
+
+@pytest.mark.parametrize("size", [0, -1, 10**6, "many"])
+def test_a_vector_has_a_number_of_dimensions(size: Any) -> None:
+    body = msgspec.json.encode({"model": "any", "input": "hi", "dimensions": size})
+    http = HttpRequest(method="POST", origin="demo://", path="/v1/embeddings", body=body)
+    assert Demo().send(Send(http)).head.status == 400
 
 
 def test_an_answer_is_json_of_the_schema(model: Any) -> None:

@@ -11,6 +11,7 @@ from zlib import compress
 
 import pytest
 
+from dragoman.gateway.depth import check_depth
 from dragoman.gateway.keys import new_key
 from dragoman.gateway.refusals import BodyTooLarge
 from dragoman.http import HttpRequest
@@ -173,6 +174,10 @@ def test_a_packed_body_that_cannot_be_read_is_refused(packing: str, pack: Callab
 
 def test_nothing_is_unpacked_for_strangers() -> None:
     assert see(app_of(KEYED), post(CHAT, b"no gzip", **{"content-encoding": "gzip"})).status == 401
+
+
+def test_a_text_without_an_end_is_looked_through_once() -> None:
+    check_depth(b"[]" * 99 + b'"' + b'\\"' * 5_000_000, 9)
 
 
 def test_brackets_in_texts_are_no_depth() -> None:

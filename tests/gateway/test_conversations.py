@@ -128,11 +128,12 @@ def test_while_redis_is_down_only_conversations_are_refused(tmp_path: Path, own_
             assert ids_in(upstream) == ["their_id_1"]
 
 
-def test_an_answer_that_redis_cannot_keep_is_refused_and_the_rest_goes_on(
-    tmp_path: Path, own_redis: RedisServer
-) -> None:
+def test_an_answer_that_redis_cannot_keep_is_given_and_told(tmp_path: Path, own_redis: RedisServer) -> None:
     with Gateway(tmp_path, f'[gateway]\nstore = "{own_redis.url}"\n') as gateway:
         own_redis.kill()
         asked = {"model": "demo/any", "input": "hello"}
-        assert gateway.post("/v1/responses", asked)[0] == 503
+        status, headers, _ = gateway.post("/v1/responses", asked)
+        assert status == 200
+        assert "is not kept" in headers["x-dragoman-notice"]
+        assert gateway.post("/v1/responses", {**asked, "stream": True})[2].rstrip().endswith(b"}")
         assert gateway.post("/v1/responses", {**asked, "store": False})[0] == 200

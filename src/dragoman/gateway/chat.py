@@ -112,7 +112,7 @@ class Chat:
         return [] if told is None else [(HEADER, told)]
 
     async def settle(self, response: Response, /) -> tuple[Notice, ...]:
-        """Remember who answered and under which ids, keep the answer where that is wanted, and tell where it was not."""
+        """Remember who answered and under which ids, keep the answer where that is wanted; told is what was not."""
         setup, owner = self._visit.setup, self._visit.owner
         if self._wish.conversation is not None and response.target is not None:
             made = {} if self._ids is None else self._ids.made
