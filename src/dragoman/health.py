@@ -77,6 +77,7 @@ class Conditions(Protocol):
     """Where conditions are kept: the port behind which processes may share them.
 
     A store that several machines share has to translate moments: each machine's clock counts from its own beginning.
+    A lease must come back to the machine that took it as it was: a probe is known by it.
 
     >>> shared: Conditions = Memory()
     >>> Health(conditions=shared).snapshot()
