@@ -325,8 +325,9 @@ def test_a_refusal_inside_of_a_200_is_typed(verb: str, asked: tuple[str, ...]) -
 def test_what_is_neither_an_answer_nor_a_refusal_is_malformed() -> None:
     with Server(Raw(body=b"{}")) as server, pytest.raises(Malformed, match="lists no models"):
         server.model(retries=0).list_models()
-    with Server(Raw(body=b"<html>")) as server, pytest.raises(Malformed):
-        server.model(retries=0).list_models()
+    for body in (b"<html>", b'{"data": "\xff"}', b"[" * 3000):
+        with Server(Raw(body=body)) as server, pytest.raises(Malformed):
+            server.model(retries=0).list_models()
 
 
 def test_a_last_page_without_models_is_the_end() -> None:

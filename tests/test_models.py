@@ -86,7 +86,7 @@ def test_what_is_no_spec_is_told(registry: Registry, spec: Any) -> None:
         registry.model(spec)
 
 
-@pytest.mark.parametrize("texts", [None, 5, [None], b"ab", ["a", 1]])
+@pytest.mark.parametrize("texts", [None, 5, [None], b"ab", ["a", 1], {"a": 1}])
 def test_what_is_no_text_is_not_embedded(registry: Registry, texts: Any) -> None:
     with pytest.raises(InvalidRequest, match="what is embedded is a text, or a list of texts"):
         registry.model("demo/any").embed(texts)

@@ -1,5 +1,6 @@
 """Prompts in all the forms that users may write, and words for those that they may not."""
 
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -42,10 +43,18 @@ def test_messages_as_dicts_are_refused_with_how_to_write_them(prompt: Any) -> No
 
 @pytest.mark.parametrize(
     ("prompt", "kind"),
-    [(None, "NoneType"), (b"x", "bytes"), ([None], "NoneType"), ([["a"]], "list"), (5, "int"), ([b"x"], "bytes")],
+    [
+        (None, "NoneType"),
+        (b"x", "bytes"),
+        ([None], "NoneType"),
+        ([["a"]], "list"),
+        (5, "int"),
+        ([b"x"], "bytes"),
+        (MappingProxyType({"role": 1}), "mappingproxy"),
+    ],
 )
 def test_what_is_no_prompt_is_refused_with_what_one_may_be(prompt: Any, kind: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"a prompt is a string, a message, a part, or a list.* no {kind}$"):
+    with pytest.raises(InvalidRequest, match=f"a prompt is a string, a message, a part, or a list.* no {kind}"):
         as_messages(prompt)
 
 

@@ -103,6 +103,19 @@ def test_what_was_fitted_belongs_to_whoever_asked() -> None:
     assert again == {"properties": {"a": {"type": "integer", "enum": [1]}}}
 
 
+def test_what_grew_large_is_not_kept() -> None:
+    homes: JsonObject = {"l0": {"type": "string", "enum": ["x" * 100 + str(i) for i in range(99)]}}
+    for i in range(1, 9):
+        below = {"$ref": f"#/$defs/l{i - 1}"}
+        homes[f"l{i}"] = {"type": "object", "properties": {"a": below, "b": below}}
+    schema: JsonObject = {"type": "object", "properties": {"r": {"$ref": "#/$defs/l8"}}, "$defs": homes}
+    kept = module._kept  # pyright: ignore[reportPrivateUsage] # the law is about it
+    before = kept.cache_info().currsize
+    fitted, _ = fit(schema, only("type", "enum", "properties"), where="a large one")
+    assert len(msgspec.json.encode(fitted)) > 10 * module.MOST_KEPT
+    assert kept.cache_info().currsize == before
+
+
 def test_a_schema_that_was_changed_is_fitted_anew() -> None:
     tiny, schema = only("type", "enum"), {"type": "string", "const": "a"}
     fit(schema, tiny, where="schema")

@@ -52,6 +52,22 @@ def test_a_record_that_is_like_another_at_another_place_has_a_key_of_its_own() -
     assert target.quirks.efforts == registry.target("openai/gpt-5").quirks.efforts
 
 
+@pytest.mark.parametrize("place", [{"base_url": "https://there/v1"}, {"base_url": ""}])
+def test_what_opens_the_place_of_a_record_goes_to_no_other(place: dict[str, str]) -> None:
+    registry = empty()
+    headers = {"X-Gateway-Key": "hush", "x-team": "tides"}
+    registry.add_provider(name="corp", like="vllm", api_key="hush", headers=headers, http_client=object())
+    made = registry.add_provider(name="own", like="corp", **place)
+    assert (made.api_key, made.headers, made.http_client) == (None, {"x-team": "tides"}, None)
+
+
+def test_what_opens_the_place_of_a_record_stays_there() -> None:
+    registry = empty()
+    corp = registry.add_provider(name="corp", like="vllm", headers={"x-key": "hush"}, http_client=object())
+    made = registry.add_provider(name="own", like="corp")
+    assert (made.headers, made.http_client) == (corp.headers, corp.http_client)
+
+
 def test_a_record_may_be_overridden_in_its_place() -> None:
     registry = Registry(env={"OPENAI_API_KEY": "secret"})
     registry.add_provider(like="openai", base_url="https://proxy/v1")
@@ -73,7 +89,9 @@ def test_a_record_may_be_overridden_in_its_place() -> None:
         ({"name": "x", "wire": "openai_chat", "limits": {"max_images": "3"}}, "a provider: Expected"),
         ({"name": "x", "wire": "openai_chat", "needs_key": "yes"}, "a provider: Expected `bool`"),
         ({"name": "x"}, "a provider: Object missing required field `wire`"),
-        ({"name": "x", "wire": "carrier-pigeon"}, "x: no wire 'carrier-pigeon'; there are anthropic, google"),
+        ({"name": "x", "wire": "carrier-pigeon"}, "x: no such wire; there are anthropic, google"),
+        ({"name": "x", "wire": "openai-chat"}, "x: no wire 'openai-chat'; did you mean 'openai_chat'"),
+        ({"name": "x", "like": "carrier-pigeon"}, "like: no such provider; there are openai, "),
         ({"name": "x", "wire": "ollama", "base_url": "box:1"}, "x: the base URL is not whole"),
         ({"name": "x", "wire": "ollama", "base_url": "http://box:one"}, "x: the base URL is not whole"),
         ({"name": "x", "wire": "ollama", "auth": "x mine"}, "x: auth is 'bearer', or the name of the header"),
@@ -235,6 +253,15 @@ def test_a_variable_that_is_not_there_is_told_with_its_place() -> None:
         SetupError, match=r"- providers.own.api_key: no variable KEY; set it, or write \$\{KEY:default\}"
     ):
         empty().load_config('[providers.own]\nlike = "groq"\napi_key = "${KEY}"')
+
+
+@pytest.mark.parametrize("key", ["sk-hush-12345678", "hush"])
+@pytest.mark.parametrize("field", ["like", "wire", "name", "needs_key", "auth", "base_url", "limits"])
+def test_no_problem_of_a_config_says_the_value_of_a_variable(field: str, key: str) -> None:
+    fields = {"like": "vllm", field: "${KEY} x"}
+    with pytest.raises(SetupError, match=r"^the config is wrong:\n- providers\.own: ") as caught:
+        Registry(env={"KEY": key}).load_config({"providers": {"own": fields}})
+    assert "hush" not in str(caught.value)
 
 
 def test_a_circle_of_aliases_is_told_when_the_config_is_read() -> None:

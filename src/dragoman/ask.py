@@ -16,7 +16,9 @@ from dragoman.flow import Dice, Flow, Now, Reply, Send, Sleep
 from dragoman.http import HttpRequest
 from dragoman.media import has_result_media
 from dragoman.preparing import check_key, left, named, prepared
+from dragoman.prompts import is_several
 from dragoman.target import Target
+from dragoman.tolerance import UNREADABLE
 from dragoman.types import Embeddings, ModelInfo, Request, Usage, is_object
 
 T = TypeVar("T")
@@ -32,7 +34,7 @@ def as_texts(texts: object, /) -> list[str]:
     """
     if isinstance(texts, str):
         return [texts]
-    found = list(cast("Iterable[object]", texts)) if isinstance(texts, Iterable) else [texts]
+    found = list(cast("Iterable[object]", texts)) if is_several(texts) else [texts]
     told = [text for text in found if isinstance(text, str)]
     if len(told) < len(found):
         raise InvalidRequest("what is embedded is a text, or a list of texts")
@@ -154,7 +156,7 @@ def _refusal(reply: Reply, target: Target) -> DragomanError | None:
     """The error that a server said inside of a 200."""
     try:
         data = msgspec.json.decode(reply.body)
-    except msgspec.MsgspecError:
+    except UNREADABLE:
         return None
     is_told = is_object(data) and any(data.get(key) for key in ("error", "errors", "detail"))
     return wires.get(target.wire).client.decode_error(reply.head, reply.body) if is_told else None

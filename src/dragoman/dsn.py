@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from msgspec.structs import replace
 
 from dragoman.errors import SetupError
-from dragoman.providers import Provider, clean_key, placed
+from dragoman.providers import Provider, clean_key, elsewhere, placed
 
 PREFIX = "LLM_"
 FORM = "scheme://[token@]host[:port][/path]"
@@ -24,8 +24,8 @@ def variable_of(name: str, /) -> str:
 def decode_dsn(name: str, dsn: object, schemes: Mapping[str, Provider], /) -> Provider:
     """The provider of that name: after the record of the scheme, but at this place and as this token says.
 
-    The value is in no error: it may hold a key. A scheme's own key variables do not count here, so that a key never
-    goes to a place that it was not made for.
+    The value is in no error: it may hold a key. A scheme's own key, client and secret headers do not count here, so
+    that none goes to a place that it was not made for.
 
     >>> from dragoman.providers import PROVIDERS
     >>> decode_dsn("box", "ollama+http://box:11434", PROVIDERS)
@@ -47,11 +47,9 @@ def decode_dsn(name: str, dsn: object, schemes: Mapping[str, Provider], /) -> Pr
     except SetupError as error:
         raise SetupError(f"{where}: {error}") from None
     return replace(
-        record,
+        elsewhere(record),
         name=name,
         base_url=base_url,
-        base_url_names=(),
-        key_names=(),
         needs_key=False,
         api_key=key,
         family=record.family or record.name,

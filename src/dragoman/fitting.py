@@ -22,8 +22,7 @@ MAX_SUBSCHEMAS = 20_000
 MOST_KEPT = 16 * 1024
 """Bytes of a schema that is kept with what became of it: tools and formats are the same in call after call."""
 _PLAIN = 2  # the version of marshal that says the same for the same: it counts no references
-_MAX_WORDS = 500
-"""A dropped constraint that is longer than this is not told to the model."""
+_MAX_WORDS = 500  # a dropped constraint that is longer than this is not told to the model
 
 
 class Subset(msgspec.Struct, frozen=True, kw_only=True):
@@ -72,19 +71,20 @@ def fit(schema: JsonObject, subset: Subset, /, *, where: str) -> tuple[JsonObjec
     [('renamed', 'schema: const'), ('dropped', 'schema: minLength')]
     """
     try:
-        said = marshal.dumps(schema, _PLAIN)
+        kept, notices = _kept(marshal.dumps(schema, _PLAIN), subset, where)
     except ValueError:
         return _fit(schema, subset, where)
-    if len(said) > MOST_KEPT:
-        return _fit(schema, subset, where)
-    fitted, notices = _kept(said, subset, where)
-    return (marshal.loads(fitted), notices) if notices else (schema, ())  # noqa: S302 - our own bytes
+    return (marshal.loads(kept)[0], notices) if notices else (schema, ())  # noqa: S302 - our own bytes
 
 
 @lru_cache(maxsize=256)
 def _kept(said: bytes, subset: Subset, where: str) -> tuple[bytes, tuple[Notice, ...]]:
-    fitted, notices = _fit(marshal.loads(said), subset, where)  # noqa: S302 - our own bytes
-    return marshal.dumps(fitted, _PLAIN), notices
+    if len(said) <= MOST_KEPT:
+        fitted, notices = _fit(marshal.loads(said), subset, where)  # noqa: S302 - our own bytes
+        kept = marshal.dumps((fitted, [notice.what for notice in notices]), _PLAIN)
+        if len(kept) <= MOST_KEPT:
+            return kept, notices
+    raise ValueError("too large to keep")
 
 
 def _fit(schema: JsonObject, subset: Subset, where: str) -> tuple[JsonObject, tuple[Notice, ...]]:

@@ -13,7 +13,7 @@ from dragoman.types import Notice
 
 MIN_SECRET = 6
 """Characters of a key that is one: local servers are given words such as "x"."""
-_TELLTALE = "auth|key|token|secret|cookie|password|credential|signature"
+TELLTALE = "auth|key|token|secret|cookie|password|credential|signature"
 """What stands in the name of a header or query field that holds a secret: a target may name its own."""
 
 
@@ -41,10 +41,10 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     def redacted(self) -> "HttpRequest":
         """The same with its keys blotted out."""
         headers = {
-            name: "[redacted]" if re.search(_TELLTALE, name.lower()) or self._tells(value) else value
+            name: "[redacted]" if re.search(TELLTALE, name.lower()) or self._tells(value) else value
             for name, value in self.headers.items()
         }
-        path = re.sub(rf"(?i)([?&][^=&]*(?:{_TELLTALE})[^=&]*=)[^&#]*", r"\1[redacted]", self.path)
+        path = re.sub(rf"(?i)([?&][^=&]*(?:{TELLTALE})[^=&]*=)[^&#]*", r"\1[redacted]", self.path)
         origin = re.sub(r"//[^/@]*@", "//[redacted]@", self.origin)
         return msgspec.structs.replace(self, headers=headers, path=path, origin=origin, secret=None)
 

@@ -1,10 +1,10 @@
 """A prompt in, as users like to write one, its messages out."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from dragoman.errors import InvalidRequest
-from dragoman.types import Message, Part, Text, is_object, user
+from dragoman.types import Message, Part, Text, user
 
 Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
 
@@ -31,8 +31,17 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
     return tuple(messages) or (user(*parts),)
 
 
+def is_several(given: object, /) -> bool:
+    """Whether it is a list or its like: a mapping and bytes can be walked through, too, and are none.
+
+    >>> is_several(["a"]), is_several({"a": 1})
+    (True, False)
+    """
+    return hasattr(given, "__iter__") and not isinstance(given, str | bytes | bytearray | Mapping)
+
+
 def _listed(prompt: Any) -> list[Any]:
-    if is_object(prompt) or isinstance(prompt, bytes | bytearray) or not hasattr(prompt, "__iter__"):
+    if not is_several(prompt):
         raise _no_prompt(prompt)
     given = list(prompt)
     for item in given:
@@ -44,7 +53,7 @@ def _listed(prompt: Any) -> list[Any]:
 def _no_prompt(given: object) -> InvalidRequest:
     """What is wrong with it, and how to write it; what it says is not told: it may be long, and private."""
     why = f"a prompt is a string, a message, a part, or a list of these, and no {type(given).__name__}"
-    if not is_object(given):
+    if not isinstance(given, Mapping):
         return InvalidRequest(why)
     return InvalidRequest(
         f'{why}; write {{"role": "user", "content": "hi"}} as dragoman.user("hi"), and so with dragoman.assistant and '

@@ -3,6 +3,7 @@
 Facts about compatible servers are of November 2026; those about families of models are in families.json.
 """
 
+import re
 from collections.abc import Mapping
 from functools import lru_cache
 from typing import Any
@@ -12,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import SetupError
-from dragoman.http import shown_url, split_base_url
+from dragoman.http import TELLTALE, shown_url, split_base_url
 from dragoman.target import Limits, Quirks, Target
 
 
@@ -97,6 +98,16 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """As `repr`: msgspec's own would show the key."""
         return [("name", self.name), ("wire", self.wire), ("base_url", shown_url(self.base_url))]
+
+
+def elsewhere(record: Provider, /) -> Provider:
+    """The same without what opens its own place, for one at another place to start from.
+
+    >>> elsewhere(Provider(name="a", wire="ollama", headers={"x-api-key": "k", "x-team": "b"})).headers
+    {'x-team': 'b'}
+    """
+    headers = {name: value for name, value in record.headers.items() if not re.search(TELLTALE, name.lower())}
+    return replace(record, api_key=None, key_names=(), base_url_names=(), headers=headers, http_client=None)
 
 
 def clean_key(key: object, /, *whose: str) -> str | None:

@@ -9,9 +9,9 @@ import msgspec
 
 from dragoman import wires
 from dragoman.dsn import nearest
-from dragoman.errors import SetupError
+from dragoman.errors import SetupError, redact
 from dragoman.families import overlaid
-from dragoman.providers import Provider, clean_key, placed
+from dragoman.providers import Provider, clean_key, elsewhere, placed
 from dragoman.target import Limits, Quirks
 from dragoman.types import is_list, is_object
 
@@ -64,7 +64,7 @@ def make_provider(
     like = told.pop("like", None)
     if like is not None:
         if like not in known:
-            raise SetupError(f"like: no provider {like!r}{nearest(str(like), known)}")
+            raise SetupError(f"like: {_unlike('provider', str(like), known)}")
         record = known[like]
     base = {} if record is None else _inherited(record, told)
     given = {field: told.pop(field) for field in ("limits", "quirks") if field in told}
@@ -81,17 +81,17 @@ def make_provider(
 
 
 def _inherited(record: Provider, told: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record; without its key where another one at another place is made of it."""
-    base: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(record, http_client=None))
-    base["http_client"] = record.http_client
+    """The fields of a record; without what opens its place where another one at another place is made of it."""
     name = told.get("name", record.name)
+    family = record.family if name == record.name else record.family or record.name
+    is_elsewhere = name != record.name and "base_url" in told
+    start = elsewhere(record) if is_elsewhere else record
+    base: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(start, family=family, http_client=None))
+    base["http_client"] = start.http_client
     if told.get("base_url"):
         base["base_url_names"] = ()
-    if name != record.name:
-        base["family"] = record.family or record.name
-        if "base_url" in told:
-            key_names = (f"{str(name).upper().replace('-', '_')}_API_KEY",)
-            base.update(api_key=None, http_client=None, base_url_names=(), key_names=key_names)
+    if is_elsewhere:
+        base["key_names"] = (f"{str(name).upper().replace('-', '_')}_API_KEY",)
     return base
 
 
@@ -114,7 +114,7 @@ def checked(provider: Provider, path: str = "", /) -> Provider:
     if not provider.name or set(provider.name) & set("/, \t\n"):
         raise SetupError(f"{provider.name!r} cannot be a provider's name: it is empty, or has a slash, comma or blank")
     if provider.wire not in wires.NAMES:
-        raise SetupError(f"{provider.name}: no wire {provider.wire!r}; there are {', '.join(wires.NAMES)}")
+        raise SetupError(f"{provider.name}: {_unlike('wire', provider.wire, wires.NAMES)}")
     try:
         return msgspec.structs.replace(
             provider,
@@ -250,8 +250,18 @@ def read_config(
         facts=_read_facts(tables["limits"], problems),
     )
     if problems:
-        raise SetupError("the config is wrong:\n" + "\n".join(f"- {problem}" for problem in problems))
+        raise wrong(problems)
     return settings
+
+
+def wrong(problems: Iterable[str], /) -> SetupError:
+    """The error that tells all problems of a config; a variable that it names may hold a key, which is not shown.
+
+    >>> print(wrong(["aliases: not a table"]))
+    the config is wrong:
+    - aliases: not a table
+    """
+    return SetupError(redact("the config is wrong:\n" + "\n".join(f"- {problem}" for problem in problems)))
 
 
 def _read_aliases(table: dict[str, Any], known: Mapping[str, str], problems: list[str]) -> dict[str, str]:
@@ -330,6 +340,13 @@ def _read_providers(table: dict[str, Any], known: Mapping[str, Provider], proble
 def _waits(name: str, told: Any, left: Mapping[str, Any]) -> bool:
     """Whether it is made like one that is not made yet."""
     return is_object(told) and told.get("like") != name and told.get("like") in left
+
+
+def _unlike(what: str, told: str, known: Iterable[str]) -> str:
+    """That there is none of this name; one that is like none is not shown: a variable may have put a key there."""
+    if meant := nearest(told, known):
+        return f"no {what} {told!r}{meant}"
+    return f"no such {what}; there are {', '.join(known)}"
 
 
 def _refuse_unknown(what: str, told: Mapping[str, Any], known: Iterable[str]) -> None:

@@ -140,6 +140,13 @@ def test_a_body_that_is_packed_as_it_is_is_taken_as_it_is() -> None:
     assert see(app_of(), post(CHAT, body, **{"content-encoding": "identity"})).status == 200
 
 
+def test_a_body_of_several_members_is_unpacked_whole() -> None:
+    body = json.dumps(chat("demo/any")).encode()
+    packed = gzip.compress(body[:20]) + gzip.compress(body[20:])
+    assert see(app_of(), post(CHAT, packed, **{"content-encoding": "gzip"})).status == 200
+    assert see(app_of(), post(CHAT, gzip.compress(body) + b"more", **{"content-encoding": "gzip"})).status == 400
+
+
 def test_where_there_is_no_body_nothing_is_unpacked() -> None:
     http = HttpRequest(method="GET", path="/v1/models", headers={"content-encoding": "gzip"})
     assert see(app_of(), http).status == 200

@@ -166,6 +166,16 @@ def test_no_key_is_in_a_problem() -> None:
     assert "sk-secret" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "line",
+    ['aliases.a = "${KEY}"', 'aliases.a = "${KEY}/m"', 'gateway.store = "${KEY}"', 'gateway.providers = ["${KEY}"]'],
+)
+def test_a_key_that_a_variable_put_in_the_wrong_place_is_not_shown(line: str) -> None:
+    with pytest.raises(SetupError, match="the config is wrong") as caught:
+        decode_config(line, {"KEY": "sk-hush-12345678"})
+    assert "hush" not in str(caught.value)
+
+
 def test_a_tier_is_an_alias_with_costs() -> None:
     found = catalog(decode_config('[tiers.simple]\nmodels = { "demo/any" = 1, "demo/slow" = 5 }\n')).find("simple")
     assert (found.options.order, found.options.costs["demo/slow"], found.tier) == ("weighted", 5.0, "simple")

@@ -74,6 +74,12 @@ def test_only_an_admin_key_may_do(name: str) -> None:
     assert see(app, post(API + name, b"{}", **JSON, authorization=f"Bearer {team}")).status == 403
 
 
+def test_what_cannot_be_read_is_refused() -> None:
+    app, admin, _ = keyed()
+    http = post(API + "unbench", b'{"target": "\xff"}', **JSON, authorization=f"Bearer {admin}")
+    assert see(app, http).status == 400
+
+
 def test_without_keys_nobody_looks_from_elsewhere() -> None:
     assert get(app_of(is_local=False), "snapshot").status == 403
 

@@ -133,7 +133,7 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     _check_store(gateway.store, problems)
     providers = _check_names(config, env, problems)
     if problems:
-        raise SetupError("the config is wrong:\n" + "\n".join(f"- {problem}" for problem in dict.fromkeys(problems)))
+        raise settings.wrong(dict.fromkeys(problems))
     return msgspec.structs.replace(config, providers=providers)
 
 

@@ -7,7 +7,6 @@ from typing import TypeVar, cast
 from dragoman import ask
 from dragoman.body import missing
 from dragoman.chain import Options
-from dragoman.drive import Driver
 from dragoman.errors import DragomanError, ProviderError, Unsupported
 from dragoman.flow import Flow
 from dragoman.gateway.access import check_model, check_name
@@ -112,7 +111,7 @@ async def _ask(
     target = choice.targets[0].name
     account = await visit.open(request, choice.targets[:1], operation)
     try:
-        found = await Driver(visit.setup.registry.transport).arun(plan)
+        found = await visit.setup.registry.driver.arun(plan)
         await account.settle("served", status=200, target=target, usage=used(found))
     except asyncio.CancelledError:
         await account.leave(target)

@@ -31,13 +31,18 @@ async def unpack(http: HttpRequest, most: int, /) -> HttpRequest:
 
 
 def _unpacked(body: bytes, most: int, packing: str) -> bytes:
-    packer = zlib.decompressobj(_EITHER)
-    try:
-        data = packer.decompress(body, most + 1)
-    except zlib.error as error:
-        raise InvalidRequest(f"the body is not {packing}, as {HEADER} says: {error}") from error
-    if len(data) > most:
-        raise BodyTooLarge(f"the body is larger than {most} bytes when it is unpacked")
-    if not packer.eof:
-        raise InvalidRequest(f"the body ends before its {packing} does")
-    return data
+    pieces: list[bytes] = []
+    left = most
+    while body:  # a gzip may have several members
+        packer = zlib.decompressobj(_EITHER)
+        try:
+            data = packer.decompress(body, left + 1)
+        except zlib.error as error:
+            raise InvalidRequest(f"the body is not {packing}, as {HEADER} says: {error}") from error
+        if (left := left - len(data)) < 0:
+            raise BodyTooLarge(f"the body is larger than {most} bytes when it is unpacked")
+        if not packer.eof:
+            raise InvalidRequest(f"the body ends before its {packing} does")
+        pieces.append(data)
+        body = packer.unused_data
+    return b"".join(pieces)

@@ -29,6 +29,7 @@ from dragoman.gateway.dashboard.guard import check
 from dragoman.gateway.depth import check_depth
 from dragoman.gateway.replies import plain
 from dragoman.gateway.visit import Visit
+from dragoman.tolerance import UNREADABLE
 from dragoman.wire import Route
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -176,11 +177,11 @@ def _asked(visit: Visit, shape: type[S]) -> S:
 def _decoded(visit: Visit, shape: type[S]) -> S:
     try:
         return msgspec.json.decode(visit.http.body, type=shape)
-    except msgspec.DecodeError as error:
+    except UNREADABLE as error:
         raise _wrong(error) from error
 
 
-def _wrong(error: msgspec.DecodeError) -> InvalidRequest:
+def _wrong(error: Exception) -> InvalidRequest:
     """Which field it is stands at the end of what msgspec says."""
     wrong = InvalidRequest(str(error))
     found = re.search(r"(?:\$\.|field `)(\w+)`$", wrong.message) if isinstance(error, msgspec.ValidationError) else None

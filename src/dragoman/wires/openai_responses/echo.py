@@ -2,6 +2,7 @@
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 import msgspec
 
@@ -35,7 +36,7 @@ ASKED: JsonObject = {
 }
 """What an answer says back of its request, as it stands where nothing was told."""
 REDACTED = "<redacted>"
-_BEHIND_HOST = r"(?s)^(\w+://)(?:[^/@]*@)?([^/?#]*).*"
+_HOST = r"(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d+)?"
 _ECHOED = msgspec.json.Decoder(msgspec.defstruct("Echoed", [(field, Any, None) for field in ASKED]))
 
 
@@ -54,8 +55,18 @@ def read_echo(body: bytes) -> JsonObject:
 def _without_secrets(tool: JsonObject) -> JsonObject:
     """A tool without what opens the server that it runs at: what is said back is kept, too."""
     said = {key: value for key, value in tool.items() if key != "authorization"}
-    if is_object(headers := tool.get("headers")):
-        said["headers"] = dict.fromkeys(headers, REDACTED)
-    if isinstance(url := tool.get("server_url"), str):
-        said["server_url"] = re.sub(_BEHIND_HOST, rf"\1\2/{REDACTED}", url)
+    if (headers := tool.get("headers")) is not None:
+        said["headers"] = dict.fromkeys(headers, REDACTED) if is_object(headers) else REDACTED
+    if (url := tool.get("server_url")) is not None:
+        said["server_url"] = _host_of(url)
     return said
+
+
+def _host_of(url: Any) -> str:
+    """Scheme and host of a URL; nothing of one that cannot be read."""
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+    except ValueError:
+        return REDACTED
+    host = parts.netloc.rpartition("@")[2]
+    return f"{parts.scheme}://{host}/{REDACTED}" if parts.scheme and re.fullmatch(_HOST, host) else REDACTED
