@@ -59,3 +59,13 @@ def test_usage_is_summed_as_far_as_it_was_told() -> None:
     assert paid([Reset("x"), Reset("y", usage=Usage(input=1))]) == Usage(input=1)
     both = [Reset("x", usage=Usage(input=1)), Reset("y", usage=Usage(input=2, output=3))]
     assert paid(both) == Usage(input=3, output=3, source="partial")
+
+
+def test_it_has_the_notes_of_all_and_gives_none_back() -> None:
+    first, last = Unsupported("a"), Unsupported("b")
+    first.add_note("one")
+    last.add_note("two")
+    error = exhausted([first, last], [])
+    error.add_note("three")
+    assert error.__notes__ == ["one", "two", "three"]
+    assert last.__notes__ == ["two"]

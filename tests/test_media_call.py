@@ -11,7 +11,7 @@ from dragoman import chain, wires
 from dragoman.ask import count_tokens
 from dragoman.call import HEAVY_BODY, Timeouts, call
 from dragoman.drive import Driver
-from dragoman.errors import AuthFailed, InvalidRequest, TimedOut, Unsupported
+from dragoman.errors import AuthFailed, ChainExhausted, InvalidRequest, TimedOut, Unsupported
 from dragoman.flow import Compute, Fetch, Flow, Send
 from dragoman.health import Health
 from dragoman.media import Album
@@ -289,6 +289,14 @@ def test_nothing_is_fetched_unless_it_is_wanted() -> None:
     with pytest.raises(Unsupported, match=r"cannot fetch https://x/a\.png; give the bytes of the image"):
         ask(world, able(), request=LINK)
     assert world.fetched == []
+
+
+@pytest.mark.parametrize("image_urls", [False, True])
+def test_who_is_refused_a_url_sees_once_in_the_traceback_what_would_fetch_it(*, image_urls: bool) -> None:
+    with pytest.raises(ChainExhausted) as caught:
+        ask(World(BUSY), able("aa/m"), able("bb/m", image_urls=image_urls), request=LINK, retries=0)
+    assert caught.value.__notes__ == ["fetch_images=True lets dragoman fetch it."]
+    assert "fetch_images" not in str(caught.value)
 
 
 def test_what_is_fetched_is_fitted() -> None:

@@ -1,12 +1,15 @@
 """What a tool may give, and what the model gets of it."""
 
+import array
 import collections
 import dataclasses
 import datetime as dt
 import decimal
 import enum
 import fractions
+import itertools
 import types
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
 from typing import Any, TypedDict, cast
 from uuid import UUID
@@ -75,6 +78,27 @@ class Array:
         return self.items
 
 
+class Endless(Sequence[int]):
+    """As a cursor that takes every index."""
+
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, index: Any) -> Any:
+        return index
+
+
+class EndlessMap(Mapping[int, int]):
+    def __len__(self) -> int:
+        return 3
+
+    def __getitem__(self, key: int) -> int:
+        return key
+
+    def __iter__(self) -> Iterator[int]:
+        return itertools.count()
+
+
 def result(value: object, limit: int = 1000) -> ToolResult:
     return result_of(CALL, value, limit)
 
@@ -114,6 +138,9 @@ def result(value: object, limit: int = 1000) -> ToolResult:
         ([PurePosixPath("a/b"), fractions.Fraction(1, 2), 2**70], '["a/b",0.5,1180591620717411303424]'),
         (Array([1, Array([2.5])]), "[1,[2.5]]"),
         (Data(Array([Word("b")])), '{"metres":["b"]}'),
+        (collections.UserString("é\ud83d"), "é\ufffd"),
+        ([collections.UserString("a"), {collections.UserString("b"): 1}], '["a",{"b":1}]'),
+        (array.array("i", [1, 2]), "[1,2]"),
     ],
 )
 def test_a_value_is_told_as_json_and_text_as_it_is(value: object, content: str) -> None:
@@ -152,6 +179,31 @@ def test_what_cannot_be_told_is_an_error(value: object, why: str) -> None:
     told = result(value)
     assert told.is_error
     assert why in told.text
+
+
+@pytest.mark.parametrize(
+    ("value", "name"),
+    [
+        (Endless(), "Endless"),
+        ({"a": [Endless()]}, "Endless"),
+        (Data(Endless()), "Endless"),
+        ([DOT, Endless()], "Endless"),
+        (EndlessMap(), "ItemsView"),
+        (range(10**12), "range"),
+        (range(1001), "range"),
+    ],
+)
+def test_what_makes_more_items_than_bytes_may_be_told_is_an_error(value: object, name: str) -> None:
+    told = result(value, limit=1000)
+    assert told.is_error
+    assert told.text == f"tide: its result cannot be told: {name} has more than 1000 items"
+
+
+@pytest.mark.parametrize("value", [[1] * 2000, (1,) * 2000, range(1000), dict.fromkeys(range(2000))])
+def test_what_is_in_memory_or_short_is_cut(value: object) -> None:
+    told = result(value, limit=1000)
+    assert not told.is_error
+    assert "[cut: these are the first 1000 of" in told.text
 
 
 def test_pictures_and_documents_are_parts() -> None:

@@ -1,7 +1,8 @@
 """Status, headers and body of an answer that is no in, a typed error out; an error in, OpenAI's words for it out."""
 
 import re
-from typing import Any
+from collections.abc import Iterable
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -20,6 +21,7 @@ from dragoman.errors import (
 from dragoman.http import LONGEST_WAIT, Head, decode_duration, retry_after, shown_url
 from dragoman.types import JsonObject, is_list, is_object
 
+E = TypeVar("E", bound=DragomanError)
 _ANY = msgspec.json.Decoder()
 MAX_MESSAGE = 2000
 """Characters of a message that are kept: some servers say the whole prompt back."""
@@ -70,6 +72,19 @@ def shorten(text: str, most: int = MAX_TOLD, /) -> str:
     'a long…'
     """
     return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def noted(error: E, others: Iterable[DragomanError], /) -> E:
+    """The same with the notes of others, each once: a traceback shows them, and no client of a gateway is told.
+
+    >>> old = DragomanError("no picture")
+    >>> old.add_note("fetch_images=True lets dragoman fetch it.")
+    >>> noted(DragomanError("no target answered"), [old, old]).__notes__
+    ['fetch_images=True lets dragoman fetch it.']
+    """
+    for note in dict.fromkeys(note for other in others for note in getattr(other, "__notes__", ())):
+        error.add_note(note)
+    return error
 
 
 def lacks_credit(error: DragomanError, /) -> bool:

@@ -1,29 +1,46 @@
 """Any value in, the same as JSON has it out: objects, lists, text, numbers. What has no form there is a TypeError."""
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import UserString
+from collections.abc import Callable, Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from enum import Enum
+from functools import partial
 from numbers import Integral, Real
 from types import NoneType
-from typing import Any
+from typing import Any, TypeAlias
 
 import msgspec
 
+_Form: TypeAlias = Callable[[Any, int], Any]
 _BYTES = (bytes, bytearray, memoryview)
+_HELD: frozenset[type] = frozenset({list, tuple, set, frozenset, type(dict[Any, Any]().items())})
+"""What is in memory, so that its walk ends; all else may make its items as it goes."""
 
 
-def plain(value: object, /) -> Any:
+def plain(value: object, most: int, /) -> Any:
     """A value as JSON has it: what `json.dumps` and msgspec take, all mappings, sequences and sets, paths, arrays.
 
+    What makes its items as it goes may have so many at `most`; more are a ValueError.
+
     >>> from fractions import Fraction
-    >>> plain({None: range(2), 1.5: [Fraction(1, 2), float("nan")]})
+    >>> plain({None: range(2), 1.5: [Fraction(1, 2), float("nan")]}, 100)
     {'null': [0, 1], '1.5': [0.5, 'NaN']}
     """
     form = _form(value)
     if form is not None:
-        return form(value)
-    return plain(msgspec.to_builtins(value, builtin_types=_BYTES, enc_hook=_inner, str_keys=True))
+        return form(value, most)
+    told = msgspec.to_builtins(value, builtin_types=_BYTES, enc_hook=partial(_inner, most), str_keys=True)
+    return plain(told, most)
+
+
+def items(value: Any, most: int, /) -> Collection[object] | None:
+    """What is in a value that JSON has as a list, as it is; None where it has another form.
+
+    >>> items(range(2), 100), items({"a": 1}, 100)
+    ([0, 1], None)
+    """
+    return _walk(value, most) if _form(value) is _list else None
 
 
 def sound(text: str, /) -> str:
@@ -32,26 +49,51 @@ def sound(text: str, /) -> str:
     >>> sound("\\ud83d") == "\\ufffd"
     True
     """
+    if type(text) is str and text.isascii():
+        return text
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
-def _inner(value: object) -> Any:
+def _inner(most: int, value: object) -> Any:
     """What is in a value that msgspec knows, and is none itself."""
     form = _form(value)
     if form is None:
         raise TypeError(f"{type(value).__name__} has no form in JSON; give text, numbers, lists, dicts or a dataclass")
-    return form(value)
+    return form(value, most)
 
 
-def _form(value: object) -> Callable[[Any], Any] | None:
+def _form(value: object) -> _Form | None:
     """How a value is told; None where only msgspec may know."""
+    exact = _EXACT.get(type(value))
+    if exact is not None:
+        return exact
     for kind, form in _KINDS:
         if isinstance(value, kind):
             return form
     return next((form for method, form in _METHODS if callable(getattr(value, method, None))), None)
 
 
-def _number(value: Real) -> float | str:
+def _walk(value: Collection[Any], most: int) -> Collection[Any]:
+    """All that is in a value, of which there may be no end."""
+    if type(value) in _HELD:
+        return value
+    found: list[object] = []
+    for item in value:
+        if len(found) >= most:
+            raise ValueError(f"{type(value).__name__} has more than {most} items")
+        found.append(item)
+    return found
+
+
+def _same(value: object, _: int) -> object:
+    return value
+
+
+def _text(value: str, _: int) -> str:
+    return sound(value)
+
+
+def _number(value: Real, _: int) -> float | str:
     """JSON has no number for some."""
     number = float(value)
     if math.isfinite(number):
@@ -59,33 +101,47 @@ def _number(value: Real) -> float | str:
     return "NaN" if math.isnan(number) else "Infinity" if number > 0 else "-Infinity"
 
 
-def _refuse(_: object) -> None:
+def _refuse(_: object, __: int) -> None:
     raise TypeError("bytes are no text; give text, or an Image or Document with the bytes as its data")
 
 
-def _object(value: Mapping[Any, Any]) -> dict[str, Any]:
-    return {_key(key): plain(item) for key, item in value.items()}
+def _object(value: Mapping[Any, Any], most: int) -> dict[str, Any]:
+    return {_key(key, most): plain(item, most) for key, item in _walk(value.items(), most)}
 
 
-def _key(key: object) -> str:
-    told = plain(key)
+def _list(value: Collection[object], most: int) -> list[Any]:
+    return [plain(item, most) for item in _walk(value, most)]
+
+
+def _key(key: object, most: int) -> str:
+    told = plain(key, most)
     if isinstance(told, list | dict):
         raise TypeError(f"{type(key).__name__} is no key: JSON has only text there")
     return told if isinstance(told, str) else msgspec.json.encode(told).decode()
 
 
-_KINDS: tuple[tuple[type | tuple[type, ...], Callable[[Any], Any]], ...] = (
-    (str, sound),
-    ((NoneType, bool), lambda value: value),
-    (Integral, int),
+_EXACT: dict[type, _Form] = {
+    str: _text,
+    NoneType: _same,
+    bool: _same,
+    int: _same,
+    float: _number,
+    dict: _object,
+    list: _list,
+    tuple: _list,
+}
+_KINDS: tuple[tuple[type | tuple[type, ...], _Form], ...] = (
+    (str, _text),
+    (UserString, lambda value, _: sound(value.data)),
+    (Integral, lambda value, _: int(value)),
     (Real, _number),
     (_BYTES, _refuse),
     (Mapping, _object),
-    ((Sequence, AbstractSet), lambda value: [plain(item) for item in value]),
-    (Enum, lambda value: plain(value.value)),
+    ((Sequence, AbstractSet), _list),
+    (Enum, lambda value, most: plain(value.value, most)),
 )
-_METHODS: tuple[tuple[str, Callable[[Any], Any]], ...] = (
-    ("model_dump", lambda value: plain(value.model_dump(mode="json"))),  # pydantic
-    ("tolist", lambda value: plain(value.tolist())),  # arrays, and the numbers in them
-    ("__fspath__", lambda value: plain(value.__fspath__())),
+_METHODS: tuple[tuple[str, _Form], ...] = (
+    ("model_dump", lambda value, most: plain(value.model_dump(mode="json"), most)),  # pydantic
+    ("tolist", lambda value, most: plain(value.tolist(), most)),  # arrays, and the numbers in them
+    ("__fspath__", lambda value, most: plain(value.__fspath__(), most)),
 )

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.errors import AuthFailed, DragomanError, ModelNotFound, TimedOut, Unsupported
+from dragoman.failure import noted
 from dragoman.flow import Compute, Fetch, Flow, Now
 from dragoman.http import MIN_SECRET, HttpRequest, shown_url
 from dragoman.media import Album, Media, has_result_media
@@ -193,7 +194,7 @@ def check_key(target: Target, /) -> None:
 
 
 def _told_by(target: Target, error: Unsupported) -> Unsupported:
-    return Unsupported(f"{target.name}: {error.message}")
+    return noted(Unsupported(f"{target.name}: {error.message}"), [error])
 
 
 def named(error: DragomanError, target: Target, http: HttpRequest | None = None, /) -> DragomanError:

@@ -1,14 +1,12 @@
 """What a tool gave, or how it failed, in; the ToolResult that the model gets out."""
 
-from collections.abc import Iterable, Sequence
-from collections.abc import Set as AbstractSet
-from typing import Any, cast
+from collections import UserString
 
 import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest, MalformedToolCall, Unsupported, redact
 from dragoman.media import check_readable
-from dragoman.plain import plain, sound
+from dragoman.plain import items, plain, sound
 from dragoman.types import Document, Image, ResultPart, Text, ToolCall, ToolResult
 
 _MAX_WORDS = 2_000
@@ -23,7 +21,7 @@ def result_of(call: ToolCall, value: object, limit: int, /) -> ToolResult:
     """
     given = value if isinstance(value, ToolResult) else ToolResult(id=call.id, content="")
     try:
-        content, is_broken = _unbroken(_content((given.content or "") if given is value else value))
+        content, is_broken = _unbroken(_content((given.content or "") if given is value else value, limit))
     except (TypeError, ValueError, RecursionError) as error:
         return failure(call, f"{call.name}: its result cannot be told: {error}")
     is_error = given.is_error or is_broken
@@ -46,23 +44,22 @@ def failure(call: ToolCall | MalformedToolCall, why: str | BaseException, /) -> 
     return ToolResult(id=call.id, name=call.name, content=told, is_error=True)
 
 
-def _content(value: object) -> str | tuple[ResultPart, ...]:
-    if isinstance(value, str):
-        return value
+def _content(value: object, limit: int) -> str | tuple[ResultPart, ...]:
     if isinstance(value, ResultPart):
         return (value,)
-    items = _items(value)
-    if any(isinstance(item, ResultPart) for item in items):
-        return tuple(item if isinstance(item, ResultPart) else Text(text=_text(item)) for item in items)
-    return _text(value)
+    # Each item is a byte at least, so that no more of them than the limit are of use.
+    found = items(value, limit)
+    if found is None:
+        return _text(value, limit)
+    if any(isinstance(item, ResultPart) for item in found):
+        return tuple(item if isinstance(item, ResultPart) else Text(text=_text(item, limit)) for item in found)
+    return _text(found, limit)
 
 
-def _items(value: Any) -> Iterable[object]:
-    return cast("Iterable[object]", value) if isinstance(value, Sequence | AbstractSet) else ()
-
-
-def _text(value: object) -> str:
-    return value if isinstance(value, str) else msgspec.json.encode(plain(value)).decode()
+def _text(value: object, limit: int) -> str:
+    if isinstance(value, UserString):
+        return value.data
+    return value if isinstance(value, str) else msgspec.json.encode(plain(value, limit)).decode()
 
 
 def _unbroken(content: str | tuple[ResultPart, ...]) -> tuple[str | tuple[ResultPart, ...], bool]:

@@ -15,7 +15,7 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman import wires
-from dragoman.body import decode_request_json
+from dragoman.body import decode_request_json, invalid
 from dragoman.demo import answers
 from dragoman.errors import DragomanError, ModelNotFound, Overloaded, RateLimited, TimedOut
 from dragoman.flow import Exchange, Open, Reply, Send
@@ -26,6 +26,7 @@ from dragoman.wire import encode_json
 SLOW = 30.0
 """Seconds until demo/slow says something."""
 RETRY_AFTER = 20.0
+MOST_DIMENSIONS = 4096
 
 
 class Demo:
@@ -151,8 +152,10 @@ def _embeddings(http: HttpRequest) -> HttpReply:
     asked = decode_request_json(http)
     texts = asked.get("input")
     listed = [str(text) for text in texts] if is_list(texts) else [str(texts)]
-    size = asked.get("dimensions")
-    vectors = [answers.embed(text, size=size) if isinstance(size, int) else answers.embed(text) for text in listed]
+    size = asked.get("dimensions", 32)
+    if not isinstance(size, int) or not 1 <= size <= MOST_DIMENSIONS:
+        raise invalid("dimensions", f"it must be a whole number from 1 to {MOST_DIMENSIONS}")
+    vectors = [answers.embed(text, size=size) for text in listed]
     used = sum(map(answers.count_tokens, listed))
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
     return HttpReply(

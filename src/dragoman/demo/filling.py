@@ -6,13 +6,16 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from dragoman.demo.patterns import example_of
-from dragoman.schema import validate
+from dragoman.errors import InvalidRequest
+from dragoman.schema import validate, why_invalid
 from dragoman.types import JsonObject, is_list, is_object
 
 Schema: TypeAlias = JsonObject | bool
 DEEPEST = 4
 """Beyond this level only what must be there is filled in."""
 END = 24
+MOST_VALUES = 5_000
+MOST_LETTERS = 10_000
 
 FORMATS = {
     "date": "2026-01-31",
@@ -55,12 +58,16 @@ def fill(schema: JsonObject, /, *, words: tuple[str, ...] = (), numbers: tuple[f
     >>> fill({"type": "object", "properties": {"port": {"type": "string"}}}, words=("Brest",))
     {'port': 'Brest'}
     """
-    return _Filler(schema, words, numbers).value(schema, 0, "text")
+    try:
+        return _Filler(schema, words, numbers).value(schema, 0, "text")
+    except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, re.error) as error:
+        raise InvalidRequest(f"the demo cannot fill this schema: {why_invalid(schema) or error}") from error
 
 
 class _Filler:
     def __init__(self, root: JsonObject, words: tuple[str, ...], numbers: tuple[float, ...]) -> None:
         self._root = root
+        self._left = MOST_VALUES
         self._words = list(words)
         self._numbers = list(numbers)
         self._kinds: dict[str, Callable[[JsonObject, int, str], Any]] = {
@@ -75,6 +82,9 @@ class _Filler:
 
     def value(self, schema: Schema, level: int, name: str) -> Any:
         """A value; `name` is what a text without any other rule will be."""
+        self._left -= 1
+        if self._left < 0:
+            raise ValueError(f"it asks for more than {MOST_VALUES} values")
         if isinstance(schema, bool) or level > END:
             return name
         schema = self._flat(schema)
@@ -210,6 +220,8 @@ class _Filler:
 
     def _string(self, schema: JsonObject, _level: int, name: str) -> str:
         least, most = schema.get("minLength", 0), schema.get("maxLength", math.inf)
+        if least > MOST_LETTERS:
+            raise ValueError(f"it asks for a text of more than {MOST_LETTERS} letters")
         if isinstance(pattern := schema.get("pattern"), str):
             texts = (example_of(pattern, size) for size in (1, least, 2, 3, 5, 8))
             return str(self._first_valid(texts, schema))

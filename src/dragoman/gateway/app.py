@@ -186,10 +186,11 @@ class App:
     async def _whole(self, visit: Visit, chat: Chat, account: Account, driver: Driver) -> Answer:
         wire = cast("Wire", visit.wire)
         response = _completed(chat.lift(await driver.arun(chat.plan())), visit, chat.id)
-        await chat.settle(response)
-        reply = wire.server.encode_body(response, chat.request)
-        notices = (*response.notices, *unsaid(wire, response.message.parts))
+        # What was used is booked first: it is paid for, whether or not it can be remembered.
         await account.settle("served", status=200, target=response.target, usage=response.usage, response=response)
+        unkept = await chat.settle(response)
+        reply = wire.server.encode_body(response, chat.request)
+        notices = (*response.notices, *unkept, *unsaid(wire, response.message.parts))
         return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *account.headers])
 
     async def _stream(
@@ -338,20 +339,21 @@ class _Stream:
             if self._is_kept:
                 self._seen += events
             if isinstance(last := events[-1], Finished):
-                await self._finish(last, emission.target)
-                if emission.notices:
-                    events = [*events[:-1], replace(last, notices=emission.notices + last.notices)]
+                unkept = await self._finish(last, emission.target)
+                if notices := (*emission.notices, *unkept):
+                    events = [*events[:-1], replace(last, notices=notices + last.notices)]
             feed = self._encoder.feed
             return b"".join([feed(event) for event in events])
         except Exception as error:  # noqa: BLE001 - it is said as the dialect says it, and ends the stream
             return explain(error, self._visit.id)
 
-    async def _finish(self, finished: Finished, target: str | None) -> None:
+    async def _finish(self, finished: Finished, target: str | None) -> tuple[Notice, ...]:
         """All is there: remember it before the farewell, as the next request of the conversation may follow at once."""
         response = replace(fold(self._seen), target=target) if self._is_kept else None
-        if response is not None and self._chat.is_remembered:
-            await self._chat.settle(response)
         await self._account.settle("served", status=200, target=target, usage=finished.usage, response=response)
+        if response is not None and self._chat.is_remembered:
+            return await self._chat.settle(response)
+        return ()
 
 
 def _unheard(ping: "asyncio.Future[None]") -> None:

@@ -11,6 +11,7 @@ from typing import TypeVar, cast
 from msgspec.structs import replace
 
 from dragoman.chain import Chain
+from dragoman.errors import StoreDown
 from dragoman.events import StreamEvent, unfold
 from dragoman.flow import Emit, Flow
 from dragoman.gateway.books import Account
@@ -24,7 +25,7 @@ from dragoman.gateway.visit import Visit
 from dragoman.gateway.wish import Wish, split_wish
 from dragoman.serving import Memory, Recall, memory_of
 from dragoman.target import Target
-from dragoman.types import Finish, Message, Request, Response, Usage, dump
+from dragoman.types import Finish, Message, Notice, Request, Response, Usage, dump
 from dragoman.wire import Wire
 
 E = TypeVar("E", bound=StreamEvent)
@@ -110,8 +111,8 @@ class Chat:
         told = None if self._ids is None or self._wish.conversation is not None else self._ids.header()
         return [] if told is None else [(HEADER, told)]
 
-    async def settle(self, response: Response, /) -> None:
-        """Remember who answered and under which ids, and keep the answer, where that is wanted."""
+    async def settle(self, response: Response, /) -> tuple[Notice, ...]:
+        """Remember who answered and under which ids, keep the answer where that is wanted, and tell where it was not."""
         setup, owner = self._visit.setup, self._visit.owner
         if self._wish.conversation is not None and response.target is not None:
             made = {} if self._ids is None else self._ids.made
@@ -124,7 +125,11 @@ class Chat:
                 seen=self._session,
             )
         if self._recall.keep and self._memory is not None and response.id is not None:
-            await setup.responses.save(owner, response.id, dump(self._memory.keep(self.request, response)))
+            try:
+                await setup.responses.save(owner, response.id, dump(self._memory.keep(self.request, response)))
+            except StoreDown:
+                return (Notice(kind="dropped", what="store", why="the store cannot be reached: it is not kept"),)
+        return ()
 
 
 def _load() -> Flow[Response]:
