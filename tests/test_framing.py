@@ -27,7 +27,7 @@ CUTS = st.lists(st.integers(0, 500), max_size=12)
 SSE_BITS = st.sampled_from(
     [
         *(b"data:", b"data: ", b"event: ", b"id: 1", b"retry", b": ping", b"error: x", b'"error": {', b"a", b"{", b"}"),
-        *(b"\n", b"\n\n", b"\r", b"\r\n", b"\r\n\r\n", b"\xef\xbb\xbf", "é".encode()),
+        *(b"data: {}\n", b"data: [DONE]\n", b"\n", b"\n\n", b"\r", b"\r\n", b"\r\n\r\n", b"\xef\xbb\xbf", "é".encode()),
     ]
 )
 ARRAY_BITS = st.sampled_from(
@@ -335,3 +335,15 @@ def test_events_with_nothing_between_them_are_told_apart_where_each_line_is_one(
 ) -> None:
     data = b"".join(b"data: %b\n" % line for line in lines.split(b"|"))
     assert [frame.data for frame in SseDecoder().feed(data + b"\n")] == frames
+
+
+def test_an_event_with_nothing_after_it_is_given_when_the_next_one_begins() -> None:
+    decoder = SseDecoder()
+    fed = [decoder.feed(b"data: %b\n" % line) for line in (b'{"a":1}', b'{"b":2}', b"[DONE]")]
+    assert fed == [[], whole(b'{"a":1}'), whole(b'{"b":2}')]
+    assert decoder.feed(b"\n") == whole(b"[DONE]")
+
+
+def test_an_event_with_nothing_after_it_is_whole_where_the_next_one_is_cut() -> None:
+    frames, _ = read(SseDecoder(), [b'data: {"a":1}\ndata: {"b"'])
+    assert frames == [*whole(b'{"a":1}'), Frame(name="", data=b'{"b"', whole=False)]

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.health import Condition, Health, Memory, Policy
+from dragoman.health import Admission, Condition, Health, Memory, Policy, Probe
 
 COOLDOWNS = [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
 
@@ -26,7 +26,7 @@ def test_one_failure_does_not_bench() -> None:
 def test_two_failures_in_a_row_bench_for_five_seconds() -> None:
     health = benched()
     assert health.admit("aa/m", 4.999) is None
-    assert health.admit("aa/m", 5.0) == "probe"
+    assert health.admit("aa/m", 5.0) == Probe(65.0)
 
 
 def test_a_success_between_two_failures_keeps_from_benching() -> None:
@@ -45,8 +45,7 @@ def test_cooldowns_double_up_to_five_minutes() -> None:
     for cooldown in COOLDOWNS:
         assert health.condition("aa/m").until == now + cooldown
         now += cooldown
-        assert health.admit("aa/m", now) == "probe"
-        assert health.failed("aa/m", now, "still", "probe")
+        assert health.failed("aa/m", now, "still", health.admit("aa/m", now) or "well")
 
 
 @given(st.integers(1, 10_000))
@@ -64,7 +63,7 @@ def test_the_policy_is_the_callers() -> None:
 
 def test_when_a_bench_ends_one_request_probes_and_the_others_still_skip() -> None:
     health = benched()
-    assert [health.admit("aa/m", 6.0) for _ in range(3)] == ["probe", None, None]
+    assert [health.admit("aa/m", 6.0) for _ in range(3)] == [Probe(66.0), None, None]
 
 
 def test_a_probe_that_succeeds_clears_everything() -> None:
@@ -77,16 +76,16 @@ def test_a_probe_that_succeeds_clears_everything() -> None:
 
 def test_a_probe_that_fails_benches_at_once_for_the_next_cooldown() -> None:
     health = benched()
-    assert health.admit("aa/m", 5.0) == "probe"
-    assert health.failed("aa/m", 6.0, "still", "probe")
+    assert health.admit("aa/m", 5.0) == Probe(65.0)
+    assert health.failed("aa/m", 6.0, "still", Probe(65.0))
     assert health.condition("aa/m").until == 16.0
 
 
 def test_a_probe_that_is_cancelled_lets_the_next_one_probe() -> None:
     health = benched()
-    health.admit("aa/m", 5.0)
-    health.let_go("aa/m", "probe")
-    assert health.admit("aa/m", 5.0) == "probe"
+    health.let_go("aa/m", health.admit("aa/m", 5.0) or "well")
+    assert health.condition("aa/m").leased is None
+    assert health.admit("aa/m", 6.0) == Probe(66.0)
 
 
 def test_only_the_probe_can_let_go_of_the_probe() -> None:
@@ -98,7 +97,7 @@ def test_only_the_probe_can_let_go_of_the_probe() -> None:
 
 def test_letting_go_of_one_that_is_well_does_nothing() -> None:
     health = Health()
-    health.let_go("aa/m")
+    health.let_go("aa/m", Probe(65.0))
     assert health.snapshot() == {}
 
 
@@ -121,7 +120,7 @@ def test_a_provider_may_tell_how_long_it_rests() -> None:
     health = Health()
     health.rest("aa/m", 60.0, "slow down")
     assert health.admit("aa/m", 59.0) is None
-    assert health.admit("aa/m", 60.0) == "probe"
+    assert health.admit("aa/m", 60.0) == Probe(120.0)
 
 
 def test_the_longer_bench_wins() -> None:
@@ -134,7 +133,7 @@ def test_the_longer_bench_wins() -> None:
 
 def test_a_caller_may_probe_whatever_the_condition() -> None:
     health = benched()
-    assert health.probe("aa/m", 1.0) == "probe"
+    assert health.probe("aa/m", 1.0) == Probe(61.0)
     assert health.condition("aa/m").state == "probing"
     assert health.probe("bb/m", 1.0) == "well"
 
@@ -160,7 +159,7 @@ def test_the_bench_of_an_operator_outlives_the_success_of_a_call_under_way() -> 
 def test_the_bench_of_an_operator_is_made_no_shorter_by_a_failure() -> None:
     health = Health()
     health.bench("aa/m", 300.0, now=0.0)
-    assert health.failed("aa/m", 1.0, "busy", "probe")
+    assert health.failed("aa/m", 1.0, "busy", health.probe("aa/m", 1.0))
     health.rest("aa/m", 10.0, "slow down")
     assert health.condition("aa/m").until == 300.0
 
@@ -176,26 +175,51 @@ def test_a_provider_may_make_the_bench_of_an_operator_longer() -> None:
 def test_when_the_bench_of_an_operator_ends_a_probe_decides() -> None:
     health = Health()
     health.bench("aa/m", 300.0, now=0.0)
-    assert (health.admit("aa/m", 300.0), health.admit("aa/m", 300.0)) == ("probe", None)
-    health.failed("aa/m", 300.0, "busy", "probe")
+    assert (health.admit("aa/m", 300.0), health.admit("aa/m", 300.0)) == (Probe(360.0), None)
+    health.failed("aa/m", 300.0, "busy", Probe(360.0))
     assert (health.condition("aa/m").until, health.condition("aa/m").by_operator) == (305.0, False)
-    assert health.admit("aa/m", 305.0) == "probe"
+    assert health.admit("aa/m", 305.0) == Probe(365.0)
     health.served("aa/m")
     assert health.condition("aa/m").is_well
 
 
 def test_a_probe_that_never_ends_keeps_others_out_for_its_lease_only() -> None:
     health = benched()
-    assert health.admit("aa/m", 5.0) == "probe"
+    assert health.admit("aa/m", 5.0) == Probe(65.0)
     assert health.admit("aa/m", 64.9) is None
-    assert health.admit("aa/m", 65.0) == "probe"
+    assert health.admit("aa/m", 65.0) == Probe(125.0)
     assert health.admit("aa/m", 65.0) is None
+
+
+def test_a_probe_whose_lease_is_over_lets_go_of_no_later_one() -> None:
+    health = benched()
+    early = health.admit("aa/m", 5.0) or "well"
+    health.admit("aa/m", 65.0)
+    health.let_go("aa/m", early)
+    assert health.admit("aa/m", 66.0) is None
+
+
+def test_a_probe_whose_lease_is_over_fails_for_itself_alone() -> None:
+    health = benched()
+    early = health.admit("aa/m", 5.0) or "well"
+    later = health.admit("aa/m", 65.0) or "well"
+    assert health.failed("aa/m", 66.0, "late", early)
+    assert (health.condition("aa/m").state, health.condition("aa/m").until) == ("probing", 5.0)
+    assert health.failed("aa/m", 67.0, "still", later)
+    assert (health.condition("aa/m").leased, health.condition("aa/m").until) == (None, 77.0)
+
+
+def test_a_probe_whose_lease_is_over_still_counts_where_nobody_else_probes() -> None:
+    health = benched()
+    probe = health.admit("aa/m", 5.0) or "well"
+    assert health.failed("aa/m", 100.0, "still", probe)
+    assert health.condition("aa/m").until == 110.0
 
 
 def test_an_operator_may_shorten_a_bench() -> None:
     health = benched()
     health.bench("aa/m", 1.0, now=0.0)
-    assert health.admit("aa/m", 1.0) == "probe"
+    assert health.admit("aa/m", 1.0) == Probe(61.0)
 
 
 def test_an_operator_without_a_clock_must_say_the_time() -> None:
@@ -236,7 +260,7 @@ def test_one_of_64_threads_probes() -> None:
     health.rest("aa/m", 0.0, "slow down")
     with ThreadPoolExecutor(64) as pool:
         admitted = [wait.result() for wait in [pool.submit(health.admit, "aa/m", 1.0) for _ in range(64)]]
-    assert sorted(admitted, key=str) == [None] * 63 + ["probe"]
+    assert sorted(admitted, key=str) == [None] * 63 + [Probe(61.0)]
 
 
 class Contended(Memory):
@@ -274,17 +298,17 @@ class Model:
         self.leased = 0.0
         self.probing = False
 
-    def admit(self, now: float) -> str | None:
+    def admit(self, now: float) -> Admission | None:
         if self.until is None:
             return "well"
         if now < (self.leased if self.probing else self.until):
             return None
         self.probing, self.leased = True, now + 60.0
-        return "probe"
+        return Probe(self.leased)
 
-    def failed(self, now: float, admission: str) -> None:
+    def failed(self, now: float, admission: Admission) -> None:
         self.strikes += 1
-        if (self.until is None and self.strikes >= 2) or (self.until is not None and admission == "probe"):
+        if (self.until is None and self.strikes >= 2) or (self.until is not None and self.is_held_by(admission)):
             self.until, self.probing = now + COOLDOWNS[min(self.benches, 7)], False
             self.benches += 1
 
@@ -292,24 +316,33 @@ class Model:
         self.strikes = self.benches = 0
         self.until, self.probing = None, False
 
-    def let_go(self, admission: str) -> None:
-        if admission == "probe":
+    def let_go(self, admission: Admission) -> None:
+        if self.is_held_by(admission):
             self.probing = False
 
+    def is_held_by(self, admission: Admission) -> bool:
+        return self.probing and admission == Probe(self.leased)
 
-@given(st.lists(st.tuples(st.sampled_from(["served", "failed", "let_go", "late"]), st.floats(0, 400)), max_size=40))
+
+@given(
+    st.lists(st.tuples(st.sampled_from(["served", "failed", "let_go", "late", "hang"]), st.floats(0, 400)), max_size=40)
+)
 def test_health_follows_the_table_whatever_happens(story: list[tuple[str, float]]) -> None:
     health, model, now = Health(), Model(), 0.0
+    hanging: list[Admission] = []
     for what, passes in story:
         now += passes
         admission = health.admit("aa/m", now)
         assert admission == model.admit(now)
         if what == "late":
-            health.failed("aa/m", now, "late")
-            model.failed(now, "well")
+            late = hanging.pop() if hanging else "well"
+            health.failed("aa/m", now, "late", late)
+            model.failed(now, late)
         if admission is None:
             continue
-        if what == "served":
+        if what == "hang":
+            hanging.append(admission)
+        elif what == "served":
             health.served("aa/m")
             model.served()
         elif what == "failed":

@@ -191,6 +191,8 @@ class SseDecoder(_Bounded):
         field, colon, value = line.partition(b":")
         value = value[1:] if value[:1] == b" " else value
         if field == b"data":
+            if self._data and _stands_alone(self._data[-1]) and _begins(value):
+                self._dispatch(frames, whole=True)
             self._size += len(value) + (_LINE_COST if self._data else 0)
             self._check(self._size)
             self._data.append(value)
@@ -204,21 +206,19 @@ class SseDecoder(_Bounded):
             self._bare.append(line)
 
     def _dispatch(self, frames: list[Frame], *, whole: bool) -> None:
-        lines = self._data
-        if len(lines) > 1:
-            if all(_stands_alone(line) for line in lines):
-                frames.extend(Frame(name=self._name, data=line) for line in lines[:-1])
-                del lines[:-1]
-            else:
-                lines[:] = [b"\n".join(lines)]
-        frames.append(Frame(name=self._name, data=lines[0], whole=whole))
-        lines.clear()
+        frames.append(Frame(name=self._name, data=b"\n".join(self._data), whole=whole))
+        self._data.clear()
         self._size = 0
 
 
 def _stands_alone(line: bytes) -> bool:
     """Whether a line is an event by itself: some servers put nothing between their events (seen 2025-07)."""
-    return (line[:1] == b"{" and line.rstrip()[-1:] == b"}") or line.strip() == b"[DONE]"
+    return _begins(line) and (line[:1] != b"{" or line.rstrip()[-1:] == b"}")
+
+
+def _begins(line: bytes) -> bool:
+    """Whether a line begins an event, if the one before it is an event by itself."""
+    return line[:1] == b"{" or line.strip() == b"[DONE]"
 
 
 class NdjsonDecoder(_Bounded):

@@ -8,7 +8,20 @@ import msgspec
 from msgspec.structs import replace
 
 State: TypeAlias = Literal["well", "benched", "probing"]
-Admission: TypeAlias = Literal["well", "probe"]
+
+
+class Probe(msgspec.Struct, frozen=True):
+    """Leave to be the one request that finds out how a target is.
+
+    >>> Probe(65.0).lease
+    65.0
+    """
+
+    lease: float
+    """Until when it keeps others out; also what tells it from the probe that follows it."""
+
+
+Admission: TypeAlias = Literal["well"] | Probe
 
 
 class Policy(msgspec.Struct, frozen=True, kw_only=True):
@@ -64,6 +77,7 @@ class Conditions(Protocol):
     """Where conditions are kept: the port behind which processes may share them.
 
     A store that several machines share has to translate moments: each machine's clock counts from its own beginning.
+    A lease must come back to the machine that took it as it was: a probe is known by it.
 
     >>> shared: Conditions = Memory()
     >>> Health(conditions=shared).snapshot()
@@ -123,7 +137,7 @@ class Health:
     >>> health.failed("aa/m", 0.0, "busy"), health.failed("aa/m", 0.0, "busy")
     (False, True)
     >>> health.admit("aa/m", 4.9), health.admit("aa/m", 5.0), health.admit("aa/m", 5.0)
-    (None, 'probe', None)
+    (None, Probe(lease=65.0), None)
     """
 
     def __init__(
@@ -149,15 +163,17 @@ class Health:
             ends = old.leased if old.state == "probing" else old.until
             if ends is not None and now < ends:
                 return None
-            if self._conditions.swap(target, old, self._probed(old, now)):
-                return "probe"
+            lease = now + self.policy.lease
+            if self._conditions.swap(target, old, _probed(old, lease)):
+                return Probe(lease)
 
     def probe(self, target: str, now: float, /) -> Admission:
         """Let a request through whatever the condition: a caller would rather try than fail.
 
         The bench of an operator stays one, whatever becomes of that request.
         """
-        return "well" if self._change(target, lambda old: _tried(old, self._probed(old, now))).is_well else "probe"
+        lease = now + self.policy.lease
+        return "well" if self._change(target, lambda old: _tried(old, lease)).is_well else Probe(lease)
 
     def served(self, target: str, latency: float | None = None, /) -> None:
         """It answered: everything is forgotten but how long it took, and the bench of an operator."""
@@ -171,7 +187,8 @@ class Health:
     def failed(self, target: str, now: float, error: str, admission: Admission = "well", /) -> bool:
         """It failed; True when it is benched.
 
-        A request that left before the bench and fails in it is no news: only the probe's failure makes it longer.
+        A request that left before the bench and fails in it is no news: only the probe's failure makes it longer, and
+        only while no other has taken its place.
         """
 
         def change(old: Condition) -> Condition:
@@ -179,29 +196,26 @@ class Health:
             known = replace(old, failures=failures, last_error=error)
             if _is_kept_out(old):
                 return known
-            if (admission == "probe") if not old.is_well else (failures >= self.policy.threshold):
-                until = now + self.policy.cooldown(old.benches + 1)
-                return replace(
-                    known, state="benched", benches=old.benches + 1, until=until, reason=error, by_operator=False
-                )
+            if (failures >= self.policy.threshold) if old.is_well else _is_probed_by(old, admission):
+                benches = old.benches + 1
+                until = now + self.policy.cooldown(benches)
+                return replace(_benched(known), benches=benches, until=until, reason=error, by_operator=False)
             return known
 
         return not self._change(target, change).is_well
 
-    def let_go(self, target: str, admission: Admission = "probe", /) -> None:
-        """A request ended without an answer either way: if it was the probe, the next one may probe."""
-        if admission == "probe":
-            self._change(target, lambda old: replace(old, state="benched") if old.state == "probing" else old)
+    def let_go(self, target: str, admission: Admission, /) -> None:
+        """A request ended without an answer either way: if it is the probe, the next one may probe."""
+        self._change(target, lambda old: _benched(old) if _is_probed_by(old, admission) else old)
 
     def rest(self, target: str, until: float, reason: str, /) -> None:
         """Bench until a moment that the provider told, or longer where it is benched for longer."""
 
         def change(old: Condition) -> Condition:
             if not old.is_well and old.until is not None and old.until >= until:
-                return replace(old, state="benched", last_error=reason)
-            return replace(
-                old, state="benched", until=until, reason=reason, last_error=reason, by_operator=_is_kept_out(old)
-            )
+                return replace(_benched(old), last_error=reason)
+            kept_out = _is_kept_out(old)
+            return replace(_benched(old), until=until, reason=reason, last_error=reason, by_operator=kept_out)
 
         self._change(target, change)
 
@@ -214,7 +228,7 @@ class Health:
     def bench(self, target: str, seconds: float, /, *, now: float | None = None) -> None:
         """Take a target out for some seconds."""
         until, why = self._now(now) + seconds, "benched by an operator"
-        self._change(target, lambda old: replace(old, state="benched", until=until, reason=why, by_operator=True))
+        self._change(target, lambda old: replace(_benched(old), until=until, reason=why, by_operator=True))
 
     def unbench(self, target: str, /) -> None:
         """Put a target back, as if it had never failed."""
@@ -223,9 +237,6 @@ class Health:
     def snapshot(self) -> dict[str, Condition]:
         """All conditions: of each target its state, failures, until when and why, last error, last latency."""
         return self._conditions.all()
-
-    def _probed(self, old: Condition, now: float) -> Condition:
-        return replace(old, state="probing", leased=now + self.policy.lease)
 
     def _change(self, target: str, change: Callable[[Condition], Condition]) -> Condition:
         while True:
@@ -247,5 +258,17 @@ def _is_kept_out(condition: Condition) -> bool:
     return condition.by_operator and condition.state == "benched"
 
 
-def _tried(old: Condition, probed: Condition) -> Condition:
-    return old if old.is_well or _is_kept_out(old) else probed
+def _is_probed_by(condition: Condition, admission: Admission) -> bool:
+    return admission != "well" and condition.state == "probing" and condition.leased == admission.lease
+
+
+def _benched(old: Condition) -> Condition:
+    return replace(old, state="benched", leased=None)
+
+
+def _probed(old: Condition, lease: float) -> Condition:
+    return replace(old, state="probing", leased=lease)
+
+
+def _tried(old: Condition, lease: float) -> Condition:
+    return old if old.is_well or _is_kept_out(old) else _probed(old, lease)

@@ -1,8 +1,10 @@
 import asyncio
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from pathlib import Path
 from secrets import token_hex
 from typing import Any
@@ -18,6 +20,7 @@ from dragoman.gateway.limits import NANO, SEAT_TTL, Admission, Limits, Need, Ove
 from dragoman.gateway.prices import Prices
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.memory import MemoryStore
+from dragoman.gateway.store.sqlite import SqliteStore
 from dragoman.types import Usage
 from tests.gateway.conftest import Clock
 from tests.gateway.redis_server import RedisServer
@@ -156,6 +159,21 @@ def test_asking_how_it_stands_takes_nothing(opened: Opened, clock: Clock) -> Non
         await limits.admit(team, Need(10))
 
     run(opened, work)
+
+
+def test_asking_how_it_stands_writes_nothing(clock: Clock, tmp_path: Path) -> None:
+    path = str(tmp_path / "store.db")
+
+    async def work(store: Store) -> None:
+        limits = Limits(store, clock=clock)
+        team = key(requests_per_minute=2, tokens_per_minute=99, concurrent=2, budgets=(Budget(per="day", dollars=1.0),))
+        await limits.admit(team, Need(10))
+        with closing(sqlite3.connect(path)) as other:
+            before = other.execute("PRAGMA data_version").fetchone()
+            assert dict(await limits.standing(team))["X-RateLimit-Remaining-Concurrent"] == "1"
+            assert other.execute("PRAGMA data_version").fetchone() == before
+
+    run(lambda: SqliteStore(path, clock=clock), work)
 
 
 def test_how_it_stands_is_not_told_while_the_store_is_down() -> None:

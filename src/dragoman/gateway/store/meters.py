@@ -149,14 +149,15 @@ def weigh(
 def settle(
     charges: Sequence[Charge], marks_of: Callable[[str], Marks], moment: float, now: float, /
 ) -> tuple[tuple[Level, ...], dict[str, tuple[Marks, float]]]:
-    """How full meters are when charges of a moment were given back; their marks, and how long these last.
+    """How full meters are when charges of a moment were given back; the marks that changed, and how long these last.
 
     >>> settle([Window(key="k", amount=1, limit=3, period=60.0)], lambda key: {"5": 3}, 5.0, 6.0)
     ((Level(used=2, wait=0.0, resets=60.0),), {'k': ({'5': 2}, 67.0)})
     """
     found = [(charge, alive(charge, marks_of(charge.key), now)) for charge in charges]
-    fresh = {charge.key: (given(charge, marks, moment, now), lasts_until(charge, now)) for charge, marks in found}
-    return _levels(charges, fresh, now), fresh
+    after = {charge.key: (given(charge, marks, moment, now), lasts_until(charge, now)) for charge, marks in found}
+    fresh = {charge.key: after[charge.key] for charge, marks in found if after[charge.key][0] != marks}
+    return _levels(charges, after, now), fresh
 
 
 def _levels(charges: Sequence[Charge], fresh: dict[str, tuple[Marks, float]], now: float) -> tuple[Level, ...]:
