@@ -207,7 +207,7 @@ class SqliteStore:
             with ExitStack() as stack:
                 db = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
                 stack.callback(db.close)
-                db.execute("PRAGMA journal_mode = WAL")
+                _write_ahead(db)
                 db.execute("PRAGMA synchronous = NORMAL")
                 db.executescript(TABLES)
                 stack.pop_all()
@@ -228,6 +228,16 @@ class SqliteStore:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _write_ahead(db: sqlite3.Connection) -> None:
+    """Readers wait for no writer; of two processes that open a new file, one is told at once that it is locked."""
+    switch = "PRAGMA journal_mode = WAL"
+    try:
+        db.execute(switch)
+    except sqlite3.OperationalError:
+        db.executescript("BEGIN IMMEDIATE; COMMIT")  # which waits, as the switch does not
+        db.execute(switch)
 
 
 class _Step(Generic[T]):
