@@ -60,7 +60,7 @@ soak: $(VENV)/.dev
 	REQUESTS=$(REQUESTS) $(BIN)/pytest -q tests/gateway/test_soak.py
 
 fuzz: $(VENV)/.dev
-	$(BIN)/python tests/fuzz.py --seconds $(SECONDS)
+	$(BIN)/python tests/support/fuzz.py --seconds $(SECONDS)
 
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix-only .

@@ -6,7 +6,7 @@ from benchmarks.clock import per_call
 from benchmarks.samples import REQUEST, RESPONSE, TARGETS
 from benchmarks.table import Section, us
 from dragoman import wires
-from dragoman.wire import Wire
+from dragoman.wires.base import Wire
 
 
 def bodies() -> Section:

@@ -14,11 +14,11 @@ from benchmarks.clock import per_call, seconds
 from benchmarks.table import Section, ms, times, us
 from dragoman.media import fit
 from dragoman.models import Model, Registry
-from dragoman.target import Limits
+from dragoman.targets.target import Capabilities
 from dragoman.types import Image, Request, user
 
 SIDE, SIZE = 1568, 5 * 1024 * 1024
-_LIMITS = Limits(max_image_side=SIDE, max_image_bytes=SIZE, allowed_image_types=("image/jpeg", "image/png"))
+_LIMITS = Capabilities(max_image_side=SIDE, max_image_bytes=SIZE, allowed_image_types=("image/jpeg", "image/png"))
 
 
 def photo() -> bytes:
@@ -35,9 +35,12 @@ def media() -> Section:
     data = photo()
     request = Request(messages=(user("see", Image(data=data, mime="image/jpeg")),))
     fitted, plain = seconds(lambda: fit(request, _LIMITS)), seconds(lambda: _by_hand(data))
-    passed, copied = per_call(lambda: fit(request, Limits(max_image_side=8000))), per_call(lambda: bytearray(data))
+    passed, copied = (
+        per_call(lambda: fit(request, Capabilities(max_image_side=8000))),
+        per_call(lambda: bytearray(data)),
+    )
     registry = Registry(env={})
-    registry.set_limits("demo/any", max_image_side=SIDE, max_image_bytes=SIZE)
+    registry.set_capabilities("demo/any", max_image_side=SIDE, max_image_bytes=SIZE)
     model = registry.model("demo/any")
     stop, stop_plain = _longest_stop(lambda: _sending(model, data)), _longest_stop(lambda: _by_hand_inside(data))
     rows = [

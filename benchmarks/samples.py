@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
-from dragoman.providers import target
-from dragoman.target import Target
+from dragoman.targets.providers import target
+from dragoman.targets.target import Target
 from dragoman.types import (
     Finish,
     Request,
@@ -20,7 +20,7 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from dragoman.wire import Wire
+from dragoman.wires.base import Wire
 
 TARGETS: dict[str, Target] = {
     known.wire: known

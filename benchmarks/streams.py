@@ -6,7 +6,7 @@ from benchmarks.samples import call_in_fragments, stream
 from benchmarks.table import ABSENT, Section, ms, times
 from dragoman import wires
 from dragoman.events import Event, Finished, PartDelta, fold
-from dragoman.wire import Wire
+from dragoman.wires.base import Wire
 
 SHORT, LONG = 10_000, 100_000
 

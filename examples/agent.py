@@ -1,7 +1,8 @@
 """An agent with tools, skills, a sub-agent and a look at what it does. On `demo`: no key, no network."""
 
 import dragoman
-from dragoman import Agent, Budget, TextDelta, ToolFinished, skills, tool
+from dragoman import Agent, Budget, TextDelta, ToolFinished, tool
+from dragoman.tools import skills
 
 
 @tool

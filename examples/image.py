@@ -17,7 +17,7 @@ def draw() -> Image:
 
 def main() -> None:
     registry = dragoman.Registry()
-    registry.set_limits("demo/slow", max_images=0)
+    registry.set_capabilities("demo/slow", max_images=0)
     response = registry.model("demo/slow, demo/any").generate(["What is this?", draw()])
     print(response.text)
     for attempt in response.attempts:

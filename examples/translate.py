@@ -9,7 +9,7 @@ import json
 from dragoman import wires
 from dragoman.events import fold
 from dragoman.http import HttpRequest
-from dragoman.providers import target
+from dragoman.targets.providers import target
 
 ASKED = {
     "model": "any",

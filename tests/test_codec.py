@@ -8,7 +8,7 @@ from dragoman import wires
 from dragoman.codec import decode_tool_calls, encode_definitions, encode_result
 from dragoman.errors import InvalidRequest, SetupError, Unsupported
 from dragoman.types import Image, Tool, ToolCall, ToolResult
-from dragoman.wire import encode_json
+from dragoman.wires.common.json import encode_json
 
 PARAMETERS = {"type": "object", "properties": {"port": {"type": "string"}}, "required": ["port"]}
 TIDE = Tool(name="tide", description="Tide height", parameters=PARAMETERS)

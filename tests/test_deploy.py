@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from dragoman.cli.parser import parser_of
+from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.config import decode_config
-from dragoman.gateway.keys import new_key
-from dragoman.gateway.serve import check_reach
+from dragoman.gateway.server.run import check_reach
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parent.parent
 DEPLOY = ROOT / "deploy"
 UNIT = DEPLOY / "systemd" / "dragoman.service"
 CONTAINERFILE = DEPLOY / "Containerfile"
@@ -65,7 +65,7 @@ def test_kustomize_puts_the_manifests_together() -> None:
     kubectl = find("kubectl", "https://kubernetes.io/docs/tasks/tools")
     said = check(kubectl, "kustomize", str(KUBERNETES))
     kinds = set(re.findall(r"(?m)^kind: (\w+)", said))
-    assert kinds >= {"ConfigMap", "Deployment", "HorizontalPodAutoscaler", "Service", "StatefulSet"}
+    assert kinds >= {"ConfigMap", "Deployment", "HorizontalPodAutoscaler", "ServerEndpoint", "StatefulSet"}
 
 
 def test_every_manifest_is_applied() -> None:

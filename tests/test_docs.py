@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from dragoman.gateway.auth.api_keys import hash_key
 from dragoman.gateway.config import decode_config
-from dragoman.gateway.keys import hash_key
-from tests import features
+from tests.support import features
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 
 
@@ -37,5 +37,5 @@ def test_the_links_of_a_page_lead_somewhere() -> None:
 
 def test_the_table_of_providers_is_made_from_the_records() -> None:
     page = (ROOT / "README.md").read_text(encoding="utf-8")
-    shown = page.partition("<!-- made by tests.features -->\n")[2].partition("\n<!-- end -->")[0]
-    assert shown == features.table(), "python -m tests.features gives the table of the README"
+    shown = page.partition("<!-- made by tests.support.features -->\n")[2].partition("\n<!-- end -->")[0]
+    assert shown == features.table(), "python -m tests.support.features gives the table of the README"

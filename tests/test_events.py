@@ -25,7 +25,7 @@ from dragoman.events import (
     kind_of,
     parse_arguments,
     raw_arguments,
-    unfold,
+    to_events,
 )
 from dragoman.types import (
     UNKNOWN_USAGE,
@@ -40,8 +40,8 @@ from dragoman.types import (
     Usage,
     assistant,
 )
-from tests import values
-from tests.work import calls_of, memory_of
+from tests.support import values
+from tests.support.work import calls_of, memory_of
 
 STOP = Finish(reason="stop", raw="stop")
 LENGTH = Finish(reason="length", raw="max_tokens")
@@ -99,12 +99,12 @@ def test_what_is_unfolded_folds_to_the_same(response: Response) -> None:
         attempts=(),
         raw=None,
     )
-    assert fold(unfold(said)) == said
+    assert fold(to_events(said)) == said
 
 
 @given(values.RESPONSES)
 def test_what_is_unfolded_follows_the_grammar(response: Response) -> None:
-    follows_the_grammar(unfold(response))
+    follows_the_grammar(to_events(response))
 
 
 @given(EVENTS)

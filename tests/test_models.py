@@ -13,10 +13,10 @@ import pytest
 import dragoman
 from dragoman import (
     ChainExhausted,
+    ChainOptions,
     InvalidRequest,
     InvalidTool,
     ModelNotFound,
-    Options,
     Overloaded,
     Registry,
     Response,
@@ -28,12 +28,12 @@ from dragoman import (
     Tool,
     ToolCall,
 )
+from dragoman.engine.effects import HttpResponse, Send
 from dragoman.events import Finished, Started
-from dragoman.flow import Reply, Send
 from dragoman.http import Head
-from dragoman.models import Asked
+from dragoman.io.pyreqwest import RoutingTransport
+from dragoman.models import CallOptions
 from dragoman.testing import Raw, Scripted, Server
-from dragoman.transport import Switch
 
 TIDE = Tool(
     name="tide", description="The tide", parameters={"type": "object", "properties": {"port": {"type": "string"}}}
@@ -71,7 +71,7 @@ def test_an_unknown_setting_of_a_model_is_told_at_once_with_the_nearest(registry
 
 
 def test_every_setting_is_known_to_a_model(registry: Registry) -> None:
-    for name in (*Asked.__annotations__, "timeouts"):
+    for name in (*CallOptions.__annotations__, "timeouts"):
         registry.model("demo/any", **{name: None})  # type: ignore[arg-type]  # only names are looked at
 
 
@@ -106,7 +106,7 @@ def test_a_config_may_be_a_file(registry: Registry, tmp_path: Path) -> None:
 
 
 def test_a_number_is_the_total_time_out(registry: Registry) -> None:
-    model = registry.model("demo/any", options=Options(timeouts=Timeouts(total=9.0, connect=3.0)), retries=4)
+    model = registry.model("demo/any", chain_options=ChainOptions(timeouts=Timeouts(total=9.0, connect=3.0)), retries=4)
     _, options = model.request("hi", timeout=2)
     assert (options.timeouts.total, options.timeouts.connect, options.retries) == (2.0, 3.0, 4)
     _, options = model.request("hi", timeout=Timeouts(total=None), retries=0)
@@ -137,15 +137,15 @@ def test_a_chain_that_fails_names_everyone(registry: Registry) -> None:
     assert len(caught.value.attempts) == 2
 
 
-class Down(Switch):
+class Down(RoutingTransport):
     """A transport whose server is always busy."""
 
     def __init__(self) -> None:
         self.sent: list[Send] = []
 
-    def send(self, effect: Send, /) -> Reply:
+    def send(self, effect: Send, /) -> HttpResponse:
         self.sent.append(effect)
-        return Reply(Head(status=503), b"{}")
+        return HttpResponse(Head(status=503), b"{}")
 
 
 @pytest.mark.parametrize("verb", ["list_models", "probe", "embed", "count_tokens"])
@@ -334,8 +334,6 @@ def test_shortcuts_use_the_default_registry() -> None:
 
 
 def test_names_are_the_functions_whatever_was_imported_first() -> None:
-    code = (
-        "import dragoman.models, dragoman.streams, dragoman\nprint(callable(dragoman.model), callable(dragoman.stream))"
-    )
+    code = "import dragoman.model, dragoman.streaming, dragoman\nprint(callable(dragoman.model), callable(dragoman.stream))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "True True"

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from dragoman.engine.preparing import prepare
 from dragoman.errors import SetupError
-from dragoman.preparing import prepare
-from dragoman.providers import PROVIDERS, Provider
 from dragoman.registry import Registry
-from dragoman.target import Quirks
+from dragoman.targets.providers import PROVIDERS, Provider
+from dragoman.targets.target import Quirks
 from dragoman.types import Request, user
 
 
@@ -62,7 +62,7 @@ def test_duplicates_are_dropped_and_the_first_kept() -> None:
 
 def test_the_capabilities_of_a_chain_are_those_of_its_head() -> None:
     registry = empty()
-    registry.set_limits("groq/a", max_images=7)
+    registry.set_capabilities("groq/a", max_images=7)
     assert registry.capabilities("groq/a,openai/b").max_images == 7
 
 
@@ -413,20 +413,24 @@ def test_no_environment_fails_construction(env: Mapping[str, str]) -> None:
 
 def test_limits_are_of_a_provider_or_of_a_model() -> None:
     registry = empty()
-    registry.set_limits("openai", max_images=9, tools=False)
-    registry.set_limits("openai/m", max_image_side=32, max_image_bytes=1000, max_images=2)
-    registry.set_limits("openai/m", allowed_image_types=["image/png"], structured=False)
-    limits = registry.target("openai/m").limits
-    assert (limits.max_image_side, limits.max_image_bytes, limits.max_images) == (32, 1000, 2)
-    assert (limits.allowed_image_types, limits.structured, limits.tools) == (("image/png",), False, False)
-    assert registry.target("openai/other").limits.max_images == 9
-    assert registry.target("groq/m").limits.tools
+    registry.set_capabilities("openai", max_images=9, tools=False)
+    registry.set_capabilities("openai/m", max_image_side=32, max_image_bytes=1000, max_images=2)
+    registry.set_capabilities("openai/m", allowed_image_types=["image/png"], structured=False)
+    capabilities = registry.target("openai/m").capabilities
+    assert (capabilities.max_image_side, capabilities.max_image_bytes, capabilities.max_images) == (32, 1000, 2)
+    assert (capabilities.allowed_image_types, capabilities.structured, capabilities.tools) == (
+        ("image/png",),
+        False,
+        False,
+    )
+    assert registry.target("openai/other").capabilities.max_images == 9
+    assert registry.target("groq/m").capabilities.tools
 
 
 def test_quirks_are_facts_too() -> None:
     registry = empty()
-    registry.set_limits("openai/m", max_tokens_field="max_tokens")
-    assert registry.target("openai/m").quirks == Quirks(max_tokens_field="max_tokens", replayed=())
+    registry.set_capabilities("openai/m", max_tokens_field="max_tokens")
+    assert registry.target("openai/m").quirks == Quirks(max_tokens_field="max_tokens", reasoning_replay_fields=())
 
 
 def test_a_target_that_was_asked_for_before_hears_what_is_told_later() -> None:
@@ -434,24 +438,24 @@ def test_a_target_that_was_asked_for_before_hears_what_is_told_later() -> None:
     registry = Registry(env=env)
     registry.target("groq/m")
     env["GROQ_API_KEY"] = "new"
-    registry.set_limits("groq/m", max_images=2)
+    registry.set_capabilities("groq/m", max_images=2)
     told = registry.target("groq/m")
     registry.add_provider(name="groq", like="groq", base_url="https://elsewhere/v1")
-    assert (told.api_key, told.limits.max_images) == ("new", 2)
+    assert (told.api_key, told.capabilities.max_images) == ("new", 2)
     moved = registry.target("groq/m")
-    assert (moved.base_url, moved.limits.max_images) == ("https://elsewhere/v1", 2)
+    assert (moved.base_url, moved.capabilities.max_images) == ("https://elsewhere/v1", 2)
 
 
 def test_facts_of_models_without_number_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.registry.MOST_KNOWN", 2)
+    monkeypatch.setattr("dragoman.registry.MAX_KNOWN", 2)
     registry = empty()
     assert [registry.target(f"ollama/m{number}").model for number in range(5)] == ["m0", "m1", "m2", "m3", "m4"]
 
 
 def test_what_is_told_wins_over_what_is_known_of_the_family() -> None:
     registry = empty()
-    registry.set_limits("anthropic", max_output=5)
-    assert registry.target("anthropic/claude-opus-5").limits.max_output == 5
+    registry.set_capabilities("anthropic", max_output=5)
+    assert registry.target("anthropic/claude-opus-5").capabilities.max_output == 5
 
 
 @pytest.mark.parametrize(
@@ -468,12 +472,12 @@ def test_what_is_told_wins_over_what_is_known_of_the_family() -> None:
 )
 def test_a_limit_that_is_wrong_says_what_is(facts: dict[str, Any], why: str) -> None:
     with pytest.raises(SetupError, match=re.escape(why)):
-        empty().set_limits("openai/m", **facts)
+        empty().set_capabilities("openai/m", **facts)
 
 
 def test_limits_are_of_something() -> None:
     with pytest.raises(SetupError, match="limits of what"):
-        empty().set_limits(" ", tools=False)
+        empty().set_capabilities(" ", tools=False)
 
 
 # Keys and places ------------------------------------------------------------------------------------------------------

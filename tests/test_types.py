@@ -37,7 +37,7 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from tests import values
+from tests.support import values
 
 CALL = ToolCall(id="call_1", name="tide", arguments={"port": "Brest"})
 RESULT = ToolResult(id="call_1", name="tide", content="4.2 m")

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.gateway.load import Load, put_load
-from benchmarks.gateway.process import Running, running
+from benchmarks.gateway.process import JobGroup, running
 from benchmarks.gateway.servers import Place, Server
 
 
@@ -68,7 +68,7 @@ def measure(server: Server | None, peers: Path, upstream: int, seconds: float) -
         return _measured(server, process, process.port, upstream, seconds)
 
 
-def _measured(server: Server, process: Running | None, port: int, upstream: int, seconds: float) -> Seen:
+def _measured(server: Server, process: JobGroup | None, port: int, upstream: int, seconds: float) -> Seen:
     idle = 0.0 if process is None else process.memory()
     calls: dict[str, dict[int, Cost]] = {}
     streams: dict[str, Cost] = {}
@@ -86,7 +86,7 @@ def _measured(server: Server, process: Running | None, port: int, upstream: int,
 
 
 def _cost(
-    process: Running | None, port: int, request: bytes, connections: int, seconds: float, *, once: bool = False
+    process: JobGroup | None, port: int, request: bytes, connections: int, seconds: float, *, once: bool = False
 ) -> Cost:
     if process is not None:
         process.settle()

@@ -24,7 +24,7 @@ _CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, LOAD_CORE = _CORES[0], _CORES[-1]
 
 
-class Running(NamedTuple):
+class JobGroup(NamedTuple):
     """A server that answers."""
 
     process: "subprocess.Popen[bytes]"
@@ -51,7 +51,7 @@ class Running(NamedTuple):
 
 
 @contextmanager
-def running(server: Server, peers: Path, upstream: int) -> Generator[Running | None]:
+def running(server: Server, peers: Path, upstream: int) -> Generator[JobGroup | None]:
     """The server, once it answers; None where it is not installed."""
     with TemporaryDirectory() as folder:
         place = Place(Path(folder), peers, free_port(), upstream)
@@ -71,7 +71,7 @@ def running(server: Server, peers: Path, upstream: int) -> Generator[Running | N
                 port = _await_answer(server, place, process)
                 took = time.perf_counter() - began
                 _check_streams(server, port, upstream)
-                yield Running(process, port, took)
+                yield JobGroup(process, port, took)
             finally:
                 _stop(process)
 

@@ -49,7 +49,7 @@ from dragoman.events import (
     Started,
     StreamEvent,
     fold,
-    unfold,
+    to_events,
 )
 from dragoman.types import (
     Attempt,
@@ -89,18 +89,11 @@ from dragoman.types import (
 )
 
 if TYPE_CHECKING:
-    from dragoman.agents import Agent, AgentStream, AsyncAgentStream
-    from dragoman.budget import Budget
-    from dragoman.call import Timeouts
-    from dragoman.chain import Benched, Options, Verdict
-    from dragoman.compaction import compact
-    from dragoman.form import Form, schema_of
-    from dragoman.growth import AsyncTypedStream, TypedStream
-    from dragoman.health import Condition, Health, Policy
-    from dragoman.models import Explanation, Model, Registry, default_registry, model
-    from dragoman.probing import Finding, Findings
-    from dragoman.providers import Provider
-    from dragoman.shortcuts import (
+    from dragoman.agents.agent import Agent, AgentStream, AsyncAgentStream
+    from dragoman.agents.budget import Budget
+    from dragoman.agents.compaction import compact
+    from dragoman.agents.events import HookFailed, Result, Step, StepFinished, StepStarted, ToolFinished, ToolStarted
+    from dragoman.api import (
         acount_tokens,
         aembed,
         aextract,
@@ -119,13 +112,19 @@ if TYPE_CHECKING:
         stream,
         stream_extract,
     )
-    from dragoman.skills import Skill
-    from dragoman.steps import HookFailed, Result, Step, StepFinished, StepStarted, ToolFinished, ToolStarted
-    from dragoman.streams import AsyncStream, Stream, TextDelta, ThinkingDelta
-    from dragoman.target import Limits, Quirks, Target
-    from dragoman.toolbox import Toolbox
-    from dragoman.tools import Context, tool
-    from dragoman.typed import Parsed
+    from dragoman.engine.attempt import Timeouts
+    from dragoman.engine.failover import ChainOptions, CooldownStarted, ErrorPolicy
+    from dragoman.engine.health import Health, HealthPolicy, TargetHealth
+    from dragoman.engine.probe import Finding, Findings
+    from dragoman.engine.typed import Parsed
+    from dragoman.models import Explanation, Model, Registry, default_registry, model
+    from dragoman.schema.output_type import OutputType, schema_of
+    from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TextDelta, ThinkingDelta, TypedStream
+    from dragoman.targets.providers import Provider
+    from dragoman.targets.target import Capabilities, Quirks, Target
+    from dragoman.tools.decorator import Context, tool
+    from dragoman.tools.skills import Skill
+    from dragoman.tools.toolbox import Toolbox
 
 __all__ = [
     "Agent",
@@ -138,12 +137,12 @@ __all__ = [
     "Audio",
     "AuthFailed",
     "BadRequest",
-    "Benched",
+    "CooldownStarted",
     "Blocked",
     "Budget",
     "BudgetExceeded",
     "ChainExhausted",
-    "Condition",
+    "TargetHealth",
     "ConnectFailed",
     "Context",
     "ContextTooLong",
@@ -160,7 +159,7 @@ __all__ = [
     "Finish",
     "FinishReason",
     "Finished",
-    "Form",
+    "OutputType",
     "Health",
     "HookFailed",
     "Image",
@@ -168,7 +167,7 @@ __all__ = [
     "InvalidRequest",
     "InvalidTool",
     "JsonObject",
-    "Limits",
+    "Capabilities",
     "Malformed",
     "MalformedToolCall",
     "MaxSteps",
@@ -179,7 +178,7 @@ __all__ = [
     "Notice",
     "NoticeKind",
     "Opaque",
-    "Options",
+    "ChainOptions",
     "OutputError",
     "Overloaded",
     "Parsed",
@@ -189,7 +188,7 @@ __all__ = [
     "PartKind",
     "PartStarted",
     "Ping",
-    "Policy",
+    "HealthPolicy",
     "Provider",
     "ProviderError",
     "Quirks",
@@ -235,7 +234,7 @@ __all__ = [
     "Unsupported",
     "Usage",
     "UsageSource",
-    "Verdict",
+    "ErrorPolicy",
     "WireError",
     "acount_tokens",
     "aembed",
@@ -265,31 +264,30 @@ __all__ = [
     "system",
     "tool",
     "tool_results",
-    "unfold",
+    "to_events",
     "user",
 ]
 
 _LAZY = {
-    "agents": "Agent AgentStream AsyncAgentStream",
-    "budget": "Budget",
-    "call": "Timeouts",
-    "chain": "Benched Options Verdict",
-    "compaction": "compact",
-    "form": "Form schema_of",
-    "growth": "AsyncTypedStream TypedStream",
-    "health": "Condition Health Policy",
+    "agents.agent": "Agent AgentStream AsyncAgentStream",
+    "agents.budget": "Budget",
+    "engine.attempt": "Timeouts",
+    "engine.failover": "CooldownStarted ChainOptions ErrorPolicy",
+    "agents.compaction": "compact",
+    "schema.output_type": "OutputType schema_of",
+    "engine.health": "TargetHealth Health HealthPolicy",
     "models": "Explanation Model Registry default_registry model",
-    "probing": "Finding Findings",
-    "providers": "Provider",
-    "shortcuts": "acount_tokens aembed aextract agenerate alist_models aprobe astream astream_extract count_tokens "
+    "engine.probe": "Finding Findings",
+    "targets.providers": "Provider",
+    "api": "acount_tokens aembed aextract agenerate alist_models aprobe astream astream_extract count_tokens "
     "embed explain extract generate list_models probe stream stream_extract",
-    "skills": "Skill",
-    "steps": "HookFailed Result Step StepFinished StepStarted ToolFinished ToolStarted",
-    "streams": "AsyncStream Stream TextDelta ThinkingDelta",
-    "target": "Limits Quirks Target",
-    "toolbox": "Toolbox",
-    "tools": "Context tool",
-    "typed": "Parsed",
+    "tools.skills": "Skill",
+    "agents.events": "HookFailed Result Step StepFinished StepStarted ToolFinished ToolStarted",
+    "streaming": "AsyncStream AsyncTypedStream TypedStream Stream TextDelta ThinkingDelta",
+    "targets.target": "Capabilities Quirks Target",
+    "tools.toolbox": "Toolbox",
+    "tools.decorator": "Context tool",
+    "engine.typed": "Parsed",
 }
 """What is heavy is imported at first use: module, and the names that it has."""
 _HOME = {name: module for module, names in _LAZY.items() for name in names.split()}

@@ -6,9 +6,10 @@ Pure functions on the same code as the wires. Names are the wires', and `openai`
 from dragoman import wires
 from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.events import fold
-from dragoman.history import result_media
 from dragoman.types import JsonObject, Opaque, Tool, ToolCall, ToolResult
-from dragoman.wire import Wire, encode_json
+from dragoman.wires.base import Wire
+from dragoman.wires.common.history import result_media
+from dragoman.wires.common.json import encode_json
 
 
 def encode_definitions(tools: "tuple[Tool | Opaque, ...] | list[Tool]", wire: str, /) -> list[JsonObject]:

@@ -158,10 +158,10 @@ def fold(events: Iterable[StreamEvent], /) -> Response:
     )
 
 
-def unfold(response: Response, /) -> list[Event]:
+def to_events(response: Response, /) -> list[Event]:
     """The events of a stream that would have given this response.
 
-    >>> fold(unfold(fold([Finished(finish=Finish(reason="stop"))]))).finish.reason
+    >>> fold(to_events(fold([Finished(finish=Finish(reason="stop"))]))).finish.reason
     'stop'
     """
     events: list[Event] = [Started(id=response.id, model=response.model, created=response.created)]

@@ -128,7 +128,7 @@ def shown_url(url: str, /) -> str:
     return f"{parts.scheme}://{host}{port}{place}" if parts.scheme else place
 
 
-LONGEST_WAIT = 86400.0
+MAX_WAIT = 86400.0
 """Seconds of a wait that a provider asks for and that is believed: one day."""
 _NUMBER = r"\d{1,15}(?:\.\d*)?|\.\d+"
 _DURATION = rf"({_NUMBER})(ns|us|µs|μs|ms|s|m|h|d)"
@@ -163,7 +163,7 @@ def retry_after(head: Head, /) -> float | None:
     86400.0
     """
     wait = _told_wait(head)
-    return None if wait is None else min(LONGEST_WAIT, wait)
+    return None if wait is None else min(MAX_WAIT, wait)
 
 
 def _told_wait(head: Head) -> float | None:

@@ -5,13 +5,10 @@ from typing import Any, TypeAlias, cast
 
 from msgspec.structs import replace
 
-from dragoman.dsn import PREFIX, decode_dsn, nearest, variable_of
 from dragoman.errors import SetupError
-from dragoman.families import facts_of
-from dragoman.providers import PROVIDERS, Provider, placed
-from dragoman.settings import (
-    Facts,
-    Settings,
+from dragoman.targets.config import (
+    LibraryConfig,
+    ModelFacts,
     check_alias,
     checked,
     make_facts,
@@ -19,7 +16,10 @@ from dragoman.settings import (
     read_config,
     told_circle,
 )
-from dragoman.target import Limits, Target
+from dragoman.targets.dsn import PREFIX, decode_dsn, nearest, variable_of
+from dragoman.targets.model_families import facts_of
+from dragoman.targets.providers import PROVIDERS, Provider, placed
+from dragoman.targets.target import Capabilities, Target
 
 Spec: TypeAlias = str | Sequence[str]
 """Whom to ask: a text, or several in a list, which are a chain."""
@@ -27,7 +27,7 @@ Resolver: TypeAlias = Callable[[str], Spec | None]
 """Gives what a bare name stands for, or None where it does not know."""
 MAX_DEPTH = 64
 """Aliases inside aliases: resolvers could go on for ever without a circle."""
-MOST_KNOWN = 1024
+MAX_KNOWN = 1024
 """Models whose facts are kept ready."""
 
 
@@ -68,7 +68,7 @@ class Registry:
         self._broken: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         self._resolvers: list[Resolver] = []
-        self._facts: dict[str, Facts] = {}
+        self._facts: dict[str, ModelFacts] = {}
         self._known: dict[str, tuple[Provider, Provider]] = {}
         self.load_env(env)
 
@@ -96,8 +96,8 @@ class Registry:
         `${NAME}` and `${NAME:default}` in its texts stand for variables of the registry's environment.
 
         >>> registry = Registry(env={})
-        >>> registry.load_config('[limits."groq/llama"]\\nmax_images = 0')
-        >>> registry.target("groq/llama").limits.max_images
+        >>> registry.load_config('[capabilities."groq/llama"]\\nmax_images = 0')
+        >>> registry.target("groq/llama").capabilities.max_images
         0
         """
         self._take(read_config(config, self._providers, aliases=self._aliases, env=self.env))
@@ -112,7 +112,7 @@ class Registry:
         """
         self._take(read_config(tables, self._providers, aliases=self._aliases))
 
-    def _take(self, settings: Settings) -> None:
+    def _take(self, settings: LibraryConfig) -> None:
         for provider in settings.providers.values():
             self.add_provider(provider)
         self._aliases.update(settings.aliases)
@@ -162,16 +162,16 @@ class Registry:
         """
         self._aliases.update([check_alias(name, spec)])
 
-    def set_limits(self, name: str, /, **facts: Any) -> None:
+    def set_capabilities(self, name: str, /, **facts: Any) -> None:
         """What a provider (`groq`) or one model (`groq/llama`) can do, over what is known of it; quirks, too.
 
         >>> registry = Registry(env={})
-        >>> registry.set_limits("openai/m", max_image_side=32, tools=False)
-        >>> registry.target("openai/m").limits.max_image_side
+        >>> registry.set_capabilities("openai/m", max_image_side=32, tools=False)
+        >>> registry.target("openai/m").capabilities.max_image_side
         32
         """
         if not name.strip():
-            raise SetupError("limits of what? write provider or provider/model")
+            raise SetupError("capabilities of what? write provider or provider/model")
         self._lay_over(name, make_facts(facts))
 
     # Asking it -------------------------------------------------------------------------------------------------------
@@ -182,13 +182,13 @@ class Registry:
         self._expand(as_spec(spec), (), names, set())
         return list(map(self.target, names))
 
-    def capabilities(self, spec: Spec, /) -> Limits:
+    def capabilities(self, spec: Spec, /) -> Capabilities:
         """What a chain can do: that is what its head can.
 
         >>> Registry(env={}).capabilities("deepseek/x,openai/y").max_images
         0
         """
-        return self.targets(spec)[0].limits
+        return self.targets(spec)[0].capabilities
 
     def target(self, name: str, /) -> Target:
         """The target that `provider/model` names, with all that is known of it.
@@ -202,23 +202,23 @@ class Registry:
         provider = self.provider(provider_name)
         known = self._known.get(name)
         if known is None or known[0] is not provider:
-            if len(self._known) >= MOST_KNOWN:
+            if len(self._known) >= MAX_KNOWN:
                 self._known = {}
             known = self._known[name] = provider, self._with_facts(provider, name, model)
         return known[1].target(model, env=self.env)
 
     def _with_facts(self, provider: Provider, name: str, model: str) -> Provider:
         """The record with all that is known of one of its models, and with what all providers here share."""
-        limits, quirks = facts_of(
-            f"{provider.family or provider.name}/{model}", provider.wire, provider.limits, provider.quirks
+        capabilities, quirks = facts_of(
+            f"{provider.family or provider.name}/{model}", provider.wire, provider.capabilities, provider.quirks
         )
         for told in (self._facts.get(provider.name), self._facts.get(name)):
             if told is not None:
-                limits, quirks = told.over(limits, quirks)
+                capabilities, quirks = told.over(capabilities, quirks)
         if self._base_url and provider is PROVIDERS.get(provider.name):
             place = placed(self._base_url, provider.default_path)
             provider = replace(provider, base_url=place, base_url_names=())
-        return replace(provider, limits=limits, quirks=quirks, api_key=provider.api_key or self._api_key)
+        return replace(provider, capabilities=capabilities, quirks=quirks, api_key=provider.api_key or self._api_key)
 
     def provider(self, name: str, /) -> Provider:
         """A provider: registered, or defined by a variable that was not there at the start.
@@ -264,10 +264,10 @@ class Registry:
         self._providers[name] = provider
         return provider
 
-    def _lay_over(self, name: str, facts: Facts) -> None:
-        old = self._facts.get(name, Facts())
+    def _lay_over(self, name: str, facts: ModelFacts) -> None:
+        old = self._facts.get(name, ModelFacts())
         self._known = {}
-        self._facts[name] = Facts({**old.limits, **facts.limits}, {**old.quirks, **facts.quirks})
+        self._facts[name] = ModelFacts({**old.capabilities, **facts.capabilities}, {**old.quirks, **facts.quirks})
 
     def _expand(self, spec: str, path: tuple[str, ...], names: dict[str, None], done: set[str]) -> None:
         """Put the targets of a spec into `names`; an alias that is done has given all it can."""

@@ -69,7 +69,7 @@ class Image(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         import mimetypes
         from pathlib import Path
 
-        from dragoman.signatures import sniff
+        from dragoman.media.sniff import sniff
 
         data = Path(path).read_bytes()
         mime = sniff(data) or mimetypes.guess_type(str(path))[0] or "application/octet-stream"
@@ -262,7 +262,7 @@ class Request(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """JSON Schema of the answer; an empty one asks for any JSON."""
     schema_name: str = "response"
     schema_strict: bool | None = None
-    schema_way: Literal["own", "any"] = "own"
+    schema_mode: Literal["own", "any"] = "own"
     """Whether a target without structured output of its own refuses the schema, or is asked in another way."""
     temperature: float | None = None
     top_p: float | None = None

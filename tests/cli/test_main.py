@@ -11,7 +11,7 @@ from dragoman.cli import main
 from dragoman.cli.parser import COMMANDS, DIALECTS, parser_of
 from dragoman.testing import Server, Silence
 from dragoman.wires import NAMES
-from tests.cli.executable import COMMAND, dragoman, environment
+from tests.support.cli import COMMAND, dragoman, environment
 
 
 def test_without_words_it_says_what_there_is() -> None:

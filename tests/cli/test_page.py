@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.executable import COMMAND, environment
+from tests.support.cli import COMMAND, environment
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "docs" / "cli.md"]
 ROWS = """\
 {"id": 1, "prompt": "Is it so?"}

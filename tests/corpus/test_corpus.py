@@ -10,12 +10,12 @@ from dragoman import wires
 from dragoman.errors import DragomanError, InvalidRequest, ProviderError, Unsupported
 from dragoman.events import Event, fold
 from dragoman.http import Head, HttpRequest
-from dragoman.providers import target
+from dragoman.targets.providers import target
 from dragoman.types import Request, Response
-from tests.corpus.errors import expected_error
-from tests.corpus.exchanges import FOLDER, Exchange, exchanges
-from tests.corpus.rules import level
-from tests.wires import laws
+from tests.support.corpus.errors import expected_error
+from tests.support.corpus.exchanges import FOLDER, Exchange, exchanges
+from tests.support.corpus.rules import level
+from tests.support.wires import laws
 
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no recorded exchanges at {FOLDER}")
 HOME = {

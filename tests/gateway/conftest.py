@@ -9,7 +9,7 @@ import pytest
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.store.sqlite import SqliteStore
-from tests.gateway.redis_server import RedisServer
+from tests.support.gateway.redis_server import RedisServer
 
 
 class Clock:

@@ -13,16 +13,9 @@ from dragoman.gateway.app import TICKS, App
 from dragoman.testing import Break, Cut, Drop, Garbage, Line, Raw, Server, Stall
 from dragoman.testing.script import render
 from dragoman.types import Request, Tool, user
-from dragoman.wire import encode_json
-from tests.gateway.dialects import (
-    app_of,
-    error_of,
-    hello,
-    request_of,
-    response_of,
-    see,
-)
-from tests.gateway.live import record
+from dragoman.wires.common.json import encode_json
+from tests.support.gateway.dialects import app_of, error_of, hello, request_of, response_of, see
+from tests.support.gateway.live import record
 
 DIALECTS = tuple(wires.NAMES)
 FAREWELLS = (b"[DONE]", b"message_stop", b'"done":true', b'"finishReason":"STOP"', b"response.completed")
@@ -193,7 +186,7 @@ def test_a_ping_that_nobody_hears_is_no_fault(dialect: str) -> None:
 def test_a_schema_is_kept_by_a_target_without_structured_output(dialect: str) -> None:
     schema = {"type": "object", "properties": {"metres": {"type": "integer"}}, "required": ["metres"]}
     request = Request(messages=(user("How high is it?"),), schema=schema)
-    app = app_of('[limits."demo/any"]\nstructured = false\n')
+    app = app_of('[capabilities."demo/any"]\nstructured = false\n')
     seen = see(app, request_of(dialect, "demo/any", request))
     assert '"metres"' in response_of(dialect, request, seen).text
 

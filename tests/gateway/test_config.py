@@ -7,17 +7,18 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import SetupError
+from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.catalog import Catalog
 from dragoman.gateway.config import Config, decode_config, fill
-from dragoman.gateway.keys import new_key
-from dragoman.gateway.serve import check_store
-from dragoman.gateway.setup import Setup
+from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.server.run import check_store
+from tests.support.paths import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "gateway.md"
+PAGE = ROOT / "docs" / "gateway.md"
 
 
 def catalog(config: Config, env: dict[str, str] | None = None) -> Catalog:
-    return Setup(config, env or {}).catalog
+    return Runtime(config, env or {}).catalog
 
 
 def test_nothing_at_all_is_the_demo_and_whose_keys_are_there() -> None:
@@ -104,14 +105,14 @@ def test_names_are_checked_though_a_record_is_wrong() -> None:
     text = """
         [providers.broken]
         wire = "nix"
-        [limits."groq/x"]
+        [capabilities."groq/x"]
         max_imges = 3
         max_image_side = "wide"
         tols = true
-        [limits."openai/x"]
+        [capabilities."openai/x"]
         max_images = "many"
         max_image_side = "wide"
-        [limits."grok/x"]
+        [capabilities."grok/x"]
         max_images = 1
         [aliases]
         a = "b"
@@ -197,9 +198,9 @@ def test_names_that_clients_make_up_are_not_kept_for_ever() -> None:
     from dragoman.gateway import catalog as module
 
     found = catalog(decode_config(""))
-    for number in range(module.MOST_KNOWN + 10):
+    for number in range(module.MAX_KNOWN + 10):
         found.find(f"demo/{number}")
-    assert len(found._known) <= module.MOST_KNOWN  # pyright: ignore[reportPrivateUsage] # the law is about it
+    assert len(found._known) <= module.MAX_KNOWN  # pyright: ignore[reportPrivateUsage] # the law is about it
 
 
 def test_a_key_is_read_with_what_it_may() -> None:

@@ -10,8 +10,8 @@ import pytest
 
 from dragoman.testing import Server
 from dragoman.types import ToolCall
-from tests.gateway.live import Gateway, record
-from tests.gateway.redis_server import RedisServer
+from tests.support.gateway.live import Gateway, record
+from tests.support.gateway.redis_server import RedisServer
 
 NATIVE = "/native/v1/chat/completions"
 MANY = 50

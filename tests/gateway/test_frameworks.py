@@ -17,7 +17,7 @@ from dragoman import wires
 from dragoman.testing import Cut, Server
 from dragoman.testing.script import render
 from dragoman.types import Request, ToolCall
-from tests.gateway.live import Gateway, record
+from tests.support.gateway.live import Gateway, record
 
 WORDS = "one two three"
 SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).pieces[:2])) + 9

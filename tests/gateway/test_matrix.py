@@ -1,23 +1,23 @@
 """Every client before every provider: each hears what the other said, but for the published differences."""
 
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from dragoman import wires
 from dragoman.errors import BadRequest, DragomanError, Overloaded, Reset, Truncated
-from dragoman.events import Event, PartDelta, PartEnded, PartStarted, fold, unfold
+from dragoman.events import Event, PartDelta, PartEnded, PartStarted, fold, to_events
 from dragoman.testing import Break, Cut, Line
 from dragoman.testing.script import render
 from dragoman.types import Request, Response
-from tests.gateway.differences import ANSWERS, BEFORE, ERRORS, INSIDE, REQUESTS, Difference, T, bent, levelled
-from tests.gateway.encounters import KEY, PAIRS, WORDS, Failure, Pair, fail, in_the_middle, talk, told_by
-from tests.gateway.fidelity import page
-from tests.gateway.scenes import SCENES
+from tests.support.gateway.differences import ANSWERS, BEFORE, ERRORS, INSIDE, REQUESTS, Difference, T, bent, levelled
+from tests.support.gateway.encounters import KEY, PAIRS, WORDS, Failure, Pair, fail, in_the_middle, talk, told_by
+from tests.support.gateway.fidelity import page
+from tests.support.gateway.scenes import SCENES
+from tests.support.paths import ROOT
 
-PAGE = Path(__file__).parents[2] / "docs" / "fidelity.md"
+PAGE = ROOT / "docs" / "fidelity.md"
 FAREWELLS = {
     "anthropic": (b"message_stop", b'"stop_reason":"end_turn"'),
     "google": (b'"finishReason"',),
@@ -64,7 +64,7 @@ def test_a_provider_is_asked_what_the_client_asked(pair: Pair, scene: str) -> No
 @each_pair
 def test_events_come_in_the_order_of_the_answer(pair: Pair, scene: str) -> None:
     for turn in talk(pair, scene):
-        assert list(map(outline, turn.events)) == list(map(outline, unfold(turn.response)))
+        assert list(map(outline, turn.events)) == list(map(outline, to_events(turn.response)))
 
 
 def outline(event: Event) -> tuple[Any, ...]:
@@ -195,7 +195,9 @@ def test_a_cut_answer_is_an_error(pair: Pair) -> None:
 
 
 def test_the_published_table_is_the_one_in_use() -> None:
-    assert PAGE.read_text(encoding="utf-8") == page(), "run: python -m tests.gateway.fidelity > docs/fidelity.md"
+    assert PAGE.read_text(encoding="utf-8") == page(), (
+        "run: python -m tests.support.gateway.fidelity > docs/fidelity.md"
+    )
 
 
 @pytest.mark.parametrize("difference", ANSWERS, ids=lambda each: each.name)

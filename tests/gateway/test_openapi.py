@@ -6,10 +6,10 @@ import schemathesis
 from hypothesis import HealthCheck, settings
 from schemathesis.specs.openapi import checks as openapi_checks
 
-from dragoman.gateway.asgi import Asgi
+from dragoman.gateway.server.asgi import Asgi
 from dragoman.types import is_object
 from dragoman.wires.native.openapi import document
-from tests.gateway.dialects import app_of
+from tests.support.gateway.dialects import app_of
 
 SCHEMA: Any = schemathesis.openapi.from_dict(document())
 SCHEMA.app = Asgi(app_of())

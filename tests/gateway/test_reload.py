@@ -5,15 +5,15 @@ from pathlib import Path
 import pytest
 
 from dragoman.gateway.app import App
-from dragoman.gateway.keys import new_key
+from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.reload import Reloader
-from dragoman.gateway.setup import Setup, read_config
+from dragoman.gateway.runtime import Runtime, read_config
 
 KEYED = f'[keys.alice]\nhash = "{new_key()[1]}"\n'
 
 
 def reloading(path: Path) -> tuple[App, Reloader]:
-    app = App(Setup(read_config(path, {}), {}))
+    app = App(Runtime(read_config(path, {}), {}))
     return app, Reloader(app, path, {})
 
 

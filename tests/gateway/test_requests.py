@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from dragoman import wires
-from dragoman.gateway.keys import new_key
+from dragoman.gateway.auth.api_keys import new_key
 from dragoman.http import HttpRequest
-from dragoman.target import Target
+from dragoman.targets.target import Target
 from dragoman.testing import Raw, Server
 from dragoman.types import Request, user
-from tests.gateway.dialects import Seen, app_of, post, see
-from tests.gateway.live import record
+from tests.support.gateway.dialects import Seen, app_of, post, see
+from tests.support.gateway.live import record
 
 ECHOED: dict[str, Any] = {
     "instructions": "Be brief.",

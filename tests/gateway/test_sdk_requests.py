@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from tests.gateway.live import Gateway
-from tests.gateway.sdks import anthropic, genai, ollama, openai
+from tests.support.gateway.live import Gateway
+from tests.support.gateway.sdks import anthropic, genai, ollama, openai
 
 HELLO = [{"role": "user", "content": "hello"}]
 TIDE: dict[str, Any] = {

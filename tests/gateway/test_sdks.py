@@ -10,8 +10,8 @@ from dragoman.errors import Overloaded, RateLimited
 from dragoman.testing import Break, Cut, Drop, Garbage, Inside, Raw, Server, Stall
 from dragoman.testing.script import Line, render
 from dragoman.types import Image, Request, ToolCall
-from tests.gateway.live import Gateway, record
-from tests.gateway.sdks import PICTURE, SDKS, Sdk, Tide
+from tests.support.gateway.live import Gateway, record
+from tests.support.gateway.sdks import PICTURE, SDKS, Sdk, Tide
 
 WORDS = "one two three"
 SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).pieces[:2])) + 9

@@ -13,14 +13,14 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
 from dragoman.gateway.app import App, explain
-from dragoman.gateway.keys import new_key
-from dragoman.gateway.logs import JsonFormatter, Log
+from dragoman.gateway.auth.api_keys import new_key
+from dragoman.gateway.observability.access_log import JsonFormatter, Log
+from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.reload import Reloader
-from dragoman.gateway.traces import Traces
 from dragoman.http import HttpRequest
 from dragoman.testing import Raw, Server, refused_url
-from tests.gateway.dialects import app_of, look, post
-from tests.gateway.live import Gateway, chat, record
+from tests.support.gateway.dialects import app_of, look, post
+from tests.support.gateway.live import Gateway, chat, record
 
 PROMPT = "planted-prompt-4711"
 PROVIDER_KEY = "planted.provider.key.0815"
@@ -158,7 +158,7 @@ def test_no_secret_is_in_anything_that_a_gateway_keeps(server: Server) -> None:
         return "".join(told)
 
     app = app_of(config(server))
-    app.setup.books.traces, app.setup.books.log = Traces(provider), Log(lines.append)
+    app.setup.books.traces, app.setup.books.log = Tracing(provider), Log(lines.append)
     kept = asyncio.run(walk(app))
     spans = [span.to_json() for span in exporter.get_finished_spans()]
     assert len(lines) > len(spans) > 10

@@ -3,17 +3,17 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from dragoman.engine.health import Health, Probe
 from dragoman.errors import StoreDown
-from dragoman.gateway.benches import SharedConditions
-from dragoman.gateway.sessions import DAY, Responses, Session, Sessions
+from dragoman.gateway.observability.shared_health import SharedHealthStore
+from dragoman.gateway.sessions import DAY, ConversationState, ConversationStore, Responses
 from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.tiers import arrange, draw, is_higher, tier_of
-from dragoman.health import Health, Probe
 from tests.gateway.conftest import Clock
-from tests.gateway.live import PATIENCE
-from tests.gateway.redis_server import RedisServer
-from tests.plans import target
+from tests.support.gateway.live import PATIENCE
+from tests.support.gateway.redis_server import RedisServer
+from tests.support.plans import target
 
 Opened = Callable[[], Store]
 
@@ -30,30 +30,32 @@ def run(opened: Opened, work: Callable[[Store], Awaitable[None]]) -> None:
 
 
 async def settle(
-    sessions: Sessions,
+    sessions: ConversationStore,
     to: str,
     *,
     tier: str | None = None,
-    seen: Session | None = None,
+    seen: ConversationState | None = None,
     owner: str = "team",
     ids: dict[str, str] | None = None,
-) -> Session:
+) -> ConversationState:
     return await sessions.settle(owner, "c1", target=to, tier=tier, ids=ids or {}, seen=seen)
 
 
 def test_a_conversation_stays_where_it_was_answered(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        sessions = Sessions(store)
+        sessions = ConversationStore(store)
         assert await sessions.load("team", "c1") is None
         await settle(sessions, "a/x", tier="simple", ids={"call_1": "toolu_1"})
-        assert await sessions.load("team", "c1") == Session(target="a/x", tier="simple", ids={"call_1": "toolu_1"})
+        assert await sessions.load("team", "c1") == ConversationState(
+            target="a/x", tier="simple", ids={"call_1": "toolu_1"}
+        )
 
     run(opened, work)
 
 
 def test_a_session_is_its_keys_own(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        sessions = Sessions(store)
+        sessions = ConversationStore(store)
         await settle(sessions, "a/x")
         await settle(sessions, "b/y", owner="other")
         found = [await sessions.load(owner, "c1") for owner in ("team", "other", None)]
@@ -64,7 +66,7 @@ def test_a_session_is_its_keys_own(opened: Opened) -> None:
 
 def test_a_session_lasts_a_day_from_its_last_use(clock: Clock) -> None:
     async def work(store: Store) -> None:
-        sessions = Sessions(store)
+        sessions = ConversationStore(store)
         first = await settle(sessions, "a/x")
         clock.now += DAY - 1
         await settle(sessions, "a/x", seen=first)
@@ -78,7 +80,7 @@ def test_a_session_lasts_a_day_from_its_last_use(clock: Clock) -> None:
 
 def test_a_session_follows_when_its_target_was_benched() -> None:
     async def work(store: Store) -> None:
-        sessions = Sessions(store)
+        sessions = ConversationStore(store)
         seen = await settle(sessions, "a/x")
         assert (await settle(sessions, "b/y", seen=seen)).target == "b/y"
 
@@ -87,10 +89,10 @@ def test_a_session_follows_when_its_target_was_benched() -> None:
 
 def test_a_session_that_another_moved_stays_there() -> None:
     async def work(store: Store) -> None:
-        sessions = Sessions(store)
+        sessions = ConversationStore(store)
         seen = await settle(sessions, "a/x")
         await settle(sessions, "b/y", seen=seen, ids={"call_1": "1"})
-        assert await settle(sessions, "c/z", seen=seen, ids={"call_2": "2"}) == Session(
+        assert await settle(sessions, "c/z", seen=seen, ids={"call_2": "2"}) == ConversationState(
             target="b/y", ids={"call_1": "1", "call_2": "2"}
         )
 
@@ -99,7 +101,7 @@ def test_a_session_that_another_moved_stays_there() -> None:
 
 def test_a_session_moves_up_and_not_down() -> None:
     async def work(store: Store) -> None:
-        sessions = Sessions(store)
+        sessions = ConversationStore(store)
         low = await settle(sessions, "a/x", tier="simple")
         high = await settle(sessions, "a/big", tier="complex", seen=low)
         assert high.target == "a/big"
@@ -112,7 +114,7 @@ def test_a_session_moves_up_and_not_down() -> None:
 
 def test_fifty_at_once_lose_no_id_and_agree_on_the_target(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        sessions = Sessions(store)
+        sessions = ConversationStore(store)
         made = await asyncio.gather(*(settle(sessions, f"a/{n}", ids={f"call_{n}": str(n)}) for n in range(50)))
         found = await sessions.load("team", "c1")
         assert found is not None
@@ -125,7 +127,7 @@ def test_fifty_at_once_lose_no_id_and_agree_on_the_target(opened: Opened) -> Non
 def test_two_gateways_share_a_conversation(redis: RedisServer) -> None:
     async def work(store: Store) -> None:
         other = open_store(redis.url)
-        both = [Sessions(store), Sessions(other)]
+        both = [ConversationStore(store), ConversationStore(other)]
         settled = [settle(both[n % 2], f"a/{n}", owner="shared", ids={f"call_{n}": str(n)}) for n in range(50)]
         made = await asyncio.gather(*settled)
         found = [await sessions.load("shared", "c1") for sessions in both]
@@ -142,7 +144,7 @@ def test_a_session_is_there_again_when_redis_is() -> None:
     server = RedisServer(keeps=True)
 
     async def work(store: Store) -> None:
-        sessions = Sessions(store)
+        sessions = ConversationStore(store)
         session = await settle(sessions, "a/x", ids={"call_1": "1"})
         server.kill()
         with pytest.raises(StoreDown):
@@ -162,7 +164,7 @@ def test_a_session_is_there_again_when_redis_is() -> None:
         server.stop()
 
 
-async def loaded(sessions: Sessions) -> Session | None:
+async def loaded(sessions: ConversationStore) -> ConversationState | None:
     try:
         return await sessions.load("team", "c1")
     except StoreDown:
@@ -171,7 +173,7 @@ async def loaded(sessions: Sessions) -> Session | None:
 
 def test_a_session_keeps_its_newest_ids() -> None:
     async def work(store: Store) -> None:
-        sessions = Sessions(store)
+        sessions = ConversationStore(store)
         session = await settle(sessions, "a/x")
         for n in range(3):
             session = await settle(sessions, "a/x", seen=session, ids={f"call_{n}_{i}": "" for i in range(500)})
@@ -210,7 +212,7 @@ SMALL, BIG, HUGE = target("aa/small"), target("bb/big"), target("aa/huge")
     ],
 )
 def test_a_session_is_not_moved_down(wanted: str, pinned: str | None, expected: str) -> None:
-    assert tier_of(wanted, Session(target="aa/small", tier=pinned)) == expected
+    assert tier_of(wanted, ConversationState(target="aa/small", tier=pinned)) == expected
 
 
 def test_tiers_of_the_config_have_their_own_heights() -> None:
@@ -218,11 +220,15 @@ def test_tiers_of_the_config_have_their_own_heights() -> None:
 
 
 def test_the_pinned_target_comes_first() -> None:
-    assert arrange([SMALL, BIG, HUGE], Session(target="aa/huge", tier="simple"), "simple") == [HUGE, SMALL, BIG]
+    assert arrange([SMALL, BIG, HUGE], ConversationState(target="aa/huge", tier="simple"), "simple") == [
+        HUGE,
+        SMALL,
+        BIG,
+    ]
 
 
 def test_a_session_that_moves_up_prefers_its_provider() -> None:
-    assert arrange([BIG, HUGE], Session(target="aa/small", tier="simple"), "complex") == [HUGE, BIG]
+    assert arrange([BIG, HUGE], ConversationState(target="aa/small", tier="simple"), "complex") == [HUGE, BIG]
 
 
 def test_without_a_session_the_order_stays() -> None:
@@ -245,7 +251,7 @@ class Gateway:
 
     def __init__(self, store: Store, wall: Clock, began: float) -> None:
         self._wall, self._began = wall, began
-        self.conditions = SharedConditions(store, clock=self.clock, wall=wall)
+        self.conditions = SharedHealthStore(store, clock=self.clock, wall=wall)
         self.health = Health(conditions=self.conditions, clock=self.clock)
 
     def clock(self) -> float:

@@ -12,12 +12,12 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from dragoman.gateway.keys import new_key
+from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.store import open_store
-from dragoman.gateway.store.port import Row, Use, sum_up
-from tests.gateway.crowd import WORD, Counting, Heard, ask, body_of
-from tests.gateway.live import PATIENCE, Gateway, record
-from tests.gateway.redis_server import RedisServer
+from dragoman.gateway.store.base import UsageRow, UsageSum, sum_up
+from tests.support.gateway.crowd import WORD, Counting, Heard, ask, body_of
+from tests.support.gateway.live import PATIENCE, Gateway, record
+from tests.support.gateway.redis_server import RedisServer
 
 REQUESTS = int(os.environ.get("REQUESTS", "1500"))
 CLIENTS = 48
@@ -93,7 +93,7 @@ def upstream() -> Iterator[Counting]:
 @pytest.fixture(scope="module")
 def kept(
     upstream: Counting, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[dict[str, Tale], list[Row], list[Use]]]:
+) -> Iterator[tuple[dict[str, Tale], list[UsageRow], list[UsageSum]]]:
     """What clients saw, and what the store has of it when all is over."""
     redis = RedisServer()
     config = f'[gateway]\nstore = "{redis.url}"\nlog = false\n[chain]\nretries = 0\n[keys.team]\nhash = "{HASH}"\n'
@@ -111,7 +111,7 @@ def kept(
         redis.stop()
 
 
-async def read(url: str) -> tuple[list[Row], list[Use]]:
+async def read(url: str) -> tuple[list[UsageRow], list[UsageSum]]:
     store = open_store(url)
     try:
         rows = list(await store.rows(10 * REQUESTS))
@@ -121,10 +121,10 @@ async def read(url: str) -> tuple[list[Row], list[Use]]:
         await store.aclose()
 
 
-Kept = tuple[dict[str, Tale], list[Row], list[Use]]
+Kept = tuple[dict[str, Tale], list[UsageRow], list[UsageSum]]
 
 
-def who_of(row: Row) -> str:
+def who_of(row: UsageRow) -> str:
     return row.id.partition("~")[0]
 
 

@@ -13,10 +13,10 @@ import httpx
 import pytest
 
 from dragoman import Registry
+from tests.support.paths import ROOT
 
 collect_ignore = ["serve.py", "tiny.py"]
 """They have no doctests, and import what need not be there."""
-ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
 """Seconds that it may take to start; it takes half of one."""
 
@@ -37,7 +37,7 @@ class Server(NamedTuple):
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("real")
     name, key = f"tiny-{secrets.token_hex(4)}", secrets.token_hex(8)
-    command = [sys.executable, "-m", "tests.real.serve", str(folder), name, key]
+    command = [sys.executable, "-m", "tests.support.real.serve", str(folder), name, key]
     log = folder / "server.log"
     with (
         log.open("wb") as errors,

@@ -30,12 +30,13 @@ from dragoman import (
     tool_results,
     user,
 )
-from dragoman.models import Asked
-from dragoman.prompts import Prompt
-from dragoman.schema import validate
-from dragoman.streams import Item
+from dragoman.engine.prompts import Prompt
+from dragoman.models import CallOptions
+from dragoman.schema.validate import validate
+from dragoman.streaming import Item
 from dragoman.types import JsonObject
-from tests.real.conftest import ROOT, Server
+from tests.real.conftest import Server
+from tests.support.paths import ROOT
 
 T = TypeVar("T")
 
@@ -43,32 +44,32 @@ T = TypeVar("T")
 class Manner(Protocol):
     """Blocking or async."""
 
-    def generate(self, model: Model, prompt: Prompt, **asked: Unpack[Asked]) -> Response: ...
-    def stream(self, model: Model, prompt: Prompt, **asked: Unpack[Asked]) -> list[Item]: ...
+    def generate(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> Response: ...
+    def stream(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> list[Item]: ...
     def list_models(self, model: Model) -> tuple[ModelInfo, ...]: ...
-    def count_tokens(self, model: Model, prompt: Prompt, **asked: Unpack[Asked]) -> int: ...
+    def count_tokens(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> int: ...
 
 
 class Blocking:
-    def generate(self, model: Model, prompt: Prompt, **asked: Unpack[Asked]) -> Response:
+    def generate(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> Response:
         return model.generate(prompt, **asked)
 
-    def stream(self, model: Model, prompt: Prompt, **asked: Unpack[Asked]) -> list[Item]:
+    def stream(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> list[Item]:
         with model.stream(prompt, **asked) as stream:
             return list(stream)
 
     def list_models(self, model: Model) -> tuple[ModelInfo, ...]:
         return model.list_models()
 
-    def count_tokens(self, model: Model, prompt: Prompt, **asked: Unpack[Asked]) -> int:
+    def count_tokens(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> int:
         return model.count_tokens(prompt, **asked)
 
 
 class Async:
-    def generate(self, model: Model, prompt: Prompt, **asked: Unpack[Asked]) -> Response:
+    def generate(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> Response:
         return asyncio.run(model.agenerate(prompt, **asked))
 
-    def stream(self, model: Model, prompt: Prompt, **asked: Unpack[Asked]) -> list[Item]:
+    def stream(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> list[Item]:
         async def main() -> list[Item]:
             async with model.astream(prompt, **asked) as stream:
                 return await listed(stream)
@@ -78,7 +79,7 @@ class Async:
     def list_models(self, model: Model) -> tuple[ModelInfo, ...]:
         return asyncio.run(model.alist_models())
 
-    def count_tokens(self, model: Model, prompt: Prompt, **asked: Unpack[Asked]) -> int:
+    def count_tokens(self, model: Model, prompt: Prompt, **asked: Unpack[CallOptions]) -> int:
         return asyncio.run(model.acount_tokens(prompt, **asked))
 
 
@@ -309,7 +310,7 @@ def test_thinking_is_streamed_first(model: Model, manner: Manner, way: str) -> N
     assert response.thinking.strip()
 
 
-def replayed(model: Model, way: str) -> tuple[Response, int]:
+def reasoning_replay_fields(model: Model, way: str) -> tuple[Response, int]:
     """The answer to a history with thinking, and how many tokens of its prompt that thinking was."""
     first = model.generate("hello", extra=thinking(way))
     spoken = assistant(*(part for part in first.message.parts if not isinstance(part, Thinking)))
@@ -321,7 +322,7 @@ def replayed(model: Model, way: str) -> tuple[Response, int]:
 
 @pytest.mark.parametrize("way", ["llama-cpp", "responses"])
 def test_thinking_goes_back(model: Model, way: str) -> None:
-    answer, tokens = replayed(model, way)
+    answer, tokens = reasoning_replay_fields(model, way)
     assert tokens > 0
     assert not answer.notices
 
@@ -329,7 +330,7 @@ def test_thinking_goes_back(model: Model, way: str) -> None:
 @pytest.mark.parametrize("way", ["chat", "messages"])
 def test_thinking_that_the_provider_would_refuse_is_left_out_and_told(model: Model, way: str) -> None:
     """As OpenAI and Anthropic would: the one takes none back, the other none without a signature."""
-    answer, tokens = replayed(model, way)
+    answer, tokens = reasoning_replay_fields(model, way)
     assert tokens == 0
     assert [(notice.kind, notice.what) for notice in answer.notices] == [("dropped", "thinking")]
 
@@ -349,7 +350,7 @@ def test_an_image_is_refused(model: Model, manner: Manner) -> None:
 
 
 def test_an_image_is_not_sent_where_that_is_known(model: Model, registry: Registry, way: str) -> None:
-    registry.set_limits(way, max_images=0)
+    registry.set_capabilities(way, max_images=0)
     with pytest.raises(Unsupported, match="images"):
         model.generate(["What is this?", RED_DOT])
 

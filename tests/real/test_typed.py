@@ -31,16 +31,16 @@ class Ship:
 @pytest.mark.parametrize("structured", [True, False], ids=["native", "tool"])
 @pytest.mark.parametrize("way", ["llama-cpp", "chat"])
 def test_every_answer_is_of_the_type(registry: Registry, server: Server, way: str, structured: bool) -> None:  # noqa: FBT001
-    registry.set_limits(f"{way}/{server.name}", structured=structured)
+    registry.set_capabilities(f"{way}/{server.name}", structured=structured)
     model = registry.model(f"{way}/{server.name}", max_tokens=1000, retries=1, timeout=30)
     for seed in range(5):
-        assert isinstance(model.extract(Ship, "A ship!", seed=seed, repairs=0), Ship)
+        assert isinstance(model.extract(Ship, "A ship!", seed=seed, max_repairs=0), Ship)
 
 
 @pytest.mark.parametrize("way", ["llama-cpp", "chat"])
 def test_a_stream_ends_in_the_type(registry: Registry, server: Server, way: str) -> None:
     model = registry.model(f"{way}/{server.name}", max_tokens=1000, retries=2, timeout=30)
-    with model.stream_extract(Ship, "A ship!", seed=3, repairs=0) as stream:
+    with model.stream_extract(Ship, "A ship!", seed=3, max_repairs=0) as stream:
         *grown, last = stream
     assert isinstance(last, Ship)
     assert len(grown) > 3
@@ -48,6 +48,6 @@ def test_a_stream_ends_in_the_type(registry: Registry, server: Server, way: str)
 
 @pytest.mark.parametrize("way", ["responses", "messages"])
 def test_a_tool_serves_where_a_schema_is_not_known(registry: Registry, server: Server, way: str) -> None:
-    registry.set_limits(f"{way}/{server.name}", structured=False)
+    registry.set_capabilities(f"{way}/{server.name}", structured=False)
     model = registry.model(f"{way}/{server.name}", max_tokens=1000, retries=1, timeout=30)
     assert isinstance(model.extract(Ship, "A ship!", seed=1), Ship)

@@ -3,7 +3,7 @@
 from typing import Any, assert_type
 
 from dragoman import Agent, AgentStream, AsyncAgentStream, Model, Result, Toolbox, tool
-from tests.kinds import Circle, Port, Square
+from tests.support.output_types import Circle, Port, Square
 
 
 @tool

@@ -4,12 +4,12 @@ from typing import Any, assert_type
 
 import dragoman
 from dragoman import AsyncTypedStream, Model, Parsed, Response, TypedStream
-from tests.kinds import Bill, Circle, Port, Square
+from tests.support.output_types import Bill, Circle, Port, Square
 
 
 def blocking(model: Model) -> None:
     assert_type(model.extract(Port, "?"), Port)
-    assert_type(model.extract(Bill, "?", temperature=0, repairs=2), Bill)
+    assert_type(model.extract(Bill, "?", temperature=0, max_repairs=2), Bill)
     assert_type(model.extract(list[Port], "?"), list[Port])
     assert_type(model.extract(int, "?"), int)
     shape: Circle | Square = model.extract(Circle | Square, "?")

@@ -21,11 +21,13 @@ from dragoman.errors import (
 )
 from dragoman.http import Head
 from dragoman.types import Opaque, Text, ToolCall
-from dragoman.wire import unsaid
-from tests.wires import laws
-from tests.wires.laws import Profile
+from dragoman.wires.base import unsupported_parts
+from tests.support.wires import laws
+from tests.support.wires.laws import Profile
 
-PROFILES: list[Profile] = [importlib.import_module(f"tests.wires.{name}.profile").PROFILE for name in wires.NAMES]
+PROFILES: list[Profile] = [
+    importlib.import_module(f"tests.support.wires.profile_{name}").PROFILE for name in wires.NAMES
+]
 EVERY_WIRE = pytest.mark.parametrize("profile", PROFILES, ids=[profile.name for profile in PROFILES])
 TAPES = [(profile, tape) for profile in PROFILES for tape in laws.tapes(profile.name)]
 EVERY_TAPE = pytest.mark.parametrize(
@@ -105,7 +107,7 @@ def test_a_refusal_keeps_its_class(profile: Profile, error: DragomanError) -> No
 @EVERY_WIRE
 def test_what_a_dialect_cannot_say_is_told(profile: Profile) -> None:
     foreign = Opaque(wire="elsewhere", data={})
-    told = unsaid(profile.wire, [Text(text="Hi"), Text(text=""), ToolCall(id="call_1", name="now"), foreign])
+    told = unsupported_parts(profile.wire, [Text(text="Hi"), Text(text=""), ToolCall(id="call_1", name="now"), foreign])
     assert len(told) == (0 if profile.name == "native" else 1)
 
 

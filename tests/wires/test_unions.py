@@ -18,14 +18,14 @@ from typing_extensions import get_type_hints
 
 from dragoman import wires
 from dragoman.errors import ProviderError, Unsupported
-from dragoman.events import fold, unfold
+from dragoman.events import fold, to_events
 from dragoman.http import HttpRequest
-from dragoman.providers import target
+from dragoman.targets.providers import target
 from dragoman.types import Request, Response, ToolResult, tool_results, user
-from dragoman.wires.anthropic.shapes import FINISH as STOP_REASONS
-from dragoman.wires.google.shapes import FINISH as FINISH_REASONS
-from tests.wires import laws
-from tests.wires.unions import examples
+from dragoman.wires.anthropic.schema import FINISH as STOP_REASONS
+from dragoman.wires.google.schema import FINISH as FINISH_REASONS
+from tests.support.wires import laws
+from tests.support.wires.unions import examples
 
 Case = tuple[str, str, Any]
 HOMES = {
@@ -89,7 +89,7 @@ def items_of(body: bytes) -> list[Any]:
     return found
 
 
-def replayed(wire: str, response: Response) -> list[Any]:
+def reasoning_replay_fields(wire: str, response: Response) -> list[Any]:
     """What the next request says of an answer."""
     results = tool_results(*[ToolResult(id=call.id, name=call.name) for call in response.tool_calls])
     request = Request(messages=(user("?"), response.message, *((results,) if results.parts else ()), user("!")))
@@ -110,10 +110,10 @@ def test_every_kind_of_answer_is_said_again_and_given_back(wire: str, item: dict
     response = fold(client.decode_body(body(wire, *([item] if item.get("type") == "tool_use" else [item, SAID[wire]]))))
     assert says(items_of(server.encode_body(response).body), item)
     encoder = server.stream_encoder(Request())
-    events, error = laws.read(client.stream_decoder(), [b"".join(encoder.feed(event) for event in unfold(response))])
+    events, error = laws.read(client.stream_decoder(), [b"".join(encoder.feed(event) for event in to_events(response))])
     assert error is None
     assert fold(events).message == response.message
-    assert says(replayed(wire, response), item)
+    assert says(reasoning_replay_fields(wire, response), item)
 
 
 BEGUN: dict[str, Any] = {"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}}

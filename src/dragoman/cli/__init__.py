@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 
-from dragoman.cli import screen
+from dragoman.cli import terminal as screen
 from dragoman.cli.parser import COMMANDS, UsageError, overview, parser_of
 from dragoman.errors import DragomanError, SetupError
 
@@ -78,7 +78,7 @@ def _run(words: list[str]) -> int:
 
 def _read(command: str, words: list[str]) -> Namespace:
     if command not in COMMANDS:
-        from dragoman.dsn import nearest
+        from dragoman.targets.dsn import nearest
 
         raise UsageError(f"no command {command!r}{nearest(command, COMMANDS)}; dragoman --help lists them")
     return parser_of(command).parse_args(words)

@@ -15,18 +15,18 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman import wires
-from dragoman.body import decode_request_json, invalid
-from dragoman.demo import answers
+from dragoman.demo import replies as answers
+from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
 from dragoman.errors import DragomanError, ModelNotFound, Overloaded, RateLimited, TimedOut
-from dragoman.flow import Exchange, Open, Reply, Send
 from dragoman.http import Head, HttpReply, HttpRequest
 from dragoman.types import Finish, Request, Response, assistant, is_list
-from dragoman.wire import encode_json
+from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.request_body import decode_request_json, invalid
 
 SLOW = 30.0
 """Seconds until demo/slow says something."""
 RETRY_AFTER = 20.0
-MOST_DIMENSIONS = 4096
+MAX_DIMENSIONS = 4096
 
 
 class Demo:
@@ -41,12 +41,12 @@ class Demo:
         """Nothing to tell."""
         return "Demo()"
 
-    def send(self, effect: Send, /) -> Reply:
+    def send(self, effect: Send, /) -> HttpResponse:
         """The whole answer."""
         time.sleep(_delay(effect))
         return _reply(effect)
 
-    async def asend(self, effect: Send, /) -> Reply:
+    async def asend(self, effect: Send, /) -> HttpResponse:
         """The whole answer."""
         await asyncio.sleep(_delay(effect))
         return _reply(effect)
@@ -110,10 +110,10 @@ def _model_of(request: HttpRequest) -> str:
     return str(decode_request_json(request).get("model", "")) if request.body else ""
 
 
-def _reply(effect: Send) -> Reply:
+def _reply(effect: Send) -> HttpResponse:
     _check_time(effect)
     reply = _route(effect.request)
-    return Reply(Head(status=reply.status, headers=reply.headers), reply.body)
+    return HttpResponse(Head(status=reply.status, headers=reply.headers), reply.body)
 
 
 def _exchange(effect: Open) -> Exchange:
@@ -153,8 +153,8 @@ def _embeddings(http: HttpRequest) -> HttpReply:
     texts = asked.get("input")
     listed = [str(text) for text in texts] if is_list(texts) else [str(texts)]
     size = asked.get("dimensions", 32)
-    if not isinstance(size, int) or not 1 <= size <= MOST_DIMENSIONS:
-        raise invalid("dimensions", f"it must be a whole number from 1 to {MOST_DIMENSIONS}")
+    if not isinstance(size, int) or not 1 <= size <= MAX_DIMENSIONS:
+        raise invalid("dimensions", f"it must be a whole number from 1 to {MAX_DIMENSIONS}")
     vectors = [answers.embed(text, size=size) for text in listed]
     used = sum(map(answers.count_tokens, listed))
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]

@@ -5,7 +5,7 @@ import sys
 from pathlib import Path
 
 from dragoman.errors import SetupError
-from dragoman.gateway.serve import serve
+from dragoman.gateway.server.run import serve
 
 
 def main() -> int:

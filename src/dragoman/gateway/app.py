@@ -11,7 +11,7 @@ from typing import TypeAlias, cast
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.drive import Driver
+from dragoman.engine.effects import Emit
 from dragoman.errors import (
     ChainExhausted,
     DragomanError,
@@ -25,29 +25,29 @@ from dragoman.errors import (
     WireError,
 )
 from dragoman.events import Event, Finished, Ping, Started, fold
-from dragoman.failure import PLACE, shorten
-from dragoman.flow import Emit
-from dragoman.gateway import health
-from dragoman.gateway.access import identify, identify_operator
-from dragoman.gateway.answer import Answer, Write
-from dragoman.gateway.books import Account
+from dragoman.gateway.accounting.accounting import RequestRecord
+from dragoman.gateway.accounting.quotas import Headers, OverLimit
+from dragoman.gateway.auth.authenticate import identify, identify_operator
 from dragoman.gateway.chat import Chat, begin
 from dragoman.gateway.dashboard import Dashboard
-from dragoman.gateway.depth import check_depth
-from dragoman.gateway.limits import Headers, OverLimit
-from dragoman.gateway.logs import where
-from dragoman.gateway.metrics import CONTENT_TYPE
-from dragoman.gateway.questions import find
-from dragoman.gateway.refusals import Busy, InternalFault, NoRoute, Stopping, WrongMethod
-from dragoman.gateway.replies import notes, plain, receipt, refusal, said
-from dragoman.gateway.routes import Routes
-from dragoman.gateway.setup import Setup
-from dragoman.gateway.unpacking import HEADER, unpack
-from dragoman.gateway.visit import Visit
+from dragoman.gateway.endpoints import find
+from dragoman.gateway.errors import Busy, InternalFault, NoRoute, Stopping, WrongMethod
+from dragoman.gateway.observability import health
+from dragoman.gateway.observability.access_log import where
+from dragoman.gateway.observability.metrics import CONTENT_TYPE
+from dragoman.gateway.request import RequestContext
+from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.server.depth import check_depth
+from dragoman.gateway.server.replies import notes, plain, receipt, refusal, said
+from dragoman.gateway.server.response import GatewayResponse, Write
+from dragoman.gateway.server.router import Routes
+from dragoman.gateway.server.unpacking import HEADER, unpack
 from dragoman.http import HttpRequest, shown_url
-from dragoman.serving import Service, services_of
+from dragoman.io.driver import Driver
 from dragoman.types import Notice, Response
-from dragoman.wire import Route, StreamEncoder, Wire, unsaid
+from dragoman.wires.base import StreamEncoder, Wire, unsupported_parts
+from dragoman.wires.common.errors import PLACE, shorten
+from dragoman.wires.common.server_endpoints import Route, ServerEndpoint
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -56,20 +56,20 @@ TICKS = 4
 FAILED = "the gateway failed; its log has the reason"
 
 
-Endpoint: TypeAlias = Callable[[Visit], Awaitable[Answer]]
+Endpoint: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse]]
 
 
 class App:
     """All dialects before all targets.
 
     >>> from dragoman.gateway.config import decode_config
-    >>> app = App(Setup(decode_config(""), {}))
+    >>> app = App(Runtime(decode_config(""), {}))
     >>> body = b'{"model": "demo/any", "messages": [{"role": "user", "content": "hi"}]}'
     >>> asyncio.run(app.answer(HttpRequest(method="POST", path="/v1/chat/completions", body=body))).status
     200
     """
 
-    def __init__(self, setup: Setup, /, *, is_local: bool = False) -> None:
+    def __init__(self, setup: Runtime, /, *, is_local: bool = False) -> None:
         """`is_local`: nobody reaches it from elsewhere, so that its dashboard needs no key where there are none."""
         self.setup = setup
         """What the next request is answered by; those under way keep theirs."""
@@ -86,7 +86,7 @@ class App:
             for half in (wire.server, *wire.others):
                 for route in half.routes:
                     yield route, (replace(wire, server=half), self._chat)
-            for service in services_of(wire.name):
+            for service in wire.server_endpoints:
                 yield service.route, (wire, partial(_serve, service))
         for path, endpoint in (
             ("/health/live", self._live),
@@ -98,9 +98,9 @@ class App:
         for route, shown in self._dashboard.table():
             yield route, (None, shown)
 
-    async def answer(self, http: HttpRequest, /) -> Answer:
+    async def answer(self, http: HttpRequest, /) -> GatewayResponse:
         """The answer to one request; whatever happens, it is one."""
-        visit = Visit(self.setup, http)
+        visit = RequestContext(self.setup, http)
         try:
             endpoint = self._find(visit)
             most = visit.setup.config.gateway.max_requests
@@ -120,9 +120,9 @@ class App:
                 await visit.setup.books.refuse(visit.as_row(), told)
             return refused(visit, told, () if isinstance(told, OverLimit) else await visit.standing())
 
-    def refuse(self, http: HttpRequest, error: DragomanError, /) -> Answer:
+    def refuse(self, http: HttpRequest, error: DragomanError, /) -> GatewayResponse:
         """A refusal to a request that could not be read, in its own dialect."""
-        visit = Visit(self.setup, http)
+        visit = RequestContext(self.setup, http)
         try:
             self._find(visit)
         except DragomanError as found:
@@ -131,7 +131,7 @@ class App:
             visit.setup.books.tell_refused(visit.as_row(), error)
         return refused(visit, error)
 
-    def _find(self, visit: Visit) -> Endpoint:
+    def _find(self, visit: RequestContext) -> Endpoint:
         try:
             visit.wire, endpoint = self._routes.find(visit.http)
         except (NoRoute, WrongMethod):
@@ -160,7 +160,7 @@ class App:
 
     # An answer -------------------------------------------------------------------------------------------------------
 
-    async def _chat(self, visit: Visit) -> Answer:
+    async def _chat(self, visit: RequestContext) -> GatewayResponse:
         wire, setup = cast("Wire", visit.wire), visit.setup
         visit.key = identify(visit.http, setup.keys)
         check_depth(visit.http.body, setup.config.gateway.max_depth)
@@ -183,19 +183,21 @@ class App:
             await account.fail(told)
             raise told from error
 
-    async def _whole(self, visit: Visit, chat: Chat, account: Account, driver: Driver) -> Answer:
+    async def _whole(
+        self, visit: RequestContext, chat: Chat, account: RequestRecord, driver: Driver
+    ) -> GatewayResponse:
         wire = cast("Wire", visit.wire)
         response = _completed(chat.lift(await driver.arun(chat.plan())), visit, chat.id)
         # What was used is booked first: it is paid for, whether or not it can be remembered.
         await account.settle("served", status=200, target=response.target, usage=response.usage, response=response)
         unkept = await chat.settle(response)
         reply = wire.server.encode_body(response, chat.request)
-        notices = (*response.notices, *unkept, *unsaid(wire, response.message.parts))
+        notices = (*response.notices, *unkept, *unsupported_parts(wire, response.message.parts))
         return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *account.headers])
 
     async def _stream(
-        self, visit: Visit, chat: Chat, account: Account, emissions: AsyncGenerator[Emit, None]
-    ) -> Answer:
+        self, visit: RequestContext, chat: Chat, account: RequestRecord, emissions: AsyncGenerator[Emit, None]
+    ) -> GatewayResponse:
         encoder = cast("Wire", visit.wire).server.stream_encoder(chat.request)
         stream = _Stream(visit, chat, account, emissions, encoder)
         ping = visit.setup.config.gateway.ping
@@ -215,27 +217,29 @@ class App:
                 self._streams.discard(stream)
 
         headers = [("content-type", encoder.content_type), ("cache-control", "no-cache")]
-        return Answer(200, [*headers, *_told(visit, target, notices), *chat.headers(), *account.headers], write)
+        return GatewayResponse(
+            200, [*headers, *_told(visit, target, notices), *chat.headers(), *account.headers], write
+        )
 
     # How it is -------------------------------------------------------------------------------------------------------
 
-    async def _live(self, _visit: Visit) -> Answer:
+    async def _live(self, _visit: RequestContext) -> GatewayResponse:
         return plain({"status": "live"})
 
-    async def _ready(self, visit: Visit) -> Answer:
+    async def _ready(self, visit: RequestContext) -> GatewayResponse:
         if self.is_stopping:
             raise Stopping("the gateway is stopping")
         await visit.setup.store.read("ready")
         return plain({"status": "ready"})
 
-    async def _health(self, visit: Visit) -> Answer:
+    async def _health(self, visit: RequestContext) -> GatewayResponse:
         visit.key = identify(visit.http, visit.setup.keys)
         return plain(await health.report(visit.setup, visit.key, under_way=self._under_way))
 
-    async def _metrics(self, visit: Visit) -> Answer:
+    async def _metrics(self, visit: RequestContext) -> GatewayResponse:
         setup = visit.setup
         visit.key = identify_operator(visit.http, setup.keys)
-        return Answer(200, [("content-type", CONTENT_TYPE)], await setup.books.scrape())
+        return GatewayResponse(200, [("content-type", CONTENT_TYPE)], await setup.books.scrape())
 
     # Keeping idle streams open ---------------------------------------------------------------------------------------
 
@@ -256,9 +260,9 @@ class _Stream:
 
     def __init__(
         self,
-        visit: Visit,
+        visit: RequestContext,
         chat: Chat,
-        account: Account,
+        account: RequestRecord,
         emissions: AsyncGenerator[Emit, None],
         encoder: StreamEncoder,
     ) -> None:
@@ -362,7 +366,7 @@ def _unheard(ping: "asyncio.Future[None]") -> None:
         ping.exception()
 
 
-async def _serve(service: Service, visit: Visit) -> Answer:
+async def _serve(service: ServerEndpoint, visit: RequestContext) -> GatewayResponse:
     """The answer to what a client asks beside generation."""
     if not service.is_open:
         visit.key = identify(visit.http, visit.setup.keys)
@@ -411,7 +415,7 @@ def _without_secrets(place: "re.Match[str]") -> str:
     return shown_url(place[0].replace("[redacted]@", ""))
 
 
-def refused(visit: Visit, error: DragomanError, limits: Headers = (), /) -> Answer:
+def refused(visit: RequestContext, error: DragomanError, limits: Headers = (), /) -> GatewayResponse:
     """A refusal in the client's dialect, where that is known."""
     if visit.wire is None:
         return refusal(error, visit.id)
@@ -421,7 +425,7 @@ def refused(visit: Visit, error: DragomanError, limits: Headers = (), /) -> Answ
     return said(visit.wire.server.encode_error(as_told(error, visit.id)), [*headers, *limits])
 
 
-def _told(visit: Visit, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:
+def _told(visit: RequestContext, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:
     headers = receipt(visit.id, target, visit.tier, visit.attempts)
     notices = visit.notices + notices
     return [*headers, *notes(notices)] if notices else headers
@@ -431,7 +435,7 @@ def _forget(_response: Response) -> None:
     """What a stream folds to is nobody's wish here."""
 
 
-def _completed(response: Response, visit: Visit, own_id: str | None) -> Response:
+def _completed(response: Response, visit: RequestContext, own_id: str | None) -> Response:
     """With an id, a model and a time, where the provider told none: here we are the server."""
     if response.id and response.model and response.created and own_id is None:
         return response
@@ -439,7 +443,7 @@ def _completed(response: Response, visit: Visit, own_id: str | None) -> Response
     return replace(response, id=id, model=model, created=response.created or int(time.time()))
 
 
-def _begun(event: Event, visit: Visit, own_id: str | None) -> Event:
+def _begun(event: Event, visit: RequestContext, own_id: str | None) -> Event:
     """As `_completed`, for a stream."""
     if not isinstance(event, Started):
         return event

@@ -5,18 +5,18 @@ from collections.abc import Iterable, Mapping
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.chain import Options, Order
-from dragoman.dsn import nearest
+from dragoman.engine.failover import ChainOptions, Order
 from dragoman.errors import ModelNotFound
-from dragoman.gateway.refusals import Unnamed
+from dragoman.gateway.errors import NoModelNamed
 from dragoman.gateway.tiers import TIERS
 from dragoman.registry import Registry
-from dragoman.target import Target
+from dragoman.targets.dsn import nearest
+from dragoman.targets.target import Target
 from dragoman.types import ModelInfo
 
-MOST_KNOWN = 4096
+MAX_KNOWN = 4096
 """Names that are remembered: they come from clients, and could be any number."""
-LONGEST_NAME = 2048
+MAX_NAME = 2048
 
 
 class Tier(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,15 +31,15 @@ class Tier(msgspec.Struct, frozen=True, kw_only=True):
     order: Order = "weighted"
 
 
-class Choice(msgspec.Struct, frozen=True):
+class TargetChoice(msgspec.Struct, frozen=True):
     """Who may answer, and how they are asked.
 
-    >>> Choice((), Options()).tier is None
+    >>> TargetChoice((), ChainOptions()).tier is None
     True
     """
 
     targets: tuple[Target, ...]
-    options: Options
+    options: ChainOptions
     tier: str | None = None
 
 
@@ -58,13 +58,13 @@ class Catalog:
         *,
         providers: Iterable[str],
         tiers: Mapping[str, Tier] | None = None,
-        options: Options | None = None,
+        options: ChainOptions | None = None,
     ) -> None:
         self._registry = registry
         self._providers = frozenset(providers)
         self._tiers = dict(tiers or {})
-        self._options = options or Options()
-        self._known: dict[str, Choice] = {}
+        self._options = options or ChainOptions()
+        self._known: dict[str, TargetChoice] = {}
 
     @property
     def tiers(self) -> tuple[str, ...]:
@@ -76,16 +76,16 @@ class Catalog:
         if (tier := TIERS[0]) in self._registry.aliases():
             return tier
         example = next((model.id for model in self.models()), "provider/model")
-        raise Unnamed(
+        raise NoModelNamed(
             f"neither a model nor a tier is named, and there is no tier {tier!r}: "
             f"send a model, as {example}, or add [tiers.{tier}] to the config"
         )
 
-    def find(self, name: str, /) -> Choice:
+    def find(self, name: str, /) -> TargetChoice:
         """The targets of a name; ModelNotFound where there is no such, or none that clients may ask for."""
         known = self._known.get(name)
         if known is None:
-            if len(self._known) >= MOST_KNOWN:
+            if len(self._known) >= MAX_KNOWN:
                 self._known.clear()
             known = self._known[name] = self._resolve(name)
         return known
@@ -99,8 +99,8 @@ class Catalog:
             names["demo/any"] = None
         return tuple(ModelInfo(id=name) for name in names)
 
-    def _resolve(self, name: str) -> Choice:
-        if len(name) > LONGEST_NAME:
+    def _resolve(self, name: str) -> TargetChoice:
+        if len(name) > MAX_NAME:
             raise ModelNotFound(f"no model has a name of {len(name)} characters", advance=False)
         aliases = self._registry.aliases()
         for element in map(str.strip, name.split(",")):
@@ -110,5 +110,5 @@ class Catalog:
         targets = tuple(self._registry.targets(name))
         tier = self._tiers.get(name)
         if tier is None:
-            return Choice(targets, self._options)
-        return Choice(targets, replace(self._options, order=tier.order, costs=tier.costs), name)
+            return TargetChoice(targets, self._options)
+        return TargetChoice(targets, replace(self._options, order=tier.order, costs=tier.costs), name)

@@ -4,33 +4,31 @@ Only dialects with ids of our own, or a conversation, pay for either.
 """
 
 import random
-from functools import cache
 from secrets import token_hex
 from typing import TypeVar, cast
 
 from msgspec.structs import replace
 
-from dragoman.chain import Chain
+from dragoman.engine.effects import Emit, Plan
+from dragoman.engine.failover import Chain
 from dragoman.errors import StoreDown
-from dragoman.events import StreamEvent, unfold
-from dragoman.flow import Emit, Flow
-from dragoman.gateway.books import Account
-from dragoman.gateway.callids import HEADER, CallIds, decode_ids
-from dragoman.gateway.catalog import Choice
-from dragoman.gateway.questions import recalled
-from dragoman.gateway.refusals import ForgottenTurn
-from dragoman.gateway.sessions import Session
+from dragoman.events import StreamEvent, to_events
+from dragoman.gateway.accounting.accounting import RequestRecord
+from dragoman.gateway.catalog import TargetChoice
+from dragoman.gateway.endpoints import recalled
+from dragoman.gateway.errors import UnknownPreviousResponse
+from dragoman.gateway.request import RequestContext
+from dragoman.gateway.sessions import ConversationState
 from dragoman.gateway.tiers import arrange, draw, tier_of
-from dragoman.gateway.visit import Visit
+from dragoman.gateway.tool_call_ids import HEADER, CallIds, decode_ids
 from dragoman.gateway.wish import Wish, split_wish
-from dragoman.serving import Memory, Recall, memory_of
-from dragoman.target import Target
+from dragoman.targets.target import Target
 from dragoman.types import Finish, Message, Notice, Request, Response, Usage, dump
-from dragoman.wire import Wire
+from dragoman.wires.base import Wire
+from dragoman.wires.common.server_endpoints import StoredConversations, StoredResponseQuery
 
 E = TypeVar("E", bound=StreamEvent)
-NOTHING = Recall()
-_memory = cache(memory_of)
+NOTHING = StoredResponseQuery()
 
 
 class Chat:
@@ -40,16 +38,16 @@ class Chat:
 
     def __init__(
         self,
-        visit: Visit,
+        visit: RequestContext,
         request: Request,
-        choice: Choice,
+        choice: TargetChoice,
         /,
         *,
         wish: Wish,
-        session: Session | None,
+        session: ConversationState | None,
         ids: CallIds | None,
-        recall: Recall,
-        memory: Memory | None,
+        recall: StoredResponseQuery,
+        memory: StoredConversations | None,
     ) -> None:
         self.request = request
         self.id: str | None = None if memory is None else memory.PREFIX + token_hex(24)
@@ -82,11 +80,11 @@ class Chat:
         """Whether something is to be written when it is answered."""
         return self._wish.conversation is not None or self._recall.keep
 
-    async def open(self) -> Account:
+    async def open(self) -> RequestRecord:
         """Ask its key's limits whether it may go on."""
         return await self._visit.open(self.request, self._choice.targets, conversation=self._wish.conversation)
 
-    def plan(self) -> Flow[Response]:
+    def plan(self) -> Plan[Response]:
         """Ask those who may answer; nobody, where nothing is asked but that they be there."""
         if self._is_idle:
             return _load()
@@ -126,21 +124,21 @@ class Chat:
             )
         if self._recall.keep and self._memory is not None and response.id is not None:
             try:
-                await setup.responses.save(owner, response.id, dump(self._memory.keep(self.request, response)))
+                await setup.responses.save(owner, response.id, dump(self._memory.record(self.request, response)))
             except StoreDown:
                 return (Notice(kind="dropped", what="store", why="the store cannot be reached: it is not kept"),)
         return ()
 
 
-def _load() -> Flow[Response]:
+def _load() -> Plan[Response]:
     """The answer of a model that is there."""
     finish, usage = Finish(reason="stop", raw="load"), Usage(input=0, output=0)
     response = Response(message=Message(role="assistant"), finish=finish, usage=usage)
-    yield Emit(unfold(response))
+    yield Emit(to_events(response))
     return response
 
 
-async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
+async def begin(visit: RequestContext, name: str, request: Request, /) -> Chat:
     """Who may be asked, by the name that the client said and what is remembered of its conversation."""
     wire, setup = cast("Wire", visit.wire), visit.setup
     wire.server.check(name, request)
@@ -149,7 +147,7 @@ async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
     choice = setup.catalog.find(name)
     wish, request = split_wish(request)
     if request.schema is not None:  # a client cannot know which targets have structured output of their own
-        request = replace(request, schema_way="any")
+        request = replace(request, schema_mode="any")
     session, ids, recall = None, None, NOTHING
     if wish.conversation is not None:
         session = await setup.sessions.load(visit.owner, wish.conversation)
@@ -159,22 +157,22 @@ async def begin(visit: Visit, name: str, request: Request, /) -> Chat:
         told = visit.http.headers.get(HEADER)
         ids = CallIds(session.ids if session is not None else decode_ids(told) if told else {})
         request = ids.lower(request)
-    if (memory := _memory(wire.name)) is not None:
-        recall, request = memory.recall(request, visit.http.body)
+    if (memory := wire.stored_conversations) is not None:
+        recall, request = memory.split(request, visit.http.body)
         visit.notices = recall.notices
         if recall.previous is not None:
             kept = await recalled(visit, recall.previous)
             if kept is None:
-                raise ForgottenTurn(f"no response {recall.previous[:200]!r} is kept here")
+                raise UnknownPreviousResponse(f"no response {recall.previous[:200]!r} is kept here")
             request = memory.join(kept, request)
     return Chat(visit, request, choice, wish=wish, session=session, ids=ids, recall=recall, memory=memory)
 
 
-def _kept(visit: Visit, choice: Choice, session: Session | None) -> Choice:
+def _kept(visit: RequestContext, choice: TargetChoice, session: ConversationState | None) -> TargetChoice:
     """The choice as a session wants it: its tier never falls, and its target is asked first."""
     if choice.tier is not None and (tier := tier_of(choice.tier, session)) != choice.tier:
         choice = visit.setup.catalog.find(tier)
     targets, options = list(choice.targets), choice.options
     if options.order == "weighted":
         targets, options = draw(targets, options.costs, random.random), replace(options, order="given")
-    return Choice(tuple(arrange(targets, session, choice.tier)), options, choice.tier)
+    return TargetChoice(tuple(arrange(targets, session, choice.tier)), options, choice.tier)

@@ -3,7 +3,7 @@
     [gateway]                         where it listens, and what it bears: the fields of `Gateway`
     [chain], [timeouts]               how targets are asked: retries, patience … and total, connect, first_event, idle
     [tiers.simple]                    models = { "groq/llama" = 1, "openai/gpt" = 5 }; order = "weighted" or "given"
-    [providers.x] [aliases] [limits]  as in the library
+    [providers.x] [aliases] [capabilities]  as in the library
     [keys.alice]                      who may ask, by the hash of a key
 
 `${VAR}` and `${VAR:default}` stand for variables in every text.
@@ -15,17 +15,17 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
-from dragoman import settings
-from dragoman.call import Timeouts
-from dragoman.chain import Options
-from dragoman.dsn import PREFIX, nearest
+from dragoman.engine.attempt import Timeouts
+from dragoman.engine.failover import ChainOptions
 from dragoman.errors import SetupError
+from dragoman.gateway.accounting.quotas import WhenDown
+from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.catalog import Tier
-from dragoman.gateway.keys import Key
-from dragoman.gateway.limits import WhenDown
 from dragoman.gateway.store import open_store
-from dragoman.providers import PROVIDERS
 from dragoman.registry import Registry
+from dragoman.targets import config as settings
+from dragoman.targets.dsn import PREFIX, nearest
+from dragoman.targets.providers import PROVIDERS
 from dragoman.types import is_list, is_object
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -33,7 +33,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 FILE = "dragoman.toml"
 TABLES = ("gateway", "chain", "timeouts", "tiers", "keys", *settings.TABLES)
 _CHAIN = frozenset(
-    "retries patience longest_wait backoff backoff_cap advance_on_permanent when_all_benched".split()
+    "retries max_retry_after_with_fallback max_retry_after backoff backoff_cap advance_on_permanent when_all_cooling_down".split()
 )  # what is left of Options belongs to a tier, or to one call
 _OF_A_KEY = tuple(name for name in Key.__struct_fields__ if name != "id")
 
@@ -80,7 +80,7 @@ class Gateway(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that requests under way may take after SIGTERM."""
 
 
-PATIENT = Options(longest_wait=5.0)
+PATIENT = ChainOptions(max_retry_after=5.0)
 """A client hears of a longer wait at once, by Retry-After, and need not keep its connection open for it."""
 
 
@@ -92,7 +92,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     gateway: Gateway = Gateway()
-    options: Options = PATIENT
+    options: ChainOptions = PATIENT
     tiers: dict[str, Tier] = {}
     keys: tuple[Key, ...] = ()
     tables: dict[str, Any] = {}
@@ -113,12 +113,12 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     problems += [f"{name}: no such table{nearest(name, TABLES)}" for name in told if name not in TABLES]
     timeouts = _read(Timeouts, told.get("timeouts", {}), "timeouts", problems)
     options = _read(
-        Options,
+        ChainOptions,
         told.get("chain", {}),
         "chain",
         problems,
         only=_CHAIN,
-        longest_wait=PATIENT.longest_wait,
+        max_retry_after=PATIENT.max_retry_after,
         timeouts=timeouts,
     )
     tables = {name: told[name] for name in settings.TABLES if name in told}
@@ -248,7 +248,10 @@ def _check_names(config: Config, env: Mapping[str, str], problems: list[str]) ->
         except SetupError as error:
             problems.append(f"{'tiers' if name in config.tiers else 'aliases'}.{name}: {error}")
     places = [(name, "gateway.providers") for name in config.gateway.providers]
-    for name, place in (*places, *((name.partition("/")[0], f"limits.{name}") for name in _table(config, "limits"))):
+    for name, place in (
+        *places,
+        *((name.partition("/")[0], f"capabilities.{name}") for name in _table(config, "capabilities")),
+    ):
         try:
             registry.provider(name)
         except SetupError as error:

@@ -7,7 +7,7 @@ from pathlib import Path
 from dragoman.errors import SetupError
 from dragoman.gateway.app import App
 from dragoman.gateway.config import FILE, Gateway
-from dragoman.gateway.setup import Setup, read_config
+from dragoman.gateway.runtime import Runtime, read_config
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -41,7 +41,7 @@ class Reloader:
                 raise SetupError("its file is gone")
             if before.config.keys and not config.keys:
                 raise SetupError("it has no keys, and a gateway that runs is not opened to all; start it anew for that")
-            self._app.setup = Setup(config, self._env, before)
+            self._app.setup = Runtime(config, self._env, before)
         except SetupError as error:
             log.error("the new config is refused, and the old one stays: %s", error)  # noqa: TRY400 - no bug of ours
             return False

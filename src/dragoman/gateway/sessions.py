@@ -13,16 +13,16 @@ from dragoman.gateway.store import ANY, Store
 from dragoman.gateway.tiers import TIERS, is_higher
 
 DAY = 86400.0
-MOST_IDS = 1000
+MAX_IDS = 1000
 """Ids of calls that a session keeps; the oldest go."""
-MOST_SWAPS = 200
+MAX_SWAPS = 200
 """Others that may come first before a write is given up."""
 
 
-class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class ConversationState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Where a conversation is, and the provider's id of each call by ours.
 
-    >>> Session(target="groq/llama", tier="simple").ids
+    >>> ConversationState(target="groq/llama", tier="simple").ids
     {}
     """
 
@@ -31,13 +31,13 @@ class Session(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     ids: dict[str, str] = {}
 
 
-class Sessions:
+class ConversationStore:
     """The sessions of a store; each lasts a day from its last use.
 
     >>> import asyncio
     >>> from dragoman.gateway.store import open_store
     >>> async def main() -> str:
-    ...     sessions = Sessions(open_store("memory"))
+    ...     sessions = ConversationStore(open_store("memory"))
     ...     await sessions.settle("team", "c1", target="groq/llama", tier="simple", ids={}, seen=None)
     ...     return (await sessions.load("team", "c1")).target
     >>> asyncio.run(main())
@@ -49,7 +49,7 @@ class Sessions:
         self._tiers = tiers
         self._ttl = ttl
 
-    async def load(self, owner: str | None, conversation: str, /) -> Session | None:
+    async def load(self, owner: str | None, conversation: str, /) -> ConversationState | None:
         """The session of a conversation, where it has one."""
         entry = await self._store.read(_name("session", owner, conversation))
         return None if entry is None else _decode(entry.value)
@@ -63,33 +63,35 @@ class Sessions:
         target: str,
         tier: str | None,
         ids: Mapping[str, str],
-        seen: Session | None,
-    ) -> Session:
+        seen: ConversationState | None,
+    ) -> ConversationState:
         """A request that saw the session `seen` was answered: pin or move it, learn its ids, keep it for a day more."""
         name = _name("session", owner, conversation)
-        for _ in range(MOST_SWAPS):
+        for _ in range(MAX_SWAPS):
             entry = await self._store.read(name)
             found = None if entry is None else _decode(entry.value)
-            session = self._merged(found, seen, Session(target=target, tier=tier, ids=dict(ids)))
+            session = self._merged(found, seen, ConversationState(target=target, tier=tier, ids=dict(ids)))
             expects = None if entry is None else entry.version
             if await self._store.write(name, msgspec.json.encode(session), ttl=self._ttl, expects=expects):
                 return session
-        raise StoreDown(f"session: {MOST_SWAPS} others wrote first", retry_after=1.0)
+        raise StoreDown(f"session: {MAX_SWAPS} others wrote first", retry_after=1.0)
 
-    def _merged(self, found: Session | None, seen: Session | None, mine: Session) -> Session:
+    def _merged(
+        self, found: ConversationState | None, seen: ConversationState | None, mine: ConversationState
+    ) -> ConversationState:
         """What is there with what is new. Another request may have moved it meanwhile: the first one stays, unless
         this one is of a higher tier.
         """
         if found is None:
             return mine
         ids = {**found.ids, **mine.ids}
-        kept = dict(list(ids.items())[-MOST_IDS:])
+        kept = dict(list(ids.items())[-MAX_IDS:])
         moves_up = is_higher(mine.tier, found.tier, self._tiers)
         is_as_seen = seen is not None and (seen.target, seen.tier) == (found.target, found.tier)
         falls = is_higher(found.tier, mine.tier, self._tiers)
         if moves_up or (is_as_seen and not falls):
-            return Session(target=mine.target, tier=mine.tier, ids=kept)
-        return Session(target=found.target, tier=found.tier, ids=kept)
+            return ConversationState(target=mine.target, tier=mine.tier, ids=kept)
+        return ConversationState(target=found.target, tier=found.tier, ids=kept)
 
 
 class Responses:
@@ -123,7 +125,7 @@ class Responses:
         return await self._store.delete(_name("response", owner, id))
 
 
-_decode = msgspec.json.Decoder(Session).decode
+_decode = msgspec.json.Decoder(ConversationState).decode
 
 
 def _name(kind: str, owner: str | None, id: str) -> str:

@@ -4,10 +4,10 @@ from collections.abc import Callable, Mapping, Sequence
 from math import log
 from typing import TYPE_CHECKING
 
-from dragoman.target import Target
+from dragoman.targets.target import Target
 
 if TYPE_CHECKING:
-    from dragoman.gateway.sessions import Session
+    from dragoman.gateway.sessions import ConversationState
 
 TIERS = ("simple", "moderate", "complex")
 """From low to high, the first where none is told; others have no height, and move nothing."""
@@ -22,11 +22,11 @@ def is_higher(tier: str | None, other: str | None, tiers: Sequence[str] = TIERS,
     return tier in tiers and other in tiers and tiers.index(tier) > tiers.index(other)
 
 
-def tier_of(wanted: str, session: "Session | None", tiers: Sequence[str] = TIERS, /) -> str:
+def tier_of(wanted: str, session: "ConversationState | None", tiers: Sequence[str] = TIERS, /) -> str:
     """The tier whose targets a request goes to: the wanted one, or that of its session, which never goes down.
 
-    >>> from dragoman.gateway.sessions import Session
-    >>> tier_of("simple", Session(target="groq/llama", tier="complex"))
+    >>> from dragoman.gateway.sessions import ConversationState
+    >>> tier_of("simple", ConversationState(target="groq/llama", tier="complex"))
     'complex'
     """
     if session is not None and session.tier is not None and is_higher(session.tier, wanted, tiers):
@@ -34,13 +34,13 @@ def tier_of(wanted: str, session: "Session | None", tiers: Sequence[str] = TIERS
     return wanted
 
 
-def arrange(targets: Sequence[Target], session: "Session | None", tier: str | None = None, /) -> list[Target]:
+def arrange(targets: Sequence[Target], session: "ConversationState | None", tier: str | None = None, /) -> list[Target]:
     """The pinned target first; where the session moves to another tier, the other models of its provider after it.
 
-    >>> from dragoman.gateway.sessions import Session
-    >>> from dragoman.providers import target
+    >>> from dragoman.gateway.sessions import ConversationState
+    >>> from dragoman.targets.providers import target
     >>> targets = [target("groq/small"), target("ollama/big"), target("ollama/huge")]
-    >>> [each.name for each in arrange(targets, Session(target="ollama/tiny", tier="simple"), "complex")]
+    >>> [each.name for each in arrange(targets, ConversationState(target="ollama/tiny", tier="simple"), "complex")]
     ['ollama/big', 'ollama/huge', 'groq/small']
     """
     if session is None:
@@ -52,7 +52,7 @@ def arrange(targets: Sequence[Target], session: "Session | None", tier: str | No
 def draw(targets: Sequence[Target], costs: Mapping[str, float], dice: Callable[[], float], /) -> list[Target]:
     """All targets in an order by lot, a target of twice the cost half as often before another.
 
-    >>> from dragoman.providers import target
+    >>> from dragoman.targets.providers import target
     >>> [each.name for each in draw([target("groq/x"), target("ollama/y")], {"groq/x": 9.0}, lambda: 0.5)]
     ['ollama/y', 'groq/x']
     """

@@ -5,8 +5,8 @@ from typing import NamedTuple
 from msgspec.structs import replace
 
 from dragoman.types import Request
-from dragoman.wire import VERBATIM, wire_extra
-from dragoman.wires.native.shapes import NAME
+from dragoman.wires.common.extra import VERBATIM, wire_extra
+from dragoman.wires.native.schema import NAME
 
 _PLACE = NAME + VERBATIM
 

@@ -8,6 +8,9 @@ A line of a script is an answer (text, a call, calls, a Message, a Response), an
 says it, or a fault: Cut, Stall, Break, Silence, Drop, Linger, Garbage, Inside, Bent, Raw.
 """
 
+from dragoman.testing.fake_provider import Scripted
+from dragoman.testing.faulty_server import Server, refused_url
+from dragoman.testing.recording import Recorded, Recorder, Replayer, ReplayMiss, Tape
 from dragoman.testing.script import (
     Bent,
     Break,
@@ -23,9 +26,6 @@ from dragoman.testing.script import (
     as_response,
     wire_of,
 )
-from dragoman.testing.scripted import Scripted
-from dragoman.testing.servers import Server, refused_url
-from dragoman.testing.tape import Recorded, Recorder, Replayer, ReplayMiss, Tape
 
 __all__ = [
     "Bent",

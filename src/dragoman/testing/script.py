@@ -8,7 +8,7 @@ import msgspec
 
 from dragoman import wires
 from dragoman.errors import DragomanError, Truncated
-from dragoman.events import Event, fold, unfold
+from dragoman.events import Event, fold, to_events
 from dragoman.http import HttpRequest
 from dragoman.types import (
     Finish,
@@ -21,7 +21,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
-from dragoman.wire import Wire
+from dragoman.wires.base import Wire
 
 Ending: TypeAlias = Literal["end", "cut", "stall", "reset", "open"]
 Bend: TypeAlias = Literal["missing_index", "wrong_index", "missing_id"]
@@ -220,7 +220,7 @@ def render(line: Line, wire: Wire, request: Request, /) -> Rendered:
                 status=reply.status, headers=dict(reply.headers), pieces=[reply.body], length=len(reply.body)
             )
         case _:
-            return render_events(unfold(as_response(line)), wire, request)
+            return render_events(to_events(as_response(line)), wire, request)
 
 
 def render_events(events: Iterable[Event], wire: Wire, request: Request, /) -> Rendered:
@@ -238,7 +238,7 @@ def _inside(error: DragomanError, wire: Wire, request: Request) -> Rendered:
         body = wire.server.encode_error(error).body
         return Rendered(status=200, headers={"content-type": "application/json"}, pieces=[body], length=len(body))
     encoder = wire.server.stream_encoder(request)
-    started = unfold(as_response("Hello."))[0]
+    started = to_events(as_response("Hello."))[0]
     pieces = [piece for event in (started, error) if (piece := encoder.feed(event))]
     return Rendered(status=200, headers={"content-type": encoder.content_type}, pieces=pieces, streamed=True)
 

@@ -3,7 +3,7 @@
 from importlib import import_module
 
 from dragoman.errors import SetupError
-from dragoman.wire import Wire
+from dragoman.wires.base import Wire
 
 NAMES = ("anthropic", "google", "native", "ollama", "openai_chat", "openai_responses")
 _LOADED: dict[str, Wire] = {}

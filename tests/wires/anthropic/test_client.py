@@ -11,8 +11,8 @@ from dragoman.errors import (
     Unsupported,
 )
 from dragoman.http import HttpRequest
-from dragoman.providers import target
-from dragoman.target import Limits, Quirks, Target
+from dragoman.targets.providers import target
+from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import (
     Audio,
     Document,
@@ -31,7 +31,7 @@ from dragoman.types import (
     user,
 )
 from dragoman.wires.anthropic import WIRE
-from tests.wires import laws
+from tests.support.wires import laws
 
 TARGET = target("anthropic/claude-x", api_key="k")
 HELLO = (user("hello"),)
@@ -44,9 +44,9 @@ ANSWERED: dict[str, Any] = {"type": "tool_result", "tool_use_id": "toolu_1", "co
 SCHEMA_SENT = {"format": {"type": "json_schema", "schema": laws.SCHEMA}}
 
 
-def at(*, limits: Limits | None = None, **quirks: Any) -> Target:
+def at(*, capabilities: Capabilities | None = None, **quirks: Any) -> Target:
     """A target with these facts."""
-    return replace(TARGET, limits=limits or TARGET.limits, quirks=Quirks(**quirks))
+    return replace(TARGET, capabilities=capabilities or TARGET.capabilities, quirks=Quirks(**quirks))
 
 
 def http(where: Target = TARGET, **fields: Any) -> HttpRequest:
@@ -152,7 +152,7 @@ class TestRequest:
         assert notices(where, temperature=0.5, top_p=0.9) == [("dropped", "temperature"), ("dropped", "top_p")]
 
     def test_a_temperature_excludes_top_p_where_both_are_refused(self) -> None:
-        where = at(lone_temperature=True)
+        where = at(temperature_excludes_top_p=True)
         assert option("top_p", where, temperature=0.5, top_p=0.9) is None
         assert notices(where, temperature=0.5, top_p=0.9) == [("dropped", "top_p")]
         assert option("top_p", where, top_p=0.9) == 0.9
@@ -163,10 +163,10 @@ class TestRequest:
 
 class TestMaxTokens:
     def test_the_targets_limit_is_the_default(self) -> None:
-        assert option("max_tokens", at(limits=Limits(max_output=8192))) == 8192
+        assert option("max_tokens", at(capabilities=Capabilities(max_output=8192))) == 8192
 
     def test_more_than_the_limit_is_lowered(self) -> None:
-        where = at(limits=Limits(max_output=8192))
+        where = at(capabilities=Capabilities(max_output=8192))
         assert option("max_tokens", where, max_tokens=9000) == 8192
         assert notices(where, max_tokens=9000) == [("changed", "max_tokens")]
 
@@ -400,7 +400,10 @@ class TestMedia:
 
     def test_a_url_is_refused_where_the_target_fetches_none(self) -> None:
         with pytest.raises(Unsupported, match="cannot fetch"):
-            body(at(limits=Limits(image_urls=False)), messages=(user(Image(url="https://example.org/a.png")),))
+            body(
+                at(capabilities=Capabilities(image_urls=False)),
+                messages=(user(Image(url="https://example.org/a.png")),),
+            )
 
     def test_a_plain_http_url_is_refused(self) -> None:
         with pytest.raises(Unsupported, match="https only"):
@@ -518,7 +521,7 @@ class TestReasoning:
         assert option("thinking", reasoning="high", max_tokens=1025)["budget_tokens"] == 1024
 
     def test_the_budget_is_lowered_below_the_targets_limit(self) -> None:
-        where = at(limits=Limits(max_output=8000))
+        where = at(capabilities=Capabilities(max_output=8000))
         assert option("thinking", where, reasoning="high")["budget_tokens"] == 6000
 
     def test_a_limit_without_room_for_thinking_is_raised(self) -> None:
@@ -544,7 +547,7 @@ class TestReasoning:
         assert option("output_config", where, reasoning="none") == {"effort": "low"}
 
     def test_a_model_that_does_not_think_is_not_asked_to(self) -> None:
-        where = at(limits=Limits(thinking=False))
+        where = at(capabilities=Capabilities(thinking=False))
         assert option("thinking", where, reasoning="high") is None
         assert notices(where, reasoning="high") == [("dropped", "reasoning")]
         assert notices(where, reasoning="none") == []
@@ -682,7 +685,7 @@ class TestTools:
 
     @pytest.mark.parametrize("choice", ["required", "tide"])
     def test_a_forced_call_is_left_to_a_model_that_always_thinks(self, choice: str) -> None:
-        where = at(limits=Limits(forced_choice=False))
+        where = at(capabilities=Capabilities(forced_choice=False))
         assert option("tool_choice", where, tools=(TIDE,), tool_choice=choice) == {"type": "auto"}
         (notice,) = http(where, tools=(TIDE,), tool_choice=choice).notices
         assert notice.what == "tool_choice"
@@ -773,7 +776,7 @@ class TestSchema:
         ]
         assert notices(schema={}) == [("changed", "schema")]
 
-    @pytest.mark.parametrize("where", [at(limits=Limits(structured=False)), at(json_schema=False)])
+    @pytest.mark.parametrize("where", [at(capabilities=Capabilities(structured=False)), at(json_schema=False)])
     def test_where_it_cannot_be_enforced_it_is_asked_for_in_words(self, where: Target) -> None:
         sent = body(where, schema={"type": "object"})
         assert "output_config" not in sent

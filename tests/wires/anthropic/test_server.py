@@ -21,9 +21,9 @@ from dragoman.errors import (
     TimedOut,
     Unsupported,
 )
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, unfold
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, to_events
 from dragoman.http import HttpRequest
-from dragoman.providers import target
+from dragoman.targets.providers import target
 from dragoman.types import (
     UNKNOWN_USAGE,
     Audio,
@@ -47,7 +47,7 @@ from dragoman.types import (
     user,
 )
 from dragoman.wires.anthropic import WIRE
-from tests.wires import laws
+from tests.support.wires import laws
 
 CALL = ToolCall(id="toolu_1", name="tide", arguments={"port": "Brest"})
 USED: dict[str, Any] = {"type": "tool_use", "id": "toolu_1", "name": "tide", "input": {"port": "Brest"}}
@@ -133,7 +133,7 @@ def streamed(*events: Event | DragomanError) -> list[Any]:
 def blocks(*parts: Part) -> list[Any]:
     """The events of the blocks that some parts are written as."""
     response = Response(message=Message(role="assistant", parts=parts), finish=END)
-    return streamed(*unfold(response))[1:-2]
+    return streamed(*to_events(response))[1:-2]
 
 
 class TestRequest:
@@ -543,7 +543,7 @@ class TestBothForms:
     def test_what_it_can_say_is_the_same(self, part: Part) -> None:
         answer = Response(message=Message(role="assistant", parts=(part, Text(text="a"))), finish=END)
         encoder = WIRE.server.stream_encoder(Request(stream=True))
-        data = b"".join(encoder.feed(event) for event in unfold(answer))
+        data = b"".join(encoder.feed(event) for event in to_events(answer))
         events, error = laws.read(WIRE.client.stream_decoder(), [data])
         assert error is None
         body = WIRE.client.decode_body(WIRE.server.encode_body(answer).body)

@@ -21,8 +21,8 @@ from dragoman.errors import (
 )
 from dragoman.events import Assembler, Event, PartDelta, PartEnded, PartStarted, Started, fold
 from dragoman.http import Head, HttpRequest
-from dragoman.providers import target
-from dragoman.target import Limits, Quirks, Target
+from dragoman.targets.providers import target
+from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import (
     Audio,
     Document,
@@ -47,9 +47,9 @@ from dragoman.types import (
     user,
 )
 from dragoman.wires.google import WIRE
+from dragoman.wires.google.decoder import ChunkReader
 from dragoman.wires.google.parts import encode_part
-from dragoman.wires.google.reader import ChunkReader
-from tests.wires import laws
+from tests.support.wires import laws
 
 TAPES = Path(__file__).parent / "tapes"
 TARGET = target("google/gemini-x", api_key="k")
@@ -210,7 +210,7 @@ def test_the_first_turn_is_from_the_user() -> None:
     ids=lambda value: type(value).__name__,
 )
 def test_media(part: Part, encoded: JsonObject) -> None:
-    to = msgspec.structs.replace(TARGET, limits=Limits(image_urls=True))
+    to = msgspec.structs.replace(TARGET, capabilities=Capabilities(image_urls=True))
     assert contents(user("?", part), to=to)[0]["parts"][1] == encoded
 
 
@@ -539,14 +539,14 @@ def test_a_seed_has_32_bits() -> None:
 
 
 def test_no_more_tokens_are_asked_for_than_the_target_can() -> None:
-    to = msgspec.structs.replace(TARGET, limits=Limits(max_output=100))
+    to = msgspec.structs.replace(TARGET, capabilities=Capabilities(max_output=100))
     assert config(to, max_tokens=100) == {"maxOutputTokens": 100}
     assert config(to, max_tokens=101) == {"maxOutputTokens": 100}
     assert notices(Request(messages=(user("hi"),), max_tokens=101), to) == [("changed", "max_tokens")]
 
 
 def test_a_choice_that_cannot_be_forced_is_left_to_the_model() -> None:
-    to = msgspec.structs.replace(TARGET, limits=Limits(forced_choice=False))
+    to = msgspec.structs.replace(TARGET, capabilities=Capabilities(forced_choice=False))
     request = Request(messages=(user("hi"),), tools=(TIDE,), tool_choice="tide")
     assert body(request, to)["toolConfig"] == {"functionCallingConfig": {"mode": "AUTO"}}
     assert notices(request, to) == [("changed", "tool_choice")]
@@ -554,7 +554,7 @@ def test_a_choice_that_cannot_be_forced_is_left_to_the_model() -> None:
 
 @pytest.mark.parametrize(("reasoning", "noted"), [("none", []), ("low", [("dropped", "reasoning")])])
 def test_a_model_that_does_not_think_is_not_asked_to(reasoning: Any, noted: list[tuple[str, str]]) -> None:
-    to = msgspec.structs.replace(TARGET, limits=Limits(thinking=False))
+    to = msgspec.structs.replace(TARGET, capabilities=Capabilities(thinking=False))
     request = Request(messages=(user("hi"),), reasoning=reasoning)
     assert "generationConfig" not in body(request, to)
     assert notices(request, to) == noted

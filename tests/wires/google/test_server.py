@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Overloaded, RateLimited, ServerFault
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, unfold
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, to_events
 from dragoman.http import HttpRequest
-from dragoman.providers import target
+from dragoman.targets.providers import target
 from dragoman.types import (
     Audio,
     Document,
@@ -30,9 +30,10 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from dragoman.wire import Notes, body_extra
+from dragoman.wires.common.extra import body_extra
+from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.google import WIRE
-from tests.wires import laws
+from tests.support.wires import laws
 
 PATH = "/v1beta/models/gemini-x:generateContent"
 TARGET = target("google/gemini-x", api_key="k")
@@ -543,7 +544,7 @@ def test_several_allowed_functions_are_noted_as_dropped_on_another_wire() -> Non
     calling = {"mode": "ANY", "allowedFunctionNames": ["tide", "now"]}
     declared = [{"name": "tide"}, {"name": "now"}, {"name": "never"}]
     request = asked(tools=[{"functionDeclarations": declared}], toolConfig={"functionCallingConfig": calling})
-    notes = Notes("openai_chat")
+    notes = NoticeCollector("openai_chat")
     body_extra(request, target("openai/x", api_key="k"), notes)
     assert [(notice.kind, notice.what) for notice in notes.notices] == [("dropped", "google: toolConfig")]
 
@@ -768,7 +769,7 @@ SIGNED = said(
 def test_what_this_wire_told_survives_in_every_form(response: Response, *, array: bool) -> None:
     assert fold(WIRE.client.decode_body(WIRE.server.encode_body(response).body)) == response
     request = Request(stream=True, extra={"google.alt": "json"} if array else {})
-    events, error = laws.read(WIRE.client.stream_decoder(), [stream(list(unfold(response)), request)])
+    events, error = laws.read(WIRE.client.stream_decoder(), [stream(list(to_events(response)), request)])
     assert error is None
     assert fold(events) == response
 
@@ -797,7 +798,7 @@ def test_what_was_said_before_a_block_is_said() -> None:
 )
 def test_both_forms_say_the_same_parts(part: Part, count: int) -> None:
     response = said(part, Text(text="a"))
-    events, error = laws.read(WIRE.client.stream_decoder(), [stream(list(unfold(response)))])
+    events, error = laws.read(WIRE.client.stream_decoder(), [stream(list(to_events(response)))])
     body = WIRE.client.decode_body(WIRE.server.encode_body(response).body)
     assert error is None
     assert fold(events).message.parts == fold(body).message.parts
@@ -868,7 +869,7 @@ def test_a_text_without_deltas_is_said_at_its_end() -> None:
 
 def test_notes_of_a_text_are_said_at_its_end() -> None:
     text = Text(text="Six", extra={"google": {"avgLogprobs": -1}})
-    events = list(unfold(said(text)))
+    events = list(to_events(said(text)))
     assert frames(stream(list(events)))[1] == {"candidates": [{"index": 0, "avgLogprobs": -1}]}
 
 

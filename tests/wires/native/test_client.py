@@ -7,7 +7,6 @@ import msgspec
 import pytest
 
 from dragoman import wires
-from dragoman.dsn import decode_dsn
 from dragoman.errors import (
     AuthFailed,
     BadRequest,
@@ -23,9 +22,9 @@ from dragoman.errors import (
     Unsupported,
 )
 from dragoman.events import fold
-from dragoman.extras import extras_of
 from dragoman.http import Head
-from dragoman.providers import PROVIDERS, target
+from dragoman.targets.dsn import decode_dsn
+from dragoman.targets.providers import PROVIDERS, target
 from dragoman.types import (
     Image,
     Message,
@@ -42,7 +41,7 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from tests.wires import laws
+from tests.support.wires import laws
 
 WIRE = wires.get("native")
 CLIENT = WIRE.client
@@ -207,7 +206,7 @@ def test_a_tool_without_a_description_is_described_by_its_name() -> None:
 
 
 def test_models_are_asked_for() -> None:
-    assert extras_of("native").encode_models(TARGET).url == "http://gate:8000/native/v1/models"
+    assert wires.get("native").endpoints.encode_models(TARGET).url == "http://gate:8000/native/v1/models"
 
 
 def test_a_dsn_names_another_gateway() -> None:

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from dragoman import wires
+from dragoman.engine.exhausted import exhausted
 from dragoman.errors import (
     AuthFailed,
     ConnectFailed,
@@ -18,10 +19,8 @@ from dragoman.errors import (
     Unsupported,
 )
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
-from dragoman.exhausted import exhausted
 from dragoman.http import HttpReply, HttpRequest
-from dragoman.schema import validate, why_invalid
-from dragoman.serving import ListModels, Recite, services_of
+from dragoman.schema.validate import validate, why_invalid
 from dragoman.types import (
     Attempt,
     Finish,
@@ -40,8 +39,9 @@ from dragoman.types import (
     assistant,
     user,
 )
+from dragoman.wires.common.server_endpoints import ListModels, StaticDocument
 from dragoman.wires.native.problems import MAX_PROBLEMS, Problem, Refused
-from dragoman.wires.native.shapes import BODY
+from dragoman.wires.native.schema import BODY
 
 SERVER = wires.get("native").server
 HELLO = [{"role": "user", "content": "Hello"}]
@@ -505,7 +505,9 @@ def test_what_a_target_cannot_do_is_told() -> None:
 
 
 def recited(path: str) -> HttpReply:
-    return next(service for service in services_of("native") if service.route.path == path).encode(Recite(), None)
+    return next(service for service in wires.get("native").server_endpoints if service.route.path == path).encode(
+        StaticDocument(), None
+    )
 
 
 def test_the_document_is_one_of_openapi() -> None:
@@ -545,7 +547,7 @@ def test_what_is_answered_satisfies_the_document() -> None:
     assert fits("Completion", msgspec.json.decode(SERVER.encode_body(response).body)) == ()
     refused = Refused([Problem("messages", "missing", "it is required")])
     assert fits("Error", msgspec.json.decode(SERVER.encode_error(refused).body)) == ()
-    listed = services_of("native")[0].encode(ListModels(), (ModelInfo(id="fast", context_window=3),))
+    listed = wires.get("native").server_endpoints[0].encode(ListModels(), (ModelInfo(id="fast", context_window=3),))
     assert fits("Models", msgspec.json.decode(listed.body)) == ()
 
 

@@ -24,8 +24,8 @@ from dragoman.errors import (
 )
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started, fold
 from dragoman.http import Head
-from dragoman.providers import target
-from dragoman.target import Limits, Quirks, Target
+from dragoman.targets.providers import target
+from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import (
     Audio,
     Document,
@@ -50,7 +50,7 @@ from dragoman.types import (
     user,
 )
 from dragoman.wires.ollama.client import Client
-from tests.wires.laws import read
+from tests.support.wires.laws import read
 
 CLIENT = Client()
 TAPES = Path(__file__).parent / "tapes"
@@ -79,9 +79,9 @@ def asked(**options: Any) -> Request:
     return Request(messages=ASKED, **options)
 
 
-def with_limits(limits: Limits, quirks: Quirks | None = None) -> Target:
+def with_limits(capabilities: Capabilities, quirks: Quirks | None = None) -> Target:
     """The same target, of which more is known."""
-    return msgspec.structs.replace(TARGET, limits=limits, quirks=quirks or Quirks())
+    return msgspec.structs.replace(TARGET, capabilities=capabilities, quirks=quirks or Quirks())
 
 
 def tape(name: str, request: Request | None = None) -> tuple[Response, DragomanError | None]:
@@ -339,7 +339,7 @@ def test_choice_among_tools_is_the_default() -> None:
 @pytest.mark.parametrize("choice", ["required", "tide"])
 def test_a_call_cannot_be_forced(choice: str) -> None:
     request = asked(tools=(TIDE,), tool_choice=choice)
-    for to in (TARGET, with_limits(Limits(forced_choice=True))):
+    for to in (TARGET, with_limits(Capabilities(forced_choice=True))):
         assert sent(request, to) == sent(asked(tools=(TIDE,)))
         assert noted(request, to) == [("changed", "tool_choice")]
 
@@ -456,7 +456,7 @@ def test_no_wish_for_a_cache_is_no_loss() -> None:
 
 
 def test_the_limit_of_the_answer_is_within_what_the_target_can() -> None:
-    to, request = with_limits(Limits(max_output=4096)), asked(max_tokens=9000)
+    to, request = with_limits(Capabilities(max_output=4096)), asked(max_tokens=9000)
     assert sent(request, to)["options"] == {"num_predict": 4096, "num_ctx": 8192}
     assert CLIENT.encode_request(request, to).notices == (
         Notice(kind="changed", what="max_tokens", why="ollama: it takes 4096 at most"),
@@ -492,31 +492,31 @@ def test_a_level_that_is_lost_is_told(reasoning: Effort) -> None:
     ("reasoning", "think"), [("none", False), ("low", "low"), ("medium", "medium"), ("high", "high"), ("max", "max")]
 )
 def test_a_target_that_takes_levels_gets_them(reasoning: Effort, think: bool | str) -> None:  # noqa: FBT001
-    to = with_limits(Limits(), Quirks(reasoning="level"))
+    to = with_limits(Capabilities(), Quirks(reasoning="level"))
     assert sent(asked(reasoning=reasoning), to)["think"] == think
     assert noted(asked(reasoning=reasoning), to) == []
 
 
 def test_the_lowest_level_is_low() -> None:
-    to = with_limits(Limits(), Quirks(reasoning="level"))
+    to = with_limits(Capabilities(), Quirks(reasoning="level"))
     assert sent(asked(reasoning="minimal"), to)["think"] == "low"
     assert noted(asked(reasoning="minimal"), to) == [("changed", "reasoning")]
 
 
 def test_a_model_that_always_thinks_gets_its_lowest_level() -> None:
-    to = with_limits(Limits(), Quirks(reasoning="level", efforts=("low", "medium", "high")))
+    to = with_limits(Capabilities(), Quirks(reasoning="level", efforts=("low", "medium", "high")))
     assert sent(asked(reasoning="none"), to)["think"] == "low"
 
 
 def test_a_model_that_does_not_think_is_not_asked_to() -> None:
-    to = with_limits(Limits(thinking=False))
+    to = with_limits(Capabilities(thinking=False))
     assert "think" not in sent(asked(reasoning="high"), to)
     assert noted(asked(reasoning="high"), to) == [("dropped", "reasoning")]
     assert "think" not in sent(asked(reasoning="none"), to)
 
 
 def test_a_model_that_may_not_think_beside_tools_is_told_not_to() -> None:
-    to = with_limits(Limits(), Quirks(reasoning_with_tools=False))
+    to = with_limits(Capabilities(), Quirks(reasoning_with_tools=False))
     request = asked(reasoning="high", tools=(TIDE,))
     assert sent(request, to)["think"] is False
     assert noted(request, to) == [("changed", "reasoning")]
@@ -540,7 +540,9 @@ def test_the_word_of_the_caller_wins() -> None:
 
 def size(request: Request, window: int | None = None) -> int | None:
     """The `num_ctx` that is sent."""
-    found: int | None = sent(request, with_limits(Limits(context_window=window))).get("options", {}).get("num_ctx")
+    found: int | None = (
+        sent(request, with_limits(Capabilities(context_window=window))).get("options", {}).get("num_ctx")
+    )
     return found
 
 

@@ -10,9 +10,9 @@ import pytest
 
 from dragoman import wires
 from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, RateLimited
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, unfold
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, to_events
 from dragoman.http import HttpRequest
-from dragoman.providers import target
+from dragoman.targets.providers import target
 from dragoman.types import (
     Audio,
     Document,
@@ -35,7 +35,7 @@ from dragoman.types import (
     system,
     user,
 )
-from dragoman.wire import Route
+from dragoman.wires.common.server_endpoints import Route
 
 WIRE = wires.get("ollama")
 PORT = {"type": "object", "properties": {"port": {"type": "string"}}, "required": ["port"]}
@@ -503,13 +503,13 @@ UNSAYABLE: tuple[Part, ...] = (
 @pytest.mark.parametrize("part", UNSAYABLE, ids=lambda part: type(part).__name__)
 def test_a_part_that_the_dialect_cannot_say_is_left_out_of_body_and_stream(part: Part) -> None:
     assert body_of(response(part, Text(text="Yes"))) == body_of(response(Text(text="Yes")))
-    assert lines(*unfold(response(part, Text(text="Yes")))) == lines(*unfold(response(Text(text="Yes"))))
+    assert lines(*to_events(response(part, Text(text="Yes")))) == lines(*to_events(response(Text(text="Yes"))))
 
 
 def test_a_block_of_this_wire_is_said_in_body_and_stream() -> None:
     block = Opaque(wire="ollama", data={"audio": "x"})
     assert body_of(response(block))["message"] == {"role": "assistant", "content": "", "audio": "x"}
-    assert lines(*unfold(response(block)))[:-1] == [line(audio="x")]
+    assert lines(*to_events(response(block)))[:-1] == [line(audio="x")]
 
 
 def test_a_refusal_is_a_string_with_a_status() -> None:
@@ -524,7 +524,7 @@ def test_a_refusal_is_a_string_with_a_status() -> None:
 
 def test_each_delta_is_a_line_and_the_last_one_is_done() -> None:
     text = response(Thinking(text="Hm", extra={"ollama": {}}), Text(text="Yes"))
-    assert lines(*unfold(text)) == [
+    assert lines(*to_events(text)) == [
         line(thinking="Hm"),
         line(content="Yes"),
         {**line(), "done": True, "done_reason": "stop", "prompt_eval_count": 12, "eval_count": 4},
@@ -542,7 +542,7 @@ def test_a_stream_is_newline_delimited_json() -> None:
 
 def test_each_call_is_a_line_of_its_own() -> None:
     calls = (ToolCall(id="a", name="tide", arguments={"x": 1}), ToolCall(id="b", name="now"))
-    assert lines(*unfold(response(*calls)))[:-1] == [
+    assert lines(*to_events(response(*calls)))[:-1] == [
         line(tool_calls=[{"id": "a", "function": {"index": 0, "name": "tide", "arguments": {"x": 1}}}]),
         line(tool_calls=[{"id": "b", "function": {"index": 1, "name": "now", "arguments": {}}}]),
     ]
@@ -564,7 +564,7 @@ def test_a_text_without_deltas_and_its_log_probabilities_are_said_at_its_end() -
 
 def test_pictures_are_said_and_foreign_blocks_are_not() -> None:
     parts = (Image(data=b"GIF89a", mime="image/gif"), Opaque(wire="google", data={"x": 1}))
-    assert lines(*unfold(response(*parts)))[:-1] == [line(images=["R0lGODlh"])]
+    assert lines(*to_events(response(*parts)))[:-1] == [line(images=["R0lGODlh"])]
 
 
 def test_a_ping_is_no_line() -> None:

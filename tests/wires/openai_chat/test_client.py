@@ -7,7 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest, Unsupported
-from dragoman.target import Limits, Quirks, Target
+from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import (
     Audio,
     Document,
@@ -29,7 +29,7 @@ from dragoman.types import (
     user,
 )
 from dragoman.wires.openai_chat import WIRE
-from tests.wires.laws import SCHEMA
+from tests.support.wires.laws import SCHEMA
 
 TARGET = Target(
     provider="openai",
@@ -37,7 +37,7 @@ TARGET = Target(
     wire="openai_chat",
     base_url="https://api.example.org/v1",
     api_key="k",
-    limits=Limits(image_urls=True),
+    capabilities=Capabilities(image_urls=True),
 )
 LOOSE = {"type": "object", "properties": {"port": {"type": "string"}}}
 TIDE = Tool(name="tide", description="Tide height", parameters=SCHEMA)
@@ -53,8 +53,8 @@ def with_quirks(**quirks: Any) -> Target:
     return replace(TARGET, quirks=Quirks(**quirks))
 
 
-def with_limits(**limits: Any) -> Target:
-    return replace(TARGET, limits=Limits(**limits))
+def with_limits(**capabilities: Any) -> Target:
+    return replace(TARGET, capabilities=Capabilities(**capabilities))
 
 
 def sent(target: Target = TARGET, /, **fields: Any) -> dict[str, Any]:
@@ -697,11 +697,11 @@ REPLAYED: list[tuple[dict[str, Any], tuple[str, ...] | None, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("extra", "replayed", "kept"), REPLAYED)
+@pytest.mark.parametrize(("extra", "reasoning_replay_fields", "kept"), REPLAYED)
 def test_thinking_is_given_back_only_in_fields_that_the_target_takes(
-    *, extra: dict[str, Any], replayed: tuple[str, ...] | None, kept: bool
+    *, extra: dict[str, Any], reasoning_replay_fields: tuple[str, ...] | None, kept: bool
 ) -> None:
-    target = with_quirks(replayed=replayed)
+    target = with_quirks(reasoning_replay_fields=reasoning_replay_fields)
     turn = assistant(Thinking(text="Hm.", extra={"openai_chat": extra}), "a")
     assert ("reasoning" in messages(turn, target=target)[0]) == kept
     assert notices(target, messages=(turn,)) == ([] if kept else [("dropped", "thinking")])
@@ -715,12 +715,14 @@ REPLAYED_IN_PART: list[tuple[tuple[str, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.parametrize(("replayed", "fields"), REPLAYED_IN_PART)
-def test_thinking_that_was_said_twice_is_given_back_once(replayed: tuple[str, ...], fields: dict[str, Any]) -> None:
+@pytest.mark.parametrize(("reasoning_replay_fields", "fields"), REPLAYED_IN_PART)
+def test_thinking_that_was_said_twice_is_given_back_once(
+    reasoning_replay_fields: tuple[str, ...], fields: dict[str, Any]
+) -> None:
     extra = {"fields": ["reasoning_content", "reasoning"], "details": [{"text": "Hm."}]}
     turn = assistant(Thinking(text="Hm.", extra={"openai_chat": extra}), "a")
     expected = {"role": "assistant", "content": "a", **fields}
-    assert messages(turn, target=with_quirks(replayed=replayed)) == [expected]
+    assert messages(turn, target=with_quirks(reasoning_replay_fields=reasoning_replay_fields)) == [expected]
 
 
 def test_a_picture_that_was_made_elsewhere_follows_in_a_users_message() -> None:

@@ -21,10 +21,10 @@ from dragoman.errors import (
     ServerFault,
     TimedOut,
 )
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, unfold
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, to_events
 from dragoman.http import HttpRequest
-from dragoman.providers import target
-from dragoman.target import Target
+from dragoman.targets.providers import target
+from dragoman.targets.target import Target
 from dragoman.types import (
     Audio,
     Document,
@@ -47,12 +47,14 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from dragoman.wire import Notes, Route, body_extra
+from dragoman.wires.common.extra import body_extra
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_chat import WIRE
 from dragoman.wires.openai_chat.parts import encode_assistant
 from dragoman.wires.openai_chat.server import decode_any, decode_plain
-from tests.wires import laws
-from tests.wires.laws import SCHEMA
+from tests.support.wires import laws
+from tests.support.wires.laws import SCHEMA
 
 LOOSE = {"type": "object", "properties": {"port": {"type": "string"}}}
 CALL = ToolCall(id="call_a", name="tide", arguments={"port": "Brest"})
@@ -209,7 +211,7 @@ def test_what_is_kept_beside_our_words_reaches_its_own_wire_verbatim(body: dict[
 
 def lost(**body: Any) -> list[str]:
     """What of a body a target of another wire does not get."""
-    notes = Notes("w")
+    notes = NoticeCollector("w")
     body_extra(asked(**body), Target(provider="p", model="m-1", wire="w", base_url="https://x"), notes)
     return [notice.what for notice in notes.notices]
 
@@ -822,7 +824,7 @@ def stream(*events: Event, request: Request | None = None) -> list[dict[str, Any
 def deltas(*parts: Part) -> list[dict[str, Any]]:
     """The deltas between the first chunk and the last."""
     response = Response(message=Message(role="assistant", parts=parts), finish=STOP)
-    return [chunk["choices"][0]["delta"] for chunk in stream(*unfold(response))[1:-1]]
+    return [chunk["choices"][0]["delta"] for chunk in stream(*to_events(response))[1:-1]]
 
 
 def test_a_lone_call_is_said_in_its_form() -> None:
@@ -932,7 +934,7 @@ def test_a_text_that_came_without_deltas_is_said_at_its_end() -> None:
 def test_probabilities_and_citations_follow_the_text() -> None:
     extra = {"openai_chat": {"logprobs": {"content": [{"token": "a"}]}, "citations": ["https://x"]}}
     response = Response(message=assistant(Text(text="a", extra=extra)), finish=STOP)
-    chunk = stream(*unfold(response))[2]
+    chunk = stream(*to_events(response))[2]
     assert chunk["choices"][0] == {
         "index": 0,
         "delta": {},
@@ -945,7 +947,7 @@ def test_probabilities_and_citations_follow_the_text() -> None:
 def test_a_refusal_ends_in_stop() -> None:
     refused = Text(text="No.", extra={"openai_chat": {"refusal": True}})
     response = Response(message=assistant(refused), finish=Finish(reason="blocked", raw="stop"))
-    assert stream(*unfold(response))[-1]["choices"][0]["finish_reason"] == "stop"
+    assert stream(*to_events(response))[-1]["choices"][0]["finish_reason"] == "stop"
 
 
 MIRRORED: list[Part] = [
@@ -998,7 +1000,7 @@ def test_a_stream_reads_as_it_was_written() -> None:
         finish=STOP,
     )
     encoder = WIRE.server.stream_encoder(Request(stream=True))
-    data = b"".join(encoder.feed(event) for event in unfold(response))
+    data = b"".join(encoder.feed(event) for event in to_events(response))
     events, error = laws.read(WIRE.client.stream_decoder(), [data])
     assert error is None
     assert fold(events) == response

@@ -25,10 +25,9 @@ from dragoman.errors import (
     Unsupported,
 )
 from dragoman.events import MAX_OPEN, Assembler, Event, PartDelta, PartEnded, PartStarted, fold
-from dragoman.framing import SseDecoder
 from dragoman.http import Head
-from dragoman.providers import target
-from dragoman.target import Limits, Quirks, Target
+from dragoman.targets.providers import target
+from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import (
     Audio,
     Document,
@@ -52,11 +51,12 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from dragoman.wire import Reader
+from dragoman.wires.common.client import Reader
+from dragoman.wires.common.framing import SseDecoder
 from dragoman.wires.openai_responses import WIRE
 from dragoman.wires.openai_responses.client import CLIENT
-from dragoman.wires.openai_responses.reader import ItemReader
-from tests.wires.laws import read
+from dragoman.wires.openai_responses.decoder import ItemReader
+from tests.support.wires.laws import read
 
 NAME = "openai_responses"
 TAPES = Path(__file__).parent / "tapes"
@@ -171,7 +171,7 @@ def test_the_callers_include_is_kept_beside_ours() -> None:
 
 
 def test_a_model_that_does_not_think_is_not_asked_for_encrypted_reasoning() -> None:
-    plain = msgspec.structs.replace(TARGET, limits=Limits(thinking=False))
+    plain = msgspec.structs.replace(TARGET, capabilities=Capabilities(thinking=False))
     assert "include" not in sent(Request(messages=(HI,)), plain)
 
 
@@ -342,7 +342,7 @@ def test_an_id_that_is_too_long_is_mapped_the_same_way_everywhere() -> None:
 
 
 def test_a_picture_by_address_is_refused_where_the_target_cannot_fetch_it() -> None:
-    blind = msgspec.structs.replace(TARGET, limits=Limits(image_urls=False))
+    blind = msgspec.structs.replace(TARGET, capabilities=Capabilities(image_urls=False))
     with pytest.raises(Unsupported, match="cannot fetch https://example"):
         sent(Request(messages=(user(Image(url="https://example.org/a.png")),)), blind)
 
@@ -480,7 +480,7 @@ def test_a_choice_of_a_tool_that_is_not_there_is_refused_where_it_would_be_given
 
 
 def test_a_choice_that_cannot_be_forced_is_free() -> None:
-    free = msgspec.structs.replace(TARGET, limits=Limits(forced_choice=False))
+    free = msgspec.structs.replace(TARGET, capabilities=Capabilities(forced_choice=False))
     request = Request(messages=(HI,), tools=(TIDE,), tool_choice="required")
     assert sent(request, free)["tool_choice"] == "auto"
     assert notices(request, free) == [("changed", "tool_choice")]
@@ -593,7 +593,7 @@ def test_max_tokens_is_max_output_tokens_and_at_least_16() -> None:
     assert option(max_tokens=16) == {"max_output_tokens": 16}
     assert option(max_tokens=5) == {"max_output_tokens": 16}
     assert notices(Request(messages=(HI,), max_tokens=5)) == [("changed", "max_tokens")]
-    small = msgspec.structs.replace(TARGET, limits=Limits(max_output=100))
+    small = msgspec.structs.replace(TARGET, capabilities=Capabilities(max_output=100))
     assert sent(Request(messages=(HI,), max_tokens=500), small)["max_output_tokens"] == 100
     assert notices(Request(messages=(HI,), max_tokens=50), small) == []
 
@@ -611,7 +611,7 @@ def test_an_effort_of_the_callers_own_is_not_bent() -> None:
 
 
 def test_a_model_that_does_not_think_is_not_asked_to() -> None:
-    plain = msgspec.structs.replace(TARGET, limits=Limits(thinking=False))
+    plain = msgspec.structs.replace(TARGET, capabilities=Capabilities(thinking=False))
     assert "reasoning" not in sent(Request(messages=(HI,), reasoning="high"), plain)
     assert notices(Request(messages=(HI,), reasoning="high"), plain) == [("dropped", "reasoning")]
     assert notices(Request(messages=(HI,), reasoning="none"), plain) == []

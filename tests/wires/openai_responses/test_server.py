@@ -6,9 +6,9 @@ import msgspec
 import pytest
 
 from dragoman.errors import ContextTooLong, DragomanError, InvalidRequest, Overloaded, RateLimited, ServerFault
-from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, unfold
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, fold, to_events
 from dragoman.http import HttpRequest
-from dragoman.providers import target
+from dragoman.targets.providers import target
 from dragoman.types import (
     Audio,
     Document,
@@ -698,7 +698,7 @@ def stream(*events: Event | DragomanError) -> list[JsonObject]:
 def streamed(*parts: Part, finish: Finish = STOP) -> list[JsonObject]:
     """The events between the first two and the last."""
     response = Response(id="resp_1", model="gpt-x", created=7, message=assistant(*parts), finish=finish)
-    events = stream(*unfold(response))
+    events = stream(*to_events(response))
     assert [event["type"] for event in events[:2]] == ["response.created", "response.in_progress"]
     assert events[-1]["response"] == answer(*parts, finish=finish)
     return events[2:-1]

@@ -21,28 +21,28 @@ import msgspec
 
 from dragoman import wires
 from dragoman.errors import InvalidRequest, ModelNotFound
-from dragoman.gateway.answer import Answer
 from dragoman.gateway.chat import begin
 from dragoman.gateway.dashboard import views
 from dragoman.gateway.dashboard.files import FILES, PAGE, file
 from dragoman.gateway.dashboard.guard import check
-from dragoman.gateway.depth import check_depth
-from dragoman.gateway.replies import plain
-from dragoman.gateway.visit import Visit
-from dragoman.tolerance import UNREADABLE
-from dragoman.wire import Route
+from dragoman.gateway.request import RequestContext
+from dragoman.gateway.server.depth import check_depth
+from dragoman.gateway.server.replies import plain
+from dragoman.gateway.server.response import GatewayResponse
+from dragoman.wires.common.json import UNREADABLE
+from dragoman.wires.common.server_endpoints import Route
 
 S = TypeVar("S", bound=msgspec.Struct)
-Endpoint: TypeAlias = Callable[[Visit], Awaitable[Answer]]
+Endpoint: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse]]
 
 API = "/admin/api/"
-MOST_DAYS = 366
+MAX_DAYS = 366
 
 
-class Bench(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class DisableTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which target is to be left alone, and how long.
 
-    >>> Bench(target="groq/llama").seconds
+    >>> DisableTarget(target="groq/llama").seconds
     300.0
     """
 
@@ -50,10 +50,10 @@ class Bench(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 300.0
 
 
-class Unbench(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class EnableTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which target may be asked again.
 
-    >>> Unbench(target="groq/llama").target
+    >>> EnableTarget(target="groq/llama").target
     'groq/llama'
     """
 
@@ -70,14 +70,14 @@ class Since(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     since: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 0.0
 
 
-class Span(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class TimeRange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """The last days whose sums are asked for.
 
-    >>> Span().days
+    >>> TimeRange().days
     30
     """
 
-    days: Annotated[int, msgspec.Meta(ge=1, le=MOST_DAYS)] = 30
+    days: Annotated[int, msgspec.Meta(ge=1, le=MAX_DAYS)] = 30
 
 
 class Dashboard:
@@ -105,7 +105,7 @@ class Dashboard:
             yield Route(method=method, path=API + name), self._guarded(endpoint)
 
     def _guarded(self, endpoint: Endpoint) -> Endpoint:
-        async def answer(visit: Visit) -> Answer:
+        async def answer(visit: RequestContext) -> GatewayResponse:
             visit.key = check(visit.http, visit.setup.keys, is_local=self._is_local)
             return await endpoint(visit)
 
@@ -113,37 +113,37 @@ class Dashboard:
 
 
 def _show(name: str) -> Endpoint:
-    async def answer(_visit: Visit) -> Answer:
+    async def answer(_visit: RequestContext) -> GatewayResponse:
         return file(name)
 
     return answer
 
 
-async def _snapshot(visit: Visit) -> Answer:
+async def _snapshot(visit: RequestContext) -> GatewayResponse:
     return _told(await views.snapshot(visit.setup))
 
 
-async def _bench(visit: Visit) -> Answer:
-    wish = _decoded(visit, Bench)
+async def _bench(visit: RequestContext) -> GatewayResponse:
+    wish = _decoded(visit, DisableTarget)
     visit.setup.registry.health.bench(_known(visit, wish.target), wish.seconds)
     return await _snapshot(visit)
 
 
-async def _unbench(visit: Visit) -> Answer:
-    wish = _decoded(visit, Unbench)
+async def _unbench(visit: RequestContext) -> GatewayResponse:
+    wish = _decoded(visit, EnableTarget)
     visit.setup.registry.health.unbench(_known(visit, wish.target))
     return await _snapshot(visit)
 
 
-async def _requests(visit: Visit) -> Answer:
+async def _requests(visit: RequestContext) -> GatewayResponse:
     return _told(await views.requests(visit.setup, since=_asked(visit, Since).since))
 
 
-async def _usage(visit: Visit) -> Answer:
-    return _told(await views.usage(visit.setup, days=_asked(visit, Span).days, now=time.time()))
+async def _usage(visit: RequestContext) -> GatewayResponse:
+    return _told(await views.usage(visit.setup, days=_asked(visit, TimeRange).days, now=time.time()))
 
 
-async def _explain(visit: Visit) -> Answer:
+async def _explain(visit: RequestContext) -> GatewayResponse:
     """What a request of the playground would look like to each target; nothing is sent."""
     visit.wire = wire = wires.get("native")
     check_depth(visit.http.body, visit.setup.config.gateway.max_depth)
@@ -152,19 +152,19 @@ async def _explain(visit: Visit) -> Answer:
     return _told(await asyncio.to_thread(views.explain, chat.request, chat.targets, visit.setup.config.options))
 
 
-def _known(visit: Visit, name: str) -> str:
+def _known(visit: RequestContext, name: str) -> str:
     if not views.is_target(visit.setup, name):
         raise ModelNotFound(f"this gateway has no target {name[:200]!r}")
     return name
 
 
-def _told(value: object) -> Answer:
+def _told(value: object) -> GatewayResponse:
     answer = plain(value)
     answer.headers.append(("cache-control", "no-store"))
     return answer
 
 
-def _asked(visit: Visit, shape: type[S]) -> S:
+def _asked(visit: RequestContext, shape: type[S]) -> S:
     """What stands behind the question mark, but for the key."""
     told = dict(parse_qsl(visit.http.path.partition("?")[2], keep_blank_values=True))
     told.pop("key", None)
@@ -174,7 +174,7 @@ def _asked(visit: Visit, shape: type[S]) -> S:
         raise _wrong(error) from error
 
 
-def _decoded(visit: Visit, shape: type[S]) -> S:
+def _decoded(visit: RequestContext, shape: type[S]) -> S:
     try:
         return msgspec.json.decode(visit.http.body, type=shape)
     except UNREADABLE as error:

@@ -3,7 +3,7 @@
 from functools import cache
 from pathlib import Path
 
-from dragoman.gateway.answer import Answer
+from dragoman.gateway.server.response import GatewayResponse
 
 PAGE = "index.html"
 TYPES = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -22,14 +22,14 @@ HEADERS = (
 )
 
 
-def file(name: str, /) -> Answer:
+def file(name: str, /) -> GatewayResponse:
     """The answer that shows a file.
 
     >>> file("style.css").headers[0]
     ('content-type', 'text/css; charset=utf-8')
     """
     kind = TYPES[name[name.rindex(".") :]]
-    return Answer(200, [("content-type", f"{kind}; charset=utf-8"), *HEADERS], read(name))
+    return GatewayResponse(200, [("content-type", f"{kind}; charset=utf-8"), *HEADERS], read(name))
 
 
 @cache

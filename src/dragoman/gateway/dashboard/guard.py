@@ -7,9 +7,9 @@ its own name lead here (DNS rebinding). What changes something has to be JSON, w
 from urllib.parse import urlsplit
 
 from dragoman.errors import InvalidRequest
-from dragoman.gateway.access import identify_operator
-from dragoman.gateway.keys import Key, Keys
-from dragoman.gateway.refusals import Forbidden
+from dragoman.gateway.auth.api_keys import Key, Keys
+from dragoman.gateway.auth.authenticate import identify_operator
+from dragoman.gateway.errors import Forbidden
 from dragoman.http import HttpRequest
 
 LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})

@@ -9,30 +9,30 @@ from urllib.parse import urlsplit
 import msgspec
 
 from dragoman import models
-from dragoman.chain import Options
+from dragoman.engine.failover import ChainOptions
 from dragoman.errors import ModelNotFound, StoreDown, redact
-from dragoman.gateway import health
-from dragoman.gateway.recent import MOST, kind_of
-from dragoman.gateway.setup import Setup
-from dragoman.gateway.store.port import Use, day_of
-from dragoman.target import Target
+from dragoman.gateway.accounting.recent import MOST, kind_of
+from dragoman.gateway.observability import health
+from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.store.base import UsageSum, day_of
+from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Request, is_list, is_object
-from dragoman.wire import without_none
+from dragoman.wires.common.json import without_none
 
 DAY = 86400.0
-MOST_TARGETS = 200
+MAX_TARGETS = 200
 """Clients may name as many models of a provider as they like."""
 LONGEST = 400
 """Characters of one text in an explanation: pictures have millions."""
 SUMS = ("requests", "failed", "unknown", "input", "output", "cost", "unpriced")
 
 
-async def snapshot(setup: Setup, /) -> JsonObject:
+async def snapshot(setup: Runtime, /) -> JsonObject:
     """Targets and how they are, names and what they stand for.
 
     >>> import asyncio
     >>> from dragoman.gateway.config import decode_config
-    >>> told = asyncio.run(snapshot(Setup(decode_config('[aliases]\\nfast = "demo/any"'), {})))
+    >>> told = asyncio.run(snapshot(Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})))
     >>> told["targets"][0]["name"], told["targets"][0]["state"], told["names"][0]["targets"]
     ('demo/any', 'well', ['demo/any'])
     """
@@ -43,7 +43,7 @@ async def snapshot(setup: Setup, /) -> JsonObject:
     # Clients put keys where names belong: these are not shown.
     seen = filter(lambda name: redact(name) == name, sorted(setup.registry.health.snapshot()))
     asked = (name for name in seen if is_target(setup, name))
-    known = islice(dict.fromkeys((*named, *asked)), MOST_TARGETS)
+    known = islice(dict.fromkeys((*named, *asked)), MAX_TARGETS)
     return {
         "store": report["store"],
         "under_way": under_way,
@@ -54,11 +54,11 @@ async def snapshot(setup: Setup, /) -> JsonObject:
     }
 
 
-def is_target(setup: Setup, name: str, /) -> bool:
+def is_target(setup: Runtime, name: str, /) -> bool:
     """Whether this is one target that clients may ask for; the config may have been another one before.
 
     >>> from dragoman.gateway.config import decode_config
-    >>> setup = Setup(decode_config('[aliases]\\nfast = "demo/any"'), {})
+    >>> setup = Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})
     >>> is_target(setup, "demo/any"), is_target(setup, "fast"), is_target(setup, "groq/x")
     (True, False, False)
     """
@@ -68,7 +68,7 @@ def is_target(setup: Setup, name: str, /) -> bool:
         return False
 
 
-def _target(setup: Setup, name: str) -> JsonObject:
+def _target(setup: Runtime, name: str) -> JsonObject:
     condition, now = setup.registry.health.condition(name), monotonic()
     target = setup.registry.target(name)
     left = None if condition.is_well or condition.until is None else round(max(0.0, condition.until - now), 1)
@@ -87,7 +87,7 @@ def _target(setup: Setup, name: str) -> JsonObject:
     )
 
 
-def _name(setup: Setup, name: str) -> JsonObject:
+def _name(setup: Runtime, name: str) -> JsonObject:
     choice = setup.catalog.find(name)
     costs = {target.name: choice.options.costs.get(target.name) for target in choice.targets}
     return without_none(
@@ -101,12 +101,12 @@ def _name(setup: Setup, name: str) -> JsonObject:
     )
 
 
-async def requests(setup: Setup, /, *, since: float = 0.0) -> JsonObject:
+async def requests(setup: Runtime, /, *, since: float = 0.0) -> JsonObject:
     """The last requests of all workers, newest first, that ended after a moment, with the attempts that this one saw.
 
     >>> import asyncio
     >>> from dragoman.gateway.config import Config
-    >>> asyncio.run(requests(Setup(Config(), {})))
+    >>> asyncio.run(requests(Runtime(Config(), {})))
     {'requests': []}
     """
     recent = setup.books.recent
@@ -123,12 +123,12 @@ async def requests(setup: Setup, /, *, since: float = 0.0) -> JsonObject:
     }
 
 
-async def usage(setup: Setup, /, *, days: int, now: float) -> JsonObject:
+async def usage(setup: Runtime, /, *, days: int, now: float) -> JsonObject:
     """What was used on the last days: by day, by key, by target.
 
     >>> import asyncio
     >>> from dragoman.gateway.config import Config
-    >>> asyncio.run(usage(Setup(Config(), {}), days=2, now=86400.0))["first"]
+    >>> asyncio.run(usage(Runtime(Config(), {}), days=2, now=86400.0))["first"]
     '1970-01-01'
     """
     first, last = day_of(now - (days - 1) * DAY), day_of(now)
@@ -145,10 +145,10 @@ async def usage(setup: Setup, /, *, days: int, now: float) -> JsonObject:
     }
 
 
-def sums(uses: Iterable[Use], by: Callable[[Use], str | None], /) -> list[JsonObject]:
+def sums(uses: Iterable[UsageSum], by: Callable[[UsageSum], str | None], /) -> list[JsonObject]:
     """Uses summed by some name of theirs.
 
-    >>> use = Use(day="2026-11-17", key="team", model="fast", target=None, requests=1, output=2)
+    >>> use = UsageSum(day="2026-11-17", key="team", model="fast", target=None, requests=1, output=2)
     >>> sums([use, use], lambda use: use.key)[0]["output"]
     4
     """
@@ -161,11 +161,11 @@ def sums(uses: Iterable[Use], by: Callable[[Use], str | None], /) -> list[JsonOb
     return list(found.values())
 
 
-def explain(request: Request, targets: Sequence[Target], options: Options, /) -> JsonObject:
+def explain(request: Request, targets: Sequence[Target], options: ChainOptions, /) -> JsonObject:
     """What each target would get, without its keys.
 
-    >>> from dragoman.providers import target
-    >>> explain(Request(), [target("ollama/x")], Options())["targets"][0]["body"]["model"]
+    >>> from dragoman.targets.providers import target
+    >>> explain(Request(), [target("ollama/x")], ChainOptions())["targets"][0]["body"]["model"]
     'x'
     """
     return {"targets": [_explanation(models.explain(request, target, options)) for target in targets]}

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 
 from dragoman.errors import SetupError
+from dragoman.gateway.store.base import ANY, Store, StoredValue
 from dragoman.gateway.store.memory import MemoryStore
-from dragoman.gateway.store.port import ANY, Entry, Store
 
-__all__ = ["ANY", "Entry", "Store", "open_store"]
+__all__ = ["ANY", "StoredValue", "Store", "open_store"]
 
 
 def open_store(url: str = "memory", /) -> Store:

@@ -6,14 +6,26 @@ from collections.abc import Callable, Sequence
 from secrets import token_hex
 from typing import TypeVar
 
-from dragoman.gateway.store import meters
-from dragoman.gateway.store.port import ANY, Charge, Entry, Expected, Level, Row, Seat, Taken, Use, sum_up, use_of
+from dragoman.gateway.store import counters as meters
+from dragoman.gateway.store.base import (
+    ANY,
+    Charge,
+    ConcurrencySlot,
+    CounterLevel,
+    Expected,
+    Reservation,
+    StoredValue,
+    UsageRow,
+    UsageSum,
+    sum_up,
+    use_of,
+)
 
 K = TypeVar("K")
 V = TypeVar("V")
 
-MOST_BYTES = 256 * 1024 * 1024
-MOST_ROWS = 10_000
+MAX_BYTES = 256 * 1024 * 1024
+MAX_ROWS = 10_000
 """Rows that are kept, and sums of them; the oldest go."""
 SWEEP = 1000
 """Writes after which what is over is thrown away."""
@@ -33,18 +45,18 @@ class MemoryStore:
 
     is_shared = False
 
-    def __init__(self, *, clock: Callable[[], float] = time.time, most_bytes: int = MOST_BYTES) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.time, most_bytes: int = MAX_BYTES) -> None:
         self._clock = clock
         self._most_bytes = most_bytes
         self._bytes = 0
         self._writes = 0
         # What is oldest is found at once only in these: a dict walks over all that was deleted before it.
-        self._entries: OrderedDict[str, tuple[Entry, float | None]] = OrderedDict()
+        self._entries: OrderedDict[str, tuple[StoredValue, float | None]] = OrderedDict()
         self._marks: dict[str, tuple[meters.Marks, float]] = {}
-        self._rows: OrderedDict[str, Row] = OrderedDict()
-        self._uses: OrderedDict[tuple[str, str | None, str, str | None], Use] = OrderedDict()
+        self._rows: OrderedDict[str, UsageRow] = OrderedDict()
+        self._uses: OrderedDict[tuple[str, str | None, str, str | None], UsageSum] = OrderedDict()
 
-    async def read(self, key: str, /) -> Entry | None:
+    async def read(self, key: str, /) -> StoredValue | None:
         """What stands under a key."""
         return self._alive(key)
 
@@ -55,7 +67,7 @@ class MemoryStore:
             return None
         self._drop(key)
         version = token_hex(8)
-        self._entries[key] = Entry(value, version), None if ttl is None else self._clock() + ttl
+        self._entries[key] = StoredValue(value, version), None if ttl is None else self._clock() + ttl
         self._bytes += len(value)
         self._sweep()
         while self._bytes > self._most_bytes and len(self._entries) > 1:
@@ -66,7 +78,7 @@ class MemoryStore:
         """Whether something stood there."""
         return self._alive(key) is not None and self._drop(key)
 
-    def _alive(self, key: str) -> Entry | None:
+    def _alive(self, key: str) -> StoredValue | None:
         found = self._entries.get(key)
         if found is None:
             return None
@@ -93,7 +105,7 @@ class MemoryStore:
 
     # Meters -----------------------------------------------------------------------------------------------------------
 
-    async def take(self, charges: Sequence[Charge], /) -> Taken:
+    async def take(self, charges: Sequence[Charge], /) -> Reservation:
         """Take all of the charges, or none."""
         now = self._clock()
         self._sweep()
@@ -101,7 +113,7 @@ class MemoryStore:
         self._marks.update(fresh)
         return taken
 
-    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[Level, ...]:
+    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
         """Give back what was taken at a moment."""
         levels, fresh = meters.settle(charges, self._marks_of, moment, self._clock())
         self._marks.update(fresh)
@@ -110,7 +122,7 @@ class MemoryStore:
     def _marks_of(self, key: str) -> meters.Marks:
         return self._marks[key][0] if key in self._marks else {}
 
-    async def renew(self, seats: Sequence[Seat], /) -> None:
+    async def renew(self, seats: Sequence[ConcurrencySlot], /) -> None:
         """Keep seats."""
         now = self._clock()
         for seat in seats:
@@ -119,7 +131,7 @@ class MemoryStore:
 
     # Rows -------------------------------------------------------------------------------------------------------------
 
-    async def record(self, rows: Sequence[Row], /) -> None:
+    async def record(self, rows: Sequence[UsageRow], /) -> None:
         """Put rows there."""
         for row in rows:
             old = self._rows.get(row.id)
@@ -133,11 +145,11 @@ class MemoryStore:
         _trim(self._rows)
         _trim(self._uses)
 
-    async def rows(self, limit: int, /) -> tuple[Row, ...]:
+    async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
         """The newest rows."""
         return tuple(reversed(deque(self._rows.values(), limit)))
 
-    async def usage(self, first: str, last: str, /) -> tuple[Use, ...]:
+    async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
         """The sums of some days."""
         return sum_up(
             [use for use in self._uses.values() if first <= use.day <= last],
@@ -149,5 +161,5 @@ class MemoryStore:
 
 
 def _trim(kept: OrderedDict[K, V]) -> None:
-    while len(kept) > MOST_ROWS:
+    while len(kept) > MAX_ROWS:
         kept.popitem(last=False)

@@ -16,17 +16,17 @@ from typing import Any, TypeAlias
 import msgspec
 
 from dragoman.errors import SetupError, StoreDown
-from dragoman.gateway.store import scripts
-from dragoman.gateway.store.port import (
+from dragoman.gateway.store import redis_scripts as scripts
+from dragoman.gateway.store.base import (
     ANY,
     Charge,
-    Entry,
+    ConcurrencySlot,
+    CounterLevel,
     Expected,
-    Level,
-    Row,
-    Seat,
-    Taken,
-    Use,
+    Reservation,
+    StoredValue,
+    UsageRow,
+    UsageSum,
     counts_of,
     sum_up,
 )
@@ -43,7 +43,7 @@ PATIENCE = 2.0
 """Seconds that one step may take."""
 RESPITE = 0.5
 """Seconds for which a store that was down is not asked again."""
-MOST_TOGETHER = 256
+MAX_TOGETHER = 256
 """Commands of one trip."""
 KEPT_ROWS = 90 * 86400
 """Seconds for which rows are kept; their sums stay."""
@@ -77,10 +77,10 @@ class RedisStore:
         """Without its URL, which may hold a password."""
         return f"RedisStore(prefix={self._prefix!r})"
 
-    async def read(self, key: str, /) -> Entry | None:
+    async def read(self, key: str, /) -> StoredValue | None:
         """What stands under a key."""
         value, version = await self._ask("HMGET", self._name("entry", key), "value", "version")
-        return None if version is None else Entry(value, version.decode())
+        return None if version is None else StoredValue(value, version.decode())
 
     async def write(self, key: str, value: bytes, /, *, ttl: float | None, expects: Expected = ANY) -> str | None:
         """Put a value there."""
@@ -96,17 +96,17 @@ class RedisStore:
 
     # Meters -----------------------------------------------------------------------------------------------------------
 
-    async def take(self, charges: Sequence[Charge], /) -> Taken:
+    async def take(self, charges: Sequence[Charge], /) -> Reservation:
         """Take all of the charges, or none."""
         text = await self._script(scripts.TAKE, self._meters(charges), [_encode(charges), self._now()])
         return _decode_taken(text)
 
-    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[Level, ...]:
+    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
         """Give back what was taken at a moment."""
         text = await self._script(scripts.GIVE, self._meters(charges), [_encode(charges), self._now(), moment])
         return _levels(msgspec.json.decode(text))
 
-    async def renew(self, seats: Sequence[Seat], /) -> None:
+    async def renew(self, seats: Sequence[ConcurrencySlot], /) -> None:
         """Keep seats."""
         await self._script(scripts.RENEW, self._meters(seats), [_encode(seats), self._now()])
 
@@ -118,7 +118,7 @@ class RedisStore:
 
     # Rows -------------------------------------------------------------------------------------------------------------
 
-    async def record(self, rows: Sequence[Row], /) -> None:
+    async def record(self, rows: Sequence[UsageRow], /) -> None:
         """Put rows there."""
         keys = [self._rows, self._open]
         arguments: list[Argument] = [KEPT_ROWS * 1000]
@@ -129,11 +129,11 @@ class RedisStore:
             arguments += [row.id, row.moment, int(row.is_settled), _encode(row), name, _encode(counts)]
         await self._script(scripts.RECORD, keys, arguments)
 
-    async def rows(self, limit: int, /) -> tuple[Row, ...]:
+    async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
         """The newest rows."""
         return await self._read_rows(await self._ask("ZREVRANGE", self._rows, 0, limit - 1) if limit > 0 else ())
 
-    async def usage(self, first: str, last: str, /) -> tuple[Use, ...]:
+    async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
         """The sums of some days."""
         days = _days(first, last)
         found = await asyncio.gather(*(self._ask("HGETALL", self._name("uses", day)) for day in days))
@@ -141,7 +141,7 @@ class RedisStore:
         rows = await self._read_rows(await self._ask("ZRANGE", self._open, 0, -1))
         return sum_up(uses, [row for row in rows if first <= row.day <= last])
 
-    async def _read_rows(self, ids: Sequence[bytes]) -> tuple[Row, ...]:
+    async def _read_rows(self, ids: Sequence[bytes]) -> tuple[UsageRow, ...]:
         if not ids:
             return ()
         found = await self._ask("MGET", *(self._name("row", id.decode()) for id in ids))
@@ -187,7 +187,7 @@ class RedisStore:
         together: list[_Asked] = []
         try:
             while self._waiting:
-                together = [self._waiting.popleft() for _ in range(min(MOST_TOGETHER, len(self._waiting)))]
+                together = [self._waiting.popleft() for _ in range(min(MAX_TOGETHER, len(self._waiting)))]
                 await self._trip(together)
         finally:
             self._sending = None
@@ -254,28 +254,30 @@ def _with_text(command: Command) -> Command:
 
 
 _encode = msgspec.json.encode
-_decode_row = msgspec.json.Decoder(Row).decode
+_decode_row = msgspec.json.Decoder(UsageRow).decode
 _decode_name = msgspec.json.Decoder(tuple[str | None, str, str | None]).decode
 
 
-def _decode_taken(text: bytes) -> Taken:
+def _decode_taken(text: bytes) -> Reservation:
     told = msgspec.json.decode(text)
-    return Taken(granted=told["granted"], moment=told["moment"], levels=_levels(told["levels"]))
+    return Reservation(granted=told["granted"], moment=told["moment"], levels=_levels(told["levels"]))
 
 
-def _levels(told: list[tuple[float, float, float]]) -> tuple[Level, ...]:
-    return tuple([Level(used=int(used), wait=None if wait < 0 else wait, resets=resets) for used, wait, resets in told])
+def _levels(told: list[tuple[float, float, float]]) -> tuple[CounterLevel, ...]:
+    return tuple(
+        [CounterLevel(used=int(used), wait=None if wait < 0 else wait, resets=resets) for used, wait, resets in told]
+    )
 
 
-def _uses(day: str, found: dict[bytes, bytes]) -> list[Use]:
+def _uses(day: str, found: dict[bytes, bytes]) -> list[UsageSum]:
     counts: dict[bytes, dict[str, int]] = {}
     for field, count in found.items():
         what, _, name = field.partition(b" ")
         counts.setdefault(name, {})[what.decode()] = int(count)
-    uses: list[Use] = []
+    uses: list[UsageSum] = []
     for name, sums in counts.items():
         key, model, target = _decode_name(name)
-        uses.append(Use(day=day, key=key, model=model, target=target, **sums))
+        uses.append(UsageSum(day=day, key=key, model=model, target=target, **sums))
     return uses
 
 

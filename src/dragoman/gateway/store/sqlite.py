@@ -17,15 +17,27 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from dragoman.errors import StoreDown
-from dragoman.gateway.store import meters
-from dragoman.gateway.store.port import ANY, Charge, Entry, Expected, Level, Row, Seat, Taken, Use, sum_up, use_of
+from dragoman.gateway.store import counters as meters
+from dragoman.gateway.store.base import (
+    ANY,
+    Charge,
+    ConcurrencySlot,
+    CounterLevel,
+    Expected,
+    Reservation,
+    StoredValue,
+    UsageRow,
+    UsageSum,
+    sum_up,
+    use_of,
+)
 
 T = TypeVar("T")
 Step: TypeAlias = Callable[[sqlite3.Connection], T]
 
 PATIENCE = 5.0
 """Seconds to wait for another process that writes."""
-MOST_STEPS = 256
+MAX_STEPS = 256
 """Steps of one transaction."""
 SWEEP = 3600.0
 KEPT_DAYS = 90
@@ -66,7 +78,7 @@ class SqliteStore:
         self._connection: sqlite3.Connection | None = None
         self._swept = 0.0
 
-    async def read(self, key: str, /) -> Entry | None:
+    async def read(self, key: str, /) -> StoredValue | None:
         """What stands under a key."""
         return await self._run(lambda db: self._alive(db, key))
 
@@ -95,18 +107,18 @@ class SqliteStore:
 
         return await self._run(delete)
 
-    def _alive(self, db: sqlite3.Connection, key: str) -> Entry | None:
+    def _alive(self, db: sqlite3.Connection, key: str) -> StoredValue | None:
         found = db.execute("SELECT value, version, until FROM entries WHERE key = ?", (key,)).fetchone()
         if found is None or (found[2] is not None and found[2] <= self._clock()):
             return None
-        return Entry(found[0], found[1])
+        return StoredValue(found[0], found[1])
 
     # Meters -----------------------------------------------------------------------------------------------------------
 
-    async def take(self, charges: Sequence[Charge], /) -> Taken:
+    async def take(self, charges: Sequence[Charge], /) -> Reservation:
         """Take all of the charges, or none."""
 
-        def take(db: sqlite3.Connection) -> Taken:
+        def take(db: sqlite3.Connection) -> Reservation:
             taken, fresh = meters.weigh(charges, lambda key: _marks(db, key), self._clock())
             for key, (marks, until) in fresh.items():
                 _mark(db, key, marks, until)
@@ -114,10 +126,10 @@ class SqliteStore:
 
         return await self._run(take)
 
-    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[Level, ...]:
+    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
         """Give back what was taken at a moment."""
 
-        def give(db: sqlite3.Connection) -> tuple[Level, ...]:
+        def give(db: sqlite3.Connection) -> tuple[CounterLevel, ...]:
             levels, fresh = meters.settle(charges, lambda key: _marks(db, key), moment, self._clock())
             for key, (marks, until) in fresh.items():
                 _mark(db, key, marks, until)
@@ -125,7 +137,7 @@ class SqliteStore:
 
         return await self._run(give)
 
-    async def renew(self, seats: Sequence[Seat], /) -> None:
+    async def renew(self, seats: Sequence[ConcurrencySlot], /) -> None:
         """Keep seats."""
 
         def renew(db: sqlite3.Connection) -> None:
@@ -138,7 +150,7 @@ class SqliteStore:
 
     # Rows -------------------------------------------------------------------------------------------------------------
 
-    async def record(self, rows: Sequence[Row], /) -> None:
+    async def record(self, rows: Sequence[UsageRow], /) -> None:
         """Put rows there."""
 
         def record(db: sqlite3.Connection) -> None:
@@ -147,15 +159,15 @@ class SqliteStore:
 
         await self._run(record)
 
-    async def rows(self, limit: int, /) -> tuple[Row, ...]:
+    async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
         """The newest rows."""
         query = "SELECT row FROM rows ORDER BY moment DESC LIMIT ?"
         return await self._run(lambda db: tuple(_decode_row(row) for (row,) in db.execute(query, (limit,))))
 
-    async def usage(self, first: str, last: str, /) -> tuple[Use, ...]:
+    async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
         """The sums of some days."""
 
-        def usage(db: sqlite3.Connection) -> tuple[Use, ...]:
+        def usage(db: sqlite3.Connection) -> tuple[UsageSum, ...]:
             uses = db.execute("SELECT use FROM uses WHERE day BETWEEN ? AND ?", (first, last))
             rows = [_decode_row(row) for (row,) in db.execute("SELECT row FROM rows WHERE settled = 0")]
             return sum_up(
@@ -184,7 +196,7 @@ class SqliteStore:
     def _drain(self) -> None:
         """Do all that was asked for by now, in one transaction; the later of those who asked find it done."""
         asked: list[_Step[Any]] = []
-        while len(asked) < MOST_STEPS:
+        while len(asked) < MAX_STEPS:
             try:
                 asked.append(self._steps.get_nowait())
             except Empty:
@@ -258,8 +270,8 @@ class _Step(Generic[T]):
 
 
 _decode_marks = msgspec.json.Decoder(meters.Marks).decode
-_decode_row = msgspec.json.Decoder(Row).decode
-_decode_use = msgspec.json.Decoder(Use).decode
+_decode_row = msgspec.json.Decoder(UsageRow).decode
+_decode_use = msgspec.json.Decoder(UsageSum).decode
 _encode = msgspec.json.encode
 
 
@@ -272,7 +284,7 @@ def _mark(db: sqlite3.Connection, key: str, marks: meters.Marks, until: float) -
     db.execute("REPLACE INTO marks VALUES (?, ?, ?)", (key, _encode(marks), until))
 
 
-def _record(db: sqlite3.Connection, row: Row) -> None:
+def _record(db: sqlite3.Connection, row: UsageRow) -> None:
     found = db.execute("SELECT settled FROM rows WHERE id = ?", (row.id,)).fetchone()
     if found is not None and found[0]:
         return

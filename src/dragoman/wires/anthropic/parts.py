@@ -3,10 +3,8 @@
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from dragoman.body import invalid, read_shape
 from dragoman.errors import InvalidRequest, Unsupported
-from dragoman.fitting import fit
-from dragoman.history import fit_id, refuse
+from dragoman.schema.adapt import fit
 from dragoman.types import (
     Document,
     Image,
@@ -23,8 +21,7 @@ from dragoman.types import (
     encode_base64,
     is_data_url,
 )
-from dragoman.wire import Notes, own_extra, wire_extra, without_none
-from dragoman.wires.anthropic.shapes import (
+from dragoman.wires.anthropic.schema import (
     CALL_ID,
     CALL_ID_LENGTH,
     NAME,
@@ -37,9 +34,14 @@ from dragoman.wires.anthropic.shapes import (
     ToolShape,
     ToolUseBlock,
 )
+from dragoman.wires.common.extra import own_extra, wire_extra
+from dragoman.wires.common.history import fit_id, refuse
+from dragoman.wires.common.json import without_none
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.request_body import invalid, read_shape
 
 
-def encode_block(part: Part, notes: Notes) -> JsonObject:
+def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
     """One block of a message that we send."""
     match part:
         case Text():
@@ -82,7 +84,7 @@ def encode_image(image: Image) -> JsonObject:
     return {"type": "image", "source": {"type": "base64", "media_type": media_type, "data": data}, **extra}
 
 
-def _source(document: Document, notes: Notes) -> JsonObject:
+def _source(document: Document, notes: NoticeCollector) -> JsonObject:
     if document.mime == "application/pdf":
         return {"type": "base64", "media_type": document.mime, "data": encode_base64(document.data)}
     if not document.mime.startswith("text/"):
@@ -96,7 +98,7 @@ def _source(document: Document, notes: Notes) -> JsonObject:
     return {"type": "text", "media_type": "text/plain", "data": text}
 
 
-def encode_result(result: ToolResult, notes: Notes) -> JsonObject:
+def encode_result(result: ToolResult, notes: NoticeCollector) -> JsonObject:
     """The block that answers one call."""
     content: Any = result.content
     if not isinstance(content, str):
@@ -108,7 +110,7 @@ def encode_result(result: ToolResult, notes: Notes) -> JsonObject:
     return {"type": "tool_result", "tool_use_id": id, **without_none(told), **wire_extra(result.extra, NAME)}
 
 
-def says_something(part: Part, notes: Notes) -> bool:
+def says_something(part: Part, notes: NoticeCollector) -> bool:
     """Whether a part may be sent: texts of white space only are refused, and blocks of other wires not known."""
     if isinstance(part, Opaque) and part.wire != NAME:
         notes.add("dropped", f"a block of {part.wire}", "it has no word for it")
@@ -229,7 +231,7 @@ def _result_part(data: str | JsonObject, where: str) -> ResultPart:
     raise invalid(where, f"a result takes no {part.__struct_config__.tag}")
 
 
-def encode_tool(tool: Tool | Opaque, notes: Notes) -> JsonObject:
+def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
     """A tool's definition; the schema of a strict one is fitted to what the API can enforce."""
     if isinstance(tool, Opaque):
         return tool.data

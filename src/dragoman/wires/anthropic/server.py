@@ -6,9 +6,7 @@ from typing import Any
 
 import msgspec
 
-from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError, Overloaded
-from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
 from dragoman.types import (
     Effort,
@@ -23,9 +21,8 @@ from dragoman.types import (
     ToolCall,
     is_object,
 )
-from dragoman.wire import Route, StreamEncoder, encode_json, error_headers, own_extra, request_extra
 from dragoman.wires.anthropic.parts import decode_block, decode_result, decode_tool
-from dragoman.wires.anthropic.shapes import (
+from dragoman.wires.anthropic.schema import (
     CHOICE_OF,
     DEFAULT_EFFORT,
     EFFORT_OF,
@@ -36,7 +33,14 @@ from dragoman.wires.anthropic.shapes import (
     MessageShape,
     MessagesRequest,
 )
-from dragoman.wires.anthropic.writer import MessageWriter, encode_failure, encode_message, encode_said
+from dragoman.wires.anthropic.stream_encoder import MessageWriter, encode_failure, encode_message, encode_said
+from dragoman.wires.base import StreamEncoder
+from dragoman.wires.common.errors import error_headers
+from dragoman.wires.common.extra import own_extra, request_extra
+from dragoman.wires.common.history import as_system
+from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.request_body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.wires.common.server_endpoints import Route
 
 BOUNDS = (
     ("temperature", "temperature", 0, 1),

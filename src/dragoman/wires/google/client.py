@@ -1,16 +1,17 @@
 """A Request in, the bytes of a generateContent call out; its answer's bytes in, events out."""
 
-from dragoman.options import own_tools
 from dragoman.types import JsonObject, Opaque, Request, Tool
-from dragoman.wire import Client, Notes
+from dragoman.wires.common.client import Client
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import own_tools
+from dragoman.wires.google.decoder import ChunkReader, Framing
+from dragoman.wires.google.encoder import encode_request, encode_tools
 from dragoman.wires.google.parts import encode_result
-from dragoman.wires.google.reader import ChunkReader, Framing
-from dragoman.wires.google.request import encode_request, encode_tools
-from dragoman.wires.google.shapes import NAME
+from dragoman.wires.google.schema import NAME
 
 
 def _encode_tools(tools: tuple[Tool | Opaque, ...]) -> list[JsonObject]:
-    notes = Notes(NAME)
+    notes = NoticeCollector(NAME)
     return encode_tools(own_tools(Request(tools=tools), notes), notes)
 
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from dragoman.errors import InvalidRequest
 from dragoman.types import JsonObject, is_list, is_object
-from dragoman.wires.google.shapes import camel_name
+from dragoman.wires.google.schema import camel_name
 
 _RENAMED = {"ref": "$ref", "defs": "$defs", "example": "examples"}
 _COUNTS = frozenset("minItems maxItems minLength maxLength minProperties maxProperties".split())

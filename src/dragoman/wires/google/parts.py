@@ -3,11 +3,9 @@
 from collections.abc import Callable
 from typing import Any, cast
 
-from dragoman.body import invalid, read_shape
 from dragoman.events import parse_arguments
-from dragoman.fitting import fit
-from dragoman.history import refuse
-from dragoman.signatures import KNOWN
+from dragoman.media.sniff import KNOWN
+from dragoman.schema.adapt import fit
 from dragoman.types import (
     Audio,
     Document,
@@ -25,9 +23,13 @@ from dragoman.types import (
     encode_base64,
     is_object,
 )
-from dragoman.wire import Notes, encode_json, own_extra, wire_extra, without_none
+from dragoman.wires.common.extra import own_extra, wire_extra
+from dragoman.wires.common.history import refuse
+from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.request_body import invalid, read_shape
 from dragoman.wires.google.openapi import from_openapi
-from dragoman.wires.google.shapes import (
+from dragoman.wires.google.schema import (
     FILES,
     NAME,
     SUBSET,
@@ -113,7 +115,7 @@ def _encode_response(result: ToolResult) -> JsonObject:
     return {"error" if result.is_error else "output": value if same else text}
 
 
-def encode_tool(tool: Tool, notes: Notes) -> JsonObject:
+def encode_tool(tool: Tool, notes: NoticeCollector) -> JsonObject:
     """A function's declaration; parameters that a client of this wire wrote go as they are."""
     extra = wire_extra(tool.extra, NAME)
     schema = None

@@ -8,11 +8,9 @@ from urllib.parse import parse_qs, unquote
 
 import msgspec
 
-from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError
-from dragoman.fitting import fit
-from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
+from dragoman.schema.adapt import fit
 from dragoman.types import (
     Effort,
     JsonObject,
@@ -29,20 +27,16 @@ from dragoman.types import (
     is_list,
     is_object,
 )
-from dragoman.wire import (
-    Route,
-    StreamEncoder,
-    encode_json,
-    error_headers,
-    own_extra,
-    request_extra,
-    whole_number,
-    wire_extra,
-    without_none,
-)
+from dragoman.wires.base import StreamEncoder
+from dragoman.wires.common.errors import error_headers
+from dragoman.wires.common.extra import own_extra, request_extra, wire_extra
+from dragoman.wires.common.history import as_system
+from dragoman.wires.common.json import encode_json, whole_number, without_none
+from dragoman.wires.common.request_body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.google.openapi import from_openapi
 from dragoman.wires.google.parts import decode_part, decode_tools, wire_id
-from dragoman.wires.google.shapes import (
+from dragoman.wires.google.schema import (
     ALT,
     CHOICES,
     IDLE,
@@ -57,7 +51,14 @@ from dragoman.wires.google.shapes import (
     listed,
     write_usage,
 )
-from dragoman.wires.google.writer import ChunkWriter, encode_end, encode_failure, encode_head, encode_said, text_notes
+from dragoman.wires.google.stream_encoder import (
+    ChunkWriter,
+    encode_end,
+    encode_failure,
+    encode_head,
+    encode_said,
+    text_notes,
+)
 
 _PATH = r".*?/(?P<place>models|tunedModels|endpoints)/(?P<name>.+):(?P<method>generateContent|streamGenerateContent)"
 _EFFORTS = frozenset(get_args(Effort))

@@ -1,16 +1,17 @@
 """A Request in, the bytes of a call of another gateway out; its answer's bytes in, events out."""
 
-from dragoman.options import own_tools
 from dragoman.types import JsonObject, Opaque, Request, Tool
-from dragoman.wire import Client, Notes
+from dragoman.wires.common.client import Client
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import own_tools
+from dragoman.wires.native.decoder import ChunkReader, decode_error
+from dragoman.wires.native.encoder import encode_request
 from dragoman.wires.native.parts import encode_result, encode_tool
-from dragoman.wires.native.reader import ChunkReader, decode_error
-from dragoman.wires.native.request import encode_request
-from dragoman.wires.native.shapes import NAME
+from dragoman.wires.native.schema import NAME
 
 
 def _encode_tools(tools: tuple[Tool | Opaque, ...]) -> list[JsonObject]:
-    return [encode_tool(tool) for tool in own_tools(Request(tools=tools), Notes(NAME))]
+    return [encode_tool(tool) for tool in own_tools(Request(tools=tools), NoticeCollector(NAME))]
 
 
 CLIENT = Client(

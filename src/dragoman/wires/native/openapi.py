@@ -13,7 +13,7 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wires.native.problems import Problem
-from dragoman.wires.native.shapes import BODY, CALL, CALLED, FUNCTION, MESSAGES, PARTS, PATH, REQUIRED, TOOL, Tokens
+from dragoman.wires.native.schema import BODY, CALL, CALLED, FUNCTION, MESSAGES, PARTS, PATH, REQUIRED, TOOL, Tokens
 
 VERSION = "1"
 FIELDS: dict[str, str] = {

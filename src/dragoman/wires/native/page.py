@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from html import escape
 
 from dragoman.wires.native.openapi import ERRORS, FIELDS
-from dragoman.wires.native.shapes import PATH
+from dragoman.wires.native.schema import PATH
 
 _CURL = f"""curl -s localhost:8000{PATH}/chat/completions -H 'content-type: application/json' -d '{{
   "model": "demo/any",

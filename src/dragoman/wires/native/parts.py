@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from dragoman.types import Extra, JsonObject, Opaque, Part, Text, Tool, ToolCall, ToolResult
-from dragoman.wires.native.shapes import NO_ARGUMENTS
+from dragoman.wires.native.schema import NO_ARGUMENTS
 
 
 def encode_part(part: Part) -> JsonObject:

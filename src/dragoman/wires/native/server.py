@@ -2,17 +2,21 @@
 
 from typing import Any
 
-from dragoman.body import decode_request_json
 from dragoman.errors import DragomanError
-from dragoman.history import as_system
 from dragoman.http import HttpReply, HttpRequest
-from dragoman.schema import why_invalid
+from dragoman.schema.validate import why_invalid
 from dragoman.types import JsonObject, Part, Request, Response, Tool, ToolResult
-from dragoman.wire import Route, StreamEncoder, encode_json, error_headers, request_extra
+from dragoman.wires.base import StreamEncoder
+from dragoman.wires.common.errors import error_headers
+from dragoman.wires.common.extra import request_extra
+from dragoman.wires.common.history import as_system
+from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.request_body import decode_request_json
+from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.native.messages import Turns
 from dragoman.wires.native.problems import Problems
-from dragoman.wires.native.shapes import BODY, FUNCTION, NAME, NO_ARGUMENTS, PATH, TOOL
-from dragoman.wires.native.turns import Turns
-from dragoman.wires.native.writer import ChunkWriter, encode_answer, encode_failure, status_of
+from dragoman.wires.native.schema import BODY, FUNCTION, NAME, NO_ARGUMENTS, PATH, TOOL
+from dragoman.wires.native.stream_encoder import ChunkWriter, encode_answer, encode_failure, status_of
 
 _OWN = ("conversation_id", "tier")
 """What is asked of the gateway, and not of a model."""

@@ -1,9 +1,19 @@
 """Ollama's own chat API, local and in the cloud, and the servers that speak it."""
 
-from dragoman.wire import Wire
+from dragoman.wires.base import Wire
 from dragoman.wires.ollama.client import Client
+from dragoman.wires.ollama.endpoints import ENDPOINTS
 from dragoman.wires.ollama.generate import Generate
+from dragoman.wires.ollama.schema import NAME
 from dragoman.wires.ollama.server import Server
-from dragoman.wires.ollama.shapes import NAME
+from dragoman.wires.ollama.server_endpoints import SERVER_ENDPOINTS
 
-WIRE = Wire(name=NAME, client=Client(), server=Server(), others=(Generate(),), loads=True)
+WIRE = Wire(
+    name=NAME,
+    client=Client(),
+    server=Server(),
+    others=(Generate(),),
+    loads=True,
+    endpoints=ENDPOINTS,
+    server_endpoints=SERVER_ENDPOINTS,
+)

@@ -8,13 +8,8 @@ import msgspec
 
 from dragoman.errors import BadRequest, Malformed, ProviderError, Truncated
 from dragoman.events import Assembler, Event
-from dragoman.failure import decode_failure, read_failure
-from dragoman.framing import Frame, NdjsonDecoder
-from dragoman.history import calls_before, error_text, repair, result_media
 from dragoman.http import Head, HttpRequest
-from dragoman.options import encode_options, max_tokens, own_tools, tool_choice
-from dragoman.reasoning import as_budget, as_effort, wanted
-from dragoman.target import Target
+from dragoman.targets.target import Target
 from dragoman.types import (
     Finish,
     Image,
@@ -28,17 +23,17 @@ from dragoman.types import (
     ToolResult,
     is_object,
 )
-from dragoman.wire import (
-    Notes,
-    Reader,
-    StreamDecoder,
-    body_extra,
-    decode_frame,
-    decode_json,
-    http_request,
-    truncated,
-    wire_extra,
-)
+from dragoman.wires.base import StreamDecoder
+from dragoman.wires.common.client import Reader, truncated
+from dragoman.wires.common.errors import decode_failure, read_failure
+from dragoman.wires.common.extra import body_extra, wire_extra
+from dragoman.wires.common.framing import Frame, NdjsonDecoder
+from dragoman.wires.common.history import calls_before, error_text, repair, result_media
+from dragoman.wires.common.http import http_request
+from dragoman.wires.common.json import decode_frame, decode_json
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import encode_options, max_tokens, own_tools, tool_choice
+from dragoman.wires.common.reasoning import as_budget, as_effort, wanted
 from dragoman.wires.ollama.context import context_size, is_cut
 from dragoman.wires.ollama.parts import (
     arguments_text,
@@ -49,7 +44,7 @@ from dragoman.wires.ollama.parts import (
     split_call,
     with_instruction,
 )
-from dragoman.wires.ollama.shapes import FINISH, NAME, Line, Said, read_moment, read_usage
+from dragoman.wires.ollama.schema import FINISH, NAME, Line, Said, read_moment, read_usage
 
 _LINE = msgspec.json.Decoder(Line, strict=False)
 _LINE_COST = 48
@@ -61,7 +56,7 @@ class Client:
 
     def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
         """The exact bytes for this target."""
-        notes = Notes(NAME, strict=request.strict)
+        notes = NoticeCollector(NAME, strict=request.strict)
         extra = body_extra(request, target, notes)
         messages = _encode_messages(request, notes)
         body: JsonObject = {"model": target.model, "messages": messages, "stream": request.stream}
@@ -75,7 +70,7 @@ class Client:
         most = max_tokens(request, target, notes)
         theirs = extra.pop("options", None)
         options = {**(theirs if is_object(theirs) else {}), **_encode_options(request, most, extra, notes)}
-        size = context_size(messages, tools, most, target.limits.context_window)
+        size = context_size(messages, tools, most, target.capabilities.context_window)
         if size is not None and "num_ctx" not in options:
             options["num_ctx"] = size
         if options:
@@ -84,7 +79,7 @@ class Client:
 
     def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
         """The definitions of some tools."""
-        notes = Notes(NAME)
+        notes = NoticeCollector(NAME)
         return [encode_tool(tool, notes) for tool in own_tools(Request(tools=tools), notes)]
 
     def encode_result(self, result: ToolResult, /) -> JsonObject:
@@ -115,7 +110,7 @@ class Client:
         return Reader(NdjsonDecoder(), reader.out, reader.read_frame, reader.end)
 
 
-def _encode_messages(request: Request, notes: Notes) -> list[JsonObject]:
+def _encode_messages(request: Request, notes: NoticeCollector) -> list[JsonObject]:
     history = repair(request, notes)
     messages: list[JsonObject] = []
     system = with_instruction([text.text for text in history.system], request.schema)
@@ -129,7 +124,7 @@ def _encode_messages(request: Request, notes: Notes) -> list[JsonObject]:
     return messages
 
 
-def _encode_user(turn: Message, notes: Notes) -> list[JsonObject]:
+def _encode_user(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
     kinds = [type(part) for part in turn.parts]
     if Image in kinds and Text in kinds[kinds.index(Image) :]:
         notes.add("told", "the places of images", "they stand beside the text, not in it")
@@ -138,11 +133,11 @@ def _encode_user(turn: Message, notes: Notes) -> list[JsonObject]:
     return [{**encode_message("user", turn.parts, "\n"), **wire_extra(turn.extra, NAME)}]
 
 
-def _encode_assistant(turn: Message, _: Notes) -> list[JsonObject]:
+def _encode_assistant(turn: Message, _: NoticeCollector) -> list[JsonObject]:
     return [{**encode_message("assistant", turn.parts, ""), **wire_extra(turn.extra, NAME)}]
 
 
-def _encode_results(turn: Message, notes: Notes) -> list[JsonObject]:
+def _encode_results(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
     messages = [_encode_result(result) for result in turn.tool_results]
     if (media := result_media(turn.tool_results)) is not None:
         messages.extend(_encode_user(media, notes))
@@ -154,14 +149,14 @@ def _encode_result(result: ToolResult) -> JsonObject:
     return {**message, **wire_extra(result.extra, NAME)}
 
 
-_TURNS: dict[str, Callable[[Message, Notes], list[JsonObject]]] = {
+_TURNS: dict[str, Callable[[Message, NoticeCollector], list[JsonObject]]] = {
     "user": _encode_user,
     "assistant": _encode_assistant,
     "tool": _encode_results,
 }
 
 
-def _encode_tools(request: Request, target: Target, notes: Notes) -> list[JsonObject]:
+def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> list[JsonObject]:
     if request.tool_choice == "none":
         return []
     if request.parallel_tool_calls is False:
@@ -172,7 +167,7 @@ def _encode_tools(request: Request, target: Target, notes: Notes) -> list[JsonOb
     return [encode_tool(tool, notes) for tool in own]
 
 
-def _encode_schema(schema: JsonObject, tools: list[JsonObject], notes: Notes) -> JsonObject:
+def _encode_schema(schema: JsonObject, tools: list[JsonObject], notes: NoticeCollector) -> JsonObject:
     if not tools:
         return {"format": encode_format(schema, notes)}
     why = "a format keeps the model from calling tools, so the schema is only said in the system prompt"
@@ -180,7 +175,7 @@ def _encode_schema(schema: JsonObject, tools: list[JsonObject], notes: Notes) ->
     return {}
 
 
-def _encode_think(request: Request, target: Target, notes: Notes) -> JsonObject:
+def _encode_think(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
     reasoning = wanted(request, target, notes)
     if reasoning is None:
         return {}
@@ -199,7 +194,7 @@ def _encode_think(request: Request, target: Target, notes: Notes) -> JsonObject:
 _LEVELS: dict[str, bool | str] = {"none": False, "minimal": "low"}
 
 
-def _encode_options(request: Request, most: int | None, theirs: JsonObject, notes: Notes) -> JsonObject:
+def _encode_options(request: Request, most: int | None, theirs: JsonObject, notes: NoticeCollector) -> JsonObject:
     told = (
         ("temperature", request.temperature, "temperature"),
         ("top_p", request.top_p, "top_p"),

@@ -6,10 +6,11 @@ The server takes a context of its own (often 4096 tokens) where it is told none,
 import re
 from collections.abc import Iterable
 
-from dragoman.history import system_texts
 from dragoman.types import JsonObject, Request, Text, ToolResult, is_object
-from dragoman.wire import encode_json, said_verbatim, whole_number
-from dragoman.wires.ollama.shapes import NAME
+from dragoman.wires.common.extra import said_verbatim
+from dragoman.wires.common.history import system_texts
+from dragoman.wires.common.json import encode_json, whole_number
+from dragoman.wires.ollama.schema import NAME
 
 SMALLEST = 4096
 _OLDEST_DEFAULT = 2048

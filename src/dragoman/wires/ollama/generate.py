@@ -5,12 +5,13 @@ It is a chat of one turn under other names: `prompt` and `system` in place of me
 
 import msgspec
 
-from dragoman.body import decode_request_json, read_shape
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Part, Request, Text, Thinking
-from dragoman.wire import Route, encode_json, without_none
+from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.request_body import decode_request_json, read_shape
+from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.ollama.schema import GenerateRequest
 from dragoman.wires.ollama.server import Server
-from dragoman.wires.ollama.shapes import GenerateRequest
 
 
 def _as_response(said: JsonObject) -> JsonObject:

@@ -5,12 +5,10 @@ from typing import Any
 
 import msgspec
 
-from dragoman.body import invalid, read_shape
 from dragoman.errors import Unsupported
 from dragoman.events import parse_arguments, raw_arguments
-from dragoman.fitting import fit
-from dragoman.history import refuse
-from dragoman.signatures import sniff
+from dragoman.media.sniff import sniff
+from dragoman.schema.adapt import fit
 from dragoman.types import (
     Image,
     JsonObject,
@@ -24,8 +22,12 @@ from dragoman.types import (
     encode_base64,
     is_object,
 )
-from dragoman.wire import Notes, encode_json, own_extra, wire_extra, without_none
-from dragoman.wires.ollama.shapes import (
+from dragoman.wires.common.extra import own_extra, wire_extra
+from dragoman.wires.common.history import refuse
+from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.request_body import invalid, read_shape
+from dragoman.wires.ollama.schema import (
     FORMAT_SUBSET,
     JSON_WANTED,
     NAME,
@@ -127,7 +129,7 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
     return msgspec.structs.replace(call, arguments=arguments, raw=raw_arguments(text, arguments))
 
 
-def encode_tool(tool: Tool | Opaque, notes: Notes) -> JsonObject:
+def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
     """A tool's definition, in the words that the server does not drop."""
     if isinstance(tool, Opaque):
         return tool.data
@@ -163,7 +165,7 @@ def _outer(extra: JsonObject) -> JsonObject:
     return {key: value for key, value in extra.items() if key != "function"}
 
 
-def encode_format(schema: JsonObject, notes: Notes) -> str | JsonObject:
+def encode_format(schema: JsonObject, notes: NoticeCollector) -> str | JsonObject:
     """The `format` that a schema asks for; an empty one asks for any JSON."""
     if not schema:
         return "json"

@@ -6,14 +6,10 @@ from typing import Any
 
 import msgspec
 
-from dragoman.body import decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
-from dragoman.failure import too_long
-from dragoman.fitting import fit
-from dragoman.framing import encode_ndjson
-from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
+from dragoman.schema.adapt import fit
 from dragoman.types import (
     Effort,
     Finish,
@@ -30,17 +26,15 @@ from dragoman.types import (
     ToolResult,
     Usage,
 )
-from dragoman.wire import (
-    Route,
-    StreamEncoder,
-    encode_json,
-    error_headers,
-    finish_word,
-    own_extra,
-    request_extra,
-    wire_extra,
-    without_none,
-)
+from dragoman.wires.base import StreamEncoder
+from dragoman.wires.common.errors import error_headers, too_long
+from dragoman.wires.common.extra import own_extra, request_extra, wire_extra
+from dragoman.wires.common.framing import encode_ndjson
+from dragoman.wires.common.history import as_system, split_error
+from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.options import finish_word
+from dragoman.wires.common.request_body import decode_request_json, invalid, missing, read_shape
+from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.ollama.context import context_size
 from dragoman.wires.ollama.parts import (
     decode_call,
@@ -50,7 +44,7 @@ from dragoman.wires.ollama.parts import (
     is_sayable,
     split_instruction,
 )
-from dragoman.wires.ollama.shapes import (
+from dragoman.wires.ollama.schema import (
     FINISH,
     FINISH_WORD,
     FORMAT_SUBSET,

@@ -4,11 +4,10 @@ import msgspec
 
 from dragoman.errors import Malformed
 from dragoman.events import Assembler
-from dragoman.tolerance import convert_loosely
 from dragoman.types import JsonObject
-from dragoman.wire import encode_json
+from dragoman.wires.common.json import convert_loosely, encode_json
 from dragoman.wires.openai_chat.parts import call_rest
-from dragoman.wires.openai_chat.shapes import NAME, Call, Function
+from dragoman.wires.openai_chat.schema import NAME, Call, Function
 
 
 class Calls:

@@ -4,10 +4,8 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dragoman.body import invalid, read_shape
 from dragoman.events import arguments_text, told_arguments
-from dragoman.history import refuse
-from dragoman.schema import is_strict
+from dragoman.schema.validate import is_strict
 from dragoman.types import (
     Audio,
     Document,
@@ -27,8 +25,11 @@ from dragoman.types import (
     is_object,
     split_data_url,
 )
-from dragoman.wire import encode_json, own_extra, wire_extra, without_none
-from dragoman.wires.openai_chat.shapes import (
+from dragoman.wires.common.extra import own_extra, wire_extra
+from dragoman.wires.common.history import refuse
+from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.request_body import invalid, read_shape
+from dragoman.wires.openai_chat.schema import (
     AUDIO_FORMATS,
     AUDIO_TYPES,
     LONE,

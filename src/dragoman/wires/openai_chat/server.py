@@ -7,13 +7,9 @@ from typing import Any
 
 import msgspec
 
-from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError
-from dragoman.failure import openai_failure
-from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
-from dragoman.reasoning import EFFORTS
-from dragoman.schema import is_strict
+from dragoman.schema.validate import is_strict
 from dragoman.types import (
     Document,
     Effort,
@@ -34,17 +30,14 @@ from dragoman.types import (
     is_list,
     is_object,
 )
-from dragoman.wire import (
-    Route,
-    StreamEncoder,
-    encode_json,
-    error_headers,
-    own_extra,
-    request_extra,
-    whole_number,
-    wire_extra,
-    without_none,
-)
+from dragoman.wires.base import StreamEncoder
+from dragoman.wires.common.errors import error_headers, openai_failure
+from dragoman.wires.common.extra import own_extra, request_extra, wire_extra
+from dragoman.wires.common.history import as_system, split_error
+from dragoman.wires.common.json import encode_json, whole_number, without_none
+from dragoman.wires.common.reasoning import EFFORTS
+from dragoman.wires.common.request_body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_chat.parts import (
     decode_call,
     decode_definition,
@@ -57,7 +50,7 @@ from dragoman.wires.openai_chat.parts import (
     encode_part,
     reasoning_fields,
 )
-from dragoman.wires.openai_chat.shapes import (
+from dragoman.wires.openai_chat.schema import (
     CITATIONS,
     IDLE,
     LONE,
@@ -70,7 +63,7 @@ from dragoman.wires.openai_chat.shapes import (
     PlainRequest,
     write_usage,
 )
-from dragoman.wires.openai_chat.writer import ChatWriter, encode_finish, is_sayable, text_notes
+from dragoman.wires.openai_chat.stream_encoder import ChatWriter, encode_finish, is_sayable, text_notes
 
 _NEAREST: dict[str, Effort] = {**{effort: effort for effort in EFFORTS}, "xhigh": "max"}
 _CHOICES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}

@@ -1,17 +1,18 @@
 """A Request in, the bytes of a Responses call out; its answer's bytes in, events out."""
 
-from dragoman.options import own_tools
 from dragoman.types import JsonObject, Opaque, Request, Tool
-from dragoman.wire import Client, Notes
+from dragoman.wires.common.client import Client
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import own_tools
+from dragoman.wires.openai_responses.decoder import ItemReader
+from dragoman.wires.openai_responses.encoder import encode_request
+from dragoman.wires.openai_responses.messages import encode_result
 from dragoman.wires.openai_responses.parts import encode_tool
-from dragoman.wires.openai_responses.reader import ItemReader
-from dragoman.wires.openai_responses.request import encode_request
-from dragoman.wires.openai_responses.shapes import NAME
-from dragoman.wires.openai_responses.turns import encode_result
+from dragoman.wires.openai_responses.schema import NAME
 
 
 def _encode_tools(tools: tuple[Tool | Opaque, ...]) -> list[JsonObject]:
-    return [encode_tool(tool) for tool in own_tools(Request(tools=tools), Notes(NAME))]
+    return [encode_tool(tool) for tool in own_tools(Request(tools=tools), NoticeCollector(NAME))]
 
 
 CLIENT = Client(

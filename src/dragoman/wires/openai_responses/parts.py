@@ -4,10 +4,8 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dragoman.body import invalid, read_shape
 from dragoman.events import arguments_text, told_arguments
-from dragoman.history import refuse
-from dragoman.schema import is_strict
+from dragoman.schema.validate import is_strict
 from dragoman.types import (
     Document,
     Image,
@@ -26,8 +24,11 @@ from dragoman.types import (
     is_object,
     split_data_url,
 )
-from dragoman.wire import encode_json, own_extra, wire_extra, without_none
-from dragoman.wires.openai_responses.shapes import CUSTOM, NAME, CallShape, FunctionShape, is_invented
+from dragoman.wires.common.extra import own_extra, wire_extra
+from dragoman.wires.common.history import refuse
+from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.request_body import invalid, read_shape
+from dragoman.wires.openai_responses.schema import CUSTOM, NAME, CallShape, FunctionShape, is_invented
 
 _NO_ARGUMENTS: dict[bool, JsonObject] = {
     False: {"type": "object", "properties": {}},

@@ -6,14 +6,10 @@ from typing import Any
 
 import msgspec
 
-from dragoman.body import check_bounds, decode_request_json, invalid, missing, read_shape
 from dragoman.errors import DragomanError
 from dragoman.events import Started
-from dragoman.failure import openai_failure
-from dragoman.history import as_system, split_error
 from dragoman.http import HttpReply, HttpRequest
-from dragoman.reasoning import EFFORTS
-from dragoman.schema import is_strict
+from dragoman.schema.validate import is_strict
 from dragoman.types import (
     Effort,
     Image,
@@ -31,17 +27,14 @@ from dragoman.types import (
     ToolResult,
     is_object,
 )
-from dragoman.wire import (
-    Route,
-    StreamEncoder,
-    encode_json,
-    error_headers,
-    own_extra,
-    request_extra,
-    wire_extra,
-    without_none,
-)
-from dragoman.wires.openai_responses.echo import ECHO
+from dragoman.wires.base import StreamEncoder
+from dragoman.wires.common.errors import error_headers, openai_failure
+from dragoman.wires.common.extra import own_extra, request_extra, wire_extra
+from dragoman.wires.common.history import as_system, split_error
+from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.reasoning import EFFORTS
+from dragoman.wires.common.request_body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_responses.parts import (
     EMPTY,
     decode_call,
@@ -56,7 +49,8 @@ from dragoman.wires.openai_responses.parts import (
     text_extra,
     type_of,
 )
-from dragoman.wires.openai_responses.shapes import (
+from dragoman.wires.openai_responses.request_echo import ECHO
+from dragoman.wires.openai_responses.schema import (
     CUSTOM,
     IDLE,
     NAME,
@@ -65,7 +59,7 @@ from dragoman.wires.openai_responses.shapes import (
     OutputShape,
     ResponsesRequest,
 )
-from dragoman.wires.openai_responses.writer import Writer, encode_output, ended
+from dragoman.wires.openai_responses.stream_encoder import Writer, encode_output, ended
 
 _CHOICES = ("auto", "none", "required")
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}

@@ -1,0 +1,1 @@
+"""`dragoman batch`: many rows, safe to stop and run again."""

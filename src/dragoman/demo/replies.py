@@ -1,0 +1,250 @@
+"""A request in, the demo's response out: words, calls, JSON and thinking, always the same for the same request."""
+
+import re
+import zlib
+from collections.abc import Iterator
+
+import msgspec
+
+from dragoman.demo.schema_example import fill
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started, kind_of
+from dragoman.media import measure
+from dragoman.types import (
+    Audio,
+    Document,
+    Finish,
+    FinishReason,
+    Image,
+    JsonObject,
+    Message,
+    Part,
+    Request,
+    Response,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Usage,
+    encode_base64,
+    is_object,
+)
+
+_COMMON = frozenset(
+    "about after also and any are can could does for from get give has have how into its just let list make may much "
+    "need not now one our out please say see set show some tell than that the their them then there these they this "
+    "use user was were what when where which who will with would you your".split()
+)
+_GREETING = re.compile(r"\s*(hello|hi|hey|good (morning|day|evening)|bonjour|hallo)\b", re.IGNORECASE)
+
+
+def answer(request: Request, model: str, /) -> Response:
+    """What the demo says.
+
+    >>> from dragoman.types import user
+    >>> answer(Request(messages=(user("What is love?"),)), "any").text
+    'You said “What is love?”, which is 3 words.'
+    """
+    parts: list[Part] = []
+    if request.reasoning not in (None, "none", 0):
+        parts.append(Thinking(text=_think(request)))
+    calls = _calls(request)
+    reason: FinishReason = "tool_calls" if calls else "stop"
+    if calls:
+        parts += calls
+    else:
+        text, reason = _limited(_say(request), request)
+        parts.append(Text(text=text))
+    message = Message(role="assistant", parts=tuple(parts))
+    return Response(
+        id=f"demo-{zlib.crc32(msgspec.json.encode(request.messages)):08x}",
+        model=model,
+        message=message,
+        finish=Finish(reason=reason),
+        usage=_usage(request, message),
+    )
+
+
+def pieces(response: Response, /) -> Iterator[Event]:
+    """The events of a stream that gives the response word by word, and JSON comma by comma."""
+    yield Started(id=response.id, model=response.model, created=response.created)
+    for index, part in enumerate(response.message.parts):
+        yield PartStarted(index=index, kind=kind_of(part))
+        if isinstance(part, Text | Thinking):
+            for word in re.findall(r"\s*(?:[^\s,]+,?|,)\s*", part.text):
+                yield PartDelta(index=index, text=word)
+        yield PartEnded(index=index, part=part)
+    yield Finished(finish=response.finish, usage=response.usage)
+
+
+def count_tokens(text: str, /) -> int:
+    """Words and marks: near enough for a demo, and always the same.
+
+    >>> count_tokens("Is it so?")
+    4
+    """
+    return len(re.findall(r"\w+|[^\w\s]", text))
+
+
+def embed(text: str, /, *, size: int = 32) -> list[float]:
+    """A vector of length one: texts that share words are near each other.
+
+    >>> embed("a b") == embed("b a")
+    True
+    """
+    counts = [0.0] * size
+    for word in re.findall(r"\w+", text.lower()) or [""]:
+        counts[zlib.crc32(word.encode()) % size] += 1.0
+    length = sum(count * count for count in counts) ** 0.5
+    return [count / length for count in counts]
+
+
+def _prompt(request: Request) -> str:
+    return next((turn.text for turn in reversed(request.messages) if turn.role == "user" and turn.text.strip()), "")
+
+
+def _results(request: Request) -> tuple[ToolResult, ...]:
+    """The results that wait for an answer."""
+    last = request.messages[-1] if request.messages else None
+    return last.tool_results if last is not None else ()
+
+
+def _think(request: Request) -> str:
+    return f"The user asks: “{_shortened(_prompt(request))}”. I shall answer in a sentence."
+
+
+def _say(request: Request) -> str:
+    if request.schema is not None:
+        schema = request.schema or {"type": "object", "properties": {"answer": {"type": "string"}}}
+        value = fill(schema, words=_names(_prompt(request)), numbers=_numbers(_prompt(request)))
+        return msgspec.json.encode(value).decode()
+    if results := _results(request):
+        return " ".join(_quote(result) for result in results)
+    prompt = _prompt(request)
+    last = request.messages[-1].parts if request.messages else ()
+    seen = [sentence for part in last if (sentence := _see(part))]
+    if not prompt:
+        said = "You said nothing." if not seen else ""
+    elif _GREETING.match(prompt):
+        said = "Hello! I am the demo of dragoman: I need no key and no network, and say the same every time."
+    else:
+        words = len(prompt.split())
+        said = f"You said “{_shortened(prompt)}”, which is {words} word{'s' * (words != 1)}."
+    return " ".join([*([said] if said else []), *seen])
+
+
+def _see(part: Part) -> str:
+    match part:
+        case Image(data=bytes(data)):
+            seen = measure(data)
+            size = f" of {seen.width} by {seen.height} pixels" if seen else ""
+            return f"I see an image ({part.mime}){size}, {len(data)} bytes."
+        case Image():
+            return f"I see an image at {part.url}."
+        case Document():
+            return f"I have a document {part.name or ''} ({part.mime}), {len(part.data)} bytes.".replace("  ", " ")
+        case Audio():
+            return f"I hear {len(part.data)} bytes of {part.mime}."
+        case _:
+            return ""
+
+
+def _quote(result: ToolResult) -> str:
+    text = _shortened(result.text)
+    pictures = " ".join(_see(part) for part in result.parts if isinstance(part, Image | Document))
+    said = f"{result.name or 'The tool'} {'failed' if result.is_error else 'says'}: {text}"
+    return f"{said} {pictures}".strip()
+
+
+def _calls(request: Request) -> list[ToolCall]:
+    tools = [tool for tool in request.tools if isinstance(tool, Tool)]
+    if not tools or request.tool_choice == "none" or _results(request):
+        return []
+    prompt = _prompt(request)
+    scores = {tool.name: _score(tool, prompt) for tool in tools}
+    fitting = sorted((tool for tool in tools if scores[tool.name] >= 2), key=lambda tool: -scores[tool.name])
+    if request.tool_choice == "required":
+        fitting = fitting or [max(tools, key=lambda tool: scores[tool.name])]
+    elif request.tool_choice not in (None, "auto"):
+        fitting = [tool for tool in tools if tool.name == request.tool_choice]
+    if request.parallel_tool_calls is False:
+        fitting = fitting[:1]
+    before = sum(len(turn.tool_calls) for turn in request.messages)
+    return [
+        ToolCall(id=f"call_{before + number}", name=tool.name, arguments=_arguments(tool, prompt))
+        for number, tool in enumerate(fitting, 1)
+    ]
+
+
+def _arguments(tool: Tool, prompt: str) -> JsonObject:
+    value = fill(tool.parameters or {"type": "object"}, words=_names(prompt), numbers=_numbers(prompt))
+    return value if is_object(value) else {}
+
+
+def _score(tool: Tool, prompt: str) -> int:
+    """How well a tool fits what is asked: a word of its name counts for two of its description."""
+    asked = _stems(prompt)
+    spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", tool.name).replace("_", " ").replace("-", " ")
+    return 2 * len(asked & _stems(spaced)) + len(asked & _stems(tool.description or ""))
+
+
+def _stems(text: str) -> set[str]:
+    words = (word for word in re.findall(r"[a-zà-ÿ]{3,}", text.lower()) if word not in _COMMON)
+    return {word.removesuffix("s") for word in words}
+
+
+def _names(prompt: str) -> tuple[str, ...]:
+    """Words of the prompt that look like somebody's or some place's name, or that stand in quotes."""
+    quoted = re.findall(r"[\"“']([^\"”']{1,80})[\"”']", prompt)
+    named = re.findall(r"(?<=[a-z,:] )[A-ZÀ-Ý][\w-]+(?: [A-ZÀ-Ý][\w-]+)*", prompt)
+    return tuple(dict.fromkeys(quoted + named))
+
+
+def _numbers(prompt: str) -> tuple[float, ...]:
+    return tuple(float(number) for number in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])", prompt))
+
+
+def _limited(text: str, request: Request) -> tuple[str, FinishReason]:
+    for stop in request.stop:
+        if stop and stop in text:
+            text = text[: text.index(stop)]
+    if request.max_tokens is None or count_tokens(text) <= request.max_tokens:
+        return text, "stop"
+    tokens = list(re.finditer(r"\w+|[^\w\s]", text))
+    return text[: tokens[request.max_tokens - 1].end()] if request.max_tokens > 0 else "", "length"
+
+
+def _usage(request: Request, message: Message) -> Usage:
+    thought = count_tokens(message.thinking)
+    said = [
+        message.thinking,
+        message.text,
+        *(msgspec.json.encode(call.arguments).decode() for call in message.tool_calls),
+    ]
+    system = request.system if isinstance(request.system, str) else "".join(part.text for part in request.system or ())
+    heard = [system, *(_plain(part) for turn in request.messages for part in turn.parts)]
+    heard += [msgspec.json.encode(tool.parameters).decode() for tool in request.tools if isinstance(tool, Tool)]
+    return Usage(
+        input=sum(map(count_tokens, heard)),
+        output=sum(map(count_tokens, said)),
+        reasoning=thought or None,
+    )
+
+
+def _plain(part: Part) -> str:
+    match part:
+        case Text() | Thinking():
+            return part.text
+        case ToolResult():
+            return part.text
+        case ToolCall():
+            return msgspec.json.encode(part.arguments).decode()
+        case Image() | Document() | Audio():
+            return "x " * (len(encode_base64(part.data or b"")) // 1000 + 1)
+        case _:
+            return ""
+
+
+def _shortened(text: str) -> str:
+    text = " ".join(text.split())
+    return text if len(text) <= 200 else f"{text[:199]}…"

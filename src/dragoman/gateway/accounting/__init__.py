@@ -1,0 +1,1 @@
+"""What requests use: quotas, the usage log, prices and estimates."""

@@ -1,0 +1,1 @@
+"""API keys, and who a request belongs to."""

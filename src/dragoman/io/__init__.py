@@ -1,0 +1,1 @@
+"""Everything that waits: the driver of plans, HTTP transports, threads and tasks."""

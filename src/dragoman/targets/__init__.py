@@ -1,0 +1,1 @@
+"""Who can be called: providers, model families, DSNs and the config file."""

@@ -1,0 +1,1 @@
+"""Tools: functions, MCP servers and skills that a model may call."""

@@ -1,0 +1,71 @@
+"""What an agent can be taught: instructions, and the tools that they speak of. Shipped: `clock` and `calc`."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
+
+import msgspec
+
+from dragoman.tools.decorator import ToolLike, tool
+from dragoman.tools.skills.arithmetic import evaluate
+
+__all__ = ["Skill", "calc", "clock"]
+
+
+class Skill(msgspec.Struct, frozen=True, kw_only=True):
+    """Something that an agent can do: its instructions join the system prompt, its tools the other tools.
+
+    >>> Skill(name="brief", instructions="Answer in one sentence.").tools
+    ()
+    """
+
+    name: str
+    instructions: str = ""
+    tools: tuple[ToolLike, ...] = ()
+
+
+def clock(now: Callable[[], datetime] | None = None) -> Skill:
+    """Tells the time. `now` is where it comes from: it gives a moment that knows its zone.
+
+    >>> skill = clock(lambda: datetime(2026, 11, 17, 9, 30, tzinfo=UTC))
+    >>> skill.tools[0](zone="Europe/Paris")
+    '2026-11-17T10:30:00+01:00 (Tuesday)'
+    """
+
+    @tool
+    def current_time(zone: str = "UTC") -> str:
+        """The date and time now.
+
+        Args:
+            zone: A time zone by its IANA name, such as Europe/Paris.
+        """
+        try:
+            place = UTC if zone == "UTC" else ZoneInfo(zone)
+        except (KeyError, ValueError, OSError) as error:
+            raise ValueError(f"no time zone {zone!r}; use an IANA name such as Europe/Paris") from error
+        moment = (datetime.now(UTC) if now is None else now()).astimezone(place)
+        return f"{moment.isoformat(timespec='seconds')} ({moment:%A})"
+
+    told = "You do not know what time it is: call current_time before you speak of now, today or how long ago."
+    return Skill(name="clock", instructions=told, tools=(current_time,))
+
+
+def calc() -> Skill:
+    """Calculates, exactly as far as decimals can.
+
+    >>> calc().tools[0]("0.1 + 0.2")
+    '0.3'
+    """
+
+    @tool
+    def calculate(expression: str) -> str:
+        """The value of an arithmetic expression.
+
+        Args:
+            expression: Numbers, + - * / // % ** and parentheses, pi, e, and the functions abs, ceil, floor, max, min,
+                round and sqrt.
+        """
+        return evaluate(expression)
+
+    told = "You are bad at arithmetic: call calculate for every sum, even a small one, and trust what it gives."
+    return Skill(name="calc", instructions=told, tools=(calculate,))

@@ -1,0 +1,292 @@
+"""The events of a Messages answer in, our events out; a whole body is its blocks, each begun and ended at once."""
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import msgspec
+
+from dragoman.errors import DragomanError, InvalidRequest, Malformed
+from dragoman.events import Assembler, check_open
+from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, is_list, is_object
+from dragoman.wires.anthropic.parts import decode_block, decode_redacted, thinking_extra
+from dragoman.wires.anthropic.schema import (
+    COUNTS,
+    EVENT_FIELDS,
+    FINISH,
+    MESSAGE_FIELDS,
+    NAME,
+    StreamEvent,
+    read_usage,
+)
+from dragoman.wires.common.client import truncated
+from dragoman.wires.common.errors import read_failure
+from dragoman.wires.common.extra import own_extra
+from dragoman.wires.common.framing import BARE, Frame
+from dragoman.wires.common.history import calls_before
+from dragoman.wires.common.json import decode_frame, decode_json, encode_json
+
+_EVENT = msgspec.json.Decoder(StreamEvent, strict=False)
+_ANY = msgspec.json.Decoder()
+
+
+class _Block(msgspec.Struct):
+    """A block that has begun."""
+
+    slot: int
+    kind: str
+    data: JsonObject
+    pieces: list[str] = []
+    citations: list[Any] = []
+    grown: dict[str, list[str]] = {}
+
+    def text(self, field: str) -> str:
+        return str(self.data.get(field) or "")
+
+    def rest(self, *known: str) -> JsonObject:
+        return {key: value for key, value in self.data.items() if key not in ("type", *known) and value is not None}
+
+    def add(self, delta: JsonObject) -> None:
+        """A delta that we do not know: texts grow, all else is replaced."""
+        for key, value in delta.items():
+            if key == "type" or value is None:
+                continue
+            held = self.data.get(key)
+            if isinstance(held, str) and isinstance(value, str):
+                self.grown.setdefault(key, [held]).append(value)
+            else:
+                self.grown.pop(key, None)
+                self.data[key] = value
+
+    def whole(self) -> JsonObject:
+        """The data with all that was added."""
+        return {**self.data, **{key: "".join(pieces) for key, pieces in self.grown.items()}}
+
+
+class MessageReader:
+    """Events of the API to ours; a whole message is its blocks, each begun and ended at once."""
+
+    def __init__(self, request: Request | None) -> None:
+        self.out = Assembler(calls_before=calls_before(request))
+        self._stop_reason: str | None = None
+        self._usage: JsonObject = {}
+        self._told: JsonObject = {}
+        self._blocks: dict[int | None, _Block] = {}
+        self._count = 0
+        self._held: int | None = None
+
+    def read_body(self, body: bytes) -> None:
+        """A whole answer."""
+        self._read_message(decode_json(_ANY, body))
+
+    def read_frame(self, frame: Frame) -> None:
+        """One event of a stream."""
+        if frame.name == BARE:
+            self._read_message(decode_frame(_ANY, frame))
+            return
+        if frame.data.strip() == b"[DONE]":
+            self.end()
+        event = StreamEvent() if frame.name == "error" else self._decode(frame)
+        kind = event.type or frame.name
+        if event.error or kind == "error":
+            raise read_failure(frame.data.decode("utf-8", "replace"))
+        if (read := self._events.get(kind)) is not None:
+            read(self, event)
+
+    def _decode(self, frame: Frame) -> StreamEvent:
+        try:
+            event: StreamEvent = decode_frame(_EVENT, frame)
+        except Malformed:
+            # An event that we do not know may use our words for other things.
+            data = decode_frame(_ANY, frame)
+            if not is_object(data) or str(data.get("type") or frame.name) in self._events:
+                raise
+            return StreamEvent(type="unknown", error=data.get("error"))
+        return event
+
+    def end(self) -> None:
+        """The connection closed before message_stop."""
+        raise truncated(NAME)
+
+    def _read_message(self, message: object) -> None:
+        if not is_object(message) or message.get("error") or "content" not in message:
+            raise _failure(message)
+        self._message_start(StreamEvent(message=message))
+        self._message_stop(StreamEvent())
+
+    def _message_start(self, event: StreamEvent) -> None:
+        """A message begins: with its blocks in a body, and in the stream of a turn that goes on (seen 2026-04)."""
+        message: JsonObject = event.message if is_object(event.message) else {}
+        self.out.start(id=str(message.get("id") or ""), model=str(message.get("model") or ""))
+        self._tell(message)
+        for index, block in enumerate(_content(message.get("content"))):
+            has_input = block.get("input") is not None
+            start: JsonObject = {**block, "input": {}} if has_input else block
+            self._block_start(StreamEvent(index=index, content_block=start))
+            if has_input:
+                self._input(self._blocks[index], encode_json(block["input"]).decode())
+            self._close(index)
+
+    def _message_delta(self, event: StreamEvent) -> None:
+        rest = {field: getattr(event, field) for field in EVENT_FIELDS}
+        self._tell({**(event.delta or {}), **rest, "usage": event.usage})
+
+    def _tell(self, message: JsonObject) -> None:
+        """What a message says of itself: the latest of each wins."""
+        reason = message.get("stop_reason")
+        self._stop_reason = reason if isinstance(reason, str) and reason else self._stop_reason
+        self._told.update((k, v) for k, v in message.items() if k not in MESSAGE_FIELDS and v is not None)
+        usage = message.get("usage")
+        if is_object(usage):
+            self._usage.update((key, value) for key, value in usage.items() if value is not None)
+            known = read_usage(self._usage)
+            self.out.usage = known if known.input or known.output else None
+
+    def _ping(self, _: StreamEvent) -> None:
+        self.out.ping()
+
+    def _message_stop(self, _: StreamEvent) -> None:
+        for index in list(self._blocks):
+            self._close(index)
+        word = self._stop_reason
+        if word is not None and word not in FINISH:
+            self._told["stop_reason"] = word
+        if usage := {key: value for key, value in self._usage.items() if key not in COUNTS}:
+            self._told["usage"] = usage
+        self.out.finish(Finish(reason=FINISH.get(word or "", "other"), raw=word, extra=own_extra(NAME, self._told)))
+
+    def _block_start(self, event: StreamEvent) -> None:
+        self._close(event.index)
+        if self._held is not None:
+            self.out.close(self._held)
+            self._held = None
+        check_open(len(self._blocks))
+        data = event.content_block or {}
+        block = self._blocks[event.index] = _Block(slot=self._count, kind=str(data.get("type") or ""), data=data)
+        self._count += 1
+        match block.kind:
+            case "text":
+                citations = block.data.get("citations")
+                block.citations = [*citations] if is_list(citations) else []
+                self.out.open(block.slot, "text", own_extra(NAME, block.rest("text", "citations")))
+                self.out.delta(block.slot, "text", block.text("text"))
+            case "thinking":
+                extra = {NAME: thinking_extra(block.rest("thinking"))}
+                self.out.open(block.slot, "thinking", extra)
+                self.out.delta(block.slot, "thinking", block.text("thinking"))
+            case _:
+                pass
+
+    def _block_delta(self, event: StreamEvent) -> None:
+        delta = event.delta or {}
+        kind = str(delta.get("type"))
+        block = self._blocks.get(event.index)
+        if block is None and kind in _IMPLIED:
+            self._block_start(StreamEvent(index=event.index, content_block={"type": _IMPLIED[kind]}))
+            block = self._blocks[event.index]
+        if block is None:
+            raise Malformed(f"{NAME}: a {kind} of block {event.index}, which is not open")
+        match block.kind, kind:
+            case ("text", "text_delta"):
+                self.out.delta(block.slot, "text", str(delta.get("text") or ""))
+            case ("text", "citations_delta"):
+                self.out.spend(len(encode_json(delta)))
+                block.citations.append(delta.get("citation"))
+            case ("thinking", "thinking_delta"):
+                self.out.delta(block.slot, "thinking", str(delta.get("thinking") or ""))
+            case ("thinking", "signature_delta"):
+                self.out.note(block.slot, NAME, thinking_extra({"signature": delta.get("signature")}))
+            case (_, "input_json_delta"):
+                self._input(block, str(delta.get("partial_json") or ""))
+            case ("text" | "thinking" | "tool_use", _):
+                pass
+            case _:
+                self.out.spend(len(encode_json(delta)))
+                block.add(delta)
+
+    def _input(self, block: _Block, text: str) -> None:
+        if not text:
+            return
+        if block.kind == "tool_use":
+            self.out.fragment(block.slot, id=block.text("id"), name=block.text("name"), text=text)
+        else:
+            self.out.spend(len(text))
+            block.pieces.append(text)
+
+    def _block_stop(self, event: StreamEvent) -> None:
+        self._close(event.index)
+
+    def _close(self, index: int | None) -> None:
+        block = self._blocks.pop(index, None)
+        if block is None:
+            return
+        match block.kind:
+            case "text":
+                if block.citations:
+                    self.out.note(block.slot, NAME, {"citations": block.citations})
+                self.out.close(block.slot)
+            case "thinking":
+                self.out.close(block.slot)
+            case "tool_use":
+                self._end_call(block)
+            case _:
+                self.out.whole(self._whole(block))
+
+    def _end_call(self, block: _Block) -> None:
+        is_empty = not self.out.is_open(block.slot)
+        if is_empty:
+            given = block.data.get("input")
+            text = encode_json(given).decode() if given else None
+            self.out.fragment(block.slot, id=block.text("id"), name=block.text("name"), text=text)
+            is_empty = not given
+        if rest := block.rest("id", "name", "input"):
+            self.out.note(block.slot, NAME, rest)
+        if is_empty:
+            # Only what follows tells whether it takes no arguments or the length limit cut them off.
+            self._held = block.slot
+        else:
+            self.out.close(block.slot)
+
+    def _whole(self, block: _Block) -> Part:
+        """A block that is not streamed, or whose fragments our events have no word for."""
+        data = block.whole()
+        if text := "".join(block.pieces):
+            try:
+                data["input"] = _ANY.decode(text)
+            except msgspec.MsgspecError:
+                why = f"it was cut off: {text}"
+                self.out.notices.append(Notice(kind="dropped", what=f"input of {block.kind}", why=why))
+        if block.kind == "redacted_thinking":
+            return decode_redacted(data)
+        try:
+            return decode_block(data, "content")
+        except InvalidRequest:
+            return Opaque(wire=NAME, data=data)
+
+    _events: ClassVar[dict[str, "Callable[[MessageReader, StreamEvent], None]"]] = {
+        "message_start": _message_start,
+        "content_block_start": _block_start,
+        "content_block_delta": _block_delta,
+        "content_block_stop": _block_stop,
+        "message_delta": _message_delta,
+        "message_stop": _message_stop,
+        "ping": _ping,
+    }
+
+
+_IMPLIED = {"text_delta": "text", "thinking_delta": "thinking"}
+"""Blocks that begin with their first delta where a server leaves out their start."""
+
+
+def _content(content: object) -> list[JsonObject]:
+    if isinstance(content, str):
+        return [{"type": "text", "text": content}]
+    blocks = content if is_list(content) else []
+    if not all(is_object(block) for block in blocks):
+        raise Malformed(f"{NAME}: a block of the content is no object")
+    return blocks
+
+
+def _failure(data: object) -> DragomanError:
+    if is_object(data) and {"error", "message", "detail", "msg"} & data.keys():
+        return read_failure(data)
+    return Malformed(f"{NAME}: the body has no content")

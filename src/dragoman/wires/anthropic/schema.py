@@ -1,0 +1,228 @@
+"""The fields of the Messages API that we read, and the tables that both halves share."""
+
+from typing import Any
+
+import msgspec
+
+from dragoman.errors import (
+    AuthFailed,
+    BadRequest,
+    Blocked,
+    ContextTooLong,
+    DragomanError,
+    ModelNotFound,
+    Overloaded,
+    RateLimited,
+    RequestError,
+    TimedOut,
+)
+from dragoman.schema.adapt import SchemaDialect
+from dragoman.types import Effort, FinishReason, JsonObject, Usage, is_object
+from dragoman.wires.common.json import whole_number, without_none
+
+NAME = "anthropic"
+VERSION = "2023-06-01"
+WITHOUT_SAMPLING = frozenset({"2026-10-21"})
+"""Versions in which temperature, top_p and top_k are no longer fields."""
+MAX_TOKENS = 4096
+"""What is asked for where nobody says: the field is required."""
+MIN_BUDGET = 1024
+CALL_ID = r"[a-zA-Z0-9_-]+"
+CALL_ID_LENGTH = 24
+NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
+EPHEMERAL: JsonObject = {"type": "ephemeral"}
+BETA = r"[A-Za-z0-9_.:-]+"
+PATH_MODEL = r".*/models/([^/:]+):(rawPredict|streamRawPredict)(?:\?.*)?"
+"""Clouds that serve this dialect have the model, and whether it streams, in the path."""
+
+FINISH: dict[str, FinishReason] = {
+    "end_turn": "stop",
+    "stop_sequence": "stop",
+    "max_tokens": "length",
+    "model_context_window_exceeded": "length",
+    "tool_use": "tool_calls",
+    "pause_turn": "pause",
+    "compaction": "pause",
+    "refusal": "blocked",
+}
+FINISH_WORD: dict[FinishReason, str] = {
+    "stop": "end_turn",
+    "length": "max_tokens",
+    "tool_calls": "tool_use",
+    "blocked": "refusal",
+    "pause": "pause_turn",
+    "other": "end_turn",
+}
+
+CHOICES = {"auto": "auto", "none": "none", "required": "any"}
+CHOICE_OF = {"auto": "auto", "none": "none", "any": "required"}
+
+EFFORT_WORD: dict[Effort, str] = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "max"}
+EFFORT_OF: dict[str, Effort] = {"low": "low", "medium": "medium", "high": "high", "xhigh": "max", "max": "max"}
+DEFAULT_EFFORT: Effort = "high"
+
+ERROR_TYPES: tuple[tuple[type[DragomanError], str], ...] = (
+    (AuthFailed, "authentication_error"),
+    (RateLimited, "rate_limit_error"),
+    (ModelNotFound, "not_found_error"),
+    (Overloaded, "overloaded_error"),
+    (TimedOut, "timeout_error"),
+    (RequestError, "invalid_request_error"),
+    (BadRequest, "invalid_request_error"),
+    (ContextTooLong, "invalid_request_error"),
+    (Blocked, "invalid_request_error"),
+    (DragomanError, "api_error"),
+)
+ERRORS_BY_STATUS = {403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
+"""What a server refuses before anybody is asked: its status says more than our classes."""
+FINER_ERRORS = frozenset({"permission_error", "billing_error", "request_too_large", "conflict_error"})
+"""Types that say more than our classes: written back as they came."""
+OVERLOADED = 529
+"""The status of a server that is overloaded."""
+TOO_LONG = "prompt is too long"
+"""The words by which clients of this dialect know that the context is full."""
+
+SUBSET = SchemaDialect(
+    name=NAME,
+    keywords=frozenset(
+        "type enum const anyOf allOf $ref $defs default required properties items additionalProperties title "
+        "description format minItems pattern".split()
+    ),
+    formats=frozenset("date-time time date duration email hostname uri ipv4 ipv6 uuid".split()),
+    enums=frozenset({"string", "number", "boolean", "null"}),
+    min_items=1,
+    simple_patterns=True,
+    recursion=False,
+    closed=True,
+    describe=True,
+)
+"""What structured output and strict tools take; the rest is told to the model in descriptions."""
+
+MESSAGE_FIELDS = frozenset({"id", "type", "role", "model", "content", "stop_reason", "usage"})
+"""What a message tells that our words cover; the rest is kept beside the finish."""
+EVENT_FIELDS = frozenset({"context_management"})
+"""Of that rest, what stands beside the `delta` of a message_delta and not in it."""
+COUNTS = frozenset(
+    {
+        "input_tokens",
+        "output_tokens",
+        "cache_read_input_tokens",
+        "cache_creation_input_tokens",
+        "output_tokens_details",
+    }
+)
+
+
+class StreamEvent(msgspec.Struct, gc=False):
+    """One event of a stream."""
+
+    type: str | None = None
+    index: int | None = None
+    message: Any = None
+    content_block: JsonObject | None = None
+    delta: JsonObject | None = None
+    usage: JsonObject | None = None
+    context_management: Any = None
+    error: Any = None
+
+
+class MessagesRequest(msgspec.Struct):
+    """What a client asks."""
+
+    model: str = ""
+    messages: list[JsonObject] = []
+    system: str | list[str | JsonObject] | None = None
+    tools: list[JsonObject] | None = None
+    tool_choice: JsonObject | None = None
+    max_tokens: int | None = None
+    """0 fills the cache and says nothing."""
+    temperature: float | None = None
+    top_p: float | None = None
+    top_k: int | None = None
+    stop_sequences: list[str] | None = None
+    stream: bool | None = None
+    thinking: JsonObject | None = None
+    output_config: JsonObject | None = None
+    output_format: JsonObject | None = None
+    metadata: JsonObject | None = None
+    cache_control: JsonObject | None = None
+    anthropic_version: str | None = None
+    anthropic_beta: list[str] | None = None
+
+
+class MessageShape(msgspec.Struct):
+    """One message that a client sent."""
+
+    role: str
+    content: str | list[str | JsonObject] | None = None
+
+
+class TextBlock(msgspec.Struct):
+    type: str
+    text: str
+
+
+class ThinkingBlock(msgspec.Struct):
+    type: str
+    thinking: str = ""
+
+
+class ToolUseBlock(msgspec.Struct):
+    type: str
+    id: str
+    name: str
+    input: JsonObject = {}
+
+
+class ToolResultBlock(msgspec.Struct):
+    type: str
+    tool_use_id: str
+    content: str | list[str | JsonObject] | None = None
+    is_error: bool | None = None
+
+
+class MediaBlock(msgspec.Struct):
+    """An image or a document."""
+
+    type: str
+    source: JsonObject
+    title: str | None = None
+
+
+class ToolShape(msgspec.Struct):
+    """A tool that a client sent."""
+
+    name: str
+    description: str | None = None
+    input_schema: JsonObject | None = None
+    strict: bool | None = None
+
+
+def read_usage(tokens: JsonObject) -> Usage:
+    """Totals and their portions: here the input leaves out what the cache read and wrote."""
+    details = tokens.get("output_tokens_details")
+    cache_read = whole_number(tokens.get("cache_read_input_tokens"))
+    cache_write = whole_number(tokens.get("cache_creation_input_tokens"))
+    parts = (whole_number(tokens.get("input_tokens")), cache_read, cache_write)
+    return Usage(
+        # A prompt has tokens: servers write 0 where they do not know (seen 2026-10).
+        input=sum(part for part in parts if part is not None) or None,
+        output=whole_number(tokens.get("output_tokens")),
+        cache_read=cache_read,
+        cache_write=cache_write,
+        reasoning=whole_number(details.get("thinking_tokens")) if is_object(details) else None,
+    )
+
+
+def write_usage(usage: Usage) -> JsonObject:
+    """The mirror of `read_usage`; the two totals are always there, because the SDKs' types demand them."""
+    uncached = (usage.input or 0) - (usage.cache_read or 0) - (usage.cache_write or 0)
+    return without_none(
+        {
+            "input_tokens": max(0, uncached),
+            "cache_creation_input_tokens": usage.cache_write,
+            "cache_read_input_tokens": usage.cache_read,
+            "output_tokens": usage.output or 0,
+            "output_tokens_details": None if usage.reasoning is None else {"thinking_tokens": usage.reasoning},
+        }
+    )

@@ -1,0 +1,32 @@
+"""Models and counted tokens as Anthropic's clients ask for them."""
+
+from datetime import UTC, datetime
+
+from dragoman.types import JsonObject, ModelInfo
+from dragoman.wires.anthropic.server import Server
+from dragoman.wires.common.server_endpoints import Route, counts_tokens, lists_models, shows_model
+
+_HEADER = "anthropic-version"
+"""What only this dialect's clients send: others ask for models at the same path."""
+
+
+def _encode_model(model: ModelInfo) -> JsonObject:
+    created = datetime.fromtimestamp(model.created or 0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return {"type": "model", "id": model.id, "display_name": model.name or model.id, "created_at": created}
+
+
+def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
+    ids = [model.id for model in models]
+    ends = {"first_id": ids[0] if ids else None, "last_id": ids[-1] if ids else None}
+    return {"data": [_encode_model(model) for model in models], "has_more": False, **ends}
+
+
+SERVER_ENDPOINTS = (
+    lists_models(Route(method="GET", path="/v1/models", header=_HEADER), _encode_models),
+    shows_model(Route(method="GET", path="/v1/models/{model}", header=_HEADER), _encode_model),
+    counts_tokens(
+        Route(method="POST", path="/v1/messages/count_tokens"),
+        Server().decode_request,
+        lambda count: {"input_tokens": count},
+    ),
+)

@@ -1,0 +1,213 @@
+"""Events in, the bytes of a Messages stream out; and what a whole body says in the same words."""
+
+from typing import Any
+
+from dragoman.errors import DragomanError, RequestError
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
+from dragoman.types import (
+    Document,
+    Finish,
+    Image,
+    JsonObject,
+    Opaque,
+    Part,
+    Response,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    is_list,
+    is_object,
+)
+from dragoman.wires.anthropic.parts import encode_block, encode_image
+from dragoman.wires.anthropic.schema import (
+    ERROR_TYPES,
+    ERRORS_BY_STATUS,
+    EVENT_FIELDS,
+    FINER_ERRORS,
+    FINISH,
+    FINISH_WORD,
+    NAME,
+    TOO_LONG,
+    write_usage,
+)
+from dragoman.wires.common.errors import lacks_credit, too_long
+from dragoman.wires.common.extra import wire_extra
+from dragoman.wires.common.framing import encode_sse
+from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import finish_word
+
+
+def encode_failure(error: DragomanError) -> JsonObject:
+    """An error as this dialect says it."""
+    by_class = next(name for kind, name in ERROR_TYPES if isinstance(error, kind))
+    named = ERRORS_BY_STATUS.get(error.http_status, by_class)
+    known = {} if error.request_id is None else {"request_id": error.request_id}
+    kind = "billing_error" if lacks_credit(error) else error.code if error.code in FINER_ERRORS else named
+    return {"type": "error", "error": {"type": kind, "message": too_long(error, TOO_LONG)}, **known}
+
+
+def encode_message(response: Response) -> JsonObject:
+    """A whole answer."""
+    blocks = [block for part in response.message.parts if (block := encode_said(part)) is not None]
+    stop, usage = _end(response.finish, response.usage)
+    return {**_message(response.id, response.model), "content": blocks, **stop, "usage": usage}
+
+
+def _message(id: str | None, model: str | None) -> JsonObject:
+    return {"id": id or "", "type": "message", "role": "assistant", "model": model or ""}
+
+
+def _end(finish: Finish, usage: Usage) -> tuple[JsonObject, JsonObject]:
+    """Why it ended, with what else was told of that, and the tokens."""
+    extra = wire_extra(finish.extra, NAME)
+    rest = {key: value for key, value in extra.items() if key != "usage"}
+    stop = {"stop_reason": finish_word(finish, FINISH, FINISH_WORD), "stop_sequence": None, **rest}
+    return stop, {**write_usage(usage), **extra.get("usage", {})}
+
+
+def encode_said(part: Part) -> JsonObject | None:
+    """A block of an answer; None for what this dialect has no word for."""
+    match part:
+        case Thinking(redacted=True, text="") if NAME not in part.extra:
+            return None
+        case Thinking() if part.text or not part.redacted:
+            return {"type": "thinking", "thinking": part.text, "signature": "", **wire_extra(part.extra, NAME)}
+        case ToolCall():
+            call = {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments}
+            return {**call, **wire_extra(part.extra, NAME)}
+        case Image() | Document():
+            return _said_media(part)
+        case Text() | Thinking():
+            return encode_block(part, NoticeCollector(NAME))
+        case Opaque() if part.wire == NAME:
+            return part.data
+        case _:
+            return None
+
+
+def _said_media(part: Image | Document) -> JsonObject | None:
+    try:
+        return encode_image(part) if isinstance(part, Image) else encode_block(part, NoticeCollector(NAME))
+    except RequestError:
+        return None
+
+
+def _sse(kind: str, **members: Any) -> bytes:
+    return encode_sse(encode_json({"type": kind, **members}), name=kind)
+
+
+class MessageWriter:
+    """Events to the API's: one block at a time, so parts that interleave wait for their turn."""
+
+    content_type = "text/event-stream"
+
+    def __init__(self) -> None:
+        self._index = 0
+        self._current: int | None = None
+        self._waiting: dict[int, list[PartStarted | PartDelta | PartEnded]] = {}
+        self._kind = ""
+        self._is_begun = False
+        self._is_streamed = False
+
+    def feed(self, event: Event | DragomanError, /) -> bytes:
+        """The bytes of one event."""
+        match event:
+            case PartStarted() | PartDelta() | PartEnded():
+                return self._part(event)
+            case Started():
+                usage = {"input_tokens": 0, "output_tokens": 0}
+                rest: JsonObject = {"content": [], "stop_reason": None, "stop_sequence": None, "usage": usage}
+                return _sse("message_start", message={**_message(event.id, event.model), **rest})
+            case Finished():
+                return self._finished(event)
+            case Ping():
+                return _sse("ping")
+            case _:
+                return encode_sse(encode_json(encode_failure(event)), name="error")
+
+    def _part(self, event: PartStarted | PartDelta | PartEnded) -> bytes:
+        if self._current is None:
+            self._current = event.index
+        if event.index != self._current:
+            self._waiting.setdefault(event.index, []).append(event)
+            return b""
+        pieces, last = [self._write(event)], event
+        while isinstance(last, PartEnded) and self._waiting:
+            self._current = next(iter(self._waiting))
+            for last in self._waiting.pop(self._current):
+                pieces.append(self._write(last))
+        if isinstance(last, PartEnded):
+            self._current = None
+        return b"".join(pieces)
+
+    def _write(self, event: PartStarted | PartDelta | PartEnded) -> bytes:
+        match event:
+            case PartStarted():
+                self._is_begun = self._is_streamed = False
+                self._kind = event.kind
+                own = wire_extra(event.extra, NAME)
+                # Thinking of another wire may turn out to be encrypted, which this dialect cannot say.
+                is_early = event.kind == "text" or (event.kind == "thinking" and NAME in event.extra)
+                return self._begin(own) if is_early and "data" not in own else b""
+            case PartDelta():
+                self._is_streamed = True
+                return self._begin({}) + self._delta(*_DELTA[self._kind], event.text)
+            case _:
+                return self._end(event.part)
+
+    def _begin(self, extra: JsonObject) -> bytes:
+        """The start of a text or of thinking, once."""
+        if self._is_begun:
+            return b""
+        self._is_begun = True
+        rest = {key: value for key, value in extra.items() if key != _LATE[self._kind]}
+        return self._start({"type": self._kind, **_EMPTY[self._kind], **rest})
+
+    def _start(self, block: JsonObject) -> bytes:
+        return _sse("content_block_start", index=self._index, content_block=block)
+
+    def _delta(self, kind: str, field: str, value: object) -> bytes:
+        return _sse("content_block_delta", index=self._index, delta={"type": kind, field: value})
+
+    def _end(self, part: Part) -> bytes:
+        block = encode_said(part)
+        if block is None:
+            return b""
+        if isinstance(part, Text | Thinking) and block["type"] == self._kind:
+            data = self._streamed(part)
+        else:
+            data = self._whole(part, block)
+        data += _sse("content_block_stop", index=self._index)
+        self._index += 1
+        return data
+
+    def _streamed(self, part: Text | Thinking) -> bytes:
+        """What only the end of a part tells: its citations or signature, and a text that came without deltas."""
+        extra = wire_extra(part.extra, NAME)
+        data = self._begin(extra)
+        if part.text and not self._is_streamed:
+            data += self._delta(*_DELTA[self._kind], part.text)
+        late = extra.get(_LATE[self._kind])
+        if is_list(late):
+            return data + b"".join(self._delta("citations_delta", "citation", citation) for citation in late)
+        return data + self._delta("signature_delta", "signature", late) if late else data
+
+    def _whole(self, part: Part, block: JsonObject) -> bytes:
+        """A block that comes at once, but for its input, which clients of this dialect read from deltas."""
+        given = block.get("input")
+        if not is_object(given):
+            return self._start(block)
+        text = arguments_text(part) if isinstance(part, ToolCall) else encode_json(given).decode()
+        return self._start({**block, "input": {}}) + self._delta("input_json_delta", "partial_json", text)
+
+    def _finished(self, event: Finished) -> bytes:
+        stop, usage = _end(event.finish, event.usage)
+        beside = {field: stop.pop(field) for field in EVENT_FIELDS if field in stop}
+        return _sse("message_delta", delta=stop, **beside, usage=usage) + _sse("message_stop")
+
+
+_EMPTY: dict[str, JsonObject] = {"text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}}
+_DELTA = {"text": ("text_delta", "text"), "thinking": ("thinking_delta", "thinking")}
+_LATE = {"text": "citations", "thinking": "signature"}

@@ -1,0 +1,211 @@
+"""What a wire can be asked beside generation, in; HTTP requests, and what their answers tell, out."""
+
+import struct
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+from urllib.parse import quote
+
+import msgspec
+
+from dragoman.errors import InvalidRequest, Malformed, Unsupported
+from dragoman.http import HttpRequest
+from dragoman.targets.target import Target
+from dragoman.types import (
+    Embeddings,
+    JsonObject,
+    ModelInfo,
+    Request,
+    Usage,
+    decode_base64,
+    is_list,
+    is_object,
+)
+from dragoman.wires.common.http import http_get, http_request
+from dragoman.wires.common.json import decode_json, whole_number, without_none
+from dragoman.wires.common.notices import NoticeCollector
+
+_ANY = msgspec.json.Decoder()
+Embeddable: TypeAlias = str | Sequence[int]
+"""A text, or the ids of its tokens."""
+
+
+class Endpoints:
+    """The small operations of a wire; what it does not have is refused.
+
+    >>> from dragoman import wires
+    >>> wires.get("ollama").endpoints.encode_models(Target(provider="p", model="m", wire="ollama", base_url="http://x")).path
+    '/api/tags'
+    """
+
+    most_texts: int = 2048
+    """How many texts one request may have."""
+
+    def encode_models(self, target: Target, /) -> HttpRequest:
+        """The question which models there are."""
+        raise Unsupported(f"{target.provider}: lists no models")
+
+    def decode_models(self, body: bytes, /) -> tuple[ModelInfo, ...]:
+        """The models of an answer."""
+        return tuple(_model(item) for item in _items(decode_json(_ANY, body)))
+
+    def next_page(self, http: HttpRequest, body: bytes, /) -> HttpRequest | None:
+        """The question for what a list of models goes on with; None at its end.
+
+        >>> http = HttpRequest(method="GET", path="/v1/models?limit=2")
+        >>> Endpoints().next_page(http, b'{"data": [], "has_more": true, "last_id": "m2"}').path
+        '/v1/models?limit=2&after_id=m2'
+        """
+        data = decode_json(_ANY, body)
+        if not is_object(data):
+            return None
+        name, token = (
+            ("after_id", data.get("last_id")) if data.get("has_more") else ("pageToken", data.get("nextPageToken"))
+        )
+        if not token or not isinstance(token, str):
+            return None
+        place, _, query = http.path.partition("?")
+        kept = [pair for pair in query.split("&") if pair and not pair.startswith(f"{name}=")]
+        return msgspec.structs.replace(http, path=f"{place}?{'&'.join([*kept, f'{name}={quote(token)}'])}")
+
+    def encode_tokens(self, _request: Request, target: Target, /) -> HttpRequest:
+        """The question how many tokens a request has."""
+        raise Unsupported(f"{target.provider}: counts no tokens")
+
+    def decode_tokens(self, body: bytes, /) -> int:
+        """The number of an answer."""
+        data = decode_json(_ANY, body)
+        count = _first_number(data, ("input_tokens", "totalTokens")) if is_object(data) else None
+        if count is None:
+            raise Malformed("the answer has no number of tokens")
+        return count
+
+    def encode_embeddings(
+        self, _texts: Sequence[Embeddable], _dimensions: int | None, target: Target, /
+    ) -> HttpRequest:
+        """The question for the vectors of some texts."""
+        raise Unsupported(f"{target.provider}: makes no embeddings")
+
+    def decode_embeddings(self, body: bytes, /) -> Embeddings:
+        """The vectors of an answer, in the order of the texts."""
+        data = decode_json(_ANY, body)
+        found = _vectors(data)
+        if not found:
+            raise Malformed("the answer has no embeddings")
+        return Embeddings(vectors=found, usage=_usage(data))
+
+
+class OpenAIEndpoints(Endpoints):
+    """As OpenAI has them, and the many servers that speak like it.
+
+    >>> OpenAIEndpoints().encode_models(Target(provider="p", model="m", wire="w", base_url="http://x/v1")).url
+    'http://x/v1/models'
+    """
+
+    def encode_models(self, target: Target, /) -> HttpRequest:
+        """GET /models."""
+        return http_get(target, "/models")
+
+    def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
+        """POST /embeddings; or /embed, where the target speaks as Cohere does."""
+        body: JsonObject = {"model": target.model}
+        if target.quirks.embeddings == "texts":
+            body |= {"texts": words_of(texts, target), "input_type": "search_document", "embedding_types": ["float"]}
+            path, size = "/embed", "output_dimension"
+        else:
+            body |= {"input": list(texts)}
+            path, size = "/embeddings", target.quirks.embeddings or "dimensions"
+        return http_request(target, path, {**body, **without_none({size: dimensions})}, NoticeCollector(target.wire))
+
+
+def words_of(texts: Sequence[Embeddable], target: Target, /) -> list[str]:
+    """The texts, for a target that takes no tokens.
+
+    >>> words_of(["ships"], Target(provider="p", model="m", wire="w", base_url="http://x"))
+    ['ships']
+    """
+    words = [text for text in texts if isinstance(text, str)]
+    if len(words) < len(texts):
+        error = Unsupported(f"{target.provider}: it takes texts only, no tokens")
+        error.param = "input"
+        raise error
+    return words
+
+
+def _items(data: Any) -> list[JsonObject]:
+    """The listed objects: under `data` or `models`, or a bare list, as some servers send it (seen 2026-08)."""
+    if is_object(data) and ("data" in data or "models" in data):
+        data = data.get("data") or data.get("models") or []
+    if not is_list(data):
+        raise Malformed("the answer lists no models")
+    return [item for item in data if is_object(item)]
+
+
+_NAMES = ("display_name", "displayName")
+_WINDOWS = (
+    "context_length",
+    "context_window",
+    "max_context_length",
+    "inputTokenLimit",
+    "max_input_tokens",
+    "max_model_len",
+    "n_ctx",
+    "n_ctx_train",
+)
+_OUTPUTS = ("max_output_tokens", "outputTokenLimit", "max_completion_tokens", "max_tokens")
+
+
+def _model(item: JsonObject) -> ModelInfo:
+    meta = item.get("meta")  # llama.cpp's own corner (seen 2026-08)
+    item = {**meta, **item} if is_object(meta) else item
+    id = item.get("id") or item.get("model") or item.get("name") or ""
+    return ModelInfo(
+        id=str(id).removeprefix("models/"),
+        name=next((item[key] for key in _NAMES if isinstance(item.get(key), str)), None),
+        created=whole_number(item.get("created")),
+        context_window=_first_number(item, _WINDOWS),
+        max_output=_first_number(item, _OUTPUTS),
+    )
+
+
+def _first_number(item: JsonObject, keys: tuple[str, ...]) -> int | None:
+    return next((number for key in keys if (number := whole_number(item.get(key)))), None)
+
+
+def _vectors(data: Any) -> tuple[tuple[float, ...], ...]:
+    if not is_object(data):
+        return ()
+    listed = data.get("data") or data.get("embeddings")
+    if is_object(listed):
+        listed = listed.get("float")
+    if not is_list(listed):
+        return ()
+    if all(is_object(item) and whole_number(item.get("index")) is not None for item in listed):
+        listed = sorted(listed, key=lambda item: int(item["index"]))
+    return tuple(_vector(item) for item in listed)
+
+
+def _vector(item: Any) -> tuple[float, ...]:
+    found = (item.get("embedding") or item.get("values")) if is_object(item) else item
+    if isinstance(found, str):
+        data = _bytes(found)
+        return struct.unpack(f"<{len(data) // 4}f", data[: len(data) // 4 * 4])
+    try:
+        return msgspec.convert(found, tuple[float, ...])
+    except msgspec.ValidationError as error:
+        raise Malformed("an embedding is no list of numbers") from error
+
+
+def _bytes(text: str) -> bytes:
+    try:
+        return decode_base64(text)
+    except InvalidRequest as error:
+        raise Malformed("an embedding is neither base64 nor a list of numbers") from error
+
+
+def _usage(data: JsonObject) -> Usage:
+    told = data.get("usage")
+    meta = data.get("meta")
+    billed = meta.get("billed_units") if is_object(meta) else None
+    counts = told if is_object(told) else billed if is_object(billed) else data
+    count = _first_number(counts, ("prompt_tokens", "input_tokens", "prompt_eval_count", "total_tokens"))
+    return Usage(input=count) if count is not None else Usage(source="unknown")

@@ -1,0 +1,75 @@
+"""An error in, its facts as a value that can be saved out; such a value in, the error out."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from dragoman import errors
+from dragoman.errors import DragomanError
+from dragoman.types import Attempt, Response, Usage
+
+
+class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="error"):
+    """All that an error tells, as JSON can hold it. `kind` is the name of its class.
+
+    >>> facts = dump_error(errors.RateLimited("slow down", status=429, retry_after=2.0))
+    >>> load_error(msgspec.json.decode(msgspec.json.encode(facts), type=ErrorRecord)).retry_after
+    2.0
+    """
+
+    kind: str
+    message: str
+    provider: str | None = None
+    model: str | None = None
+    status: int | None = None
+    code: str | None = None
+    retry_after: float | None = None
+    transient: bool
+    advance: bool
+    penalise: bool
+    usage: Usage | None = None
+    attempts: tuple[Attempt, ...] = ()
+    partial: Response | None = None
+    tokens: int | None = None
+    limit: int | None = None
+    id: str | None = None
+    name: str | None = None
+    text: str | None = None
+    reasons: tuple[str, ...] = ()
+
+
+def dump_error(error: DragomanError, /) -> ErrorRecord:
+    """The facts of an error; what an agent's error holds as its result is not among them.
+
+    >>> dump_error(errors.ContextTooLong("too long", tokens=2009, limit=512)).limit
+    512
+    """
+    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+    told: dict[str, Any] = {name: getattr(error, name) for name in _FACTS if getattr(error, name, None) is not None}
+    return ErrorRecord(kind=kind.__name__, message=error.message, **told)
+
+
+def load_error(facts: ErrorRecord, /) -> DragomanError:
+    """The error that has these facts; of an unknown kind it is a plain DragomanError.
+
+    >>> type(load_error(dump_error(errors.Blocked("no")))).__name__
+    'Blocked'
+    """
+    kinds = {kind.__name__: kind for kind in _kinds(DragomanError)}
+    error = kinds.get(facts.kind, DragomanError)(facts.message)
+    for name in _FACTS:
+        value = getattr(facts, name)
+        if value not in (None, ()) and getattr(error, name, None) != value:
+            setattr(error, name, value)
+    return error
+
+
+_FACTS = tuple(name for name in ErrorRecord.__struct_fields__ if name not in ("kind", "message"))
+
+
+def _kinds(kind: type[DragomanError]) -> Iterator[type[DragomanError]]:
+    yield kind
+    for below in kind.__subclasses__():
+        if below.__module__ == errors.__name__:
+            yield from _kinds(below)

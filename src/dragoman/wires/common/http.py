@@ -1,0 +1,55 @@
+"""TODO describe."""
+
+import msgspec
+
+from dragoman.http import HttpRequest, split_base_url
+from dragoman.targets.target import Target
+from dragoman.types import (
+    JsonObject,
+)
+from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.notices import NoticeCollector
+
+
+def http_request(target: Target, path: str, body: JsonObject, notes: NoticeCollector, /, **headers: str) -> HttpRequest:
+    """The POST of a JSON body to a target, with its key and its own headers.
+
+    >>> target = Target(provider="p", model="m", wire="w", base_url="https://x/v1", api_key="k")
+    >>> http_request(target, "/chat", {}, NoticeCollector("w")).url
+    'https://x/v1/chat'
+    """
+    origin, prefix = split_base_url(target.base_url)
+    return HttpRequest(
+        method="POST",
+        origin=origin,
+        path=prefix + path,
+        headers={"content-type": "application/json", **headers, **target.auth_headers(), **target.headers},
+        body=encode_json(body),
+        notices=notes.notices,
+        secret=target.api_key,
+    )
+
+
+def http_get(target: Target, path: str, /, **headers: str) -> HttpRequest:
+    """A GET to a target, with its key and its own headers.
+
+    >>> http_get(Target(provider="p", model="m", wire="w", base_url="https://x/v1"), "/models").method
+    'GET'
+    """
+    origin, prefix = split_base_url(target.base_url)
+    return HttpRequest(
+        method="GET",
+        origin=origin,
+        path=prefix + path,
+        headers={**headers, **target.auth_headers(), **target.headers},
+        secret=target.api_key,
+    )
+
+
+def with_body(http: HttpRequest, path: str, body: JsonObject, /) -> HttpRequest:
+    """The same request with another end of its path, and another body.
+
+    >>> with_body(HttpRequest(method="POST", path="/v1/messages"), "/count", {}).path
+    '/v1/messages/count'
+    """
+    return msgspec.structs.replace(http, path=http.path + path, body=msgspec.json.encode(body))

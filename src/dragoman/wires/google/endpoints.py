@@ -1,0 +1,60 @@
+"""Models, embeddings, and counted tokens of the Gemini API."""
+
+from collections.abc import Sequence
+
+import msgspec
+
+from dragoman.http import HttpRequest
+from dragoman.targets.target import Target
+from dragoman.types import ModelInfo, Request
+from dragoman.wires.common.endpoints import Embeddable, Endpoints, words_of
+from dragoman.wires.common.http import http_get, http_request
+from dragoman.wires.common.json import without_none
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.google.encoder import encode_request
+from dragoman.wires.google.schema import NAME
+
+_GENERATE = ":generateContent"
+
+
+class _Endpoints(Endpoints):
+    most_texts = 100
+
+    def encode_models(self, target: Target, /) -> HttpRequest:
+        """GET /models."""
+        return http_get(target, "/models?pageSize=1000")
+
+    def decode_models(self, body: bytes, /) -> tuple[ModelInfo, ...]:
+        """The models of a page; protobuf's JSON leaves out a list that is empty."""
+        return () if body.strip() == b"{}" else super().decode_models(body)
+
+    def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
+        """POST :countTokens, with the request as it would be."""
+        http = encode_request(msgspec.structs.replace(request, stream=False), target)
+        body = msgspec.json.decode(http.body, type=dict[str, object])
+        counted = {"generateContentRequest": {"model": _resource(target), **body}}
+        path = http.path.removesuffix(_GENERATE) + ":countTokens"
+        return msgspec.structs.replace(http, path=path, body=msgspec.json.encode(counted))
+
+    def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
+        """POST :batchEmbedContents."""
+        requests = [
+            without_none(
+                {
+                    "model": _resource(target),
+                    "content": {"parts": [{"text": text}]},
+                    "outputDimensionality": dimensions,
+                }
+            )
+            for text in words_of(texts, target)
+        ]
+        return http_request(
+            target, f"/{_resource(target)}:batchEmbedContents", {"requests": requests}, NoticeCollector(NAME)
+        )
+
+
+def _resource(target: Target) -> str:
+    return target.model if "/" in target.model else f"models/{target.model}"
+
+
+ENDPOINTS = _Endpoints()

@@ -1,0 +1,52 @@
+"""Models and counted tokens as Google's clients ask for them."""
+
+import msgspec
+
+from dragoman.http import HttpRequest
+from dragoman.types import JsonObject, ModelInfo, Request, is_object
+from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.request_body import decode_request_json
+from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, counts_tokens, lists_models, shows_model
+from dragoman.wires.google.schema import camel
+from dragoman.wires.google.server import Server
+
+_METHODS = ["generateContent", "streamGenerateContent", "countTokens"]
+_COUNT = ":countTokens"
+
+
+def _encode_model(model: ModelInfo) -> JsonObject:
+    known = {
+        "name": f"models/{model.id}",
+        "displayName": model.name or model.id,
+        "inputTokenLimit": model.context_window,
+        "outputTokenLimit": model.max_output,
+        "supportedGenerationMethods": _METHODS,
+    }
+    return without_none(known)
+
+
+def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
+    return {"models": [_encode_model(model) for model in models]}
+
+
+def _decode_count(http: HttpRequest) -> tuple[str, Request]:
+    """The request that is counted stands alone or in a `generateContentRequest`."""
+    body = camel(decode_request_json(http))
+    inner = body.get("generateContentRequest")
+    path = http.path.partition("?")[0].removesuffix(_COUNT) + ":generateContent"
+    whole = msgspec.structs.replace(http, path=path, body=encode_json(inner if is_object(inner) else body))
+    return Server().decode_request(whole)
+
+
+def _services(version: str, header: str | None) -> tuple[ServerEndpoint, ...]:
+    path = f"/{version}/models"
+    return (
+        lists_models(Route(method="GET", path=path, header=header), _encode_models),
+        shows_model(Route(method="GET", path=f"{path}/{{model}}", header=header), _encode_model),
+        counts_tokens(
+            Route(method="POST", path=f"{path}/{{model}}{_COUNT}"), _decode_count, lambda count: {"totalTokens": count}
+        ),
+    )
+
+
+SERVER_ENDPOINTS = (*_services("v1beta", None), *_services("v1", "x-goog-api-client"))

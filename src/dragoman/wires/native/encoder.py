@@ -1,0 +1,89 @@
+"""A Request and its Target in, the bytes of a call of another gateway out."""
+
+from collections.abc import Iterable
+
+from dragoman.http import HttpRequest
+from dragoman.targets.target import Target
+from dragoman.types import JsonObject, Message, Opaque, Request, Tool
+from dragoman.wires.common.extra import body_extra
+from dragoman.wires.common.history import repair
+from dragoman.wires.common.http import http_request
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import Told, encode_options, max_tokens, own_tools, tool_choice
+from dragoman.wires.common.reasoning import wanted
+from dragoman.wires.native.parts import encode_assistant, encode_message, encode_result, encode_tool
+from dragoman.wires.native.schema import MAX_STOPS, NAME
+
+
+def encode_request(request: Request, target: Target) -> HttpRequest:
+    """The exact bytes for this target."""
+    notes = NoticeCollector(NAME, strict=request.strict, carries_all=True)
+    extra = body_extra(request, target, notes)
+    body: JsonObject = {
+        "model": target.model,
+        "messages": _messages(request, notes),
+        **_tools(request, target, notes),
+        **_schema(request, notes),
+        **encode_options(_options(request, target, notes), extra, notes),
+        **({"stream": True} if request.stream else {}),
+    }
+    return http_request(target, "/chat/completions", {**body, **extra}, notes)
+
+
+def _messages(request: Request, notes: NoticeCollector) -> list[JsonObject]:
+    history = repair(request, notes)
+    system = [encode_message("system", history.system, {})] if history.system else []
+    return [*system, *(message for turn in history.turns for message in _encode_turn(turn))]
+
+
+def _encode_turn(turn: Message) -> Iterable[JsonObject]:
+    match turn.role:
+        case "tool":
+            return [encode_result(result) for result in turn.tool_results]
+        case "assistant":
+            return [encode_assistant(turn.parts, turn.extra)]
+        case _:
+            return [encode_message(turn.role, turn.parts, turn.extra)]
+
+
+def _tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
+    own = own_tools(request, notes)
+    if request.parallel_tool_calls is not None:
+        notes.add("dropped", "parallel_tool_calls", "it has no such switch")
+    choice = tool_choice(request, target, own, notes)
+    body: JsonObject = {"tools": [_encode_tool(tool, notes) for tool in own]} if own else {}
+    if choice in (None, "auto", "none", "required"):
+        return {**body, **({"tool_choice": choice} if choice else {})}
+    return {**body, "tool_choice": {"type": "function", "function": {"name": choice}}}
+
+
+def _encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
+    if isinstance(tool, Tool) and not (tool.description or "").strip():
+        notes.add("repaired", f"the description of {tool.name}", "one is demanded, so it is the name")
+    return encode_tool(tool)
+
+
+def _schema(request: Request, notes: NoticeCollector) -> JsonObject:
+    if request.schema is None:
+        return {}
+    if request.schema_strict:
+        notes.add("dropped", "schema_strict", "it has no such flag")
+    named = {} if request.schema_name == "response" else {"schema_name": request.schema_name}
+    return {"schema": request.schema, **named}
+
+
+def _options(request: Request, target: Target, notes: NoticeCollector) -> tuple[Told, ...]:
+    if len(request.stop) > MAX_STOPS:
+        notes.add("dropped", "stop", f"it takes {MAX_STOPS} sequences at most")
+    return (
+        ("temperature", request.temperature, "temperature"),
+        ("top_p", request.top_p, "top_p"),
+        ("max_tokens", max_tokens(request, target, notes), "max_tokens"),
+        ("stop", list(request.stop[:MAX_STOPS]) or None, "stop"),
+        ("reasoning", wanted(request, target, notes), "reasoning"),
+        ("top_k", request.top_k, None),
+        ("seed", request.seed, None),
+        ("user", request.user or None, None),
+        ("metadata", request.metadata or None, None),
+        ("cache", request.cache or None, None),
+    )

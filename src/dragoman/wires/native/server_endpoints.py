@@ -1,0 +1,46 @@
+"""Models and documentation of our own protocol."""
+
+from functools import cache
+
+from dragoman.http import HttpReply
+from dragoman.types import JsonObject, ModelInfo
+from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.server_endpoints import Route, lists_models, static_document
+from dragoman.wires.native.openapi import document
+from dragoman.wires.native.page import page
+from dragoman.wires.native.schema import PATH
+
+
+def _encode_model(model: ModelInfo) -> JsonObject:
+    known = {
+        "id": model.id,
+        "object": "model",
+        "name": model.name,
+        "created": model.created,
+        "context_window": model.context_window,
+        "max_output": model.max_output,
+    }
+    return without_none(known)
+
+
+def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
+    return {"object": "list", "data": [_encode_model(model) for model in models]}
+
+
+@cache
+def _document() -> HttpReply:
+    return HttpReply(body=encode_json(document()))
+
+
+@cache
+def _page() -> HttpReply:
+    policy = "default-src 'none'; style-src 'unsafe-inline'"
+    headers = {"content-type": "text/html; charset=utf-8", "content-security-policy": policy}
+    return HttpReply(headers=headers, body=page().encode())
+
+
+SERVER_ENDPOINTS = (
+    lists_models(Route(method="GET", path=f"{PATH}/models"), _encode_models),
+    static_document(Route(method="GET", path="/native/openapi.json"), _document),
+    static_document(Route(method="GET", path="/native/docs"), _page),
+)

@@ -1,0 +1,5 @@
+"""Models and embeddings of Chat Completions servers."""
+
+from dragoman.wires.common.endpoints import OpenAIEndpoints
+
+ENDPOINTS = OpenAIEndpoints()

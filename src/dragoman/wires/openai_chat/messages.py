@@ -1,0 +1,196 @@
+"""A Request's history in, the messages of a Chat Completions call out."""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+from typing import Any
+
+import msgspec
+
+from dragoman.targets.target import Target
+from dragoman.types import (
+    Document,
+    Image,
+    JsonObject,
+    Message,
+    Opaque,
+    Part,
+    Request,
+    Text,
+    Thinking,
+    ToolResult,
+    is_object,
+    user,
+)
+from dragoman.wires.common.extra import wire_extra
+from dragoman.wires.common.history import History, check_urls, error_text, fit_id, repair, result_media
+from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import ERROR_PREFIX
+from dragoman.wires.openai_chat.parts import encode_assistant, encode_part, is_lone
+from dragoman.wires.openai_chat.schema import NAME
+
+JSON_WANTED = "Answer with one JSON value and nothing else: no prose, no code fence."
+SCHEMA_WANTED = f"{JSON_WANTED} It must satisfy this JSON Schema: "
+MEDIA_BELOW = "(See the next message of the user.)"
+MADE_BEFORE = "Made by the assistant:"
+NOTED = "(Noted.)"
+
+
+def encode_messages(request: Request, target: Target, notes: NoticeCollector) -> list[JsonObject]:
+    """All messages, in an order and with ids that the target takes."""
+    history = repair(request, notes)
+    turns = list(_with_images_apart(history.turns, notes))
+    check_urls(turns, target)
+    messages = _encode_system((*history.system, *_wish(request, target, history, notes)))
+    lone = {call.id for turn in turns for call in turn.tool_calls if is_lone(call)}
+    for turn in turns:
+        if turn.role == "user":
+            messages.append(_encode_user(turn))
+        elif turn.role == "assistant":
+            messages.append(_encode_assistant(turn, target, notes))
+        else:
+            messages += _encode_results(turn.tool_results, lone)
+    if target.quirks.call_id:
+        _fit_ids(messages, target, notes)
+    return messages if target.quirks.user_after_tool else list(_with_pauses(messages, notes))
+
+
+def encode_result(result: ToolResult) -> JsonObject:
+    """The message that answers one call; pictures and documents have no place in it."""
+    parts = [
+        part for part in result.parts if isinstance(part, Text) or (isinstance(part, Opaque) and part.wire == NAME)
+    ]
+    content: Any = error_text(result)
+    if any(isinstance(part, Opaque) or NAME in part.extra for part in parts):
+        content = [encode_part(part) for part in _with_prefix(parts, ERROR_PREFIX if result.is_error else "")]
+    elif any(isinstance(part, Image | Document) for part in result.parts):
+        content = content or MEDIA_BELOW
+    return {"role": "tool", "tool_call_id": result.id, "content": content, **wire_extra(result.extra, NAME)}
+
+
+def _with_prefix(parts: Iterable[Text | Opaque], prefix: str) -> Iterator[Text | Opaque]:
+    for part in parts:
+        if prefix and isinstance(part, Text):
+            yield msgspec.structs.replace(part, text=prefix + part.text)
+            prefix = ""
+        else:
+            yield part
+
+
+def _wish(request: Request, target: Target, history: History, notes: NoticeCollector) -> list[Text]:
+    """The schema in words for a target that takes none, and the word JSON, which JSON mode demands."""
+    if request.schema and not target.quirks.json_schema:
+        notes.add("changed", "schema", "it takes no schema, so it is asked for in the system prompt")
+        return [Text(text=SCHEMA_WANTED + encode_json(request.schema).decode())]
+    if request.schema == {} and not _says_json(history):
+        notes.add("repaired", "the system prompt", "JSON mode demands the word JSON, so it was added")
+        return [Text(text=JSON_WANTED)]
+    return []
+
+
+def _says_json(history: History) -> bool:
+    parts = (*history.system, *(part for turn in history.turns for part in turn.parts))
+    return any("json" in part.text.lower() for part in parts if isinstance(part, Text | ToolResult))
+
+
+def _encode_system(texts: tuple[Text, ...]) -> list[JsonObject]:
+    """One message; several only where a client gave one of them a name of its own."""
+    if len(texts) == 1 and not texts[0].extra:
+        return [{"role": "system", "content": texts[0].text}]
+    messages: list[JsonObject] = []
+    for fields, group in groupby(texts, lambda text: wire_extra(text.extra, NAME).get("message")):
+        members = [_without_message(text) for text in group]
+        plain = not any(NAME in text.extra for text in members)
+        content = "\n\n".join(text.text for text in members) if plain else [encode_part(text) for text in members]
+        messages.append({"role": "system", "content": content, **(fields or {})})
+    return messages
+
+
+def _without_message(text: Text) -> Text:
+    rest = {key: value for key, value in wire_extra(text.extra, NAME).items() if key != "message"}
+    return msgspec.structs.replace(text, extra={NAME: rest} if rest else {})
+
+
+def _encode_user(turn: Message) -> JsonObject:
+    content: Any
+    match turn.parts:
+        case (Text() as part,) if not wire_extra(part.extra, NAME):
+            content = part.text
+        case parts:
+            content = [encode_part(part) for part in parts]
+    return {"role": "user", "content": content, **wire_extra(turn.extra, NAME)}
+
+
+def _encode_assistant(turn: Message, target: Target, notes: NoticeCollector) -> JsonObject:
+    parts = (_taken_back(part, target, notes) for part in turn.parts)
+    message = encode_assistant([part for part in parts if part is not None], None)
+    if is_object(audio := message.get("audio")):
+        message["audio"] = {"id": audio.get("id")}
+    return {**message, **wire_extra(turn.extra, NAME)}
+
+
+def _taken_back(part: Part, target: Target, notes: NoticeCollector) -> Part | None:
+    """The part; thinking only in the fields that the target takes, and None where it takes none of them."""
+    taken = target.quirks.reasoning_replay_fields
+    if taken is None or not isinstance(part, Thinking):
+        return part
+    extra = wire_extra(part.extra, NAME)
+    kept = {"fields": [field for field in extra.get("fields", ()) if field in taken]}
+    if "details" in extra and "reasoning_details" in taken:
+        kept["details"] = extra["details"]
+    if not any(kept.values()):
+        notes.add("dropped", "thinking", "it does not take back what another server thought")
+        return None
+    return msgspec.structs.replace(part, extra={NAME: {**extra, "details": None, **kept}})
+
+
+def _encode_results(results: tuple[ToolResult, ...], lone: set[str]) -> list[JsonObject]:
+    messages = [_encode_lone_result(result) if result.id in lone else encode_result(result) for result in results]
+    media = result_media(results)
+    return [*messages, _encode_user(media)] if media is not None else messages
+
+
+def _encode_lone_result(result: ToolResult) -> JsonObject:
+    """The message that answers a call without an id, by the name of its function."""
+    message = {**encode_result(result), "role": "function", "name": result.name}
+    del message["tool_call_id"]
+    return message
+
+
+def _with_images_apart(turns: Iterable[Message], notes: NoticeCollector) -> Iterator[Message]:
+    """Pictures that a model made on another wire follow its turn, in one of the user's: there is no other place."""
+    made: list[Part] = []
+    for turn in turns:
+        if made and turn.role != "tool":
+            yield user(MADE_BEFORE, *made)
+            made = []
+        if turn.role != "assistant":
+            yield turn
+            continue
+        made = [part for part in turn.parts if isinstance(part, Image) and NAME not in part.extra]
+        if made:
+            notes.add("changed", "an image of the assistant", "it follows in a message of the user")
+        rest = tuple(part for part in turn.parts if part not in made) or (Text(text=MEDIA_BELOW),)
+        yield msgspec.structs.replace(turn, parts=rest)
+    if made:
+        yield user(MADE_BEFORE, *made)
+
+
+def _with_pauses(messages: list[JsonObject], notes: NoticeCollector) -> Iterator[JsonObject]:
+    """A word of the assistant between a result and the user."""
+    before = ""
+    for message in messages:
+        if before == "tool" and message["role"] == "user":
+            notes.add("repaired", "the history", "a user may not follow a result, so a word was put between them")
+            yield {"role": "assistant", "content": NOTED}
+        before = message["role"]
+        yield message
+
+
+def _fit_ids(messages: list[JsonObject], target: Target, notes: NoticeCollector) -> None:
+    pattern, length = target.quirks.call_id or "", target.quirks.call_id_length
+    for message in messages:
+        if message["role"] == "tool":
+            message["tool_call_id"] = fit_id(message["tool_call_id"], pattern, length, notes)
+        for call in message.get("tool_calls", ()) if message["role"] == "assistant" else ():
+            call["id"] = fit_id(call["id"], pattern, length, notes)

@@ -1,0 +1,296 @@
+"""The fields of Chat Completions that we read, and the tables that both halves share."""
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from dragoman.types import FinishReason, JsonObject, Usage, is_object
+from dragoman.wires.common.json import whole_number, without_none
+
+NAME = "openai_chat"
+REASONING_FIELDS = ("reasoning_content", "reasoning")
+CITATIONS = ("citations", "search_results")
+PIECE = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"
+"""Stands for a piece of text, and in nothing else that a chunk says."""
+LONE = "function_call"
+"""The field of a call in the first form of the API, and the mark of such a call in its extra."""
+
+SAID: dict[str, FinishReason] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "function_call": "tool_calls",
+    "content_filter": "blocked",
+    "abort": "other",
+    "repetition": "other",
+}
+"""The finish reasons that clients are told: OpenAI's own, and those for which it has no word."""
+FINISH: dict[str, FinishReason] = {
+    **SAID,
+    **dict.fromkeys(("eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
+    **dict.fromkeys(("model_length", "max_tokens"), "length"),
+    **dict.fromkeys(("tool_call", "tool_use"), "tool_calls"),
+    **dict.fromkeys(("safety", "sensitive"), "blocked"),
+}
+"""The finish reasons that servers tell, in any case: some have other words than OpenAI."""
+FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
+"""Finish reasons that say that the server broke off."""
+FINISH_WORD: dict[FinishReason, str] = {
+    "stop": "stop",
+    "length": "length",
+    "tool_calls": "tool_calls",
+    "blocked": "content_filter",
+    "pause": "stop",
+    "other": "stop",
+}
+
+AUDIO_FORMATS = {"audio/wav": "wav", "audio/x-wav": "wav", "audio/mpeg": "mp3", "audio/mp3": "mp3"}
+AUDIO_TYPES = {"wav": "audio/wav", "mp3": "audio/mpeg"}
+
+SAME_CONCEPT: dict[str, tuple[str, ...]] = {
+    "max_completion_tokens": ("max_tokens",),
+    "max_tokens": ("max_completion_tokens",),
+    "seed": ("random_seed",),
+    "tools": ("functions",),
+    "tool_choice": (LONE,),
+}
+"""A field of ours gives way to what the caller put into `extra` under one of these names."""
+REASONING_OPTIONS = ("reasoning_effort", "reasoning", "thinking", "enable_thinking")
+"""The fields that say how hard to think; ours give way to any of them."""
+
+IDLE: JsonObject = {
+    "frequency_penalty": 0,
+    "logit_bias": {},
+    "logprobs": False,
+    "modalities": ["text"],
+    "n": 1,
+    "presence_penalty": 0,
+    "service_tier": "auto",
+    "store": False,
+    "top_logprobs": 0,
+}
+"""Options that ask for nothing when they are these: what is lost of them is no loss."""
+
+BASE_CODES = {
+    1001: "timeout_error",
+    1002: "rate_limit_exceeded",
+    1004: "invalid_api_key",
+    1008: "insufficient_balance",
+    1026: "content_filter",
+    1027: "content_filter",
+    1039: "context_length_exceeded",
+    2013: "invalid_request_error",
+    2049: "invalid_api_key",
+}
+"""What the codes of a `base_resp` mean (documented 2026-06); any other is a fault of the server."""
+
+
+class Function(msgspec.Struct):
+    name: str | None = None
+    arguments: Any = None
+
+
+class Custom(msgspec.Struct):
+    name: str | None = None
+    input: str | None = None
+
+
+class Call(msgspec.Struct):
+    index: int | None = None
+    id: str | int | None = None
+    function: Function | None = None
+    custom: Custom | None = None
+
+
+class Said(msgspec.Struct, gc=False):
+    """A `message` or a `delta`."""
+
+    content: Any = None
+    refusal: str | None = None
+    reasoning_content: Any = None
+    reasoning: Any = None
+    reasoning_details: list[JsonObject] | None = None
+    tool_calls: list[JsonObject] | None = None
+    function_call: JsonObject | None = None
+    annotations: list[Any] | None = None
+    images: list[JsonObject] | None = None
+    audio: JsonObject | None = None
+
+
+class Choice(msgspec.Struct, gc=False):
+    index: int | None = None
+    delta: Said | None = None
+    message: Said | None = None
+    finish_reason: str | None = None
+    logprobs: Any = None
+    usage: "Tokens | None" = None
+    error: Any = None
+
+
+class Tokens(msgspec.Struct, gc=False):
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    total_tokens: int | None = None
+    prompt_tokens_details: Any = None
+    completion_tokens_details: Any = None
+    prompt_cache_hit_tokens: int | None = None
+    cached_tokens: int | None = None
+    num_cached_tokens: int | None = None
+    cached_input_tokens: int | None = None
+    cache_read_input_tokens: int | None = None
+    cache_creation_input_tokens: int | None = None
+    reasoning_tokens: int | None = None
+
+
+class BaseResponse(msgspec.Struct):
+    status_code: int = 0
+    status_msg: str | None = None
+
+
+class Chunk(msgspec.Struct, gc=False):
+    """A chunk of a stream, or a whole body: they differ in `delta` and `message` only."""
+
+    id: str | int | None = None
+    object: str | None = None
+    model: str | None = None
+    created: Any = None
+    choices: list[Choice] | None = None
+    usage: Tokens | None = None
+    error: Any = None
+    errors: Any = None
+    message: Any = None
+    detail: Any = None
+    base_resp: BaseResponse | None = None
+    citations: Any = None
+    search_results: Any = None
+
+
+class ChatRequest(msgspec.Struct):
+    """What a client asks."""
+
+    model: str = ""
+    messages: list[JsonObject] = []
+    tools: list[JsonObject] | None = None
+    tool_choice: str | JsonObject | None = None
+    parallel_tool_calls: bool | None = None
+    response_format: JsonObject | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    stop: str | list[str] | None = None
+    seed: int | None = None
+    reasoning_effort: str | None = None
+    stream: bool | None = None
+    user: str | None = None
+    metadata: dict[str, str] | None = None
+
+
+class PlainMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+    """A text that a client sent, and nothing beside it."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Annotated[str, Meta(min_length=1)]
+
+
+class PlainRequest(msgspec.Struct, forbid_unknown_fields=True):
+    """What a client asks that sends nothing but texts, as most do."""
+
+    model: str
+    messages: list[PlainMessage]
+    temperature: float | None = None
+    top_p: float | None = None
+    max_tokens: int | None = None
+    stream: bool = False
+
+
+class EmbeddingsRequest(msgspec.Struct):
+    """What a client wants vectors of."""
+
+    model: str
+    input: str | list[str | int | list[int]]
+    dimensions: Annotated[int, Meta(ge=1)] | None = None
+    encoding_format: Literal["float", "base64"] | None = None
+
+
+class MessageShape(msgspec.Struct):
+    """One message that a client sent."""
+
+    role: str
+    content: str | list[str | JsonObject] | JsonObject | None = None
+    tool_call_id: str | None = None
+
+
+class AssistantShape(MessageShape):
+    """One message of an assistant's that a client sent."""
+
+    tool_calls: list[JsonObject] | None = None
+    function_call: JsonObject | None = None
+    reasoning_content: str | None = None
+    reasoning: str | None = None
+    reasoning_details: list[JsonObject] | None = None
+    refusal: str | None = None
+    images: list[JsonObject] | None = None
+
+
+class CallShape(msgspec.Struct):
+    """The function of a call that a client sent."""
+
+    name: str
+    arguments: Any = None
+
+
+class FunctionShape(msgspec.Struct):
+    """The function of a tool that a client sent."""
+
+    name: str
+    description: str | None = None
+    parameters: JsonObject | None = None
+    strict: bool | None = None
+
+
+def read_usage(tokens: Tokens) -> Usage:
+    """Totals and their portions, wherever a server puts them."""
+    prompt = tokens.prompt_tokens_details if is_object(tokens.prompt_tokens_details) else {}
+    completion = tokens.completion_tokens_details if is_object(tokens.completion_tokens_details) else {}
+    reasoning = _first(whole_number(completion.get("reasoning_tokens")), tokens.reasoning_tokens)
+    output = tokens.completion_tokens
+    if output is not None and reasoning and tokens.total_tokens == (tokens.prompt_tokens or 0) + output + reasoning:
+        # Some servers leave reasoning out of completion_tokens; the total tells (seen 2026-08).
+        output += reasoning
+    return Usage(
+        input=tokens.prompt_tokens,
+        output=output,
+        cache_read=_first(
+            whole_number(prompt.get("cached_tokens")),
+            tokens.prompt_cache_hit_tokens,
+            tokens.cached_tokens,
+            tokens.num_cached_tokens,
+            tokens.cached_input_tokens,
+            tokens.cache_read_input_tokens,
+        ),
+        cache_write=_first(whole_number(prompt.get("cache_write_tokens")), tokens.cache_creation_input_tokens),
+        reasoning=reasoning,
+    )
+
+
+def write_usage(usage: Usage) -> JsonObject | None:
+    """The mirror of `read_usage`: what is known, and 0 where clients' types demand a number."""
+    if usage.source == "unknown":
+        return None
+    input, output = usage.input or 0, usage.output or 0
+    tokens: JsonObject = {"prompt_tokens": input, "completion_tokens": output, "total_tokens": input + output}
+    if usage.cache_read is not None or usage.cache_write is not None:
+        prompt = {"cached_tokens": usage.cache_read, "cache_write_tokens": usage.cache_write}
+        tokens["prompt_tokens_details"] = without_none(prompt)
+    if usage.reasoning is not None:
+        tokens["completion_tokens_details"] = {"reasoning_tokens": usage.reasoning}
+    return tokens
+
+
+def _first(*numbers: int | None) -> int | None:
+    for number in numbers:
+        if number is not None:
+            return number
+    return None

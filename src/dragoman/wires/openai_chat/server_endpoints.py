@@ -1,0 +1,59 @@
+"""Models and embeddings as OpenAI's clients ask for them."""
+
+import struct
+
+from dragoman.http import HttpRequest
+from dragoman.types import Embeddings, JsonObject, ModelInfo, encode_base64
+from dragoman.wires.common.json import without_none
+from dragoman.wires.common.request_body import decode_request_json, invalid, read_shape
+from dragoman.wires.common.server_endpoints import Embed, Route, embeds, lists_models, shows_model
+from dragoman.wires.openai_chat.schema import EmbeddingsRequest
+
+
+def _encode_model(model: ModelInfo) -> JsonObject:
+    owner = model.id.partition("/")[0] if "/" in model.id else "dragoman"
+    return {"id": model.id, "object": "model", "created": model.created or 0, "owned_by": owner}
+
+
+def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
+    return {"object": "list", "data": [_encode_model(model) for model in models]}
+
+
+def _decode_embed(http: HttpRequest) -> Embed:
+    shape, rest = read_shape(EmbeddingsRequest, decode_request_json(http), "body")
+    texts = _decode_texts(shape.input)
+    packed = shape.encoding_format == "base64"
+    return Embed(shape.model, texts, shape.dimensions, packed, unread=tuple(without_none(rest)))
+
+
+def _decode_texts(given: str | list[str | int | list[int]]) -> tuple[str | tuple[int, ...], ...]:
+    """A text or several; the tokens of one, or of several."""
+    pieces = [given] if isinstance(given, str) else given
+    tokens = tuple(piece for piece in pieces if isinstance(piece, int))
+    if not pieces or (tokens and len(tokens) < len(pieces)):
+        raise invalid("input", "expected a text, a list of texts, a list of tokens or a list of these")
+    if tokens:
+        return (tokens,)
+    return tuple(tuple(piece) if isinstance(piece, list) else piece for piece in pieces if not isinstance(piece, int))
+
+
+def _encode_embeddings(asked: Embed, found: Embeddings) -> JsonObject:
+    tokens = found.usage.input or 0
+    vectors = [_pack(vector) if asked.packed else list(vector) for vector in found.vectors]
+    return {
+        "object": "list",
+        "data": [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)],
+        "model": asked.model,
+        "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
+    }
+
+
+def _pack(vector: tuple[float, ...]) -> str:
+    return encode_base64(struct.pack(f"<{len(vector)}f", *vector))
+
+
+SERVER_ENDPOINTS = (
+    lists_models(Route(method="GET", path="/v1/models"), _encode_models),
+    shows_model(Route(method="GET", path="/v1/models/{model}"), _encode_model),
+    embeds(Route(method="POST", path="/v1/embeddings"), _decode_embed, _encode_embeddings),
+)

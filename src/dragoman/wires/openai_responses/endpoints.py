@@ -1,0 +1,26 @@
+"""Models, embeddings, and counted tokens of the Responses API."""
+
+import msgspec
+
+from dragoman.http import HttpRequest
+from dragoman.targets.target import Target
+from dragoman.types import Request
+from dragoman.wires.common.endpoints import OpenAIEndpoints
+from dragoman.wires.common.http import with_body
+from dragoman.wires.openai_responses.encoder import encode_request
+
+_COUNTED = frozenset(
+    "model input instructions tools tool_choice parallel_tool_calls reasoning text truncation conversation "
+    "previous_response_id".split()
+)
+
+
+class _Endpoints(OpenAIEndpoints):
+    def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
+        """POST /responses/input_tokens, with what counts."""
+        http = encode_request(msgspec.structs.replace(request, stream=False), target)
+        body = msgspec.json.decode(http.body, type=dict[str, object])
+        return with_body(http, "/input_tokens", {key: value for key, value in body.items() if key in _COUNTED})
+
+
+ENDPOINTS = _Endpoints()

@@ -1,0 +1,190 @@
+"""A Request's history in, the instructions and the input items of a Responses call out."""
+
+import re
+from collections.abc import Iterable
+from typing import Any, TypeGuard
+
+import msgspec
+
+from dragoman.targets.target import Target
+from dragoman.types import (
+    Image,
+    JsonObject,
+    Message,
+    Opaque,
+    Part,
+    Request,
+    ResultPart,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+)
+from dragoman.wires.common.extra import wire_extra
+from dragoman.wires.common.history import History, check_urls, error_text, fit_id, refuse, repair
+from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import ERROR_PREFIX
+from dragoman.wires.openai_responses.parts import (
+    by_item,
+    encode_call,
+    encode_content,
+    encode_made,
+    encode_message,
+    encode_reasoning,
+    type_of,
+)
+from dragoman.wires.openai_responses.schema import CUSTOM, NAME
+
+JSON_WANTED = "Answer with one JSON value and nothing else: no prose, no code fence."
+SCHEMA_WANTED = f"{JSON_WANTED} It must satisfy this JSON Schema: "
+MADE_BEFORE = "Made by the assistant:"
+_CALL_ID = r"[\s\S]{1,64}"
+_ITEM = r"message|.*_(call|output|response|reference)"
+_REPLAYED = ("id", "encrypted_content", "content")
+"""A reasoning item without any of these is nothing that a server could know again."""
+
+
+def encode_input(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
+    """The instructions, and all items in an order and with ids that the target takes."""
+    history = repair(_with_system_turns(request, target), notes)
+    check_urls(history.turns, target)
+    plain = [text.text for text in history.system if not wire_extra(text.extra, NAME)]
+    items = [_system_item(text) for text in history.system if wire_extra(text.extra, NAME)]
+    items += _wish(request, target, history, notes)
+    for turn in history.turns:
+        items += _encode_turn(turn, notes)
+    custom = {item.get("call_id") for item in items if type_of(item) == CUSTOM}
+    items = [_fit(item, custom, target, notes) for item in _in_pairs(items, notes)]
+    return {**({"instructions": "\n\n".join(plain)} if plain else {}), **({"input": items} if items else {})}
+
+
+def encode_result(result: ToolResult) -> JsonObject:
+    """The item that answers one call."""
+    output: Any = error_text(result) if isinstance(result.content, str) else _output(result.content, result)
+    extra = wire_extra(result.extra, NAME)
+    return {"type": "function_call_output", "call_id": result.id, "output": output, **extra}
+
+
+def _output(parts: tuple[ResultPart, ...], result: ToolResult) -> list[JsonObject]:
+    content = [encode_content(part) for part in parts if not isinstance(part, Opaque) or part.wire == NAME]
+    if not result.is_error:
+        return content
+    if content and type_of(content[0]) == "input_text":
+        return [{**content[0], "text": ERROR_PREFIX + content[0]["text"]}, *content[1:]]
+    return [{"type": "input_text", "text": ERROR_PREFIX}, *content]
+
+
+def _with_system_turns(request: Request, target: Target) -> Request:
+    """System messages that stay where they are, for targets that take them there."""
+    if not target.quirks.system_turns:
+        return request
+    messages = (_system_turn(message) if message.role == "system" else message for message in request.messages)
+    return msgspec.structs.replace(request, messages=tuple(messages))
+
+
+def _system_turn(message: Message) -> Message:
+    extra = {"role": "developer", **wire_extra(message.extra, NAME)}
+    return Message(role="user", parts=message.parts, extra={NAME: extra})
+
+
+def _system_item(text: Text) -> JsonObject:
+    extra = dict(wire_extra(text.extra, NAME))
+    role = extra.pop("role", "developer")
+    return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text.text, **extra}]}
+
+
+def _wish(request: Request, target: Target, history: History, notes: NoticeCollector) -> list[JsonObject]:
+    """The schema in words for a target that takes none, and the word JSON, which JSON mode demands of the input."""
+    if request.schema and not target.quirks.json_schema:
+        notes.add("changed", "schema", "it takes no schema, so it is asked for in a message")
+        words = SCHEMA_WANTED + encode_json(request.schema).decode()
+    elif request.schema == {} and not _says_json(history):
+        notes.add("repaired", "the input", "JSON mode demands the word JSON, so it was added")
+        words = JSON_WANTED
+    else:
+        return []
+    return [{"type": "message", "role": "developer", "content": words}]
+
+
+def _says_json(history: History) -> bool:
+    parts = (part for turn in history.turns for part in turn.parts)
+    return any("json" in part.text.lower() for part in parts if isinstance(part, Text | ToolResult))
+
+
+def _encode_turn(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
+    match turn.role:
+        case "assistant":
+            return _encode_assistant(turn, notes)
+        case "tool":
+            return [encode_result(result) for result in turn.tool_results]
+        case _:
+            return _encode_user(turn)
+
+
+def _encode_user(turn: Message) -> list[JsonObject]:
+    items = [part.data for part in turn.parts if _is_item(part)]
+    parts = [part for part in turn.parts if not _is_item(part)]
+    return [*items, {**_user(parts), **wire_extra(turn.extra, NAME)}] if parts else items
+
+
+def _is_item(part: Part) -> TypeGuard[Opaque]:
+    return isinstance(part, Opaque) and re.fullmatch(_ITEM, type_of(part.data)) is not None
+
+
+def _user(parts: Iterable[Part]) -> JsonObject:
+    content: Any = [encode_content(part) for part in parts]
+    if len(content) == 1 and content[0].keys() == {"type", "text"}:
+        content = content[0]["text"]
+    return {"type": "message", "role": "user", "content": content}
+
+
+def _encode_assistant(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
+    items: list[JsonObject] = []
+    for part in by_item(turn.parts):
+        match part:
+            case [Text(text=text, extra=extra)] if not wire_extra(extra, NAME):
+                items.append({"type": "message", "role": "assistant", "content": text})
+            case list():
+                items.append(encode_message(part))
+            case Thinking() if any(wire_extra(part.extra, NAME).get(key) for key in _REPLAYED):
+                items.append(encode_reasoning(part))
+            case Thinking():
+                notes.add("dropped", "thinking", "it has no encrypted form")
+            case ToolCall():
+                items.append(encode_call(part))
+            case Image() if wire_extra(part.extra, NAME):
+                items.append(encode_made(part))
+            case Image():
+                notes.add("changed", "an image of the assistant", "it stands in a message of the user")
+                items.append(_user([Text(text=MADE_BEFORE), part]))
+            case Opaque():
+                items.append(part.data)
+            case _:
+                raise refuse(part, NAME)
+    return items
+
+
+def _in_pairs(items: list[JsonObject], notes: NoticeCollector) -> list[JsonObject]:
+    """Without reasoning items that nothing follows: the server refuses them (seen 2025-09)."""
+    kept: list[JsonObject] = []
+    follows = False
+    for item in reversed(items):
+        kind = type_of(item)
+        if kind != "reasoning":
+            follows = item.get("role") == "assistant" if kind == "message" else not kind.endswith("_output")
+        elif not follows:
+            notes.add("dropped", "thinking", "what followed it is not there")
+            continue
+        kept.append(item)
+    return kept[::-1]
+
+
+def _fit(item: JsonObject, custom: set[Any], target: Target, notes: NoticeCollector) -> JsonObject:
+    """An item with an id that the target takes; a result as the kind of call that it answers wants it."""
+    id = item.get("call_id")
+    if not isinstance(id, str):
+        return item
+    kind = f"{CUSTOM}_output" if type_of(item) == "function_call_output" and id in custom else type_of(item)
+    pattern, length = (target.quirks.call_id, target.quirks.call_id_length) if target.quirks.call_id else (_CALL_ID, 40)
+    return {**item, "type": kind, "call_id": fit_id(id, pattern, length, notes)}

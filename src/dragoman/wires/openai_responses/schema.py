@@ -1,0 +1,202 @@
+"""The fields of the Responses API that we read, and the tables that both halves share."""
+
+import re
+from typing import Any
+
+import msgspec
+
+from dragoman.types import FinishReason, JsonObject, Usage
+from dragoman.wires.common.json import whole_number, without_none
+
+NAME = "openai_responses"
+ENCRYPTED = "reasoning.encrypted_content"
+CUSTOM = "custom_tool_call"
+MIN_OUTPUT = 16
+"""The least `max_output_tokens` that is taken (seen 2026-07)."""
+
+FINISH: dict[str, FinishReason] = {
+    "completed": "stop",
+    "incomplete": "length",
+    "max_output_tokens": "length",
+    "max_messages": "length",
+    "content_filter": "blocked",
+    "steered": "pause",
+    "queued": "pause",
+    "in_progress": "pause",
+}
+"""There is no finish reason on this wire: the word is why it is incomplete, else its status."""
+FINISH_WORD: dict[FinishReason, str] = {
+    "stop": "completed",
+    "length": "max_output_tokens",
+    "tool_calls": "completed",
+    "blocked": "content_filter",
+    "pause": "steered",
+    "other": "other",
+}
+STATUSES = frozenset({"completed", "incomplete", "queued", "in_progress"})
+
+STATEFUL = ("previous_response_id", "conversation", "background")
+"""With one of these the server remembers, and `store: false` would be refused."""
+
+IDLE: JsonObject = {
+    "background": False,
+    "include": [],
+    "service_tier": "auto",
+    "top_logprobs": 0,
+    "truncation": "disabled",
+}
+"""Options that ask for nothing when they are these: what is lost of them is no loss."""
+
+PERMANENT_CODES = frozenset(
+    "data_residency_mismatch invalid_image invalid_image_format invalid_base64_image invalid_image_url image_too_large "
+    "image_too_small image_parse_error invalid_image_mode image_file_too_large unsupported_image_media_type "
+    "empty_image_file image_file_not_found".split()
+)
+"""Codes of a failure inside a 200 that are the request's fault."""
+
+_INVENTED = r"(?:msg|fc|ctc|rs|ig)_dragoman_"
+
+
+class Tokens(msgspec.Struct):
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+    total_tokens: int | None = None
+    input_tokens_details: JsonObject | None = None
+    output_tokens_details: JsonObject | None = None
+
+
+class Reply(msgspec.Struct):
+    """A response object: a whole body, or the snapshot inside an event."""
+
+    id: str | int | None = None
+    object: str | None = None
+    model: str | None = None
+    created_at: Any = None
+    status: str | None = None
+    output: list[JsonObject] | None = None
+    usage: Tokens | None = None
+    error: Any = None
+    incomplete_details: JsonObject | None = None
+
+
+class StreamEvent(msgspec.Struct):
+    """One event of a stream."""
+
+    type: str | None = None
+    response: Reply | None = None
+    output_index: int | None = None
+    content_index: int | None = None
+    summary_index: int | None = None
+    item_id: str | int | None = None
+    item: JsonObject | None = None
+    part: JsonObject | None = None
+    delta: Any = None
+    text: Any = None
+    refusal: Any = None
+    arguments: Any = None
+    input: Any = None
+    annotation: Any = None
+    error: Any = None
+
+
+class ResponsesRequest(msgspec.Struct):
+    """What a client asks."""
+
+    model: str = ""
+    input: str | list[JsonObject] | None = None
+    instructions: str | None = None
+    tools: list[JsonObject] | None = None
+    tool_choice: str | JsonObject | None = None
+    parallel_tool_calls: bool | None = None
+    text: JsonObject | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    max_output_tokens: int | None = None
+    reasoning: JsonObject | None = None
+    stream: bool | None = None
+    user: str | None = None
+    metadata: dict[str, str] | None = None
+
+
+class MessageShape(msgspec.Struct):
+    """A message item that a client sent."""
+
+    role: str
+    content: str | list[JsonObject] | None = None
+    type: str | None = None
+
+
+class CallShape(msgspec.Struct):
+    """A call that a client sent back."""
+
+    type: str
+    call_id: str
+    name: str
+    arguments: str | JsonObject | None = None
+    input: str | None = None
+
+
+class OutputShape(msgspec.Struct):
+    """The result of a call that a client sent."""
+
+    type: str
+    call_id: str
+    output: str | list[JsonObject]
+
+
+class FunctionShape(msgspec.Struct):
+    """A function tool that a client sent."""
+
+    name: str
+    description: str | None = None
+    parameters: JsonObject | None = None
+    strict: bool | None = None
+    type: str | None = None
+
+
+def finish_reason(word: str | None, *, calls: bool, asks: bool, refused: bool) -> FinishReason:
+    """What a word means beside what was said: calls, a question for approval, a refusal."""
+    reason = FINISH.get(word or "completed", "other")
+    if reason != "stop":
+        return reason
+    return "tool_calls" if calls else "pause" if asks else "blocked" if refused else "stop"
+
+
+def invented_id(prefix: str, response_id: str | None, index: int) -> str:
+    """The id of an item that has none: always the same one, known as ours when it comes back."""
+    return "_".join([prefix, "dragoman", *re.findall(r"\w+", response_id or ""), str(index)])
+
+
+def is_invented(id: object) -> bool:
+    """Whether an id is ours, so that it is never shown to a provider."""
+    return isinstance(id, str) and re.match(_INVENTED, id) is not None
+
+
+def read_usage(tokens: Tokens) -> Usage:
+    """Totals and their portions."""
+    inner, outer = tokens.input_tokens_details or {}, tokens.output_tokens_details or {}
+    return Usage(
+        input=tokens.input_tokens,
+        output=tokens.output_tokens,
+        cache_read=whole_number(inner.get("cached_tokens")),
+        cache_write=whole_number(inner.get("cache_write_tokens")),
+        reasoning=whole_number(outer.get("reasoning_tokens")),
+    )
+
+
+def write_usage(usage: Usage) -> JsonObject | None:
+    """The mirror of `read_usage`; clients' types demand every number, so that what is not known is 0 here."""
+    if usage.source == "unknown":
+        return None
+    input, output = usage.input or 0, usage.output or 0
+    return {
+        "input_tokens": input,
+        "input_tokens_details": {"cached_tokens": usage.cache_read or 0, **_written(usage)},
+        "output_tokens": output,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
+        "total_tokens": input + output,
+    }
+
+
+def _written(usage: Usage) -> JsonObject:
+    return without_none({"cache_write_tokens": usage.cache_write})

@@ -1,0 +1,349 @@
+"""A Response or events in, the items and the stream of the Responses API out."""
+
+from typing import Any
+
+import msgspec
+
+from dragoman.errors import DragomanError
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
+from dragoman.types import Finish, Image, JsonObject, Opaque, Part, Text, Thinking, ToolCall, Usage, is_list
+from dragoman.wires.common.errors import openai_failure
+from dragoman.wires.common.extra import wire_extra
+from dragoman.wires.common.framing import encode_sse
+from dragoman.wires.common.json import encode_json
+from dragoman.wires.openai_responses.parts import (
+    EMPTY,
+    by_item,
+    encode_call,
+    encode_made,
+    encode_message,
+    encode_reasoning,
+    encode_said,
+    item_of,
+    type_of,
+    with_annotations,
+)
+from dragoman.wires.openai_responses.request_echo import ASKED
+from dragoman.wires.openai_responses.schema import (
+    CUSTOM,
+    FINISH_WORD,
+    NAME,
+    STATUSES,
+    finish_reason,
+    invented_id,
+    write_usage,
+)
+
+_PREFIXES = {
+    "message": "msg",
+    "reasoning": "rs",
+    "function_call": "fc",
+    CUSTOM: "ctc",
+    "image_generation_call": "ig",
+}
+
+
+def reply(
+    head: Started, asked: JsonObject, *, status: str, output: list[JsonObject], usage: JsonObject | None = None
+) -> JsonObject:
+    """A response object, with all that clients' types demand, and what was asked."""
+    return {
+        **ASKED,
+        **asked,
+        "id": head.id or "",
+        "object": "response",
+        "created_at": head.created or 0,
+        "status": status,
+        "error": None,
+        "incomplete_details": None,
+        "model": head.model or "",
+        "output": output,
+        "usage": usage,
+    }
+
+
+def ended(head: Started, asked: JsonObject, output: list[JsonObject], finish: Finish, usage: Usage) -> JsonObject:
+    """The response object of an answer that is over."""
+    word = _word(finish, output)
+    status = word if word in STATUSES else "incomplete"
+    details = None if word == status else {"reason": word}
+    said = reply(head, asked, status=status, output=output, usage=write_usage(usage))
+    return {**said, "incomplete_details": details}
+
+
+def _word(finish: Finish, output: list[JsonObject]) -> str:
+    """The provider's own word where it says here what it said there."""
+    kinds = {type_of(item) for item in output}
+    said = [part for item in output if type_of(item) == "message" for part in item.get("content") or ()]
+    means = finish_reason(
+        finish.raw or "",
+        calls=bool(kinds & {"function_call", CUSTOM}),
+        asks="mcp_approval_request" in kinds,
+        refused=any(type_of(part) == "refusal" for part in said),
+    )
+    return finish.raw if finish.raw and means == finish.reason else FINISH_WORD[finish.reason]
+
+
+def encode_output(parts: tuple[Part, ...], response_id: str | None) -> list[JsonObject]:
+    """The output items of a whole message."""
+    output: list[JsonObject] = []
+    for part in by_item(parts):
+        if isinstance(part, Opaque):
+            output += [part.data] if part.wire == NAME else []
+            continue
+        item = encode_message(part) if isinstance(part, list) else _encode_item(part)
+        if item is not None:
+            output.append(_whole(item, response_id, len(output)))
+    return output
+
+
+def _encode_item(part: Part) -> JsonObject | None:
+    match part:
+        case Thinking():
+            return encode_reasoning(part)
+        case ToolCall():
+            return encode_call(part)
+        case Image():
+            return encode_made(part)
+        case _:
+            return None
+
+
+def _whole(item: JsonObject, response_id: str | None, index: int) -> JsonObject:
+    """An item as an output has it: with an id, a status, and annotations."""
+    prefix = _PREFIXES[item["type"]]
+    status = {} if prefix == "rs" else {"status": "completed"}
+    content = {"content": [with_annotations(part) for part in item["content"]]} if prefix == "msg" else {}
+    return {"id": invented_id(prefix, response_id, index), **status, **item, **content}
+
+
+class _Item(msgspec.Struct):
+    """A message or reasoning item that is being said."""
+
+    index: int
+    id: str
+    started: JsonObject
+    """What the item had beside its content when it began."""
+    item: JsonObject = {}
+    content: dict[int, JsonObject] = {}
+    open: int = 0
+    over: bool = False
+
+
+class _Part(msgspec.Struct):
+    """A text or thinking part that is being said: which event says more of it."""
+
+    item: _Item
+    kind: str
+    """`output_text`, `refusal`, `reasoning_text`, `reasoning_summary_text`."""
+    content_index: int = 0
+    streamed: bool = False
+
+
+class Writer:
+    """Events to the events of this dialect."""
+
+    content_type = "text/event-stream"
+
+    def __init__(self, asked: JsonObject) -> None:
+        self._asked = asked
+        self._head = Started()
+        self._number = 0
+        self._count = 0
+        self._parts: dict[int, _Part] = {}
+        self._output: dict[int, JsonObject] = {}
+        self._message: _Item | None = None
+
+    def feed(self, event: Event | DragomanError, /) -> bytes:
+        """The bytes of one event."""
+        match event:
+            case PartDelta():
+                return self._delta(self._parts[event.index], event.text)
+            case PartStarted():
+                return self._part_started(event)
+            case PartEnded():
+                return self._part_ended(event.index, event.part)
+            case Started():
+                self._head = event
+                snapshot = reply(event, self._asked, status="in_progress", output=[])
+                return self._event("created", response=snapshot) + self._event("in_progress", response=snapshot)
+            case Finished():
+                return self._leave_message() + self._finished(event)
+            case DragomanError():
+                # The SDKs raise on an `error` object only; their event type has the same fields flat (2026-11).
+                error = openai_failure(event)
+                flat = {key: error[key] for key in ("code", "message", "param")}
+                return self._event("error", **flat, error=error)
+            case _:
+                return b": ping\n\n"
+
+    def _event(self, kind: str, /, **fields: Any) -> bytes:
+        kind = kind if kind == "error" else f"response.{kind}"
+        data = {"type": kind, "sequence_number": self._number, **fields}
+        self._number += 1
+        return encode_sse(encode_json(data), name=kind)
+
+    def _finished(self, event: Finished) -> bytes:
+        output = [self._output[index] for index in sorted(self._output)]
+        response = ended(self._head, self._asked, output, event.finish, event.usage)
+        return self._event("incomplete" if response["status"] == "incomplete" else "completed", response=response)
+
+    # Items ------------------------------------------------------------------------------------------------------------
+
+    def _new_item(self, kind: str, started: JsonObject) -> _Item:
+        index = self._next_index()
+        id = started.get("id") or invented_id(_PREFIXES[kind], self._head.id, index)
+        return _Item(index=index, id=id, started=started)
+
+    def _item_done(self, index: int, item: JsonObject) -> bytes:
+        self._output[index] = item
+        return self._event("output_item.done", output_index=index, item=item)
+
+    def _part_started(self, event: PartStarted) -> bytes:
+        extra = wire_extra(event.extra, NAME)
+        match event.kind:
+            case "text":
+                return self._text_started(event.index, extra)
+            case "thinking":
+                return self._leave_message() + self._thinking_started(event.index, extra)
+            case _:
+                return self._leave_message()
+
+    def _part_ended(self, index: int, part: Part) -> bytes:
+        match part:
+            case Text():
+                return self._text_ended(self._parts[index], part)
+            case Thinking():
+                return self._thinking_ended(self._parts[index], part)
+            case ToolCall():
+                return self._call(part)
+            case Opaque():
+                return self._at_once(part.data) if part.wire == NAME else b""
+            case _:
+                item = _encode_item(part)
+                return b"" if item is None else self._at_once(_whole(item, self._head.id, self._count))
+
+    def _delta(self, part: _Part, text: str) -> bytes:
+        before = b""
+        if not part.streamed:
+            part.streamed = True
+            before = self._section(part, "added", "")
+        return before + self._event(f"{part.kind}.delta", **self._place(part), delta=text, **_logprobs(part))
+
+    def _place(self, part: _Part) -> JsonObject:
+        name = "summary_index" if part.kind == "reasoning_summary_text" else "content_index"
+        return {"item_id": part.item.id, "output_index": part.item.index, name: part.content_index}
+
+    def _section(self, part: _Part, verb: str, text: str, **more: Any) -> bytes:
+        """The event that opens or closes the place of a text inside its item."""
+        summary = part.kind == "reasoning_summary_text"
+        kind = "summary_text" if summary else part.kind
+        content = {"type": kind, "refusal" if kind == "refusal" else "text": text, **more}
+        if kind == "output_text":
+            content = with_annotations(content)
+        name = "reasoning_summary_part" if summary else "content_part"
+        return self._event(f"{name}.{verb}", **self._place(part), part=content)
+
+    # Messages ---------------------------------------------------------------------------------------------------------
+
+    def _text_started(self, index: int, extra: JsonObject) -> bytes:
+        started = extra.get("item", {})
+        out = b""
+        message = self._message
+        if message is None or message.started != started:
+            out = self._leave_message()
+            message = self._message = self._new_item("message", started)
+            item = {"type": "message", "role": "assistant", **started, "id": message.id, "status": "in_progress"}
+            out += self._event("output_item.added", output_index=message.index, item={**item, "content": []})
+        kind = "refusal" if extra.get("refusal") else "output_text"
+        part = self._parts[index] = _Part(item=message, kind=kind, content_index=len(message.content))
+        message.open += 1
+        if extra.get(EMPTY):
+            return out
+        message.content[part.content_index] = {}
+        part.streamed = True
+        return out + self._section(part, "added", "")
+
+    def _text_ended(self, part: _Part, text: Text) -> bytes:
+        message = part.item
+        message.item = item_of(text)
+        message.open -= 1
+        out = b""
+        if not wire_extra(text.extra, NAME).get(EMPTY):
+            out = self._said(part, text)
+        return out + self._message_done(message) if message.over and not message.open else out
+
+    def _said(self, part: _Part, text: Text) -> bytes:
+        content = part.item.content[part.content_index] = encode_said(text)
+        rest = {key: value for key, value in content.items() if key not in ("type", "text", "refusal")}
+        whole = {"refusal" if part.kind == "refusal" else "text": text.text}
+        annotations = rest.get("annotations")
+        notes = b"".join(
+            self._event("output_text.annotation.added", **self._place(part), annotation_index=i, annotation=note)
+            for i, note in enumerate(annotations if is_list(annotations) else ())
+        )
+        done = self._event(f"{part.kind}.done", **self._place(part), **whole, **_logprobs(part))
+        return notes + done + self._section(part, "done", text.text, **rest)
+
+    def _leave_message(self) -> bytes:
+        """The message item is over, or will be when its last part is."""
+        message, self._message = self._message, None
+        if message is None:
+            return b""
+        message.over = True
+        return b"" if message.open else self._message_done(message)
+
+    def _message_done(self, message: _Item) -> bytes:
+        content = [message.content[index] for index in sorted(message.content)]
+        item = {"id": message.id, "type": "message", "role": "assistant", **message.item, "content": content}
+        return self._item_done(message.index, _whole(item, self._head.id, message.index))
+
+    # Reasoning --------------------------------------------------------------------------------------------------------
+
+    def _thinking_started(self, index: int, extra: JsonObject) -> bytes:
+        item = self._new_item("reasoning", extra)
+        kind = "reasoning_text" if extra.get("content") else "reasoning_summary_text"
+        self._parts[index] = _Part(item=item, kind=kind)
+        added: JsonObject = {"id": item.id, "type": "reasoning", "summary": []}
+        return self._event("output_item.added", output_index=item.index, item=added)
+
+    def _thinking_ended(self, part: _Part, thinking: Thinking) -> bytes:
+        out = b""
+        if part.streamed:
+            out = self._event(f"{part.kind}.done", **self._place(part), text=thinking.text)
+            out += self._section(part, "done", thinking.text)
+        item = {"id": part.item.id, **encode_reasoning(thinking)}
+        return out + self._item_done(part.item.index, item)
+
+    # Items that come at once ------------------------------------------------------------------------------------------
+
+    def _call(self, call: ToolCall) -> bytes:
+        index = self._next_index()
+        item = _whole(encode_call(call), self._head.id, index)
+        event, field = _CALL_EVENTS[item["type"]]
+        place = {"item_id": item["id"], "output_index": index}
+        begun = {**item, field: "", "status": "in_progress"}
+        return b"".join(
+            (
+                self._event("output_item.added", output_index=index, item=begun),
+                self._event(f"{event}.delta", **place, delta=item[field]),
+                self._event(f"{event}.done", **place, **{"name": call.name, field: item[field]}),
+                self._item_done(index, item),
+            )
+        )
+
+    def _at_once(self, item: JsonObject) -> bytes:
+        index = self._next_index()
+        return self._event("output_item.added", output_index=index, item=item) + self._item_done(index, item)
+
+    def _next_index(self) -> int:
+        self._count += 1
+        return self._count - 1
+
+
+_CALL_EVENTS = {"function_call": ("function_call_arguments", "arguments"), CUSTOM: ("custom_tool_call_input", "input")}
+
+
+def _logprobs(part: _Part) -> JsonObject:
+    """A field that clients' types demand beside an output text."""
+    return {"logprobs": []} if part.kind == "output_text" else {}

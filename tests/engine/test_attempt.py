@@ -1,0 +1,599 @@
+import re
+from typing import Any
+
+import pytest
+from msgspec.structs import replace
+
+from dragoman.engine.attempt import (
+    ERROR_PATIENCE,
+    MAX_BODY,
+    MAX_ERROR_BODY,
+    Completed,
+    Timeouts,
+    call,
+    is_empty_response,
+)
+from dragoman.engine.effects import Emit, Now, Open, Plan, Read, Send
+from dragoman.engine.preparing import check, prepare
+from dragoman.errors import (
+    AuthFailed,
+    BadRequest,
+    ContextTooLong,
+    DragomanError,
+    EmptyResponse,
+    Interrupted,
+    InvalidRequest,
+    Malformed,
+    MalformedToolCall,
+    Overloaded,
+    RateLimited,
+    Reset,
+    ServerFault,
+    SetupError,
+    TimedOut,
+    TooLarge,
+    Truncated,
+    Unsupported,
+)
+from dragoman.events import Finished, PartDelta, PartEnded, PartStarted, Ping, Restarted, Started, StreamEvent, fold
+from dragoman.targets.providers import target as known
+from dragoman.targets.target import Capabilities, Target
+from dragoman.types import (
+    Audio,
+    Document,
+    Finish,
+    Image,
+    Request,
+    Response,
+    Tool,
+    ToolResult,
+    Usage,
+    assistant,
+    tool_results,
+    user,
+)
+from tests.support.images import picture
+from tests.support.plans import EMPTY, OK, Piece, Script, Status, Wait, World, line, said, target
+
+AA = target("aa/m")
+ASK = Request(messages=(user("hello"),))
+STREAM = replace(ASK, stream=True)
+PNG = Image(data=picture(), mime="image/png")
+TIDE = Tool(name="tide")
+
+
+def plan(request: Request = ASK, to: Target = AA, deadline: float | None = None, **timeouts: Any) -> Plan[Completed]:
+    return call(request, to, Timeouts(**timeouts), deadline)
+
+
+def able(**capabilities: Any) -> Target:
+    return target("aa/m", capabilities=Capabilities(**capabilities))
+
+
+# What a target cannot do is refused before anything is sent -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("request_", "capabilities", "why"),
+    [
+        (Request(tools=(TIDE,)), {"tools": False}, "cannot take tools"),
+        (Request(stream=True), {"streaming": False}, "cannot take a wish for a stream"),
+        (Request(messages=(user(PNG),)), {"max_images": 0}, "cannot take images"),
+        (Request(messages=(user(Image(url="https://x/a.png")),)), {}, "cannot fetch https://x/a.png; give the bytes"),
+        (Request(messages=(user(Document(data=b"%PDF", mime="application/pdf")),)), {"documents": False}, "documents"),
+        (Request(messages=(user(Audio(data=b"RIFF", mime="audio/wav")),)), {"audio": False}, "audio"),
+    ],
+)
+def test_what_a_target_cannot_do_is_unsupported(request_: Request, capabilities: dict[str, Any], why: str) -> None:
+    with pytest.raises(Unsupported, match=f"^aa/m: .*{re.escape(why)}") as caught:
+        next(plan(request_, able(**capabilities)))
+    assert (caught.value.provider, caught.value.model) == ("aa", "m")
+
+
+@pytest.mark.parametrize(
+    ("request_", "capabilities"),
+    [
+        (Request(), {"tools": False, "structured": False, "streaming": False, "max_images": 0}),
+        (Request(schema={}, schema_mode="any"), {"structured": False}),
+        (Request(messages=(user(PNG),)), {"max_images": 1}),
+        (Request(messages=(user(Image(url="https://x/a.png")),)), {"image_urls": True, "max_image_bytes": 1}),
+    ],
+)
+def test_what_a_target_can_do_passes(request_: Request, capabilities: dict[str, Any]) -> None:
+    check(request_, able(**capabilities))
+
+
+def test_pictures_and_documents_in_results_count() -> None:
+    seen = Request(messages=(tool_results(ToolResult(id="call_1", content=(PNG, PNG))),))
+    with pytest.raises(Unsupported, match="images"):
+        check(seen, able(max_images=0))
+    read = Request(messages=(tool_results(ToolResult(id="call_1", content=(Document(data=b"a", mime="text/plain"),))),))
+    with pytest.raises(Unsupported, match="documents"):
+        check(read, able(documents=False))
+
+
+@pytest.mark.parametrize("name", ["openai", "anthropic", "google", "ollama", "openai-responses"])
+def test_a_picture_by_url_is_refused_on_every_wire_whose_target_cannot_fetch(name: str) -> None:
+    to = known(f"{name}/m", api_key="k")
+    to = replace(to, capabilities=replace(to.capabilities, image_urls=False))
+    with pytest.raises(Unsupported, match="cannot fetch"):
+        prepare(Request(messages=(user(Image(url="https://x/a.png")),)), to)
+
+
+def test_a_choice_that_cannot_be_forced_is_bent_with_a_notice() -> None:
+    forced = Request(messages=(user("hi"),), tools=(TIDE,), tool_choice="required")
+    for to in (
+        replace(known("openai/m", api_key="k"), capabilities=Capabilities(forced_choice=False)),
+        known("ollama/m"),
+    ):
+        assert [notice.what for notice in prepare(forced, to).notices] == ["tool_choice"]
+        with pytest.raises(Unsupported, match="strict"):
+            prepare(replace(forced, strict=True), to)
+
+
+def test_thinking_of_a_model_that_does_not_is_dropped_with_a_notice() -> None:
+    hard = Request(messages=(user("hi"),), reasoning="high")
+    to = able(thinking=False)
+    assert [notice.what for notice in prepare(hard, to).notices] == ["reasoning"]
+    with pytest.raises(Unsupported, match="strict"):
+        prepare(replace(hard, strict=True), to)
+
+
+def test_missing_credentials_say_where_a_key_is_looked_for() -> None:
+    with pytest.raises(AuthFailed) as caught:
+        prepare(ASK, known("google/m"))
+    error = caught.value
+    assert str(error) == "google: no key; set GEMINI_API_KEY or GOOGLE_API_KEY or pass api_key="
+    assert (error.transient, error.advance, error.penalise, error.provider) == (False, True, False, "google")
+
+
+def test_missing_credentials_without_variables() -> None:
+    with pytest.raises(AuthFailed, match=r"^aa: no key; pass api_key=$"):
+        prepare(ASK, target("aa/m", needs_key=True))
+
+
+def test_an_error_of_the_wire_is_named_too() -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        prepare(Request(messages=(user("x"),), extra={"ollama": {"a": object()}}), AA)
+    assert (caught.value.provider, caught.value.model) == ("aa", "m")
+
+
+# A whole answer -------------------------------------------------------------------------------------------------------
+
+
+def test_a_request_is_sent_with_the_time_that_is_left() -> None:
+    asked = plan(deadline=130.0, connect=3.0)
+    assert next(asked) == Now()
+    sent = asked.send(100.0)
+    assert isinstance(sent, Send)
+    assert (sent.request.url, sent.timeout, sent.connect, sent.limit) == ("http://aa/api/chat", 30.0, 3.0, MAX_BODY)
+
+
+def test_without_a_deadline_a_request_may_take_as_long_as_it_takes() -> None:
+    world = World(OK)
+    world.run(plan())
+    assert world.requests[0].timeout is None
+
+
+def test_a_passed_deadline_sends_nothing() -> None:
+    world = World()
+    with pytest.raises(TimedOut, match="deadline"):
+        world.run(plan(deadline=100.0))
+    assert world.requests == []
+
+
+def test_an_answer_has_its_target_its_notices_and_its_latency() -> None:
+    asked = plan(replace(ASK, user="me"))
+    next(asked)
+    world = World(OK)
+    asked.send(100.0)
+    reply = world.answer(Send(prepare(ASK, AA)))
+    assert asked.send(reply) == Now()
+    with pytest.raises(StopIteration) as stop:
+        asked.send(100.75)
+    answer: Completed = stop.value.value
+    assert (answer.response.text, answer.response.target, answer.latency) == ("fine", "aa/m", 0.75)
+    assert [notice.what for notice in answer.response.notices] == ["user"]
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"),
+    [(429, RateLimited), (500, ServerFault), (503, Overloaded), (400, BadRequest), (301, ServerFault)],
+)
+@pytest.mark.parametrize("request_", [ASK, STREAM], ids=["whole", "streamed"])
+def test_a_refusal_is_a_typed_error_with_whose_it_is(request_: Request, status: int, kind: type[DragomanError]) -> None:
+    world = World(Status(status, b'{"error": "no"}', {"retry-after": "7"}))
+    with pytest.raises(kind) as caught:
+        world.run(plan(request_))
+    error = caught.value
+    assert (error.provider, error.model, error.status, error.retry_after) == ("aa", "m", status, 7.0)
+
+
+def test_a_key_that_a_server_says_back_is_blotted_out() -> None:
+    world = World(Status(401, b'{"error": "bad key hush-hush"}'))
+    with pytest.raises(AuthFailed, match=r"^aa/m: bad key \[redacted\]$"):
+        world.run(plan(to=target("aa/m", api_key="hush-hush")))
+
+
+def test_a_key_that_is_no_secret_does_not_spoil_the_words() -> None:
+    with pytest.raises(ServerFault, match=r"^aa/m: broken$"):
+        World(Status(500, b'{"error": "broken"}')).run(plan(to=target("aa/m", api_key="k")))
+
+
+def test_a_body_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dragoman.engine.attempt.MAX_BODY", 5)
+    with pytest.raises(TooLarge):
+        World(OK).run(plan())
+
+
+def test_an_empty_answer_is_an_error_with_what_it_cost() -> None:
+    world = World(Status(200, said(" \n", prompt_eval_count=3, eval_count=1)))
+    with pytest.raises(EmptyResponse, match=r"^aa/m: nothing in the answer \(finish: stop\)$") as caught:
+        world.run(plan())
+    assert caught.value.usage == Usage(input=3, output=1)
+
+
+@pytest.mark.parametrize("reason", ["length", "blocked"])
+def test_an_empty_answer_that_says_why_is_no_error(reason: Any) -> None:
+    assert not is_empty_response(Response(message=assistant(), finish=Finish(reason=reason)))
+
+
+def test_an_empty_answer_that_the_length_limit_cut_is_given() -> None:
+    cut = Status(200, b'{"message": {"content": ""}, "done": true, "done_reason": "length"}')
+    assert World(cut).run(plan()).response.finish.reason == "length"
+    world = World([cut.body + b"\n"])
+    assert world.run(plan(STREAM)).response.finish.reason == "length"
+    assert isinstance(world.shown[-1], Finished)
+
+
+# A streamed answer ----------------------------------------------------------------------------------------------------
+
+
+def streamed(*pieces: Piece, **timeouts: Any) -> World:
+    world = World(list(pieces))
+    world.run(plan(STREAM, **timeouts))
+    return world
+
+
+def broken(*pieces: Piece, **timeouts: Any) -> tuple[World, DragomanError]:
+    world = World(list(pieces))
+    with pytest.raises(DragomanError) as caught:
+        world.run(plan(STREAM, **timeouts))
+    return world, caught.value
+
+
+def test_a_stream_is_opened_with_its_limits() -> None:
+    asked = plan(STREAM, deadline=110.0, first_event=4.0, idle=6.0, connect=2.0)
+    next(asked)
+    opened = asked.send(100.0)
+    assert isinstance(opened, Open)
+    assert (opened.timeout, opened.connect, opened.total, opened.quiet) == (4.0, 2.0, 10.0, 6.0)
+
+
+def test_the_longest_silence_is_known_only_where_both_are_limited() -> None:
+    assert Timeouts(first_event=4.0).longest_silence is None
+    assert Timeouts(idle=4.0).longest_silence is None
+
+
+def test_events_are_shown_as_they_come_and_fold_into_the_response() -> None:
+    asked = plan(STREAM)
+    world = World([line("fi"), line("ne"), said("")])
+    assert isinstance(world.until(asked, Emit), Emit)
+    world = streamed(line("fi"), line("ne"), said("", eval_count=2))
+    assert [type(event) for event in world.shown] == [Started, PartStarted, PartDelta, PartDelta, PartEnded, Finished]
+    assert fold(world.shown).text == "fine"
+
+
+def test_nothing_is_shown_before_there_is_content() -> None:
+    asked = plan(STREAM)
+    world = World([line(""), line(" \n"), line("fine"), said("")])
+    shown = world.until(asked, Emit)
+    assert len(world.reads) == 3
+    assert isinstance(shown, Emit)
+    assert "".join(event.text for event in shown.events if isinstance(event, PartDelta)) == " \nfine"
+
+
+def test_thinking_is_content() -> None:
+    world = streamed(line("", thinking="Hm."), said(""))
+    assert isinstance(world.shown[2], PartDelta)
+
+
+def test_a_call_is_content() -> None:
+    world = streamed(line("", tool_calls=[{"function": {"name": "tide"}}]), said(""))
+    assert fold(world.shown).tool_calls[0].name == "tide"
+
+
+def test_the_latency_of_a_stream_is_that_of_its_first_event() -> None:
+    world = World([Wait(2.0), line("fi"), Wait(30.0), said("ne")])
+    assert world.run(plan(STREAM)).latency == 2.0
+
+
+def test_the_latency_of_a_stream_without_events_is_the_whole() -> None:
+    world = World([Wait(2.0), b'{"message": {"content": ""}, "done": true, "done_reason": "length"}\n'])
+    assert world.run(plan(STREAM)).latency == 2.0
+
+
+def test_a_stream_that_ends_without_an_event_is_empty() -> None:
+    world, error = broken(line(" "), said("", eval_count=1))
+    assert isinstance(error, EmptyResponse)
+    assert error.usage == Usage(output=1)
+    assert world.shown == []
+
+
+def test_a_stream_of_thinking_alone_was_shown_and_so_is_no_error() -> None:
+    assert streamed(line("", thinking="Hm."), said("")).shown
+
+
+@pytest.mark.parametrize("failure", [Reset("by peer"), TimedOut("slow")])
+def test_before_the_first_event_a_failure_is_itself(failure: DragomanError) -> None:
+    world, error = broken(line(""), failure)
+    assert error is failure
+    assert world.shown == []
+
+
+def test_a_stream_cut_before_the_first_event_is_truncated() -> None:
+    _, error = broken(line(""))
+    assert isinstance(error, Truncated)
+
+
+def test_a_stream_that_cannot_be_opened_is_the_failure() -> None:
+    with pytest.raises(Reset):
+        World(Reset("by peer")).run(plan(STREAM))
+
+
+def test_after_the_first_event_a_failure_is_an_interruption_with_what_came() -> None:
+    world, error = broken(line("fi"), line("ne"), failure := Reset("by peer"))
+    assert isinstance(error, Interrupted)
+    assert error.partial is not None
+    assert (error.partial.text, error.partial.target, error.partial.usage.source) == ("fine", "aa/m", "partial")
+    assert (error.message, error.provider, error.__cause__) == ("the stream broke: Reset: by peer", "aa", failure)
+    assert fold(world.shown).text == "fine"
+
+
+def test_an_interruption_has_the_notices_of_its_request() -> None:
+    world = World([line("fi")])
+    with pytest.raises(Interrupted) as caught:
+        world.run(plan(replace(STREAM, user="me")))
+    assert caught.value.partial is not None
+    assert [notice.what for notice in caught.value.partial.notices] == ["user"]
+
+
+def test_an_error_in_the_stream_shows_what_came_with_it_first() -> None:
+    world, error = broken(line("fine") + b'{"error": "out of memory"}\n')
+    assert isinstance(error, Interrupted)
+    assert isinstance(error.__cause__, ServerFault)
+    assert fold(world.shown).text == "fine"
+
+
+def test_an_error_in_the_stream_before_the_first_event_is_itself() -> None:
+    _, error = broken(line("") + b'{"error": "out of memory"}\n')
+    assert isinstance(error, ServerFault)
+
+
+def test_a_broken_line_after_events_is_an_interruption_that_counts_as_its_cause_does() -> None:
+    _, error = broken(line("fine"), b"]\n")
+    assert isinstance(error, Interrupted)
+    assert isinstance(error.__cause__, Malformed)
+    assert error.penalise
+
+
+OPENAI = known("openai/m", api_key="k")
+
+
+def chunk(delta: str = "{}", finish: str = "null", more: str = "") -> bytes:
+    return f'data: {{"choices": [{{"index": 0, "delta": {delta}, "finish_reason": {finish}}}]{more}}}\n\n'.encode()
+
+
+def test_a_malformed_call_after_text_counts_nothing_against_the_target() -> None:
+    call_ = '{"tool_calls": [{"index": 0, "id": "c", "function": {"name": "tide", "arguments": "["}}]}'
+    world = World([chunk('{"content": "so"}'), chunk(call_), chunk("{}", '"tool_calls"'), b"data: [DONE]\n\n"])
+    with pytest.raises(Interrupted) as caught:
+        world.run(plan(STREAM, OPENAI))
+    assert isinstance(caught.value.__cause__, MalformedToolCall)
+    assert not caught.value.penalise
+
+
+def test_a_connection_that_breaks_tells_what_was_used_so_far() -> None:
+    usage = ', "usage": {"prompt_tokens": 9, "completion_tokens": 2}'
+    world = World([chunk('{"content": "so"}', more=usage), Reset("by peer")])
+    with pytest.raises(Interrupted) as caught:
+        world.run(plan(STREAM, OPENAI))
+    assert caught.value.usage == Usage(input=9, output=2, source="partial")
+    assert caught.value.partial is not None
+    assert caught.value.partial.usage == caught.value.usage
+
+
+def test_a_connection_that_breaks_after_the_finish_is_no_failure() -> None:
+    usage = ', "usage": {"prompt_tokens": 9, "completion_tokens": 2}'
+    world = World([chunk('{"content": "so"}'), chunk("{}", '"stop"', usage), Reset("by peer")])
+    assert world.run(plan(STREAM, OPENAI)).response.text == "so"
+
+
+# Deadlines of a stream ------------------------------------------------------------------------------------------------
+
+
+def test_each_read_gets_the_shortest_of_its_limits() -> None:
+    world = World([line("a"), line("b"), said("")])
+    world.run(call(STREAM, AA, Timeouts(first_event=8.0, idle=3.0), 105.0))
+    assert world.reads == [5.0, 3.0, 3.0]
+
+
+def test_the_first_event_must_come_in_time_and_pings_are_none() -> None:
+    _, error = broken(Wait(3.0), line(""), Wait(3.0), line(""), said("fine"), first_event=5.0)
+    assert isinstance(error, TimedOut)
+    assert error.message == "no content for 5.0 s; that is the limit `first_event`"
+
+
+class Slow(World):
+    """One in which every request takes too long."""
+
+    def answer(self, effect: Send | Open) -> Any:
+        self.now += 30.0
+        raise TimedOut(f"{effect.request.origin}: nothing came in time")
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_what_is_late_names_the_limit_of_the_whole_call(stream: bool) -> None:  # noqa: FBT001
+    world = Slow()
+    capabilities = Timeouts(total=30.0)
+    with pytest.raises(TimedOut, match=r"in time; the limit `total` of 30.0 s has passed$"):
+        world.run(call(Request(messages=(user("hi"),), stream=stream), target("aa/m"), capabilities, 130.0))
+
+
+def test_a_stream_that_is_silent_names_the_limit_of_its_silence() -> None:
+    world = World([line("a"), Wait(5.0), TimedOut("nothing came in time")])
+    with pytest.raises(Interrupted, match=r"the limit `idle` of 5.0 s has passed$"):
+        world.run(plan(STREAM, idle=5.0))
+
+
+def test_a_deadline_that_passes_before_anything_is_sent_counts_against_nobody() -> None:
+    world = World()
+    with pytest.raises(TimedOut) as caught:
+        world.run(call(Request(messages=(user("hi"),)), target("aa/m"), Timeouts(), 99.0))
+    assert (caught.value.penalise, world.requests) == (False, [])
+
+
+def test_a_deadline_that_passes_while_a_stream_is_read_counts() -> None:
+    world = World([line(""), Wait(40.0), line(""), said("fine")])
+    with pytest.raises(TimedOut) as caught:
+        world.run(call(STREAM, target("aa/m"), Timeouts(total=30.0), 130.0))
+    assert caught.value.penalise
+
+
+def test_idle_counts_from_one_piece_of_content_to_the_next() -> None:
+    world = World([line("a"), Wait(4.0), line("b"), Wait(4.0), line("c"), said("")])
+    world.run(plan(STREAM, idle=5.0))
+    assert world.reads == [None, 5.0, 5.0, 5.0]
+
+
+def test_idle_ends_a_stream_of_pings() -> None:
+    _, error = broken(line("a"), Wait(3.0), line(""), Wait(3.0), line(""), said(""), idle=5.0)
+    assert isinstance(error, Interrupted)
+    assert isinstance(error.__cause__, TimedOut)
+
+
+def test_comments_are_pings() -> None:
+    world = World([Wait(3.0), b": keep-alive\n\n", Wait(3.0), b": keep-alive\n\n", chunk('{"content": "so"}')])
+    with pytest.raises(TimedOut):
+        world.run(plan(STREAM, OPENAI, first_event=5.0))
+
+
+def test_pieces_of_a_call_are_content_although_nothing_can_be_shown_yet() -> None:
+    def fragment(text: str) -> bytes:
+        return chunk(
+            f'{{"tool_calls": [{{"index": 0, "id": "c", "function": {{"name": "t", "arguments": "{text}"}}}}]}}'
+        )
+
+    pieces: list[Piece] = [Wait(4.0), fragment('{\\"a\\":'), Wait(4.0), fragment("1"), Wait(4.0), fragment("}")]
+    world = World([*pieces, chunk("{}", '"tool_calls"'), b"data: [DONE]\n\n"])
+    answer = world.run(plan(STREAM, OPENAI, first_event=5.0, idle=5.0))
+    assert answer.response.tool_calls[0].arguments == {"a": 1}
+
+
+def test_a_caller_that_takes_its_time_is_no_silence_of_the_target() -> None:
+    asked, world = plan(STREAM, idle=5.0), World([line("a"), line("b"), said("")])
+    world.until(asked, Emit)
+    world.now += 60.0
+    assert asked.send(None) == Now()
+    read = asked.send(world.now)
+    assert isinstance(read, Read)
+    assert read.timeout == 5.0
+
+
+def test_the_deadline_ends_a_stream() -> None:
+    world = World([line("a"), Wait(20.0), line("b"), said("")])
+    with pytest.raises(Interrupted) as caught:
+        world.run(plan(STREAM, deadline=110.0))
+    assert isinstance(caught.value.__cause__, TimedOut)
+
+
+# The words of a refusal -----------------------------------------------------------------------------------------------
+
+
+class Refusing(World):
+    """An answer of 400 whose body comes in pieces."""
+
+    def answer(self, effect: Send | Open) -> Any:
+        return replace(super().answer(effect), head=World(Status(400)).answer(effect).head)
+
+
+def refusal(*pieces: Piece, deadline: float | None = None) -> tuple[World, DragomanError]:
+    world = Refusing(list(pieces))
+    with pytest.raises(DragomanError) as caught:
+        world.run(plan(STREAM, deadline=deadline))
+    return world, caught.value
+
+
+def test_the_words_of_a_refusal_are_read_in_pieces() -> None:
+    _, error = refusal(b'{"error": {"code": "context_length', b'_exceeded", "message": "too long"}}')
+    assert isinstance(error, ContextTooLong)
+
+
+@pytest.mark.parametrize("failure", [Reset("by peer"), TimedOut("slow")])
+def test_a_refusal_whose_words_break_off_is_still_that_refusal(failure: DragomanError) -> None:
+    _, error = refusal(b'{"error": ', failure)
+    assert isinstance(error, BadRequest)
+
+
+def test_the_words_of_a_refusal_must_come_soon() -> None:
+    world, error = refusal(b"a", Wait(4.0), b"b", Wait(4.0), b"c")
+    assert isinstance(error, BadRequest)
+    assert world.reads == [ERROR_PATIENCE, ERROR_PATIENCE, 1.0]
+
+
+def test_the_words_of_a_refusal_must_come_before_the_deadline() -> None:
+    world, _ = refusal(b"a", deadline=102.0)
+    assert world.reads[0] == 2.0
+
+
+def test_the_words_of_a_refusal_have_a_limit() -> None:
+    world, _ = refusal(*[b"a" * (MAX_ERROR_BODY // 2)] * 9)
+    assert len(world.reads) == 2
+
+
+# Starting over --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "script", [[line("fine"), said("")], [b'{"message": {"content": ""}, "done": true, "done_reason": "length"}\n']]
+)
+def test_who_starts_over_says_so_before_anything_else(script: Script) -> None:
+    world, again = World(script), Restarted(left="zz/m", target="aa/m", why="Reset: by peer")
+    world.run(call(STREAM, AA, Timeouts(), None, restarted=again))
+    assert world.shown[0] == again
+    assert world.shown.count(again) == 1
+    assert isinstance(world.shown[-1], Finished)
+
+
+def test_who_cannot_start_over_says_nothing() -> None:
+    world, again = World(EMPTY), Restarted(left="zz/m", target="aa/m", why="Reset: by peer")
+    with pytest.raises(EmptyResponse):
+        world.run(call(STREAM, AA, Timeouts(), None, restarted=again))
+    assert world.shown == []
+
+
+def test_what_came_before_a_restart_is_void() -> None:
+    again = Restarted(left="zz/m", target="aa/m", why="Reset: by peer")
+    late = Finished(finish=Finish(reason="stop"), usage=Usage(input=1))
+    before: list[StreamEvent] = [
+        Started(id="old"),
+        PartStarted(index=0, kind="thinking"),
+        PartDelta(index=0, text="Hm."),
+        late,
+    ]
+    response = fold([*before, again, PartStarted(index=0, kind="text"), PartDelta(index=0, text="fi"), Ping()])
+    assert (response.id, response.text, response.thinking) == (None, "fi", "")
+    assert response.usage == Usage(source="partial")
+
+
+@pytest.mark.parametrize("name", Timeouts.__struct_fields__)
+@pytest.mark.parametrize("given", [-1, float("nan"), "5", True])
+def test_what_is_no_time_is_refused(name: str, given: Any) -> None:
+    capabilities: dict[str, Any] = {name: given}
+    with pytest.raises(SetupError, match=f"timeout: {name} of"):
+        Timeouts(**capabilities)
+
+
+@pytest.mark.parametrize("given", [float("inf"), 1e18])
+def test_a_time_without_an_end_is_no_limit(given: float) -> None:
+    assert Timeouts(total=given, connect=given, idle=given) == Timeouts(total=None, connect=None, idle=None)

@@ -1,0 +1,928 @@
+import pickle
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from msgspec.structs import replace
+
+from dragoman.engine.attempt import Timeouts
+from dragoman.engine.effects import Now, Open, Read, Send, Sleep
+from dragoman.engine.failover import ChainOptions, CooldownStarted, ErrorPolicy, judge, run
+from dragoman.engine.health import Health, Probe, TargetHealth
+from dragoman.errors import (
+    AuthFailed,
+    BadRequest,
+    Blocked,
+    ChainExhausted,
+    ConnectFailed,
+    ContextTooLong,
+    DragomanError,
+    EmptyResponse,
+    Interrupted,
+    InvalidRequest,
+    MalformedToolCall,
+    ModelNotFound,
+    Overloaded,
+    RateLimited,
+    Reset,
+    ServerFault,
+    SetupError,
+    TimedOut,
+    Truncated,
+)
+from dragoman.events import Finished, Restarted, fold
+from dragoman.targets.providers import target as known
+from dragoman.targets.target import Capabilities, Target
+from dragoman.types import Attempt, Image, Request, Response, Usage, user
+from tests.support.images import picture
+from tests.support.plans import EMPTY, OK, Script, Status, Wait, World, line, said, target
+
+AA, BB, CC = target("aa/m1"), target("bb/m2"), target("cc/m3")
+ASK = Request(messages=(user("hello"),))
+STREAM = replace(ASK, stream=True)
+BUSY = Status(503, b'{"error": "busy"}')
+WRONG = Status(400, b'{"error": "wrong"}')
+
+
+def slow_down(seconds: float | str, header: str = "retry-after", **headers: str) -> Status:
+    return Status(429, b'{"error": "slow down"}', {header: str(seconds), **headers})
+
+
+def ask(
+    world: World,
+    *targets: Target,
+    request: Request = ASK,
+    health: Health | None = None,
+    timeouts: Timeouts | None = None,
+    **options: Any,
+) -> Response:
+    chosen = ChainOptions(timeouts=timeouts or Timeouts(), **options)
+    return world.run(run(request, targets or (AA, BB), health or Health(), chosen))
+
+
+def fail(world: World, *targets: Target, **more: Any) -> DragomanError:
+    with pytest.raises(DragomanError) as caught:
+        ask(world, *targets, **more)
+    return caught.value
+
+
+def ill(*targets: Target, seconds: float = 30.0) -> Health:
+    health = Health()
+    for index, each in enumerate(targets):
+        health.rest(each.name, 100.0 + seconds + index, "slow down")
+    return health
+
+
+# Head to tail ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_head_serves_when_it_can() -> None:
+    world = World(OK)
+    response = ask(world)
+    assert (response.text, response.target, world.hosts) == ("fine", "aa/m1", ["aa"])
+
+
+def test_the_receipt_names_who_served() -> None:
+    (attempt,) = ask(World(Status(200, said("fine", eval_count=2)))).attempts
+    assert attempt == Attempt(target="aa/m1", outcome="served", duration=0.0, usage=Usage(output=2))
+
+
+def test_a_benched_target_is_skipped_and_named() -> None:
+    world = World(OK)
+    response = ask(world, health=ill(AA))
+    assert (response.target, world.hosts) == ("bb/m2", ["bb"])
+    assert response.attempts[0].outcome == "skipped"
+    assert response.attempts[0].error == "benched for 30.0 s more: slow down"
+
+
+def test_a_benched_target_is_named_in_the_final_error() -> None:
+    error = fail(World(EMPTY), health=ill(AA))
+    assert "aa/m1 skipped (benched for 30.0 s more: slow down)" in str(error)
+    assert "bb/m2 failed (EmptyResponse" in str(error)
+
+
+def test_a_target_that_cannot_do_it_is_left_to_the_next_without_a_penalty() -> None:
+    health, blind = Health(), target("aa/m1", capabilities=Capabilities(max_images=0))
+    sees = Request(messages=(user(Image(data=picture(), mime="image/png")),))
+    response = ask(World(OK), blind, BB, request=sees, health=health)
+    assert response.target == "bb/m2"
+    assert response.attempts[0].error == "Unsupported: aa/m1: cannot take images"
+    assert "aa/m1" not in health.snapshot()
+
+
+def test_success_resets_health() -> None:
+    health = Health()
+    health.failed("aa/m1", 100.0, "busy")
+    ask(World(OK), health=health)
+    assert health.condition("aa/m1").failures == 0
+
+
+def test_the_latency_is_remembered() -> None:
+    health = Health()
+    ask(World([Wait(0.5), line("fi"), Wait(3.0), said("ne")]), request=STREAM, health=health)
+    assert health.condition("aa/m1").last_latency == 0.5
+
+
+def test_nothing_left_names_every_target_and_why() -> None:
+    error = fail(World(Status(404), Status(413, b'{"error": "large"}')))
+    assert isinstance(error, ChainExhausted)
+    assert str(error).startswith("no target answered: aa/m1 failed (ModelNotFound: ")
+    assert "; bb/m2 failed (BadRequest: large)" in str(error)
+    assert [attempt.outcome for attempt in error.attempts] == ["failed", "failed"]
+
+
+def test_the_last_error_is_the_cause() -> None:
+    error = fail(World(Status(404), Status(413)))
+    assert isinstance(error.__cause__, BadRequest)
+    assert (error.status, error.provider, error.model) == (413, "bb", "m2")
+
+
+def test_no_targets_are_no_answer() -> None:
+    with pytest.raises(ChainExhausted, match="there is none"):
+        World().run(run(ASK, (), Health(), ChainOptions()))
+
+
+# The table of faults, line by line ------------------------------------------------------------------------------------
+
+TRANSIENT: list[Any] = [
+    *[pytest.param(Status(status), id=str(status)) for status in (408, 409, 429, 500, 501, 502, 503, 504, 520, 529)],
+    pytest.param(Status(418), id="a status that nobody knows"),
+    pytest.param(Status(200, b'{"error": {"type": "overloaded_error", "message": "busy"}}'), id="overloaded_error"),
+    pytest.param(TimedOut("slow"), id="time-out"),
+    pytest.param(ConnectFailed("refused"), id="refused connection"),
+    pytest.param(ConnectFailed("no such host"), id="DNS"),
+    pytest.param(Reset("by peer"), id="reset connection"),
+    pytest.param(Status(200, b'{"message": '), id="truncated body"),
+    pytest.param(Status(200, b"<html>"), id="bytes that nobody knows"),
+    pytest.param(DragomanError("?"), id="an error that nobody knows"),
+]
+
+
+@pytest.mark.parametrize("fault", TRANSIENT)
+def test_a_transient_fault_is_retried_on_the_same_target(fault: Script) -> None:
+    world = World(fault, OK)
+    assert ask(world).target == "aa/m1"
+    assert world.hosts == ["aa", "aa"]
+
+
+@pytest.mark.parametrize("fault", TRANSIENT)
+def test_a_transient_fault_that_stays_goes_on_and_counts_against_the_target(fault: Script) -> None:
+    world, health = World(fault, fault, OK), Health()
+    assert ask(world, health=health).target == "bb/m2"
+    assert world.hosts == ["aa", "aa", "bb"]
+    assert health.condition("aa/m1").failures == 2
+    assert health.condition("aa/m1").state == "benched"
+
+
+def test_a_stream_cut_before_its_first_event_is_transient() -> None:
+    world = World([line("")], [line("fi"), said("ne")])
+    assert ask(world, request=STREAM).text == "fine"
+    assert world.hosts == ["aa", "aa"]
+
+
+def test_an_empty_answer_is_not_asked_for_again_but_goes_on_and_counts() -> None:
+    world, health = World(EMPTY, OK), Health()
+    assert ask(world, health=health).target == "bb/m2"
+    assert world.hosts == ["aa", "bb"]
+    assert health.condition("aa/m1").failures == 1
+
+
+BAD_CALL = Status(
+    200,
+    b'{"choices": [{"index": 0, "finish_reason": "tool_calls", "message": {"tool_calls": [{"id": "c", "type": "function",'
+    b'"function": {"name": "tide", "arguments": "["}}]}}], "usage": {"prompt_tokens": 9, "completion_tokens": 2}}',
+)
+OPENAI = known("openai/m", api_key="k")
+
+
+def test_a_malformed_call_is_retried_and_goes_on_and_counts_nothing() -> None:
+    world, health = World(BAD_CALL, BAD_CALL, OK), Health()
+    response = ask(world, OPENAI, BB, health=health)
+    assert response.target == "bb/m2"
+    assert world.hosts == ["https://api.openai.com", "https://api.openai.com", "bb"]
+    assert "openai/m" not in health.snapshot()
+    assert response.attempts[0].usage == Usage(input=9, output=2)
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (Status(404, b"404 page not found"), ModelNotFound),
+        (Status(400, b'{"error": {"code": "model_not_found", "message": "?"}}'), ModelNotFound),
+        (Status(400, b'{"error": {"code": "context_length_exceeded", "message": "too long"}}'), ContextTooLong),
+        (Status(413), BadRequest),
+        (Status(402), RateLimited),
+    ],
+)
+def test_what_another_target_may_do_goes_on_at_once(fault: Script, kind: type[DragomanError]) -> None:
+    world = World(fault, OK)
+    response = ask(world)
+    assert (response.target, world.hosts) == ("bb/m2", ["aa", "bb"])
+    assert (response.attempts[0].error or "").startswith(kind.__name__)
+
+
+@pytest.mark.parametrize("status", [404, 413])
+def test_what_another_target_may_do_counts_nothing(status: int) -> None:
+    health = Health()
+    ask(World(Status(status), OK), health=health)
+    assert "aa/m1" not in health.snapshot()
+
+
+def test_missing_credentials_go_on_and_are_named_if_all_fail() -> None:
+    keyless, health = known("groq/llama"), Health()
+    assert ask(World(OK), keyless, BB, health=health).target == "bb/m2"
+    assert "groq/llama" not in health.snapshot()
+    error = fail(World(EMPTY), keyless, BB)
+    assert "groq/llama failed (AuthFailed: groq: no key; set GROQ_API_KEY" in str(error)
+
+
+STOPPING: list[Any] = [
+    pytest.param(WRONG, BadRequest, id="400"),
+    pytest.param(Status(401), AuthFailed, id="401"),
+    pytest.param(Status(403), AuthFailed, id="403"),
+    pytest.param(Status(405), BadRequest, id="405"),
+    pytest.param(Status(422), BadRequest, id="422"),
+    pytest.param(Status(400, b'{"error": {"code": "content_filter", "message": "no"}}'), Blocked, id="blocked"),
+]
+
+
+@pytest.mark.parametrize(("fault", "kind"), STOPPING)
+def test_what_no_target_will_do_stops(fault: Script, kind: type[DragomanError]) -> None:
+    world, health = World(fault), Health()
+    error = fail(world, health=health)
+    assert type(error) is kind
+    assert [attempt.target for attempt in error.attempts] == ["aa/m1"]
+    assert world.hosts == ["aa"]
+    assert health.snapshot() == {}
+
+
+@pytest.mark.parametrize(("fault", "kind"), STOPPING)
+def test_what_no_target_will_do_goes_on_where_the_caller_says_so(fault: Script, kind: type[DragomanError]) -> None:
+    world = World(fault, OK)
+    response = ask(world, advance_on_permanent=True)
+    assert (response.target, world.hosts) == ("bb/m2", ["aa", "bb"])
+
+
+def test_a_request_that_makes_no_sense_stops_whatever_the_caller_says() -> None:
+    senseless = Request(messages=(user("x"),), extra={"ollama": {"a": object()}})
+    assert type(fail(World(), request=senseless, advance_on_permanent=True)) is InvalidRequest
+
+
+def test_cancelling_counts_nothing_and_closes_at_once() -> None:
+    for asked in (Send, Sleep):
+        health, world = Health(), World(Reset("by peer"))
+        plan = run(ASK, (AA, BB), health, ChainOptions())
+        world.until(plan, Now)
+        while not isinstance(effect := plan.send(world.now), asked):
+            if isinstance(effect, Send):
+                plan.throw(Reset("by peer"))
+        before = health.snapshot()
+        plan.close()
+        assert health.snapshot() == before
+        assert world.hosts == []
+
+
+def test_the_table_can_be_replaced() -> None:
+    def classify(error: DragomanError) -> ErrorPolicy | None:
+        if isinstance(error, BadRequest):
+            return ErrorPolicy(transient=True, advance=True, penalise=False)
+        return None
+
+    world = World(WRONG, WRONG, Status(401))
+    assert type(fail(world, classify=classify)) is AuthFailed
+    assert world.hosts == ["aa", "aa", "bb"]
+
+
+def test_a_verdict_may_retry_and_never_go_on() -> None:
+    def classify(error: DragomanError) -> ErrorPolicy:
+        return ErrorPolicy(transient=True, advance=False, penalise=False)
+
+    world = World(BUSY, BUSY)
+    assert type(fail(world, classify=classify)) is Overloaded
+    assert world.hosts == ["aa", "aa"]
+
+
+def test_a_verdict_is_what_the_error_says() -> None:
+    def verdict(error: DragomanError, **options: Any) -> ErrorPolicy:
+        return World().run(judge(error, ChainOptions(**options)))
+
+    assert verdict(Overloaded("busy")) == ErrorPolicy(transient=True, advance=True, penalise=True)
+    assert verdict(Blocked("no"), advance_on_permanent=True).advance
+    assert not verdict(Interrupted("cut"), advance_on_permanent=True).advance
+
+
+# Retries and waits ----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("retries", [0, 1, 3])
+def test_retries_are_as_many_as_the_caller_wants(retries: int) -> None:
+    world = World(*[BAD_CALL] * (retries + 1), OK)
+    ask(world, OPENAI, BB, retries=retries)
+    assert len(world.hosts) == retries + 2
+
+
+def test_a_target_that_was_benched_just_now_is_not_asked_again() -> None:
+    health = Health()
+    health.failed("aa/m1", 100.0, "busy")
+    world = World(BUSY, OK)
+    assert ask(world, health=health, retries=5).target == "bb/m2"
+    assert (world.hosts, world.slept) == (["aa", "bb"], [])
+
+
+def test_a_target_that_others_benched_meanwhile_is_not_asked_again() -> None:
+    health = Health()
+    plan, world = run(ASK, (AA, BB), health, ChainOptions()), World(BUSY, OK)
+    world.until(plan, Sleep)
+    health.bench("aa/m1", 30.0, now=100.0)
+    assert world.run(plan).target == "bb/m2"
+    assert world.hosts == ["aa", "bb"]
+
+
+def test_backoff_doubles_from_a_quarter_of_a_second_to_four() -> None:
+    world = World(*[BAD_CALL] * 7, OK)
+    ask(world, OPENAI, BB, retries=6)
+    assert world.slept == [0.25, 0.5, 1.0, 2.0, 4.0, 4.0]
+
+
+@given(st.floats(0, 1, exclude_max=True))
+def test_backoff_has_full_jitter(dice: float) -> None:
+    world = World(BUSY, OK, dice=dice)
+    ask(world)
+    assert world.slept == [dice * 0.25]
+
+
+def test_no_backoff_between_targets() -> None:
+    world = World(Status(404), OK)
+    ask(world)
+    assert world.slept == []
+
+
+@pytest.mark.parametrize(
+    ("fault", "wait"),
+    [
+        (slow_down(3), 3.0),
+        (slow_down("1.5"), 1.5),
+        (slow_down(250, "retry-after-ms"), 0.25),
+        (slow_down("Sun, 15 Nov 2026 10:00:04 GMT", date="Sun, 15 Nov 2026 10:00:00 GMT"), 4.0),
+        (slow_down("120ms", "x-ratelimit-reset-requests"), 0.12),
+        (slow_down("2s", "x-ratelimit-reset-tokens"), 2.0),
+        (slow_down(0), 0.0),
+        (slow_down(5), 5.0),
+    ],
+)
+def test_a_wait_that_a_provider_asks_for_is_obeyed(fault: Status, wait: float) -> None:
+    world = World(fault, OK)
+    assert ask(world).target == "aa/m1"
+    assert world.slept == [wait]
+
+
+def test_a_long_wait_benches_until_then_and_goes_on_at_once() -> None:
+    world, health = World(slow_down(6), OK), Health()
+    assert ask(world, health=health).target == "bb/m2"
+    assert (world.slept, health.condition("aa/m1").until) == ([], 106.0)
+
+
+def test_the_patience_is_the_callers() -> None:
+    world = World(slow_down(6), OK)
+    assert ask(world, max_retry_after_with_fallback=6.0).target == "aa/m1"
+
+
+def test_a_long_wait_prolongs_a_bench_of_just_now() -> None:
+    health = Health()
+    health.failed("aa/m1", 100.0, "busy")
+    ask(World(slow_down(60), OK), health=health)
+    assert health.condition("aa/m1").until == 160.0
+
+
+def test_a_long_wait_of_one_without_credit_benches_it_too() -> None:
+    health = Health()
+    fault = Status(429, b'{"error": {"code": "insufficient_quota", "message": "pay"}}', {"retry-after": "60"})
+    ask(World(fault, OK), health=health)
+    assert health.condition("aa/m1").until == 160.0
+
+
+def test_a_long_wait_of_the_last_target_is_waited_for() -> None:
+    world = World(slow_down(30), OK)
+    assert ask(world, AA).target == "aa/m1"
+    assert world.slept == [30.0]
+
+
+def test_a_benched_target_is_no_other_target() -> None:
+    world = World(slow_down(30), OK)
+    assert ask(world, health=ill(BB, seconds=500.0)).target == "aa/m1"
+    assert world.slept == [30.0]
+
+
+def test_a_target_whose_bench_is_over_is_another_target() -> None:
+    world = World(slow_down(30), OK)
+    assert ask(world, health=ill(BB, seconds=-1.0)).target == "bb/m2"
+
+
+@pytest.mark.parametrize("capabilities", [{}, {"timeouts": Timeouts(total=20.0), "max_retry_after": 1000.0}])
+def test_a_wait_that_is_too_long_ends_the_call_and_is_told(capabilities: dict[str, Any]) -> None:
+    world, health = World(slow_down(90)), Health()
+    error = fail(world, AA, health=health, **capabilities)
+    assert isinstance(error, RateLimited)
+    assert (error.retry_after, world.slept, health.condition("aa/m1").until) == (90.0, [], 190.0)
+
+
+def test_a_refusal_that_stops_does_not_bench() -> None:
+    health = Health()
+    fail(World(Status(403, b"{}", {"retry-after": "60"})), health=health)
+    assert health.snapshot() == {}
+
+
+# Deadlines ------------------------------------------------------------------------------------------------------------
+
+
+def test_the_deadline_is_for_the_whole_call() -> None:
+    world = World([Wait(20.0), Reset("by peer")], [said("fine")])
+    ask(world, request=STREAM, timeouts=Timeouts(total=30.0), retries=0)
+    assert [effect.total for effect in world.requests if not isinstance(effect, Send)] == [30.0, 10.0]
+
+
+def test_the_deadline_is_checked_before_every_attempt_and_the_rest_is_named() -> None:
+    world = World([Wait(31.0), Reset("by peer")])
+    error = fail(world, AA, BB, CC, request=STREAM, timeouts=Timeouts(total=30.0))
+    assert isinstance(error, TimedOut)
+    assert isinstance(error, ChainExhausted)
+    assert world.hosts == ["aa"]
+    assert [(attempt.target, attempt.outcome) for attempt in error.attempts] == [
+        ("aa/m1", "failed"),
+        ("bb/m2", "skipped"),
+        ("cc/m3", "skipped"),
+    ]
+    assert "bb/m2 skipped (the deadline of 30.0 s has passed)" in str(error)
+
+
+def test_the_deadline_is_checked_before_a_retry() -> None:
+    plan, world = run(ASK, (AA,), Health(), ChainOptions(timeouts=Timeouts(total=30.0))), World(BUSY)
+    world.until(plan, Sleep)
+    world.now += 60.0
+    with pytest.raises(TimedOut):
+        world.run(plan)
+    assert world.hosts == ["aa"]
+
+
+def test_a_backoff_that_would_pass_the_deadline_is_not_waited_for() -> None:
+    world = World(BUSY, OK)
+    assert ask(world, timeouts=Timeouts(total=0.25)).target == "bb/m2"
+    assert world.slept == []
+
+
+def test_without_a_deadline_there_is_none() -> None:
+    world = World([Wait(1e6), said("fine")])
+    assert ask(world, request=STREAM, timeouts=Timeouts(total=None)).text == "fine"
+
+
+def test_a_deadline_that_passed_lets_a_probe_go() -> None:
+    health = ill(AA, seconds=-1.0)
+    fail(World(), AA, health=health, timeouts=Timeouts(total=0.0))
+    assert health.admit("aa/m1", 100.0) == Probe(160.0)
+
+
+# Streams --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_stream_fails_over_until_its_first_event() -> None:
+    world = World([line("")], [line("")], [line("fine"), said("")])
+    assert ask(world, request=STREAM).target == "bb/m2"
+    assert fold(world.shown).text == "fine"
+    assert not any(isinstance(event, Restarted) for event in world.shown)
+
+
+def test_after_its_first_event_a_stream_is_interrupted_with_what_arrived() -> None:
+    world, health = World([line("fi"), Reset("by peer")]), Health()
+    error = fail(world, request=STREAM, health=health)
+    assert type(error) is Interrupted
+    assert error.partial is not None
+    assert (error.partial.text, error.partial.target) == ("fi", "aa/m1")
+    assert error.partial.attempts == error.attempts
+    assert error.attempts[0].outcome == "failed"
+    assert world.hosts == ["aa"]
+    assert health.condition("aa/m1").failures == 1
+
+
+def test_all_empty_streams_are_an_empty_response() -> None:
+    assert isinstance(fail(World([said("")], [said("")]), request=STREAM), EmptyResponse)
+
+
+def test_who_wants_it_is_started_over() -> None:
+    world = World([line("fi"), Reset("by peer")], [line("good"), said("")])
+    response = ask(world, request=STREAM, on_interrupt="restart")
+    assert (response.text, response.target, world.hosts) == ("good", "bb/m2", ["aa", "bb"])
+    (again,) = [event for event in world.shown if isinstance(event, Restarted)]
+    assert again == Restarted(left="aa/m1", target="bb/m2", why="the stream broke: Reset: by peer")
+    assert fold(world.shown).text == "good"
+
+
+def test_a_restart_is_said_when_somebody_has_something_to_show() -> None:
+    world = World([line("fi"), Reset("by peer")], BUSY, BUSY, [line("good"), said("")])
+    ask(world, AA, BB, CC, request=STREAM, on_interrupt="restart")
+    assert [event.target for event in world.shown if isinstance(event, Restarted)] == ["cc/m3"]
+
+
+def test_a_stream_may_be_started_over_more_than_once() -> None:
+    world = World([line("a"), Reset("by peer")], [line("b"), Reset("by peer")], [line("c"), said("")])
+    assert ask(world, AA, BB, CC, request=STREAM, on_interrupt="restart").text == "c"
+    assert [event.left for event in world.shown if isinstance(event, Restarted)] == ["aa/m1", "bb/m2"]
+    assert isinstance(world.shown[-1], Finished)
+
+
+def test_when_nobody_can_start_over_it_is_an_interruption_with_what_was_shown_last() -> None:
+    error = fail(World([line("fi"), Reset("by peer")], EMPTY), request=STREAM, on_interrupt="restart")
+    assert isinstance(error, Interrupted)
+    assert isinstance(error, ChainExhausted)
+    assert error.partial is not None
+    assert error.partial.text == "fi"
+    assert len(error.attempts) == 2
+
+
+def test_a_refusal_inside_a_stream_is_not_started_over() -> None:
+    blocked = b'{"error": {"code": "content_filter", "message": "no"}}\n'
+    world = World([line("fi"), blocked])
+    assert type(fail(world, request=STREAM, on_interrupt="restart")) is Interrupted
+    assert world.hosts == ["aa"]
+
+
+def test_leaving_a_stream_lets_a_probe_go() -> None:
+    health = ill(AA, seconds=-1.0)
+    plan, world = run(STREAM, (AA,), health, ChainOptions()), World([line("fi"), said("")])
+    world.until(plan, Read)
+    assert health.condition("aa/m1").state == "probing"
+    plan.close()
+    assert health.admit("aa/m1", 100.0) == Probe(160.0)
+
+
+# Health ---------------------------------------------------------------------------------------------------------------
+
+
+def test_one_request_probes_and_the_others_skip() -> None:
+    health = ill(AA, seconds=-1.0)
+    first = run(ASK, (AA, BB), health, ChainOptions())
+    world = World(OK, OK)
+    world.until(first, Send)
+    second = ask(world, health=health)
+    assert second.target == "bb/m2"
+    assert (second.attempts[0].error or "").startswith("being probed: ")
+
+
+def test_a_failed_probe_benches_at_once_for_the_next_cooldown() -> None:
+    health = Health()
+    for _ in range(2):
+        health.failed("aa/m1", 90.0, "busy")
+    world = World(BUSY, OK)
+    assert ask(world, health=health).target == "bb/m2"
+    assert (world.hosts, health.condition("aa/m1").until) == (["aa", "bb"], 110.0)
+
+
+def test_a_probe_that_proves_nothing_lets_the_next_one_probe() -> None:
+    health = ill(AA, seconds=-1.0)
+    ask(World(Status(404), OK), health=health)
+    assert health.admit("aa/m1", 100.0) == Probe(160.0)
+
+
+def test_a_probe_that_is_retried_stays_the_probe() -> None:
+    health = Health()
+    health.bench("openai/m", -1.0, now=100.0)
+    plan, world = run(ASK, (OPENAI,), health, ChainOptions()), World(BAD_CALL, BAD_CALL)
+    world.until(plan, Sleep)
+    assert health.admit("openai/m", 100.0) is None
+    with pytest.raises(MalformedToolCall):
+        world.run(plan)
+    assert len(world.hosts) == 2
+    assert health.admit("openai/m", 100.0) == Probe(160.0)
+
+
+@pytest.mark.parametrize("told", ["99999999999", "99999999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_no_wait_that_a_provider_asks_for_is_longer_than_a_day(told: str) -> None:
+    health = Health()
+    headers = {"retry-after": told, "date": "Tue, 17 Nov 2026 12:00:00 GMT"}
+    fail(World(Status(429, headers=headers)), AA, health=health, retries=0)
+    assert (health.condition("aa/m1").until or 0.0) <= 100.0 + 86400.0
+
+
+@pytest.mark.parametrize("told", [float("inf"), float("nan"), 1e300])
+def test_no_wait_without_an_end_is_believed(told: float) -> None:
+    health = Health()
+    fail(World(RateLimited("slow down", retry_after=told)), AA, health=health, retries=0)
+    assert health.condition("aa/m1").until == 100.0 + 86400.0
+
+
+@pytest.mark.parametrize(
+    "name", ["retries", "max_retry_after_with_fallback", "max_retry_after", "backoff", "backoff_cap"]
+)
+@pytest.mark.parametrize("given", [-1, None, "x", float("nan")])
+def test_what_is_no_number_is_refused(name: str, given: Any) -> None:
+    options: dict[str, Any] = {name: given}
+    with pytest.raises(SetupError, match=f"{name}: .* no number from 0 on"):
+        ChainOptions(**options)
+
+
+def test_a_verdict_that_fails_is_told_with_what_it_was_asked_for() -> None:
+    def classify(error: DragomanError) -> ErrorPolicy:
+        raise KeyError(error.code)
+
+    with pytest.raises(SetupError, match=r"classify= failed at Overloaded: busy: KeyError"):
+        ask(World(Overloaded("busy")), AA, classify=classify)
+
+
+def test_a_verdict_that_is_none_of_ours_is_refused() -> None:
+    with pytest.raises(SetupError, match="classify= gave a bool; give a Verdict"):
+        ask(World(Overloaded("busy")), AA, classify=bool)
+
+
+def test_an_error_that_ends_a_chain_names_its_target() -> None:
+    error = fail(World(Status(401, b"")), AA, BB)
+    assert (str(error), error.message) == ("aa/m1: HTTP 401", "HTTP 401")
+
+
+def test_a_redirect_is_left_to_the_next_target_and_benches_nobody() -> None:
+    world, health = World(Status(301, headers={"location": "https://example.org/"}), OK), Health()
+    assert ask(world, AA, BB, health=health).target == "bb/m2"
+    assert (world.hosts, health.condition("aa/m1").failures) == (["aa", "bb"], 0)
+
+
+def test_when_all_are_benched_the_soonest_is_told() -> None:
+    world = World()
+    error = fail(world, health=ill(AA, BB))
+    assert type(error) is ChainExhausted
+    assert (error.retry_after, world.hosts) == (30.0, [])
+    assert [attempt.outcome for attempt in error.attempts] == ["skipped", "skipped"]
+
+
+def test_when_all_are_benched_the_soonest_may_be_tried() -> None:
+    world, health = World(OK), ill(AA, BB)
+    health.bench("aa/m1", 60.0, now=100.0)
+    response = ask(world, health=health, when_all_cooling_down="probe")
+    assert (response.target, world.hosts) == ("bb/m2", ["bb"])
+    assert [attempt.outcome for attempt in response.attempts] == ["skipped", "skipped", "served"]
+    assert health.condition("bb/m2").is_well
+
+
+def test_a_try_of_the_soonest_that_fails_is_the_end() -> None:
+    world, health = World(BUSY), ill(AA, BB)
+    error = fail(world, health=health, when_all_cooling_down="probe")
+    assert (world.hosts, error.retry_after) == (["aa"], 5.0)
+
+
+def test_a_try_of_what_an_operator_benched_leaves_it_benched() -> None:
+    world, health = World(OK), Health()
+    health.bench("aa/m1", 60.0, now=100.0)
+    assert ask(world, AA, health=health, when_all_cooling_down="probe").target == "aa/m1"
+    assert (health.condition("aa/m1").state, health.condition("aa/m1").until) == ("benched", 160.0)
+
+
+def test_a_target_that_was_tried_is_not_tried_again_when_the_rest_is_benched() -> None:
+    world = World(Status(404))
+    fail(world, health=ill(BB), when_all_cooling_down="probe")
+    assert world.hosts == ["aa"]
+
+
+def test_the_least_wait_is_told_where_not_all_are_benched() -> None:
+    world = World(Status(413, b"{}", {"retry-after": "3"}), Status(404))
+    assert fail(world).retry_after == 3.0
+    assert fail(World(Status(404), Status(404))).retry_after is None
+
+
+# Observers ------------------------------------------------------------------------------------------------------------
+
+
+def test_observers_get_every_attempt_and_every_bench() -> None:
+    world = World(BUSY, BUSY, OK)
+    response = ask(world, CC, AA, BB, health=ill(CC))
+    assert [type(told).__name__ for told in world.told] == [
+        "Attempt",
+        "Attempt",
+        "Attempt",
+        "CooldownStarted",
+        "Attempt",
+    ]
+    assert tuple(told for told in world.told if isinstance(told, Attempt)) == response.attempts
+    assert world.told[3] == CooldownStarted(target="aa/m1", seconds=5.0, why="Overloaded: busy")
+
+
+def test_observers_are_told_of_a_bench_that_a_provider_asked_for() -> None:
+    world = World(slow_down(60), OK)
+    ask(world)
+    assert world.told[1] == CooldownStarted(target="aa/m1", seconds=60.0, why="RateLimited: slow down")
+
+
+def test_observers_are_not_told_of_a_bench_that_others_brought() -> None:
+    health = Health()
+
+    class Meanwhile(World):
+        def answer(self, effect: Send | Open) -> Any:
+            health.bench("aa/m1", 30.0, now=100.0)
+            return super().answer(effect)
+
+    world = Meanwhile(BUSY, OK)
+    assert ask(world, health=health).target == "bb/m2"
+    assert [told.outcome for told in world.told] == ["failed", "served"]
+
+
+def test_attempts_tell_how_long_they_took_and_what_they_used() -> None:
+    world = World([Wait(2.0), said("", eval_count=1)], [Wait(3.0), said("fine", eval_count=4)])
+    first, second = ask(world, request=STREAM).attempts
+    assert (first.duration, first.usage) == (2.0, Usage(output=1))
+    assert (second.duration, second.usage) == (3.0, Usage(output=4))
+
+
+# Order ----------------------------------------------------------------------------------------------------------------
+
+
+def test_the_fastest_comes_first_and_one_that_was_never_asked_before_it() -> None:
+    health = Health()
+    health.served("aa/m1", 2.0)
+    health.served("bb/m2", 1.0)
+    world = World(Status(404), Status(404), Status(404))
+    fail(world, AA, BB, CC, health=health, order="fastest")
+    assert world.hosts == ["cc", "bb", "aa"]
+
+
+@pytest.mark.parametrize(
+    ("dice", "hosts"),
+    [
+        (0.0, ["aa", "bb", "cc"]),
+        (0.56, ["aa", "bb", "cc"]),
+        (0.58, ["bb", "aa", "cc"]),
+        (0.86, ["cc", "bb", "aa"]),
+        (0.999999, ["cc", "bb", "aa"]),
+    ],
+)
+def test_weights_are_one_over_the_cost(dice: float, hosts: list[str]) -> None:
+    world = World(Status(404), Status(404), Status(404), dice=dice)
+    fail(world, AA, BB, CC, order="weighted", costs={"bb/m2": 0.5, "cc/m3": 1.0, "aa/m1": 0.25})
+    assert world.hosts == hosts
+
+
+@given(st.lists(st.floats(0, 1000), min_size=1, max_size=8), st.floats(0, 1, exclude_max=True))
+def test_a_weighted_order_has_every_target_once(costs: list[float], dice: float) -> None:
+    targets = [target(f"p{index}/m") for index in range(len(costs))]
+    world = World(*[Status(404)] * len(costs), dice=dice)
+    fail(world, *targets, order="weighted", costs={to.name: cost for to, cost in zip(targets, costs, strict=True)})
+    assert sorted(world.hosts) == sorted(to.provider for to in targets)
+
+
+@pytest.mark.parametrize(
+    "options", [{"order": "cheapest"}, {"when_all_cooling_down": "wait"}, {"on_interrupt": "retry"}, {"retries": -1}]
+)
+def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(SetupError, match=next(iter(options))):
+        ChainOptions(**options)
+
+
+# The error at the end -------------------------------------------------------------------------------------------------
+
+
+def test_a_single_target_is_treated_as_a_chain() -> None:
+    error = fail(World(BUSY, BUSY), AA)
+    assert isinstance(error, ChainExhausted)
+    assert isinstance(error, Overloaded)
+    assert len(error.attempts) == 2
+
+
+def test_a_single_target_with_an_empty_answer_is_an_error_too() -> None:
+    error = fail(World(EMPTY), AA)
+    assert isinstance(error, EmptyResponse)
+    assert isinstance(error, ChainExhausted)
+
+
+def test_if_all_answers_were_empty_it_is_also_an_empty_response() -> None:
+    assert isinstance(fail(World(EMPTY, EMPTY)), EmptyResponse)
+    assert not isinstance(fail(World(EMPTY, Status(404))), EmptyResponse)
+
+
+def test_it_has_the_facts_of_its_class() -> None:
+    fault = Status(
+        400, b'{"error": {"code": "exceed_context_size_error", "message": "x", "n_prompt_tokens": 9, "n_ctx": 5}}'
+    )
+    error = fail(World(fault), AA)
+    assert isinstance(error, ContextTooLong)
+    assert (error.tokens, error.limit, error.code) == (9, 5, "exceed_context_size_error")
+
+
+def test_it_is_neither_transient_nor_to_be_left_to_another() -> None:
+    error = fail(World(BUSY, BUSY), AA)
+    assert (error.transient, error.advance, error.penalise) == (False, False, False)
+
+
+def test_it_tells_what_all_attempts_used() -> None:
+    error = fail(
+        World(Status(200, said("", prompt_eval_count=3)), Status(200, said("", prompt_eval_count=4, eval_count=1)))
+    )
+    assert error.usage == Usage(input=7, output=1, source="partial")
+
+
+def test_it_can_be_pickled() -> None:
+    error = fail(World(BUSY, BUSY), AA)
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
+    assert isinstance(copy, Overloaded)
+    assert isinstance(copy, ChainExhausted)
+    assert (str(copy), copy.attempts, copy.status) == (str(error), error.attempts, 503)
+
+
+# Random faults against a tiny model -----------------------------------------------------------------------------------
+
+FAULTS: dict[str, Script] = {
+    "ok": OK,
+    "busy": BUSY,
+    "slow": slow_down(8),
+    "empty": EMPTY,
+    "missing": Status(404),
+    "wrong": WRONG,
+}
+
+
+HOSTS: tuple[str, ...] = ("aa", "bb", "cc")
+
+
+class Reference:
+    """What a chain of three does, told as one loop, for faults by name; times are whole seconds of backoff zero."""
+
+    def __init__(self) -> None:
+        self.strikes: dict[str, int] = dict.fromkeys(HOSTS, 0)
+        self.benches: dict[str, int] = dict.fromkeys(HOSTS, 0)
+        self.until: dict[str, float | None] = dict.fromkeys(HOSTS)
+
+    def call(self, faults: dict[str, list[str]], now: float) -> tuple[list[str], str]:
+        """Who was asked, in order, and how it ended."""
+        asked: list[str] = []
+        for index, host in enumerate(HOSTS):
+            end = self.until[host]
+            if end is not None and now < end:
+                continue
+            for retry in (0, 1):
+                fault = faults[host].pop(0)
+                asked.append(host)
+                if fault == "ok":
+                    self.strikes[host] = self.benches[host] = 0
+                    self.until[host] = None
+                    return asked, "served"
+                if fault == "wrong":
+                    return asked, "stopped"
+                if fault == "missing":
+                    break
+                benched = self.strike(host, now, is_probe=end is not None)
+                if fault == "slow":
+                    others = any((self.until[other] or now) <= now for other in HOSTS[index + 1 :])
+                    if benched or retry or others:
+                        self.until[host] = max(now + 8, self.until[host] or 0)
+                        break
+                    now += 8
+                    continue
+                if benched or fault == "empty":
+                    break
+        return asked, "exhausted"
+
+    def strike(self, host: str, now: float, *, is_probe: bool) -> bool:
+        self.strikes[host] += 1
+        if is_probe or self.strikes[host] >= 2:
+            self.until[host] = now + min(300, 5 * 2 ** self.benches[host])
+            self.benches[host] += 1
+            return True
+        return False
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 400), st.lists(st.sampled_from(sorted(FAULTS)), min_size=6, max_size=6)), max_size=25
+    )
+)
+def test_chain_and_health_follow_the_rules_whatever_happens(story: list[tuple[int, list[str]]]) -> None:
+    health, reference, now = Health(), Reference(), 100.0
+    for passes, names in story:
+        now += passes
+        faults = {"aa": names[0:2], "bb": names[2:4], "cc": names[4:6]}
+        scripts = {host: [FAULTS[name] for name in left] for host, left in faults.items()}
+        world = World(now=now, dice=0.0, **scripts)
+        ended = "served"
+        try:
+            ask(world, AA, BB, CC, health=health, timeouts=Timeouts(total=None))
+        except ChainExhausted:
+            ended = "exhausted"
+        except BadRequest:
+            ended = "stopped"
+        assert (world.hosts, ended) == reference.call(faults, now)
+        now = world.now
+        for to in (AA, BB, CC):
+            condition, host = health.condition(to.name), to.provider
+            assert (condition.until, condition.benches) == (reference.until[host], reference.benches[host])
+            assert (condition.failures, condition.is_well) == (reference.strikes[host], reference.until[host] is None)
+            assert condition.state != "probing"
+
+
+def test_conditions_are_of_the_target_and_not_of_the_provider() -> None:
+    health = Health()
+    ask(World(BUSY, BUSY, OK), AA, target("aa/other"), health=health)
+    assert health.condition("aa/m1").state == "benched"
+    assert health.condition("aa/other") == TargetHealth(last_latency=0.0)
+
+
+def test_a_truncated_body_is_told_as_such() -> None:
+    assert isinstance(fail(World(Status(200, b""), Status(200, b"")), AA), Truncated)
+
+
+def test_a_fault_of_the_server_is_told_as_such() -> None:
+    assert isinstance(fail(World(Status(500), Status(500)), AA), ServerFault)

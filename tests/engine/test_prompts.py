@@ -1,0 +1,76 @@
+"""Prompts in all the forms that users may write, and words for those that they may not."""
+
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from dragoman import Image, InvalidRequest, Opaque, Registry, Text, Unsupported, assistant, system, user
+from dragoman.engine.prompts import as_messages
+
+
+@pytest.mark.parametrize(
+    ("prompt", "messages"),
+    [
+        ("hi", (user("hi"),)),
+        (user("hi"), (user("hi"),)),
+        (Text(text="hi"), (user("hi"),)),
+        (["see", Image(url="https://x/a.png")], (user("see", Image(url="https://x/a.png")),)),
+        ([user("hi"), assistant("ho"), user("he")], (user("hi"), assistant("ho"), user("he"))),
+        ((user("hi") for _ in range(1)), (user("hi"),)),
+    ],
+)
+def test_a_prompt_has_many_forms(prompt: Any, messages: tuple[Any, ...]) -> None:
+    assert as_messages(prompt) == messages
+
+
+def test_a_mixture_of_messages_and_parts_is_refused() -> None:
+    with pytest.raises(InvalidRequest, match="mixture"):
+        as_messages([user("hi"), "ho"])
+
+
+@pytest.mark.parametrize("prompt", [[], (), iter(())])
+def test_a_prompt_without_any_message_is_refused(prompt: Any) -> None:
+    with pytest.raises(InvalidRequest, match="without any message"):
+        as_messages(prompt)
+
+
+@pytest.mark.parametrize("prompt", [{"role": "user", "content": "hi"}, [{"role": "user", "content": "hi"}]])
+def test_messages_as_dicts_are_refused_with_how_to_write_them(prompt: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r'no dict; write .* as dragoman\.user\("hi"\)'):
+        as_messages(prompt)
+
+
+@pytest.mark.parametrize(
+    ("prompt", "kind"),
+    [
+        (None, "NoneType"),
+        (b"x", "bytes"),
+        ([None], "NoneType"),
+        ([["a"]], "list"),
+        (5, "int"),
+        ([b"x"], "bytes"),
+        (MappingProxyType({"role": 1}), "mappingproxy"),
+    ],
+)
+def test_what_is_no_prompt_is_refused_with_what_one_may_be(prompt: Any, kind: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"a prompt is a string, a message, a part, or a list.* no {kind}"):
+        as_messages(prompt)
+
+
+@pytest.mark.parametrize("spec", ["anthropic/m", "google/m"])
+@pytest.mark.parametrize("prompt", ["", Text(text=""), [system("Be brief.")]])
+def test_a_prompt_of_which_nothing_is_left_is_refused(spec: str, prompt: Any) -> None:
+    registry = Registry(env={}, api_key="k")
+    with pytest.raises(InvalidRequest, match=f"{spec}: a prompt without any message"):
+        registry.model(spec).generate(prompt)
+
+
+def test_a_prompt_of_which_one_target_leaves_nothing_goes_to_the_next() -> None:
+    assert Registry(env={}, api_key="k").model("anthropic/m, demo/any").generate("").target == "demo/any"
+
+
+def test_a_prompt_that_only_another_wire_can_say_is_unsupported() -> None:
+    other = Opaque(wire="openai_responses", data={"type": "mcp_approval_response"})
+    with pytest.raises(Unsupported, match="cannot take anything of the messages"):
+        Registry(env={}, api_key="k").model("anthropic/m").generate(user(other))

@@ -1,0 +1,512 @@
+import asyncio
+import sqlite3
+import subprocess
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from contextlib import closing
+from pathlib import Path
+from secrets import token_hex
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.errors import StoreDown
+from dragoman.gateway.accounting.pricing import Prices
+from dragoman.gateway.accounting.quotas import NANO, SEAT_TTL, Admission, ExpectedUsage, OverLimit, Quotas
+from dragoman.gateway.auth.api_keys import Key, KeyBudget
+from dragoman.gateway.store import Store
+from dragoman.gateway.store.memory import MemoryStore
+from dragoman.gateway.store.sqlite import SqliteStore
+from dragoman.types import Usage
+from tests.gateway.conftest import Clock
+from tests.support.gateway.redis_server import RedisServer
+
+Opened = Callable[[], Store]
+
+
+def run(opened: Opened, work: Callable[[Store], Awaitable[None]]) -> None:
+    async def main() -> None:
+        store = opened()
+        try:
+            await work(store)
+        finally:
+            await store.aclose()
+
+    asyncio.run(main())
+
+
+def key(**limits: Any) -> Key:
+    return Key(id="team", hash="b2:0:0:0", **limits)
+
+
+async def refused(limits: Quotas, by: Key, **asked: Any) -> OverLimit:
+    given: dict[str, Any] = {"tokens": 10, **asked}
+    with pytest.raises(OverLimit) as caught:
+        await limits.admit(by, ExpectedUsage(**given))
+    return caught.value
+
+
+# One limit ------------------------------------------------------------------------------------------------------------
+
+
+def test_requests_of_a_minute_are_counted(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store, clock=clock), key(requests_per_minute=2)
+        first = await limits.admit(team, ExpectedUsage(10))
+        assert dict(first.headers) == {
+            "X-RateLimit-Limit-Requests": "2",
+            "X-RateLimit-Remaining-Requests": "1",
+            "X-RateLimit-Reset-Requests": "61s",
+        }
+        await limits.settle(first, tokens=0)
+        clock.now += 20.5
+        await limits.admit(team, ExpectedUsage(10))
+        error = await refused(limits, team)
+        assert (error.retry_after, error.http_status, error.transient) == (40.5, 429, True)
+        assert dict(error.headers)["X-RateLimit-Remaining-Requests"] == "0"
+        clock.now += 40.5
+        await limits.admit(team, ExpectedUsage(10))
+
+    run(opened, work)
+
+
+def test_tokens_are_reserved_and_given_back(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
+        admission = await limits.admit(team, ExpectedUsage(80))
+        await refused(limits, team, tokens=30)
+        await limits.settle(admission, tokens=70)
+        await limits.admit(team, ExpectedUsage(30))
+        await refused(limits, team, tokens=1)
+
+    run(opened, work)
+
+
+def test_tokens_on_top_of_a_reservation_count(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
+        await limits.settle(await limits.admit(team, ExpectedUsage(10)), tokens=250)
+        error = await refused(limits, team, tokens=1)
+        assert error.retry_after == 61.0
+
+    run(opened, work)
+
+
+def test_unknown_usage_keeps_what_was_reserved(clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
+        await limits.settle(await limits.admit(team, ExpectedUsage(90)), tokens=None)
+        await refused(limits, team, tokens=11)
+
+    run(lambda: MemoryStore(clock=clock), work)
+
+
+def test_a_request_that_can_never_fit_is_told_so(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        error = await refused(Quotas(store), key(tokens_per_minute=100), tokens=101)
+        assert (error.retry_after, error.transient) == (None, False)
+        assert error.message == "team: 100 tokens a minute are less than this request may use"
+
+    run(opened, work)
+
+
+def test_a_guess_larger_than_a_limit_takes_all_of_it(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store), key(tokens_per_minute=100, budgets=(KeyBudget(per="day", tokens=150),))
+        admission = await limits.admit(team, ExpectedUsage(1034), least=ExpectedUsage(10))
+        assert dict(admission.headers)["X-RateLimit-Remaining-Tokens"] == "0"
+        assert dict(admission.headers)["X-RateLimit-Remaining-Tokens-Day"] == "0"
+        await limits.settle(admission, tokens=20)
+        await limits.admit(team, ExpectedUsage(80))
+
+    run(opened, work)
+
+
+def test_what_is_certain_has_to_fit(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store), key(tokens_per_minute=100)
+        with pytest.raises(OverLimit, match="less than this request may use"):
+            await limits.admit(team, ExpectedUsage(1124), least=ExpectedUsage(101))
+        await limits.admit(team, ExpectedUsage(1124), least=ExpectedUsage(100))
+
+    run(opened, work)
+
+
+def test_a_settlement_tells_what_is_left(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits = Quotas(store, clock=clock)
+        team = key(
+            requests_per_minute=9, tokens_per_minute=100, concurrent=2, budgets=(KeyBudget(per="day", tokens=500),)
+        )
+        admission = await limits.admit(team, ExpectedUsage(80))
+        told = dict((await limits.settle(admission, tokens=30)).headers)
+        left = {name.removeprefix("X-RateLimit-Remaining-"): told[name] for name in told if "Remaining" in name}
+        assert left == {"Requests": "8", "Tokens": "70", "Concurrent": "2", "Tokens-Day": "470"}
+        assert told == dict(await limits.standing(team))
+
+    run(opened, work)
+
+
+def test_asking_how_it_stands_takes_nothing(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits = Quotas(store, clock=clock)
+        team = key(
+            requests_per_minute=1, tokens_per_minute=10, concurrent=1, budgets=(KeyBudget(per="day", dollars=1.0),)
+        )
+        told = dict([await limits.standing(team) for _ in range(3)][-1])
+        assert told["X-RateLimit-Remaining-Requests"] == "1"
+        assert told["X-RateLimit-Reset-Tokens"] == "0s"
+        await limits.admit(team, ExpectedUsage(10))
+
+    run(opened, work)
+
+
+def test_asking_how_it_stands_writes_nothing(clock: Clock, tmp_path: Path) -> None:
+    path = str(tmp_path / "store.db")
+
+    async def work(store: Store) -> None:
+        limits = Quotas(store, clock=clock)
+        team = key(
+            requests_per_minute=2, tokens_per_minute=99, concurrent=2, budgets=(KeyBudget(per="day", dollars=1.0),)
+        )
+        await limits.admit(team, ExpectedUsage(10))
+        with closing(sqlite3.connect(path)) as other:
+            before = other.execute("PRAGMA data_version").fetchone()
+            assert dict(await limits.standing(team))["X-RateLimit-Remaining-Concurrent"] == "1"
+            assert other.execute("PRAGMA data_version").fetchone() == before
+
+    run(lambda: SqliteStore(path, clock=clock), work)
+
+
+def test_how_it_stands_is_not_told_while_the_store_is_down() -> None:
+    async def work(store: Store) -> None:
+        assert await Quotas(store).standing(key(requests_per_minute=1)) == ()
+
+    run(Broken, work)
+
+
+USES = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 100), st.integers(0, 150)), min_size=1, max_size=12)
+"""Seconds that pass, tokens that are reserved, tokens that are used."""
+
+
+@settings(max_examples=60)
+@given(uses=USES)
+def test_what_remains_and_when_to_retry_are_true(uses: list[tuple[int, int, int]]) -> None:
+    clock = Clock()
+
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
+        for seconds, reserved, used in uses:
+            clock.now += seconds
+            if reserved > await left_of(limits, team):
+                wait = (await refused(limits, team, tokens=reserved)).retry_after or 0.0
+                clock.now += wait - 0.001
+                await refused(limits, team, tokens=reserved)
+                clock.now += 0.001
+            await limits.settle(await limits.admit(team, ExpectedUsage(reserved)), tokens=used)
+
+    run(lambda: MemoryStore(clock=clock), work)
+
+
+async def left_of(limits: Quotas, by: Key) -> int:
+    return int(dict(await limits.standing(by))["X-RateLimit-Remaining-Tokens"])
+
+
+def test_seats_are_left_when_a_request_ends(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store), key(concurrent=1)
+        first = await limits.admit(team, ExpectedUsage(1))
+        assert (await refused(limits, team)).retry_after == 1.0
+        await limits.settle(first, tokens=None)
+        await limits.admit(team, ExpectedUsage(1))
+
+    run(opened, work)
+
+
+def test_the_seat_of_a_gateway_that_died_falls_free(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        dead, alive, team = Quotas(store, clock=clock), Quotas(store, clock=clock), key(concurrent=2)
+        await dead.admit(team, ExpectedUsage(1))
+        await alive.admit(team, ExpectedUsage(1))
+        clock.now += SEAT_TTL / 2
+        await alive.tend()
+        await refused(alive, team)
+        clock.now += SEAT_TTL / 2 + 1
+        await alive.admit(team, ExpectedUsage(1))
+        await refused(alive, team)
+
+    run(opened, work)
+
+
+@pytest.mark.parametrize(("per", "left"), [("day", 36_000.0), ("month", 13 * 86400 + 36_000.0)])
+def test_a_budget_lasts_its_day_or_month(opened: Opened, clock: Clock, per: Any, left: float) -> None:
+    async def work(store: Store) -> None:
+        clock.now = 1_794_924_000.0  # 14:00 UTC on the 17th of November 2026
+        limits, team = Quotas(store, clock=clock), key(budgets=(KeyBudget(per=per, tokens=100),))
+        await limits.settle(await limits.admit(team, ExpectedUsage(50)), tokens=90)
+        assert (await refused(limits, team, tokens=20)).retry_after == left
+        clock.now += left
+        await limits.admit(team, ExpectedUsage(20))
+
+    run(opened, work)
+
+
+def test_a_budget_of_money_is_exact(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store, clock=clock), key(budgets=(KeyBudget(per="day", dollars=0.01),))
+        admissions = [await limits.admit(team, ExpectedUsage(1, NANO // 1000)) for _ in range(10)]
+        for admission in admissions:
+            await limits.settle(admission, tokens=1, cost=NANO // 1000)
+        assert dict(admissions[-1].headers)["X-RateLimit-Remaining-Dollars-Day"] == "0.000000"
+        error = await refused(limits, team, cost=None)
+        assert error.message == "team: 0.01 dollars a day are used up"
+
+    run(opened, work)
+
+
+def test_a_refused_request_takes_nothing(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store, clock=clock), key(requests_per_minute=5, tokens_per_minute=100, concurrent=9)
+        for _ in range(5):
+            await refused(limits, team, tokens=200)
+        for _ in range(5):
+            await limits.admit(team, ExpectedUsage(20))
+
+    run(opened, work)
+
+
+def test_without_limits_nothing_is_asked(clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        limits = Quotas(store)
+        for who in (None, key()):
+            admission = await limits.admit(who, ExpectedUsage(1))
+            assert admission == Admission()
+            await limits.settle(admission, tokens=5)
+
+    run(Broken, work)
+
+
+# Many at once ---------------------------------------------------------------------------------------------------------
+
+MANY = """
+import asyncio, json, sys
+from dragoman.gateway.auth.api_keys import Budget, Key
+from dragoman.gateway.accounting.quotas import Limits, Need, OverLimit
+from dragoman.gateway.store import open_store
+
+async def main(url, team, told):
+    store = open_store(url)
+    limits, team = Limits(store), Key(id=team, hash="b2:0:0:0", **json.loads(told, object_hook=budget))
+    async def one():
+        try:
+            return await limits.admit(team, Need(10))
+        except OverLimit:
+            return None
+    await store.read("warm")
+    print("ready", flush=True)
+    sys.stdin.readline()
+    print(sum(each is not None for each in await asyncio.gather(*(one() for _ in range(100)))))
+    await store.aclose()
+
+def budget(told):
+    if "budgets" in told:
+        told["budgets"] = tuple(told["budgets"])
+    return Budget(**told) if "per" in told else told
+
+asyncio.run(main(*sys.argv[1:]))
+"""
+
+
+@pytest.mark.parametrize(
+    ("told", "granted"),
+    [
+        ({"requests_per_minute": 77}, 77),
+        ({"tokens_per_minute": 555}, 55),
+        ({"concurrent": 33}, 33),
+        ({"budgets": [{"per": "day", "tokens": 444}]}, 44),
+        ({"requests_per_minute": 90, "concurrent": 21, "budgets": [{"per": "month", "tokens": 900}]}, 21),
+    ],
+    ids=["requests", "tokens", "concurrent", "budget", "all"],
+)
+def test_two_hundred_at_once_of_two_processes_get_no_more_than_allowed(
+    redis: RedisServer, told: dict[str, Any], granted: int
+) -> None:
+    assert granted_by_two_processes(redis.url, told) == granted
+
+
+def test_two_processes_on_one_file_get_no_more_than_allowed(tmp_path: Path) -> None:
+    told = {"requests_per_minute": 90, "concurrent": 21, "budgets": [{"per": "month", "tokens": 900}]}
+    assert granted_by_two_processes(f"sqlite:{tmp_path / 'limits.db'}", told) == 21
+
+
+def granted_by_two_processes(url: str, told: dict[str, Any]) -> int:
+    """How many of a hundred requests of each of two processes, all at once, go on."""
+    arguments = [sys.executable, "-c", MANY, url, token_hex(4), msgspec.json.encode(told).decode()]
+    both = [subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    try:
+        for process in both:
+            assert process.stdout is not None
+            assert process.stdout.readline() == "ready\n"
+        for process in both:
+            assert process.stdin is not None
+            process.stdin.write("\n")
+            process.stdin.flush()
+        counts = [int(process.communicate(timeout=60)[0]) for process in both]
+    finally:
+        for process in both:
+            process.kill()
+            process.wait()
+    return sum(counts)
+
+
+def test_tokens_of_many_never_pass_the_limit_while_they_settle(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store), key(tokens_per_minute=1000)
+        used = 0
+
+        async def one(n: int) -> None:
+            nonlocal used
+            try:
+                admission = await limits.admit(team, ExpectedUsage(40))
+            except OverLimit:
+                return
+            used += n % 41
+            await limits.settle(admission, tokens=n % 41)
+
+        await asyncio.gather(*(one(n) for n in range(200)))
+        assert used <= 1000
+        (level,) = (await store.take([admission_window(team)])).levels
+        assert level.used == used
+
+    run(opened, work)
+
+
+def admission_window(team: Key) -> Any:
+    from dragoman.gateway.store.base import WindowCounter
+
+    return WindowCounter(key=f"{team.id}:tokens", amount=0, limit=10**6, period=60.0)
+
+
+# Hanging up, and a store that is down ---------------------------------------------------------------------------------
+
+
+def test_a_client_that_left_before_it_was_admitted_holds_nothing(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store), key(concurrent=1, tokens_per_minute=10)
+        asked = asyncio.ensure_future(limits.admit(team, ExpectedUsage(10)))
+        await asyncio.sleep(0)
+        if not asked.cancel():  # memory is too fast to be left
+            await limits.settle(asked.result(), tokens=0)
+        await asyncio.wait([asked])
+        await limits.aclose()
+        await limits.admit(team, ExpectedUsage(10))
+
+    run(opened, work)
+
+
+def test_a_cancelled_settlement_is_still_counted(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        limits, team = Quotas(store), key(concurrent=1)
+        admission = await limits.admit(team, ExpectedUsage(1))
+        settling = asyncio.ensure_future(limits.settle(admission, tokens=1))
+        await asyncio.sleep(0)
+        settling.cancel()
+        await asyncio.wait([settling])
+        await limits.aclose()
+        await limits.admit(team, ExpectedUsage(1))
+
+    run(opened, work)
+
+
+class Broken(MemoryStore):
+    """A store that can be down."""
+
+    def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
+        super().__init__(clock=clock)
+        self.is_down = True
+
+    async def take(self, charges: Any, /) -> Any:
+        self._check()
+        return await super().take(charges)
+
+    async def give(self, charges: Any, moment: float, /) -> Any:
+        self._check()
+        return await super().give(charges, moment)
+
+    def _check(self) -> None:
+        if self.is_down:
+            raise StoreDown("out for lunch")
+
+
+def test_rates_are_open_and_budgets_closed_while_the_store_is_down() -> None:
+    async def work(store: Store) -> None:
+        limits = Quotas(store)
+        await limits.admit(key(requests_per_minute=1), ExpectedUsage(1))
+        with pytest.raises(StoreDown):
+            await limits.admit(key(budgets=(KeyBudget(per="day", tokens=1),)), ExpectedUsage(1))
+
+    run(Broken, work)
+
+
+def test_both_can_be_told_otherwise() -> None:
+    async def work(store: Store) -> None:
+        limits = Quotas(store, rates="closed", budgets="open")
+        with pytest.raises(StoreDown):
+            await limits.admit(key(requests_per_minute=1), ExpectedUsage(1))
+        await limits.admit(key(budgets=(KeyBudget(per="day", tokens=1),)), ExpectedUsage(1))
+
+    run(Broken, work)
+
+
+def test_what_was_used_while_the_store_was_down_is_counted_later(clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        assert isinstance(store, Broken)
+        limits, team = Quotas(store, budgets="open", clock=clock), key(budgets=(KeyBudget(per="day", tokens=100),))
+        await limits.settle(await limits.admit(team, ExpectedUsage(10)), tokens=95)
+        store.is_down = False
+        await limits.tend()
+        await refused(limits, team, tokens=10)
+
+    run(lambda: Broken(clock=clock), work)
+
+
+def test_what_could_not_be_given_back_stays_reserved(clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        assert isinstance(store, Broken)
+        store.is_down = False
+        limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
+        admission = await limits.admit(team, ExpectedUsage(90))
+        store.is_down = True
+        await limits.settle(admission, tokens=1)
+        store.is_down = False
+        await limits.tend()
+        await refused(limits, team, tokens=20)
+
+    run(lambda: Broken(clock=clock), work)
+
+
+# Prices ---------------------------------------------------------------------------------------------------------------
+
+
+def test_a_known_model_has_its_price() -> None:
+    prices = Prices()
+    usage = Usage(input=1000, output=100, cache_read=10)
+    assert prices.cost("openai/gpt-4o", usage) == 3_487_500
+    assert prices.cost("openai/gpt-4o", Usage()) is None
+    assert prices.cost("demo/any", usage) is None
+    assert prices.cost(None, usage) is None
+
+
+@pytest.mark.parametrize("model", ["openai/gpt-4o-mini", "anthropic/claude-sonnet-4-5", "google/gemini-2.5-pro"])
+def test_prices_are_those_of_genai_prices(model: str) -> None:
+    from genai_prices import Usage as Counts
+    from genai_prices import calc_price
+
+    provider, _, name = model.partition("/")
+    counts = Counts(input_tokens=300_000, output_tokens=1234, cache_read_tokens=777)
+    expected = calc_price(counts, name, provider_id=provider).total_price
+    assert Prices().cost(model, Usage(input=300_000, output=1234, cache_read=777)) == round(expected * NANO)

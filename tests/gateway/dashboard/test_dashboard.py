@@ -1,0 +1,299 @@
+"""The dashboard's JSON and its files, without a browser and without a socket."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman.errors import Overloaded, StoreDown
+from dragoman.gateway.accounting.recent import MOST, Recent
+from dragoman.gateway.app import App
+from dragoman.gateway.auth.api_keys import new_key
+from dragoman.gateway.config import decode_config
+from dragoman.gateway.dashboard import files
+from dragoman.gateway.runtime import Runtime
+from dragoman.gateway.store.base import UsageRow
+from dragoman.http import HttpRequest
+from dragoman.testing import Server
+from dragoman.types import Attempt
+from tests.support.gateway.dialects import Seen, hello, post, request_of, see
+from tests.support.gateway.live import record
+
+API = "/admin/api/"
+JSON = {"content-type": "application/json", "host": "127.0.0.1:8080"}
+PLANTED = "the-prompt-that-nobody-may-see"
+SECRET = "sk-provider-secret-1234567890"
+
+
+def app_of(config: str = "", *, is_local: bool = True) -> App:
+    return App(Runtime(decode_config(config), {}), is_local=is_local)
+
+
+def get(app: App, name: str, **headers: str) -> Seen:
+    return see(app, HttpRequest(method="GET", path=API + name, headers={"host": "localhost", **headers}))
+
+
+def told(seen: Seen) -> Any:
+    assert seen.status == 200, seen.body
+    return json.loads(seen.body)
+
+
+def do(app: App, name: str, body: object) -> Seen:
+    return see(app, post(API + name, json.dumps(body).encode(), **JSON))
+
+
+def states(app: App) -> dict[str, str]:
+    return {target["name"]: target["state"] for target in told(get(app, "snapshot"))["targets"]}
+
+
+# Who may look ---------------------------------------------------------------------------------------------------------
+
+
+def keyed() -> tuple[App, str, str]:
+    (admin, admin_hash), (team, team_hash) = new_key(), new_key()
+    config = f'[keys.root]\nhash = "{admin_hash}"\nadmin = true\n[keys.team]\nhash = "{team_hash}"\n'
+    return app_of(config), admin, team
+
+
+@pytest.mark.parametrize("name", ["snapshot", "requests", "usage"])
+def test_only_an_admin_key_may_look(name: str) -> None:
+    app, admin, team = keyed()
+    assert get(app, name).status == 401
+    assert get(app, name, authorization="Bearer sk-dm-wrong").status == 401
+    assert get(app, name, authorization=f"Bearer {team}").status == 403
+    assert get(app, name, authorization=f"Bearer {admin}").status == 200
+
+
+@pytest.mark.parametrize("name", ["bench", "unbench", "explain"])
+def test_only_an_admin_key_may_do(name: str) -> None:
+    app, _, team = keyed()
+    assert see(app, post(API + name, b"{}", **JSON)).status == 401
+    assert see(app, post(API + name, b"{}", **JSON, authorization=f"Bearer {team}")).status == 403
+
+
+def test_what_cannot_be_read_is_refused() -> None:
+    app, admin, _ = keyed()
+    http = post(API + "unbench", b'{"target": "\xff"}', **JSON, authorization=f"Bearer {admin}")
+    assert see(app, http).status == 400
+
+
+def test_without_keys_nobody_looks_from_elsewhere() -> None:
+    assert get(app_of(is_local=False), "snapshot").status == 403
+
+
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:8080", "127.0.0.1.evil.example", "", "[bad"])
+def test_without_keys_no_other_name_leads_here(host: str) -> None:
+    assert get(app_of(), "snapshot", host=host).status == 403
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1:8080", "[::1]:8080", "LOCALHOST"])
+def test_without_keys_this_machine_looks(host: str) -> None:
+    assert get(app_of(), "snapshot", host=host).status == 200
+
+
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
+def test_what_a_foreign_page_can_send_changes_nothing(kind: str) -> None:
+    app = app_of()
+    http = post(API + "bench", b'{"target": "demo/any"}', **{**JSON, "content-type": kind})
+    assert see(app, http).status == 400
+    assert states(app) == {"demo/any": "well"}
+
+
+# What is told ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_target_is_benched_and_put_back() -> None:
+    app = app_of()
+    do(app, "bench", {"target": "demo/any", "seconds": 60})
+    assert states(app) == {"demo/any": "benched"}
+    assert see(app, request_of("openai_chat", "demo/any", hello())).status == 503
+    do(app, "unbench", {"target": "demo/any"})
+    assert states(app) == {"demo/any": "well"}
+
+
+@pytest.mark.parametrize("target", ["fast", "demo/any,demo/slow", "groq/llama", "", "demo/"])
+def test_only_a_target_can_be_benched(target: str) -> None:
+    app = app_of('[aliases]\nfast = "demo/any"\n')
+    assert do(app, "bench", {"target": target}).status == 404
+    assert states(app) == {"demo/any": "well"}
+
+
+@pytest.mark.parametrize(
+    "body", [{}, {"target": 1}, {"target": "demo/any", "seconds": 0}, {"target": "x", "more": 1}, []]
+)
+def test_a_bench_that_says_something_else_is_refused(body: object) -> None:
+    assert do(app_of(), "bench", body).status == 400
+
+
+def test_names_are_told_with_what_they_stand_for() -> None:
+    app = app_of('[tiers.simple]\nmodels = { "demo/any" = 1, "demo/slow" = 4 }\n[aliases]\nfast = "demo/any, simple"\n')
+    simple, fast = told(get(app, "snapshot"))["names"]
+    assert simple == {
+        "name": "simple",
+        "tier": True,
+        "order": "weighted",
+        "targets": ["demo/any", "demo/slow"],
+        "costs": [1.0, 4.0],
+    }
+    assert (fast["tier"], fast["order"], fast["targets"]) == (False, "given", ["demo/any", "demo/slow"])
+
+
+def test_a_target_that_the_config_no_longer_names_is_not_told() -> None:
+    app = app_of('[aliases]\nfast = "demo/any"\n')
+    do(app, "bench", {"target": "demo/any"})
+    app.setup = Runtime(
+        decode_config(record("up", "http://127.0.0.1:1/v1") + '[aliases]\nfast = "up/m"\n'), {}, app.setup
+    )
+    assert states(app) == {"up/m": "well"}
+
+
+def test_a_request_is_told_with_all_who_were_tried() -> None:
+    app = app_of("[chain]\nretries = 0\n")
+    for stream in (False, True):
+        see(app, request_of("openai_chat", "demo/overloaded,demo/any", hello(stream=stream)))
+    for row in told(get(app, "requests"))["requests"]:
+        assert row["outcome"] == "served"
+        assert [(trial["target"], trial["outcome"]) for trial in row["trials"]] == [
+            ("demo/overloaded", "failed"),
+            ("demo/any", "served"),
+        ]
+        assert row["trials"][0]["why"] == "Overloaded"
+
+
+def test_only_what_is_new_is_told_again() -> None:
+    app = app_of()
+    see(app, request_of("openai_chat", "demo/any", hello()))
+    (first,) = told(get(app, "requests"))["requests"]
+    see(app, request_of("openai_chat", "demo/any", hello()))
+    (second,) = told(get(app, f"requests?since={first['moment'] + first['duration']}"))["requests"]
+    assert second["id"] != first["id"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "param"),
+    [
+        *((f"usage?days={days}", "days") for days in ("-1", "0", "367", "nan", "1.5", "", "9" * 400)),
+        *((f"requests?since={since}", "since") for since in ("-1", "nan", "inf", "soon", "1e400")),
+        ("requests?limit=-1", "limit"),
+        ("usage?since=5", "since"),
+    ],
+)
+def test_a_number_that_makes_no_sense_is_refused_by_its_name(asked: str, param: str) -> None:
+    seen = get(app_of(), asked)
+    assert (seen.status, json.loads(seen.body)["error"]["param"]) == (400, param)
+
+
+@pytest.mark.parametrize(
+    ("body", "param"),
+    [({}, "target"), ({"target": 5}, "target"), ({"target": "demo/any", "seconds": -1}, "seconds"), ([], None)],
+)
+def test_a_wrong_bench_is_refused_by_the_name_of_what_is_wrong(body: object, param: str | None) -> None:
+    seen = do(app_of(), "bench", body)
+    assert (seen.status, json.loads(seen.body)["error"]["param"]) == (400, param)
+
+
+def test_a_long_request_is_told_when_it_has_ended() -> None:
+    app = app_of()
+    app.setup.books.ledger.note(UsageRow(id="long", moment=100.0, duration=60.0, model="m", outcome="served"))
+    app.setup.books.ledger.note(UsageRow(id="short", moment=120.0, duration=1.0, model="m", outcome="served"))
+    assert [row["id"] for row in told(get(app, "requests?since=121"))["requests"]] == ["long"]
+
+
+def test_recent_requests_are_bounded() -> None:
+    recent = Recent()
+    for number in range(MOST + 3):
+        recent.note(
+            UsageRow(id=f"r{number}", moment=0.0, model="m"), [Attempt(target="aa/m", outcome="failed", error="X: y")]
+        )
+    assert len(recent.rows()) == MOST
+    assert recent.rows()[0].id == f"r{MOST + 2}"
+    assert not recent.trials("r0")
+
+
+def test_usage_is_summed_by_key_and_target() -> None:
+    app, admin, _ = keyed()
+    http = request_of("openai_chat", "demo/any", hello())
+    see(app, msgspec.structs.replace(http, headers={**http.headers, "authorization": f"Bearer {admin}"}))
+    sums = told(get(app, "usage?days=7", authorization=f"Bearer {admin}"))
+    assert [(use["name"], use["requests"]) for use in sums["keys"]] == [("root", 1)]
+    assert [use["name"] for use in sums["targets"]] == ["demo/any"]
+    assert sums["days"][0]["output"] > 0
+
+
+def test_a_store_that_is_down_is_told_and_recent_requests_are_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    app = app_of()
+    see(app, request_of("openai_chat", "demo/any", hello()))
+
+    async def down(*_: object, **__: object) -> None:
+        raise StoreDown("store: away")
+
+    for name in ("read", "rows", "usage", "record"):
+        monkeypatch.setattr(app.setup.store, name, down)
+    assert told(get(app, "snapshot"))["store"] == "store: away"
+    assert len(told(get(app, "requests"))["requests"]) == 1
+    assert told(get(app, "usage"))["problem"] == "store: away"
+
+
+def test_each_target_of_a_chain_is_explained_without_its_key() -> None:
+    config = record("up", "https://user:hidden@127.0.0.1:1/v1", "anthropic").replace("sk-test-key", SECRET)
+    body = {"model": "up/m,demo/any", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}
+    seen = do(app_of(config + '[gateway]\nproviders = ["demo"]\n'), "explain", body)
+    up, demo = told(seen)["targets"]
+    assert up["body"]["max_tokens"] == 5
+    assert up["request"].startswith("POST https://[redacted]@127.0.0.1:1/v1/messages")
+    assert demo["body"]["messages"] == [{"role": "user", "content": "hi"}]
+    assert SECRET.encode() not in seen.body
+    assert b"hidden" not in seen.body
+
+
+def test_a_request_that_cannot_be_explained_is_refused_in_words() -> None:
+    assert do(app_of(), "explain", {"model": "demo/any", "messages": []}).status == 400
+    assert do(app_of(), "explain", {"model": "nix", "messages": [{"role": "user", "content": "hi"}]}).status == 404
+
+
+def test_no_prompt_and_no_key_is_told_even_where_the_provider_says_it_back() -> None:
+    with Server(Overloaded(f"cannot answer {PLANTED} for {SECRET}"), repeat=True) as upstream:
+        app = app_of(record("up", upstream.base_url()).replace("sk-test-key", SECRET) + "[chain]\nretries = 0\n")
+        body = {"model": "up/m", "messages": [{"role": "user", "content": PLANTED}]}
+        for _ in range(3):
+            see(app, post("/v1/chat/completions", json.dumps(body).encode(), **JSON))
+        seen = [get(app, name).body for name in ("snapshot", "requests", "usage")]
+    assert b"Overloaded" in seen[0]
+    for text in seen:
+        assert PLANTED.encode() not in text
+        assert SECRET.encode() not in text
+
+
+# The files ------------------------------------------------------------------------------------------------------------
+
+
+def pages() -> Iterator[tuple[str, Seen]]:
+    app = app_of(is_local=False)
+    for path in ("/", *(f"/dashboard/{name}" for name in files.FILES)):
+        yield path, see(app, HttpRequest(method="GET", path=path))
+
+
+def test_the_page_and_its_files_are_served_with_a_strict_policy() -> None:
+    for path, seen in pages():
+        assert seen.status == 200, path
+        policy = seen.headers["content-security-policy"]
+        assert policy.startswith("default-src 'none'; script-src 'self'; ")
+        assert "unsafe" not in policy
+        assert seen.headers["x-content-type-options"] == "nosniff"
+
+
+def test_the_page_names_no_place_outside() -> None:
+    for path, seen in pages():
+        text = seen.body.decode().replace("http://www.w3.org/2000/svg", "")
+        assert "http:" not in text, path
+        assert "https:" not in text, path
+        assert "innerHTML" not in text, path
+
+
+def test_every_file_is_served_and_all_of_them_are_small() -> None:
+    folder = Path(files.__file__).parent / "static"
+    assert {path.name for path in folder.iterdir()} == {files.PAGE, *files.FILES}
+    assert sum(path.stat().st_size for path in folder.iterdir()) < 60_000

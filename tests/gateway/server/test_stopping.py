@@ -1,0 +1,148 @@
+"""SIGTERM finishes what runs, and SIGHUP or a changed file changes what comes next: nothing is dropped."""
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from dragoman.testing import Raw, Server
+from tests.support.gateway.live import PATIENCE, Gateway, chat, record
+
+ANSWER = {
+    "id": "1",
+    "object": "chat.completion",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "done"}, "finish_reason": "stop"}],
+}
+
+
+class Slow(Server):
+    """Answers when it is told to."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            Raw(headers={"content-type": "application/json"}, body=json.dumps(ANSWER).encode()), repeat=True
+        )
+        self.may_go = threading.Event()
+
+    def _answer(self, connection: object, http: object) -> bool:
+        self.asked.release()
+        self.may_go.wait(PATIENCE)
+        return super()._answer(connection, http)  # type: ignore[arg-type] # as they came
+
+
+def test_sigterm_finishes_what_runs(tmp_path: Path) -> None:
+    with Slow() as upstream, Gateway(tmp_path, record("up", upstream.base_url())) as gateway:
+        with ThreadPoolExecutor(8) as pool:
+            asked = [pool.submit(gateway.post, "/v1/chat/completions", chat("up/m")) for _ in range(8)]
+            for _ in asked:
+                assert upstream.asked.acquire(timeout=PATIENCE)
+            gateway.process.send_signal(signal.SIGTERM)
+            gateway.wait_until(lambda: is_refused(gateway))
+            upstream.may_go.set()
+            assert [answer.result()[0] for answer in asked] == [200] * 8
+        assert gateway.process.wait(PATIENCE) == 0
+
+
+def test_a_gateway_that_drains_answers_and_says_that_it_is_not_ready(tmp_path: Path) -> None:
+    with Gateway(tmp_path, "[gateway]\ndrain = 60\n") as gateway:
+        assert gateway.get("/health/ready")[0] == 200
+        gateway.process.send_signal(signal.SIGTERM)
+        gateway.wait_until(lambda: gateway.get("/health/ready")[0] == 503)
+        assert gateway.post("/v1/chat/completions", chat("demo/any"))[0] == 200
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.process.wait(PATIENCE) == 0
+
+
+def test_a_gateway_that_has_drained_stops(tmp_path: Path) -> None:
+    with Gateway(tmp_path, "[gateway]\ndrain = 0.1\n") as gateway:
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.process.wait(PATIENCE) == 0
+
+
+def test_workers_that_share_nothing_are_warned_of(tmp_path: Path) -> None:
+    with Gateway(tmp_path, workers=2) as gateway:
+        assert "2 workers, and each remembers for itself" in gateway.log.read_text()
+
+
+def test_what_takes_long_to_load_waits_until_it_is_asked_for() -> None:
+    heavy = ["genai_prices", "redis", "sqlite3", "opentelemetry", "PIL", "mcp", "httpx"]
+    told = f"import sys, dragoman.gateway.server.run; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", told], capture_output=True, check=True).stdout.strip() == b"[]"
+
+
+def test_sigterm_waits_no_longer_than_its_grace(tmp_path: Path) -> None:
+    config = "[gateway]\ngrace = 1\n"
+    with Slow() as upstream, Gateway(tmp_path, config + record("up", upstream.base_url())) as gateway:
+        with gateway.send(chat("up/m")):
+            assert upstream.asked.acquire(timeout=PATIENCE)
+            gateway.process.send_signal(signal.SIGTERM)
+            gateway.process.wait(PATIENCE)
+        upstream.may_go.set()
+
+
+def test_sigterm_is_heard_by_workers_that_only_start(tmp_path: Path) -> None:
+    """The first of them answers before the last can hear a signal."""
+    with Gateway(tmp_path, workers=4) as gateway:
+        gateway.process.send_signal(signal.SIGTERM)
+        assert gateway.process.wait(PATIENCE) == 0
+
+
+def test_sighup_reloads_and_drops_nothing(tmp_path: Path) -> None:
+    with Slow() as upstream, Gateway(tmp_path, record("up", upstream.base_url())) as gateway:
+        with ThreadPoolExecutor(1) as pool:
+            asked = pool.submit(gateway.post, "/v1/chat/completions", chat("up/m"))
+            assert upstream.asked.acquire(timeout=PATIENCE)
+            gateway.path.write_text('[aliases]\nfresh = "demo/any"\n')
+            gateway.process.send_signal(signal.SIGHUP)
+            gateway.wait_until(lambda: gateway.post("/v1/chat/completions", chat("fresh"))[0] == 200)
+            upstream.may_go.set()
+            assert asked.result()[0] == 200
+        assert gateway.post("/v1/chat/completions", chat("up/m"))[0] == 404
+
+
+def test_a_changed_file_is_taken_without_a_signal(tmp_path: Path) -> None:
+    with Gateway(tmp_path, workers=2) as gateway:
+        gateway.path.write_text('[aliases]\nfresh = "demo/any"\n')
+        gateway.wait_until(lambda: gateway.post("/v1/chat/completions", chat("fresh"))[0] == 200)
+
+
+def test_a_bad_config_is_refused_and_the_old_one_stays(tmp_path: Path) -> None:
+    with Gateway(tmp_path, '[aliases]\nold = "demo/any"\n') as gateway:
+        gateway.path.write_text('[aliases]\nnew = "demo/any"\n[gateway]\nprot = 1\n[chain]\nretries = "many"\n')
+        gateway.process.send_signal(signal.SIGHUP)
+        gateway.wait_until(lambda: "retries" in gateway.log.read_text())
+        assert "gateway.prot: no such setting; did you mean 'port'?" in gateway.log.read_text()
+        assert gateway.post("/v1/chat/completions", chat("old"))[0] == 200
+        assert gateway.post("/v1/chat/completions", chat("new"))[0] == 404
+
+
+def test_a_bad_config_does_not_start(tmp_path: Path) -> None:
+    path = tmp_path / "dragoman.toml"
+    path.write_text("[gateway]\nport = true\nhots = 1\n")
+    run = subprocess.run(
+        [sys.executable, "-m", "dragoman.gateway", str(path)], capture_output=True, timeout=PATIENCE, check=False
+    )
+    assert run.returncode == 2
+    assert b"gateway.port" in run.stderr
+    assert b"gateway.hots" in run.stderr
+
+
+def test_without_keys_only_this_machine_is_answered(tmp_path: Path) -> None:
+    path = tmp_path / "dragoman.toml"
+    path.write_text('[gateway]\nhost = "0.0.0.0"\n')
+    run = subprocess.run(
+        [sys.executable, "-m", "dragoman.gateway", str(path)], capture_output=True, timeout=PATIENCE, check=False
+    )
+    assert run.returncode == 2
+    assert b"there are no keys" in run.stderr
+
+
+def is_refused(gateway: Gateway) -> bool:
+    try:
+        gateway.get("/health/live")
+    except ConnectionRefusedError:
+        return True
+    return False

@@ -1,0 +1,531 @@
+"""What every store must do: one suite over memory, SQLite and a real Redis."""
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from secrets import token_hex
+from typing import TypeVar
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.errors import SetupError, StoreDown
+from dragoman.gateway.store import Store, open_store
+from dragoman.gateway.store.base import Charge, ConcurrencySlot, PeriodCounter, Reservation, UsageRow, WindowCounter
+from dragoman.gateway.store.memory import MemoryStore
+from dragoman.gateway.store.sqlite import SqliteStore
+from tests.gateway.conftest import Clock
+from tests.support.gateway.live import PATIENCE
+from tests.support.gateway.redis_server import RedisServer
+
+T = TypeVar("T")
+Opened = Callable[[], Store]
+
+
+@asynccontextmanager
+async def using(opened: Opened) -> AsyncGenerator[Store]:
+    store = opened()
+    try:
+        yield store
+    finally:
+        await store.aclose()
+
+
+def run(opened: Opened, work: Callable[[Store], Awaitable[T]]) -> T:
+    async def main() -> T:
+        async with using(opened) as store:
+            return await work(store)
+
+    return asyncio.run(main())
+
+
+# Entries --------------------------------------------------------------------------------------------------------------
+
+
+def test_what_was_written_is_read(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        assert await store.read("a") is None
+        version = await store.write("a", b"\x00one", ttl=None)
+        entry = await store.read("a")
+        assert entry is not None
+        assert (entry.value, entry.version) == (b"\x00one", version)
+
+    run(opened, work)
+
+
+def test_a_write_that_expects_another_version_does_nothing(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        first = await store.write("a", b"1", ttl=60, expects=None)
+        assert first is not None
+        assert await store.write("a", b"2", ttl=60, expects=None) is None
+        second = await store.write("a", b"3", ttl=60, expects=first)
+        assert second not in (None, first)
+        assert await store.write("a", b"4", ttl=60, expects=first) is None
+        entry = await store.read("a")
+        assert entry is not None
+        assert entry.value == b"3"
+
+    run(opened, work)
+
+
+def test_what_was_deleted_is_gone(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        await store.write("a", b"1", ttl=60)
+        assert await store.delete("a")
+        assert not await store.delete("a")
+        assert await store.read("a") is None
+
+    run(opened, work)
+
+
+def test_of_fifty_who_expect_the_same_one_writes(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        first = await store.write("a", b"0", ttl=60)
+        done = await asyncio.gather(*(store.write("a", b"%d" % n, ttl=60, expects=first) for n in range(50)))
+        assert sum(version is not None for version in done) == 1
+
+    run(opened, work)
+
+
+@pytest.mark.parametrize("kind", ["memory", "sqlite"])
+def test_an_entry_is_over_after_its_time(kind: str, clock: Clock, tmp_path: Path) -> None:
+    async def work(store: Store) -> None:
+        await store.write("a", b"1", ttl=60)
+        clock.now += 59
+        assert await store.read("a") is not None
+        clock.now += 1
+        assert await store.read("a") is None
+        assert await store.write("a", b"2", ttl=60, expects=None) is not None
+
+    run(lambda: MemoryStore(clock=clock) if kind == "memory" else SqliteStore(str(tmp_path / "x"), clock=clock), work)
+
+
+def test_an_entry_of_redis_is_over_after_its_time(redis: RedisServer) -> None:
+    async def work(store: Store) -> None:
+        await store.write("short", b"1", ttl=0.02)
+        async with asyncio.timeout(PATIENCE):
+            while await store.read("short") is not None:  # noqa: ASYNC110 - Redis tells nobody
+                await asyncio.sleep(0)
+
+    run(lambda: open_store(redis.url), work)
+
+
+def test_memory_forgets_the_oldest_when_it_is_full() -> None:
+    async def work(store: Store) -> None:
+        for name in "abc":
+            await store.write(name, b"x" * 40, ttl=None)
+        assert [name for name in "abc" if await store.read(name)] == ["b", "c"]
+
+    run(lambda: MemoryStore(most_bytes=100), work)
+
+
+# Meters ---------------------------------------------------------------------------------------------------------------
+
+
+def window(amount: int = 1, limit: int = 3) -> WindowCounter:
+    return WindowCounter(key="w", amount=amount, limit=limit, period=60.0)
+
+
+def total(amount: int, clock: Clock, limit: int = 10) -> PeriodCounter:
+    return PeriodCounter(key="t", amount=amount, limit=limit, ends=clock.now + 100)
+
+
+def seat(id: str, limit: int = 2) -> ConcurrencySlot:
+    return ConcurrencySlot(key="s", id=id, limit=limit, ttl=30.0)
+
+
+def told(taken: Reservation) -> tuple[bool, list[tuple[int, float | None, float]]]:
+    return taken.granted, [(level.used, level.wait, level.resets) for level in taken.levels]
+
+
+def test_a_window_slides(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        assert told(await store.take([window()])) == (True, [(1, 0.0, 61.0)])
+        clock.now += 10
+        assert told(await store.take([window(2)])) == (True, [(3, 0.0, 61.0)])
+        clock.now += 10.5
+        assert told(await store.take([window()])) == (False, [(3, 40.5, 50.5)])
+        assert told(await store.take([window(2)])) == (False, [(3, 50.5, 50.5)])
+        clock.now += 40.5
+        assert told(await store.take([window()])) == (True, [(3, 0.0, 61.0)])
+
+    run(opened, work)
+
+
+def test_a_charge_larger_than_its_limit_never_fits(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        assert told(await store.take([window(4)])) == (False, [(0, None, 0.0)])
+        assert told(await store.take([total(11, clock)])) == (False, [(0, None, 0.0)])
+        assert told(await store.take([seat("a", limit=0)])) == (False, [(0, None, 0.0)])
+
+    run(opened, work)
+
+
+def test_what_was_not_used_is_given_back_to_its_slot(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        taken = await store.take([window(3)])
+        clock.now += 5
+        await store.give([window(2)], taken.moment)
+        assert told(await store.take([window(2)])) == (True, [(3, 0.0, 61.0)])
+        clock.now += 56
+        assert told(await store.take([window(1)])) == (True, [(3, 0.0, 61.0)])
+
+    run(opened, work)
+
+
+def test_what_was_used_on_top_counts_from_now(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        taken = await store.take([window(1)])
+        clock.now += 40
+        await store.give([window(-5)], taken.moment)
+        assert told(await store.take([window()])) == (False, [(6, 61.0, 61.0)])
+
+    run(opened, work)
+
+
+def test_giving_back_to_a_slot_that_is_over_changes_nothing(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        taken = await store.take([window(3)])
+        clock.now += 61
+        assert (await store.take([window(3)])).granted
+        await store.give([window(3)], taken.moment)
+        assert not (await store.take([window(1)])).granted
+
+    run(opened, work)
+
+
+def test_a_total_lasts_until_its_end(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        first = total(8, clock)
+        taken = await store.take([first])
+        clock.now += 40
+        assert told(await store.take([PeriodCounter(key="t", amount=3, limit=10, ends=first.ends)])) == (
+            False,
+            [(8, 60.0, 60.0)],
+        )
+        await store.give([PeriodCounter(key="t", amount=-1, limit=10, ends=first.ends)], taken.moment)
+        assert told(await store.take([PeriodCounter(key="t", amount=1, limit=10, ends=first.ends)])) == (
+            True,
+            [(10, 0.0, 60.0)],
+        )
+
+    run(opened, work)
+
+
+def test_seats_are_taken_and_left(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        assert [(await store.take([seat(id)])).granted for id in "abc"] == [True, True, False]
+        await store.give([seat("a")], 0.0)
+        assert [(await store.take([seat(id)])).granted for id in "cd"] == [True, False]
+
+    run(opened, work)
+
+
+def test_a_seat_that_nobody_renews_falls_free(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        await store.take([seat("a")])
+        await store.take([seat("b")])
+        clock.now += 20
+        await store.renew([seat("a")])
+        clock.now += 15
+        assert [(await store.take([seat(id)])).granted for id in "cd"] == [True, False]
+
+    run(opened, work)
+
+
+def test_all_charges_are_taken_or_none(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        full: list[Charge] = [window(1), seat("a", limit=0)]
+        assert not (await store.take(full)).granted
+        taken = await store.take([window(1), total(4, clock), seat("b")])
+        assert [level.used for level in taken.levels] == [1, 4, 1]
+
+    run(opened, work)
+
+
+def test_two_hundred_at_once_take_no_more_than_there_is(opened: Opened) -> None:
+    async def work(store: Store) -> None:
+        taken = await asyncio.gather(*(store.take([window(1, limit=37)]) for _ in range(200)))
+        assert sum(each.granted for each in taken) == 37
+
+    run(opened, work)
+
+
+STEPS = st.lists(
+    st.tuples(
+        st.sampled_from([0.0, 0.5, 1.0, 7.5, 30.0, 61.0]),
+        st.sampled_from(["take", "give", "renew"]),
+        st.integers(-3, 4),
+        st.sampled_from("abc"),
+    ),
+    max_size=25,
+)
+
+
+@settings(max_examples=40)
+@given(steps=STEPS)
+def test_redis_counts_as_memory_does(redis: RedisServer, steps: list[tuple[float, str, int, str]]) -> None:
+    clock = Clock()
+    began, ends = clock.now, clock.now + 90.0
+
+    async def counted(store: Store) -> list[object]:
+        clock.now = began
+        told: list[object] = []
+        moment = clock.now
+        for seconds, verb, amount, id in steps:
+            clock.now += seconds
+            sat = ConcurrencySlot(key="s", id=id, limit=2, ttl=30.0)
+            charges: list[Charge] = [
+                WindowCounter(key="w", amount=amount, limit=9, period=60.0),
+                PeriodCounter(key="t", amount=amount, limit=20, ends=ends),
+                sat,
+            ]
+            if verb == "take" and amount >= 0:
+                taken = await store.take(charges)
+                moment = taken.moment if taken.granted else moment
+                told.append((taken.granted, *((level.used, level.wait, level.resets) for level in taken.levels)))
+            elif verb == "give":
+                await store.give(charges, moment)
+            elif verb == "renew":
+                await store.renew([sat])
+        return told
+
+    from dragoman.gateway.store.redis import RedisStore
+
+    prefix = f"{token_hex(4)}:"
+    assert run(lambda: RedisStore(redis.url, prefix=prefix, clock=clock), counted) == run(
+        lambda: MemoryStore(clock=clock), counted
+    )
+
+
+# Rows -----------------------------------------------------------------------------------------------------------------
+
+
+def row(id: str, clock: Clock, **facts: object) -> UsageRow:
+    return UsageRow(id=id, moment=clock.now, key="team", model="fast", **facts)  # type: ignore[arg-type] # facts of a row
+
+
+def test_a_row_is_settled_once(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        begun = row("r1", clock)
+        await store.record([begun])
+        assert await store.rows(9) == (begun,)
+        ended = row("r1", clock, target="a/x", outcome="served", input=5, output=2, cost=70)
+        await store.record([ended])
+        await store.record([ended, begun, row("r1", clock, outcome="failed")])
+        assert await store.rows(9) == (ended,)
+        (use,) = await store.usage("2026-11-17", "2026-11-17")
+        assert (use.requests, use.unknown, use.failed, use.input, use.output, use.cost) == (1, 0, 0, 5, 2, 70)
+
+    run(opened, work)
+
+
+def test_rows_are_summed_by_day_key_model_and_target(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        for n in range(3):
+            await store.record([row(f"a{n}", clock, target="a/x", outcome="served", input=10, output=n)])
+        await store.record([row("b", clock, target="b/y", outcome="failed", input=10)])
+        await store.record([row("c", clock)])
+        clock.now += 86400
+        await store.record([row("d", clock, target="a/x", outcome="served", cost=3)])
+        uses = await store.usage("2026-11-17", "2026-11-17")
+        told = [
+            (use.target, use.requests, use.unknown, use.failed, use.unpriced, use.input, use.output) for use in uses
+        ]
+        assert told == [(None, 1, 1, 0, 0, 0, 0), ("a/x", 3, 0, 0, 3, 30, 3), ("b/y", 1, 0, 1, 0, 10, 0)]
+        assert [use.day for use in await store.usage("2026-11-18", "2026-11-30")] == ["2026-11-18"]
+
+    run(opened, work)
+
+
+def test_the_newest_rows_come_first(opened: Opened, clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        for n in range(5):
+            clock.now += 1
+            await store.record([row(f"r{n}", clock)])
+        assert [each.id for each in await store.rows(3)] == ["r4", "r3", "r2"]
+        assert await store.rows(0) == ()
+
+    run(opened, work)
+
+
+def test_memory_keeps_the_newest_rows(clock: Clock) -> None:
+    async def work(store: Store) -> None:
+        rows = [UsageRow(id=f"r{n}", moment=clock.now, model=f"m{n}", outcome="served") for n in range(10_100)]
+        await store.record(rows)
+        assert len(await store.rows(20_000)) == 10_000
+        assert len(await store.usage("2026-11-17", "2026-11-17")) == 10_000
+
+    run(lambda: MemoryStore(clock=clock), work)
+
+
+# Sharing, dying and being down ----------------------------------------------------------------------------------------
+
+
+def test_two_that_share_see_the_same(opened: Opened) -> None:
+    async def main() -> None:
+        async with using(opened) as one, using(opened) as other:
+            if not one.is_shared:
+                return
+            await one.write("a", b"1", ttl=60)
+            entry = await other.read("a")
+            assert entry is not None
+            taken = await asyncio.gather(
+                *(store.take([window(1, limit=7)]) for store in (one, other) for _ in range(20))
+            )
+            assert sum(each.granted for each in taken) == 7
+
+    asyncio.run(main())
+
+
+def test_sqlite_survives_being_killed(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    program = """
+import asyncio, os, sys
+from dragoman.gateway.store import open_store
+async def main():
+    store = open_store("sqlite:" + sys.argv[1])
+    for n in range(100):
+        await store.write(f"k{n}", b"kept", ttl=3600)
+        print(n, flush=True)
+    await asyncio.Event().wait()
+asyncio.run(main())
+"""
+    with subprocess.Popen([sys.executable, "-c", program, str(path)], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        last = next(line for line in process.stdout if line == "60\n")
+        os.kill(process.pid, signal.SIGKILL)
+
+    async def work(store: Store) -> None:
+        for n in range(int(last) + 1):
+            assert await store.read(f"k{n}") is not None
+
+    run(lambda: open_store(f"sqlite:{path}"), work)
+
+
+def test_a_file_that_is_no_database_is_down(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+    path.write_bytes(b"no database at all" * 100)
+
+    async def work(store: Store) -> None:
+        with pytest.raises(StoreDown, match="sqlite"):
+            await store.read("a")
+
+    run(lambda: open_store(f"sqlite:{path}"), work)
+
+
+def test_a_redis_that_is_not_there_is_down_and_says_no_password() -> None:
+    async def work(store: Store) -> None:
+        with pytest.raises(StoreDown) as caught:
+            await store.read("a")
+        assert "hunter2" not in repr(store) + str(caught.value) + repr(caught.value)
+
+    run(lambda: open_store("redis://me:hunter2@127.0.0.1:1/0"), work)
+
+
+def test_a_closed_store_is_down(opened: Opened) -> None:
+    async def main() -> None:
+        store = opened()
+        await store.write("a", b"1", ttl=60)
+        await store.aclose()
+        if store.is_shared:
+            with pytest.raises(StoreDown, match="closed"):
+                await store.read("a")
+
+    asyncio.run(main())
+
+
+def test_scripts_that_redis_forgot_are_told_again(redis: RedisServer) -> None:
+    async def work(store: Store) -> None:
+        assert isinstance(store, RedisStore)
+        await store.take([window()])
+        await store._ask("SCRIPT FLUSH")  # pyright: ignore[reportPrivateUsage] - as an operator would
+        assert (await store.take([window()])).levels[0].used == 2
+
+    from dragoman.gateway.store.redis import RedisStore
+
+    run(lambda: RedisStore(redis.url, prefix="forgot:"), work)
+
+
+def test_a_redis_that_comes_back_is_used_again() -> None:
+    server = RedisServer(keeps=True)
+
+    async def work(store: Store) -> None:
+        await asyncio.gather(*(store.write(f"k{n}", b"kept", ttl=60) for n in range(8)))
+        server.kill()
+        with pytest.raises(StoreDown):
+            await store.read("k0")
+        server.start()
+        async with asyncio.timeout(PATIENCE):
+            while not await is_up(store):  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0)
+        for n in range(8):
+            assert await store.read(f"k{n}") is not None
+
+    try:
+        server.start()
+        run(lambda: open_store(server.url), work)
+    finally:
+        server.stop()
+
+
+def test_a_connection_that_died_unnoticed_is_replaced() -> None:
+    server = RedisServer(keeps=True)
+
+    async def work(store: Store) -> None:
+        await store.write("a", b"kept", ttl=60)
+        server.kill()
+        server.start()
+        for _ in range(10):  # the loop hears that the connection has ended
+            await asyncio.sleep(0)
+        assert await store.read("a") is not None
+
+    try:
+        server.start()
+        run(lambda: open_store(server.url), work)
+    finally:
+        server.stop()
+
+
+async def is_up(store: Store) -> bool:
+    try:
+        await store.read("k0")
+    except StoreDown:
+        return False
+    return True
+
+
+def test_the_loop_goes_on_while_sqlite_waits(tmp_path: Path) -> None:
+    """Another process holds the lock: the step waits in its thread, and the loop turns."""
+    path = str(tmp_path / "store.db")
+
+    async def work(store: Store) -> None:
+        await store.write("a", b"1", ttl=60)
+        program = "import sqlite3, sys; db = sqlite3.connect(sys.argv[1], isolation_level=None); db.execute('BEGIN IMMEDIATE'); print('held', flush=True); sys.stdin.readline(); db.execute('COMMIT')"
+        with subprocess.Popen(  # noqa: ASYNC220 - it starts at once
+            [sys.executable, "-c", program, path], stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True
+        ) as holder:
+            assert holder.stdout is not None
+            assert holder.stdin is not None
+            assert holder.stdout.readline() == "held\n"
+            asked = asyncio.ensure_future(store.write("a", b"2", ttl=60))
+            for _ in range(1000):
+                await asyncio.sleep(0)
+            assert not asked.done()
+            holder.stdin.write("\n")
+            holder.stdin.flush()
+            assert await asked is not None
+
+    run(lambda: open_store(f"sqlite:{path}"), work)
+
+
+@pytest.mark.parametrize("url", ["postgres://x", "sqlite:", "memory:1", ""])
+def test_an_unknown_store_is_refused(url: str) -> None:
+    with pytest.raises(SetupError, match="store: "):
+        open_store(url)

@@ -1,0 +1,45 @@
+"""What the pages show of a running gateway is true: the lines of curl and the official packages."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.gateway.live import PATIENCE, Gateway
+from tests.support.paths import ROOT
+
+HERE = "localhost:8080"
+PAGES = {name: (ROOT / name).read_text(encoding="utf-8") for name in ("README.md", "docs/native.md")}
+LINES = [line for page in PAGES.values() for line in re.findall(rf"^\$ (curl .*{HERE}.*)$", page, re.MULTILINE)]
+BLOCKS = re.findall(r"^```py\n(.*?)^```", PAGES["README.md"], re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with Gateway(tmp_path_factory.mktemp("gateway")) as running:
+        yield running
+
+
+@pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
+@pytest.mark.parametrize("line", LINES)
+def test_a_line_of_curl_is_answered(gateway: Gateway, line: str) -> None:
+    words = [word.replace(HERE, f"127.0.0.1:{gateway.port}") for word in shlex.split(line)]
+    run = subprocess.run([*words, "--silent", "--show-error", "--fail-with-body"], capture_output=True, check=False)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout
+
+
+@pytest.mark.parametrize("block", BLOCKS, ids=[block.split()[1] for block in BLOCKS])
+def test_an_official_package_is_answered(gateway: Gateway, block: str) -> None:
+    words = [sys.executable, "-c", block.replace(HERE, f"127.0.0.1:{gateway.port}")]
+    run = subprocess.run(words, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert run.returncode == 0, run.stderr
+    assert [line[:6] for line in run.stdout.splitlines()] == ["Hello!"] * block.count("print(")
+
+
+def test_every_official_package_is_shown() -> None:
+    assert sorted(block.split()[1] for block in BLOCKS) == ["anthropic", "google", "ollama", "openai"]

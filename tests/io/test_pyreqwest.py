@@ -1,0 +1,771 @@
+"""The HTTP client behind its port: real sockets, both ways of use, every way in which an answer can fail."""
+
+import asyncio
+import os
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from email.utils import formatdate
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx
+import pytest
+import trustme
+
+from dragoman.demo import Demo
+from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
+from dragoman.errors import (
+    ConnectFailed,
+    DragomanError,
+    InvalidRequest,
+    Malformed,
+    ModelNotFound,
+    Reset,
+    SetupError,
+    TimedOut,
+    TooLarge,
+    TransportError,
+)
+from dragoman.http import Head, HttpRequest, retry_after
+from dragoman.io.pyreqwest import MAX_ORIGINS, Pyreqwest, RoutingTransport, StaleConnections, transport_of
+from dragoman.io.transport import Transport
+from dragoman.models import Model, Registry
+from dragoman.targets.providers import Provider
+from dragoman.testing import Break, Cut, Drop, Garbage, Line, Linger, Raw, Scripted, Server, Silence, Stall, refused_url
+from tests.support.clock import soonest
+
+CHAT = "/v1/chat/completions"
+PLAIN = b'{"model":"m","messages":[]}'
+STREAMED = b'{"model":"m","messages":[],"stream":true}'
+SECRET = "hush-hush"
+PATIENCE = 10.0
+"""Seconds after which a test that waits for an event has failed."""
+
+
+class Way(Protocol):
+    """One of the two ways of use."""
+
+    def send(self, transport: Transport, effect: Send) -> HttpResponse: ...
+    def read(self, transport: Transport, effect: Open, *, within: float | None = None) -> tuple[Head, bytes]: ...
+    def leave(self, transport: Transport, effect: Open) -> bytes: ...
+
+
+class Blocking:
+    def send(self, transport: Transport, effect: Send) -> HttpResponse:
+        return transport.send(effect)
+
+    def read(self, transport: Transport, effect: Open, *, within: float | None = None) -> tuple[Head, bytes]:
+        exchange = transport.open(effect)
+        try:
+            return exchange.head, b"".join(iter(lambda: exchange.handle.read(within), b""))
+        finally:
+            exchange.handle.finish()
+
+    def leave(self, transport: Transport, effect: Open) -> bytes:
+        exchange = transport.open(effect)
+        try:
+            return bytes(exchange.handle.read(PATIENCE))
+        finally:
+            exchange.handle.close()
+
+
+class Async:
+    def __init__(self) -> None:
+        self.runner = asyncio.Runner()
+
+    def send(self, transport: Transport, effect: Send) -> HttpResponse:
+        return self.runner.run(transport.asend(effect))
+
+    def read(self, transport: Transport, effect: Open, *, within: float | None = None) -> tuple[Head, bytes]:
+        async def work() -> tuple[Head, bytes]:
+            exchange = await transport.aopen(effect)
+            pieces: list[bytes] = []
+            try:
+                while data := await exchange.handle.aread(within):
+                    pieces.append(data)
+            finally:
+                await exchange.handle.afinish()
+            return exchange.head, b"".join(pieces)
+
+        return self.runner.run(work())
+
+    def leave(self, transport: Transport, effect: Open) -> bytes:
+        async def work() -> bytes:
+            exchange = await transport.aopen(effect)
+            try:
+                return bytes(await exchange.handle.aread(PATIENCE))
+            finally:
+                await exchange.handle.aclose()
+
+        return self.runner.run(work())
+
+
+@pytest.fixture(params=["blocking", "async"])
+def way(request: pytest.FixtureRequest) -> Iterator[Way]:
+    if request.param == "blocking":
+        yield Blocking()
+    else:
+        asynchronous = Async()
+        with asynchronous.runner:
+            yield asynchronous
+
+
+@pytest.fixture(params=["pyreqwest", "httpx"])
+def transport(request: pytest.FixtureRequest, way: Way) -> Iterator[Transport]:
+    """Each transport, for each way of use."""
+    if request.param == "pyreqwest":
+        made = transport_of()
+        yield made
+        made.close()
+    elif isinstance(way, Async):
+        async_client = httpx.AsyncClient(trust_env=False)
+        yield transport_of(async_client)
+        way.runner.run(async_client.aclose())
+    else:
+        with httpx.Client(trust_env=False) as client:
+            yield transport_of(client)
+
+
+@pytest.fixture
+def pooled() -> Iterator[Transport]:
+    made = transport_of()
+    yield made
+    made.close()
+
+
+def http(server: Server | str, *, streamed: bool = False, path: str = CHAT) -> HttpRequest:
+    origin = server if isinstance(server, str) else server.origin
+    body = STREAMED if streamed else PLAIN
+    return HttpRequest(method="POST", origin=origin, path=path, headers={"x-api-key": "sk-secret"}, body=body)
+
+
+# ── what arrives ────────────────────────────────────────────────────────────
+
+
+def test_a_body_arrives_whole(way: Way, transport: Transport) -> None:
+    with Server(Raw(status=203, headers={"x-told": "yes"}, body=b"12345")) as server:
+        reply = way.send(transport, Send(http(server)))
+    assert (reply.head.status, reply.head.header("x-told"), reply.body) == (203, "yes", b"12345")
+
+
+def test_a_stream_arrives_whole(way: Way, transport: Transport) -> None:
+    with Server("Hello, world.") as server:
+        head, body = way.read(transport, Open(http(server, streamed=True)))
+    assert head.status == 200
+    assert b"Hello, world." in body
+    assert body.endswith(b"data: [DONE]\n\n")
+
+
+def test_what_is_sent_arrives(way: Way, transport: Transport) -> None:
+    with Server("Hello.") as server:
+        way.send(transport, Send(http(server)))
+    (seen,) = server.http
+    assert (seen.method, seen.path, seen.body) == ("POST", CHAT, PLAIN)
+    assert seen.headers["x-api-key"] == "[redacted]"
+
+
+def test_a_first_piece_is_seen_before_the_next(way: Way, pooled: Transport) -> None:
+    """The first 64 kB are not held back."""
+    with Server(Stall(10, "Hello.")) as server:
+        assert len(way.leave(pooled, Open(http(server, streamed=True)))) == 10
+
+
+def test_a_redirect_is_not_followed(way: Way, transport: Transport) -> None:
+    with Server(Raw(status=307, headers={"location": "/elsewhere"})) as server:
+        assert way.send(transport, Send(http(server))).head.status == 307
+    assert len(server.http) == 1
+
+
+def test_a_body_over_its_limit_is_refused(way: Way, transport: Transport) -> None:
+    with Server(Raw(body=b"x" * 100_000), Raw(body=b"x" * 10)) as server:
+        with pytest.raises(TooLarge):
+            way.send(transport, Send(http(server), limit=1000))
+        assert len(way.send(transport, Send(http(server), limit=10)).body) == 10
+
+
+# ── what fails ──────────────────────────────────────────────────────────────
+
+BROKEN: list[tuple[Line, type[DragomanError]]] = [
+    (Drop(), Reset),
+    (Cut(5), Reset),
+    (Break(5), Reset),
+]
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize(("line", "error"), BROKEN, ids=lambda value: type(value).__name__)
+def test_a_broken_answer_is_never_a_clean_end(
+    way: Way, transport: Transport, line: Line, error: type[DragomanError], *, streamed: bool
+) -> None:
+    with Server(line) as server:
+        plain, whole = Send(http(server)), Open(http(server, streamed=True))
+        with pytest.raises(error):
+            _ = way.read(transport, whole) if streamed else way.send(transport, plain)
+
+
+@pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
+def test_a_kept_connection_that_breaks_is_no_fault_of_the_server(
+    way: Way, pooled: Transport, *, streamed: bool
+) -> None:
+    def broken() -> Reset:
+        with pytest.raises(Reset) as caught:
+            _ = way.read(pooled, Open(http(server))) if streamed else way.send(pooled, Send(http(server)))
+        return caught.value
+
+    with Server("Hello.", Drop(), Drop(), "Hello.", Drop()) as server:
+        way.send(pooled, Send(http(server)))
+        old, new = broken(), broken()
+        way.send(pooled, Send(http(server)))
+        again = broken()
+    assert [(error.penalise, error.retry_after) for error in (old, new, again)] == [
+        (False, 0.0),
+        (True, None),
+        (False, 0.0),
+    ]
+
+
+def test_a_new_connection_that_breaks_is_a_fault_of_the_server(way: Way, pooled: Transport) -> None:
+    with Server(Drop()) as server, pytest.raises(Reset) as caught:
+        way.send(pooled, Send(http(server)))
+    assert (caught.value.penalise, caught.value.retry_after) == (True, None)
+
+
+def test_all_that_break_at_once_on_kept_connections_are_forgiven() -> None:
+    kept = StaleConnections()
+    kept.note("http://box")
+    began = time.monotonic()
+    assert [kept.was_stale("http://box", began) for _ in range(3)] == [True] * 3
+    assert not kept.was_stale("http://box", time.monotonic())
+    assert not kept.was_stale("http://other", began)
+
+
+def test_what_is_known_of_origins_is_bounded() -> None:
+    kept = StaleConnections()
+    for number in range(MAX_ORIGINS + 1):
+        kept.note(f"http://box{number}")
+    assert not kept.was_stale("http://box0", time.monotonic())
+    assert kept.was_stale(f"http://box{MAX_ORIGINS}", time.monotonic())
+
+
+def test_a_refused_connection_is_told(way: Way, transport: Transport) -> None:
+    with pytest.raises(ConnectFailed, match=r"http://127\.0\.0\.1:\d+: cannot connect"):
+        way.send(transport, Send(http(refused_url())))
+
+
+def test_an_unknown_host_is_told(way: Way, transport: Transport) -> None:
+    with pytest.raises(ConnectFailed):
+        way.send(transport, Send(http("http://nobody.invalid")))
+
+
+def test_an_unknown_certificate_is_told(way: Way, transport: Transport, tls: ssl.SSLContext) -> None:
+    with Server("Hello.", tls=tls) as server, pytest.raises(ConnectFailed):
+        way.send(transport, Send(http(server)))
+
+
+def test_what_is_not_http_is_malformed(way: Way, pooled: Transport) -> None:
+    listener = socket.create_server(("127.0.0.1", 0))
+
+    def babble() -> None:
+        connection, _ = listener.accept()
+        with connection:
+            connection.recv(65536)
+            connection.sendall(b"220 mail.example.org ESMTP\r\n\r\n")
+
+    thread = threading.Thread(target=babble)
+    thread.start()
+    with pytest.raises(Malformed):
+        way.send(pooled, Send(http(f"http://127.0.0.1:{listener.getsockname()[1]}")))
+    thread.join()
+    listener.close()
+
+
+def test_a_header_that_cannot_be_sent_is_told_without_its_value(way: Way, transport: Transport) -> None:
+    for value in ("sk-\nsecret", "sk-\0secret"):
+        with Server("Hello.") as server:
+            request = HttpRequest(method="POST", origin=server.origin, path="/", headers={"x-api-key": value})
+            with pytest.raises(InvalidRequest) as caught:
+                way.send(transport, Send(request))
+        assert "secret" not in str(caught.value)
+        assert caught.value.__cause__ is caught.value.__context__ is None
+        assert caught.value.advance
+
+
+def test_a_header_that_httpx_cannot_write_is_told_without_its_value() -> None:
+    request = HttpRequest(method="POST", origin="http://127.0.0.1:1", path="/", headers={"x-api-key": "…secret"})
+    with httpx.Client() as client, pytest.raises(InvalidRequest) as caught:
+        transport_of(client).send(Send(request))
+    assert "secret" not in str(caught.value)
+    assert caught.value.__cause__ is caught.value.__context__ is None
+
+
+def test_an_error_names_no_password(way: Way, transport: Transport) -> None:
+    with pytest.raises(ConnectFailed) as caught:
+        way.send(transport, Send(http(refused_url().replace("//", "//me:hush@"))))
+    assert "hush" not in f"{caught.value} {caught.value.__cause__!r}"
+
+
+def test_an_error_names_no_query(way: Way, transport: Transport) -> None:
+    """It may hold a key; their error, which is the cause, is shown with ours."""
+    with pytest.raises(ConnectFailed) as caught:
+        way.send(transport, Send(http(refused_url(), path=f"/v1?key={SECRET}")))
+    assert SECRET not in "".join(traceback.format_exception(caught.value))
+
+
+# ── time ────────────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize("line", [Silence(), Stall(5)], ids=["head", "body"])
+def test_a_total_limit_is_kept(way: Way, transport: Transport, line: Line) -> None:
+    assert isinstance(transport, RoutingTransport)
+    most = 0.25 if isinstance(transport.transport, Pyreqwest) else 0.5
+    with Server(line, repeat=True) as server:
+        took = soonest(lambda: way.send(transport, Send(http(server), 0.2)), TimedOut, most=most)
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+    assert 0.19 <= took <= most
+
+
+def test_a_head_that_does_not_come_is_a_time_out(way: Way, transport: Transport) -> None:
+    with Server(Silence(), repeat=True) as server:
+        took = soonest(
+            lambda: way.read(transport, Open(http(server, streamed=True), 0.2, total=5.0, quiet=0.3)),
+            TimedOut,
+            most=0.25,
+        )
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+    assert 0.19 <= took <= 0.25
+
+
+def test_a_read_has_its_own_limit(way: Way, pooled: Transport) -> None:
+    with Server(Stall(5), repeat=True) as server:
+        effect = Open(http(server, streamed=True), 5.0, total=5.0)
+        took = soonest(lambda: way.read(pooled, effect, within=0.2), TimedOut, most=0.25)
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+    assert 0.19 <= took <= 0.25
+
+
+def test_a_stream_has_a_total_limit(way: Way, pooled: Transport) -> None:
+    with Server(Stall(5), repeat=True) as server:
+        effect = Open(http(server, streamed=True), 5.0, total=0.2)
+        took = soonest(lambda: way.read(pooled, effect, within=5.0), TimedOut, most=0.25)
+    assert 0.19 <= took <= 0.25
+
+
+def test_an_interrupt_ends_a_blocking_call_at_once(pooled: Transport) -> None:
+    with Server(Stall(5)) as server:
+        exchange = pooled.open(Open(http(server, streamed=True)))
+        assert len(exchange.handle.read(PATIENCE)) == 5
+        timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
+        timer.start()
+        with pytest.raises(KeyboardInterrupt):
+            exchange.handle.read(PATIENCE)
+        timer.join()
+        exchange.handle.close()
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+
+
+# ── connections ─────────────────────────────────────────────────────────────
+
+
+def test_leaving_early_closes_the_connection(way: Way, transport: Transport) -> None:
+    with Server(Stall(5)) as server:
+        assert len(way.leave(transport, Open(http(server, streamed=True)))) == 5
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+
+
+def test_cancelling_closes_the_connection(pooled: Transport) -> None:
+    async def work(server: Server) -> None:
+        exchange = await pooled.aopen(Open(http(server, streamed=True)))
+        await exchange.handle.aread(None)
+        reading = asyncio.ensure_future(exchange.handle.aread(None))
+        await asyncio.sleep(0)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+        await exchange.handle.aclose()
+
+    with Server(Stall(5)) as server:
+        asyncio.run(work(server))
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+
+
+def test_a_connection_is_used_again(way: Way, pooled: Transport) -> None:
+    with Server("Hello.", repeat=True) as server:
+        for _ in range(3):
+            way.send(pooled, Send(http(server)))
+            way.read(pooled, Open(http(server, streamed=True)))
+    assert server.connections <= 2, "a connection goes back to the pool by itself, maybe a moment too late for the next"
+
+
+def test_a_stream_that_was_read_to_its_farewell_leaves_its_connection(way: Way, pooled: Transport) -> None:
+    """The wire is content with [DONE]; the end of the body comes after it."""
+    with Server("Hello.", repeat=True) as server:
+        model = server.registry(http_client=pooled).model("server/model")
+        for _ in range(3):
+            list(model.stream("hi"))
+    assert server.connections < 3
+
+
+def test_a_server_that_does_not_end_its_stream_holds_nobody(way: Way, pooled: Transport) -> None:
+    with Server(Linger("Hello.")) as server:
+        began = time.monotonic()
+        response = server.registry(http_client=pooled).model("server/model").stream("hi")
+        assert [item.text for item in response][-1] == "Hello."  # type: ignore[union-attr]  # all of them have a text
+        assert time.monotonic() - began < 1.0
+        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+
+
+def test_both_ways_share_one_pool(pooled: Transport) -> None:
+    with Server("Hello.", repeat=True) as server:
+        pooled.send(Send(http(server)))
+        for _ in range(3):
+            asyncio.run(pooled.asend(Send(http(server))))
+    assert server.connections <= 2
+
+
+def test_a_refusal_without_a_date_has_ours(way: Way, transport: Transport) -> None:
+    then = formatdate(time.time() + 600, usegmt=True)
+    with Server(Raw(status=429, headers={"retry-after": then}, body=b"{}")) as server:
+        head = way.send(transport, Send(http(server))).head
+    assert 500 < (retry_after(head) or 0.0) <= 600
+
+
+@pytest.mark.parametrize("fault", [OSError("no such device"), RuntimeError("the loop is closed")])
+def test_what_a_borrowed_client_fails_with_is_a_fault_of_the_transport(fault: Exception) -> None:
+    def handle(_request: httpx.Request) -> httpx.Response:
+        raise fault
+
+    with httpx.Client(transport=httpx.MockTransport(handle)) as client, Server("fine") as server:
+        registry = server.registry(http_client=client)
+        with pytest.raises(TransportError, match="the client failed") as caught:
+            registry.model("server/m", retries=0).generate("hi")
+        assert registry.model("server/m, demo/any", retries=0).generate("hi").target == "demo/any"
+    assert caught.value.__cause__ is not None
+
+
+def test_closing_is_safe_at_any_time(way: Way, pooled: Transport) -> None:
+    with Server("Hello.", repeat=True) as server:
+        pooled.close()
+        assert way.send(pooled, Send(http(server))).head.status == 200
+        pooled.close()
+        pooled.close()
+        assert way.send(pooled, Send(http(server))).head.status == 200
+
+
+def test_closing_ends_what_is_under_way(pooled: Transport) -> None:
+    with Server(Silence()) as server:
+
+        def close() -> None:
+            assert server.asked.acquire(timeout=PATIENCE)
+            pooled.close()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        with pytest.raises(TransportError):
+            pooled.send(Send(http(server), 2.0))
+        thread.join()
+
+
+def test_one_transport_serves_many_threads(pooled: Transport) -> None:
+    with Server("Hello.", repeat=True) as server:
+        statuses: list[int] = []
+
+        def work() -> None:
+            statuses.extend(pooled.send(Send(http(server))).head.status for _ in range(20))
+
+        threads = [threading.Thread(target=work) for _ in range(8)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert statuses == [200] * 160
+
+
+def test_one_transport_serves_loops_one_after_another(pooled: Transport) -> None:
+    async def work(server: Server) -> list[int]:
+        replies = await asyncio.gather(*(pooled.asend(Send(http(server))) for _ in range(10)))
+        return [reply.head.status for reply in replies]
+
+    with Server("Hello.", repeat=True) as server:
+        for _ in range(3):
+            assert asyncio.run(work(server)) == [200] * 10
+
+
+def test_a_blocking_call_works_where_a_loop_runs(pooled: Transport) -> None:
+    async def work(server: Server) -> int:
+        status = pooled.send(Send(http(server))).head.status
+        await asyncio.sleep(0)
+        assert asyncio.get_running_loop().is_running()
+        return status
+
+    with Server("Hello.") as server:
+        assert asyncio.run(work(server)) == 200
+
+
+def test_a_fork_after_the_first_call_is_told() -> None:
+    code = """
+import os
+from dragoman import Registry, SetupError
+from dragoman.testing import Server
+with Server("Hello.", repeat=True) as server:
+    registry = server.registry()
+    registry.model("server/m").generate("hi")
+    child = os.fork()
+    if child == 0:
+        try:
+            registry.model("server/m").generate("hi")
+        except SetupError as error:
+            os._exit(3 if "fork" in str(error) else 4)
+        os._exit(5)
+    _, status = os.waitpid(child, 0)
+    print(os.waitstatus_to_exitcode(status))
+"""
+    ran = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True, timeout=60
+    )
+    assert ran.stdout.strip() == "3"
+
+
+# ── TLS and proxies ─────────────────────────────────────────────────────────
+
+
+@pytest.fixture(scope="module")
+def authority() -> trustme.CA:
+    return trustme.CA()
+
+
+@pytest.fixture(scope="module")
+def tls(authority: trustme.CA) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1", "localhost").configure_cert(context)  # pyright: ignore[reportUnknownMemberType]
+    return context
+
+
+@pytest.fixture
+def pem(authority: trustme.CA) -> bytes:
+    return authority.cert_pem.bytes()
+
+
+@pytest.mark.parametrize("form", [bytes, str, Path])
+def test_an_own_authority_is_trusted(
+    way: Way, tls: ssl.SSLContext, pem: bytes, tmp_path: Path, form: Callable[[Any], Any]
+) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_bytes(b"# two of them\n" + trustme.CA().cert_pem.bytes() + pem)
+    transport = Pyreqwest(ca=file.read_bytes() if form is bytes else form(file))
+    with Server("Hello.", tls=tls) as server:
+        assert way.send(transport, Send(http(server))).head.status == 200
+    transport.close()
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_a_foreman_of_the_environment_is_reached_by_tls(
+    tls: ssl.SSLContext, pem: bytes, tmp_path: Path, *, asynchronous: bool
+) -> None:
+    file = tmp_path / "ca.pem"
+    file.write_bytes(pem)
+    with Server("Aye.", "Aye, aye.", tls=tls) as server:
+        env = {"LLM_YARD": f"foreman://sk-token@127.0.0.1:{server.port}", "SSL_CERT_FILE": str(file)}
+        model = Registry(env=env).model("yard/qwen3:8b")
+        response = asyncio.run(model.agenerate("Ready?")) if asynchronous else model.generate("Ready?")
+        assert (response.text, response.target) == ("Aye.", "yard/qwen3:8b")
+        assert server.http[0].path == "/api/chat"
+        assert "authorization" in server.http[0].headers
+        assert list(model.stream("Sure?"))[-1].text == "Aye, aye."  # type: ignore[union-attr]  # a response has a text
+
+
+def test_a_proxy_of_the_environment_is_asked(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(Raw(body=b"by proxy")) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.origin)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        transport = Pyreqwest()
+        assert way.send(transport, Send(http("http://provider.invalid"))).body == b"by proxy"
+        transport.close()
+    assert proxy.http[0].path == f"http://provider.invalid{CHAT}"
+
+
+def test_no_proxy_is_obeyed(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(repeat=True) as proxy:
+        monkeypatch.setenv("HTTP_PROXY", proxy.origin)
+        monkeypatch.setenv("NO_PROXY", "provider.invalid")
+        transport = Pyreqwest()
+        with pytest.raises(ConnectFailed):
+            way.send(transport, Send(http("http://provider.invalid")))
+        transport.close()
+    assert not proxy.http
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_loopback_is_never_asked_by_proxy(way: Way, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    with Server("Hello.") as server:
+        monkeypatch.setenv("HTTP_PROXY", refused_url())
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        transport = Pyreqwest()
+        assert way.send(transport, Send(http(f"http://{host}:{server.port}"))).head.status == 200
+        transport.close()
+
+
+def test_proxies_are_those_of_the_environment_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+    with Server(Raw(status=404), repeat=True) as proxy, Server(repeat=True) as shell:
+        monkeypatch.setenv("HTTP_PROXY", shell.origin)
+        monkeypatch.delenv("NO_PROXY", raising=False)
+        place = "http://provider.invalid/v1"
+        for env in (
+            {"HTTP_PROXY": proxy.origin},
+            {"http_proxy": proxy.origin},
+            {"ALL_PROXY": proxy.origin.removeprefix("http://")},
+        ):
+            registry = Registry(env={"VLLM_BASE_URL": place, **env})
+            with pytest.raises(ModelNotFound):
+                registry.model("vllm/m").generate("hi")
+            registry.close()
+        for none in ({}, {"HTTPS_PROXY": proxy.origin}, {"HTTP_PROXY": proxy.origin, "NO_PROXY": "provider.invalid"}):
+            registry = Registry(env={"VLLM_BASE_URL": place, **none})
+            with pytest.raises(ConnectFailed):
+                registry.model("vllm/m", retries=0).generate("hi")
+            registry.close()
+    assert len(proxy.http) == 3
+    assert not shell.http
+
+
+def test_a_proxy_that_is_none_is_told_without_its_value() -> None:
+    registry = Registry(env={"HTTPS_PROXY": "http://hush:@", "OPENAI_API_KEY": "k"})
+    with pytest.raises(SetupError, match="HTTPS_PROXY is not the URL of a proxy") as caught:
+        registry.model("openai/m").generate("hi")
+    assert "hush" not in f"{caught.value} {caught.value.__cause__!r}"
+
+
+NO_PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"), [(None, "cannot be read: .*nowhere"), ("junk", "there is none in it"), (NO_PEM, "BadEncoding")]
+)
+@pytest.mark.parametrize("asynchronous", [False, True])
+def test_certificates_that_cannot_be_used_are_told_when_a_connection_is_needed(
+    tmp_path: Path, text: str | None, why: str, *, asynchronous: bool
+) -> None:
+    file = tmp_path / "nowhere.pem"
+    if text is not None:
+        file.write_text(text)
+    registry = Registry(env={"SSL_CERT_FILE": str(file), "OPENAI_API_KEY": "k"})
+    assert registry.model("demo/any").generate("hi").text
+    model = registry.model("openai/m")
+    with pytest.raises(SetupError, match=rf"the certificates of SSL_CERT_FILE, or of ca=, .*{why}"):
+        _ = asyncio.run(model.agenerate("hi")) if asynchronous else model.generate("hi")
+
+
+# ── which transport ─────────────────────────────────────────────────────────
+
+
+def test_an_httpx_client_of_the_wrong_kind_is_told() -> None:
+    with httpx.Client() as client, pytest.raises(SetupError, match=r"httpx\.AsyncClient"):
+        asyncio.run(transport_of(client).asend(Send(http("http://127.0.0.1:1"))))
+    with pytest.raises(SetupError, match=r"need an httpx\.Client"):
+        transport_of(httpx.AsyncClient()).send(Send(http("http://127.0.0.1:1")))
+
+
+def test_a_transport_passes_through() -> None:
+    scripted = Scripted("Hello.")
+    assert transport_of(transport_of(scripted)).send(Send(http("http://anywhere"))).head.status == 200
+    assert len(scripted.http) == 1
+
+
+def test_what_is_no_transport_is_told() -> None:
+    with pytest.raises(SetupError, match="no str"):
+        transport_of("http://proxy")
+
+
+def test_the_demo_is_reached_by_every_transport() -> None:
+    request = HttpRequest(method="GET", origin="demo://local", path="/v1/models")
+    for client in (None, Scripted(), httpx.Client(), Demo()):
+        assert b'"any"' in transport_of(client).send(Send(request)).body
+
+
+@pytest.mark.parametrize("asynchronous", [False, True])
+@pytest.mark.parametrize("streamed", [False, True])
+def test_a_client_of_a_provider_is_for_that_provider_only(*, asynchronous: bool, streamed: bool) -> None:
+    seen: list[str] = []
+
+    def note(request: httpx.Request) -> None:
+        seen.append(request.url.path)
+
+    async def anote(request: httpx.Request) -> None:
+        note(request)
+
+    client: httpx.Client | httpx.AsyncClient = (
+        httpx.AsyncClient(trust_env=False, event_hooks={"request": [anote]})
+        if asynchronous
+        else httpx.Client(trust_env=False, event_hooks={"request": [note]})
+    )
+    with Server("Hello.", "Hello.", "Hello.") as server:
+        registry = Registry(env={"VLLM_BASE_URL": server.origin})
+        registry.add_provider(name="own", like="vllm", base_url=server.origin, http_client=client)
+        registry.add_provider(name="other", like="own", base_url=server.origin)
+        models = [registry.model(spec) for spec in ("own/m", "vllm/m", "other/m")]
+
+        async def ask(model: Model) -> None:
+            _ = [item async for item in model.astream("hi")] if streamed else await model.agenerate("hi")
+
+        async def ask_all(client: httpx.AsyncClient) -> None:
+            async with client:
+                for model in models:
+                    await ask(model)
+
+        if isinstance(client, httpx.AsyncClient):
+            asyncio.run(ask_all(client))
+        else:
+            with client:
+                for model in models:
+                    _ = list(model.stream("hi")) if streamed else model.generate("hi")
+        registry.close()
+    assert len(server.http) == 3
+    assert seen == [CHAT]
+
+
+def test_a_client_of_a_provider_answers_what_is_asked_beside_generation() -> None:
+    answer = httpx.Response(200, json={"data": [{"id": "small"}]})
+    with httpx.Client(transport=httpx.MockTransport(lambda _: answer)) as client:
+        registry = Registry(env={})
+        place = "http://own.invalid/v1"
+        record = Provider(name="own", wire="openai_chat", base_url=place, needs_key=False, http_client=client)
+        registry.add_provider(record)
+        assert [model.id for model in registry.model("own/any").list_models()] == ["small"]
+
+
+def test_a_client_of_a_provider_may_be_the_registrys_own() -> None:
+    with Server("Hello.") as server:
+        registry = Registry(env={})
+        registry.add_provider(like="vllm", base_url=server.origin, http_client=registry.transport)
+        assert registry.model("vllm/m").generate("hi").text == "Hello."
+        registry.close()
+
+
+def test_what_is_no_client_of_a_provider_is_told_at_once() -> None:
+    with pytest.raises(SetupError, match=r"http_client= takes an httpx\.Client"):
+        Registry(env={}).add_provider(like="groq", http_client="http://proxy")
+
+
+def test_httpx_is_not_imported_for_nothing() -> None:
+    code = "import sys, dragoman\ndragoman.generate('demo/any', 'hi')\nprint('httpx' in sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert ran.stdout.strip() == "False"
+
+
+def test_an_answer_that_is_garbage_is_bytes_all_the_same(way: Way, transport: Transport) -> None:
+    with Server(Garbage(b"\x00\xff")) as server:
+        assert way.send(transport, Send(http(server))).body == b"\x00\xff"
+
+
+def test_reading_after_closing_is_a_reset(pooled: Transport) -> None:
+    with Server("Hello.") as server:
+        exchange: Exchange = pooled.open(Open(http(server, streamed=True)))
+        exchange.handle.close()
+        with pytest.raises(Reset):
+            exchange.handle.read(None)

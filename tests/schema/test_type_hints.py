@@ -1,0 +1,430 @@
+"""What type hints are made of, how they are said as JSON Schema, and how JSON becomes values of them."""
+
+import dataclasses
+import enum
+import re
+import subprocess
+import sys
+from collections import OrderedDict, defaultdict, deque
+from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, ClassVar, Final, Generic, Literal, NamedTuple, NewType, TypedDict, TypeVar
+
+import annotated_types
+import msgspec
+import pydantic
+import pytest
+import typing_extensions
+
+from dragoman.errors import InvalidRequest, InvalidTool, OutputError
+from dragoman.schema.from_type import outline, parameters_of
+from dragoman.schema.output_type import OutputType, output_type_of, schema_of
+from dragoman.schema.to_value import decode, decode_arguments
+from dragoman.schema.type_hints import Field, fields_of, name_of
+from dragoman.types import JsonObject
+from tests.support.output_types import (
+    Bill,
+    Box,
+    Circle,
+    Coin,
+    Full,
+    Home,
+    Leaf,
+    Point,
+    Port,
+    Rank,
+    Square,
+    Tide,
+    Unit,
+    Weather,
+)
+
+T = TypeVar("T")
+B = TypeVar("B", bound=int)
+Pair = typing_extensions.TypeAliasType("Pair", tuple[T, T], type_params=(T,))
+Ages = typing_extensions.TypeAliasType("Ages", dict[str, int])
+
+
+class Odd:
+    """Metadata that means something to somebody else."""
+
+    metadata: ClassVar = {"a": 1}
+    description: ClassVar = 3
+    min_length: ClassVar = "long"
+
+
+class Colour(enum.Enum):
+    RED = object()
+
+
+@dataclasses.dataclass
+class Picky:
+    even: int
+    twice: int = dataclasses.field(init=False, default=0)
+
+    def __post_init__(self) -> None:
+        if self.even % 2:
+            raise ValueError("odd")
+        self.twice = 2 * self.even
+
+
+@dataclasses.dataclass
+class Lost:
+    where: "Nowhere"  # type: ignore[name-defined]  # noqa: F821  # pyright: ignore[reportUndefinedVariable]
+
+
+class Untyped(NamedTuple):
+    a: Any
+
+
+class Late(typing_extensions.TypedDict, total=False):
+    seen: typing_extensions.Required[int]
+    told: typing_extensions.ReadOnly[str]
+
+
+@dataclasses.dataclass
+class Bounded(Generic[B]):
+    item: B
+
+
+class Holder(pydantic.BaseModel):
+    own: Point
+    other: "Point2 | None" = None
+
+
+class Sparse(msgspec.Struct):
+    a: int
+    b: str | msgspec.UnsetType | None = msgspec.UNSET
+
+
+class Nothing(enum.Enum):
+    """Has no members."""
+
+
+@dataclasses.dataclass
+class Begun:
+    seed: dataclasses.InitVar[int]
+
+
+class Point2(pydantic.BaseModel):
+    x: int
+
+
+class Picture(pydantic.BaseModel):
+    data: bytes
+
+
+class Unsayable(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(arbitrary_types_allowed=True)
+    thing: Field
+
+
+# Types as schemas -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("hint", "schema"),
+    [
+        (Any, {}),
+        (object, {}),
+        (None, {"type": "null"}),
+        (list, {"type": "array", "items": {}}),
+        (tuple, {"type": "array", "items": {}}),
+        (dict, {"type": "object", "additionalProperties": {}}),
+        (Sequence[int], {"type": "array", "items": {"type": "integer"}}),
+        (AbstractSet[int], {"type": "array", "items": {"type": "integer"}}),
+        (tuple[()], {"type": "array", "items": {"type": "null"}, "maxItems": 0}),
+        (defaultdict[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (Sparse, {"type": "object", "properties": {"a": {"type": "integer"}, "b": {"type": ["string", "null"]}}, "required": ["a"]}),
+        (Mapping[str, int], {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (Final[int], {"type": "integer"}),
+        (NewType("Knots", int), {"type": "integer"}),
+        (Literal["a"], {"type": "string", "const": "a"}),
+        (Literal["a", 1], {"type": ["string", "integer"], "enum": ["a", 1]}),
+        (Literal[Unit.KELVIN], {"type": "string", "const": "kelvin"}),
+        (Unit, {"type": "string", "enum": ["celsius", "kelvin"], "description": "How warmth is measured."}),
+        (Rank, {"type": "integer", "enum": [1, 2]}),
+        (Unit | None, {"anyOf": [outline(Unit), {"type": "null"}]}),
+        (Literal["a"] | None, {"anyOf": [{"type": "string", "const": "a"}, {"type": "null"}]}),
+        (int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
+        (Annotated[int, "How many", annotated_types.Ge(1)], {"type": "integer", "description": "How many", "minimum": 1}),
+        (Annotated[str, annotated_types.Len(1, 9)], {"type": "string", "minLength": 1, "maxLength": 9}),
+        (Annotated[list[int], annotated_types.MinLen(2)], {"type": "array", "items": {"type": "integer"}, "minItems": 2}),
+        (Annotated[Ages, annotated_types.MaxLen(2)], {**outline(Ages), "maxLength": 2}),
+        (Annotated[str, typing_extensions.Doc("Words")], {"type": "string", "description": "Words"}),
+        (Annotated[str, msgspec.Meta(pattern="^a", examples=["ab"])], {"type": "string", "pattern": "^a", "examples": ["ab"]}),
+        (Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri"})], {"type": "string", "format": "uri"}),
+        (Annotated[str, re.compile("^a")], {"type": "string", "pattern": "^a"}),
+        (Annotated[date, annotated_types.Ge(date(2026, 1, 1)), Odd()], {"type": "string", "format": "date"}),
+        (Annotated[int, pydantic.Field(gt=2, multiple_of=3)], {"type": "integer", "exclusiveMinimum": 2, "multipleOf": 3}),
+        (dict[Literal["a", "b"], int], {"type": "object", "additionalProperties": {"type": "integer"}, "propertyNames": {"type": "string", "enum": ["a", "b"]}}),
+        (dict[date, int], {"type": "object", "additionalProperties": {"type": "integer"}, "propertyNames": {"type": "string", "format": "date"}}),
+        (Ages, {"type": "object", "additionalProperties": {"type": "integer"}}),
+        (Pair[int], {"type": "array", "prefixItems": [{"type": "integer"}] * 2, "minItems": 2, "maxItems": 2}),
+        (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
+        (Bounded, {"type": "object", "properties": {"item": {"type": "integer"}}, "required": ["item"]}),
+        (Late, {"type": "object", "properties": {"seen": {"type": "integer"}, "told": {"type": "string"}}, "required": ["seen"]}),
+        (Point, {"type": "object", "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}}, "required": ["x"]}),
+        (Untyped, {"type": "object", "properties": {"a": {}}, "required": ["a"]}),
+        (Picky, {"type": "object", "properties": {"even": {"type": "integer"}}, "required": ["even"]}),
+    ],
+)  # fmt: skip
+def test_a_type_is_said_as_json_schema(hint: Any, schema: JsonObject) -> None:
+    assert outline(hint) == schema
+
+
+def test_a_class_speaks_by_its_docstring_and_the_metadata_of_its_fields() -> None:
+    said = outline(Port)
+    assert said["description"] == "A harbour."
+    assert said["properties"]["name"]["description"] == "What sailors call it"
+    assert said["properties"]["berths"]["description"] == "How long each is"
+    assert said["properties"]["depth"] == {"type": "number", "exclusiveMinimum": 0}
+
+
+def test_what_a_machine_wrote_is_no_description() -> None:
+    assert "description" not in outline(Circle) | outline(Point)
+
+
+def test_a_type_that_is_used_once_stands_in_its_place() -> None:
+    assert outline(Circle | list[Square])["anyOf"][1]["items"]["required"] == ["side"]
+
+
+def test_a_type_that_is_used_more_often_is_defined_once() -> None:
+    said = outline(tuple[Circle, Circle, Box[Circle]])
+    assert said["prefixItems"][0] == said["prefixItems"][1] == {"$ref": "#/$defs/Circle"}
+    assert [*said["$defs"]] == ["Circle"]
+
+
+def test_a_recursive_type_refers_to_itself() -> None:
+    assert outline(Leaf)["properties"]["leaves"]["items"] == {"$ref": "#/$defs/Leaf"}
+    assert outline(Port)["properties"]["twin"]["anyOf"][0] == {"$ref": "#/$defs/Port"}
+    assert outline(list[Port])["items"] == {"$ref": "#/$defs/Port"}
+
+
+def test_types_of_one_name_are_told_apart() -> None:
+    other: Any = dataclasses.make_dataclass("Circle", [("area", float)])
+    said = outline(tuple[Circle, Circle, other, other])
+    assert [*said["$defs"]] == ["Circle", "Circle_2"]
+
+
+def test_pydantics_definitions_do_not_hide_ours() -> None:
+    twin = pydantic.create_model("Point", z=(int, ...))
+    own: Any = pydantic.create_model("Own", a=(twin, ...), b=(twin, ...))
+    said = outline(tuple[Point, Point, own])
+    assert said["$defs"]["Point"]["required"] == ["x"]
+    assert said["$defs"]["Own.Point"]["required"] == ["z"]
+
+
+def test_pydantics_models_inside_of_each_other_are_resolved() -> None:
+    assert outline(Home)["properties"]["pet"]["discriminator"]["propertyName"] == "kind"
+    assert outline(Holder)["properties"]["other"]["anyOf"][0]["required"] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("hint", "why"),
+    [
+        (bytes, "bytes are no JSON"),
+        (list[bytearray], "bytes are no JSON"),
+        (Picture, "bytes are no JSON"),
+        (Path, "Path: no JSON Schema is known of it"),
+        (complex | int, "complex: no JSON Schema"),
+        (Literal[b"a"], "a choice is made of text"),
+        (Colour, "Colour: a choice is made of text"),
+        (Lost, "Lost: name 'Nowhere' is not defined"),
+        (Unsayable, "Unsayable: "),
+        (Nothing, "Nothing: there is nothing to choose from"),
+        (Begun, "Begun.seed: an InitVar is no field"),
+        (dict[tuple[int, int], str], r"dict\[tuple\[int, int\], …\]: a key is text"),
+        (dict[Point, str], r"dict\[Point, …\]: a key is text"),
+    ],
+)
+def test_what_json_cannot_say_is_refused_by_name(hint: Any, why: str) -> None:
+    with pytest.raises(InvalidRequest, match=why):
+        outline(hint)
+
+
+def test_a_hint_has_a_name() -> None:
+    names = [name_of(hint) for hint in (Port, Box[Point], list[int | None], Ages, Literal["a"], Any)]
+    assert names == ["Port", "Box[Point]", "list[int | None]", "Ages", "Literal['a']", "Any"]
+
+
+def test_a_form_is_called_after_its_type() -> None:
+    assert [OutputType(hint).name for hint in (Port, Annotated[Bill, "x"], list[int], int | None, Ages)] == [
+        "port",
+        "bill",
+        "response",
+        "response",
+        "response",
+    ]
+
+
+def test_fields_of_a_class_that_has_none_are_none() -> None:
+    assert fields_of(int) is fields_of(int | None) is None
+
+
+# Functions ------------------------------------------------------------------------------------------------------------
+
+
+def tide(
+    port: str, day: date, *, unit: Unit = Unit.KELVIN, days: int = 1, note: str | None = None, clock: Any = 3
+) -> None:
+    """The tide."""
+
+
+def test_a_function_is_an_object_of_its_parameters() -> None:
+    said = parameters_of(tide, skip=["clock"], descriptions={"port": "The harbour"})
+    assert (said["type"], said["required"], said["additionalProperties"]) == ("object", ["port", "day"], False)
+    assert said["properties"] == {
+        "port": {"type": "string", "description": "The harbour"},
+        "day": {"type": "string", "format": "date"},
+        "unit": outline(Unit),
+        "days": {"type": "integer", "default": 1},
+        "note": {"type": ["string", "null"]},
+    }
+
+
+def test_a_parameter_without_a_hint_is_anything() -> None:
+    def ask(question):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
+        ...
+
+    assert parameters_of(ask)["properties"] == {"question": {}}  # pyright: ignore[reportUnknownArgumentType]
+
+
+def test_what_cannot_be_given_by_name_is_refused() -> None:
+    def spread(*ports: str) -> None: ...
+    def first(port: str, /) -> None: ...
+    def more(**ports: str) -> None: ...
+
+    for function in (spread, first, more):
+        with pytest.raises(InvalidTool, match="cannot be given by name"):
+            parameters_of(function)
+
+
+def test_arguments_become_what_the_function_wants() -> None:
+    told = decode_arguments({"port": "Brest", "day": "2026-11-17", "unit": "celsius"}, tide)
+    assert told == {"port": "Brest", "day": date(2026, 11, 17), "unit": Unit.CELSIUS}
+
+
+def test_wrong_arguments_are_told_with_their_places() -> None:
+    with pytest.raises(OutputError, match=r"^not arguments of tide: ") as caught:
+        decode_arguments({"port": 3, "unit": "hot"}, tide)
+    assert caught.value.reasons == (
+        "$.port: Expected `str`, got `int`",
+        "$: 'day' is required",
+        '$.unit: "hot" is none of ["celsius","kelvin"]',
+    )
+
+
+# Values ---------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "made"),
+    [
+        ([1], list, [1]),
+        ([1], Sequence[int], [1]),
+        ([1, 1], AbstractSet[int], frozenset({1})),
+        ([1, 2], deque[int], deque([1, 2])),
+        ({"a": 1}, dict, {"a": 1}),
+        ({"a": 1}, Mapping[str, int], {"a": 1}),
+        ({"a": 1}, Ages, {"a": 1}),
+        ({"a": 1}, OrderedDict[str, int], OrderedDict({"a": 1})),
+        ({"a": [1]}, defaultdict[str, list[int]], defaultdict(list, a=[1])),
+        ({"a": 1}, defaultdict[str, int | str], defaultdict(None, a=1)),
+        ({"a": 1}, defaultdict, defaultdict(None, a=1)),
+        ([], tuple[()], ()),
+        ({"a": 1}, Sparse, Sparse(1)),
+        ({"a": 1, "b": None}, Sparse, Sparse(1, None)),
+        ([1, 2], Pair[int], (1, 2)),
+        ([1, "a"], tuple, (1, "a")),
+        ({"1": 2}, dict[int, int], {1: 2}),
+        ({"2": 1}, dict[Rank, int], {Rank.HIGH: 1}),
+        ({"even": 4}, Picky, Picky(4)),
+        ({"a": None}, Untyped, Untyped(None)),
+        ({"side": "head"}, Coin, Coin("head")),
+        ({"item": 1, "spare": [2], "note": "x"}, Box[int] | Full, Full(1, [2], "x")),
+        ({"x": 1}, Point2 | dict[str, int], Point2(x=1)),
+        (True, int | bool, True),
+        (3, float | None, 3.0),
+        (None, None, None),
+    ],
+)
+def test_a_value_is_made_by_its_type(value: object, hint: Any, made: object) -> None:
+    found = decode(value, hint)
+    assert (found, type(found)) == (made, type(made))
+
+
+def test_a_dict_with_a_default_has_it() -> None:
+    assert decode({}, defaultdict[str, list[int]])["new"] == []
+
+
+@pytest.mark.parametrize(
+    ("value", "hint", "reasons"),
+    [
+        ("x", int, ("$: Expected `int`, got `str`",)),
+        ([1, "x"], list[int], ("$[1]: Expected `int`, got `str`",)),
+        ("x", list[int], ('$: "x" is no list',)),
+        ([1], tuple[int, str], ("$: 1 items, and not 2",)),
+        ([1], tuple[()], ("$: 1 items, and not 0",)),
+        ([1], dict[str, int], ("$: [1] is no object",)),
+        ([1], Point, ("$: [1] is no object, as Point is",)),
+        ({"a b": "x"}, dict[str, int], ('$["a b"]: Expected `int`, got `str`',)),
+        ({"x": 1}, dict[int, int], ("$.x: Expected `int`, got `str`",)),
+        ({"even": 3}, Picky, ("$: odd",)),
+        ({"x": "a"}, Point2, ("$.x: Input should be a valid integer, unable to parse string as an integer",)),
+        (True, Literal[1], ("$: true is none of [1]",)),
+        ("x", int | None, ("$: Expected `int`, got `str`", "$: Expected `null`, got `str`")),
+        ({"what": "x", "type": "rob"}, Tide, None),
+        ({"places": 3}, Square | Circle, None),
+    ],
+)
+def test_what_does_not_fit_is_told_with_its_place(value: object, hint: Any, reasons: tuple[str, ...] | None) -> None:
+    with pytest.raises(OutputError, match=r"^not ") as caught:
+        decode(value, hint)
+    assert caught.value.reasons == (reasons or caught.value.reasons)
+
+
+def test_a_value_of_any_type_is_as_it_is() -> None:
+    value: Any = {"a": [1]}
+    assert decode(value, Any) is value
+
+
+def test_pydantic_is_not_imported_for_other_types() -> None:
+    code = (
+        "import sys, dataclasses\nfrom dragoman.schema.output_type import Form\n"
+        "P = dataclasses.make_dataclass('P', [('x', int)])\n"
+        "assert Form(P).read('{\"x\": 1}').x == 1\nprint('pydantic' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout.strip() == "False"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the type statement is new in 3.12")
+def test_an_alias_may_be_recursive() -> None:
+    names: dict[str, Any] = {}
+    exec("type Tree = dict[str, Tree] | int", names)  # noqa: S102 - 3.11 cannot read it
+    assert OutputType[Any](names["Tree"]).read('{"value": [{"key": "a", "value": 1}]}') == {"a": 1}
+
+
+def test_a_form_is_made_once_for_each_type() -> None:
+    assert output_type_of(Port) is output_type_of(Port)
+    assert [output_type_of(hint).outline["anyOf"][0]["type"] for hint in (int | str, str | int)] == [
+        "integer",
+        "string",
+    ]
+
+
+def test_metadata_need_not_be_hashable() -> None:
+    unhashable: Any = Annotated[int, {"a": 1}]
+    assert output_type_of(unhashable).read('{"value": 3}') == 3
+    assert output_type_of(Box[unhashable]).read('{"item": 3, "spare": null}') == Box(3)
+
+
+class Total(TypedDict):
+    weather: list[Weather]
+
+
+def test_the_schema_of_a_type_is_that_of_its_form() -> None:
+    assert schema_of(Total) == OutputType(Total).schema

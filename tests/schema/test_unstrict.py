@@ -1,0 +1,140 @@
+"""Answers to tightened schemas as they were asked for: which arm of a choice they are, whole and in part."""
+
+import json
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from dragoman.engine.typed import Partials
+from dragoman.errors import OutputError
+from dragoman.events import PartDelta
+from dragoman.schema.output_type import OutputType
+from dragoman.schema.unstrict import NOTHING, Loosening, loosen
+from dragoman.types import JsonObject
+from tests.support.work import calls_of
+from tests.test_typed_stream import grows
+
+
+@dataclass
+class A:
+    x: int
+
+
+@dataclass
+class B:
+    y: str
+    n: int = 3
+
+
+@dataclass
+class Tagged:
+    inner: "A | tuple[int, int]"
+
+
+ENTRY = '[{"key": "a", "value": "b"}]'
+CHOICES: list[tuple[Any, str, Any]] = [
+    (list[str] | dict[str, str], ENTRY, {"a": "b"}),
+    (list[str] | dict[str, str], '["a"]', ["a"]),
+    (str | list[str] | dict[str, str], ENTRY, {"a": "b"}),
+    (str | list[str] | dict[str, str], '"a"', "a"),
+    (list[dict[str, str]] | dict[str, str], ENTRY, {"a": "b"}),
+    (list[dict[str, str]] | dict[str, str], f"[{ENTRY}]", [{"a": "b"}]),
+    (tuple[int, int] | A, '{"x": 1}', A(1)),
+    (tuple[int, int] | A, '{"item_1": 1, "item_2": 2}', (1, 2)),
+    (list[A] | list[B], '[{"y": "a", "n": null}]', [B("a")]),
+    (list[A] | list[B], '[{"x": 1}]', [A(1)]),
+    (dict[str, A] | dict[str, B], '[{"key": "b", "value": {"y": "a", "n": 1}}]', {"b": B("a", 1)}),
+    (dict[str, A] | dict[str, B], '{"b": {"y": "a"}}', {"b": B("a")}),
+    (list[tuple[int, int] | A], '[{"x": 1}, {"item_1": 1, "item_2": 2}]', [A(1), (1, 2)]),
+    (Tagged | B, '{"inner": {"item_1": 1, "item_2": 2}}', Tagged((1, 2))),
+]
+
+
+@pytest.mark.parametrize(("hint", "text", "value"), CHOICES)
+def test_an_answer_is_the_arm_whose_schema_it_satisfies(hint: Any, text: str, value: object) -> None:
+    assert OutputType[Any](hint).read(f'{{"value": {text}}}') == value
+
+
+@pytest.mark.parametrize(("hint", "text", "value"), CHOICES)
+def test_what_was_shown_of_a_choice_is_not_taken_back(hint: Any, text: str, value: object) -> None:
+    partials = Partials(OutputType(hint))
+    shown = [partials.feed(PartDelta(index=0, text=letter)) for letter in f'{{"value": {text}}}']
+    values = [one for one in shown if one is not NOTHING]
+    last = OutputType[Any](hint).loosening.whole(json.loads(text))
+    assert all(grows(before, after) for before, after in zip(values, [*values[1:], last], strict=False))
+
+
+def test_nothing_is_shown_before_the_arm_is_certain() -> None:
+    choice = Loosening(OutputType[Any](dict[str, int] | list[int]).outline)
+    assert choice.part({"value": []}) is NOTHING
+    assert choice.part({"value": [1]}) == [1]
+    assert choice.part({"value": [{"key": "a", "value": 1}]}) == {"a": 1}
+
+
+def test_what_all_arms_agree_on_is_shown() -> None:
+    assert Loosening(OutputType[Any](list[int] | list[float]).outline).part({"value": [1]}) == [1]
+
+
+def test_nothing_is_shown_of_what_no_arm_may_become() -> None:
+    choice = Loosening(OutputType[Any](list[A] | list[B]).outline)
+    assert choice.part({"value": [{"z": 1}]}) is NOTHING
+
+
+@dataclass
+class Sum:
+    left: "Sum | Product | int"
+    note: str = ""
+
+
+@dataclass
+class Product:
+    left: "Sum | Product | int"
+    remark: str = ""
+
+
+def test_arms_within_arms_are_each_looked_at_once() -> None:
+    choice = Loosening(OutputType[Any](Sum | Product).outline)
+
+    def work(depth: int) -> int:
+        value: JsonObject = {}
+        for _ in range(depth):
+            value = {"left": value}
+        return calls_of(lambda: choice.part({"value": value}))
+
+    assert work(40) < 3 * work(20)
+
+
+def test_a_key_with_two_values_is_a_reason() -> None:
+    form = OutputType[Any](dict[str, int])
+    assert form.read('{"value": [{"key": "a", "value": 1}, {"key": "a", "value": 1}]}') == {"a": 1}
+    with pytest.raises(OutputError, match="the key 'a' has two values"):
+        form.read('{"value": [{"key": "a", "value": 1}, {"key": "a", "value": 2}]}')
+    assert form.loosening.part({"value": [{"key": "a", "value": 1}, {"key": "a", "value": 2}]}) is NOTHING
+
+
+@pytest.mark.parametrize(
+    ("value", "arms", "loose"),
+    [
+        ({"kind": "b", "n": None, "z": 1}, ["a", "b"], {"kind": "b", "z": 1}),
+        ({"kind": "c"}, ["a", "b"], {"kind": "c"}),
+    ],
+)
+def test_what_satisfies_no_arm_is_taken_as_the_nearest(value: JsonObject, arms: list[str], loose: object) -> None:
+    made = [
+        {
+            "type": "object",
+            "properties": {"kind": {"const": name}, "n": {"type": "integer"}, "more": True},
+            "required": ["kind"],
+        }
+        for name in arms
+    ]
+    assert loosen({"value": value}, {"anyOf": [*made, {"type": "array"}]}) == loose
+
+
+def test_what_is_of_no_arms_type_stays_as_it_is() -> None:
+    assert loosen({"value": [1]}, {"anyOf": [{"type": "string"}, {"type": "integer"}]}) == [1]
+    assert loosen({"value": [1]}, {"anyOf": [{"type": "object"}, {"type": "string"}]}) == [1]
+    lists = [{"type": "array", "items": {"type": kind}} for kind in ("integer", "string")]
+    assert loosen({"value": [1, "a"]}, {"anyOf": lists}) == [1, "a"]
+    assert loosen({"a": {"b": None}}, {"type": "object", "properties": {"a": lists[0]}}) == {"a": {"b": None}}

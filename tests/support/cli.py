@@ -1,0 +1,39 @@
+"""The real executable: words in, what it wrote and its exit code out."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from tests.support.paths import ROOT
+
+SOURCE = ROOT / "src"
+COMMAND = (sys.executable, "-m", "dragoman")
+
+
+class Done(NamedTuple):
+    code: int
+    out: str
+    err: str
+
+
+def environment(**variables: str) -> dict[str, str]:
+    """An environment without anybody's keys."""
+    kept = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT") if name in os.environ}
+    return {**kept, "PYTHONPATH": str(SOURCE), **variables}
+
+
+def dragoman(*words: str | Path, stdin: str | bytes | None = None, **variables: str) -> Done:
+    """Run it to its end; nothing is piped in where `stdin` is None."""
+    given = stdin.encode() if isinstance(stdin, str) else stdin
+    done = subprocess.run(
+        [*COMMAND, *map(str, words)],
+        input=given,
+        stdin=subprocess.DEVNULL if given is None else None,
+        capture_output=True,
+        env=environment(**variables),
+        check=False,
+        timeout=120,
+    )
+    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())

@@ -1,0 +1,71 @@
+"""The recorded exchanges with real providers, read where they are; none where that folder is not there."""
+
+import functools
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+
+from tests.support.paths import CORPUS
+
+FOLDER = CORPUS
+WIRES = {
+    "chat": "openai_chat",
+    "responses": "openai_responses",
+    "anthropic": "anthropic",
+    "google": "google",
+    "ollama": "ollama",
+}
+
+
+class Exchange(NamedTuple):
+    """One request and its answer."""
+
+    id: str
+    provider: str
+    wire: str
+    model: str
+    method: str
+    path: str
+    request: dict[str, Any] | None
+    status: int
+    headers: dict[str, str]
+    kind: str
+    body: bytes
+    chunk_lengths: list[int]
+    features: list[str]
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the answer is a stream."""
+        return self.kind in ("sse", "ndjson", "json-array-stream")
+
+
+@functools.cache
+def exchanges() -> tuple[Exchange, ...]:
+    """All that are of a wire we speak."""
+    found = (_read(path) for path in sorted(FOLDER.glob("*/*.json")))
+    return tuple(exchange for exchange in found if exchange is not None)
+
+
+def _read(path: Path) -> Exchange | None:
+    data = msgspec.json.decode(path.read_bytes())
+    if data["wire"] not in WIRES:
+        return None
+    request, response = data["request"], data["response"]
+    body = response["body"]
+    return Exchange(
+        id=data["id"],
+        provider=data["provider"],
+        wire=WIRES[data["wire"]],
+        model=data.get("model") or "",
+        method=request.get("method") or "POST",
+        path=request.get("path") or "",
+        request=request.get("body") if isinstance(request.get("body"), dict) else None,
+        status=response["status"],
+        headers=response.get("headers") or {},
+        kind=response["body_kind"],
+        body=body.encode() if isinstance(body, str) else msgspec.json.encode(body),
+        chunk_lengths=response.get("chunk_lengths") or [],
+        features=data.get("features") or [],
+    )

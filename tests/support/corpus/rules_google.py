@@ -1,0 +1,116 @@
+"""How a generateContent request may differ after it went through the vocabulary, and still mean the same."""
+
+import re
+from typing import Any
+
+from dragoman.types import is_list, is_object
+from tests.support.corpus.rules import Rule, without_nulls
+
+Json = dict[str, Any]
+
+
+def _names(value: Any) -> Any:
+    if is_object(value):
+        return {_camel(key): _names(inner) for key, inner in value.items()}
+    return [_names(inner) for inner in value] if is_list(value) else value
+
+
+def _camel(name: str) -> str:
+    return re.sub("(?<=[a-z0-9])_([a-z0-9])", lambda found: found[1].upper(), name)
+
+
+def _parts(content: Json) -> list[Json]:
+    parts = content.get("parts", [])
+    return parts if is_list(parts) else [parts]
+
+
+def _said(part: Json) -> Json:
+    return {key: value for key, value in part.items() if (key, value) != ("thought", False)}
+
+
+def _turns(body: Json) -> Json:
+    contents = body.get("contents", [])
+    turns: list[Json] = []
+    for content in contents if is_list(contents) else [contents]:
+        role = "model" if content.get("role") == "model" else "user"
+        parts = [said for part in _parts(content) if (said := _said(part)) not in ({"text": ""}, _BEGUN)]
+        parts = [part for part in parts if part.get("functionResponse", {}).get("response") != _UNAVAILABLE]
+        if turns and turns[-1]["role"] == role:
+            parts = [*turns.pop()["parts"], *parts]
+        if parts:
+            turns.append({"role": role, "parts": sorted(parts, key=lambda part: "functionResponse" not in part)})
+    return {**body, "contents": turns}
+
+
+_BEGUN = {"text": "(The conversation begins.)"}
+_UNAVAILABLE = {"error": "result unavailable; do not assume that it ran"}
+
+
+def _system(body: Json) -> Json:
+    body = dict(body)
+    content = body.pop("systemInstruction", {})
+    parts = [said for part in _parts(content) if (said := _said(part)) != {"text": ""}]
+    return {**body, "systemInstruction": {"parts": parts}} if parts else body
+
+
+def _base64(value: Any) -> Any:
+    if is_object(value):
+        return {
+            key: inner.translate(str.maketrans("-_", "+/")).rstrip("=")
+            if key == "data" and isinstance(inner, str)
+            else _base64(inner)
+            for key, inner in value.items()
+        }
+    return [_base64(inner) for inner in value] if is_list(value) else value
+
+
+def _config(body: Json) -> Json:
+    config = {key: value for key, value in body.get("generationConfig", {}).items() if value != []}
+    if config.keys() & {"responseSchema", "responseJsonSchema"}:
+        config = {"responseMimeType": "application/json", **config}
+    rest = {key: value for key, value in body.items() if key != "generationConfig"}
+    return {**rest, "generationConfig": config} if config else rest
+
+
+def _tools(body: Json) -> Json:
+    functions: list[Json] = []
+    others: list[Json] = []
+    for tool in body.get("tools", []):
+        functions += tool.get("functionDeclarations", [])
+        others += [{name: value} for name, value in tool.items() if name != "functionDeclarations"]
+    rest = {key: value for key, value in body.items() if key not in ("tools", "toolConfig")}
+    config = dict(body.get("toolConfig", {}))
+    calling = dict(config.pop("functionCallingConfig", {}))
+    said = {key: value for key, value in calling.items() if key != "allowedFunctionNames" or value}
+    said["mode"] = said.get("mode", "AUTO").upper()
+    if said != {"mode": "AUTO"}:
+        config["functionCallingConfig"] = said
+    return {**rest, "functions": functions, "tools": others, "toolConfig": config}
+
+
+def _model(body: Json) -> Json:
+    return {key: value for key, value in body.items() if key != "model"}
+
+
+RULES = [
+    Rule("null-is-absent", "null and a missing member mean the same in proto3 JSON", without_nulls),
+    Rule("json-names", "snake_case and camelCase are two spellings of one field in proto3 JSON", _names),
+    Rule("model-in-the-path", "the model is named by the path; the body may repeat it", _model),
+    Rule(
+        "one-turn",
+        "contents of one role that follow each other are one turn, user is the default role and function an old word "
+        "for it, the responses of a turn stand first, thought: false is the default, and an empty text without a "
+        "signature says nothing; a call without a result gets an error as its result, and a history that the model "
+        "begins gets a turn of the user before it",
+        _turns,
+    ),
+    Rule("system-text", "the role of a system instruction is ignored, and an empty text says nothing", _system),
+    Rule("base64-alphabet", "standard and URL-safe base64 are read alike", _base64),
+    Rule("plain-config", "an empty list in the config says nothing, and a schema asks for JSON", _config),
+    Rule(
+        "tools-in-one-entry",
+        "tools are a set: all functions stand in one entry and each other tool in its own; modes may be written in "
+        "small letters, AUTO is the default, and no allowed names are all",
+        _tools,
+    ),
+]

@@ -1,0 +1,136 @@
+"""A client's dialect, a provider's wire and a scene in; what each of the two saw of the other out. Without a socket."""
+
+from collections.abc import Sequence
+from functools import cache
+from typing import NamedTuple
+
+from msgspec.structs import replace
+
+from dragoman import wires
+from dragoman.errors import DragomanError
+from dragoman.events import Event, PartDelta, PartStarted, Ping, Started, fold
+from dragoman.gateway.app import App
+from dragoman.gateway.tool_call_ids import HEADER
+from dragoman.http import Head
+from dragoman.testing import Inside, Line, Raw, Scripted
+from dragoman.types import Request, Response
+from tests.support.gateway.dialects import BASES, Seen, app_of, events_of, request_of, see
+from tests.support.gateway.live import record
+from tests.support.gateway.scenes import ASKED, SCENES, follow
+
+WORDS = "At six"
+"""What a provider says before it fails in the middle."""
+KEY = "hunter2-of-the-provider"
+"""A key that does not look like one."""
+OPTIONS = "[chain]\nretries = 0\n[gateway]\nlog = false\n"
+
+
+class Pair(NamedTuple):
+    """Who talks to whom, and whether streamed."""
+
+    client: str
+    provider: str
+    stream: bool
+
+    def __str__(self) -> str:
+        return f"{self.client} - {self.provider}{' streamed' if self.stream else ''}"
+
+
+PAIRS = [
+    Pair(client, provider, stream) for client in wires.NAMES for provider in wires.NAMES for stream in (False, True)
+]
+
+
+class Turn(NamedTuple):
+    """One request and its answer: what the client saw, and what the provider was asked."""
+
+    events: Sequence[Event]
+    response: Response
+    asked: Request
+    seen: Seen
+
+
+class Failure(NamedTuple):
+    """A failure as a client sees it: what it heard before, and the error."""
+
+    events: list[Event]
+    error: DragomanError
+    seen: Seen
+
+
+def app_before(wire: str, script: Scripted) -> App:
+    """A gateway whose only provider speaks a wire and follows a script."""
+    provider = record("up", "http://up.invalid" + BASES.get(wire, "/v1"), wire).replace("sk-test-key", KEY)
+    app = app_of(provider + OPTIONS)
+    app.setup.registry.transport = script
+    return app
+
+
+@cache
+def talk(pair: Pair, scene: str) -> list[Turn]:
+    """A conversation, to its end."""
+    found = SCENES[scene]
+    script = Scripted(*found.answers(pair.provider))
+    app = app_before(pair.provider, script)
+    request = replace(found.request, stream=pair.stream)
+    turns: list[Turn] = []
+    kept: dict[str, str] = {}
+    while True:
+        http = request_of(pair.client, "up/m", request)
+        seen = see(app, replace(http, headers={**http.headers, **kept}))
+        events = [event for event in events_of(pair.client, request, seen) if not isinstance(event, Ping)]
+        turns.append(Turn(events, fold(events), script.requests[-1], seen))
+        if found.reply is None or len(turns) == 2:
+            return turns
+        kept = {HEADER: seen.headers[HEADER]} if HEADER in seen.headers else {}
+        request = follow(request, turns[-1].response, found.reply)
+
+
+def fail(pair: Pair, line: Line) -> Failure:
+    """A question to a provider that fails."""
+    request = Request(messages=(ASKED,), stream=pair.stream)
+    script = Scripted(line, repeat=True)
+    seen = see(app_before(pair.provider, script), request_of(pair.client, "up/m", request))
+    return failure_of(pair.client, request, seen)
+
+
+def failure_of(dialect: str, request: Request, seen: Seen) -> Failure:
+    """What a client makes of an answer that fails."""
+    client = wires.get(dialect).client
+    if seen.status >= 300:
+        return Failure([], client.decode_error(Head(status=seen.status, headers=seen.headers), seen.body), seen)
+    events: list[Event] = []
+    decoder = client.stream_decoder(request)
+    try:
+        for data in (seen.body, b""):
+            events += decoder.feed(data)
+    except DragomanError as error:
+        return Failure(events, error, seen)
+    raise AssertionError(f"{dialect}: it ended as if it were whole: {seen.body!r}")
+
+
+def told_by(dialect: str, error: DragomanError, *, inside: bool) -> Failure:
+    """An error as the dialect itself says it: before an answer, or inside a stream."""
+    wire = wires.get(dialect)
+    if not inside:
+        reply = wire.server.encode_error(error)
+        seen = Seen(reply.status, dict(reply.headers), [reply.body])
+    else:
+        seen = Seen(200, {}, [said_before(dialect, error)])
+    return failure_of(dialect, Request(stream=True), seen)
+
+
+def said_before(wire: str, error: DragomanError | None) -> bytes:
+    """The bytes of a stream that says some words and then an error, or nothing more."""
+    encoder = wires.get(wire).server.stream_encoder(Request(stream=True))
+    begun: list[Event | DragomanError] = [
+        Started(id="answer_1", model="m", created=1),
+        PartStarted(index=0, kind="text"),
+        PartDelta(index=0, text=WORDS),
+    ]
+    return b"".join(encoder.feed(event) for event in (*begun, *(() if error is None else (error,))))
+
+
+def in_the_middle(pair: Pair, error: DragomanError) -> Line:
+    """A provider that fails when it has begun: in a stream after some words, otherwise behind a 200."""
+    return Raw(body=said_before(pair.provider, error)) if pair.stream else Inside(error)

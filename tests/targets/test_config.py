@@ -1,0 +1,308 @@
+import re
+from typing import Any
+
+import pytest
+
+from dragoman.errors import SetupError
+from dragoman.registry import Registry
+from dragoman.targets.providers import PROVIDERS, Provider
+from dragoman.targets.target import Capabilities
+
+
+def names(registry: Registry, spec: str) -> list[str]:
+    return [target.name for target in registry.targets(spec)]
+
+
+def empty() -> Registry:
+    return Registry(env={})
+
+
+# Records of the user's own --------------------------------------------------------------------------------------------
+
+
+def test_a_record_is_added_in_one_call() -> None:
+    registry = empty()
+    record = Provider(name="own", wire="ollama", base_url="https://own", capabilities=Capabilities(max_images=2))
+    assert registry.add_provider(record) == record
+    assert registry.target("own/m").capabilities.max_images == 2
+
+
+def test_the_fields_of_a_record_are_enough() -> None:
+    made = empty().add_provider(
+        name="own", wire="ollama", base_url="https://own", api_key="k", key_names=["A"], capabilities={"max_images": 2}
+    )
+    assert (made.key_names, made.capabilities, made.api_key) == (("A",), Capabilities(max_images=2), "k")
+
+
+def test_a_record_may_be_like_another_with_some_facts_changed() -> None:
+    made = empty().add_provider(
+        name="own",
+        like="mistral",
+        capabilities=Capabilities(max_images=2),
+        quirks={"top_k": False},
+        headers={"x-team": "a"},
+    )
+    old = PROVIDERS["mistral"]
+    assert (made.capabilities.max_images, made.capabilities.image_urls) == (2, old.capabilities.image_urls)
+    assert (made.quirks.top_k, made.quirks.call_id) == (False, old.quirks.call_id)
+    assert (made.base_url, made.key_names, made.family) == (old.base_url, old.key_names, "mistral")
+
+
+def test_a_record_that_is_like_another_at_another_place_has_a_key_of_its_own() -> None:
+    registry = Registry(env={"OPENAI_API_KEY": "secret"})
+    registry.add_provider(name="eu-openai", like="openai", base_url="https://eu.example/v1")
+    target = registry.target("eu-openai/gpt-5")
+    assert (target.api_key, target.key_names) == (None, ("EU_OPENAI_API_KEY",))
+    assert target.quirks.efforts == registry.target("openai/gpt-5").quirks.efforts
+
+
+@pytest.mark.parametrize("place", [{"base_url": "https://there/v1"}, {"base_url": ""}])
+def test_what_opens_the_place_of_a_record_goes_to_no_other(place: dict[str, str]) -> None:
+    registry = empty()
+    headers = {"X-Gateway-Key": "hush", "x-team": "tides"}
+    registry.add_provider(name="corp", like="vllm", api_key="hush", headers=headers, http_client=object())
+    made = registry.add_provider(name="own", like="corp", **place)
+    assert (made.api_key, made.headers, made.http_client) == (None, {"x-team": "tides"}, None)
+
+
+def test_what_opens_the_place_of_a_record_stays_there() -> None:
+    registry = empty()
+    corp = registry.add_provider(name="corp", like="vllm", headers={"x-key": "hush"}, http_client=object())
+    made = registry.add_provider(name="own", like="corp")
+    assert (made.headers, made.http_client) == (corp.headers, corp.http_client)
+
+
+def test_a_record_may_be_overridden_in_its_place() -> None:
+    registry = Registry(env={"OPENAI_API_KEY": "secret"})
+    registry.add_provider(like="openai", base_url="https://proxy/v1")
+    assert registry.target("openai/m").base_url == "https://proxy/v1"
+    assert registry.target("openai/m").api_key == "secret"
+
+
+@pytest.mark.parametrize(
+    ("fields", "why"),
+    [
+        ({"name": "x", "like": "grok"}, "like: no provider 'grok'; did you mean 'groq'?"),
+        ({"name": "x", "like": "groq", "bas_url": "y"}, "a provider has no 'bas_url'; did you mean 'base_url'"),
+        (
+            {"name": "x", "wire": "openai_chat", "capabilities": {"max_image": 1}},
+            "no limit 'max_image'; did you mean 'max_images'",
+        ),
+        ({"name": "x", "wire": "openai_chat", "quirks": {"top": 1}}, "no quirk 'top'"),
+        ({"name": "x", "wire": "openai_chat", "capabilities": 3}, "not a table"),
+        ({"name": "x", "wire": "openai_chat", "capabilities": {"max_images": "3"}}, "a provider: Expected"),
+        ({"name": "x", "wire": "openai_chat", "needs_key": "yes"}, "a provider: Expected `bool`"),
+        ({"name": "x"}, "a provider: Object missing required field `wire`"),
+        ({"name": "x", "wire": "carrier-pigeon"}, "x: no such wire; there are anthropic, google"),
+        ({"name": "x", "wire": "openai-chat"}, "x: no wire 'openai-chat'; did you mean 'openai_chat'"),
+        ({"name": "x", "like": "carrier-pigeon"}, "like: no such provider; there are openai, "),
+        ({"name": "x", "wire": "ollama", "base_url": "box:1"}, "x: the base URL is not whole"),
+        ({"name": "x", "wire": "ollama", "base_url": "http://box:one"}, "x: the base URL is not whole"),
+        ({"name": "x", "wire": "ollama", "auth": "x mine"}, "x: auth is 'bearer', or the name of the header"),
+        ({"name": "x", "wire": "ollama", "auth": ""}, "x: auth is 'bearer', or the name of the header"),
+        ({"name": "x", "wire": "ollama", "headers": {"a b": "c"}}, "x: header 'a b' cannot be sent"),
+        ({"name": "a/b", "wire": "ollama"}, "cannot be a provider's name"),
+        ({"name": "", "wire": "ollama"}, "cannot be a provider's name"),
+    ],
+)
+def test_a_record_that_is_wrong_says_what_is(fields: dict[str, Any], why: str) -> None:
+    with pytest.raises(SetupError, match=re.escape(why)):
+        empty().add_provider(**fields)
+
+
+@pytest.mark.parametrize("auth", ["Bearer", "bearer", " BEARER "])
+def test_bearer_is_a_way_and_no_header(auth: str) -> None:
+    registry = empty()
+    registry.add_provider(name="own", like="groq", auth=auth, api_key="k")
+    assert registry.target("own/m").auth_headers() == {"authorization": "Bearer k"}
+
+
+def test_a_header_that_cannot_be_sent_is_told_without_its_value() -> None:
+    with pytest.raises(SetupError, match="header 'x-own' cannot be sent") as caught:
+        empty().add_provider(name="own", like="groq", headers={"x-own": "hu\nsh"})
+    assert not re.search("hu|sh", str(caught.value))
+
+
+def test_white_space_around_a_header_is_none_of_it() -> None:
+    assert empty().add_provider(name="own", like="groq", headers={"x-own": "k\n"}).headers == {"x-own": "k"}
+
+
+def test_a_record_is_not_also_like_another() -> None:
+    with pytest.raises(SetupError, match="not both"):
+        empty().add_provider(PROVIDERS["groq"], like="openai")
+
+
+# A config -------------------------------------------------------------------------------------------------------------
+
+CONFIG = """
+[providers.far]
+like = "near"
+base_url = "https://far/v1"
+
+[providers.near]
+like = "vllm"
+base_url = "http://near:8000/v1"
+limits = { max_images = 1 }
+quirks = { named_choice = false }
+
+[providers.openai]
+like = "openai"
+headers = { x-team = "a" }
+
+[aliases]
+fast = "near/qwen, groq/llama"
+any = "fast,far/x"
+
+[capabilities."groq/llama"]
+max_images = 0
+tools = false
+
+[gateway]
+port = 8080
+"""
+
+
+def test_a_config_has_providers_aliases_and_limits() -> None:
+    registry = empty()
+    registry.load_config(CONFIG)
+    assert names(registry, "any") == ["near/qwen", "groq/llama", "far/x"]
+    near, groq, far = registry.targets("any")
+    assert (near.base_url, near.capabilities.max_images, near.quirks.named_choice) == ("http://near:8000/v1", 1, False)
+    assert (far.base_url, far.capabilities.max_images) == ("https://far/v1", 1)
+    assert (groq.capabilities.max_images, groq.capabilities.tools) == (0, False)
+    assert registry.target("openai/m").headers == {"x-team": "a"}
+
+
+def test_a_config_may_be_its_tables() -> None:
+    registry = empty()
+    registry.load_config({"aliases": {"fast": "groq/llama"}})
+    assert names(registry, "fast") == ["groq/llama"]
+
+
+def test_all_problems_of_a_config_are_in_one_error_and_nothing_is_taken() -> None:
+    registry = empty()
+    wrong = {
+        "provider": {},
+        "aliases": {"a/b": "groq/x", "ok": "groq/x", "list": ["groq/x"]},
+        "providers": {
+            "one": {"like": "grok"},
+            "two": {"wire": "ollama", "base_url": "box"},
+            "three": {"like": "four"},
+            "four": {"like": "three"},
+            "five": 5,
+            "good": {"like": "groq"},
+        },
+        "capabilities": {"groq": {"max_image": 3}, "openai": 3},
+    }
+    with pytest.raises(SetupError) as caught:
+        registry.load_config(wrong)
+    problems = str(caught.value).splitlines()
+    assert problems[0] == "the config is wrong:"
+    starts = [problem.split(": ")[0] for problem in problems[1:]]
+    assert sorted(starts) == [
+        "- aliases",
+        "- aliases",
+        "- limits.groq",
+        "- limits.openai",
+        "- provider",
+        "- providers.five",
+        "- providers.four",
+        "- providers.one",
+        "- providers.three",
+        "- providers.two",
+    ]
+    assert registry.aliases() == {}
+    assert registry.providers() == sorted(PROVIDERS)
+
+
+def test_a_table_is_a_table() -> None:
+    with pytest.raises(SetupError, match="- aliases: not a table"):
+        empty().load_config('aliases = "fast"')
+
+
+def test_a_config_that_is_no_toml_says_where() -> None:
+    with pytest.raises(SetupError, match=r"the config is not TOML: .*at line 1"):
+        empty().load_config("[aliases]]\n")
+
+
+def test_variables_stand_for_what_the_registrys_own_environment_says() -> None:
+    registry = Registry(env={"BOX": "box:1", "KEY": "k\n"})
+    text = """
+        [providers.own]
+        like = "vllm"
+        base_url = "http://${BOX}/v1"
+        api_key = "${KEY}"
+        headers = { x-team = "${TEAM:tides}" }
+        [aliases]
+        fast = "own/${MODEL:qwen}"
+        [gateway]
+        host = "${NOT_OURS}"
+    """
+    registry.load_config(text)
+    (target,) = registry.targets("fast")
+    assert (target.name, target.base_url, target.api_key) == ("own/qwen", "http://box:1/v1", "k")
+    assert target.headers == {"x-team": "tides"}
+
+
+def test_variables_of_tables_are_filled_in_once() -> None:
+    registry = Registry(env={"KEY": "a${KEY}b"})
+    registry.load_config({"providers": {"own": {"like": "groq", "api_key": "${KEY}"}}})
+    assert registry.target("own/m").api_key == "a${KEY}b"
+    registry.load_tables({"providers": {"own": {"like": "groq", "api_key": "a${KEY}b"}}})
+    assert registry.target("own/m").api_key == "a${KEY}b"
+
+
+def test_a_variable_that_is_not_there_is_told_with_its_place() -> None:
+    with pytest.raises(
+        SetupError, match=r"- providers.own.api_key: no variable KEY; set it, or write \$\{KEY:default\}"
+    ):
+        empty().load_config('[providers.own]\nlike = "groq"\napi_key = "${KEY}"')
+
+
+@pytest.mark.parametrize("key", ["sk-hush-12345678", "hush"])
+@pytest.mark.parametrize("field", ["like", "wire", "name", "needs_key", "auth", "base_url", "capabilities"])
+def test_no_problem_of_a_config_says_the_value_of_a_variable(field: str, key: str) -> None:
+    fields = {"like": "vllm", field: "${KEY} x"}
+    with pytest.raises(SetupError, match=r"^the config is wrong:\n- providers\.own: ") as caught:
+        Registry(env={"KEY": key}).load_config({"providers": {"own": fields}})
+    assert "hush" not in str(caught.value)
+
+
+def test_a_circle_of_aliases_is_told_when_the_config_is_read() -> None:
+    registry = empty()
+    registry.alias("c", "a")
+    config = {"aliases": {"a": "groq/x, b", "b": "c", "d": "a", "e": "e,unknown"}}
+    with pytest.raises(SetupError) as caught:
+        registry.load_config(config)
+    assert str(caught.value).splitlines()[1:] == [
+        "- aliases.a: aliases go in a circle: a -> b -> c -> a",
+        "- aliases.e: aliases go in a circle: e -> e",
+    ]
+    assert registry.aliases() == {"c": "a"}
+
+
+def test_a_provider_is_called_as_its_table_is() -> None:
+    registry = empty()
+    with pytest.raises(SetupError, match=r"providers.own: name: a provider is called as its table is"):
+        registry.load_config('[providers.own]\nlike = "groq"\nname = "other"')
+    registry.load_config('[providers.own]\nlike = "groq"\nname = "own"')
+    assert registry.target("own/m").provider == "own"
+
+
+def test_a_mark_at_the_start_of_a_config_is_none_of_it() -> None:
+    registry = empty()
+    registry.load_config('\ufeff[aliases]\nfast = "groq/x"')
+    assert names(registry, "fast") == ["groq/x"]
+
+
+def test_a_path_in_the_place_of_a_config_is_told() -> None:
+    with pytest.raises(
+        SetupError, match=r"'conf/dragoman.toml' is a path, and the config a text: pass Path\('conf/dragoman.toml'\)"
+    ):
+        empty().load_config("conf/dragoman.toml")
+
+
+@pytest.mark.parametrize("config", [None, 5, b"", ["fast"]])
+def test_what_is_no_config_is_told(config: Any) -> None:
+    with pytest.raises(SetupError, match="the config is a text, its tables, or the Path of a file, no "):
+        empty().load_config(config)

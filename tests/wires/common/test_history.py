@@ -1,0 +1,491 @@
+import re
+from collections.abc import Callable
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from dragoman.errors import Unsupported
+from dragoman.targets.target import Capabilities, Target
+from dragoman.types import (
+    Audio,
+    Document,
+    Image,
+    Message,
+    Notice,
+    Opaque,
+    Part,
+    Request,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    assistant,
+    system,
+    tool_results,
+    user,
+)
+from dragoman.wires.common.history import (
+    UNAVAILABLE,
+    History,
+    as_system,
+    calls_before,
+    check_urls,
+    error_text,
+    fit_id,
+    from_user,
+    merge,
+    refuse,
+    repair,
+    result_media,
+    split_error,
+    system_texts,
+)
+from dragoman.wires.common.notices import NoticeCollector
+from tests.support import values
+from tests.support.work import calls_of
+
+PICTURE = Image(data=b"\x89PNG", mime="image/png")
+
+
+def call(id: str) -> ToolCall:
+    return ToolCall(id=id, name="tide")
+
+
+def result(id: str, content: str = "4.2 m") -> ToolResult:
+    return ToolResult(id=id, name="tide", content=content)
+
+
+def missing(id: str) -> ToolResult:
+    return ToolResult(id=id, name="tide", content=UNAVAILABLE, is_error=True)
+
+
+def mend(*messages: Message) -> tuple[tuple[Message, ...], list[tuple[str, str]]]:
+    """The turns of a history that was repaired for Ollama, and what was noted."""
+    notes = NoticeCollector("ollama")
+    history = repair(Request(messages=messages), notes)
+    return history.turns, [(notice.kind, notice.what) for notice in notes.notices]
+
+
+def again(history: History) -> Request:
+    return Request(messages=history.turns, system=history.system)
+
+
+# Any history ----------------------------------------------------------------------------------------------------------
+
+PARTS: st.SearchStrategy[Part] = (
+    st.sampled_from("abcd").map(lambda text: Text(text=text))
+    | values.IDS.map(call)
+    | st.builds(result, values.IDS, st.sampled_from("1234"))
+    | st.sampled_from(["ollama", "google"]).map(lambda wire: Opaque(wire=wire, data={}))
+    | st.sampled_from(["ollama", "google"]).map(lambda wire: Thinking(text="?", extra={wire: {}}))
+    | st.just(PICTURE)
+)
+ROLES: st.SearchStrategy[Role] = st.sampled_from(["system", "user", "assistant", "tool"])
+MESSAGES = st.builds(Message, role=ROLES, parts=values.tuples(PARTS, most=4))
+HISTORIES = st.builds(Request, messages=values.tuples(MESSAGES, most=8), system=values.maybe(values.WORDS))
+
+
+@given(HISTORIES)
+def test_every_call_is_answered_exactly_once_right_after_it(request: Request) -> None:
+    turns = repair(request, NoticeCollector("ollama")).turns
+    for place, turn in enumerate(turns):
+        if turn.role == "tool":
+            assert turns[place - 1].role == "assistant"
+            assert all(isinstance(part, ToolResult) for part in turn.parts)
+            assert [answer.id for answer in turn.tool_results] == [call.id for call in turns[place - 1].tool_calls]
+        else:
+            assert not turn.tool_results
+        if turn.tool_calls:
+            assert turn.role == "assistant"
+            assert turns[place + 1].role == "tool"
+
+
+@given(HISTORIES)
+def test_every_call_has_an_id_of_its_own(request: Request) -> None:
+    ids = [call.id for turn in repair(request, NoticeCollector("ollama")).turns for call in turn.tool_calls]
+    assert all(ids)
+    assert len(set(ids)) == len(ids)
+
+
+@given(HISTORIES)
+def test_no_turn_is_empty_or_of_the_system(request: Request) -> None:
+    turns = repair(request, NoticeCollector("ollama")).turns
+    assert all(turn.parts and turn.role in ("user", "assistant", "tool") for turn in turns)
+
+
+@given(HISTORIES)
+def test_what_is_repaired_needs_no_repair(request: Request) -> None:
+    history, notes = repair(request, NoticeCollector("ollama")), NoticeCollector("ollama")
+    assert repair(again(history), notes) == history
+    assert notes.notices == ()
+
+
+@given(HISTORIES)
+def test_every_text_is_kept_in_its_order(request: Request) -> None:
+    def texts(messages: tuple[Message, ...]) -> list[Part]:
+        return [part for message in messages for part in message.parts if isinstance(part, Text)]
+
+    history = repair(request, NoticeCollector("ollama"))
+    told = [message for message in request.messages if message.role != "system"]
+    assert texts(history.turns) == texts(tuple(told))
+
+
+@given(HISTORIES)
+def test_no_result_is_told_twice_or_made_up(request: Request) -> None:
+    given_results = [part for message in request.messages for part in message.tool_results]
+    answers = [part for turn in repair(request, NoticeCollector("ollama")).turns for part in turn.tool_results]
+    told = [answer for answer in answers if answer.content != UNAVAILABLE]
+    assert len(told) <= len(given_results)
+    assert all(any(answer.content == one.content for one in given_results) for answer in told)
+
+
+# Each repair ----------------------------------------------------------------------------------------------------------
+
+
+def test_a_sound_history_is_left_as_it_is() -> None:
+    messages = (
+        user("?"),
+        assistant("Let me see.", call("a"), call("b")),
+        tool_results(result("a"), result("b")),
+        user("!"),
+    )
+    assert mend(*messages) == (messages, [])
+
+
+def test_results_in_messages_of_their_own_are_one_turn() -> None:
+    turns, notes = mend(assistant(call("a"), call("b")), tool_results(result("b", "2")), tool_results(result("a", "1")))
+    assert turns == (assistant(call("a"), call("b")), tool_results(result("a", "1"), result("b", "2")))
+    assert notes == []
+
+
+def test_a_call_without_a_result_gets_an_error() -> None:
+    assert mend(assistant(call("a")), user("well?")) == (
+        (assistant(call("a")), tool_results(missing("a")), user("well?")),
+        [("repaired", "call a")],
+    )
+
+
+def test_a_result_without_a_call_is_left_out() -> None:
+    assert mend(user("?"), tool_results(result("a"))) == ((user("?"),), [("dropped", "result a")])
+
+
+def test_a_result_before_its_call_is_left_out() -> None:
+    turns, notes = mend(tool_results(result("a")), assistant(call("a")))
+    assert turns == (assistant(call("a")), tool_results(missing("a")))
+    assert notes == [("dropped", "result a"), ("repaired", "call a")]
+
+
+def test_a_second_result_is_left_out() -> None:
+    turns, notes = mend(assistant(call("a")), tool_results(result("a", "1"), result("a", "2")))
+    assert turns == (assistant(call("a")), tool_results(result("a", "1")))
+    assert notes == [("dropped", "result a")]
+
+
+def test_a_result_that_comes_late_is_put_behind_its_call() -> None:
+    turns, notes = mend(assistant(call("a")), user("hurry"), tool_results(result("a")))
+    assert turns == (assistant(call("a")), tool_results(result("a")), user("hurry"))
+    assert notes == [("repaired", "result a")]
+
+
+def test_a_result_in_a_message_of_the_user_stands_before_its_words() -> None:
+    turns, notes = mend(assistant(call("a")), user("and?", result("a"), PICTURE))
+    assert turns == (assistant(call("a")), tool_results(result("a")), user("and?", PICTURE))
+    assert notes == []
+
+
+def test_words_in_a_message_of_the_tool_are_the_users() -> None:
+    turns, _ = mend(assistant(call("a")), Message(role="tool", parts=(result("a"), Text(text="see"))))
+    assert turns == (assistant(call("a")), tool_results(result("a")), user("see"))
+
+
+def test_a_result_beside_its_call_answers_it() -> None:
+    turns, notes = mend(assistant("So", call("a"), result("a"), "done"))
+    assert turns == (assistant("So", call("a"), "done"), tool_results(result("a")))
+    assert notes == []
+
+
+def test_a_call_of_the_user_is_left_out() -> None:
+    assert mend(user("?", call("a"))) == ((user("?"),), [("dropped", "call a")])
+
+
+def test_one_id_in_two_turns_is_two_ids() -> None:
+    turns, notes = mend(
+        assistant(call("a")), tool_results(result("a", "1")), assistant(call("a")), tool_results(result("a", "2"))
+    )
+    assert turns == (
+        assistant(call("a")),
+        tool_results(result("a", "1")),
+        assistant(call("a_2")),
+        tool_results(result("a_2", "2")),
+    )
+    assert notes == [("renamed", "call id a")]
+
+
+def test_one_id_in_one_turn_is_two_ids_with_the_results_in_order() -> None:
+    turns, _ = mend(assistant(call("a"), call("a")), tool_results(result("a", "1"), result("a", "2")))
+    assert turns == (assistant(call("a"), call("a_2")), tool_results(result("a", "1"), result("a_2", "2")))
+
+
+def test_a_result_is_of_the_latest_turn_that_waits() -> None:
+    turns, _ = mend(assistant(call("a")), assistant(call("a")), tool_results(result("a")))
+    assert turns == (
+        assistant(call("a")),
+        tool_results(missing("a")),
+        assistant(call("a_2")),
+        tool_results(result("a_2")),
+    )
+
+
+def test_a_new_id_is_not_one_that_comes_later() -> None:
+    turns, _ = mend(assistant(call("a"), call("a")), assistant(call("a_2")))
+    assert [one.id for turn in turns for one in turn.tool_calls] == ["a", "a_3", "a_2"]
+
+
+def test_calls_without_an_id_are_counted() -> None:
+    turns, _ = mend(assistant(call(""), call("")), tool_results(result("", "1"), result("", "2")))
+    assert turns[1] == tool_results(result("call_1", "1"), result("call_2", "2"))
+
+
+def test_numbers_of_new_ids_go_on_beside_those_that_are_there() -> None:
+    turns, _ = mend(assistant(*map(call, ("a", "a", "a_3", "a", "a"))))
+    assert [one.id for one in turns[0].tool_calls] == ["a", "a_2", "a_3", "a_4", "a_5"]
+
+
+def one_id(count: int) -> Callable[[], object]:
+    """Work: as many calls of one id, and their results."""
+    messages = (assistant(*[call("a")] * count), tool_results(*[result("a")] * count))
+    return lambda: repair(Request(messages=messages), NoticeCollector("ollama"))
+
+
+def test_ten_times_the_calls_of_one_id_are_ten_times_the_work() -> None:
+    assert calls_of(one_id(2000)) < 11 * calls_of(one_id(200))
+
+
+def test_a_result_gets_the_name_of_its_call() -> None:
+    turns, _ = mend(assistant(call("a")), tool_results(ToolResult(id="a", content="4.2 m")))
+    assert turns[1] == tool_results(result("a"))
+
+
+def test_empty_messages_are_left_out() -> None:
+    assert mend(user(), assistant(), Message(role="tool"), system(), user("?")) == ((user("?"),), [])
+
+
+def test_thinking_and_blocks_of_other_wires_are_left_out() -> None:
+    theirs: tuple[Part, ...] = (Thinking(text="?", extra={"google": {}}), Opaque(wire="google", data={}))
+    ours: tuple[Part, ...] = (Thinking(text="?", extra={"ollama": {}}), Opaque(wire="ollama", data={}))
+    assert mend(assistant(*theirs, *ours), assistant(*theirs)) == (
+        (assistant(*ours),),
+        [("dropped", "thinking"), ("dropped", "a block of google")],
+    )
+
+
+def test_blocks_of_other_wires_in_a_result_are_left_out() -> None:
+    theirs, ours = Opaque(wire="google", data={}), Opaque(wire="ollama", data={})
+    mixed = ToolResult(id="a", name="tide", content=(theirs, Text(text="4.2 m"), ours, PICTURE))
+    turns, notes = mend(assistant(call("a")), tool_results(mixed))
+    assert turns[1].tool_results[0].content == (Text(text="4.2 m"), ours, PICTURE)
+    assert notes == [("dropped", "a block of google in a result")]
+
+
+def test_under_strict_a_loss_is_refused() -> None:
+    with pytest.raises(Unsupported, match="thinking"):
+        repair(Request(messages=(assistant(Thinking(text="?")),)), NoticeCollector("ollama", strict=True))
+
+
+# System ---------------------------------------------------------------------------------------------------------------
+
+
+def test_system_messages_are_folded_in_order() -> None:
+    notes = NoticeCollector("ollama")
+    request = Request(system="a", messages=(system("b", "c"), user("?"), system("d")))
+    history = repair(request, notes)
+    assert [text.text for text in history.system] == ["a", "b", "c", "d"]
+    assert history.turns == (user("?"),)
+    why = "ollama: it was moved to the system prompt"
+    assert notes.notices == (Notice(kind="changed", what="a system message inside the history", why=why),)
+
+
+def test_what_is_no_text_of_a_system_message_is_left_out() -> None:
+    assert mend(system("Be brief.", PICTURE, result("a"))) == ((), [("dropped", "a part of a system message")])
+
+
+@pytest.mark.parametrize(
+    ("given_system", "texts"),
+    [(None, ()), ("a", (Text(text="a"),)), ((Text(text="a"), Text(text="b")), (Text(text="a"), Text(text="b")))],
+)
+def test_a_system_prompt_is_texts(given_system: str | tuple[Text, ...] | None, texts: tuple[Text, ...]) -> None:
+    assert system_texts(Request(system=given_system)) == texts
+
+
+@pytest.mark.parametrize(
+    ("texts", "plain"),
+    [
+        ((), None),
+        ((Text(text="a"),), "a"),
+        ((Text(text="a", extra={"anthropic": {}}),), (Text(text="a", extra={"anthropic": {}}),)),
+        ((Text(text="a"), Text(text="b")), (Text(text="a"), Text(text="b"))),
+    ],
+)
+def test_a_system_prompt_is_as_plain_as_can_be(texts: tuple[Text, ...], plain: str | tuple[Text, ...] | None) -> None:
+    assert as_system(texts) == plain
+
+
+# What providers want --------------------------------------------------------------------------------------------------
+
+
+def test_turns_of_one_role_are_made_one() -> None:
+    first = Message(role="user", parts=(Text(text="a"),), extra={"ollama": {"n": 1}})
+    assert merge([first, user("b"), assistant("c"), user("d")]) == [
+        Message(role="user", parts=(Text(text="a"), Text(text="b")), extra={"ollama": {"n": 1}}),
+        assistant("c"),
+        user("d"),
+    ]
+
+
+@given(st.lists(MESSAGES, max_size=6))
+def test_merged_turns_alternate_and_lose_nothing(turns: list[Message]) -> None:
+    merged = merge(turns)
+    assert all(one.role != other.role for one, other in pairwise(merged))
+    assert [part for turn in merged for part in turn.parts] == [part for turn in turns for part in turn.parts]
+
+
+def test_the_user_begins() -> None:
+    notes = NoticeCollector("google")
+    assert from_user([assistant("hello")], notes) == [user("(The conversation begins.)"), assistant("hello")]
+    assert [notice.kind for notice in notes.notices] == ["repaired"]
+
+
+@pytest.mark.parametrize("turns", [[], [user("hello"), assistant("hello")]])
+def test_where_the_user_begins_nothing_is_put_before(turns: list[Message]) -> None:
+    notes = NoticeCollector("google")
+    assert from_user(turns, notes) == turns
+    assert notes.notices == ()
+
+
+@pytest.mark.parametrize(("is_error", "text"), [(True, "ERROR: no"), (False, "no")])
+def test_an_error_is_told_by_its_prefix(text: str, *, is_error: bool) -> None:
+    assert error_text(ToolResult(id="a", content="no", is_error=is_error)) == text
+    assert split_error(text) == ("no", is_error)
+
+
+def test_pictures_and_documents_of_results_are_a_labelled_turn() -> None:
+    document = Document(data=b"%PDF", mime="application/pdf")
+    results = [
+        ToolResult(id="a", name="map", content=(Text(text="x"), PICTURE, document)),
+        result("b"),
+        ToolResult(id="c", content=(PICTURE,)),
+    ]
+    assert result_media(results) == user(
+        "From the result of map (a):", PICTURE, document, "From the result of the tool (c):", PICTURE
+    )
+
+
+def test_results_without_pictures_are_no_turn() -> None:
+    assert result_media([result("a")]) is None
+
+
+@given(st.text(), st.integers(5, 40))
+def test_an_id_is_made_to_fit_always_in_the_same_way(id: str, length: int) -> None:
+    pattern = f"[a-zA-Z0-9]{{{length}}}"
+    fitted = fit_id(id, pattern, length, NoticeCollector("w"))
+    assert re.fullmatch(pattern, fitted)
+    assert fit_id(id, pattern, length, NoticeCollector("w")) == fitted
+    assert fit_id(fitted, pattern, length, NoticeCollector("w")) == fitted
+
+
+def test_an_id_that_was_changed_is_noted() -> None:
+    notes = NoticeCollector("w")
+    fit_id("call_1", "[a-z]{9}", 9, notes)
+    fit_id("abcdefghi", "[a-z]{9}", 9, notes)
+    assert notes.notices == (Notice(kind="renamed", what="call id call_1", why="w: ids must match [a-z]{9}"),)
+
+
+@given(st.sets(st.text(), min_size=2, max_size=30))
+def test_two_ids_are_made_two(ids: set[str]) -> None:
+    assert len({fit_id(id, "[a-zA-Z0-9]{9}", 9, NoticeCollector("w")) for id in ids}) == len(ids)
+
+
+@pytest.mark.parametrize(
+    ("ids", "count"),
+    [
+        ((), 0),
+        (("a", "b"), 2),
+        (("call_1", "call_2"), 2),
+        (("call_7", "b"), 7),
+        (("call_007",), 7),
+        (("call_x", "xcall_9", "call_" + "9" * 5000), 3),
+    ],
+)
+def test_calls_are_counted_also_where_the_beginning_was_cut(ids: tuple[str, ...], count: int) -> None:
+    assert calls_before(Request(messages=(user("?"), assistant(*map(call, ids))))) == count
+
+
+def test_without_a_request_there_were_no_calls() -> None:
+    assert calls_before(None) == 0
+
+
+@pytest.mark.parametrize(
+    ("part", "words"),
+    [
+        (Text(text="?"), "text"),
+        (Image(url="https://example.org/a.png"), "an image"),
+        (Image(data=b"GIF", mime="image/gif"), "an image (image/gif)"),
+        (Audio(data=b"", mime="audio/wav"), "an audio file (audio/wav)"),
+        (Document(data=b"", mime="application/pdf"), "a document (application/pdf)"),
+        (Thinking(text="?"), "thinking"),
+        (call("a"), "a tool call"),
+        (result("a"), "a tool's result"),
+        (Opaque(wire="google", data={}), "a block of another provider"),
+    ],
+)
+def test_a_part_that_cannot_be_carried_is_refused_by_name(part: Part, words: str) -> None:
+    assert str(refuse(part, "w")) == f"w: cannot carry {words}; use another target, or say it in words"
+
+
+def test_a_refusal_says_what_is_taken_where_that_is_known() -> None:
+    assert str(refuse(call("a"), "w", takes="text")) == (
+        "w: cannot carry a tool call, only text; use another target, or say it in words"
+    )
+
+
+# Pictures by URL ------------------------------------------------------------------------------------------------------
+
+LINK = Image(url="https://example.org/a.png")
+
+
+def fetching(*, image_urls: bool) -> Target:
+    return Target(
+        provider="p", model="m", wire="w", base_url="https://x", capabilities=Capabilities(image_urls=image_urls)
+    )
+
+
+@pytest.mark.parametrize("turn", [user(LINK), tool_results(ToolResult(id="a", content=(LINK,)))])
+def test_a_picture_by_url_is_refused_where_it_cannot_be_fetched(turn: Message) -> None:
+    with pytest.raises(Unsupported, match=r"^p/m: cannot fetch https://example.org/a.png"):
+        check_urls([turn], fetching(image_urls=False))
+
+
+def test_a_picture_by_url_is_for_a_target_that_fetches() -> None:
+    check_urls([user(LINK)], fetching(image_urls=True))
+
+
+def test_a_picture_of_bytes_is_for_every_target() -> None:
+    check_urls([user(PICTURE)], fetching(image_urls=False))
+
+
+def test_a_message_that_only_its_own_wire_understands_is_kept_there() -> None:
+    silent = Message(role="assistant", extra={"openai_chat": {"audio": {"id": "audio_1"}}})
+    assert repair(Request(messages=(user("a"), silent)), NoticeCollector("openai_chat")).turns[-1] == silent
+    notes = NoticeCollector("ollama")
+    assert repair(Request(messages=(user("a"), silent)), notes).turns == (user("a"),)
+    assert [notice.what for notice in notes.notices] == ["openai_chat data of a message of the assistant"]
+
+
+def test_what_only_another_wire_understands_of_a_part_is_told() -> None:
+    notes = NoticeCollector("anthropic")
+    signed = Text(text="4.2 m", extra={"google": {"thoughtSignature": "CiQB"}, "anthropic": {"citations": []}})
+    repair(Request(messages=(user(signed),)), notes)
+    assert [(notice.kind, notice.what) for notice in notes.notices] == [("dropped", "google data of a part (text)")]

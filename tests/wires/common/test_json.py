@@ -1,0 +1,81 @@
+import json
+from typing import Any
+
+import msgspec
+import pytest
+
+from dragoman import wires
+from dragoman.errors import Malformed
+from dragoman.events import fold
+from dragoman.types import Usage
+from dragoman.wires.common.json import convert_loosely, decode_again
+from tests.support.wires import laws
+
+EMPTY: list[Any] = ["", [], {}, 0, False, None]
+
+
+class Inner(msgspec.Struct):
+    count: int = 1
+
+
+class Shape(msgspec.Struct):
+    name: str | None = None
+    inner: Inner | None = None
+    items: list[Inner] = []
+
+
+@pytest.mark.parametrize("empty", EMPTY)
+@pytest.mark.parametrize("field", ["name", "inner", "items"])
+def test_a_member_that_is_empty_is_as_one_that_is_left_out(field: str, empty: object) -> None:
+    told = convert_loosely({field: empty}, Shape)
+    assert told in (Shape(), Shape(name=""), Shape(inner=Inner()))
+
+
+def test_each_of_several_is_left_out_wherever_it_stands() -> None:
+    value: dict[str, object] = {"name": [], "inner": {"count": ""}, "items": [{"count": 2}, {"count": {}}]}
+    assert convert_loosely(value, Shape) == Shape(inner=Inner(), items=[Inner(count=2), Inner()])
+
+
+TOLD: list[Any] = [{"name": [1]}, {"items": [[]]}, [], {"items": [{"count": ""} for _ in range(101)]}]
+
+
+@pytest.mark.parametrize("value", TOLD)
+def test_what_says_something_is_not_left_out(value: object) -> None:
+    with pytest.raises(msgspec.ValidationError):
+        convert_loosely(value, Shape)
+
+
+@pytest.mark.parametrize("data", [b"null", b"[]", b'""'])
+def test_nothing_is_a_value_of_which_nothing_is_told(data: bytes) -> None:
+    assert decode_again(msgspec.json.Decoder(Shape), data) == Shape()
+
+
+def test_a_byte_order_mark_says_nothing() -> None:
+    assert decode_again(msgspec.json.Decoder(Shape), b'\xef\xbb\xbf{"name": "a"}') == Shape(name="a")
+
+
+def chat(**more: Any) -> bytes:
+    choice = {"index": 0, "message": {"content": "ebb", **more.pop("message", {})}, "finish_reason": "stop"}
+    return json.dumps({"id": "c", "choices": [choice], "usage": {"prompt_tokens": 3}, **more}).encode()
+
+
+@pytest.mark.parametrize("empty", EMPTY)
+@pytest.mark.parametrize(
+    "field", ["tool_calls", "function_call", "annotations", "audio", "images", "reasoning_details"]
+)
+def test_an_answer_may_say_nothing_in_any_way(field: str, empty: object) -> None:
+    response = fold(wires.get("openai_chat").client.decode_body(chat(message={field: empty})))
+    assert response.message.parts == fold(wires.get("openai_chat").client.decode_body(chat())).message.parts
+
+
+def test_a_stream_may_say_nothing_in_any_way() -> None:
+    client = wires.get("openai_chat").client
+    chunk = chat(usage=[], model={}).replace(b'"message"', b'"delta"')
+    events, error = laws.read(client.stream_decoder(), [b"data: %b\n\ndata: [DONE]\n\n" % chunk])
+    assert error is None
+    assert fold(events).usage == Usage(source="unknown")
+
+
+def test_an_answer_that_says_another_thing_is_malformed() -> None:
+    with pytest.raises(Malformed, match=r"usage"):
+        wires.get("openai_chat").client.decode_body(chat(usage="none"))

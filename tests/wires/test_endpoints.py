@@ -1,0 +1,391 @@
+"""Models, counted tokens and embeddings: exact requests, and the recorded answers of real servers."""
+
+import json
+import struct
+from typing import Any
+
+import pytest
+
+from dragoman import wires
+from dragoman.errors import AuthFailed, InvalidRequest, Malformed, ModelNotFound, Overloaded, RateLimited, Unsupported
+from dragoman.http import HttpRequest
+from dragoman.models import Registry
+from dragoman.targets.providers import target as target_of
+from dragoman.targets.target import Quirks, Target
+from dragoman.testing import Raw, Server
+from dragoman.types import Request, Tool, encode_base64, user
+from tests.support.paths import CORPUS
+
+TIDE = Tool(name="tide", description="The tide", parameters={"type": "object"})
+
+
+def at(provider: str, model: str = "m", **facts: Any) -> Target:
+    target = target_of(f"{provider}/{model}", api_key="k")
+    return Target(**{**{name: getattr(target, name) for name in target.__struct_fields__}, **facts})
+
+
+def told(http: HttpRequest) -> tuple[str, str, Any]:
+    return http.method, http.url, json.loads(http.body) if http.body else None
+
+
+# ── what is sent ────────────────────────────────────────────────────────────
+
+MODELS = {
+    "openai": "https://api.openai.com/v1/models",
+    "openai-responses": "https://api.openai.com/v1/models",
+    "groq": "https://api.groq.com/openai/v1/models",
+    "anthropic": "https://api.anthropic.com/v1/models?limit=1000",
+    "google": "https://generativelanguage.googleapis.com/v1beta/models?pageSize=1000",
+    "ollama": "http://localhost:11434/api/tags",
+}
+
+
+@pytest.mark.parametrize("provider", MODELS)
+def test_models_are_asked_for(provider: str) -> None:
+    target = at(provider)
+    http = wires.get(target.wire).endpoints.encode_models(target)
+    assert told(http) == ("GET", MODELS[provider], None)
+    assert "k" in " ".join(http.headers.values())
+
+
+EMBEDDINGS: dict[str, tuple[str, Any]] = {
+    "openai": ("https://api.openai.com/v1/embeddings", {"model": "m", "input": ["a", "b"], "dimensions": 8}),
+    "mistral": ("https://api.mistral.ai/v1/embeddings", {"model": "m", "input": ["a", "b"], "output_dimension": 8}),
+    "google": (
+        "https://generativelanguage.googleapis.com/v1beta/models/m:batchEmbedContents",
+        {
+            "requests": [
+                {"model": "models/m", "content": {"parts": [{"text": text}]}, "outputDimensionality": 8}
+                for text in ("a", "b")
+            ]
+        },
+    ),
+    "ollama": ("http://localhost:11434/api/embed", {"model": "m", "input": ["a", "b"], "dimensions": 8}),
+}
+
+
+@pytest.mark.parametrize("provider", EMBEDDINGS)
+def test_embeddings_are_asked_for(provider: str) -> None:
+    target = at(provider)
+    http = wires.get(target.wire).endpoints.encode_embeddings(["a", "b"], 8, target)
+    assert told(http) == ("POST", *EMBEDDINGS[provider])
+
+
+def test_embeddings_are_asked_for_as_cohere_takes_them() -> None:
+    target = at("openai", base_url="https://api.cohere.com/v2", quirks=Quirks(embeddings="texts"))
+    http = wires.get(target.wire).endpoints.encode_embeddings(["a"], None, target)
+    body = {"model": "m", "texts": ["a"], "input_type": "search_document", "embedding_types": ["float"]}
+    assert told(http) == ("POST", "https://api.cohere.com/v2/embed", body)
+
+
+REQUEST = Request(
+    messages=(user("hi"),), system="Be brief.", tools=(TIDE,), temperature=0.5, max_tokens=9, stop=("x",), stream=True
+)
+
+
+def test_tokens_are_counted_by_anthropic() -> None:
+    http = wires.get("anthropic").endpoints.encode_tokens(REQUEST, at("anthropic", "claude"))
+    assert http.url == "https://api.anthropic.com/v1/messages/count_tokens"
+    assert json.loads(http.body).keys() == {"model", "messages", "system", "tools"}
+    assert http.headers["anthropic-version"]
+
+
+def test_tokens_are_counted_by_responses() -> None:
+    http = wires.get("openai_responses").endpoints.encode_tokens(REQUEST, at("openai-responses", "gpt"))
+    assert http.url == "https://api.openai.com/v1/responses/input_tokens"
+    assert json.loads(http.body).keys() <= {"model", "input", "instructions", "tools"}
+
+
+@pytest.mark.parametrize("model", ["gemini", "tunedModels/mine"])
+def test_tokens_are_counted_by_google(model: str) -> None:
+    http = wires.get("google").endpoints.encode_tokens(REQUEST, at("google", model))
+    resource = model if "/" in model else f"models/{model}"
+    assert http.path == f"/v1beta/{resource}:countTokens"
+    body = json.loads(http.body)["generateContentRequest"]
+    assert body["model"] == resource
+    assert body["contents"]
+
+
+def test_what_a_wire_does_not_have_is_unsupported() -> None:
+    with pytest.raises(Unsupported, match="counts no tokens"):
+        wires.get("openai_chat").endpoints.encode_tokens(REQUEST, at("groq"))
+    with pytest.raises(Unsupported, match="makes no embeddings"):
+        wires.get("anthropic").endpoints.encode_embeddings(["a"], None, at("anthropic"))
+    from dragoman.wires.common.endpoints import Endpoints
+
+    with pytest.raises(Unsupported, match="lists no models"):
+        Endpoints().encode_models(at("groq"))
+
+
+@pytest.mark.parametrize("wire", wires.NAMES)
+def test_every_wire_says_what_it_has(wire: str) -> None:
+    assert wires.get(wire).endpoints.most_texts > 0
+
+
+# ── what is read ────────────────────────────────────────────────────────────
+
+
+@pytest.mark.parametrize(
+    ("body", "ids"),
+    [
+        ({"data": [{"id": "a"}, {"id": "b"}]}, ["a", "b"]),
+        ([{"id": "a"}], ["a"]),
+        ({"models": [{"name": "models/gemini", "displayName": "Gemini", "inputTokenLimit": 9}]}, ["gemini"]),
+        ({"models": [{"name": "llama:8b", "model": "llama:8b"}]}, ["llama:8b"]),
+        ({"data": None}, []),
+    ],
+)
+def test_models_are_read(body: Any, ids: list[str]) -> None:
+    assert [model.id for model in wires.get("openai_chat").endpoints.decode_models(json.dumps(body).encode())] == ids
+
+
+def test_facts_of_models_are_read() -> None:
+    body = {"data": [{"id": "a", "display_name": "A", "created": 5, "context_length": 9, "max_output_tokens": 3}]}
+    (model,) = wires.get("openai_chat").endpoints.decode_models(json.dumps(body).encode())
+    assert (model.name, model.created, model.context_window, model.max_output) == ("A", 5, 9, 3)
+
+
+FLOATS = encode_base64(struct.pack("<2f", 0.5, -1.0))
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"data": [{"index": 1, "embedding": [1]}, {"index": 0, "embedding": [0.5, -1]}], "usage": {"prompt_tokens": 4}},
+        {"data": [{"embedding": FLOATS}, {"embedding": [1]}], "usage": {"total_tokens": 4}},
+        {"embeddings": [{"values": [0.5, -1]}, {"values": [1]}], "prompt_eval_count": 4},
+        {"embeddings": [[0.5, -1], [1]], "prompt_eval_count": 4},
+        {"embeddings": {"float": [[0.5, -1], [1]]}, "meta": {"billed_units": {"input_tokens": 4}}},
+    ],
+)
+def test_embeddings_are_read_in_order(body: Any) -> None:
+    found = wires.get("openai_chat").endpoints.decode_embeddings(json.dumps(body).encode())
+    assert found.vectors == ((0.5, -1.0), (1.0,))
+    assert found.usage.input == 4
+
+
+def test_usage_that_is_not_told_is_unknown() -> None:
+    assert wires.get("google").endpoints.decode_embeddings(b'{"embeddings":[{"values":[1]}]}').usage.source == "unknown"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"[]",
+        b"{}",
+        b'{"embeddings":3}',
+        b'{"embeddings":[{"values":3}]}',
+        b"<html>",
+        b'{"embeddings":[["1", "a"]]}',
+        b'{"data":[{"embedding":"?"}]}',
+    ],
+)
+def test_what_is_no_embedding_is_malformed(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        wires.get("openai_chat").endpoints.decode_embeddings(body)
+
+
+@pytest.mark.parametrize("body", [b"[]", b"{}", b'{"input_tokens":"many"}'])
+def test_what_is_no_number_is_malformed(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        wires.get("anthropic").endpoints.decode_tokens(body)
+
+
+@pytest.mark.parametrize("body", [b"3", b"{}", b'{"error":{"message":"busy"}}', b'{"data":{"a":1}}'])
+def test_what_is_no_list_of_models_is_malformed(body: bytes) -> None:
+    with pytest.raises(Malformed):
+        wires.get("openai_chat").endpoints.decode_models(body)
+
+
+def exchanges(kind: str) -> list[Any]:
+    files = sorted((CORPUS / kind).glob("*.json")) if CORPUS.exists() else []
+    return [pytest.param(json.loads(file.read_text(encoding="utf-8")), id=file.stem[-50:]) for file in files]
+
+
+def body_of(exchange: Any) -> bytes | None:
+    response = exchange["response"]
+    return json.dumps(response["body"]).encode() if response["status"] == 200 else None
+
+
+@pytest.mark.parametrize("exchange", exchanges("models"))
+def test_recorded_models_are_read(exchange: Any) -> None:
+    body = body_of(exchange)
+    if body is not None and not exchange["request"]["path"].endswith("/curie"):
+        assert all(model.id for model in wires.get("openai_chat").endpoints.decode_models(body))
+
+
+@pytest.mark.parametrize("exchange", exchanges("count-tokens"))
+def test_recorded_counts_are_read(exchange: Any) -> None:
+    if (body := body_of(exchange)) is not None:
+        assert wires.get("openai_chat").endpoints.decode_tokens(body) > 0
+
+
+@pytest.mark.parametrize("exchange", exchanges("embeddings"))
+def test_recorded_embeddings_are_read(exchange: Any) -> None:
+    body = body_of(exchange)
+    if body is not None and ":embedContent" not in exchange["request"]["path"]:
+        found = wires.get("openai_chat").endpoints.decode_embeddings(body)
+        assert all(found.vectors)
+
+
+# ── the plans ───────────────────────────────────────────────────────────────
+
+
+def test_embeddings_come_from_a_server() -> None:
+    body = json.dumps({"data": [{"index": 0, "embedding": [1, 2]}], "usage": {"prompt_tokens": 3}}).encode()
+    with Server(Raw(body=body)) as server:
+        found = server.model().embed("hi")
+    assert (found.vectors, found.usage.input, found.target) == (((1.0, 2.0),), 3, "server/model")
+    assert server.http[0].path == "/v1/embeddings"
+
+
+def test_many_texts_are_many_requests() -> None:
+    pages = [[{"values": [number]} for number in range(100)], [{"values": [100]}]]
+    with Server(*(Raw(body=json.dumps({"embeddings": page}).encode()) for page in pages)) as server:
+        found = server.model("google").embed([str(number) for number in range(101)])
+    assert [vector[0] for vector in found.vectors] == list(range(101))
+    assert len(server.http) == 2
+
+
+def test_a_missing_vector_is_malformed() -> None:
+    with (
+        Server(Raw(body=b'{"data":[{"index":0,"embedding":[1]}]}')) as server,
+        pytest.raises(Malformed, match="2 texts"),
+    ):
+        server.model(retries=0).embed(["a", "b"])
+
+
+def test_no_texts_are_refused() -> None:
+    with pytest.raises(InvalidRequest):
+        Registry(env={}).model("demo/any").embed([])
+
+
+def test_a_transient_fault_is_tried_again() -> None:
+    with Server(Raw(status=503), Raw(body=b'{"data":[{"id":"a"}]}')) as server:
+        assert [model.id for model in server.model(backoff=0.0).list_models()] == ["a"]
+
+
+def listed(*ids: str, **more: object) -> Raw:
+    return Raw(body=json.dumps({"data": [{"id": id} for id in ids], **more}).encode())
+
+
+def test_a_list_of_models_is_read_to_its_end() -> None:
+    pages = (listed("a", "b", has_more=True, last_id="b c"), listed("c", has_more=False, last_id="c"))
+    with Server(*pages) as server:
+        assert [found.id for found in server.model("anthropic").list_models()] == ["a", "b", "c"]
+    assert server.http[1].path == "/v1/models?limit=1000&after_id=b%20c"
+
+
+def test_pages_of_models_are_asked_for_by_their_token() -> None:
+    pages = [{"models": [{"name": f"models/{id}"}], "nextPageToken": token} for id, token in (("a", "t1"), ("b", "t2"))]
+    last = Raw(body=b'{"models": [{"name": "models/c"}]}')
+    with Server(*(Raw(body=json.dumps(page).encode()) for page in pages), last) as server:
+        assert [found.id for found in server.model("google").list_models()] == ["a", "b", "c"]
+    assert len(server.http) == 3
+
+
+def test_the_token_of_a_page_is_sent_once() -> None:
+    http = HttpRequest(method="GET", path="/models?pageSize=2&pageToken=t1")
+    following = wires.get("google").endpoints.next_page(http, b'{"models": [], "nextPageToken": "t2"}')
+    assert following is not None
+    assert following.path == "/models?pageSize=2&pageToken=t2"
+
+
+def test_a_list_that_never_ends_is_left() -> None:
+    with Server(listed("a", has_more=True, last_id="a"), repeat=True) as server:
+        assert [found.id for found in server.model("anthropic").list_models()] == ["a"]
+    assert len(server.http) == 2
+
+
+def test_the_window_of_a_llama_cpp_server_is_known() -> None:
+    with Server(Raw(body=b'{"data": [{"id": "a", "meta": {"n_ctx_train": 4096}}]}')) as server:
+        assert server.model().list_models()[0].context_window == 4096
+
+
+def test_a_page_that_is_a_bare_list_is_the_last() -> None:
+    assert wires.get("openai_chat").endpoints.next_page(HttpRequest(method="GET", path="/models"), b"[]") is None
+
+
+def test_a_refusal_is_typed() -> None:
+    with Server(Raw(status=404, body=b'{"error":{"message":"no such model"}}')) as server:
+        with pytest.raises(ModelNotFound) as caught:
+            server.model("anthropic").count_tokens("hi")
+        assert (caught.value.provider, caught.value.model) == ("server", "model")
+
+
+@pytest.mark.parametrize(("verb", "asked"), [("list_models", ()), ("embed", ("hi",)), ("count_tokens", ("hi",))])
+def test_a_refusal_inside_of_a_200_is_typed(verb: str, asked: tuple[str, ...]) -> None:
+    body = b'{"error":{"type":"overloaded_error","message":"no room today"}}'
+    with Server(Raw(body=body)) as server, pytest.raises(Overloaded, match="no room today"):
+        getattr(server.model("google", retries=0), verb)(*asked)
+
+
+def test_what_is_neither_an_answer_nor_a_refusal_is_malformed() -> None:
+    with Server(Raw(body=b"{}")) as server, pytest.raises(Malformed, match="lists no models"):
+        server.model(retries=0).list_models()
+    for body in (b"<html>", b'{"data": "\xff"}', b"[" * 3000):
+        with Server(Raw(body=body)) as server, pytest.raises(Malformed):
+            server.model(retries=0).list_models()
+
+
+def test_a_last_page_without_models_is_the_end() -> None:
+    first = Raw(body=b'{"models": [{"name": "models/a"}], "nextPageToken": "t1"}')
+    with Server(first, Raw(body=b"{}")) as server:
+        assert [found.id for found in server.model("google").list_models()] == ["a"]
+
+
+def test_retries_end() -> None:
+    with Server(Raw(status=503), repeat=True) as server:
+        with pytest.raises(Overloaded):
+            server.model(backoff=0.0).list_models()
+        assert len(server.http) == 2
+
+
+def test_a_long_wait_is_not_taken() -> None:
+    with Server(Raw(status=429, headers={"retry-after": "60"})) as server, pytest.raises(RateLimited):
+        server.model().list_models()
+
+
+def test_a_missing_key_is_told() -> None:
+    with pytest.raises(AuthFailed, match="GROQ_API_KEY"):
+        Registry(env={}).model("groq/llama").list_models()
+
+
+def test_the_demo_has_models_and_embeddings() -> None:
+    model = Registry(env={}).model("demo/any")
+    assert "any" in [found.id for found in model.list_models()]
+    near, far = model.embed(["the tide at Brest", "tide in Brest", "stock prices"]).vectors[1:]
+    first = model.embed("the tide at Brest").vectors[0]
+    assert _dot(first, near) > _dot(first, far)
+
+
+def _dot(left: tuple[float, ...], right: tuple[float, ...]) -> float:
+    return sum(a * b for a, b in zip(left, right, strict=True))
+
+
+async def _counted(model: Any) -> tuple[int, int, int]:
+    return await model.acount_tokens("hi"), len(await model.alist_models()), len((await model.aembed("a")).vectors)
+
+
+def test_async_is_the_same() -> None:
+    import asyncio
+
+    lines = (
+        Raw(body=b'{"object":"response.input_tokens","input_tokens":7}'),
+        Raw(body=b'{"data":[{"id":"a"}]}'),
+        Raw(body=b'{"data":[{"index":0,"embedding":[1]}]}'),
+    )
+    with Server(*lines) as server:
+        assert asyncio.run(_counted(server.model("openai_responses"))) == (7, 1, 1)
+
+
+def test_tokens_go_as_they_are_to_servers_like_openais() -> None:
+    http = wires.get("openai_chat").endpoints.encode_embeddings([(1, 2), "a"], None, at("openai"))
+    assert json.loads(http.body)["input"] == [[1, 2], "a"]
+
+
+@pytest.mark.parametrize("target", [at("google"), at("ollama"), at("openai", quirks=Quirks(embeddings="texts"))])
+def test_tokens_are_refused_where_only_texts_are_taken(target: Target) -> None:
+    with pytest.raises(Unsupported, match="no tokens") as raised:
+        wires.get(target.wire).endpoints.encode_embeddings([(1, 2)], None, target)
+    assert raised.value.param == "input"
