@@ -14,7 +14,6 @@ import msgspec
 
 from dragoman.errors import DragomanError, InvalidRequest, MalformedToolCall, Unsupported, redact
 from dragoman.media import check_readable
-from dragoman.tools.plain import items, plain, sound
 from dragoman.types import Document, Image, ResultPart, Text, ToolCall, ToolResult
 
 _MAX_WORDS = 2_000
