@@ -340,9 +340,9 @@ def test_nothing_follows_the_end() -> None:
 def test_usage_and_notices_come_with_the_end() -> None:
     out = Assembler()
     out.usage = Usage(input=3)
-    out.notices.append(Notice(kind="told", what="choices", why="two"))
+    out.notices.append(Notice(kind="info", what="choices", why="two"))
     response = finished(out)
-    assert (response.usage, response.notices) == (Usage(input=3), (Notice(kind="told", what="choices", why="two"),))
+    assert (response.usage, response.notices) == (Usage(input=3), (Notice(kind="info", what="choices", why="two"),))
 
 
 def test_usage_that_was_not_told_is_unknown() -> None:

@@ -190,7 +190,7 @@ def test_words_calls_and_other_content_are_not_empty(part: Part | str) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "loss"),
-    [("dropped", True), ("changed", True), ("repaired", False), ("renamed", False), ("told", False)],
+    [("dropped", True), ("changed", True), ("repaired", False), ("renamed", False), ("info", False)],
 )
 def test_only_what_is_dropped_or_changed_is_a_loss(kind: NoticeKind, *, loss: bool) -> None:
     assert Notice(kind=kind, what="seed", why="no seed").loss is loss
@@ -332,7 +332,7 @@ def test_a_pydantic_model_has_a_json_schema() -> None:
         Tool(name="now"),
         Usage(input=1),
         Finish(reason="stop"),
-        Notice(kind="told", what="a", why="b"),
+        Notice(kind="info", what="a", why="b"),
         Attempt(target="groq/llama", outcome="served"),
         RESULT,
         CALL,

@@ -64,7 +64,7 @@ class CallOptions(TypedDict, total=False):
     schema: JsonObject | None
     schema_name: str
     schema_strict: bool | None
-    schema_mode: Literal["own", "any"]
+    schema_mode: Literal["native", "auto"]
     temperature: float | None
     top_p: float | None
     top_k: int | None

@@ -17,7 +17,7 @@ Extra: TypeAlias = dict[str, Any]
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "blocked", "pause", "other"]
 Effort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "max"]
-NoticeKind: TypeAlias = Literal["dropped", "changed", "repaired", "renamed", "told"]
+NoticeKind: TypeAlias = Literal["dropped", "changed", "repaired", "renamed", "info"]
 UsageSource: TypeAlias = Literal["reported", "partial", "estimated", "unknown"]
 
 
@@ -262,7 +262,7 @@ class Request(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """JSON Schema of the answer; an empty one asks for any JSON."""
     schema_name: str = "response"
     schema_strict: bool | None = None
-    schema_mode: Literal["own", "any"] = "own"
+    schema_mode: Literal["native", "auto"] = "native"
     """Whether a target without structured output of its own refuses the schema, or is asked in another way."""
     temperature: float | None = None
     top_p: float | None = None

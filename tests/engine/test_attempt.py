@@ -94,7 +94,7 @@ def test_what_a_target_cannot_do_is_unsupported(request_: Request, capabilities:
     ("request_", "capabilities"),
     [
         (Request(), {"tools": False, "structured": False, "streaming": False, "max_images": 0}),
-        (Request(schema={}, schema_mode="any"), {"structured": False}),
+        (Request(schema={}, schema_mode="auto"), {"structured": False}),
         (Request(messages=(user(PNG),)), {"max_images": 1}),
         (Request(messages=(user(Image(url="https://x/a.png")),)), {"image_urls": True, "max_image_bytes": 1}),
     ],

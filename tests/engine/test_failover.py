@@ -172,7 +172,7 @@ def test_a_transient_fault_that_stays_goes_on_and_counts_against_the_target(faul
     assert ask(world, health=health).target == "bb/m2"
     assert world.hosts == ["aa", "aa", "bb"]
     assert health.condition("aa/m1").failures == 2
-    assert health.condition("aa/m1").state == "benched"
+    assert health.condition("aa/m1").state == "cooldown"
 
 
 def test_a_stream_cut_before_its_first_event_is_transient() -> None:
@@ -334,7 +334,7 @@ def test_a_target_that_others_benched_meanwhile_is_not_asked_again() -> None:
     health = Health()
     plan, world = run(ASK, (AA, BB), health, ChainOptions()), World(BUSY, OK)
     world.until(plan, Sleep)
-    health.bench("aa/m1", 30.0, now=100.0)
+    health.disable("aa/m1", 30.0, now=100.0)
     assert world.run(plan).target == "bb/m2"
     assert world.hosts == ["aa", "bb"]
 
@@ -585,7 +585,7 @@ def test_a_probe_that_proves_nothing_lets_the_next_one_probe() -> None:
 
 def test_a_probe_that_is_retried_stays_the_probe() -> None:
     health = Health()
-    health.bench("openai/m", -1.0, now=100.0)
+    health.disable("openai/m", -1.0, now=100.0)
     plan, world = run(ASK, (OPENAI,), health, ChainOptions()), World(BAD_CALL, BAD_CALL)
     world.until(plan, Sleep)
     assert health.admit("openai/m", 100.0) is None
@@ -654,11 +654,11 @@ def test_when_all_are_benched_the_soonest_is_told() -> None:
 
 def test_when_all_are_benched_the_soonest_may_be_tried() -> None:
     world, health = World(OK), ill(AA, BB)
-    health.bench("aa/m1", 60.0, now=100.0)
+    health.disable("aa/m1", 60.0, now=100.0)
     response = ask(world, health=health, when_all_cooling_down="probe")
     assert (response.target, world.hosts) == ("bb/m2", ["bb"])
     assert [attempt.outcome for attempt in response.attempts] == ["skipped", "skipped", "served"]
-    assert health.condition("bb/m2").is_well
+    assert health.condition("bb/m2").is_healthy
 
 
 def test_a_try_of_the_soonest_that_fails_is_the_end() -> None:
@@ -669,9 +669,9 @@ def test_a_try_of_the_soonest_that_fails_is_the_end() -> None:
 
 def test_a_try_of_what_an_operator_benched_leaves_it_benched() -> None:
     world, health = World(OK), Health()
-    health.bench("aa/m1", 60.0, now=100.0)
+    health.disable("aa/m1", 60.0, now=100.0)
     assert ask(world, AA, health=health, when_all_cooling_down="probe").target == "aa/m1"
-    assert (health.condition("aa/m1").state, health.condition("aa/m1").until) == ("benched", 160.0)
+    assert (health.condition("aa/m1").state, health.condition("aa/m1").until) == ("cooldown", 160.0)
 
 
 def test_a_target_that_was_tried_is_not_tried_again_when_the_rest_is_benched() -> None:
@@ -714,7 +714,7 @@ def test_observers_are_not_told_of_a_bench_that_others_brought() -> None:
 
     class Meanwhile(World):
         def answer(self, effect: Send | Open) -> Any:
-            health.bench("aa/m1", 30.0, now=100.0)
+            health.disable("aa/m1", 30.0, now=100.0)
             return super().answer(effect)
 
     world = Meanwhile(BUSY, OK)
@@ -843,7 +843,7 @@ class Reference:
 
     def __init__(self) -> None:
         self.strikes: dict[str, int] = dict.fromkeys(HOSTS, 0)
-        self.benches: dict[str, int] = dict.fromkeys(HOSTS, 0)
+        self.cooldowns: dict[str, int] = dict.fromkeys(HOSTS, 0)
         self.until: dict[str, float | None] = dict.fromkeys(HOSTS)
 
     def call(self, faults: dict[str, list[str]], now: float) -> tuple[list[str], str]:
@@ -857,7 +857,7 @@ class Reference:
                 fault = faults[host].pop(0)
                 asked.append(host)
                 if fault == "ok":
-                    self.strikes[host] = self.benches[host] = 0
+                    self.strikes[host] = self.cooldowns[host] = 0
                     self.until[host] = None
                     return asked, "served"
                 if fault == "wrong":
@@ -879,8 +879,8 @@ class Reference:
     def strike(self, host: str, now: float, *, is_probe: bool) -> bool:
         self.strikes[host] += 1
         if is_probe or self.strikes[host] >= 2:
-            self.until[host] = now + min(300, 5 * 2 ** self.benches[host])
-            self.benches[host] += 1
+            self.until[host] = now + min(300, 5 * 2 ** self.cooldowns[host])
+            self.cooldowns[host] += 1
             return True
         return False
 
@@ -908,15 +908,18 @@ def test_chain_and_health_follow_the_rules_whatever_happens(story: list[tuple[in
         now = world.now
         for to in (AA, BB, CC):
             condition, host = health.condition(to.name), to.provider
-            assert (condition.until, condition.benches) == (reference.until[host], reference.benches[host])
-            assert (condition.failures, condition.is_well) == (reference.strikes[host], reference.until[host] is None)
+            assert (condition.until, condition.cooldowns) == (reference.until[host], reference.cooldowns[host])
+            assert (condition.failures, condition.is_healthy) == (
+                reference.strikes[host],
+                reference.until[host] is None,
+            )
             assert condition.state != "probing"
 
 
 def test_conditions_are_of_the_target_and_not_of_the_provider() -> None:
     health = Health()
     ask(World(BUSY, BUSY, OK), AA, target("aa/other"), health=health)
-    assert health.condition("aa/m1").state == "benched"
+    assert health.condition("aa/m1").state == "cooldown"
     assert health.condition("aa/other") == TargetHealth(last_latency=0.0)
 
 

@@ -20,7 +20,7 @@ def benched(now: float = 0.0) -> Health:
 def test_one_failure_does_not_bench() -> None:
     health = Health()
     assert not health.failed("aa/m", 0.0, "busy")
-    assert health.admit("aa/m", 0.0) == "well"
+    assert health.admit("aa/m", 0.0) == "healthy"
 
 
 def test_two_failures_in_a_row_bench_for_five_seconds() -> None:
@@ -37,7 +37,7 @@ def test_a_success_between_two_failures_keeps_from_benching() -> None:
 
 
 def test_targets_are_well_or_ill_each_for_itself() -> None:
-    assert benched().admit("aa/other", 0.0) == "well"
+    assert benched().admit("aa/other", 0.0) == "healthy"
 
 
 def test_cooldowns_double_up_to_five_minutes() -> None:
@@ -45,7 +45,7 @@ def test_cooldowns_double_up_to_five_minutes() -> None:
     for cooldown in COOLDOWNS:
         assert health.condition("aa/m").until == now + cooldown
         now += cooldown
-        assert health.failed("aa/m", now, "still", health.admit("aa/m", now) or "well")
+        assert health.failed("aa/m", now, "still", health.admit("aa/m", now) or "healthy")
 
 
 @given(st.integers(1, 10_000))
@@ -83,7 +83,7 @@ def test_a_probe_that_fails_benches_at_once_for_the_next_cooldown() -> None:
 
 def test_a_probe_that_is_cancelled_lets_the_next_one_probe() -> None:
     health = benched()
-    health.let_go("aa/m", health.admit("aa/m", 5.0) or "well")
+    health.let_go("aa/m", health.admit("aa/m", 5.0) or "healthy")
     assert health.condition("aa/m").leased is None
     assert health.admit("aa/m", 6.0) == Probe(66.0)
 
@@ -91,7 +91,7 @@ def test_a_probe_that_is_cancelled_lets_the_next_one_probe() -> None:
 def test_only_the_probe_can_let_go_of_the_probe() -> None:
     health = benched()
     health.admit("aa/m", 5.0)
-    health.let_go("aa/m", "well")
+    health.let_go("aa/m", "healthy")
     assert health.admit("aa/m", 5.0) is None
 
 
@@ -135,22 +135,22 @@ def test_a_caller_may_probe_whatever_the_condition() -> None:
     health = benched()
     assert health.probe("aa/m", 1.0) == Probe(61.0)
     assert health.condition("aa/m").state == "probing"
-    assert health.probe("bb/m", 1.0) == "well"
+    assert health.probe("bb/m", 1.0) == "healthy"
 
 
 def test_an_operator_benches_and_unbenches() -> None:
     health = Health(clock=lambda: 10.0)
-    health.bench("aa/m", 30.0)
+    health.disable("aa/m", 30.0)
     assert health.condition("aa/m").until == 40.0
     assert health.condition("aa/m").reason == "benched by an operator"
     assert health.admit("aa/m", 39.0) is None
-    health.unbench("aa/m")
-    assert health.admit("aa/m", 11.0) == "well"
+    health.enable("aa/m")
+    assert health.admit("aa/m", 11.0) == "healthy"
 
 
 def test_the_bench_of_an_operator_outlives_the_success_of_a_call_under_way() -> None:
     health = Health()
-    health.bench("aa/m", 300.0, now=0.0)
+    health.disable("aa/m", 300.0, now=0.0)
     health.served("aa/m", 0.2)
     assert health.admit("aa/m", 299.0) is None
     assert health.condition("aa/m").last_latency == 0.2
@@ -158,7 +158,7 @@ def test_the_bench_of_an_operator_outlives_the_success_of_a_call_under_way() -> 
 
 def test_the_bench_of_an_operator_is_made_no_shorter_by_a_failure() -> None:
     health = Health()
-    health.bench("aa/m", 300.0, now=0.0)
+    health.disable("aa/m", 300.0, now=0.0)
     assert health.failed("aa/m", 1.0, "busy", health.probe("aa/m", 1.0))
     health.rest("aa/m", 10.0, "slow down")
     assert health.condition("aa/m").until == 300.0
@@ -166,7 +166,7 @@ def test_the_bench_of_an_operator_is_made_no_shorter_by_a_failure() -> None:
 
 def test_a_provider_may_make_the_bench_of_an_operator_longer() -> None:
     health = Health()
-    health.bench("aa/m", 300.0, now=0.0)
+    health.disable("aa/m", 300.0, now=0.0)
     health.rest("aa/m", 400.0, "slow down")
     health.served("aa/m")
     assert health.condition("aa/m").until == 400.0
@@ -174,13 +174,13 @@ def test_a_provider_may_make_the_bench_of_an_operator_longer() -> None:
 
 def test_when_the_bench_of_an_operator_ends_a_probe_decides() -> None:
     health = Health()
-    health.bench("aa/m", 300.0, now=0.0)
+    health.disable("aa/m", 300.0, now=0.0)
     assert (health.admit("aa/m", 300.0), health.admit("aa/m", 300.0)) == (Probe(360.0), None)
     health.failed("aa/m", 300.0, "busy", Probe(360.0))
     assert (health.condition("aa/m").until, health.condition("aa/m").by_operator) == (305.0, False)
     assert health.admit("aa/m", 305.0) == Probe(365.0)
     health.served("aa/m")
-    assert health.condition("aa/m").is_well
+    assert health.condition("aa/m").is_healthy
 
 
 def test_a_probe_that_never_ends_keeps_others_out_for_its_lease_only() -> None:
@@ -193,7 +193,7 @@ def test_a_probe_that_never_ends_keeps_others_out_for_its_lease_only() -> None:
 
 def test_a_probe_whose_lease_is_over_lets_go_of_no_later_one() -> None:
     health = benched()
-    early = health.admit("aa/m", 5.0) or "well"
+    early = health.admit("aa/m", 5.0) or "healthy"
     health.admit("aa/m", 65.0)
     health.let_go("aa/m", early)
     assert health.admit("aa/m", 66.0) is None
@@ -201,8 +201,8 @@ def test_a_probe_whose_lease_is_over_lets_go_of_no_later_one() -> None:
 
 def test_a_probe_whose_lease_is_over_fails_for_itself_alone() -> None:
     health = benched()
-    early = health.admit("aa/m", 5.0) or "well"
-    later = health.admit("aa/m", 65.0) or "well"
+    early = health.admit("aa/m", 5.0) or "healthy"
+    later = health.admit("aa/m", 65.0) or "healthy"
     assert health.failed("aa/m", 66.0, "late", early)
     assert (health.condition("aa/m").state, health.condition("aa/m").until) == ("probing", 5.0)
     assert health.failed("aa/m", 67.0, "still", later)
@@ -211,27 +211,27 @@ def test_a_probe_whose_lease_is_over_fails_for_itself_alone() -> None:
 
 def test_a_probe_whose_lease_is_over_still_counts_where_nobody_else_probes() -> None:
     health = benched()
-    probe = health.admit("aa/m", 5.0) or "well"
+    probe = health.admit("aa/m", 5.0) or "healthy"
     assert health.failed("aa/m", 100.0, "still", probe)
     assert health.condition("aa/m").until == 110.0
 
 
 def test_an_operator_may_shorten_a_bench() -> None:
     health = benched()
-    health.bench("aa/m", 1.0, now=0.0)
+    health.disable("aa/m", 1.0, now=0.0)
     assert health.admit("aa/m", 1.0) == Probe(61.0)
 
 
 def test_an_operator_without_a_clock_must_say_the_time() -> None:
     with pytest.raises(ValueError, match="pass now="):
-        Health().bench("aa/m", 1.0)
+        Health().disable("aa/m", 1.0)
 
 
 def test_unbenching_remembers_the_latency() -> None:
     health = Health()
     health.served("aa/m", 0.3)
-    health.bench("aa/m", 1.0, now=0.0)
-    health.unbench("aa/m")
+    health.disable("aa/m", 1.0, now=0.0)
+    health.enable("aa/m")
     assert health.condition("aa/m") == TargetHealth(last_latency=0.3)
 
 
@@ -243,7 +243,7 @@ def test_a_snapshot_says_state_failures_until_when_why_last_error_and_last_laten
     health.failed("bb/m", 2.0, "three")
     assert health.snapshot() == {
         "aa/m": TargetHealth(
-            state="benched", failures=2, benches=1, until=7.0, reason="two", last_error="two", last_latency=0.25
+            state="cooldown", failures=2, cooldowns=1, until=7.0, reason="two", last_error="two", last_latency=0.25
         ),
         "bb/m": TargetHealth(failures=1, last_error="three"),
     }
@@ -286,7 +286,7 @@ def test_conditions_may_be_shared_behind_the_port() -> None:
 
 def test_who_is_late_for_the_probe_skips() -> None:
     shared = Contended(
-        TargetHealth(state="probing", until=0.0, leased=61.0), aa=TargetHealth(state="benched", until=0.0)
+        TargetHealth(state="probing", until=0.0, leased=61.0), aa=TargetHealth(state="cooldown", until=0.0)
     )
     assert Health(conditions=shared).admit("aa", 1.0) is None
 
@@ -295,14 +295,14 @@ class Model:
     """The rules of the table again, told differently: for one target, in plain numbers."""
 
     def __init__(self) -> None:
-        self.strikes = self.benches = 0
+        self.strikes = self.cooldowns = 0
         self.until: float | None = None
         self.leased = 0.0
         self.probing = False
 
     def admit(self, now: float) -> Admission | None:
         if self.until is None:
-            return "well"
+            return "healthy"
         if now < (self.leased if self.probing else self.until):
             return None
         self.probing, self.leased = True, now + 60.0
@@ -311,11 +311,11 @@ class Model:
     def failed(self, now: float, admission: Admission) -> None:
         self.strikes += 1
         if (self.until is None and self.strikes >= 2) or (self.until is not None and self.is_held_by(admission)):
-            self.until, self.probing = now + COOLDOWNS[min(self.benches, 7)], False
-            self.benches += 1
+            self.until, self.probing = now + COOLDOWNS[min(self.cooldowns, 7)], False
+            self.cooldowns += 1
 
     def served(self) -> None:
-        self.strikes = self.benches = 0
+        self.strikes = self.cooldowns = 0
         self.until, self.probing = None, False
 
     def let_go(self, admission: Admission) -> None:
@@ -337,7 +337,7 @@ def test_health_follows_the_table_whatever_happens(story: list[tuple[str, float]
         admission = health.admit("aa/m", now)
         assert admission == model.admit(now)
         if what == "late":
-            late = hanging.pop() if hanging else "well"
+            late = hanging.pop() if hanging else "healthy"
             health.failed("aa/m", now, "late", late)
             model.failed(now, late)
         if admission is None:
@@ -354,5 +354,9 @@ def test_health_follows_the_table_whatever_happens(story: list[tuple[str, float]
             health.let_go("aa/m", admission)
             model.let_go(admission)
         condition = health.condition("aa/m")
-        assert (condition.failures, condition.benches, condition.until) == (model.strikes, model.benches, model.until)
-        assert condition.is_well == (model.until is None)
+        assert (condition.failures, condition.cooldowns, condition.until) == (
+            model.strikes,
+            model.cooldowns,
+            model.until,
+        )
+        assert condition.is_healthy == (model.until is None)

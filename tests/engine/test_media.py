@@ -103,7 +103,7 @@ def test_hostile_bytes_are_the_last_word_of_a_chain() -> None:
 
 def test_notices_are_on_the_receipt() -> None:
     response = ask(World(OK), able(max_image_side=32))
-    assert [(notice.kind, notice.loss) for notice in response.notices] == [("told", False)]
+    assert [(notice.kind, notice.loss) for notice in response.notices] == [("info", False)]
     assert response.notices[0].why.startswith("aa/m: it is sent as image/png, 32 by 16, ")
     assert ask(World(OK), able()).notices == ()
 
@@ -118,7 +118,7 @@ def test_explain_shows_the_fitted_bytes() -> None:
     (seen,) = registry.model("openai/m").explain([user(PNG)])
     assert seen.request is not None
     assert opened(sent(seen.request.body)[0]).size == (32, 16)
-    assert [notice.kind for notice in seen.notices] == ["told"]
+    assert [notice.kind for notice in seen.notices] == ["info"]
     registry.set_capabilities("openai/m", allowed_image_types=("image/jpeg",))
     (seen,) = registry.model("openai/m").explain([user(PNG)])
     assert seen.request is not None

@@ -87,7 +87,7 @@ def test_beside_tools_one_of_them_or_the_answer_is_called(choice: str | None, se
 
 def test_a_call_that_is_forced_takes_the_place_of_the_answer() -> None:
     shaped = shape(Request(schema=SCHEMA, tools=(TIDE,), tool_choice="tide"), able(structured=False))
-    assert (shaped.request.tools, shaped.request.schema, kinds(shaped)) == ((TIDE,), None, ["told"])
+    assert (shaped.request.tools, shaped.request.schema, kinds(shaped)) == ((TIDE,), None, ["info"])
 
 
 def test_a_name_that_is_taken_is_not_used_twice() -> None:
@@ -185,9 +185,9 @@ def test_a_plain_schema_may_be_asked_for_in_any_way(stream: bool) -> None:  # no
     registry.set_capabilities("scripted", structured=False)
     model = registry.model("scripted/m")
     if stream:
-        *_, response = model.stream("Which?", schema=SCHEMA, schema_mode="any")
+        *_, response = model.stream("Which?", schema=SCHEMA, schema_mode="auto")
     else:
-        response = model.generate("Which?", schema=SCHEMA, schema_mode="any")
+        response = model.generate("Which?", schema=SCHEMA, schema_mode="auto")
     assert isinstance(response, Response)
     assert (response.text, response.finish.reason) == ('{"a":1}', "stop")
     assert response.notices == (

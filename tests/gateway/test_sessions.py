@@ -261,14 +261,14 @@ class Gateway:
 def test_a_bench_is_heard_of_and_its_end_too(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
-        one.health.bench("aa/m", 60.0)
+        one.health.disable("aa/m", 60.0)
         await one.conditions.exchange()
         await other.conditions.exchange()
         assert other.health.admit("aa/m", other.clock()) is None
-        one.health.unbench("aa/m")
+        one.health.enable("aa/m")
         await one.conditions.exchange()
         await other.conditions.exchange()
-        assert other.health.admit("aa/m", other.clock()) == "well"
+        assert other.health.admit("aa/m", other.clock()) == "healthy"
 
     run(opened, work)
 
@@ -276,7 +276,7 @@ def test_a_bench_is_heard_of_and_its_end_too(opened: Opened, clock: Clock) -> No
 def test_the_bench_of_an_operator_outlives_a_success_at_another_gateway(clock: Clock) -> None:
     async def work(store: Store) -> None:
         one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
-        one.health.bench("aa/m", 60.0)
+        one.health.disable("aa/m", 60.0)
         for gateway in (one, other):
             await gateway.conditions.exchange()
         other.health.served("aa/m", 0.2)
@@ -290,11 +290,11 @@ def test_the_bench_of_an_operator_outlives_a_success_at_another_gateway(clock: C
 def test_a_bench_that_ends_by_itself_is_probed_by_all(clock: Clock) -> None:
     async def work(store: Store) -> None:
         one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
-        one.health.bench("aa/m", 60.0)
+        one.health.disable("aa/m", 60.0)
         for gateway in (one, other):
             await gateway.conditions.exchange()
         clock.now += 61
-        one.health.bench("bb/m", 60.0)
+        one.health.disable("bb/m", 60.0)
         for gateway in (one, other):
             await gateway.conditions.exchange()
         assert all(isinstance(each.health.admit("aa/m", each.clock()), Probe) for each in (one, other))
@@ -306,8 +306,8 @@ def test_a_bench_that_ends_by_itself_is_probed_by_all(clock: Clock) -> None:
 def test_a_longer_bench_of_ones_own_stays(clock: Clock) -> None:
     async def work(store: Store) -> None:
         one, other = Gateway(store, clock, 0.0), Gateway(store, clock, 0.0)
-        other.health.bench("aa/m", 600.0)
-        one.health.bench("aa/m", 60.0)
+        other.health.disable("aa/m", 600.0)
+        one.health.disable("aa/m", 60.0)
         await one.conditions.exchange()
         await other.conditions.exchange()
         clock.now += 61
@@ -324,7 +324,7 @@ def test_gateways_that_bench_at_once_lose_no_bench(redis: RedisServer, clock: Cl
     async def work(store: Store) -> None:
         gateways = [Gateway(store, clock, 100.0 * n) for n in range(10)]
         for n, gateway in enumerate(gateways):
-            gateway.health.bench(f"aa/{n}", 60.0)
+            gateway.health.disable(f"aa/{n}", 60.0)
         await asyncio.gather(*(gateway.conditions.exchange() for gateway in gateways))
         await gateways[0].conditions.exchange()
         assert len(gateways[0].health.snapshot()) == 10
@@ -335,7 +335,7 @@ def test_gateways_that_bench_at_once_lose_no_bench(redis: RedisServer, clock: Cl
 def test_nothing_is_written_when_nothing_is_new(clock: Clock) -> None:
     async def work(store: Store) -> None:
         one = Gateway(store, clock, 0.0)
-        one.health.bench("aa/m", 60.0)
+        one.health.disable("aa/m", 60.0)
         await one.conditions.exchange()
         before = await store.read("health")
         await one.conditions.exchange()

@@ -23,8 +23,8 @@ REQUESTS = int(os.environ.get("REQUESTS", "1500"))
 CLIENTS = 48
 PLAIN, HASH = new_key()
 FATES = (
-    [("well", False)] * 4
-    + [("well", True)] * 4
+    [("healthy", False)] * 4
+    + [("healthy", True)] * 4
     + [("refuse", False), ("cut", True), ("stall", True), ("nobody", False)]
 )
 """What becomes of requests, and whether they are streams; `nobody` is no model of this gateway."""
@@ -134,7 +134,7 @@ def test_every_answer_has_one_row_that_tells_how_it_ended(kept: Kept) -> None:
     answered = {who: tale for who, tale in tales.items() if tale.is_answered}
     assert len(answered) > REQUESTS / 2
     assert answered.keys() <= found.keys()
-    outcomes = {"well": "served", "refuse": "failed", "cut": "failed", "nobody": "refused"}
+    outcomes = {"healthy": "served", "refuse": "failed", "cut": "failed", "nobody": "refused"}
     assert {who: found[who].outcome for who in answered} == {who: outcomes[tale.fate] for who, tale in answered.items()}
 
 

@@ -162,7 +162,7 @@ def test_effects_are_performed(way: Way) -> None:
     took, dice, value = way.run(Driver(Scripted(), [seen.append]), flow())
     assert took >= 0.01
     assert 0 <= dice < 1
-    assert (value, seen) == (42, ["told"])
+    assert (value, seen) == (42, ["info"])
 
 
 def test_a_failed_effect_is_raised_inside_the_plan(way: Way) -> None:
@@ -530,7 +530,7 @@ def test_a_cancelled_probe_lets_the_next_one_probe() -> None:
 
     with Server(Silence(), "Hello.") as server:
         registry = server.registry()
-        registry.health.bench("server/m", 0.0)
+        registry.health.disable("server/m", 0.0)
         asyncio.run(work(server, registry))
         assert registry.model("server/m").generate("hi").text == "Hello."
 

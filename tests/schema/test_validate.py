@@ -192,7 +192,7 @@ def test_one_of_is_said_as_any_of_and_loses_its_exclusion() -> None:
 
 def test_one_of_with_a_discriminator_loses_nothing() -> None:
     schema: JsonObject = {"oneOf": [], "discriminator": {"propertyName": "kind"}}
-    assert kinds(schema, only("anyOf")) == [("renamed", "s: oneOf"), ("told", "s: discriminator")]
+    assert kinds(schema, only("anyOf")) == [("renamed", "s: oneOf"), ("info", "s: discriminator")]
 
 
 def test_one_of_beside_any_of_is_dropped() -> None:
@@ -564,7 +564,7 @@ def test_refs_are_inlined_where_they_are_not_known(home: str) -> None:
     }
     assert kinds(schema, OLLAMA_TOOL) == [
         ("renamed", "s: $ref"),
-        ("told", f"s: {home}"),
+        ("info", f"s: {home}"),
         ("renamed", "s.properties.port: $ref"),
     ]
 

@@ -50,7 +50,7 @@ FEATURES: dict[str, Callable[[Target], str]] = {
     "tools": sent(asked(tools=(TIDE,))),
     "forced call": sent(asked(tools=(TIDE,), tool_choice="required")),
     "named call": sent(asked(tools=(TIDE, NOW), tool_choice="tide")),
-    "schema": sent(asked(schema=SCHEMA, schema_mode="any")),
+    "schema": sent(asked(schema=SCHEMA, schema_mode="auto")),
     "images": sent(asked(Image(data=picture(), mime="image/png"))),
     "image URLs": sent(asked(Image(url="https://example.org/a.png"))),
     "PDF": sent(asked(Document(data=b"%PDF-1.7\n%%EOF\n", mime="application/pdf"))),

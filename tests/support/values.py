@@ -108,7 +108,7 @@ FINISHES = st.builds(
     extra=EXTRA,
 )
 NOTICES = st.builds(
-    Notice, kind=st.sampled_from(["dropped", "changed", "repaired", "renamed", "told"]), what=WORDS, why=WORDS
+    Notice, kind=st.sampled_from(["dropped", "changed", "repaired", "renamed", "info"]), what=WORDS, why=WORDS
 )
 ATTEMPTS = st.builds(
     Attempt, target=WORDS, outcome=WORDS, error=maybe(WORDS), duration=maybe(st.floats(0, 1e6)), usage=USAGE

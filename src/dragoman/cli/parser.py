@@ -327,7 +327,7 @@ COMMANDS = {
     "bench": Command(
         "operating", "Take a target of a gateway out", _bench, ("dragoman bench groq/llama-3.3-70b-versatile",)
     ),
-    "unbench": Command(
+    "enable": Command(
         "operating", "Put a target of a gateway back", _target, ("dragoman unbench groq/llama-3.3-70b-versatile",)
     ),
     "completion": Command(

@@ -232,7 +232,7 @@ def _added(request: Request, http: HttpRequest, dialect: str) -> tuple[Notice, .
     _, again = wires.get(dialect).server.decode_request(http)
     if request.max_tokens is not None or again.max_tokens is None:
         return ()
-    return (Notice(kind="told", what="max_tokens", why=f"{dialect}: it needs one, so it says {again.max_tokens}"),)
+    return (Notice(kind="info", what="max_tokens", why=f"{dialect}: it needs one, so it says {again.max_tokens}"),)
 
 
 def _write_stream(said: Streamed, dialect: str) -> Translation:

@@ -242,7 +242,7 @@ class Chain:
                 if wait is None:
                     return None
                 yield Sleep(wait)
-                if admission == "well" and not self._health.condition(target.name).is_well:
+                if admission == "healthy" and not self._health.condition(target.name).is_healthy:
                     return None  # others have found it ill meanwhile
                 retry += 1
                 began = yield Now()
@@ -308,14 +308,14 @@ class Chain:
 
     def _is_open(self, target: Target, now: float) -> bool:
         condition = self._health.condition(target.name)
-        return condition.is_well or (condition.state == "benched" and now >= (condition.until or 0.0))
+        return condition.is_healthy or (condition.state == "cooldown" and now >= (condition.until or 0.0))
 
     def _until(self, target: Target) -> float:
         return self._health.condition(target.name).until or 0.0
 
     def _retry_after(self, targets: Sequence[Target], now: float) -> float | None:
         """Seconds until the first bench ends, where all are benched; otherwise the least that a provider asked for."""
-        if all(not self._health.condition(target.name).is_well for target in targets):
+        if all(not self._health.condition(target.name).is_healthy for target in targets):
             return max(0.0, min(map(self._until, targets), default=now) - now)
         return min((error.retry_after for error in self._errors if error.retry_after is not None), default=None)
 

@@ -7,7 +7,7 @@ from typing import Literal, Protocol, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-State: TypeAlias = Literal["well", "benched", "probing"]
+State: TypeAlias = Literal["healthy", "cooldown", "probing"]
 
 
 class Probe(msgspec.Struct, frozen=True):
@@ -21,7 +21,7 @@ class Probe(msgspec.Struct, frozen=True):
     """Until when it keeps others out; also what tells it from the probe that follows it."""
 
 
-Admission: TypeAlias = Literal["well"] | Probe
+Admission: TypeAlias = Literal["healthy"] | Probe
 
 
 class HealthPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,19 +48,19 @@ class TargetHealth(msgspec.Struct, frozen=True, kw_only=True):
     """How one target is. Moments are those of the clock that `now` is read from.
 
     >>> TargetHealth().state
-    'well'
+    'healthy'
     """
 
-    state: State = "well"
+    state: State = "healthy"
     failures: int = 0
     """Failures in a row."""
-    benches: int = 0
+    cooldowns: int = 0
     """Benches in a row that failures brought."""
     until: float | None = None
     reason: str | None = None
     """Why it is benched."""
     by_operator: bool = False
-    """Whether an operator benched it: until then, only `unbench` puts it back."""
+    """Whether an operator benched it: until then, only `enable` puts it back."""
     leased: float | None = None
     """Until when a probe keeps others out."""
     last_error: str | None = None
@@ -68,9 +68,9 @@ class TargetHealth(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds that the last good answer took, or its first event where it was streamed."""
 
     @property
-    def is_well(self) -> bool:
+    def is_healthy(self) -> bool:
         """Whether every request may go there."""
-        return self.state == "well"
+        return self.state == "healthy"
 
 
 class HealthStore(Protocol):
@@ -158,8 +158,8 @@ class Health:
         """How a request may go there now: as any other, as the one probe when a bench is over, or not."""
         while True:
             old = self._conditions.read(target)
-            if old.is_well:
-                return "well"
+            if old.is_healthy:
+                return "healthy"
             ends = old.leased if old.state == "probing" else old.until
             if ends is not None and now < ends:
                 return None
@@ -173,7 +173,7 @@ class Health:
         The bench of an operator stays one, whatever becomes of that request.
         """
         lease = now + self.policy.lease
-        return "well" if self._change(target, lambda old: _tried(old, lease)).is_well else Probe(lease)
+        return "healthy" if self._change(target, lambda old: _tried(old, lease)).is_healthy else Probe(lease)
 
     def served(self, target: str, latency: float | None = None, /) -> None:
         """It answered: everything is forgotten but how long it took, and the bench of an operator."""
@@ -184,7 +184,7 @@ class Health:
 
         self._change(target, change)
 
-    def failed(self, target: str, now: float, error: str, admission: Admission = "well", /) -> bool:
+    def failed(self, target: str, now: float, error: str, admission: Admission = "healthy", /) -> bool:
         """It failed; True when it is benched.
 
         A request that left before the bench and fails in it is no news: only the probe's failure makes it longer, and
@@ -196,13 +196,13 @@ class Health:
             known = replace(old, failures=failures, last_error=error)
             if _is_kept_out(old):
                 return known
-            if (failures >= self.policy.threshold) if old.is_well else _is_probed_by(old, admission):
-                benches = old.benches + 1
-                until = now + self.policy.cooldown(benches)
-                return replace(_benched(known), benches=benches, until=until, reason=error, by_operator=False)
+            if (failures >= self.policy.threshold) if old.is_healthy else _is_probed_by(old, admission):
+                cooldowns = old.cooldowns + 1
+                until = now + self.policy.cooldown(cooldowns)
+                return replace(_benched(known), cooldowns=cooldowns, until=until, reason=error, by_operator=False)
             return known
 
-        return not self._change(target, change).is_well
+        return not self._change(target, change).is_healthy
 
     def let_go(self, target: str, admission: Admission, /) -> None:
         """A request ended without an answer either way: if it is the probe, the next one may probe."""
@@ -212,7 +212,7 @@ class Health:
         """Bench until a moment that the provider told, or longer where it is benched for longer."""
 
         def change(old: TargetHealth) -> TargetHealth:
-            if not old.is_well and old.until is not None and old.until >= until:
+            if not old.is_healthy and old.until is not None and old.until >= until:
                 return replace(_benched(old), last_error=reason)
             kept_out = _is_kept_out(old)
             return replace(_benched(old), until=until, reason=reason, last_error=reason, by_operator=kept_out)
@@ -225,12 +225,12 @@ class Health:
 
     # What operators do ------------------------------------------------------------------------------------------------
 
-    def bench(self, target: str, seconds: float, /, *, now: float | None = None) -> None:
+    def disable(self, target: str, seconds: float, /, *, now: float | None = None) -> None:
         """Take a target out for some seconds."""
         until, why = self._now(now) + seconds, "benched by an operator"
         self._change(target, lambda old: replace(_benched(old), until=until, reason=why, by_operator=True))
 
-    def unbench(self, target: str, /) -> None:
+    def enable(self, target: str, /) -> None:
         """Put a target back, as if it had never failed."""
         self._change(target, lambda old: TargetHealth(last_latency=old.last_latency))
 
@@ -255,15 +255,15 @@ class Health:
 
 def _is_kept_out(condition: TargetHealth) -> bool:
     """Whether an operator wants it out: when that time is over, a probe is let through, and ends it."""
-    return condition.by_operator and condition.state == "benched"
+    return condition.by_operator and condition.state == "cooldown"
 
 
 def _is_probed_by(condition: TargetHealth, admission: Admission) -> bool:
-    return admission != "well" and condition.state == "probing" and condition.leased == admission.lease
+    return admission != "healthy" and condition.state == "probing" and condition.leased == admission.lease
 
 
 def _benched(old: TargetHealth) -> TargetHealth:
-    return replace(old, state="benched", leased=None)
+    return replace(old, state="cooldown", leased=None)
 
 
 def _probed(old: TargetHealth, lease: float) -> TargetHealth:
@@ -271,4 +271,4 @@ def _probed(old: TargetHealth, lease: float) -> TargetHealth:
 
 
 def _tried(old: TargetHealth, lease: float) -> TargetHealth:
-    return old if old.is_well or _is_kept_out(old) else _probed(old, lease)
+    return old if old.is_healthy or _is_kept_out(old) else _probed(old, lease)

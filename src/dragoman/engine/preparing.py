@@ -169,7 +169,7 @@ def _check(request: Request, target: Target, media: Media) -> None:
     capabilities = target.capabilities
     if request.tools and not capabilities.tools:
         raise Unsupported(f"{target.name}: cannot take tools")
-    if request.schema is not None and not capabilities.structured and request.schema_mode == "own":
+    if request.schema is not None and not capabilities.structured and request.schema_mode == "native":
         raise Unsupported(f"{target.name}: cannot take a schema for its answer")
     if request.stream and not capabilities.streaming:
         raise Unsupported(f"{target.name}: cannot take a wish for a stream")

@@ -50,7 +50,7 @@ def shape(request: Request, target: Target, /) -> OutputPlan:
         return OutputPlan(request=request)
     notes = NoticeCollector(target.wire, strict=request.strict)
     if request.tools and request.tool_choice not in (None, "auto", "none"):
-        notes.add("told", "schema", "a call is forced, and takes the answer's place")
+        notes.add("info", "schema", "a call is forced, and takes the answer's place")
         return OutputPlan(request=replace(request, schema=None), notices=notes.notices)
     if schema and capabilities.tools and capabilities.forced_choice:
         notes.add("renamed", "schema", "it is asked for as the arguments of a tool")

@@ -127,7 +127,7 @@ def shaped(request: Request, form: OutputType[Any], targets: Sequence[Target] = 
     if strict is None and targets and targets[0].quirks.strict and form.is_strict:
         strict = True
     name = form.name if name == Request().schema_name else name
-    return replace(request, schema=form.schema, schema_name=name, schema_strict=strict, schema_mode="any")
+    return replace(request, schema=form.schema, schema_name=name, schema_strict=strict, schema_mode="auto")
 
 
 def _left(options: ChainOptions, began: float) -> Plan[ChainOptions]:

@@ -147,7 +147,7 @@ async def begin(visit: RequestContext, name: str, request: Request, /) -> Chat:
     choice = setup.catalog.find(name)
     wish, request = split_wish(request)
     if request.schema is not None:  # a client cannot know which targets have structured output of their own
-        request = replace(request, schema_mode="any")
+        request = replace(request, schema_mode="auto")
     session, ids, recall = None, None, NOTHING
     if wish.conversation is not None:
         session = await setup.sessions.load(visit.owner, wish.conversation)

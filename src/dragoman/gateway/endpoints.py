@@ -55,7 +55,7 @@ async def find(visit: RequestContext, question: Question, /) -> Found:
             count = await _ask(visit, choice, "count_tokens", Request(), counting, lambda _: FREE)
             if count is None:
                 why = f"{choice.targets[0].provider}: it counts no tokens, so this is an estimate"
-                visit.notices += (Notice(kind="told", what="count of tokens", why=why),)
+                visit.notices += (Notice(kind="info", what="count of tokens", why=why),)
             return prompt_of(question.request) if count is None else count
         case Embed():
             choice = _choose(visit, question.model)

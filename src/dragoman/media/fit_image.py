@@ -222,9 +222,9 @@ def _notices(header: Header, found: Decoded, way: _Try, size: int) -> tuple[Noti
     pixels, what = found.pixels, _told(header)
     width, height = (max(1, length // way.fraction) for length in pixels.size)
     made = f"it is sent as {way.mime}, {width} by {height}, {size} bytes, to fit what the target takes"
-    notices = [Notice(kind="told", what=what, why=why) for why in (made, *found.notes)]
+    notices = [Notice(kind="info", what=what, why=why) for why in (made, *found.notes)]
     if header.is_animated:
         notices.append(Notice(kind="changed", what=what, why="only its first frame is sent"))
     if way.mime in _OPAQUE and pixels.mode == "RGBA":
-        notices.append(Notice(kind="told", what=what, why=f"{way.mime} is opaque, so it is laid over white"))
+        notices.append(Notice(kind="info", what=what, why=f"{way.mime} is opaque, so it is laid over white"))
     return tuple(notices)

@@ -189,7 +189,7 @@ class _Node(msgspec.Struct):
 
     def drop(self, keyword: str, why: str) -> None:
         self.say(keyword, self.keywords.pop(keyword))
-        self.note("dropped" if keyword in _CONSTRAINTS else "told", keyword, why)
+        self.note("dropped" if keyword in _CONSTRAINTS else "info", keyword, why)
 
 
 class _Fitter:
@@ -583,7 +583,7 @@ def _closed(node: _Node, subset: SchemaDialect) -> None:
     if subset.closed and takes_objects and own.get("additionalProperties") is not False:
         whole = "properties" in own and "additionalProperties" not in own
         own["additionalProperties"] = False
-        node.note("told" if whole else "changed", "additionalProperties", "every object is closed")
+        node.note("info" if whole else "changed", "additionalProperties", "every object is closed")
 
 
 _RULES: tuple[Callable[[_Node, SchemaDialect], None], ...] = (

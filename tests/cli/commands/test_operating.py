@@ -149,11 +149,14 @@ async def record(config: Path, row: UsageRow) -> None:
 
 
 def test_a_gateway_hears_of_a_bench_and_of_its_end(config: Path) -> None:
-    assert asyncio.run(heard(config)) == "well"
+    assert asyncio.run(heard(config)) == "healthy"
     assert dragoman("bench", SPEC, "--seconds", "600", "--config", config).code == 0
-    assert asyncio.run(heard(config)) == "benched"
-    assert json.loads(dragoman("unbench", SPEC, "--config", config, "--json").out) == {"target": SPEC, "state": "well"}
-    assert asyncio.run(heard(config)) == "well"
+    assert asyncio.run(heard(config)) == "cooldown"
+    assert json.loads(dragoman("enable", SPEC, "--config", config, "--json").out) == {
+        "target": SPEC,
+        "state": "healthy",
+    }
+    assert asyncio.run(heard(config)) == "healthy"
 
 
 async def heard(config: Path) -> str:
@@ -169,18 +172,18 @@ def test_who_benched_it_hears_that_it_was_put_back(config: Path) -> None:
     async def main() -> str:
         store = store_of(config)
         shared = SharedHealthStore(store)
-        Health(conditions=shared, clock=time.monotonic).bench(SPEC, 600)
+        Health(conditions=shared, clock=time.monotonic).disable(SPEC, 600)
         await shared.exchange()
-        done = await asyncio.to_thread(dragoman, "unbench", SPEC, "--config", config)
+        done = await asyncio.to_thread(dragoman, "enable", SPEC, "--config", config)
         assert done.code == 0
         await shared.exchange()
         await store.aclose()
         return shared.read(SPEC).state
 
-    assert asyncio.run(main()) == "well"
+    assert asyncio.run(main()) == "healthy"
 
 
-@pytest.mark.parametrize("words", [("usage",), ("bench", SPEC), ("unbench", SPEC)])
+@pytest.mark.parametrize("words", [("usage",), ("bench", SPEC), ("enable", SPEC)])
 def test_a_store_that_only_the_gateway_sees_cannot_be_asked(words: tuple[str, ...], tmp_path: Path) -> None:
     path = tmp_path / "dragoman.toml"
     path.write_text("", encoding="utf-8")

@@ -206,7 +206,7 @@ def test_a_round_shares_benches(redis: RedisServer) -> None:
         Health(conditions=shared[0]).rest("aa/m", 10.0**12, "busy")
         await one.tend()
         await other.tend()
-        assert shared[1].read("aa/m").state == "benched"
+        assert shared[1].read("aa/m").state == "cooldown"
         for store in stores:
             await store.aclose()
 

@@ -104,15 +104,15 @@ def test_a_target_turns_red_when_it_is_benched_and_green_again(page: Browser, ga
         return str(page.run(f"return getComputedStyle(document.querySelector('{card} .dot')).backgroundColor"))
 
     gateway.post("/admin/api/unbench", {"target": "demo/overloaded"})
-    page.find(f'{card}[data-state="well"]')
+    page.find(f'{card}[data-state="healthy"]')
     green = colour()
     assert gateway.post("/v1/chat/completions", chat("demo/overloaded"))[0] == 503
-    page.find(f'{card}[data-state="benched"]')
+    page.find(f'{card}[data-state="cooldown"]')
     red = colour()
-    assert "benched" in page.text(f"{card} .state")
+    assert "cooldown" in page.text(f"{card} .state")
     assert page.run("return document.getElementById('news').textContent") == "demo/overloaded is benched"
     page.find(f"{card} button").click()
-    page.find(f'{card}[data-state="well"]')
+    page.find(f'{card}[data-state="healthy"]')
     assert colour() == green
     assert red != green
 
@@ -301,10 +301,10 @@ def test_all_of_it_works_by_keyboard(page: Browser) -> None:
     page.tab_to("Bench: demo/any")
     assert page.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.press(Keys.ENTER)
-    page.find('.target[data-target="demo/any"][data-state="benched"]')
+    page.find('.target[data-target="demo/any"][data-state="cooldown"]')
     assert page.focused() == "Put back: demo/any"
     page.press(Keys.SPACE)
-    page.find('.target[data-target="demo/any"][data-state="well"]')
+    page.find('.target[data-target="demo/any"][data-state="healthy"]')
     page.open(page.driver.current_url)
     page.find(".target")
     page.tab_to("Playground")

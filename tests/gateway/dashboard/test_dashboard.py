@@ -67,7 +67,7 @@ def test_only_an_admin_key_may_look(name: str) -> None:
     assert get(app, name, authorization=f"Bearer {admin}").status == 200
 
 
-@pytest.mark.parametrize("name", ["bench", "unbench", "explain"])
+@pytest.mark.parametrize("name", ["bench", "enable", "explain"])
 def test_only_an_admin_key_may_do(name: str) -> None:
     app, _, team = keyed()
     assert see(app, post(API + name, b"{}", **JSON)).status == 401
@@ -76,7 +76,7 @@ def test_only_an_admin_key_may_do(name: str) -> None:
 
 def test_what_cannot_be_read_is_refused() -> None:
     app, admin, _ = keyed()
-    http = post(API + "unbench", b'{"target": "\xff"}', **JSON, authorization=f"Bearer {admin}")
+    http = post(API + "enable", b'{"target": "\xff"}', **JSON, authorization=f"Bearer {admin}")
     assert see(app, http).status == 400
 
 
@@ -99,7 +99,7 @@ def test_what_a_foreign_page_can_send_changes_nothing(kind: str) -> None:
     app = app_of()
     http = post(API + "bench", b'{"target": "demo/any"}', **{**JSON, "content-type": kind})
     assert see(app, http).status == 400
-    assert states(app) == {"demo/any": "well"}
+    assert states(app) == {"demo/any": "healthy"}
 
 
 # What is told ---------------------------------------------------------------------------------------------------------
@@ -108,17 +108,17 @@ def test_what_a_foreign_page_can_send_changes_nothing(kind: str) -> None:
 def test_a_target_is_benched_and_put_back() -> None:
     app = app_of()
     do(app, "bench", {"target": "demo/any", "seconds": 60})
-    assert states(app) == {"demo/any": "benched"}
+    assert states(app) == {"demo/any": "cooldown"}
     assert see(app, request_of("openai_chat", "demo/any", hello())).status == 503
-    do(app, "unbench", {"target": "demo/any"})
-    assert states(app) == {"demo/any": "well"}
+    do(app, "enable", {"target": "demo/any"})
+    assert states(app) == {"demo/any": "healthy"}
 
 
 @pytest.mark.parametrize("target", ["fast", "demo/any,demo/slow", "groq/llama", "", "demo/"])
 def test_only_a_target_can_be_benched(target: str) -> None:
     app = app_of('[aliases]\nfast = "demo/any"\n')
     assert do(app, "bench", {"target": target}).status == 404
-    assert states(app) == {"demo/any": "well"}
+    assert states(app) == {"demo/any": "healthy"}
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ def test_a_target_that_the_config_no_longer_names_is_not_told() -> None:
     app.setup = Runtime(
         decode_config(record("up", "http://127.0.0.1:1/v1") + '[aliases]\nfast = "up/m"\n'), {}, app.setup
     )
-    assert states(app) == {"up/m": "well"}
+    assert states(app) == {"up/m": "healthy"}
 
 
 def test_a_request_is_told_with_all_who_were_tried() -> None:

@@ -62,7 +62,7 @@ def test_what_ended_is_counted() -> None:
 
 def test_benches_and_waiting_rows_are_told_as_they_are() -> None:
     metrics = Metrics()
-    found = samples(metrics, {"a/x": TargetHealth(state="benched"), "b/y": TargetHealth()}, waiting=3)
+    found = samples(metrics, {"a/x": TargetHealth(state="cooldown"), "b/y": TargetHealth()}, waiting=3)
     assert found[named("dragoman_target_benched", target="a/x")] == 1
     assert found[named("dragoman_target_benched", target="b/y")] == 0
     assert found[named("dragoman_usage_rows_waiting")] == 3

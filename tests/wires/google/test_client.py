@@ -948,7 +948,7 @@ def test_several_candidates_are_told() -> None:
     response = read("two_candidates.sse")
     assert response.text == "first"
     why = "there were 2 candidates; the first is the response"
-    assert response.notices == (Notice(kind="told", what="candidates", why=why),)
+    assert response.notices == (Notice(kind="info", what="candidates", why=why),)
 
 
 def test_a_malformed_call_is_another_finish() -> None:

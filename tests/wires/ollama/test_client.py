@@ -171,7 +171,7 @@ def test_images_are_bare_base64_beside_the_text() -> None:
 def test_an_image_before_its_text_is_told_to_have_lost_its_place() -> None:
     request = Request(messages=(user(Image(data=PNG, mime="image/png"), "What is this?"),))
     assert sent(request)["messages"] == [{"role": "user", "content": "What is this?", "images": ["iVBORw0KGgo="]}]
-    assert noted(request) == [("told", "the places of images")]
+    assert noted(request) == [("info", "the places of images")]
 
 
 def test_the_detail_of_an_image_is_dropped_with_a_notice() -> None:
@@ -300,7 +300,7 @@ def test_references_are_inlined_and_dropped_keywords_are_told_in_the_description
         },
     }
     assert noted(request) == [
-        ("told", "tools.tide: $defs"),
+        ("info", "tools.tide: $defs"),
         ("renamed", "tools.tide.properties.port: $ref"),
         ("dropped", "tools.tide.properties.port: pattern"),
         ("dropped", "tools.tide.properties.days: minimum"),

@@ -348,7 +348,7 @@ def test_usage_is_found_wherever_it_stands(name: str) -> None:
 
 
 NOTICES = {
-    "choices": Notice(kind="told", what="choices", why="there were 3 choices; the first is the response"),
+    "choices": Notice(kind="info", what="choices", why="there were 3 choices; the first is the response"),
     "logprobs_without_text": Notice(kind="dropped", what="logprobs", why="there is no text that it belongs to"),
     "calls_cut_by_length": Notice(
         kind="dropped", what="tool call tide", why='the length limit cut its arguments off: {"port":"Co'

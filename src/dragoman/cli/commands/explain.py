@@ -101,7 +101,7 @@ def _explain(target: Target, request: Request | None, registry: Registry, health
         key=key_state(registry.provider(target.provider), registry),
         ready=problem is None and (bool(target.api_key) or not target.needs_key),
         capabilities=msgspec.to_builtins(target.capabilities),
-        health=healths.get(target.name, "well") if healths is not None else None,
+        health=healths.get(target.name, "healthy") if healths is not None else None,
         problem=problem,
         headers={} if shown is None else dict(shown.headers),
         body=None if shown is None else shown.body.decode("utf-8", "replace"),

@@ -1,4 +1,4 @@
-"""`keys`, `usage`, `health`, `bench`, `unbench`: what an operator asks of a gateway, or of its store."""
+"""`keys`, `usage`, `health`, `bench`, `enable`: what an operator asks of a gateway, or of its store."""
 
 import asyncio
 import os
@@ -97,7 +97,7 @@ def _targets(report: JsonObject) -> dict[str, JsonObject]:
 
 def _condition(told: JsonObject) -> tuple[str, str, str]:
     left, latency = told.get("seconds_left"), told.get("last_latency")
-    how = f"for {left} s: {told.get('reason')}" if told.get("state") != "well" and left is not None else ""
+    how = f"for {left} s: {told.get('reason')}" if told.get("state") != "healthy" and left is not None else ""
     return str(told.get("state", "?")), "" if latency is None else f"{latency:.2f} s", how
 
 
@@ -170,13 +170,13 @@ async def _change(store: Store, arguments: Namespace) -> dict[str, Any]:
     try:
         await shared.exchange()
         if arguments.command == "bench":
-            health.bench(arguments.target, arguments.seconds)
+            health.disable(arguments.target, arguments.seconds)
         else:
-            health.unbench(arguments.target)
+            health.enable(arguments.target)
         await shared.exchange()
     finally:
         await store.aclose()
     return {"state": health.condition(arguments.target).state}
 
 
-_COMMANDS = {"keys": _new_key, "usage": _usage, "health": _health, "bench": _bench, "unbench": _bench}
+_COMMANDS = {"keys": _new_key, "usage": _usage, "health": _health, "bench": _bench, "enable": _bench}

@@ -99,7 +99,7 @@ class Dashboard:
             ("GET", "requests", _requests),
             ("GET", "usage", _usage),
             ("POST", "bench", _bench),
-            ("POST", "unbench", _unbench),
+            ("POST", "enable", _unbench),
             ("POST", "explain", _explain),
         ):
             yield Route(method=method, path=API + name), self._guarded(endpoint)
@@ -125,13 +125,13 @@ async def _snapshot(visit: RequestContext) -> GatewayResponse:
 
 async def _bench(visit: RequestContext) -> GatewayResponse:
     wish = _decoded(visit, DisableTarget)
-    visit.setup.registry.health.bench(_known(visit, wish.target), wish.seconds)
+    visit.setup.registry.health.disable(_known(visit, wish.target), wish.seconds)
     return await _snapshot(visit)
 
 
 async def _unbench(visit: RequestContext) -> GatewayResponse:
     wish = _decoded(visit, EnableTarget)
-    visit.setup.registry.health.unbench(_known(visit, wish.target))
+    visit.setup.registry.health.enable(_known(visit, wish.target))
     return await _snapshot(visit)
 
 

@@ -71,7 +71,7 @@ def is_target(setup: Runtime, name: str, /) -> bool:
 def _target(setup: Runtime, name: str) -> JsonObject:
     condition, now = setup.registry.health.condition(name), monotonic()
     target = setup.registry.target(name)
-    left = None if condition.is_well or condition.until is None else round(max(0.0, condition.until - now), 1)
+    left = None if condition.is_healthy or condition.until is None else round(max(0.0, condition.until - now), 1)
     return without_none(
         {
             "name": name,
@@ -80,7 +80,7 @@ def _target(setup: Runtime, name: str) -> JsonObject:
             "ready": bool(target.api_key) or not target.needs_key,
             "state": condition.state,
             "seconds_left": left,
-            "why": kind_of(condition.reason if not condition.is_well else condition.last_error),
+            "why": kind_of(condition.reason if not condition.is_healthy else condition.last_error),
             "failures": condition.failures,
             "latency": condition.last_latency,
         }

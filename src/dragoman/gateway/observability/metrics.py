@@ -185,7 +185,7 @@ class Metrics:
         """All lines by family, without their names."""
         self._benched.clear()
         for target, condition in conditions.items():
-            self._benched.put(int(not condition.is_well), self._target(target))
+            self._benched.put(int(not condition.is_healthy), self._target(target))
         self._waiting.put(waiting)
         self._lost.put(lost)
         return {family.name: list(family.lines()) for family in self.families}

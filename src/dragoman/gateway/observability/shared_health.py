@@ -22,12 +22,12 @@ TTL = 3600.0
 class SharedCooldown(msgspec.Struct, frozen=True, kw_only=True):
     """A target that somebody benched. Its end is a moment of the epoch: other clocks are each gateway's own.
 
-    >>> SharedCooldown(until=1_794_900_000.0, benches=1, reason="Overloaded: busy").benches
+    >>> SharedCooldown(until=1_794_900_000.0, cooldowns=1, reason="Overloaded: busy").cooldowns
     1
     """
 
     until: float
-    benches: int
+    cooldowns: int
     reason: str | None = None
     by_operator: bool = False
 
@@ -38,7 +38,7 @@ class SharedHealthStore:
     >>> from dragoman.gateway.store import open_store
     >>> from dragoman.engine.health import Health
     >>> Health(conditions=SharedHealthStore(open_store("memory"))).condition("aa/m").state
-    'well'
+    'healthy'
     """
 
     def __init__(
@@ -100,12 +100,12 @@ class SharedHealthStore:
             if target in self._changed or notice.until <= wall:
                 continue
             old, until = self._memory.read(target), notice.until - wall + now
-            if old.state == "probing" or (old.until is not None and not old.is_well and old.until >= until - 0.5):
+            if old.state == "probing" or (old.until is not None and not old.is_healthy and old.until >= until - 0.5):
                 continue
             reason = notice.reason
             new = TargetHealth(
-                state="benched",
-                benches=notice.benches,
+                state="cooldown",
+                cooldowns=notice.cooldowns,
                 until=until,
                 reason=reason,
                 by_operator=notice.by_operator,
@@ -125,13 +125,13 @@ class SharedHealthStore:
         fresh = {target: notice for target, notice in board.items() if notice.until > wall}
         for target in changed:
             condition = self._memory.read(target)
-            if condition.is_well:
+            if condition.is_healthy:
                 fresh.pop(target, None)
             elif condition.until is not None and condition.until > now:
                 until = condition.until - now + wall
                 fresh[target] = SharedCooldown(
                     until=until,
-                    benches=condition.benches,
+                    cooldowns=condition.cooldowns,
                     reason=condition.reason,
                     by_operator=condition.by_operator,
                 )

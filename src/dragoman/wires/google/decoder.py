@@ -159,7 +159,7 @@ class ChunkReader:
             self._end_call()
         if self._candidates > 1:
             why = f"there were {self._candidates} candidates; the first is the response"
-            out.notices.append(Notice(kind="told", what="candidates", why=why))
+            out.notices.append(Notice(kind="info", what="candidates", why=why))
         extra = own_extra(NAME, {**self._ending, **self._notes})
         out.finish(Finish(reason=reason, raw=self._finish or None, extra=extra))
 

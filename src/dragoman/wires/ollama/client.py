@@ -127,7 +127,7 @@ def _encode_messages(request: Request, notes: NoticeCollector) -> list[JsonObjec
 def _encode_user(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
     kinds = [type(part) for part in turn.parts]
     if Image in kinds and Text in kinds[kinds.index(Image) :]:
-        notes.add("told", "the places of images", "they stand beside the text, not in it")
+        notes.add("info", "the places of images", "they stand beside the text, not in it")
     if any(isinstance(part, Image) and part.detail for part in turn.parts):
         notes.add("dropped", "detail of an image", "it has no such option")
     return [{**encode_message("user", turn.parts, "\n"), **wire_extra(turn.extra, NAME)}]

@@ -266,7 +266,7 @@ class ChatReader:
             out.notices.append(Notice(kind="dropped", what=what, why="there is no text that it belongs to"))
         if self._choices > 1:
             why = f"there were {self._choices} choices; the first is the response"
-            out.notices.append(Notice(kind="told", what="choices", why=why))
+            out.notices.append(Notice(kind="info", what="choices", why=why))
 
 
 def _text(data: bytes) -> str | None:

@@ -6,7 +6,7 @@ import { offer } from "./playground.js";
 
 const EVERY = 2000, MOST = 500, USAGE_EVERY = 5, SLACK = 5;
 const VIEWS = ["health", "requests", "usage", "playground"];
-const WORDS = { well: "well", benched: "benched", probing: "being probed", due: "waits for a probe", unready: "no key" };
+const WORDS = { healthy: "healthy", cooldown: "cooldown", probing: "being probed", due: "waits for a probe", unready: "no key" };
 
 const rows = new Map();
 let states = new Map(), timer = null, round = 0, used = null, is_in = false;
@@ -53,7 +53,7 @@ async function look() {
     else if (view() !== "usage" || ++round % USAGE_EVERY === 0) draw();
   } catch (error) {
     if (error instanceof Refused && (error.status === 401 || error.status === 403)) return leave(key.read() || error.status === 403 ? error.message : "");
-    pulse("benched", `not reachable: ${error.message}`);
+    pulse("cooldown", `not reachable: ${error.message}`);
   }
   timer = setTimeout(look, document.hidden ? EVERY * 10 : EVERY);
 }
@@ -89,15 +89,15 @@ function pulse(state, text) {
 // Health --------------------------------------------------------------------------------------------------------------
 
 const stateOf = (target) =>
-  target.state === "benched" && !target.seconds_left ? "due" : target.state === "well" && !target.ready ? "unready" : target.state;
+  target.state === "cooldown" && !target.seconds_left ? "due" : target.state === "healthy" && !target.ready ? "unready" : target.state;
 
 /** Whether requests go there, so far as its health is concerned. */
-const isIn = (state) => state === "well" || state === "unready";
+const isIn = (state) => state === "healthy" || state === "unready";
 
 function drawSnapshot(told) {
   const ill = told.store !== "ok";
   const lost = told.lost ? ` · ${told.lost} rows of usage lost` : "";
-  pulse(ill ? "benched" : "well", `${ill ? "store down" : "live"} · ${told.under_way} under way${lost}`);
+  pulse(ill ? "cooldown" : "healthy", `${ill ? "store down" : "live"} · ${told.under_way} under way${lost}`);
   drawTargets(told.targets);
   $("names-block").hidden = !told.names.length;
   const signature = JSON.stringify([told.names, [...states]]);
@@ -142,8 +142,8 @@ function fillCard(card, target) {
   const told = [
     target.seconds_left ? `for ${seconds(target.seconds_left)}` : null,
     target.why,
-    target.latency != null && state === "well" ? seconds(target.latency) : null,
-    target.failures && state === "well" ? `${target.failures} failed in a row` : null,
+    target.latency != null && state === "healthy" ? seconds(target.latency) : null,
+    target.failures && state === "healthy" ? `${target.failures} failed in a row` : null,
     target.wire, target.host,
   ];
   put(card.querySelector(".more"), told.filter(Boolean).map((word) => `\u00a0· ${word.replaceAll(" ", "\u00a0")}`).join(""));
@@ -292,7 +292,7 @@ addEventListener("resize", () => {
   if (!$("usage").hidden && used) drawUsage(used);
 });
 document.addEventListener("visibilitychange", () => document.hidden || !is_in || look());
-addEventListener("unhandledrejection", (event) => pulse("benched", event.reason.message));
+addEventListener("unhandledrejection", (event) => pulse("cooldown", event.reason.message));
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   $("main").focus();
