@@ -197,7 +197,7 @@ def _same(value: object, _: int) -> object:
     return value
 
 
-def _text(value: str, _: int) -> str:
+def _plain_text(value: str, _: int) -> str:
     return sound(value)
 
 
@@ -229,7 +229,7 @@ def _key(key: object, most: int) -> str:
 
 
 _EXACT: dict[type, _Form] = {
-    str: _text,
+    str: _plain_text,
     NoneType: _same,
     bool: _same,
     int: _same,
@@ -241,7 +241,7 @@ _EXACT: dict[type, _Form] = {
 
 
 _KINDS: tuple[tuple[type | tuple[type, ...], _Form], ...] = (
-    (str, _text),
+    (str, _plain_text),
     (UserString, lambda value, _: sound(value.data)),
     (Integral, lambda value, _: int(value)),
     (Real, _number),
