@@ -195,9 +195,9 @@ def test_a_conversation_follows_the_target_that_answered() -> None:
             text = record("up", upstream.base_url()) + '[tiers.simple]\nmodels = ["up/m", "demo/any"]\n'
             app = app_of(text + "[chain]\nretries = 0\n")
             first = await look(app, converse("simple"))
-            app.setup.registry.health.disable("up/m", 60.0)
+            app.runtime.registry.health.disable("up/m", 60.0)
             moved = await look(app, converse("simple"))
-            app.setup.registry.health.enable("up/m")
+            app.runtime.registry.health.enable("up/m")
             stays = await look(app, converse("simple"))
             fresh = await look(app, converse("simple", "c2"))
             return [each.headers["x-dragoman-target"] for each in (first, moved, stays, fresh)]

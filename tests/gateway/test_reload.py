@@ -24,17 +24,17 @@ def test_a_reload_does_not_open_a_gateway_to_all(tmp_path: Path, text: str) -> N
     app, reloader = reloading(path)
     path.write_text(text)
     assert not reloader.reload()
-    assert app.setup.config.keys
+    assert app.runtime.config.keys
 
 
 def test_a_config_whose_file_is_gone_stays(tmp_path: Path) -> None:
     path = tmp_path / "dragoman.toml"
     path.write_text('[aliases]\nfast = "demo/any"\n')
     app, reloader = reloading(path)
-    before = app.setup
+    before = app.runtime
     path.unlink()
     reloader.check()
-    assert app.setup is before
+    assert app.runtime is before
 
 
 def test_keys_may_change_and_come(tmp_path: Path) -> None:
@@ -43,4 +43,4 @@ def test_keys_may_change_and_come(tmp_path: Path) -> None:
     app, reloader = reloading(path)
     path.write_text(KEYED)
     assert reloader.reload()
-    assert len(app.setup.config.keys) == 1
+    assert len(app.runtime.config.keys) == 1

@@ -150,15 +150,21 @@ def test_no_secret_is_in_anything_that_a_gateway_keeps(server: Server) -> None:
     async def walk(app: App) -> str:
         for http in asked():
             await look(app, http)
-        books = app.setup.books
-        rows = await books.ledger.rows(1000)
-        conditions = [repr(condition) for condition in app.setup.conditions.all().values()]
-        trials = [repr(books.recent.trials(row.id)) for row in rows]
-        told = [(await books.scrape()).decode(), *map(repr, rows), *trials, *conditions, repr(app.setup.config.keys)]
+        accounting = app.runtime.accounting
+        rows = await accounting.ledger.rows(1000)
+        conditions = [repr(condition) for condition in app.runtime.conditions.all().values()]
+        trials = [repr(accounting.recent.trials(row.id)) for row in rows]
+        told = [
+            (await accounting.scrape()).decode(),
+            *map(repr, rows),
+            *trials,
+            *conditions,
+            repr(app.runtime.config.keys),
+        ]
         return "".join(told)
 
     app = app_of(config(server))
-    app.setup.books.traces, app.setup.books.log = Tracing(provider), Log(lines.append)
+    app.runtime.accounting.traces, app.runtime.accounting.log = Tracing(provider), Log(lines.append)
     kept = asyncio.run(walk(app))
     spans = [span.to_json() for span in exporter.get_finished_spans()]
     assert len(lines) > len(spans) > 10

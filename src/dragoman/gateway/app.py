@@ -69,9 +69,9 @@ class App:
     200
     """
 
-    def __init__(self, setup: Runtime, /, *, is_local: bool = False) -> None:
+    def __init__(self, runtime: Runtime, /, *, is_local: bool = False) -> None:
         """`is_local`: nobody reaches it from elsewhere, so that its dashboard needs no key where there are none."""
-        self.setup = setup
+        self.runtime = runtime
         """What the next request is answered by; those under way keep theirs."""
         self.is_stopping = False
         """Whether nothing more should come: those who ask whether it is ready are told."""
@@ -100,50 +100,50 @@ class App:
 
     async def answer(self, http: HttpRequest, /) -> GatewayResponse:
         """The answer to one request; whatever happens, it is one."""
-        visit = RequestContext(self.setup, http)
+        context = RequestContext(self.runtime, http)
         try:
-            endpoint = self._find(visit)
-            most = visit.setup.config.gateway.max_requests
-            if self._under_way >= most and visit.wire is not None:
+            endpoint = self._find(context)
+            most = context.runtime.config.gateway.max_requests
+            if self._under_way >= most and context.wire is not None:
                 raise Busy(f"{most} requests are under way", retry_after=1.0)
             self._under_way += 1
             try:
                 if HEADER in http.headers:
-                    identify(http, visit.setup.keys)  # nobody else may make us unpack
-                    visit.http = await unpack(http, visit.setup.config.gateway.max_body)
-                return await endpoint(visit)
+                    identify(http, context.runtime.keys)  # nobody else may make us unpack
+                    context.http = await unpack(http, context.runtime.config.gateway.max_body)
+                return await endpoint(context)
             finally:
                 self._under_way -= 1
         except Exception as error:  # noqa: BLE001 - a client is told in its own dialect, whatever it was
-            told = explain(error, visit.id)
-            if visit.wire is not None and not (visit.is_counted or isinstance(told, NoRoute)):
-                await visit.setup.books.refuse(visit.as_row(), told)
-            return refused(visit, told, () if isinstance(told, OverLimit) else await visit.standing())
+            told = explain(error, context.id)
+            if context.wire is not None and not (context.is_counted or isinstance(told, NoRoute)):
+                await context.runtime.accounting.refuse(context.as_row(), told)
+            return refused(context, told, () if isinstance(told, OverLimit) else await context.standing())
 
     def refuse(self, http: HttpRequest, error: DragomanError, /) -> GatewayResponse:
         """A refusal to a request that could not be read, in its own dialect."""
-        visit = RequestContext(self.setup, http)
+        context = RequestContext(self.runtime, http)
         try:
-            self._find(visit)
+            self._find(context)
         except DragomanError as found:
             error = found
-        if visit.wire is not None and not isinstance(error, NoRoute):
-            visit.setup.books.tell_refused(visit.as_row(), error)
-        return refused(visit, error)
+        if context.wire is not None and not isinstance(error, NoRoute):
+            context.runtime.accounting.tell_refused(context.as_row(), error)
+        return refused(context, error)
 
-    def _find(self, visit: RequestContext) -> Endpoint:
+    def _find(self, context: RequestContext) -> Endpoint:
         try:
-            visit.wire, endpoint = self._routes.find(visit.http)
+            context.wire, endpoint = self._routes.find(context.http)
         except (NoRoute, WrongMethod):
-            near = {wire.name: wire for wire, _ in self._routes.find_near(visit.http) if wire is not None}
+            near = {wire.name: wire for wire, _ in self._routes.find_near(context.http) if wire is not None}
             # It is said in the dialect whose paths begin like this; where several do, in that of nobody.
-            visit.wire = next(iter(near.values())) if len(near) == 1 else None
+            context.wire = next(iter(near.values())) if len(near) == 1 else None
             raise
         return endpoint
 
     async def live(self) -> None:
         """Tend to what is shared with other gateways, until cancelled."""
-        await self.setup.books.run()
+        await self.runtime.accounting.run()
 
     def drain(self) -> None:
         """Say that nothing more should come, and answer what comes."""
@@ -152,26 +152,26 @@ class App:
     async def close(self) -> None:
         """Write what waits, and let go of what is held; all requests have ended."""
         try:
-            await self.setup.books.aclose()
+            await self.runtime.accounting.aclose()
         except StoreDown as error:
             log.error("usage was lost: %s", error)  # noqa: TRY400 - no bug of ours
-        self.setup.registry.close()
-        await self.setup.store.aclose()
+        self.runtime.registry.close()
+        await self.runtime.store.aclose()
 
     # An answer -------------------------------------------------------------------------------------------------------
 
-    async def _chat(self, visit: RequestContext) -> GatewayResponse:
-        wire, setup = cast("Wire", visit.wire), visit.setup
-        visit.key = identify(visit.http, setup.keys)
-        check_depth(visit.http.body, setup.config.gateway.max_depth)
-        chat = await begin(visit, *wire.server.decode_request(visit.http))
+    async def _chat(self, context: RequestContext) -> GatewayResponse:
+        wire, runtime = cast("Wire", context.wire), context.runtime
+        context.key = identify(context.http, runtime.keys)
+        check_depth(context.http.body, runtime.config.gateway.max_depth)
+        chat = await begin(context, *wire.server.decode_request(context.http))
         account = await chat.open()
-        registry = setup.registry
-        driver = Driver(registry.transport, (visit.observe, account.observe), fetcher=registry.driver.fetcher)
+        registry = runtime.registry
+        driver = Driver(registry.transport, (context.observe, account.observe), fetcher=registry.driver.fetcher)
         try:
             if chat.request.stream:
-                return await self._stream(visit, chat, account, driver.aemissions(chat.plan(), _forget))
-            return await self._whole(visit, chat, account, driver)
+                return await self._stream(context, chat, account, driver.aemissions(chat.plan(), _forget))
+            return await self._whole(context, chat, account, driver)
         except asyncio.CancelledError:
             await account.leave(chat.asked)
             raise
@@ -179,32 +179,32 @@ class App:
             await account.fail(error)
             raise
         except Exception as error:
-            told = explain(error, visit.id)
+            told = explain(error, context.id)
             await account.fail(told)
             raise told from error
 
     async def _whole(
-        self, visit: RequestContext, chat: Chat, account: RequestRecord, driver: Driver
+        self, context: RequestContext, chat: Chat, account: RequestRecord, driver: Driver
     ) -> GatewayResponse:
-        wire = cast("Wire", visit.wire)
-        response = _completed(chat.lift(await driver.arun(chat.plan())), visit, chat.id)
+        wire = cast("Wire", context.wire)
+        response = _completed(chat.lift(await driver.arun(chat.plan())), context, chat.id)
         # What was used is booked first: it is paid for, whether or not it can be remembered.
         await account.settle("served", status=200, target=response.target, usage=response.usage, response=response)
         unkept = await chat.settle(response)
         reply = wire.server.encode_body(response, chat.request)
         notices = (*response.notices, *unkept, *unsupported_parts(wire, response.message.parts))
-        return said(reply, [*_told(visit, response.target, notices), *chat.headers(), *account.headers])
+        return said(reply, [*_told(context, response.target, notices), *chat.headers(), *account.headers])
 
     async def _stream(
-        self, visit: RequestContext, chat: Chat, account: RequestRecord, emissions: AsyncGenerator[Emit, None]
+        self, context: RequestContext, chat: Chat, account: RequestRecord, emissions: AsyncGenerator[Emit, None]
     ) -> GatewayResponse:
-        encoder = cast("Wire", visit.wire).server.stream_encoder(chat.request)
-        stream = _Stream(visit, chat, account, emissions, encoder)
-        ping = visit.setup.config.gateway.ping
+        encoder = cast("Wire", context.wire).server.stream_encoder(chat.request)
+        stream = _Stream(context, chat, account, emissions, encoder)
+        ping = context.runtime.config.gateway.ping
         await stream.begin(ping)
         target, notices = (None, ()) if stream.first is None else (stream.first.target, stream.first.notices)
         # The one that answers is noted when it has ended.
-        visit.attempts += stream.first is not None
+        context.attempts += stream.first is not None
 
         async def write(write: Write) -> None:
             self._under_way += 1
@@ -218,28 +218,28 @@ class App:
 
         headers = [("content-type", encoder.content_type), ("cache-control", "no-cache")]
         return GatewayResponse(
-            200, [*headers, *_told(visit, target, notices), *chat.headers(), *account.headers], write
+            200, [*headers, *_told(context, target, notices), *chat.headers(), *account.headers], write
         )
 
     # How it is -------------------------------------------------------------------------------------------------------
 
-    async def _live(self, _visit: RequestContext) -> GatewayResponse:
+    async def _live(self, _context: RequestContext) -> GatewayResponse:
         return plain({"status": "live"})
 
-    async def _ready(self, visit: RequestContext) -> GatewayResponse:
+    async def _ready(self, context: RequestContext) -> GatewayResponse:
         if self.is_stopping:
             raise Stopping("the gateway is stopping")
-        await visit.setup.store.read("ready")
+        await context.runtime.store.read("ready")
         return plain({"status": "ready"})
 
-    async def _health(self, visit: RequestContext) -> GatewayResponse:
-        visit.key = identify(visit.http, visit.setup.keys)
-        return plain(await health.report(visit.setup, visit.key, under_way=self._under_way))
+    async def _health(self, context: RequestContext) -> GatewayResponse:
+        context.key = identify(context.http, context.runtime.keys)
+        return plain(await health.report(context.runtime, context.key, under_way=self._under_way))
 
-    async def _metrics(self, visit: RequestContext) -> GatewayResponse:
-        setup = visit.setup
-        visit.key = identify_operator(visit.http, setup.keys)
-        return GatewayResponse(200, [("content-type", CONTENT_TYPE)], await setup.books.scrape())
+    async def _metrics(self, context: RequestContext) -> GatewayResponse:
+        runtime = context.runtime
+        context.key = identify_operator(context.http, runtime.keys)
+        return GatewayResponse(200, [("content-type", CONTENT_TYPE)], await runtime.accounting.scrape())
 
     # Keeping idle streams open ---------------------------------------------------------------------------------------
 
@@ -260,7 +260,7 @@ class _Stream:
 
     def __init__(
         self,
-        visit: RequestContext,
+        context: RequestContext,
         chat: Chat,
         account: RequestRecord,
         emissions: AsyncGenerator[Emit, None],
@@ -268,7 +268,7 @@ class _Stream:
     ) -> None:
         self.first: Emit | None = None
         """What came first, once it has come."""
-        self._visit = visit
+        self._context = context
         self._chat = chat
         self._account = account
         self._emissions = emissions
@@ -307,7 +307,7 @@ class _Stream:
                 told = await self._next()
             if told is not None:
                 await self._account.fail(told)
-                await write(self._encoder.feed(as_told(told, self._visit.id)))
+                await write(self._encoder.feed(as_told(told, self._context.id)))
         finally:
             self._write = None
             await self._emissions.aclose()
@@ -336,7 +336,7 @@ class _Stream:
             if self.first is None:
                 self.first = emission
                 self._account.first()
-                events = [_begun(event, self._visit, self._chat.id) for event in events]
+                events = [_begun(event, self._context, self._chat.id) for event in events]
             self._account.heard(events)
             if self._chat.has_ids:
                 events = [self._chat.lift_event(event) for event in events]
@@ -349,7 +349,7 @@ class _Stream:
             feed = self._encoder.feed
             return b"".join([feed(event) for event in events])
         except Exception as error:  # noqa: BLE001 - it is said as the dialect says it, and ends the stream
-            return explain(error, self._visit.id)
+            return explain(error, self._context.id)
 
     async def _finish(self, finished: Finished, target: str | None) -> tuple[Notice, ...]:
         """All is there: remember it before the farewell, as the next request of the conversation may follow at once."""
@@ -366,14 +366,14 @@ def _unheard(ping: "asyncio.Future[None]") -> None:
         ping.exception()
 
 
-async def _serve(service: ServerEndpoint, visit: RequestContext) -> GatewayResponse:
+async def _serve(service: ServerEndpoint, context: RequestContext) -> GatewayResponse:
     """The answer to what a client asks beside generation."""
     if not service.is_open:
-        visit.key = identify(visit.http, visit.setup.keys)
-    check_depth(visit.http.body, visit.setup.config.gateway.max_depth)
-    question = service.decode(visit.http)
-    found = await find(visit, question)
-    return said(service.encode(question, found), [*_told(visit, None, ()), *await visit.standing()])
+        context.key = identify(context.http, context.runtime.keys)
+    check_depth(context.http.body, context.runtime.config.gateway.max_depth)
+    question = service.decode(context.http)
+    found = await find(context, question)
+    return said(service.encode(question, found), [*_told(context, None, ()), *await context.standing()])
 
 
 def explain(error: Exception, id: str, /) -> DragomanError:
@@ -415,19 +415,19 @@ def _without_secrets(place: "re.Match[str]") -> str:
     return shown_url(place[0].replace("[redacted]@", ""))
 
 
-def refused(visit: RequestContext, error: DragomanError, limits: Headers = (), /) -> GatewayResponse:
+def refused(context: RequestContext, error: DragomanError, limits: Headers = (), /) -> GatewayResponse:
     """A refusal in the client's dialect, where that is known."""
-    if visit.wire is None:
-        return refusal(error, visit.id)
-    headers = receipt(visit.id, None, visit.tier, visit.attempts)
+    if context.wire is None:
+        return refusal(error, context.id)
+    headers = receipt(context.id, None, context.tier, context.attempts)
     if isinstance(error, OverLimit | WrongMethod):
         headers += error.headers
-    return said(visit.wire.server.encode_error(as_told(error, visit.id)), [*headers, *limits])
+    return said(context.wire.server.encode_error(as_told(error, context.id)), [*headers, *limits])
 
 
-def _told(visit: RequestContext, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:
-    headers = receipt(visit.id, target, visit.tier, visit.attempts)
-    notices = visit.notices + notices
+def _told(context: RequestContext, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:
+    headers = receipt(context.id, target, context.tier, context.attempts)
+    notices = context.notices + notices
     return [*headers, *notes(notices)] if notices else headers
 
 
@@ -435,17 +435,17 @@ def _forget(_response: Response) -> None:
     """What a stream folds to is nobody's wish here."""
 
 
-def _completed(response: Response, visit: RequestContext, own_id: str | None) -> Response:
+def _completed(response: Response, context: RequestContext, own_id: str | None) -> Response:
     """With an id, a model and a time, where the provider told none: here we are the server."""
     if response.id and response.model and response.created and own_id is None:
         return response
-    id, model = own_id or response.id or visit.id, response.model or visit.model
+    id, model = own_id or response.id or context.id, response.model or context.model
     return replace(response, id=id, model=model, created=response.created or int(time.time()))
 
 
-def _begun(event: Event, visit: RequestContext, own_id: str | None) -> Event:
+def _begun(event: Event, context: RequestContext, own_id: str | None) -> Event:
     """As `_completed`, for a stream."""
     if not isinstance(event, Started):
         return event
-    id, model = own_id or event.id or visit.id, event.model or visit.model
+    id, model = own_id or event.id or context.id, event.model or context.model
     return Started(id=id, model=model, created=event.created or int(time.time()))

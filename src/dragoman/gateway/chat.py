@@ -34,11 +34,11 @@ NOTHING = StoredResponseQuery()
 class Chat:
     """One request for an answer."""
 
-    __slots__ = ("_chain", "_choice", "_ids", "_memory", "_recall", "_session", "_visit", "_wish", "id", "request")
+    __slots__ = ("_chain", "_choice", "_ids", "_memory", "_recall", "_session", "_context", "_wish", "id", "request")
 
     def __init__(
         self,
-        visit: RequestContext,
+        context: RequestContext,
         request: Request,
         choice: TargetChoice,
         /,
@@ -52,7 +52,7 @@ class Chat:
         self.request = request
         self.id: str | None = None if memory is None else memory.PREFIX + token_hex(24)
         """The id of the answer, where a client may ask for it again; otherwise it is the provider's."""
-        self._visit = visit
+        self._context = context
         self._chain: Chain | None = None
         self._choice = choice
         self._wish = wish
@@ -73,7 +73,7 @@ class Chat:
 
     @property
     def _is_idle(self) -> bool:
-        return cast("Wire", self._visit.wire).loads and not (self.request.messages or self.request.system)
+        return cast("Wire", self._context.wire).loads and not (self.request.messages or self.request.system)
 
     @property
     def is_remembered(self) -> bool:
@@ -82,13 +82,13 @@ class Chat:
 
     async def open(self) -> RequestRecord:
         """Ask its key's limits whether it may go on."""
-        return await self._visit.open(self.request, self._choice.targets, conversation=self._wish.conversation)
+        return await self._context.open(self.request, self._choice.targets, conversation=self._wish.conversation)
 
     def plan(self) -> Plan[Response]:
         """Ask those who may answer; nobody, where nothing is asked but that they be there."""
         if self._is_idle:
             return _load()
-        self._chain = Chain(self.request, self._visit.setup.registry.health, self._choice.options)
+        self._chain = Chain(self.request, self._context.runtime.registry.health, self._choice.options)
         return self._chain.run(self._choice.targets)
 
     @property
@@ -111,10 +111,10 @@ class Chat:
 
     async def settle(self, response: Response, /) -> tuple[Notice, ...]:
         """Remember who answered and under which ids, keep the answer where that is wanted; told is what was not."""
-        setup, owner = self._visit.setup, self._visit.owner
+        runtime, owner = self._context.runtime, self._context.owner
         if self._wish.conversation is not None and response.target is not None:
             made = {} if self._ids is None else self._ids.made
-            await setup.sessions.settle(
+            await runtime.sessions.settle(
                 owner,
                 self._wish.conversation,
                 target=response.target,
@@ -124,7 +124,7 @@ class Chat:
             )
         if self._recall.keep and self._memory is not None and response.id is not None:
             try:
-                await setup.responses.save(owner, response.id, dump(self._memory.record(self.request, response)))
+                await runtime.responses.save(owner, response.id, dump(self._memory.record(self.request, response)))
             except StoreDown:
                 return (Notice(kind="dropped", what="store", why="the store cannot be reached: it is not kept"),)
         return ()
@@ -138,40 +138,40 @@ def _load() -> Plan[Response]:
     return response
 
 
-async def begin(visit: RequestContext, name: str, request: Request, /) -> Chat:
+async def begin(context: RequestContext, name: str, request: Request, /) -> Chat:
     """Who may be asked, by the name that the client said and what is remembered of its conversation."""
-    wire, setup = cast("Wire", visit.wire), visit.setup
+    wire, runtime = cast("Wire", context.wire), context.runtime
     wire.server.check(name, request)
-    name = name or setup.catalog.default()
-    visit.name(name)
-    choice = setup.catalog.find(name)
+    name = name or runtime.catalog.default()
+    context.name(name)
+    choice = runtime.catalog.find(name)
     wish, request = split_wish(request)
     if request.schema is not None:  # a client cannot know which targets have structured output of their own
         request = replace(request, schema_mode="auto")
     session, ids, recall = None, None, NOTHING
     if wish.conversation is not None:
-        session = await setup.sessions.load(visit.owner, wish.conversation)
-        choice = _kept(visit, choice, session)
-    visit.tier = choice.tier
+        session = await runtime.sessions.load(context.owner, wish.conversation)
+        choice = _kept(context, choice, session)
+    context.tier = choice.tier
     if wire.own_ids:
-        told = visit.http.headers.get(HEADER)
+        told = context.http.headers.get(HEADER)
         ids = CallIds(session.ids if session is not None else decode_ids(told) if told else {})
         request = ids.lower(request)
     if (memory := wire.stored_conversations) is not None:
-        recall, request = memory.split(request, visit.http.body)
-        visit.notices = recall.notices
+        recall, request = memory.split(request, context.http.body)
+        context.notices = recall.notices
         if recall.previous is not None:
-            kept = await recalled(visit, recall.previous)
+            kept = await recalled(context, recall.previous)
             if kept is None:
                 raise UnknownPreviousResponse(f"no response {recall.previous[:200]!r} is kept here")
             request = memory.join(kept, request)
-    return Chat(visit, request, choice, wish=wish, session=session, ids=ids, recall=recall, memory=memory)
+    return Chat(context, request, choice, wish=wish, session=session, ids=ids, recall=recall, memory=memory)
 
 
-def _kept(visit: RequestContext, choice: TargetChoice, session: ConversationState | None) -> TargetChoice:
+def _kept(context: RequestContext, choice: TargetChoice, session: ConversationState | None) -> TargetChoice:
     """The choice as a session wants it: its tier never falls, and its target is asked first."""
     if choice.tier is not None and (tier := tier_of(choice.tier, session)) != choice.tier:
-        choice = visit.setup.catalog.find(tier)
+        choice = context.runtime.catalog.find(tier)
     targets, options = list(choice.targets), choice.options
     if options.order == "weighted":
         targets, options = draw(targets, options.costs, random.random), replace(options, order="given")

@@ -36,40 +36,40 @@ FREE = Usage(input=0, output=0)
 """Counting tokens takes none."""
 
 
-async def find(visit: RequestContext, question: Question, /) -> Found:
+async def find(context: RequestContext, question: Question, /) -> Found:
     """What a dialect's service asks for."""
-    setup = visit.setup
+    runtime = context.runtime
     match question:
         case ListModels():
-            key = visit.key
-            return tuple(model for model in setup.catalog.models() if key is None or key.may_use(model.id))
+            key = context.key
+            return tuple(model for model in runtime.catalog.models() if key is None or key.may_use(model.id))
         case ShowModel(id=id):
             check_name(id)
-            check_model(visit.key, id)
-            setup.catalog.find(id)
-            return next((model for model in setup.catalog.models() if model.id == id), ModelInfo(id=id))
+            check_model(context.key, id)
+            runtime.catalog.find(id)
+            return next((model for model in runtime.catalog.models() if model.id == id), ModelInfo(id=id))
         case CountTokens():
-            cast("Wire", visit.wire).server.check(question.model, question.request)
-            choice = _choose(visit, question.model)
+            cast("Wire", context.wire).server.check(question.model, question.request)
+            choice = _choose(context, question.model)
             counting = _count(question.request, choice.targets[0], choice.options)
-            count = await _ask(visit, choice, "count_tokens", Request(), counting, lambda _: FREE)
+            count = await _ask(context, choice, "count_tokens", Request(), counting, lambda _: FREE)
             if count is None:
                 why = f"{choice.targets[0].provider}: it counts no tokens, so this is an estimate"
-                visit.notices += (Notice(kind="info", what="count of tokens", why=why),)
+                context.notices += (Notice(kind="info", what="count of tokens", why=why),)
             return prompt_of(question.request) if count is None else count
         case Embed():
-            choice = _choose(visit, question.model)
-            visit.notices += tuple(Notice(kind="dropped", what=field, why=_UNREAD) for field in question.unread)
+            choice = _choose(context, question.model)
+            context.notices += tuple(Notice(kind="dropped", what=field, why=_UNREAD) for field in question.unread)
             embedding = ask.embed(question.texts, question.dimensions, choice.targets[0], choice.options)
             request = Request(messages=tuple(user(_words(text)) for text in question.texts))
-            return await _ask(visit, choice, "embeddings", request, embedding, _used)
+            return await _ask(context, choice, "embeddings", request, embedding, _used)
         case FetchResponse(id=id):
-            kept = await recalled(visit, id)
+            kept = await recalled(context, id)
             if kept is None:
                 raise NotStored(f"no response {id[:200]!r} is kept here")
             return kept
         case DropResponse(id=id):
-            if not await setup.responses.delete(visit.owner, id):
+            if not await runtime.responses.delete(context.owner, id):
                 raise NotStored(f"no response {id[:200]!r} is kept here")
             return None
         case StaticDocument():
@@ -97,15 +97,15 @@ def _words(text: str | tuple[int, ...]) -> str:
     return text if isinstance(text, str) else " ".join(map(str, text))
 
 
-def _choose(visit: RequestContext, name: str) -> TargetChoice:
+def _choose(context: RequestContext, name: str) -> TargetChoice:
     if not name:
         raise missing("model")
-    visit.name(name)
-    return visit.setup.catalog.find(name)
+    context.name(name)
+    return context.runtime.catalog.find(name)
 
 
 async def _ask(
-    visit: RequestContext,
+    context: RequestContext,
     choice: TargetChoice,
     operation: Operation,
     request: Request,
@@ -114,9 +114,9 @@ async def _ask(
 ) -> T:
     """What a provider says, within the limits of the key; it has a row as an answer has."""
     target = choice.targets[0].name
-    account = await visit.open(request, choice.targets[:1], operation)
+    account = await context.open(request, choice.targets[:1], operation)
     try:
-        found = await visit.setup.registry.driver.arun(plan)
+        found = await context.runtime.registry.driver.arun(plan)
         await account.settle("served", status=200, target=target, usage=used(found))
     except asyncio.CancelledError:
         await account.leave(target)
@@ -134,7 +134,7 @@ def _used(found: Embeddings) -> Usage:
     return found.usage
 
 
-async def recalled(visit: RequestContext, id: str, /) -> StoredResponse | None:
+async def recalled(context: RequestContext, id: str, /) -> StoredResponse | None:
     """An answer that was kept for the same key."""
-    value = await visit.setup.responses.load(visit.owner, id)
+    value = await context.runtime.responses.load(context.owner, id)
     return None if value is None else load(value, StoredResponse)

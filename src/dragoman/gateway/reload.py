@@ -33,7 +33,7 @@ class Reloader:
 
     def reload(self) -> bool:
         """Take the file as it is now; whether it was taken."""
-        before = self._app.setup
+        before = self._app.runtime
         self._seen = self._stamp()
         try:
             config = read_config(self._path, self._env)
@@ -41,7 +41,7 @@ class Reloader:
                 raise SetupError("its file is gone")
             if before.config.keys and not config.keys:
                 raise SetupError("it has no keys, and a gateway that runs is not opened to all; start it anew for that")
-            self._app.setup = Runtime(config, self._env, before)
+            self._app.runtime = Runtime(config, self._env, before)
         except SetupError as error:
             log.error("the new config is refused, and the old one stays: %s", error)  # noqa: TRY400 - no bug of ours
             return False

@@ -44,10 +44,22 @@ class RequestContext:
     True
     """
 
-    __slots__ = ("account", "attempts", "http", "id", "is_counted", "key", "model", "notices", "setup", "tier", "wire")
+    __slots__ = (
+        "account",
+        "attempts",
+        "http",
+        "id",
+        "is_counted",
+        "key",
+        "model",
+        "notices",
+        "runtime",
+        "tier",
+        "wire",
+    )
 
-    def __init__(self, setup: Runtime, http: HttpRequest, /) -> None:
-        self.setup = setup
+    def __init__(self, runtime: Runtime, http: HttpRequest, /) -> None:
+        self.runtime = runtime
         self.http = http
         self.id = request_id(http.headers, fresh_id())
         self.wire: Wire | None = None
@@ -81,14 +93,14 @@ class RequestContext:
     ) -> RequestRecord:
         """Ask its key's limits whether it may go on."""
         self.is_counted = True
-        self.account = await self.setup.books.open(
+        self.account = await self.runtime.accounting.open(
             self._row,
             model=self.model,
             request=request,
             key=self.key,
             dialect=self._dialect,
             targets=targets,
-            answer_tokens=self.setup.config.gateway.answer_tokens,
+            answer_tokens=self.runtime.config.gateway.answer_tokens,
             headers=self.http.headers,
             operation=operation,
             conversation=conversation,
@@ -101,11 +113,11 @@ class RequestContext:
             return self.account.headers
         if self.key is None or not self.key.is_limited:
             return ()
-        return await self.setup.books.limits.standing(self.key)
+        return await self.runtime.accounting.limits.standing(self.key)
 
     def as_row(self) -> UsageRow:
         """What is known of it, where it never began."""
-        return self.setup.books.row(self._row, model=self.model, key=self.key, dialect=self._dialect)
+        return self.runtime.accounting.row(self._row, model=self.model, key=self.key, dialect=self._dialect)
 
     @property
     def _row(self) -> str:

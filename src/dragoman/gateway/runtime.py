@@ -38,10 +38,10 @@ class Runtime:
         self.conditions: SharedHealthStore = (
             SharedHealthStore(self.store, lock=Lock()) if before is None else before.conditions
         )
-        self.books: Accounting = (
-            _books(self.store, self.conditions, config.gateway, workers or config.gateway.workers)
+        self.accounting: Accounting = (
+            _accounting(self.store, self.conditions, config.gateway, workers or config.gateway.workers)
             if before is None
-            else before.books
+            else before.accounting
         )
         self.sessions = ConversationStore(self.store)
         self.responses = Responses(self.store)
@@ -55,7 +55,7 @@ class Runtime:
         self.catalog = Catalog(self.registry, providers=config.providers, tiers=config.tiers, options=config.options)
 
 
-def _books(store: Store, conditions: SharedHealthStore, gateway: Gateway, workers: int) -> Accounting:
+def _accounting(store: Store, conditions: SharedHealthStore, gateway: Gateway, workers: int) -> Accounting:
     limits = Quotas(store, rates=gateway.rates_when_down, budgets=gateway.budgets_when_down)
     traces = Tracing() if gateway.traces else None
     return Accounting(

@@ -35,9 +35,9 @@ USED = Usage(input=5, output=2)
 def run(opened: Opened, work: Callable[[Accounting], Awaitable[None]], **given: Any) -> None:
     async def main() -> None:
         store = opened()
-        books = Accounting(store, **given)
+        accounting = Accounting(store, **given)
         try:
-            await work(books)
+            await work(accounting)
         finally:
             await store.aclose()
 
@@ -49,15 +49,15 @@ def key(**limits: Any) -> Key:
 
 
 def test_a_request_has_one_row_with_all_that_it_used(opened: Opened) -> None:
-    async def work(books: Accounting) -> None:
-        account = await books.open("r1", model="fast", request=Request(stream=True), key=key(), dialect="ollama")
+    async def work(accounting: Accounting) -> None:
+        account = await accounting.open("r1", model="fast", request=Request(stream=True), key=key(), dialect="ollama")
         account.observe(Attempt(target="a/x", outcome="skipped"))
         account.observe(Attempt(target="b/y", outcome="failed", usage=Usage(input=3)))
         account.observe(Attempt(target="c/z", outcome="served", usage=USED))
         account.first()
         await account.settle("served", status=200, target="c/z", usage=USED)
         await account.settle("failed", status=500)
-        (row,) = await books.ledger.rows()
+        (row,) = await accounting.ledger.rows()
         assert (row.key, row.target, row.outcome, row.input, row.output, row.attempts) == (
             *("team", "c/z", "served"),
             *(8, 2, 2),
@@ -70,91 +70,93 @@ def test_a_request_has_one_row_with_all_that_it_used(opened: Opened) -> None:
 
 
 def test_costs_are_those_of_each_target() -> None:
-    async def work(books: Accounting) -> None:
-        account = await books.open("r1", model="fast", request=Request())
+    async def work(accounting: Accounting) -> None:
+        account = await accounting.open("r1", model="fast", request=Request())
         account.observe(Attempt(target="openai/gpt-4o", outcome="failed", usage=Usage(input=1000)))
         await account.settle("served", status=200, target="openai/gpt-4o-mini", usage=Usage(input=1000, output=0))
-        (row,) = await books.ledger.rows()
+        (row,) = await accounting.ledger.rows()
         assert row.cost == 2_500_000 + 150_000
 
     run(MemoryStore, work)
 
 
 def test_a_row_is_written_before_anybody_is_asked(opened: Opened) -> None:
-    async def work(books: Accounting) -> None:
-        if not books.store.is_shared:
+    async def work(accounting: Accounting) -> None:
+        if not accounting.store.is_shared:
             return
-        await books.open("r1", model="fast", request=Request())
-        (row,) = await books.ledger.rows()
+        await accounting.open("r1", model="fast", request=Request())
+        (row,) = await accounting.ledger.rows()
         assert not row.is_settled
 
     run(opened, work)
 
 
 def test_a_client_that_left_is_counted_and_leaves_its_seat(opened: Opened) -> None:
-    async def work(books: Accounting) -> None:
+    async def work(accounting: Accounting) -> None:
         team = key(concurrent=1, tokens_per_minute=5000)
-        account = await books.open("r1", model="fast", request=Request(), key=team)
+        account = await accounting.open("r1", model="fast", request=Request(), key=team)
         settling = asyncio.ensure_future(account.settle("hung_up", status=499, target="a/x", usage=USED))
         await asyncio.sleep(0)
         settling.cancel()
         await asyncio.wait([settling])
-        await books.aclose()
-        (row,) = await books.ledger.rows()
+        await accounting.aclose()
+        (row,) = await accounting.ledger.rows()
         assert (row.outcome, row.output) == ("hung_up", 2)
-        again = await books.open("r2", model="fast", request=Request(), key=team)
+        again = await accounting.open("r2", model="fast", request=Request(), key=team)
         assert dict(again.headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 7 - 4096)
 
     run(opened, work)
 
 
 def test_what_a_client_heard_before_it_left_is_what_it_used() -> None:
-    async def work(books: Accounting) -> None:
+    async def work(accounting: Accounting) -> None:
         request = Request(messages=(user("x" * 30),), stream=True)
-        account = await books.open("r1", model="fast", request=request, key=key(tokens_per_minute=5000))
+        account = await accounting.open("r1", model="fast", request=request, key=key(tokens_per_minute=5000))
         account.heard([PartStarted(index=0, kind="text"), PartDelta(index=0, text="y" * 30)])
         account.heard([PartDelta(index=0, text="字" * 10)])
         await account.settle("hung_up", status=499, target="a/x")
-        (row,) = await books.ledger.rows()
+        (row,) = await accounting.ledger.rows()
         assert (row.input, row.output, row.estimated, row.attempts) == (10, 20, True, 1)
-        again = await books.open("r2", model="fast", request=Request(max_tokens=1), key=key(tokens_per_minute=5000))
+        again = await accounting.open(
+            "r2", model="fast", request=Request(max_tokens=1), key=key(tokens_per_minute=5000)
+        )
         assert dict(again.headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 30 - 1)
 
     run(MemoryStore, work)
 
 
 def test_a_refused_request_has_a_row_where_it_has_a_key() -> None:
-    async def work(books: Accounting) -> None:
+    async def work(accounting: Accounting) -> None:
         team = key(requests_per_minute=1)
-        await books.open("r1", model="fast", request=Request(), key=team)
+        await accounting.open("r1", model="fast", request=Request(), key=team)
         with pytest.raises(OverLimit):
-            await books.open("r2", model="fast", request=Request(), key=team)
-        (row,) = await books.ledger.rows()
+            await accounting.open("r2", model="fast", request=Request(), key=team)
+        (row,) = await accounting.ledger.rows()
         assert (row.id, row.outcome, row.status) == ("r2", "refused", 429)
 
     run(MemoryStore, work)
 
 
 def test_a_failure_that_used_nothing_gives_all_back() -> None:
-    async def work(books: Accounting) -> None:
+    async def work(accounting: Accounting) -> None:
         team = key(tokens_per_minute=4096)
-        account = await books.open("r1", model="fast", request=Request(), key=team)
+        account = await accounting.open("r1", model="fast", request=Request(), key=team)
         await account.settle("failed", status=502, error=Overloaded("busy"))
-        await books.open("r2", model="fast", request=Request(), key=team)
+        await accounting.open("r2", model="fast", request=Request(), key=team)
 
     run(MemoryStore, work)
 
 
 def test_a_budget_of_money_counts_what_it_cost(clock: Clock) -> None:
-    async def work(books: Accounting) -> None:
+    async def work(accounting: Accounting) -> None:
         team = key(budgets=(KeyBudget(per="day", dollars=0.05),))
         asked, name = [target("openai/gpt-4o-mini"), target("openai/gpt-4o")], "openai/gpt-4o"
         for n in range(3):
             request = Request(max_tokens=1024)
-            account = await books.open(f"r{n}", model="fast", request=request, key=team, targets=asked)
+            account = await accounting.open(f"r{n}", model="fast", request=request, key=team, targets=asked)
             await account.settle("served", status=200, target=name, usage=Usage(input=1000, output=1000))
         with pytest.raises(OverLimit, match="dollars a day"):
-            await books.open("r4", model="fast", request=Request(max_tokens=1251), key=team, targets=asked)
+            await accounting.open("r4", model="fast", request=Request(max_tokens=1251), key=team, targets=asked)
 
     run(lambda: MemoryStore(clock=clock), work)
 
@@ -162,25 +164,27 @@ def test_a_budget_of_money_counts_what_it_cost(clock: Clock) -> None:
 def test_a_store_that_is_down_stops_nobody_without_a_budget() -> None:
     server = RedisServer(keeps=True)
 
-    async def work(books: Accounting) -> None:
+    async def work(accounting: Accounting) -> None:
         for n in range(3):
-            account = await books.open(f"a{n}", model="fast", request=Request(), key=key(requests_per_minute=100))
+            account = await accounting.open(f"a{n}", model="fast", request=Request(), key=key(requests_per_minute=100))
             await account.settle("served", status=200, usage=USED)
         server.kill()
         for n in range(3):
-            account = await books.open(f"b{n}", model="fast", request=Request(), key=key(requests_per_minute=100))
+            account = await accounting.open(f"b{n}", model="fast", request=Request(), key=key(requests_per_minute=100))
             await account.settle("served", status=200, usage=USED)
         with pytest.raises(StoreDown):
-            await books.open("c", model="fast", request=Request(), key=key(budgets=(KeyBudget(per="day", tokens=9),)))
-        await books.tend()
-        assert is_down(books)
+            await accounting.open(
+                "c", model="fast", request=Request(), key=key(budgets=(KeyBudget(per="day", tokens=9),))
+            )
+        await accounting.tend()
+        assert is_down(accounting)
         server.start()
         async with asyncio.timeout(PATIENCE):
-            while is_down(books):
+            while is_down(accounting):
                 await asyncio.sleep(0)
-                await books.tend()
-        await books.aclose()
-        rows = await books.ledger.rows()
+                await accounting.tend()
+        await accounting.aclose()
+        rows = await accounting.ledger.rows()
         assert sorted(row.id for row in rows) == ["a0", "a1", "a2", "b0", "b1", "b2", "c"]
         assert all(row.is_settled for row in rows)
 
@@ -191,8 +195,8 @@ def test_a_store_that_is_down_stops_nobody_without_a_budget() -> None:
         server.stop()
 
 
-def is_down(books: Accounting) -> bool:
-    return books.problem is not None
+def is_down(accounting: Accounting) -> bool:
+    return accounting.problem is not None
 
 
 def test_a_round_shares_benches(redis: RedisServer) -> None:
@@ -220,16 +224,18 @@ def test_no_secret_is_kept_anywhere() -> None:
     provider = TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
 
-    async def work(books: Accounting) -> None:
+    async def work(accounting: Accounting) -> None:
         request = Request(system="my-secret-prompt", messages=(user("my-secret-prompt"),))
         team = Key(id="team", hash=hash, tokens_per_minute=10_000)
         headers = {"authorization": f"Bearer {plain}", "x-api-key": plain}
         for n, model in enumerate(("fast", plain)):
-            account = await books.open(f"r{n}", model=model, request=request, key=team, headers=headers)
+            account = await accounting.open(f"r{n}", model=model, request=request, key=team, headers=headers)
             account.observe(Attempt(target="a/x", outcome="failed", error=f"said {plain}"))
             await account.settle("failed", status=502, target="a/x", error=Overloaded(f"said {plain}"))
         spans = "".join(span.to_json() for span in exporter.get_finished_spans())
-        kept = "".join([*lines, spans, books.metrics.text().decode(), repr(await books.ledger.rows()), repr(team)])
+        kept = "".join(
+            [*lines, spans, accounting.metrics.text().decode(), repr(await accounting.ledger.rows()), repr(team)]
+        )
         assert "chat fast" in spans
         for secret in (plain, hash, "my-secret-prompt"):
             assert secret not in kept
@@ -249,14 +255,14 @@ def test_limits_may_be_given() -> None:
 CLIENTS = """
 import asyncio, random, signal, sys
 from dragoman.errors import Overloaded
-from dragoman.gateway.accounting.accounting import Books
+from dragoman.gateway.accounting.accounting import Accounting
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.store import open_store
 from dragoman.types import Attempt, Request, Usage
 
 async def main(url, name):
     store = open_store(url)
-    books, dice = Books(store), random.Random(name)
+    accounting, dice = Accounting(store), random.Random(name)
     team = Key(id="team", hash="b2:0:0:0", concurrent=1000, tokens_per_minute=10**9)
     stop = asyncio.Event()
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
@@ -265,7 +271,7 @@ async def main(url, name):
         n = 0
         while not stop.is_set():
             id, n = f"{name}-{number}-{n}", n + 1
-            account = await books.open(id, model="fast", request=Request(), key=team)
+            account = await accounting.open(id, model="fast", request=Request(), key=team)
             used = Usage(input=dice.randrange(50), output=dice.randrange(50))
             account.observe(Attempt(target="a/x", outcome="served"))
             outcome = dice.choice(["served", "failed", "hung_up"])
@@ -279,7 +285,7 @@ async def main(url, name):
                 print(id, used.input, used.output, flush=True)
 
     await asyncio.gather(*(client(number) for number in range(20)))
-    await books.aclose()
+    await accounting.aclose()
     print("ended", flush=True)
     await store.aclose()
 
@@ -296,8 +302,8 @@ def test_of_two_gateways_one_killed_and_one_stopped_every_answer_has_one_row() -
         answered = [*read_until(killed, 1000, signal.SIGKILL), *read_until(stopped, 1500, signal.SIGTERM)]
         assert answered.pop() == "ended"
 
-        async def work(books: Accounting) -> None:
-            rows = {row.id: row for row in await books.ledger.rows(100_000)}
+        async def work(accounting: Accounting) -> None:
+            rows = {row.id: row for row in await accounting.ledger.rows(100_000)}
             for id, input, output in (line.split() for line in answered):
                 assert (rows[id].input, rows[id].output) == (int(input), int(output))
             unknown = {id for id, row in rows.items() if not row.is_settled}
@@ -305,7 +311,7 @@ def test_of_two_gateways_one_killed_and_one_stopped_every_answer_has_one_row() -
             assert all(id.startswith("killed-") for id in unknown)
             assert len(unknown) <= 60
             days = sorted(row.day for row in rows.values())
-            uses = await books.ledger.usage(days[0], days[-1])
+            uses = await accounting.ledger.usage(days[0], days[-1])
             assert sum(use.requests for use in uses) == len(rows)
             assert sum(use.output for use in uses) == sum(row.output or 0 for row in rows.values())
 

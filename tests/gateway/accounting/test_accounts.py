@@ -41,7 +41,7 @@ def ask(body: dict[str, Any], **headers: str) -> HttpRequest:
 def talk(app: App, *asked: HttpRequest) -> tuple[list[Seen], tuple[UsageRow, ...]]:
     async def all_of_it() -> tuple[list[Seen], tuple[UsageRow, ...]]:
         seen = [await look(app, http) for http in asked]
-        return seen, await app.setup.books.ledger.rows()
+        return seen, await app.runtime.accounting.ledger.rows()
 
     return asyncio.run(all_of_it())
 
@@ -72,7 +72,7 @@ def test_a_stream_that_breaks_has_a_row() -> None:
         with Server(Cut(400, "one two three")) as upstream:
             app = app_of(config() + record("up", upstream.base_url()) + "[chain]\nretries = 0\n")
             await look(app, ask(chat("up/m", stream=True)))
-            return await app.setup.books.ledger.rows()
+            return await app.runtime.accounting.ledger.rows()
 
     (row,) = asyncio.run(walk())
     assert row.outcome == "failed"
@@ -86,7 +86,7 @@ def test_a_client_that_leaves_has_a_row() -> None:
             assert await asyncio.to_thread(upstream.asked.acquire, timeout=PATIENCE)
             task.cancel()
             await asyncio.wait([task])
-            return await app.setup.books.ledger.rows()
+            return await app.runtime.accounting.ledger.rows()
 
     (row,) = asyncio.run(walk())
     assert row.outcome == "hung_up"
@@ -99,18 +99,18 @@ def test_a_client_that_leaves_tells_whom_it_left(stream: bool) -> None:  # noqa:
         assert await asyncio.to_thread(upstream.asked.acquire, timeout=PATIENCE)
         task.cancel()
         await asyncio.wait([task])
-        return await app.setup.books.ledger.rows()
+        return await app.runtime.accounting.ledger.rows()
 
     written: list[str] = []
     with Server(Stall(10)) as upstream:
         app = app_of(config() + record("gone", refused_url()) + record("up", upstream.base_url()))
-        app.setup.books.log = Log(written.append)
+        app.runtime.accounting.log = Log(written.append)
         (row,) = asyncio.run(walk(app, upstream))
     assert (row.target, row.outcome, row.status, row.attempts) == ("up/m", "hung_up", 499, 3)
     assert (row.input, row.output, row.estimated) == (1, 0 if stream else None, True)
     line = json.loads(written[0])
     assert (line["target"], line["outcome"], line["estimated"]) == ("up/m", "hung_up", True)
-    told = app.setup.books.metrics.text()
+    told = app.runtime.accounting.metrics.text()
     assert b'target="up/m",outcome="hung_up",status="499"} 1' in told
     assert b'dragoman_attempts_total{target="up/m",outcome="hung_up"} 1' in told
 
@@ -122,12 +122,12 @@ def test_a_client_that_leaves_while_nobody_is_asked_has_used_nothing(monkeypatch
         def attempted(_attempt: object) -> None:
             failed.set()
 
-        monkeypatch.setattr(app.setup.books.metrics, "attempted", attempted)
+        monkeypatch.setattr(app.runtime.accounting.metrics, "attempted", attempted)
         task = asyncio.create_task(look(app, ask({**chat("gone/m"), "max_tokens": 1000})))
         await asyncio.wait_for(failed.wait(), PATIENCE)
         task.cancel()
         await asyncio.wait([task])
-        (row,) = await app.setup.books.ledger.rows()
+        (row,) = await app.runtime.accounting.ledger.rows()
         assert (row.target, row.outcome, row.input) == (None, "hung_up", None)
         again = await look(app, ask(chat("nobody/knows")))
         return again.headers["X-RateLimit-Remaining-Tokens"]
@@ -184,8 +184,8 @@ def test_a_plain_answer_tells_what_is_left_when_it_has_ended_and_a_stream_what_i
 
 
 def test_an_open_answer_is_reserved_as_the_config_says() -> None:
-    setup = config("tokens_per_minute = 5000").replace("[gateway]\n", "[gateway]\nanswer_tokens = 300\n")
-    app = app_of(setup)
+    runtime = config("tokens_per_minute = 5000").replace("[gateway]\n", "[gateway]\nanswer_tokens = 300\n")
+    app = app_of(runtime)
     seen, _ = talk(app, ask(chat("demo/any", stream=True)))
     assert seen[0].headers["X-RateLimit-Remaining-Tokens"] == str(5000 - 301)
 
@@ -194,7 +194,7 @@ def test_an_open_answer_is_reserved_as_the_config_says() -> None:
 def test_a_name_with_control_characters_is_refused_and_kept_nowhere(name: str) -> None:
     app = app_of(config())
     written: list[str] = []
-    app.setup.books.log = Log(written.append)
+    app.runtime.accounting.log = Log(written.append)
     google = f"/v1beta/models/{quote(name, safe='')}:generateContent"
     seen, rows = talk(
         app,
@@ -205,7 +205,7 @@ def test_a_name_with_control_characters_is_refused_and_kept_nowhere(name: str) -
     )
     assert [each.status for each in seen] == [400] * 4
     assert json.loads(seen[0].body)["error"]["param"] == "model"
-    kept = "".join([*written, *(row.model for row in rows), app.setup.books.metrics.text().decode()])
+    kept = "".join([*written, *(row.model for row in rows), app.runtime.accounting.metrics.text().decode()])
     assert len(rows) == 4
     assert name not in kept
     assert json.dumps(name) not in kept
@@ -266,20 +266,20 @@ def test_a_refusal_of_a_known_key_has_a_row(asked: HttpRequest, status: int) -> 
     app = app_of(config())
     _, (row,) = talk(app, asked)
     assert (row.key, row.outcome, row.status) == ("alice", "refused", status)
-    assert f'outcome="refused",status="{status}"}} 1'.encode() in app.setup.books.metrics.text()
+    assert f'outcome="refused",status="{status}"}} 1'.encode() in app.runtime.accounting.metrics.text()
 
 
 def test_a_refusal_of_nobody_is_counted_and_has_no_row() -> None:
     app = app_of(config())
     _, rows = talk(app, post(CHAT, json.dumps(chat("demo/any")).encode(), authorization="Bearer wrong"))
     assert not rows
-    assert b'dialect="openai_chat",target="",outcome="refused",status="401"} 1' in app.setup.books.metrics.text()
+    assert b'dialect="openai_chat",target="",outcome="refused",status="401"} 1' in app.runtime.accounting.metrics.text()
 
 
 def test_a_body_that_is_too_large_is_counted() -> None:
     app = app_of(config())
     app.refuse(post(CHAT, b""), BodyTooLarge("40 MiB"))
-    assert b'outcome="refused",status="413"} 1' in app.setup.books.metrics.text()
+    assert b'outcome="refused",status="413"} 1' in app.runtime.accounting.metrics.text()
 
 
 def test_what_breaks_off_is_counted_once() -> None:
@@ -288,15 +288,15 @@ def test_what_breaks_off_is_counted_once() -> None:
     told = whole.replace(b'"usage":{"input_tokens":0,', b'"usage":{"input_tokens":25,')
     body = told[: told.index(b"event: content_block_stop")]
     with Server(Raw(headers={"content-type": "text/event-stream"}, body=body)) as upstream:
-        setup = config() + record("up", upstream.base_url("anthropic"), "anthropic") + "[chain]\nretries = 0\n"
-        _, (row,) = talk(app_of(setup), ask(chat("up/m", stream=True)))
+        runtime = config() + record("up", upstream.base_url("anthropic"), "anthropic") + "[chain]\nretries = 0\n"
+        _, (row,) = talk(app_of(runtime), ask(chat("up/m", stream=True)))
     assert (row.outcome, row.input, row.output) == ("failed", 25, len("one two three") // 3)
 
 
 def test_what_was_shown_of_a_broken_answer_is_used_up() -> None:
     with Server(Cut(600, "one two three four five six")) as upstream:
-        setup = config("tokens_per_minute = 5000") + record("up", upstream.base_url()) + "[chain]\nretries = 0\n"
-        seen, (row,) = talk(app_of(setup), ask(chat("up/m", stream=True)))
+        runtime = config("tokens_per_minute = 5000") + record("up", upstream.base_url()) + "[chain]\nretries = 0\n"
+        seen, (row,) = talk(app_of(runtime), ask(chat("up/m", stream=True)))
     shown = "".join(each["choices"][0]["delta"].get("content", "") for each in lines(seen[0].body) if "choices" in each)
     assert shown
     assert (row.outcome, row.estimated, row.output) == ("failed", True, len(shown) // 3)
@@ -320,7 +320,7 @@ def traced(app: App) -> InMemorySpanExporter:
     """Where its spans go from now on."""
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    app.setup.books.traces = Tracing(provider)
+    app.runtime.accounting.traces = Tracing(provider)
     return exporter
 
 

@@ -144,8 +144,8 @@ def test_names_are_told_with_what_they_stand_for() -> None:
 def test_a_target_that_the_config_no_longer_names_is_not_told() -> None:
     app = app_of('[aliases]\nfast = "demo/any"\n')
     do(app, "bench", {"target": "demo/any"})
-    app.setup = Runtime(
-        decode_config(record("up", "http://127.0.0.1:1/v1") + '[aliases]\nfast = "up/m"\n'), {}, app.setup
+    app.runtime = Runtime(
+        decode_config(record("up", "http://127.0.0.1:1/v1") + '[aliases]\nfast = "up/m"\n'), {}, app.runtime
     )
     assert states(app) == {"up/m": "healthy"}
 
@@ -197,8 +197,8 @@ def test_a_wrong_bench_is_refused_by_the_name_of_what_is_wrong(body: object, par
 
 def test_a_long_request_is_told_when_it_has_ended() -> None:
     app = app_of()
-    app.setup.books.ledger.note(UsageRow(id="long", moment=100.0, duration=60.0, model="m", outcome="served"))
-    app.setup.books.ledger.note(UsageRow(id="short", moment=120.0, duration=1.0, model="m", outcome="served"))
+    app.runtime.accounting.ledger.note(UsageRow(id="long", moment=100.0, duration=60.0, model="m", outcome="served"))
+    app.runtime.accounting.ledger.note(UsageRow(id="short", moment=120.0, duration=1.0, model="m", outcome="served"))
     assert [row["id"] for row in told(get(app, "requests?since=121"))["requests"]] == ["long"]
 
 
@@ -231,7 +231,7 @@ def test_a_store_that_is_down_is_told_and_recent_requests_are_still_there(monkey
         raise StoreDown("store: away")
 
     for name in ("read", "rows", "usage", "record"):
-        monkeypatch.setattr(app.setup.store, name, down)
+        monkeypatch.setattr(app.runtime.store, name, down)
     assert told(get(app, "snapshot"))["store"] == "store: away"
     assert len(told(get(app, "requests"))["requests"]) == 1
     assert told(get(app, "usage"))["problem"] == "store: away"

@@ -83,9 +83,9 @@ def test_lines_of_a_moment_are_written_together() -> None:
 
 def test_no_line_waits_when_the_books_are_closed(capsys: pytest.CaptureFixture[str]) -> None:
     async def work() -> None:
-        books = Accounting(open_store("memory"), log=Log())
-        books.tell(UsageRow(id="req_1", moment=0.0, model="fast", outcome="served"))
-        await books.aclose()
+        accounting = Accounting(open_store("memory"), log=Log())
+        accounting.tell(UsageRow(id="req_1", moment=0.0, model="fast", outcome="served"))
+        await accounting.aclose()
 
     asyncio.run(work())
     assert json.loads(capsys.readouterr().err)["request_id"] == "req_1"

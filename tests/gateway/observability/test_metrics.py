@@ -101,10 +101,10 @@ def test_whichever_worker_is_asked_tells_of_all(opened: Callable[[], Store], clo
             Accounting(store, workers=Workers(store, name=name, gateway="here", clock=clock), clock=clock)
             for name in "ab"
         ]
-        for books in both:
-            books.metrics.ended(row())
-            books.metrics.ended(row())
-            await books.tend()
+        for accounting in both:
+            accounting.metrics.ended(row())
+            accounting.metrics.ended(row())
+            await accounting.tend()
         found = parsed(await both[0].scrape())
         labels = {"dialect": "openai_chat", "target": "a/x", "outcome": "served", "status": "200"}
         assert [found[named("dragoman_requests_total", worker=name, **labels)] for name in "ab"] == [2, 2]

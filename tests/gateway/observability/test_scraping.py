@@ -58,7 +58,7 @@ def test_names_that_clients_make_up_do_not_grow_what_is_read() -> None:
     async def many() -> Iterable[Metric]:
         for n in range(2 * MAX_VALUES):
             await look(app, post("/v1/chat/completions", json.dumps(chat(f"demo/made-up-{n}")).encode()))
-        return families(await app.setup.books.scrape()).values()
+        return families(await app.runtime.accounting.scrape()).values()
 
     for family in asyncio.run(many()):
         values = {value for sample in family.samples for name, value in sample.labels.items() if name == "target"}

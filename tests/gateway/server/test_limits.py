@@ -324,7 +324,7 @@ def test_a_client_sees_the_health_of_what_it_may_use_and_an_operator_all() -> No
         f'[keys.ops]\nhash = "{ops_hash}"\nadmin = true\n[aliases]\nfast = "demo/b"\n'
     )
     for target in ("demo/a", "demo/b", "demo/c"):
-        app.setup.registry.health.disable(target, 60.0)
+        app.runtime.registry.health.disable(target, 60.0)
 
     def health(key: str) -> dict[str, Any]:
         headers = {"authorization": f"Bearer {key}"}

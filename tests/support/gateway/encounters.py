@@ -62,7 +62,7 @@ def app_before(wire: str, script: Scripted) -> App:
     """A gateway whose only provider speaks a wire and follows a script."""
     provider = record("up", "http://up.invalid" + BASES.get(wire, "/v1"), wire).replace("sk-test-key", KEY)
     app = app_of(provider + OPTIONS)
-    app.setup.registry.transport = script
+    app.runtime.registry.transport = script
     return app
 
 

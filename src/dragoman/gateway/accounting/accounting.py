@@ -46,11 +46,11 @@ class Accounting:
 
     >>> from dragoman.gateway.store import open_store
     >>> async def main() -> int:
-    ...     books = Accounting(open_store("memory"))
-    ...     account = await books.open("req_1", model="fast", request=Request(), dialect="ollama")
+    ...     accounting = Accounting(open_store("memory"))
+    ...     account = await accounting.open("req_1", model="fast", request=Request(), dialect="ollama")
     ...     await account.settle("served", status=200, target="groq/llama", usage=Usage(input=5, output=2))
-    ...     await books.aclose()
-    ...     return (await books.ledger.rows())[0].output
+    ...     await accounting.aclose()
+    ...     return (await accounting.ledger.rows())[0].output
     >>> asyncio.run(main())
     2
     """
@@ -224,14 +224,14 @@ class RequestRecord:
     ()
     """
 
-    def __init__(self, books: Accounting, row: UsageRow, request: Request, /) -> None:
+    def __init__(self, accounting: Accounting, row: UsageRow, request: Request, /) -> None:
         self.admission: Admission = FREE
         self.span: RequestSpan | None = None
-        self._books = books
+        self._accounting = accounting
         self._row = row
         self._request = request
         self._heard = 0
-        self._began = books.timer()
+        self._began = accounting.timer()
         self._first: float | None = None
         self._attempts: list[Attempt] = []
         self._failures = 0
@@ -247,7 +247,7 @@ class RequestRecord:
     async def begin(self) -> None:
         """Write its row before anybody is asked: it may outlive this process."""
         try:
-            await asyncio.shield(self._books.later(self._books.ledger.record(self._row)))
+            await asyncio.shield(self._accounting.later(self._accounting.ledger.record(self._row)))
         except asyncio.CancelledError:
             await self.leave()
             raise
@@ -258,17 +258,17 @@ class RequestRecord:
             return
         if (name := named(what.target)) != what.target:
             what = msgspec.structs.replace(what, target=name)
-        self._books.metrics.attempted(what)
+        self._accounting.metrics.attempted(what)
         self._attempts.append(what)
         if what.outcome == "failed":
             self._failures += 1
             self._spent = add(self._spent, what.usage)
-            self._spent_cost = plus(self._spent_cost, self._books.prices.cost(what.target, what.usage))
+            self._spent_cost = plus(self._spent_cost, self._accounting.prices.cost(what.target, what.usage))
 
     def first(self) -> None:
         """The first piece of an answer is there."""
         if self._first is None:
-            self._first = self._books.timer() - self._began
+            self._first = self._accounting.timer() - self._began
 
     def heard(self, events: Iterable[object], /) -> None:
         """Pieces of an answer that are shown; where the client leaves, they tell what it used."""
@@ -293,7 +293,7 @@ class RequestRecord:
         self._is_settled = True
         if tokens_of(usage) is None:
             usage = self._guess(outcome, target)
-        books, used = self._books, add(usage, self._spent)
+        accounting, used = self._accounting, add(usage, self._spent)
         row = msgspec.structs.replace(
             self._row,
             target=None if target is None else named(target),
@@ -303,19 +303,19 @@ class RequestRecord:
             output=used.output,
             cache_read=used.cache_read,
             estimated=usage.source == "estimated",
-            cost=plus(books.prices.cost(target, usage), self._spent_cost),
-            duration=books.timer() - self._began,
+            cost=plus(accounting.prices.cost(target, usage), self._spent_cost),
+            duration=accounting.timer() - self._began,
             first=self._first,
             # Of a stream, the target that answers is told when all of it was read.
             attempts=self._failures + (outcome != "failed" and target is not None),
         )
         if outcome == "hung_up" and row.target is not None:
             self.observe(Attempt(target=row.target, outcome=outcome))  # the plan that asked cannot tell any more
-        books.tell(row, attempts=self._attempts, was_begun=True)
+        accounting.tell(row, attempts=self._attempts, was_begun=True)
         if self.span is not None:
             self.span.end(row, response, error=error)
         closing = self._close(row)
-        await (asyncio.shield(books.later(closing)) if books.store.is_shared else closing)
+        await (asyncio.shield(accounting.later(closing)) if accounting.store.is_shared else closing)
 
     async def fail(self, error: DragomanError, /) -> None:
         """It failed; the error says at whom. What that one used was told when it was tried."""
@@ -344,10 +344,10 @@ class RequestRecord:
     async def _close(self, row: UsageRow) -> None:
         if self.admission.limits:
             await self._settle(row)
-        if self._books.store.is_shared:
-            await self._books.ledger.record(row)
+        if self._accounting.store.is_shared:
+            await self._accounting.ledger.record(row)
         else:
-            self._books.ledger.note(row)
+            self._accounting.ledger.note(row)
 
     async def _settle(self, row: UsageRow) -> None:
         tokens = tokens_of(Usage(input=row.input, output=row.output))
@@ -355,7 +355,7 @@ class RequestRecord:
             tokens = None  # what was reserved for it stays
         elif tokens is None and row.outcome != "served":
             tokens = 0  # a provider that refuses counts nothing, and one that was not asked
-        limits = self._books.limits
+        limits = self._accounting.limits
         self.admission = await limits.settle(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
 
 

@@ -105,55 +105,55 @@ class Dashboard:
             yield Route(method=method, path=API + name), self._guarded(endpoint)
 
     def _guarded(self, endpoint: Endpoint) -> Endpoint:
-        async def answer(visit: RequestContext) -> GatewayResponse:
-            visit.key = check(visit.http, visit.setup.keys, is_local=self._is_local)
-            return await endpoint(visit)
+        async def answer(context: RequestContext) -> GatewayResponse:
+            context.key = check(context.http, context.runtime.keys, is_local=self._is_local)
+            return await endpoint(context)
 
         return answer
 
 
 def _show(name: str) -> Endpoint:
-    async def answer(_visit: RequestContext) -> GatewayResponse:
+    async def answer(_context: RequestContext) -> GatewayResponse:
         return file(name)
 
     return answer
 
 
-async def _snapshot(visit: RequestContext) -> GatewayResponse:
-    return _told(await views.snapshot(visit.setup))
+async def _snapshot(context: RequestContext) -> GatewayResponse:
+    return _told(await views.snapshot(context.runtime))
 
 
-async def _bench(visit: RequestContext) -> GatewayResponse:
-    wish = _decoded(visit, DisableTarget)
-    visit.setup.registry.health.disable(_known(visit, wish.target), wish.seconds)
-    return await _snapshot(visit)
+async def _bench(context: RequestContext) -> GatewayResponse:
+    wish = _decoded(context, DisableTarget)
+    context.runtime.registry.health.disable(_known(context, wish.target), wish.seconds)
+    return await _snapshot(context)
 
 
-async def _unbench(visit: RequestContext) -> GatewayResponse:
-    wish = _decoded(visit, EnableTarget)
-    visit.setup.registry.health.enable(_known(visit, wish.target))
-    return await _snapshot(visit)
+async def _unbench(context: RequestContext) -> GatewayResponse:
+    wish = _decoded(context, EnableTarget)
+    context.runtime.registry.health.enable(_known(context, wish.target))
+    return await _snapshot(context)
 
 
-async def _requests(visit: RequestContext) -> GatewayResponse:
-    return _told(await views.requests(visit.setup, since=_asked(visit, Since).since))
+async def _requests(context: RequestContext) -> GatewayResponse:
+    return _told(await views.requests(context.runtime, since=_asked(context, Since).since))
 
 
-async def _usage(visit: RequestContext) -> GatewayResponse:
-    return _told(await views.usage(visit.setup, days=_asked(visit, TimeRange).days, now=time.time()))
+async def _usage(context: RequestContext) -> GatewayResponse:
+    return _told(await views.usage(context.runtime, days=_asked(context, TimeRange).days, now=time.time()))
 
 
-async def _explain(visit: RequestContext) -> GatewayResponse:
+async def _explain(context: RequestContext) -> GatewayResponse:
     """What a request of the playground would look like to each target; nothing is sent."""
-    visit.wire = wire = wires.get("native")
-    check_depth(visit.http.body, visit.setup.config.gateway.max_depth)
-    chat = await begin(visit, *wire.server.decode_request(visit.http))
+    context.wire = wire = wires.get("native")
+    check_depth(context.http.body, context.runtime.config.gateway.max_depth)
+    chat = await begin(context, *wire.server.decode_request(context.http))
     # Pictures are fitted on the way, which takes long.
-    return _told(await asyncio.to_thread(views.explain, chat.request, chat.targets, visit.setup.config.options))
+    return _told(await asyncio.to_thread(views.explain, chat.request, chat.targets, context.runtime.config.options))
 
 
-def _known(visit: RequestContext, name: str) -> str:
-    if not views.is_target(visit.setup, name):
+def _known(context: RequestContext, name: str) -> str:
+    if not views.is_target(context.runtime, name):
         raise ModelNotFound(f"this gateway has no target {name[:200]!r}")
     return name
 
@@ -164,9 +164,9 @@ def _told(value: object) -> GatewayResponse:
     return answer
 
 
-def _asked(visit: RequestContext, shape: type[S]) -> S:
+def _asked(context: RequestContext, shape: type[S]) -> S:
     """What stands behind the question mark, but for the key."""
-    told = dict(parse_qsl(visit.http.path.partition("?")[2], keep_blank_values=True))
+    told = dict(parse_qsl(context.http.path.partition("?")[2], keep_blank_values=True))
     told.pop("key", None)
     try:
         return msgspec.convert(told, shape, strict=False)
@@ -174,9 +174,9 @@ def _asked(visit: RequestContext, shape: type[S]) -> S:
         raise _wrong(error) from error
 
 
-def _decoded(visit: RequestContext, shape: type[S]) -> S:
+def _decoded(context: RequestContext, shape: type[S]) -> S:
     try:
-        return msgspec.json.decode(visit.http.body, type=shape)
+        return msgspec.json.decode(context.http.body, type=shape)
     except UNREADABLE as error:
         raise _wrong(error) from error
 

@@ -27,7 +27,7 @@ LONGEST = 400
 SUMS = ("requests", "failed", "unknown", "input", "output", "cost", "unpriced")
 
 
-async def snapshot(setup: Runtime, /) -> JsonObject:
+async def snapshot(runtime: Runtime, /) -> JsonObject:
     """Targets and how they are, names and what they stand for.
 
     >>> import asyncio
@@ -36,41 +36,41 @@ async def snapshot(setup: Runtime, /) -> JsonObject:
     >>> told["targets"][0]["name"], told["targets"][0]["state"], told["names"][0]["targets"]
     ('demo/any', 'well', ['demo/any'])
     """
-    under_way = setup.books.metrics.under_way
-    report = await health.report(setup, under_way=under_way)
-    names = dict.fromkeys((*setup.catalog.tiers, *setup.registry.aliases()))
-    named = [model.id for model in setup.catalog.models() if model.id not in names]
+    under_way = runtime.accounting.metrics.under_way
+    report = await health.report(runtime, under_way=under_way)
+    names = dict.fromkeys((*runtime.catalog.tiers, *runtime.registry.aliases()))
+    named = [model.id for model in runtime.catalog.models() if model.id not in names]
     # Clients put keys where names belong: these are not shown.
-    seen = filter(lambda name: redact(name) == name, sorted(setup.registry.health.snapshot()))
-    asked = (name for name in seen if is_target(setup, name))
+    seen = filter(lambda name: redact(name) == name, sorted(runtime.registry.health.snapshot()))
+    asked = (name for name in seen if is_target(runtime, name))
     known = islice(dict.fromkeys((*named, *asked)), MAX_TARGETS)
     return {
         "store": report["store"],
         "under_way": under_way,
-        "waiting": setup.books.ledger.waiting,
-        "lost": setup.books.ledger.lost,
-        "targets": [_target(setup, name) for name in known],
-        "names": [_name(setup, name) for name in names],
+        "waiting": runtime.accounting.ledger.waiting,
+        "lost": runtime.accounting.ledger.lost,
+        "targets": [_target(runtime, name) for name in known],
+        "names": [_name(runtime, name) for name in names],
     }
 
 
-def is_target(setup: Runtime, name: str, /) -> bool:
+def is_target(runtime: Runtime, name: str, /) -> bool:
     """Whether this is one target that clients may ask for; the config may have been another one before.
 
     >>> from dragoman.gateway.config import decode_config
-    >>> setup = Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})
-    >>> is_target(setup, "demo/any"), is_target(setup, "fast"), is_target(setup, "groq/x")
+    >>> runtime = Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})
+    >>> is_target(runtime, "demo/any"), is_target(runtime, "fast"), is_target(runtime, "groq/x")
     (True, False, False)
     """
     try:
-        return [target.name for target in setup.catalog.find(name).targets] == [name]
+        return [target.name for target in runtime.catalog.find(name).targets] == [name]
     except ModelNotFound:
         return False
 
 
-def _target(setup: Runtime, name: str) -> JsonObject:
-    condition, now = setup.registry.health.condition(name), monotonic()
-    target = setup.registry.target(name)
+def _target(runtime: Runtime, name: str) -> JsonObject:
+    condition, now = runtime.registry.health.condition(name), monotonic()
+    target = runtime.registry.target(name)
     left = None if condition.is_healthy or condition.until is None else round(max(0.0, condition.until - now), 1)
     return without_none(
         {
@@ -87,8 +87,8 @@ def _target(setup: Runtime, name: str) -> JsonObject:
     )
 
 
-def _name(setup: Runtime, name: str) -> JsonObject:
-    choice = setup.catalog.find(name)
+def _name(runtime: Runtime, name: str) -> JsonObject:
+    choice = runtime.catalog.find(name)
     costs = {target.name: choice.options.costs.get(target.name) for target in choice.targets}
     return without_none(
         {
@@ -101,7 +101,7 @@ def _name(setup: Runtime, name: str) -> JsonObject:
     )
 
 
-async def requests(setup: Runtime, /, *, since: float = 0.0) -> JsonObject:
+async def requests(runtime: Runtime, /, *, since: float = 0.0) -> JsonObject:
     """The last requests of all workers, newest first, that ended after a moment, with the attempts that this one saw.
 
     >>> import asyncio
@@ -109,9 +109,9 @@ async def requests(setup: Runtime, /, *, since: float = 0.0) -> JsonObject:
     >>> asyncio.run(requests(Runtime(Config(), {})))
     {'requests': []}
     """
-    recent = setup.books.recent
+    recent = runtime.accounting.recent
     try:
-        rows = await setup.books.ledger.rows(MOST)
+        rows = await runtime.accounting.ledger.rows(MOST)
     except StoreDown:
         rows = recent.rows()
     return {
@@ -123,7 +123,7 @@ async def requests(setup: Runtime, /, *, since: float = 0.0) -> JsonObject:
     }
 
 
-async def usage(setup: Runtime, /, *, days: int, now: float) -> JsonObject:
+async def usage(runtime: Runtime, /, *, days: int, now: float) -> JsonObject:
     """What was used on the last days: by day, by key, by target.
 
     >>> import asyncio
@@ -133,7 +133,7 @@ async def usage(setup: Runtime, /, *, days: int, now: float) -> JsonObject:
     """
     first, last = day_of(now - (days - 1) * DAY), day_of(now)
     try:
-        uses = await setup.books.ledger.usage(first, last)
+        uses = await runtime.accounting.ledger.usage(first, last)
     except StoreDown as error:
         return {"first": first, "last": last, "problem": error.message, "days": [], "keys": [], "targets": []}
     return {

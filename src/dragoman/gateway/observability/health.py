@@ -12,7 +12,7 @@ from dragoman.types import JsonObject
 from dragoman.wires.common.json import without_none
 
 
-async def report(setup: Runtime, key: Key | None = None, /, *, under_way: int) -> JsonObject:
+async def report(runtime: Runtime, key: Key | None = None, /, *, under_way: int) -> JsonObject:
     """How the gateway, its store and each target that was asked so far are; a client's key sees only what it may use.
 
     >>> import asyncio
@@ -21,29 +21,29 @@ async def report(setup: Runtime, key: Key | None = None, /, *, under_way: int) -
     {'status': 'ok', 'requests': 0, 'store': 'ok', 'targets': {}}
     """
     try:
-        await setup.store.read("ready")
+        await runtime.store.read("ready")
         store = "ok"
     except StoreDown as error:
         store = error.message
     status = "ok" if store == "ok" else "degraded"
-    targets = setup.registry.health.snapshot()
+    targets = runtime.registry.health.snapshot()
     if key is None or key.admin:
         return {"status": status, "requests": under_way, "store": store, "targets": _told(targets)}
-    usable = usable_by(setup, key)
+    usable = usable_by(runtime, key)
     return {"status": status, "targets": _told({name: targets[name] for name in targets if name in usable})}
 
 
-def usable_by(setup: Runtime, key: Key, /) -> frozenset[str]:
+def usable_by(runtime: Runtime, key: Key, /) -> frozenset[str]:
     """The targets that a key may use: by their own names, or by names that stand for them.
 
     >>> from dragoman.gateway.config import decode_config
-    >>> setup = Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})
-    >>> usable_by(setup, Key(id="team", hash="b2:0:0:0", models=("fast",)))
+    >>> runtime = Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})
+    >>> usable_by(runtime, Key(id="team", hash="b2:0:0:0", models=("fast",)))
     frozenset({'demo/any'})
     """
-    names = (model.id for model in setup.catalog.models() if key.may_use(model.id))
-    behind = {target.name for name in names for target in setup.catalog.find(name).targets}
-    return frozenset({*behind, *filter(key.may_use, setup.registry.health.snapshot())})
+    names = (model.id for model in runtime.catalog.models() if key.may_use(model.id))
+    behind = {target.name for name in names for target in runtime.catalog.find(name).targets}
+    return frozenset({*behind, *filter(key.may_use, runtime.registry.health.snapshot())})
 
 
 def _told(targets: Mapping[str, TargetHealth]) -> JsonObject:

@@ -46,7 +46,7 @@ class Asgi:
         http = _request(scope)
         try:
             _check_head(scope)
-            async with asyncio.timeout(self._app.setup.config.gateway.body_timeout):
+            async with asyncio.timeout(self._app.runtime.config.gateway.body_timeout):
                 body = await self._read(receive)
         except TimeoutError:
             return await _send(self._app.refuse(http, BodyTooSlow("the body did not come in time")), send)
@@ -86,7 +86,7 @@ class Asgi:
 
     async def _read(self, receive: Receive) -> bytes | None:
         """The body; None where the client went before it was whole."""
-        limit = self._app.setup.config.gateway.max_body
+        limit = self._app.runtime.config.gateway.max_body
         pieces: list[bytes] = []
         size = 0
         while True:

@@ -82,7 +82,7 @@ class Rsgi:
 
     async def __rsgi__(self, scope: Scope, protocol: HttpProtocol) -> None:
         """One request."""
-        watch = _Watch(protocol, self._app.setup.config.gateway.body_timeout)
+        watch = _Watch(protocol, self._app.runtime.config.gateway.body_timeout)
         try:
             answer = await self._answer(scope, protocol, watch)
             if isinstance(answer.body, bytes):
@@ -102,7 +102,7 @@ class Rsgi:
     async def _answer(self, scope: Scope, protocol: HttpProtocol, watch: "_Watch") -> GatewayResponse:
         headers = dict(scope.headers.items())
         path = f"{scope.path}?{scope.query_string}" if scope.query_string else scope.path
-        limits = self._app.setup.config.gateway
+        limits = self._app.runtime.config.gateway
         error: DragomanError
         try:
             body = await _read(headers, protocol, limits.max_body)
