@@ -47,11 +47,11 @@ from dragoman.types import Attempt, Finish, Response, Usage, assistant
 
 ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, DragomanError)]
 TRANSIENT, ELSEWHERE, STOP = (True, True, True), (False, True, False), (False, False, False)
-"""The three common rows of the table: transient, advance, penalise."""
+"""The three common rows of the table: retry, fail_over, count_failure."""
 
 
 def facts(error: DragomanError) -> tuple[bool, bool, bool]:
-    return error.transient, error.advance, error.penalise
+    return error.retry, error.fail_over, error.count_failure
 
 
 # The table of spec 1 --------------------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_inside_a_200_the_code_stands_for_the_status(code: str | int, kind: type
         (InvalidRequest("no"), STOP),
         (InvalidTool("no"), STOP),
         (RequestError("no"), STOP),
-        (AuthFailed("no key", advance=True), ELSEWHERE),
+        (AuthFailed("no key", fail_over=True), ELSEWHERE),
         (Malformed("no"), TRANSIENT),
         (Truncated("no"), TRANSIENT),
         (TooLarge("no"), TRANSIENT),
@@ -182,7 +182,7 @@ def test_inside_a_200_the_code_stands_for_the_status(code: str | int, kind: type
         (StoreDown("no"), (True, False, False)),
         (ChainExhausted("no"), STOP),
         (DragomanError("no"), TRANSIENT),
-        (DragomanError("no", transient=False, advance=False, penalise=False), STOP),
+        (DragomanError("no", retry=False, fail_over=False, count_failure=False), STOP),
     ],
     ids=lambda value: type(value).__name__,
 )

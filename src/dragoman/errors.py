@@ -58,11 +58,11 @@ class DragomanError(Exception):
     503
     """
 
-    transient: bool = True
+    retry: bool = True
     """May the same target succeed when asked again?"""
-    advance: bool = True
+    fail_over: bool = True
     """May another target succeed?"""
-    penalise: bool = True
+    count_failure: bool = True
     """Does it count against the target's health?"""
     http_status: ClassVar[int] = 500
     """What a server that was asked should answer."""
@@ -85,9 +85,9 @@ class DragomanError(Exception):
         code: str | None = None,
         retry_after: float | None = None,
         usage: "Usage | None" = None,
-        transient: bool | None = None,
-        advance: bool | None = None,
-        penalise: bool | None = None,
+        retry: bool | None = None,
+        fail_over: bool | None = None,
+        count_failure: bool | None = None,
     ) -> None:
         message = redact(message)
         super().__init__(message)
@@ -98,38 +98,38 @@ class DragomanError(Exception):
         self.code = None if code is None else redact(code)
         self.retry_after = retry_after
         self.usage = usage
-        self.transient = self.transient if transient is None else transient
-        self.advance = self.advance if advance is None else advance
-        self.penalise = self.penalise if penalise is None else penalise
+        self.retry = self.retry if retry is None else retry
+        self.fail_over = self.fail_over if fail_over is None else fail_over
+        self.count_failure = self.count_failure if count_failure is None else count_failure
 
 
 class RequestError(DragomanError):
     """Wrong before a byte left.
 
-    >>> RequestError("no messages").transient
+    >>> RequestError("no messages").retry
     False
     """
 
-    transient = False
-    advance = False
-    penalise = False
+    retry = False
+    fail_over = False
+    count_failure = False
     http_status = 400
 
 
 class Unsupported(RequestError):
     """The target cannot do what is asked; another may.
 
-    >>> Unsupported("ollama: no documents").advance
+    >>> Unsupported("ollama: no documents").fail_over
     True
     """
 
-    advance = True
+    fail_over = True
 
 
 class InvalidRequest(RequestError, ValueError):
     """The request, or a value of it, makes no sense to any target.
 
-    >>> InvalidRequest("messages: missing").advance
+    >>> InvalidRequest("messages: missing").fail_over
     False
     """
 
@@ -145,7 +145,7 @@ class InvalidTool(RequestError):
 class ProviderError(DragomanError):
     """They answered, and the answer is no.
 
-    >>> ProviderError("no", status=500).penalise
+    >>> ProviderError("no", status=500).count_failure
     True
     """
 
@@ -155,13 +155,13 @@ class ProviderError(DragomanError):
 class AuthFailed(ProviderError):
     """The key is wrong, or may not do this.
 
-    >>> AuthFailed("bad key", status=401).advance
+    >>> AuthFailed("bad key", status=401).fail_over
     False
     """
 
-    transient = False
-    advance = False
-    penalise = False
+    retry = False
+    fail_over = False
+    count_failure = False
     http_status = 401
 
 
@@ -178,7 +178,7 @@ class RateLimited(ProviderError):
 class Overloaded(ProviderError):
     """They have no capacity now.
 
-    >>> Overloaded("busy", status=529).transient
+    >>> Overloaded("busy", status=529).retry
     True
     """
 
@@ -192,8 +192,8 @@ class ContextTooLong(ProviderError):
     512
     """
 
-    transient = False
-    penalise = False
+    retry = False
+    count_failure = False
     http_status = 400
 
     def __init__(self, message: str, *, tokens: int | None = None, limit: int | None = None, **facts: Any) -> None:
@@ -205,45 +205,45 @@ class ContextTooLong(ProviderError):
 class Blocked(ProviderError):
     """A content filter or policy refused.
 
-    >>> Blocked("unsafe", status=400).advance
+    >>> Blocked("unsafe", status=400).fail_over
     False
     """
 
-    transient = False
-    advance = False
-    penalise = False
+    retry = False
+    fail_over = False
+    count_failure = False
     http_status = 400
 
 
 class ModelNotFound(ProviderError):
     """They do not have that model; another target may.
 
-    >>> ModelNotFound("gpt-9", status=404).advance
+    >>> ModelNotFound("gpt-9", status=404).fail_over
     True
     """
 
-    transient = False
-    penalise = False
+    retry = False
+    count_failure = False
     http_status = 404
 
 
 class BadRequest(ProviderError):
     """They say that the request is wrong.
 
-    >>> BadRequest("temperature", status=400).transient
+    >>> BadRequest("temperature", status=400).retry
     False
     """
 
-    transient = False
-    advance = False
-    penalise = False
+    retry = False
+    fail_over = False
+    count_failure = False
     http_status = 400
 
 
 class ServerFault(ProviderError):
     """Something broke on their side, or they said what nobody knows.
 
-    >>> ServerFault("boom", status=500).transient
+    >>> ServerFault("boom", status=500).retry
     True
     """
 
@@ -261,7 +261,7 @@ class WireError(DragomanError):
 class Malformed(WireError):
     """Bytes that are not what the protocol says.
 
-    >>> Malformed("not JSON").penalise
+    >>> Malformed("not JSON").count_failure
     True
     """
 
@@ -269,7 +269,7 @@ class Malformed(WireError):
 class Truncated(WireError):
     """A stream or body that ended before its end.
 
-    >>> Truncated("no farewell").transient
+    >>> Truncated("no farewell").retry
     True
     """
 
@@ -277,7 +277,7 @@ class Truncated(WireError):
 class TooLarge(WireError):
     """More than the limit.
 
-    >>> TooLarge("a line of 65 MiB").transient
+    >>> TooLarge("a line of 65 MiB").retry
     True
     """
 
@@ -289,7 +289,7 @@ class MalformedToolCall(WireError):
     'tide'
     """
 
-    penalise = False
+    count_failure = False
 
     def __init__(self, message: str, *, id: str = "", name: str = "", text: str = "", **facts: Any) -> None:
         super().__init__(message, **facts)
@@ -301,7 +301,7 @@ class MalformedToolCall(WireError):
 class TransportError(DragomanError):
     """No answer.
 
-    >>> TransportError("?").advance
+    >>> TransportError("?").fail_over
     True
     """
 
@@ -311,7 +311,7 @@ class TransportError(DragomanError):
 class ConnectFailed(TransportError):
     """No connection: refused, unknown host, bad certificate.
 
-    >>> ConnectFailed("refused").transient
+    >>> ConnectFailed("refused").retry
     True
     """
 
@@ -329,7 +329,7 @@ class TimedOut(TransportError):
 class Reset(TransportError):
     """The connection broke.
 
-    >>> Reset("by peer").transient
+    >>> Reset("by peer").retry
     True
     """
 
@@ -337,11 +337,11 @@ class Reset(TransportError):
 class EmptyResponse(DragomanError):
     """Nothing in the answer.
 
-    >>> EmptyResponse("blank").transient
+    >>> EmptyResponse("blank").retry
     False
     """
 
-    transient = False
+    retry = False
     http_status = 502
 
 
@@ -352,8 +352,8 @@ class Interrupted(DragomanError):
     True
     """
 
-    transient = False
-    advance = False
+    retry = False
+    fail_over = False
     http_status = 502
 
     def __init__(self, message: str, *, partial: "Response | None" = None, **facts: Any) -> None:
@@ -368,9 +368,9 @@ class OutputError(DragomanError):
     '$: not an object'
     """
 
-    transient = False
-    advance = False
-    penalise = False
+    retry = False
+    fail_over = False
+    count_failure = False
     http_status = 502
 
     def __init__(self, message: str, *, text: str = "", reasons: tuple[str, ...] = (), **facts: Any) -> None:
@@ -380,9 +380,9 @@ class OutputError(DragomanError):
 
 
 class _AgentStopped(DragomanError):
-    transient = False
-    advance = False
-    penalise = False
+    retry = False
+    fail_over = False
+    count_failure = False
 
     def __init__(self, message: str, *, result: object = None, **facts: Any) -> None:
         super().__init__(message, **facts)
@@ -400,7 +400,7 @@ class ToolLoop(_AgentStopped):
 class MaxSteps(_AgentStopped):
     """The agent had no steps left; `result` is what there was.
 
-    >>> MaxSteps("10 steps").transient
+    >>> MaxSteps("10 steps").retry
     False
     """
 
@@ -420,8 +420,8 @@ class StoreDown(DragomanError):
     503
     """
 
-    advance = False
-    penalise = False
+    fail_over = False
+    count_failure = False
     http_status = 503
 
 
@@ -432,9 +432,9 @@ class ChainExhausted(DragomanError):
     ()
     """
 
-    transient = False
-    advance = False
-    penalise = False
+    retry = False
+    fail_over = False
+    count_failure = False
     http_status = 503
 
     def __init__(self, message: str, *, attempts: "tuple[Attempt, ...]" = (), **facts: Any) -> None:
@@ -442,9 +442,9 @@ class ChainExhausted(DragomanError):
         self.attempts = attempts
 
 
-_NO_CREDIT = {"transient": False}
-_OTHER_MAY = {"advance": True}
-_MODEL_SLIP = {"transient": True, "advance": True}
+_NO_CREDIT = {"retry": False}
+_OTHER_MAY = {"fail_over": True}
+_MODEL_SLIP = {"retry": True, "fail_over": True}
 
 _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
     code: (kind, facts)
@@ -470,7 +470,7 @@ _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
 }
 
 _BY_STATUS: dict[int, tuple[type[ProviderError], dict[str, bool]]] = {
-    **dict.fromkeys((301, 302, 303, 307, 308), (ServerFault, {"transient": False, "penalise": False})),
+    **dict.fromkeys((301, 302, 303, 307, 308), (ServerFault, {"retry": False, "count_failure": False})),
     400: (BadRequest, {}),
     401: (AuthFailed, {}),
     402: (RateLimited, _NO_CREDIT),
@@ -544,7 +544,7 @@ def classify(
     `codes` are the provider's own words for it, most telling first (code, then type).
 
     >>> error = classify("busy", status=529, codes=("overloaded_error",))
-    >>> type(error).__name__, error.transient, error.code
+    >>> type(error).__name__, error.retry, error.code
     ('Overloaded', True, 'overloaded_error')
     """
     words = [str(code) for code in codes if code not in (None, "")]

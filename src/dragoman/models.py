@@ -83,7 +83,7 @@ class CallOptions(TypedDict, total=False):
     max_retry_after: float
     backoff: float
     backoff_cap: float
-    advance_on_permanent: bool
+    fail_over_on_permanent: bool
     when_all_cooling_down: WhenAllCoolingDown
     on_interrupt: OnInterrupt
     classify: Callable[[DragomanError], ErrorPolicy | None] | None

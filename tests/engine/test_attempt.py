@@ -144,7 +144,7 @@ def test_missing_credentials_say_where_a_key_is_looked_for() -> None:
         prepare(ASK, known("google/m"))
     error = caught.value
     assert str(error) == "google: no key; set GEMINI_API_KEY or GOOGLE_API_KEY or pass api_key="
-    assert (error.transient, error.advance, error.penalise, error.provider) == (False, True, False, "google")
+    assert (error.retry, error.fail_over, error.count_failure, error.provider) == (False, True, False, "google")
 
 
 def test_missing_credentials_without_variables() -> None:
@@ -374,7 +374,7 @@ def test_a_broken_line_after_events_is_an_interruption_that_counts_as_its_cause_
     _, error = broken(line("fine"), b"]\n")
     assert isinstance(error, Interrupted)
     assert isinstance(error.__cause__, Malformed)
-    assert error.penalise
+    assert error.count_failure
 
 
 OPENAI = known("openai/m", api_key="k")
@@ -390,7 +390,7 @@ def test_a_malformed_call_after_text_counts_nothing_against_the_target() -> None
     with pytest.raises(Interrupted) as caught:
         world.run(plan(STREAM, OPENAI))
     assert isinstance(caught.value.__cause__, MalformedToolCall)
-    assert not caught.value.penalise
+    assert not caught.value.count_failure
 
 
 def test_a_connection_that_breaks_tells_what_was_used_so_far() -> None:
@@ -450,14 +450,14 @@ def test_a_deadline_that_passes_before_anything_is_sent_counts_against_nobody() 
     world = World()
     with pytest.raises(TimedOut) as caught:
         world.run(call(Request(messages=(user("hi"),)), target("aa/m"), Timeouts(), 99.0))
-    assert (caught.value.penalise, world.requests) == (False, [])
+    assert (caught.value.count_failure, world.requests) == (False, [])
 
 
 def test_a_deadline_that_passes_while_a_stream_is_read_counts() -> None:
     world = World([line(""), Wait(40.0), line(""), said("fine")])
     with pytest.raises(TimedOut) as caught:
         world.run(call(STREAM, target("aa/m"), Timeouts(total=30.0), 130.0))
-    assert caught.value.penalise
+    assert caught.value.count_failure
 
 
 def test_idle_counts_from_one_piece_of_content_to_the_next() -> None:

@@ -260,13 +260,13 @@ def test_what_no_target_will_do_stops(fault: Script, kind: type[DragomanError]) 
 @pytest.mark.parametrize(("fault", "kind"), STOPPING)
 def test_what_no_target_will_do_goes_on_where_the_caller_says_so(fault: Script, kind: type[DragomanError]) -> None:
     world = World(fault, OK)
-    response = ask(world, advance_on_permanent=True)
+    response = ask(world, fail_over_on_permanent=True)
     assert (response.target, world.hosts) == ("bb/m2", ["aa", "bb"])
 
 
 def test_a_request_that_makes_no_sense_stops_whatever_the_caller_says() -> None:
     senseless = Request(messages=(user("x"),), extra={"ollama": {"a": object()}})
-    assert type(fail(World(), request=senseless, advance_on_permanent=True)) is InvalidRequest
+    assert type(fail(World(), request=senseless, fail_over_on_permanent=True)) is InvalidRequest
 
 
 def test_cancelling_counts_nothing_and_closes_at_once() -> None:
@@ -286,7 +286,7 @@ def test_cancelling_counts_nothing_and_closes_at_once() -> None:
 def test_the_table_can_be_replaced() -> None:
     def classify(error: DragomanError) -> ErrorPolicy | None:
         if isinstance(error, BadRequest):
-            return ErrorPolicy(transient=True, advance=True, penalise=False)
+            return ErrorPolicy(retry=True, fail_over=True, count_failure=False)
         return None
 
     world = World(WRONG, WRONG, Status(401))
@@ -296,7 +296,7 @@ def test_the_table_can_be_replaced() -> None:
 
 def test_a_verdict_may_retry_and_never_go_on() -> None:
     def classify(error: DragomanError) -> ErrorPolicy:
-        return ErrorPolicy(transient=True, advance=False, penalise=False)
+        return ErrorPolicy(retry=True, fail_over=False, count_failure=False)
 
     world = World(BUSY, BUSY)
     assert type(fail(world, classify=classify)) is Overloaded
@@ -307,9 +307,9 @@ def test_a_verdict_is_what_the_error_says() -> None:
     def verdict(error: DragomanError, **options: Any) -> ErrorPolicy:
         return World().run(judge(error, ChainOptions(**options)))
 
-    assert verdict(Overloaded("busy")) == ErrorPolicy(transient=True, advance=True, penalise=True)
-    assert verdict(Blocked("no"), advance_on_permanent=True).advance
-    assert not verdict(Interrupted("cut"), advance_on_permanent=True).advance
+    assert verdict(Overloaded("busy")) == ErrorPolicy(retry=True, fail_over=True, count_failure=True)
+    assert verdict(Blocked("no"), fail_over_on_permanent=True).fail_over
+    assert not verdict(Interrupted("cut"), fail_over_on_permanent=True).fail_over
 
 
 # Retries and waits ----------------------------------------------------------------------------------------------------
@@ -805,7 +805,7 @@ def test_it_has_the_facts_of_its_class() -> None:
 
 def test_it_is_neither_transient_nor_to_be_left_to_another() -> None:
     error = fail(World(BUSY, BUSY), AA)
-    assert (error.transient, error.advance, error.penalise) == (False, False, False)
+    assert (error.retry, error.fail_over, error.count_failure) == (False, False, False)
 
 
 def test_it_tells_what_all_attempts_used() -> None:

@@ -386,7 +386,7 @@ def test_a_picture_that_cannot_be_fetched_is_left_to_the_next() -> None:
 
     with pytest.raises(Unsupported, match=r"^aa/m: cannot fetch https://x/a.png: the answer is 404") as caught:
         refuse(call(LINK, able(), Timeouts(), None, fetch_images=True))
-    assert (caught.value.advance, caught.value.penalise, caught.value.provider) == (True, False, "aa")
+    assert (caught.value.fail_over, caught.value.count_failure, caught.value.provider) == (True, False, "aa")
 
 
 def test_the_deadline_bounds_the_fetching() -> None:

@@ -224,7 +224,7 @@ def test_a_kept_connection_that_breaks_is_no_fault_of_the_server(
         old, new = broken(), broken()
         way.send(pooled, Send(http(server)))
         again = broken()
-    assert [(error.penalise, error.retry_after) for error in (old, new, again)] == [
+    assert [(error.count_failure, error.retry_after) for error in (old, new, again)] == [
         (False, 0.0),
         (True, None),
         (False, 0.0),
@@ -234,7 +234,7 @@ def test_a_kept_connection_that_breaks_is_no_fault_of_the_server(
 def test_a_new_connection_that_breaks_is_a_fault_of_the_server(way: Way, pooled: Transport) -> None:
     with Server(Drop()) as server, pytest.raises(Reset) as caught:
         way.send(pooled, Send(http(server)))
-    assert (caught.value.penalise, caught.value.retry_after) == (True, None)
+    assert (caught.value.count_failure, caught.value.retry_after) == (True, None)
 
 
 def test_all_that_break_at_once_on_kept_connections_are_forgiven() -> None:
@@ -294,7 +294,7 @@ def test_a_header_that_cannot_be_sent_is_told_without_its_value(way: Way, transp
                 way.send(transport, Send(request))
         assert "secret" not in str(caught.value)
         assert caught.value.__cause__ is caught.value.__context__ is None
-        assert caught.value.advance
+        assert caught.value.fail_over
 
 
 def test_a_header_that_httpx_cannot_write_is_told_without_its_value() -> None:

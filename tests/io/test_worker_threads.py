@@ -36,7 +36,7 @@ def test_a_loop_does_not_wait_for_work_that_does_not_stop() -> None:
     with pytest.raises(TimedOut, match="before it was ready") as caught:
         asyncio.run(acompute(Compute(lambda _: release.wait(60), timeout=0.01)))
     release.set()
-    assert not caught.value.penalise
+    assert not caught.value.count_failure
 
 
 def test_work_that_is_given_up_is_told_to_stop() -> None:

@@ -435,7 +435,7 @@ def test_work_stops_between_its_steps() -> None:
     answers = iter((False, False, True))
     with pytest.raises(TimedOut, match="while an image was made to fit") as caught:
         fit_picture(noise(200, 200, "image/jpeg"), Bounds(size=1000), stop=lambda: next(answers))
-    assert not caught.value.penalise
+    assert not caught.value.count_failure
 
 
 def test_a_large_png_keeps_its_format_and_size() -> None:

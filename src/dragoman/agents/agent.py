@@ -199,7 +199,9 @@ class Agent(Generic[T]):
             """A blank stop is the conversation's fault more than the target's: it is nudged, and benches nobody."""
             told = None if chain_options.classify is None else chain_options.classify(error)
             blank = (
-                ErrorPolicy(transient=False, advance=True, penalise=False) if isinstance(error, EmptyResponse) else None
+                ErrorPolicy(retry=False, fail_over=True, count_failure=False)
+                if isinstance(error, EmptyResponse)
+                else None
             )
             return told or blank
 

@@ -87,4 +87,4 @@ class BudgetTracker:
         if budget.seconds is not None and seconds >= budget.seconds:
             raise BudgetExceeded(f"{seconds:.1f} of {budget.seconds:.1f} seconds are used") from cause
         if self._timeout is not None and seconds >= self._timeout:
-            raise TimedOut(f"the run took more than {self._timeout:g} s", transient=False, advance=False) from cause
+            raise TimedOut(f"the run took more than {self._timeout:g} s", retry=False, fail_over=False) from cause

@@ -212,7 +212,7 @@ class _Stream:
         try:
             data: bytes = yield Read(exchange, left(self._deadline, now, self._patience(now)))
         except TimedOut as error:
-            error.penalise = True
+            error.count_failure = True
             return self._last_words(decoder, (yield from self._late(error, self._quiet_since)))
         except DragomanError as error:
             return self._last_words(decoder, error)
@@ -274,7 +274,7 @@ class _Stream:
             code=error.code,
             retry_after=error.retry_after,
             usage=usage,
-            penalise=error.penalise,
+            count_failure=error.count_failure,
         ) from error
 
 

@@ -123,7 +123,7 @@ def _ask(
         except DragomanError as error:
             named(error, target)
             verdict = yield from judge(error, options)
-            if not verdict.transient or tries >= options.retries:
+            if not verdict.retry or tries >= options.retries:
                 raise
             dice: float = yield Random()
             wait = dice * min(options.backoff_cap, options.backoff * 2**tries)

@@ -30,15 +30,15 @@ _NUMBERS = ("retries", "max_retry_after_with_fallback", "max_retry_after", "back
 class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
     """What a fault means for what happens next.
 
-    >>> ErrorPolicy(transient=True, advance=True, penalise=True).advance
+    >>> ErrorPolicy(retry=True, fail_over=True, count_failure=True).fail_over
     True
     """
 
-    transient: bool
+    retry: bool
     """The same target may do it when asked again."""
-    advance: bool
+    fail_over: bool
     """Another target may do it."""
-    penalise: bool
+    count_failure: bool
     """It counts against the target's health."""
 
 
@@ -57,7 +57,7 @@ class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The longest wait that a provider may ask for where no other target is left; more ends the call."""
     backoff: float = 0.25
     backoff_cap: float = 4.0
-    advance_on_permanent: bool = False
+    fail_over_on_permanent: bool = False
     """Whether a refusal that asking again cannot change (400, 401, 403, 405, 422, blocked) is left to the next one."""
     when_all_cooling_down: WhenAllCoolingDown = "fail"
     on_interrupt: OnInterrupt = "fail"
@@ -105,13 +105,13 @@ def judge(error: DragomanError, options: ChainOptions, /) -> Plan[ErrorPolicy]:
     >>> try:
     ...     next(plan)
     ... except StopIteration as stop:
-    ...     print(stop.value.transient)
+    ...     print(stop.value.retry)
     True
     """
     if options.classify is not None and (verdict := (yield from _classified(error, options.classify))) is not None:
         return verdict
-    advance = error.advance or (options.advance_on_permanent and isinstance(error, ProviderError))
-    return ErrorPolicy(transient=error.transient, advance=advance, penalise=error.penalise)
+    fail_over = error.fail_over or (options.fail_over_on_permanent and isinstance(error, ProviderError))
+    return ErrorPolicy(retry=error.retry, fail_over=fail_over, count_failure=error.count_failure)
 
 
 def _classified(
@@ -270,10 +270,10 @@ class Chain:
         now: float = yield Now()
         verdict = yield from judge(error, self._options)
         before = self._health.condition(target.name).until
-        is_benched = verdict.penalise and self._health.failed(target.name, now, _told(error), admission)
-        may_retry = verdict.transient and retry < self._options.retries and not is_benched
+        is_benched = verdict.count_failure and self._health.failed(target.name, now, _told(error), admission)
+        may_retry = verdict.retry and retry < self._options.retries and not is_benched
         wait = None if error.retry_after is None else min(MAX_WAIT, error.retry_after)
-        if wait is not None and (verdict.transient or verdict.advance) and not self._bears(wait, now, rest, may_retry):
+        if wait is not None and (verdict.retry or verdict.fail_over) and not self._bears(wait, now, rest, may_retry):
             self._health.rest(target.name, now + wait, _told(error))
             may_retry = False
         yield from self._note_failure(target, error, now - began, before, now)
@@ -285,7 +285,7 @@ class Chain:
             wait = dice * min(self._options.backoff_cap, self._options.backoff * 2 ** min(retry, 10))
         if may_retry and wait is not None and (self._deadline is None or now + wait < self._deadline):
             return wait
-        if not verdict.advance:
+        if not verdict.fail_over:
             raise self._with_receipt(error)
         return None
 
@@ -299,7 +299,7 @@ class Chain:
 
     def _interrupt(self, target: Target, error: Interrupted) -> None:
         cause = error.__cause__
-        goes_on = not isinstance(cause, DragomanError) or cause.advance
+        goes_on = not isinstance(cause, DragomanError) or cause.fail_over
         if self._options.on_interrupt == "fail" or not goes_on:
             raise self._with_receipt(error)
         self._interrupted = target, error

@@ -97,7 +97,7 @@ class _Preparing:
             now: float = yield Now()
             http: HttpRequest = yield Compute(self.encode, left(deadline, now))
         except DragomanError as error:
-            error.penalise = False
+            error.count_failure = False
             raise named(error, self._target) from error.__cause__
         return http
 
@@ -190,7 +190,7 @@ def check_key(target: Target, /) -> None:
     if target.needs_key and not target.api_key:
         ways = [f"set {' or '.join(target.key_names)}"] if target.key_names else []
         # Nothing was sent: the target is not set up, and another one may be.
-        raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", advance=True)
+        raise AuthFailed(f"{target.provider}: no key; {' or '.join([*ways, 'pass api_key='])}", fail_over=True)
 
 
 def _told_by(target: Target, error: Unsupported) -> Unsupported:
@@ -224,7 +224,7 @@ def left(deadline: float | None, now: float, /, *limits: float | None) -> float 
     3.0
     """
     if deadline is not None and deadline <= now:
-        raise TimedOut("the deadline of the call has passed", penalise=False)
+        raise TimedOut("the deadline of the call has passed", count_failure=False)
     least = None if deadline is None else deadline - now
     for limit in limits:
         if limit is not None and (least is None or limit < least):

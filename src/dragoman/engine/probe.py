@@ -282,7 +282,7 @@ def _ask(question: _Question, target: Target, options: ChainOptions) -> Plan[Fin
     """What one question finds. A fault that may pass is a no only where hello is answered between two of them."""
     asked = replace(target, quirks=replace(target.quirks, **question.quirks))
     found = yield from _answered(question, asked, options)
-    if isinstance(found, DragomanError) and found.transient:
+    if isinstance(found, DragomanError) and found.retry:
         yield from chain.run(_HELLO, [target], Health(), options)
         found = yield from _answered(question, asked, options)
     if isinstance(found, Finding):

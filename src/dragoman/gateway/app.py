@@ -399,7 +399,7 @@ def as_told(error: DragomanError, id: str, /) -> DragomanError:
             status=error.status,
             code=error.code,
             retry_after=error.retry_after,
-            transient=cause.transient,
+            retry=cause.retry,
         )
     if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted | ModelNotFound):
         error.message = re.sub(PLACE, "[address]", error.message)  # where providers are is no client's business

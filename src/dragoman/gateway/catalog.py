@@ -101,12 +101,14 @@ class Catalog:
 
     def _resolve(self, name: str) -> TargetChoice:
         if len(name) > MAX_NAME:
-            raise ModelNotFound(f"no model has a name of {len(name)} characters", advance=False)
+            raise ModelNotFound(f"no model has a name of {len(name)} characters", fail_over=False)
         aliases = self._registry.aliases()
         for element in map(str.strip, name.split(",")):
             provider, slash, model = element.partition("/")
             if not (provider in self._providers and model if slash else element in aliases):
-                raise ModelNotFound(f"this gateway has no model {element!r}{nearest(element, aliases)}", advance=False)
+                raise ModelNotFound(
+                    f"this gateway has no model {element!r}{nearest(element, aliases)}", fail_over=False
+                )
         targets = tuple(self._registry.targets(name))
         tier = self._tiers.get(name)
         if tier is None:

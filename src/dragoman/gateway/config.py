@@ -33,7 +33,7 @@ S = TypeVar("S", bound=msgspec.Struct)
 FILE = "dragoman.toml"
 TABLES = ("gateway", "chain", "timeouts", "tiers", "keys", *settings.TABLES)
 _CHAIN = frozenset(
-    "retries max_retry_after_with_fallback max_retry_after backoff backoff_cap advance_on_permanent when_all_cooling_down".split()
+    "retries max_retry_after_with_fallback max_retry_after backoff backoff_cap fail_over_on_permanent when_all_cooling_down".split()
 )  # what is left of Options belongs to a tier, or to one call
 _OF_A_KEY = tuple(name for name in Key.__struct_fields__ if name != "id")
 

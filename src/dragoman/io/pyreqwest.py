@@ -234,7 +234,7 @@ class Pyreqwest:
         fault = translate(error, request)
         is_broken = isinstance(fault, Reset) and not isinstance(error, ClientClosedError)
         if is_broken and self._kept.was_stale(request.origin, began):
-            fault.penalise, fault.retry_after = False, 0.0
+            fault.count_failure, fault.retry_after = False, 0.0
         return fault
 
     def _streamed(
@@ -583,7 +583,7 @@ def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
             return TimedOut(f"{place}: nothing came in time")
         case theirs.ClientClosedError():
             why = "its registry was closed while it was under way"
-            return Reset(f"{place}: {why}", transient=False, advance=False, penalise=False)
+            return Reset(f"{place}: {why}", retry=False, fail_over=False, count_failure=False)
         case _ if any("(Connect)" in cause for cause in causes):
             return ConnectFailed(f"{place}: cannot connect: {why}")
         case theirs.DecodeError() if not any("from connection" in cause for cause in causes):

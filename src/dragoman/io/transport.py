@@ -80,7 +80,7 @@ def unsendable(request: HttpRequest, /) -> InvalidRequest:
     >>> str(unsendable(HttpRequest(method="GET", origin="http://box", path="/ /")))
     'http://box: the URL or a header cannot be sent'
     """
-    return InvalidRequest(f"{shown_url(request.origin)}: the URL or a header cannot be sent", advance=True)
+    return InvalidRequest(f"{shown_url(request.origin)}: the URL or a header cannot be sent", fail_over=True)
 
 
 class BodyBuffer:

@@ -45,7 +45,7 @@ async def acompute(effect: Compute, /) -> Any:
         if not work.cancelled():
             raise
         # The target had no part in it.
-        raise TimedOut("the deadline of the call has passed before it was ready", penalise=False) from error
+        raise TimedOut("the deadline of the call has passed before it was ready", count_failure=False) from error
     finally:
         is_left.set()
 

@@ -141,7 +141,7 @@ def _remade(data: bytes, header: Header, bounds: Bounds, stop: Stop) -> Picture:
 def _check(stop: Stop) -> None:
     if stop():
         # The target had no part in it.
-        raise TimedOut("the deadline of the call has passed while an image was made to fit", penalise=False)
+        raise TimedOut("the deadline of the call has passed while an image was made to fit", count_failure=False)
 
 
 # Writing --------------------------------------------------------------------------------------------------------------

@@ -290,6 +290,4 @@ _BENDS: dict[Bend, Callable[[dict[str, Any]], dict[str, Any]]] = {
 
 def truncated_script(count: int, /) -> Truncated:
     """What a request gets that comes after the last line."""
-    return Truncated(
-        f"the script has only {count} lines; write one more, or repeat=True", transient=False, advance=False
-    )
+    return Truncated(f"the script has only {count} lines; write one more, or repeat=True", retry=False, fail_over=False)

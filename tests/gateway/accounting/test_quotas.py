@@ -66,7 +66,7 @@ def test_requests_of_a_minute_are_counted(opened: Opened, clock: Clock) -> None:
         clock.now += 20.5
         await limits.admit(team, ExpectedUsage(10))
         error = await refused(limits, team)
-        assert (error.retry_after, error.http_status, error.transient) == (40.5, 429, True)
+        assert (error.retry_after, error.http_status, error.retry) == (40.5, 429, True)
         assert dict(error.headers)["X-RateLimit-Remaining-Requests"] == "0"
         clock.now += 40.5
         await limits.admit(team, ExpectedUsage(10))
@@ -108,7 +108,7 @@ def test_unknown_usage_keeps_what_was_reserved(clock: Clock) -> None:
 def test_a_request_that_can_never_fit_is_told_so(opened: Opened) -> None:
     async def work(store: Store) -> None:
         error = await refused(Quotas(store), key(tokens_per_minute=100), tokens=101)
-        assert (error.retry_after, error.transient) == (None, False)
+        assert (error.retry_after, error.retry) == (None, False)
         assert error.message == "team: 100 tokens a minute are less than this request may use"
 
     run(opened, work)

@@ -34,8 +34,8 @@ BY_WORDS: tuple[tuple[str, type[ProviderError]], ...] = (
     (r"Content violates usage guidelines", Blocked),
 )
 FACTS: tuple[tuple[str, dict[str, Any]], ...] = (
-    (r"insufficient_quota|PAYMENT_METHOD_REQUIRED", {"transient": False, "advance": True}),
-    (r"tool_use_failed", {"transient": True, "advance": True, "penalise": False}),
+    (r"insufficient_quota|PAYMENT_METHOD_REQUIRED", {"retry": False, "fail_over": True}),
+    (r"tool_use_failed", {"retry": True, "fail_over": True, "count_failure": False}),
     (r'"n_ctx":512', {"tokens": 2009, "limit": 512}),
     (r"1250074", {"tokens": 1250074, "limit": 1048576}),
     (r'n_ctx\\":32768', {"tokens": 120021, "limit": 32768}),

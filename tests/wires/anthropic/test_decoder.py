@@ -485,7 +485,7 @@ class TestErrors:
         details = {"error_code": "enforced_spend_limit_reached"}
         whole = {"type": "error", "error": {"type": "rate_limit_error", "message": "cap", "details": details}}
         error = WIRE.client.decode_error(Head(status=429), json.dumps(whole).encode())
-        assert (type(error), error.transient) == (RateLimited, False)
+        assert (type(error), error.retry) == (RateLimited, False)
 
     def test_resets_are_timestamps(self) -> None:
         headers = {

@@ -564,7 +564,7 @@ class TestErrors:
             (ModelNotFound("x"), 404, "not_found_error"),
             (RateLimited("x"), 429, "rate_limit_error"),
             (RateLimited("x", code="billing_error"), 429, "billing_error"),
-            (RateLimited("x", transient=False), 429, "billing_error"),
+            (RateLimited("x", retry=False), 429, "billing_error"),
             (ServerFault("x"), 502, "api_error"),
             (Overloaded("x"), 529, "overloaded_error"),
             (ChainExhausted("x"), 503, "api_error"),

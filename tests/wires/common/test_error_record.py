@@ -14,7 +14,7 @@ ERRORS = [
     Interrupted("cut", partial=PARTIAL),
     OutputError("no", text="4", reasons=("$: not an object",)),
     ChainExhausted("nobody", attempts=(Attempt(target="a/b", outcome="skipped"),), retry_after=2.5),
-    DragomanError("odd", transient=False, advance=False, penalise=False),
+    DragomanError("odd", retry=False, fail_over=False, count_failure=False),
 ]
 
 
@@ -40,5 +40,5 @@ def test_an_exhausted_chain_is_saved_as_one() -> None:
 
 
 def test_an_unknown_kind_is_a_plain_error() -> None:
-    facts = ErrorRecord(kind="Tired", message="no", transient=True, advance=True, penalise=True)
+    facts = ErrorRecord(kind="Tired", message="no", retry=True, fail_over=True, count_failure=True)
     assert type(load_error(facts)) is DragomanError

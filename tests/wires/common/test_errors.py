@@ -236,7 +236,7 @@ def test_the_body_tells_when_to_ask_again(delay: object, seconds: float | None) 
 def test_a_quota_that_is_full_for_the_day_is_not_worth_waiting_for() -> None:
     quota = {"violations": [{"quotaId": "GenerateRequestsPerDayPerProjectPerModel"}]}
     error = failure(429, {"error": {"message": "no", "details": [quota, {"retryDelay": "48s"}]}})
-    assert (type(error), error.transient, error.advance) == (RateLimited, False, True)
+    assert (type(error), error.retry, error.fail_over) == (RateLimited, False, True)
 
 
 def test_the_numbers_of_a_prompt_too_long_are_found() -> None:

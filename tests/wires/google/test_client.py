@@ -1136,7 +1136,7 @@ def test_a_broken_part_is_malformed(part: JsonObject) -> None:
             {},
         ),
         (400, {"message": "User location is not supported.", "status": "FAILED_PRECONDITION"}, BadRequest, {}),
-        (402, {"message": "Credits are used up.", "status": "RESOURCE_EXHAUSTED"}, RateLimited, {"transient": False}),
+        (402, {"message": "Credits are used up.", "status": "RESOURCE_EXHAUSTED"}, RateLimited, {"retry": False}),
         (
             429,
             {
@@ -1145,7 +1145,7 @@ def test_a_broken_part_is_malformed(part: JsonObject) -> None:
                 "details": [{"@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "37s"}],
             },
             RateLimited,
-            {"transient": True, "retry_after": 37.0},
+            {"retry": True, "retry_after": 37.0},
         ),
         (
             429,
@@ -1158,10 +1158,10 @@ def test_a_broken_part_is_malformed(part: JsonObject) -> None:
                 ],
             },
             RateLimited,
-            {"transient": False, "advance": True},
+            {"retry": False, "fail_over": True},
         ),
         (404, {"message": "models/x is not found", "status": "NOT_FOUND"}, ModelNotFound, {}),
-        (503, {"message": "overloaded", "status": "UNAVAILABLE"}, Overloaded, {"transient": True}),
+        (503, {"message": "overloaded", "status": "UNAVAILABLE"}, Overloaded, {"retry": True}),
     ],
     ids=lambda value: str(value) if isinstance(value, int) else "",
 )

@@ -287,7 +287,7 @@ def test_a_body_without_an_end_is_malformed() -> None:
         AuthFailed("no", status=403),
         AuthFailed("no", status=401),
         RateLimited("slow", retry_after=2.0),
-        RateLimited("no credit", transient=False),
+        RateLimited("no credit", retry=False),
         Overloaded("busy"),
         ContextTooLong("too much"),
         Blocked("no"),
@@ -299,10 +299,10 @@ def test_a_body_without_an_end_is_malformed() -> None:
 def test_an_error_keeps_its_class_from_gateway_to_gateway(error: DragomanError) -> None:
     reply = WIRE.server.encode_error(error)
     seen = CLIENT.decode_error(Head(status=reply.status, headers=reply.headers), reply.body)
-    assert (type(seen), seen.transient, seen.retry_after) == (type(error), error.transient, error.retry_after)
+    assert (type(seen), seen.retry, seen.retry_after) == (type(error), error.retry, error.retry_after)
 
 
 def test_what_one_target_of_a_gateway_cannot_another_may() -> None:
     reply = WIRE.server.encode_error(Unsupported("ollama: no documents"))
     seen = CLIENT.decode_error(Head(status=reply.status), reply.body)
-    assert (type(seen), seen.advance) == (BadRequest, True)
+    assert (type(seen), seen.fail_over) == (BadRequest, True)

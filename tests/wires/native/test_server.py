@@ -457,7 +457,7 @@ def test_a_refusal_has_the_first_place_and_all_problems() -> None:
         (AuthFailed("no"), 401, "authentication", "authentication"),
         (AuthFailed("no", status=403), 403, "permission", "forbidden"),
         (RateLimited("no"), 429, "rate_limited", "rate_limited"),
-        (RateLimited("no", transient=False), 429, "rate_limited", "no_credit"),
+        (RateLimited("no", retry=False), 429, "rate_limited", "no_credit"),
         (ServerFault("no"), 502, "provider_error", "provider_error"),
         (TimedOut("no"), 504, "deadline", "deadline"),
         (exhausted([], []), 503, "unavailable", "exhausted"),

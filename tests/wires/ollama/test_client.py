@@ -812,7 +812,7 @@ def test_an_error_in_a_body_is_raised_though_text_came_before() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "transient", "advance"),
+    ("name", "kind", "retry", "fail_over"),
     [
         ("bad_json.400.json", BadRequest, False, False),
         ("no_tools.400.json", BadRequest, False, True),
@@ -830,12 +830,12 @@ def test_an_error_in_a_body_is_raised_though_text_came_before() -> None:
 def test_a_refusal_is_typed(
     name: str,
     kind: type[ProviderError],
-    transient: bool,  # noqa: FBT001
-    advance: bool,  # noqa: FBT001
+    retry: bool,  # noqa: FBT001
+    fail_over: bool,  # noqa: FBT001
 ) -> None:
     error = CLIENT.decode_error(Head(status=int(name.split(".")[1])), (TAPES / name).read_bytes())
     assert type(error) is kind
-    assert (error.transient, error.advance) == (transient, advance)
+    assert (error.retry, error.fail_over) == (retry, fail_over)
     assert error.status == int(name.split(".")[1])
 
 

@@ -411,7 +411,7 @@ def test_a_failure_says_what_it_cost() -> None:
 def test_a_model_that_missed_the_schema_of_a_tool_may_try_again() -> None:
     _, error = read("error_event")
     assert error is not None
-    assert (error.status, error.code, error.transient, error.advance) == (400, "tool_use_failed", True, True)
+    assert (error.status, error.code, error.retry, error.fail_over) == (400, "tool_use_failed", True, True)
 
 
 def test_context_overflow_has_its_numbers_in_a_stream_too() -> None:
@@ -596,19 +596,19 @@ def test_a_body_that_cannot_be_read_says_what_it_cost() -> None:
 
 
 REFUSED: list[tuple[int, dict[str, str], Any, type[DragomanError], dict[str, Any]]] = [
-    (429, {}, {"error": {"message": "x", "code": "rate_limit_exceeded"}}, RateLimited, {"transient": True}),
-    (429, {}, {"error": {"message": "x", "code": "insufficient_quota"}}, RateLimited, {"transient": False}),
-    (402, {}, {"error": {"message": "x"}}, RateLimited, {"transient": False}),
-    (498, {}, {"error": {"code": "capacity_exceeded", "message": "x"}}, Overloaded, {"transient": True}),
-    (524, {}, "<html>", ServerFault, {"transient": True}),
-    (400, {}, {"code": "Client specified", "error": "Incorrect API key provided: k"}, AuthFailed, {"advance": False}),
-    (400, {}, {"error": {"code": "tool_use_failed", "message": "x"}}, BadRequest, {"transient": True}),
+    (429, {}, {"error": {"message": "x", "code": "rate_limit_exceeded"}}, RateLimited, {"retry": True}),
+    (429, {}, {"error": {"message": "x", "code": "insufficient_quota"}}, RateLimited, {"retry": False}),
+    (402, {}, {"error": {"message": "x"}}, RateLimited, {"retry": False}),
+    (498, {}, {"error": {"code": "capacity_exceeded", "message": "x"}}, Overloaded, {"retry": True}),
+    (524, {}, "<html>", ServerFault, {"retry": True}),
+    (400, {}, {"code": "Client specified", "error": "Incorrect API key provided: k"}, AuthFailed, {"fail_over": False}),
+    (400, {}, {"error": {"code": "tool_use_failed", "message": "x"}}, BadRequest, {"retry": True}),
     (
         400,
         {},
         {"error": {"code": "content_filter", "message": "x", "innererror": {"code": "ResponsibleAIPolicyViolation"}}},
         Blocked,
-        {"advance": False},
+        {"fail_over": False},
     ),
     (
         400,
@@ -617,7 +617,7 @@ REFUSED: list[tuple[int, dict[str, str], Any, type[DragomanError], dict[str, Any
         ContextTooLong,
         {"tokens": 9, "limit": 8},
     ),
-    (404, {}, {"error": {"code": "DeploymentNotFound", "message": "x"}}, ModelNotFound, {"advance": True}),
+    (404, {}, {"error": {"code": "DeploymentNotFound", "message": "x"}}, ModelNotFound, {"fail_over": True}),
     (429, {"retry-after": "1.5"}, {"message": "Requests rate limit exceeded"}, RateLimited, {"retry_after": 1.5}),
     (429, {"retry-after-ms": "250"}, {"error": {"message": "x"}}, RateLimited, {"retry_after": 0.25}),
     (429, {"x-ratelimit-reset-requests": "6m0s"}, {"error": "x"}, RateLimited, {"retry_after": 360.0}),

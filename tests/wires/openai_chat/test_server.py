@@ -774,7 +774,7 @@ ERRORS: list[tuple[DragomanError, int, str, str | None]] = [
     (BadRequest("x", code="invalid_value"), 400, "invalid_request_error", "invalid_value"),
     (AuthFailed("x"), 401, "invalid_request_error", "invalid_api_key"),
     (RateLimited("x", code="1300"), 429, "rate_limit_error", "rate_limit_exceeded"),
-    (RateLimited("x", transient=False), 429, "insufficient_quota", "insufficient_quota"),
+    (RateLimited("x", retry=False), 429, "insufficient_quota", "insufficient_quota"),
     (Overloaded("x", code="overloaded_error"), 503, "server_error", "slow_down"),
     (ContextTooLong("x"), 400, "invalid_request_error", "context_length_exceeded"),
     (Blocked("x"), 400, "invalid_request_error", "content_filter"),

@@ -1109,7 +1109,7 @@ def test_unreadable_pieces_of_reasoning_are_not_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "kind", "transient"),
+    ("code", "kind", "retry"),
     [
         ("server_error", ServerFault, True),
         ("rate_limit_exceeded", RateLimited, True),
@@ -1123,12 +1123,12 @@ def test_unreadable_pieces_of_reasoning_are_not_read() -> None:
     ],
 )
 def test_a_failed_response_is_an_error_though_its_status_is_200(
-    code: str, kind: type[ProviderError], *, transient: bool
+    code: str, kind: type[ProviderError], *, retry: bool
 ) -> None:
     with pytest.raises(ProviderError) as raised:
         answer(status="failed", error={"code": code, "message": "no"})
     assert type(raised.value) is kind
-    assert (raised.value.transient, raised.value.code, str(raised.value)) == (transient, code, "no")
+    assert (raised.value.retry, raised.value.code, str(raised.value)) == (retry, code, "no")
 
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])

@@ -667,7 +667,7 @@ def test_an_error_is_an_error_object() -> None:
     ("error", "code"),
     [
         (RateLimited("slow down", code="429"), "rate_limit_exceeded"),
-        (RateLimited("no credit", transient=False), "insufficient_quota"),
+        (RateLimited("no credit", retry=False), "insufficient_quota"),
         (ContextTooLong("too long", code="x"), "context_length_exceeded"),
         (ServerFault("boom", code="x"), "x"),
     ],

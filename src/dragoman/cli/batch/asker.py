@@ -107,7 +107,7 @@ class Asker:
         except OutputError as error:
             # Asked again, a model may say it right.
             failed = Attempt(target=response.target or "?", outcome="failed", error=error.message)
-            error.attempts, error.usage, error.transient = (failed,), response.usage, True
+            error.attempts, error.usage, error.retry = (failed,), response.usage, True
             raise
 
     def _laid_under(self, request: Request) -> Request:
@@ -143,5 +143,5 @@ def _passes(error: DragomanError) -> bool:
     """Whether the same request may be answered later."""
     if isinstance(error, ChainExhausted):
         cause = error.__cause__
-        return error.retry_after is not None or not isinstance(cause, DragomanError) or cause.transient
-    return error.transient
+        return error.retry_after is not None or not isinstance(cause, DragomanError) or cause.retry
+    return error.retry

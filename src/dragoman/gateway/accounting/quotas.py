@@ -328,7 +328,7 @@ def _refusal(key: Key, limits: Sequence[Limit], taken: Reservation) -> OverLimit
     never = len(waits) < len(full)
     told = "; ".join(_told(limit, level) for limit, level in full)
     error = OverLimit(
-        f"{key.id}: {told}", code="rate_limit_exceeded", retry_after=None if never else max(waits), transient=not never
+        f"{key.id}: {told}", code="rate_limit_exceeded", retry_after=None if never else max(waits), retry=not never
     )
     error.headers = _told_of(limits, taken.levels)
     return error

@@ -25,9 +25,9 @@ class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     status: int | None = None
     code: str | None = None
     retry_after: float | None = None
-    transient: bool
-    advance: bool
-    penalise: bool
+    retry: bool
+    fail_over: bool
+    count_failure: bool
     usage: Usage | None = None
     attempts: tuple[Attempt, ...] = ()
     partial: Response | None = None

@@ -95,10 +95,10 @@ def noted(error: E, others: Iterable[DragomanError], /) -> E:
 def lacks_credit(error: DragomanError, /) -> bool:
     """Whether there is no credit left: a limit that does not pass. A chain at its end is never asked again as it is.
 
-    >>> lacks_credit(RateLimited("pay", transient=False)), lacks_credit(RateLimited("slow down"))
+    >>> lacks_credit(RateLimited("pay", retry=False)), lacks_credit(RateLimited("slow down"))
     (True, False)
     """
-    return isinstance(error, RateLimited) and not error.transient and not isinstance(error, ChainExhausted)
+    return isinstance(error, RateLimited) and not error.retry and not isinstance(error, ChainExhausted)
 
 
 def too_long(error: DragomanError, words: str, /) -> str:

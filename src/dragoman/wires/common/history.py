@@ -332,7 +332,7 @@ def check_prompt(request: Request, encoded: Sequence[object], target: Target, /)
     if any(not isinstance(part, Text) for message in request.messages for part in message.parts):
         raise Unsupported(f"{target.name}: cannot take anything of the messages")
     why = "a prompt without any message: it takes no empty text, nor a system prompt alone"
-    raise InvalidRequest(f"{target.name}: {why}", advance=True)
+    raise InvalidRequest(f"{target.name}: {why}", fail_over=True)
 
 
 def calls_before(request: Request | None, /) -> int:

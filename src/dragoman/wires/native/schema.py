@@ -152,7 +152,7 @@ KINDS: dict[str, type[ProviderError]] = {
     NO_CREDIT: RateLimited,
 }
 """The class of an error that another gateway tells, by its code."""
-FACTS: dict[str, dict[str, Any]] = {"unsupported": {"advance": True}, NO_CREDIT: {"transient": False}}
+FACTS: dict[str, dict[str, Any]] = {"unsupported": {"fail_over": True}, NO_CREDIT: {"retry": False}}
 
 
 class Called(msgspec.Struct):

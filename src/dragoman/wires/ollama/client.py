@@ -101,7 +101,7 @@ class Client:
         """The typed error of an answer that is no."""
         error = decode_failure(head, body)
         if isinstance(error, BadRequest) and re.search(_CANNOT, error.message):
-            error.advance = True
+            error.fail_over = True
         return error
 
     def stream_decoder(self, request: Request | None = None, /) -> StreamDecoder:
