@@ -65,7 +65,7 @@ def test_kustomize_puts_the_manifests_together() -> None:
     kubectl = find("kubectl", "https://kubernetes.io/docs/tasks/tools")
     said = check(kubectl, "kustomize", str(KUBERNETES))
     kinds = set(re.findall(r"(?m)^kind: (\w+)", said))
-    assert kinds >= {"ConfigMap", "Deployment", "HorizontalPodAutoscaler", "ServerEndpoint", "StatefulSet"}
+    assert kinds >= {"ConfigMap", "Deployment", "HorizontalPodAutoscaler", "Service", "StatefulSet"}
 
 
 def test_every_manifest_is_applied() -> None:
