@@ -15,12 +15,11 @@ from dragoman.schema.strict import WRAPPED, wrap
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Notice, Request, Text, Tool, ToolCall
 from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 
 _ANSWER = "final_answer"
 _ANSWERED = "Give your answer by calling this, once you have all that it takes."
-_WANTED = "Answer with one JSON value and nothing else: no text around it, no code fence."
-_SATISFIES = " It must satisfy this JSON Schema: "
 
 
 class OutputPlan(msgspec.Struct, frozen=True, kw_only=True):
@@ -81,7 +80,7 @@ def _by_tool(request: Request, schema: JsonObject, notes: NoticeCollector) -> Ou
 
 
 def _by_words(request: Request, schema: JsonObject) -> Request:
-    words = _WANTED + (_SATISFIES + encode_json(schema).decode() if schema else "")
+    words = json_instruction(schema)
     system = request.system
     if system is None or isinstance(system, str):
         return replace(request, schema=None, system=f"{system}\n\n{words}" if system else words)

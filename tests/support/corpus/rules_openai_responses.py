@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dragoman.types import is_list, is_object
-from dragoman.wires.openai_responses.messages import JSON_WANTED
+from dragoman.wires.common.json_prompt import json_instruction
 from tests.support.corpus.rules import Rule, arguments, without_nulls
 
 Json = dict[str, Any]
@@ -69,7 +69,7 @@ def _system(body: Json) -> Json:
     others: list[Json] = []
     for item in body.pop("input", ()):
         if item.get("role") in ("system", "developer") and item.get("type") == "message":
-            texts += [text for text in item["content"] if text != {"text": JSON_WANTED}]
+            texts += [text for text in item["content"] if text != {"text": json_instruction()}]
         else:
             others.append(item)
     plain = all(text.keys() == {"text"} for text in texts)

@@ -46,6 +46,7 @@ from dragoman.types import (
     tool_results,
     user,
 )
+from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.google import WIRE
 from dragoman.wires.google.decoder import ChunkReader
 from dragoman.wires.google.parts import encode_part
@@ -574,7 +575,7 @@ def test_a_response_schema_is_fitted() -> None:
 def test_a_schema_beside_functions_is_asked_for_in_words_where_it_must() -> None:
     request = Request(messages=(user("hi"),), schema={"type": "string"}, tools=(TIDE,))
     to = with_quirks(schema_with_tools=False)
-    wish = 'Answer with one JSON value and nothing else. It must satisfy this JSON Schema: {"type":"string"}'
+    wish = json_instruction({"type": "string"})
     assert body(request, to)["systemInstruction"] == {"parts": [{"text": wish}]}
     assert "generationConfig" not in body(request, to)
     assert notices(request, to) == [("changed", "schema")]

@@ -39,7 +39,8 @@ from dragoman.wires.anthropic.schema import (
 from dragoman.wires.common.extra import body_extra, wire_extra
 from dragoman.wires.common.history import check_prompt, check_urls, from_user, merge, repair
 from dragoman.wires.common.http import http_request
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import without_none
+from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import encode_options, max_tokens, own_tools, parallel_tool_calls, tool_choice
 from dragoman.wires.common.reasoning import as_budget, as_effort, wanted
@@ -198,10 +199,7 @@ class _Encoder:
             notes.take(*notices)
             return {"format": {"type": "json_schema", "schema": fitted}}
         notes.add("changed", "schema", "it cannot be enforced, so it is asked for in the system prompt")
-        wish = "Answer with one JSON value and nothing else: no prose, no code fence."
-        if schema:
-            wish += f" It must satisfy this JSON Schema: {encode_json(schema).decode()}"
-        self.system.append(Text(text=wish))
+        self.system.append(Text(text=json_instruction(schema)))
         return {}
 
     def _sampling(self) -> JsonObject:

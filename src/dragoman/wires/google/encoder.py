@@ -11,7 +11,8 @@ from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import http_request
-from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.json import without_none
+from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import Told, encode_options, max_tokens, own_tools, tool_choice
 from dragoman.wires.common.reasoning import as_budget, as_effort, wanted
@@ -31,7 +32,6 @@ from dragoman.wires.google.schema import (
     camel,
 )
 
-SCHEMA_WANTED = "Answer with one JSON value and nothing else. It must satisfy this JSON Schema: "
 _RESOURCE = "(models|tunedModels|endpoints|publishers|projects)/"
 
 
@@ -48,7 +48,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         config.update(encode(request, target, notes, theirs))
     if _is_schema_apart(request, target):
         notes.add("changed", "schema", "it takes no schema beside functions, so it is asked for in the system prompt")
-        system.append({"text": SCHEMA_WANTED + encode_json(request.schema).decode()})
+        system.append({"text": json_instruction(request.schema)})
     else:
         config.update(_schema(request, notes, theirs))
     body: JsonObject = {

@@ -23,14 +23,12 @@ from dragoman.types import (
 )
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.history import History, check_urls, error_text, fit_id, repair, result_media
-from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import ERROR_PREFIX
 from dragoman.wires.openai_chat.parts import encode_assistant, encode_part, is_lone
 from dragoman.wires.openai_chat.schema import NAME
 
-JSON_WANTED = "Answer with one JSON value and nothing else: no prose, no code fence."
-SCHEMA_WANTED = f"{JSON_WANTED} It must satisfy this JSON Schema: "
 MEDIA_BELOW = "(See the next message of the user.)"
 MADE_BEFORE = "Made by the assistant:"
 NOTED = "(Noted.)"
@@ -81,10 +79,10 @@ def _wish(request: Request, target: Target, history: History, notes: NoticeColle
     """The schema in words for a target that takes none, and the word JSON, which JSON mode demands."""
     if request.schema and not target.quirks.json_schema:
         notes.add("changed", "schema", "it takes no schema, so it is asked for in the system prompt")
-        return [Text(text=SCHEMA_WANTED + encode_json(request.schema).decode())]
+        return [Text(text=json_instruction(request.schema))]
     if request.schema == {} and not _says_json(history):
         notes.add("repaired", "the system prompt", "JSON mode demands the word JSON, so it was added")
-        return [Text(text=JSON_WANTED)]
+        return [Text(text=json_instruction())]
     return []
 
 

@@ -22,7 +22,7 @@ from dragoman.types import (
 )
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.history import History, check_urls, error_text, fit_id, refuse, repair
-from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import ERROR_PREFIX
 from dragoman.wires.openai_responses.parts import (
@@ -36,8 +36,6 @@ from dragoman.wires.openai_responses.parts import (
 )
 from dragoman.wires.openai_responses.schema import CUSTOM, NAME
 
-JSON_WANTED = "Answer with one JSON value and nothing else: no prose, no code fence."
-SCHEMA_WANTED = f"{JSON_WANTED} It must satisfy this JSON Schema: "
 MADE_BEFORE = "Made by the assistant:"
 _CALL_ID = r"[\s\S]{1,64}"
 _ITEM = r"message|.*_(call|output|response|reference)"
@@ -98,10 +96,10 @@ def _wish(request: Request, target: Target, history: History, notes: NoticeColle
     """The schema in words for a target that takes none, and the word JSON, which JSON mode demands of the input."""
     if request.schema and not target.quirks.json_schema:
         notes.add("changed", "schema", "it takes no schema, so it is asked for in a message")
-        words = SCHEMA_WANTED + encode_json(request.schema).decode()
+        words = json_instruction(request.schema)
     elif request.schema == {} and not _says_json(history):
         notes.add("repaired", "the input", "JSON mode demands the word JSON, so it was added")
-        words = JSON_WANTED
+        words = json_instruction()
     else:
         return []
     return [{"type": "message", "role": "developer", "content": words}]
