@@ -12,7 +12,7 @@ import pytest
 
 import dragoman
 
-EXPLAINED = ("types", "events", "errors", "http", "framing", "schema", "codec")
+EXPLAINED = ("types", "events", "errors", "http", "codec")
 EXPORTED = ("types", "events", "errors")
 """Modules whose every public class is exported from `dragoman`."""
 

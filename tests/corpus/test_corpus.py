@@ -2,6 +2,7 @@
 
 import contextlib
 import re
+from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -12,6 +13,7 @@ from dragoman.events import Event, fold
 from dragoman.http import Head, HttpRequest
 from dragoman.targets.providers import target
 from dragoman.types import Request, Response
+from tests.support.batch import grouped
 from tests.support.corpus.errors import expected_error
 from tests.support.corpus.exchanges import FOLDER, Exchange, exchanges
 from tests.support.corpus.rules import level
@@ -27,10 +29,12 @@ HOME = {
 }
 
 
-def every(*exchanges: Exchange) -> pytest.MarkDecorator:
-    return pytest.mark.parametrize(
-        "exchange", exchanges, ids=[f"{exchange.wire}:{exchange.id}" for exchange in exchanges]
-    )
+def every(*recordings: Exchange) -> Callable[[Callable[[Exchange], None]], Callable[..., None]]:
+    """One test per folder of recordings; it reports every recording that fails."""
+    groups: dict[str, dict[str, dict[str, Exchange]]] = {}
+    for recording in recordings:
+        groups.setdefault(f"{recording.wire}-{recording.folder}", {})[recording.id] = {"exchange": recording}
+    return grouped(groups)
 
 
 ANSWERED = [exchange for exchange in exchanges() if exchange.status < 400]

@@ -33,6 +33,7 @@ from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
 from dragoman.testing import Line, Scripted
 from tests.support import schema_rules
+from tests.support.batch import for_all
 from tests.support.output_types import KINDS, Bill, Weather, written
 from tests.support.plans import Status, World, said, target
 
@@ -78,7 +79,7 @@ def line(text: str, way: str, *, finish: Finish | None = None) -> Line:
 
 @pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("wire", wires.NAMES)
-@pytest.mark.parametrize("kind", KINDS)
+@for_all("kind", KINDS.keys())
 def test_every_kind_is_the_same_value_through_every_wire_in_every_way(kind: str, wire: str, way: str) -> None:
     hint, value = KINDS[kind]
     script = Scripted(line(written(hint, value), way))
@@ -90,7 +91,7 @@ def test_every_kind_is_the_same_value_through_every_wire_in_every_way(kind: str,
 
 
 @pytest.mark.parametrize("wire", wires.NAMES)
-@pytest.mark.parametrize("kind", KINDS)
+@for_all("kind", KINDS.keys())
 def test_every_kind_grows_into_the_same_value(kind: str, wire: str) -> None:
     hint, value = KINDS[kind]
     script = Scripted(written(hint, value))
@@ -99,7 +100,7 @@ def test_every_kind_grows_into_the_same_value(kind: str, wire: str) -> None:
     assert last == value == stream.parsed
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_all("kind", KINDS.keys())
 def test_the_demo_fills_every_kind(kind: str) -> None:
     hint, value = KINDS[kind]
     made = Registry(env={}).model("demo/any").extract(hint, "Which?", max_repairs=0)
@@ -117,7 +118,7 @@ def sent(wire: str, hint: Any) -> dict[str, Any]:
     return body
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_all("kind", KINDS.keys())
 def test_what_openai_is_sent_is_strict(kind: str) -> None:
     form = sent("openai_chat", KINDS[kind][0])["response_format"]["json_schema"]
     assert form["strict"] is True
@@ -125,13 +126,13 @@ def test_what_openai_is_sent_is_strict(kind: str) -> None:
     assert sent("openai_responses", KINDS[kind][0])["text"]["format"]["schema"] == form["schema"]
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_all("kind", KINDS.keys())
 def test_what_anthropic_is_sent_is_in_its_subset(kind: str) -> None:
     body = sent("anthropic", KINDS[kind][0])
     assert schema_rules.anthropic(body["output_config"]["format"]["schema"]) == []
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@for_all("kind", KINDS.keys())
 def test_what_google_is_sent_is_in_its_subset(kind: str) -> None:
     body = sent("google", KINDS[kind][0])
     assert schema_rules.google(body["generationConfig"]["responseJsonSchema"]) == []

@@ -11,6 +11,7 @@ from dragoman.events import Event, PartDelta, PartEnded, PartStarted, fold, to_e
 from dragoman.testing import Break, Cut, Line
 from dragoman.testing.script import render
 from dragoman.types import Request, Response
+from tests.support.batch import for_all
 from tests.support.gateway.differences import ANSWERS, BEFORE, ERRORS, INSIDE, REQUESTS, Difference, T, bent, levelled
 from tests.support.gateway.encounters import KEY, PAIRS, WORDS, Failure, Pair, fail, in_the_middle, talk, told_by
 from tests.support.gateway.fidelity import page
@@ -29,8 +30,8 @@ FAREWELLS = {
 STREAMS = [pair for pair in PAIRS if pair.stream]
 
 each_pair = pytest.mark.parametrize("pair", PAIRS, ids=str)
-each_scene = pytest.mark.parametrize("scene", SCENES)
-each_error = pytest.mark.parametrize("error", ERRORS, ids=lambda error: type(error).__name__)
+each_scene = for_all("scene", SCENES.keys())
+each_error = for_all("error", {type(error).__name__: error for error in ERRORS})
 
 
 def answers(pair: Pair, scene: str) -> Iterable[tuple[Response, Response]]:
@@ -46,22 +47,22 @@ def requests(pair: Pair, scene: str) -> Iterable[tuple[Request, Request]]:
         yield said, turn.asked
 
 
-@each_scene
 @each_pair
+@each_scene
 def test_a_client_sees_what_the_provider_answered(pair: Pair, scene: str) -> None:
     for said, seen in answers(pair, scene):
         assert levelled(seen, ANSWERS, pair) == bent(said, ANSWERS, pair)
 
 
-@each_scene
 @each_pair
+@each_scene
 def test_a_provider_is_asked_what_the_client_asked(pair: Pair, scene: str) -> None:
     for said, asked in requests(pair, scene):
         assert levelled(asked, REQUESTS, pair) == bent(said, REQUESTS, pair)
 
 
-@each_scene
 @each_pair
+@each_scene
 def test_events_come_in_the_order_of_the_answer(pair: Pair, scene: str) -> None:
     for turn in talk(pair, scene):
         assert list(map(outline, turn.events)) == list(map(outline, to_events(turn.response)))
@@ -79,8 +80,8 @@ def outline(event: Event) -> tuple[Any, ...]:
             return (type(event),)
 
 
-@each_scene
 @each_pair
+@each_scene
 def test_what_is_lost_on_the_way_to_a_provider_is_told(pair: Pair, scene: str) -> None:
     asked = SCENES[scene].requests(pair.provider, stream=pair.stream)
     for said, turn in zip(asked, talk(pair, scene), strict=True):
@@ -104,8 +105,8 @@ def look(failure: Failure) -> tuple[object, ...]:
     )
 
 
-@each_error
 @each_pair
+@each_error
 def test_an_error_before_the_answer_is_told_in_the_clients_words(pair: Pair, error: DragomanError) -> None:
     heard = fail(pair, error)
     wanted = told_by(pair.client, bent(error, BEFORE, pair), inside=False)
@@ -114,8 +115,8 @@ def test_an_error_before_the_answer_is_told_in_the_clients_words(pair: Pair, err
     assert heard.events == []
 
 
-@each_error
 @each_pair
+@each_error
 def test_an_error_in_the_middle_is_told_in_the_clients_words(pair: Pair, error: DragomanError) -> None:
     heard = fail(pair, in_the_middle(pair, error))
     wanted = told_by(pair.client, bent(error, [*BEFORE, *INSIDE], pair), inside=pair.stream)

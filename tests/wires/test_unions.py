@@ -2,10 +2,9 @@
 
 import contextlib
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any, get_args
 
-import pytest
 from anthropic import types as messages
 from anthropic.types import beta
 from anthropic.types.beta.message_create_params import MessageCreateParamsNonStreaming
@@ -24,6 +23,7 @@ from dragoman.targets.providers import target
 from dragoman.types import Request, Response, ToolResult, tool_results, user
 from dragoman.wires.anthropic.schema import FINISH as STOP_REASONS
 from dragoman.wires.google.schema import FINISH as FINISH_REASONS
+from tests.support.batch import grouped
 from tests.support.wires import laws
 from tests.support.wires.unions import examples
 
@@ -49,9 +49,12 @@ SAID: dict[str, Any] = {
 """What follows an item, so that nothing that needs to be followed is left out."""
 
 
-def each(*cases: Case) -> pytest.MarkDecorator:
-    ids = [f"{wire}:{name}" for wire, name, _ in cases]
-    return pytest.mark.parametrize(("wire", "item"), [(wire, item) for wire, _, item in cases], ids=ids)
+def each(*cases: Case) -> Callable[[Callable[[str, Any], None]], Callable[..., None]]:
+    """One test per wire; it reports every member that fails."""
+    groups: dict[str, dict[str, dict[str, Any]]] = {}
+    for number, (wire, name, item) in enumerate(cases):
+        groups.setdefault(wire, {})[f"{name} ({number})"] = {"wire": wire, "item": item}
+    return grouped(groups)
 
 
 def cases(wire: str, *unions: Any) -> list[Case]:
@@ -89,7 +92,7 @@ def items_of(body: bytes) -> list[Any]:
     return found
 
 
-def reasoning_replay_fields(wire: str, response: Response) -> list[Any]:
+def resent(wire: str, response: Response) -> list[Any]:
     """What the next request says of an answer."""
     results = tool_results(*[ToolResult(id=call.id, name=call.name) for call in response.tool_calls])
     request = Request(messages=(user("?"), response.message, *((results,) if results.parts else ()), user("!")))
@@ -113,7 +116,7 @@ def test_every_kind_of_answer_is_said_again_and_given_back(wire: str, item: dict
     events, error = laws.read(client.stream_decoder(), [b"".join(encoder.feed(event) for event in to_events(response))])
     assert error is None
     assert fold(events).message == response.message
-    assert says(reasoning_replay_fields(wire, response), item)
+    assert says(resent(wire, response), item)
 
 
 BEGUN: dict[str, Any] = {"type": "response.created", "response": {"id": "r", "status": "in_progress", "output": []}}

@@ -22,6 +22,7 @@ class Exchange(NamedTuple):
     """One request and its answer."""
 
     id: str
+    folder: str
     provider: str
     wire: str
     model: str
@@ -56,6 +57,7 @@ def _read(path: Path) -> Exchange | None:
     body = response["body"]
     return Exchange(
         id=data["id"],
+        folder=path.parent.name,
         provider=data["provider"],
         wire=WIRES[data["wire"]],
         model=data.get("model") or "",
