@@ -33,7 +33,7 @@ from dragoman.events import Finished, Started
 from dragoman.http import Head
 from dragoman.io.pyreqwest import RoutingTransport
 from dragoman.models import CallOptions
-from dragoman.testing import Raw, Scripted, Server
+from dragoman.testing import FaultyServer, RawResponse, Scripted
 
 TIDE = Tool(
     name="tide", description="The tide", parameters={"type": "object", "properties": {"port": {"type": "string"}}}
@@ -161,7 +161,7 @@ def test_settings_of_the_model_hold_for_its_questions(verb: str) -> None:
 
 @pytest.mark.parametrize("timeout", [float("inf"), 1e18, Timeouts(total=None)])
 def test_a_call_may_have_no_limit(timeout: Any) -> None:
-    with Server("fine") as server:
+    with FaultyServer("fine") as server:
         assert server.model().generate("hi", timeout=timeout).text == "fine"
 
 
@@ -299,7 +299,7 @@ def test_explain_shows_no_key_under_a_header_of_its_own(key: str) -> None:
 
 @pytest.mark.parametrize("ask", ["generate", "stream", "list_models"])
 def test_a_404_tells_the_place_without_what_is_secret(ask: str) -> None:
-    with Server(Raw(status=404, body=b"nothing here"), repeat=True) as server:
+    with FaultyServer(RawResponse(status=404, body=b"nothing here"), repeat=True) as server:
         registry = Registry(env={"LLM_BOX": f"openai+http://key@me:hush@127.0.0.1:{server.port}/v9"})
         model = registry.model("box/m")
         asks: dict[str, Callable[[], object]] = {

@@ -45,7 +45,7 @@ from dragoman import (
 )
 from dragoman.agents.agent import AgentOptions
 from dragoman.engine.prompts import Prompt
-from dragoman.testing import Raw, Scripted, Stall
+from dragoman.testing import RawResponse, Scripted, StallAfter
 from dragoman.tools import skills
 from tests.support.images import picture
 
@@ -408,7 +408,7 @@ def test_a_malformed_call_is_told_to_the_model(way: Way) -> None:
             }
         ]
     }
-    broken = Raw(body=msgspec.json.encode(body))
+    broken = RawResponse(body=msgspec.json.encode(body))
     result = way.run(Agent(Scripted(broken, broken, "ok").model(backoff=0), tools=[tide]))
     assert result.output == "ok"
     assert result.steps[0].results[0].is_error
@@ -456,7 +456,7 @@ def test_a_budget_of_money_without_prices_is_told_at_once(monkeypatch: pytest.Mo
 
 def test_the_time_of_a_run_is_limited(way: Way) -> None:
     with pytest.raises(TimedOut) as caught:
-        way.run(Agent(Scripted(Stall(0)).model(retries=0), timeout=Timeouts(total=5, step=0.1, tool=1)))
+        way.run(Agent(Scripted(StallAfter(0)).model(retries=0), timeout=Timeouts(total=5, step=0.1, tool=1)))
     assert caught.value.result.steps == ()
 
 

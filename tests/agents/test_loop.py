@@ -50,7 +50,7 @@ from dragoman.testing import as_response
 from dragoman.tools.decorator import gather
 from tests.support.plans import World
 
-Line = str | ToolCall | tuple[ToolCall, ...] | Message | Response | DragomanError
+ScriptLine = str | ToolCall | tuple[ToolCall, ...] | Message | Response | DragomanError
 LONG = "The tide in Brest is 4.2 m high at noon, and falls to 1.1 m by six in the evening. " * 3
 
 
@@ -96,7 +96,7 @@ def last_only(messages: tuple[Message, ...]) -> tuple[Message, ...]:
 class CallOptions:
     """A model by a script: what it was asked, and how long it may take."""
 
-    def __init__(self, *lines: Line, seconds: float = 0.0) -> None:
+    def __init__(self, *lines: ScriptLine, seconds: float = 0.0) -> None:
         self.lines = list(lines)
         self.requests: list[Request] = []
         self.left: list[float | None] = []

@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.cli import main
 from dragoman.cli.parser import COMMANDS, DIALECTS, parser_of
-from dragoman.testing import Server, Silence
+from dragoman.testing import FaultyServer, NoResponse
 from dragoman.wires import NAMES
 from tests.support.cli import COMMAND, dragoman, environment
 
@@ -99,7 +99,7 @@ def test_debug_shows_the_trace() -> None:
 
 def test_no_key_is_ever_shown() -> None:
     key = "sk-test-0123456789abcdef"
-    with Server(repeat=True) as server:
+    with FaultyServer(repeat=True) as server:
         url = f"http://127.0.0.1:{server.port}/v1?key={key}"
         for words in (("explain", "openai/x"), ("chat", "-m", "openai/x", "hi"), ("providers",), ("doctor",)):
             done = dragoman(*words, OPENAI_API_KEY=key, OPENAI_BASE_URL=url, LLM_OWN=f"openai://{key}@host.invalid")
@@ -127,18 +127,18 @@ def test_a_closed_pipe_is_no_trace() -> None:
 
 
 def test_an_interrupt_is_130_and_no_trace() -> None:
-    with Server(Silence()) as server:
+    with FaultyServer(NoResponse()) as server:
         with subprocess.Popen(
             [*COMMAND, "chat", "-m", "server/m", "hi"],
             stdin=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             env=environment(LLM_SERVER=f"vllm+http://127.0.0.1:{server.port}/v1"),
         ) as process:
-            assert server.asked.acquire(timeout=60)
+            assert server.request_received.acquire(timeout=60)
             process.send_signal(signal.SIGINT)
             assert process.stderr is not None
             err = process.stderr.read()
-        assert server.left.acquire(timeout=60)
+        assert server.client_disconnected.acquire(timeout=60)
     assert (process.returncode, err) == (130, b"")
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.testing import Server, Silence
+from dragoman.testing import FaultyServer, NoResponse
 from dragoman.types import Image, Request, Text, load
 from tests.support.cli import COMMAND, environment
 from tests.support.images import picture
@@ -41,7 +41,7 @@ class Terminal:
 
 
 def test_a_conversation_remembers(tmp_path: Path) -> None:
-    with Server("First.", "Second.") as server:
+    with FaultyServer("First.", "Second.") as server:
         terminal = Terminal(tmp_path, "-m", "server/m", LLM_SERVER=f"vllm+http://127.0.0.1:{server.port}/v1")
         terminal.expect(PROMPT)
         terminal.say("one")
@@ -114,11 +114,11 @@ def test_help_and_unknown_commands(tmp_path: Path) -> None:
 
 
 def test_ctrl_c_stops_an_answer_and_not_the_conversation(tmp_path: Path) -> None:
-    with Server(Silence(), "Here.") as server:
+    with FaultyServer(NoResponse(), "Here.") as server:
         terminal = Terminal(tmp_path, "-m", "server/m", LLM_SERVER=f"vllm+http://127.0.0.1:{server.port}/v1")
         terminal.expect(PROMPT)
         terminal.say("one")
-        assert server.asked.acquire(timeout=30)
+        assert server.request_received.acquire(timeout=30)
         terminal.child.sendintr()
         terminal.expect("stopped; that was not said")
         terminal.expect(PROMPT)
@@ -133,7 +133,7 @@ def test_ctrl_c_stops_an_answer_and_not_the_conversation(tmp_path: Path) -> None
 
 
 def test_lines_that_are_pasted_are_one_question(tmp_path: Path) -> None:
-    with Server("Here.") as server:
+    with FaultyServer("Here.") as server:
         terminal = Terminal(tmp_path, "-q", "-m", "server/m", LLM_SERVER=f"vllm+http://127.0.0.1:{server.port}/v1")
         terminal.expect(PROMPT)
         terminal.child.send("\x1b[200~one\rtwo\r\x1b[201~\r")
@@ -146,7 +146,7 @@ def test_lines_that_are_pasted_are_one_question(tmp_path: Path) -> None:
 
 def test_a_picture_without_words_begins_a_conversation(tmp_path: Path) -> None:
     (tmp_path / "pic.png").write_bytes(picture())
-    with Server("First.", "Second.") as server:
+    with FaultyServer("First.", "Second.") as server:
         place = f"vllm+http://127.0.0.1:{server.port}/v1"
         terminal = Terminal(tmp_path, "-i", "pic.png", "-m", "server/m", LLM_SERVER=place)
         terminal.expect("1 file goes with what is said first")
@@ -183,7 +183,7 @@ def test_colours_are_for_those_who_want_them(tmp_path: Path, variables: dict[str
 
 
 def test_an_answer_gives_a_terminal_no_orders(tmp_path: Path) -> None:
-    with Server("be\x1b]52;c;aGk=\x07 careful") as server:
+    with FaultyServer("be\x1b]52;c;aGk=\x07 careful") as server:
         place = f"vllm+http://127.0.0.1:{server.port}/v1"
         terminal = Terminal(tmp_path, "-q", "-m", "server/m", "hi", LLM_SERVER=place)
         assert terminal.expect(" careful").endswith("be\N{REPLACEMENT CHARACTER}]52;c;aGk=\N{REPLACEMENT CHARACTER}")

@@ -21,7 +21,7 @@ from dragoman.media import MediaCache
 from dragoman.media.cache import MAX_FETCHED, MAX_FETCHED_TOGETHER
 from dragoman.models import Registry
 from dragoman.targets.target import Capabilities, Target
-from dragoman.testing import Server
+from dragoman.testing import FaultyServer
 from dragoman.types import (
     Document,
     Image,
@@ -132,7 +132,7 @@ def test_explain_fetches_nothing() -> None:
 
 
 def test_tokens_are_counted_of_what_would_be_sent() -> None:
-    with Server("Hello.") as server:
+    with FaultyServer("Hello.") as server:
         registry = server.registry("anthropic")
         registry.set_capabilities("server/m", max_images=0)
         with pytest.raises(Unsupported, match="cannot take images"):
@@ -253,7 +253,7 @@ def test_only_what_takes_long_is_computed() -> None:
 
 
 def test_an_error_in_another_thread_is_the_callers() -> None:
-    with Server("Hello.") as server:
+    with FaultyServer("Hello.") as server:
         registry = server.registry()
         registry.set_capabilities("server/m", max_image_bytes=10)
         with pytest.raises(Unsupported, match="cannot be made to fit") as caught:

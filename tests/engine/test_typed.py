@@ -31,7 +31,7 @@ from dragoman import (
 from dragoman.engine import typed
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
-from dragoman.testing import Line, Scripted
+from dragoman.testing import Scripted, ScriptLine
 from tests.support import schema_rules
 from tests.support.batch import for_all
 from tests.support.output_types import KINDS, Bill, Weather, written
@@ -65,7 +65,7 @@ def scripted(script: Scripted, wire: str = "openai_chat", **facts: Any) -> Model
     return registry.model("scripted/model", retries=0)
 
 
-def line(text: str, way: str, *, finish: Finish | None = None) -> Line:
+def line(text: str, way: str, *, finish: Finish | None = None) -> ScriptLine:
     """An answer, as a model gives it in a way."""
     if way == "tool":
         return ToolCall(id="call_1", name="final_answer", arguments=json.loads(text))

@@ -10,7 +10,16 @@ from dragoman import wires
 from dragoman.errors import DragomanError, InvalidRequest, ModelNotFound, Overloaded, RateLimited
 from dragoman.events import Ping
 from dragoman.gateway.app import TICKS, App
-from dragoman.testing import Break, Cut, Drop, Garbage, Line, Raw, Server, Stall
+from dragoman.testing import (
+    CloseAfter,
+    CloseAtOnce,
+    FaultyServer,
+    InvalidBody,
+    RawResponse,
+    ResetAfter,
+    ScriptLine,
+    StallAfter,
+)
 from dragoman.testing.script import render
 from dragoman.types import Request, Tool, user
 from dragoman.wires.common.json import encode_json
@@ -20,7 +29,7 @@ from tests.support.gateway.live import record
 DIALECTS = tuple(wires.NAMES)
 FAREWELLS = (b"[DONE]", b"message_stop", b'"done":true', b'"finishReason":"STOP"', b"response.completed")
 WORDS = "one two three"
-SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).pieces[:2])) + 9
+SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).chunks[:2])) + 9
 """Bytes of the words and a bit of what follows them, as the provider streams them."""
 
 pytestmark = pytest.mark.parametrize("dialect", DIALECTS)
@@ -89,20 +98,22 @@ def test_what_the_config_does_not_name_cannot_be_asked(app: App, dialect: str, n
     assert isinstance(error_of(dialect, hello(), seen), ModelNotFound | InvalidRequest | DragomanError)
 
 
-@pytest.mark.parametrize("line", [Cut(SHOWN, WORDS), Break(SHOWN, WORDS)])
-def test_a_cut_stream_never_ends_as_if_it_were_whole(dialect: str, line: Cut | Break) -> None:
+@pytest.mark.parametrize("line", [CloseAfter(SHOWN, WORDS), ResetAfter(SHOWN, WORDS)])
+def test_a_cut_stream_never_ends_as_if_it_were_whole(dialect: str, line: CloseAfter | ResetAfter) -> None:
     request = hello(stream=True)
-    with Server(line) as upstream:
+    with FaultyServer(line) as upstream:
         seen = see(app_of(record("up", upstream.base_url())), request_of(dialect, "up/m", request))
     assert b"one" in seen.body
     assert not any(farewell in seen.body for farewell in FAREWELLS)
     assert error_of(dialect, request, seen) is not None
 
 
-@pytest.mark.parametrize("line", [Cut(0), Garbage(), Overloaded("busy")])
-def test_a_stream_that_fails_before_its_first_word_has_a_status(dialect: str, line: Cut | Garbage | Overloaded) -> None:
+@pytest.mark.parametrize("line", [CloseAfter(0), InvalidBody(), Overloaded("busy")])
+def test_a_stream_that_fails_before_its_first_word_has_a_status(
+    dialect: str, line: CloseAfter | InvalidBody | Overloaded
+) -> None:
     request = hello(stream=True)
-    with Server(line, repeat=True) as upstream:
+    with FaultyServer(line, repeat=True) as upstream:
         config = record("up", upstream.base_url()) + "[chain]\nretries = 0\n"
         seen = see(app_of(config), request_of(dialect, "up/m", request))
     assert seen.status in (502, 503, 529)
@@ -110,7 +121,7 @@ def test_a_stream_that_fails_before_its_first_word_has_a_status(dialect: str, li
 
 def test_an_idle_stream_is_kept_open(dialect: str) -> None:
     request = hello(stream=True)
-    with Server(Stall(SHOWN, WORDS)) as upstream:
+    with FaultyServer(StallAfter(SHOWN, WORDS)) as upstream:
         app = app_of(record("up", upstream.base_url()) + "[gateway]\nping = 0.02\n[timeouts]\nidle = 0.3\n")
         seen = see(app, request_of(dialect, "up/m", request))
     encoder = wires.get(dialect).server.stream_encoder(request)
@@ -120,7 +131,7 @@ def test_an_idle_stream_is_kept_open(dialect: str) -> None:
 
 def test_a_stream_that_begins_late_begins_with_pings(dialect: str) -> None:
     request = hello(stream=True)
-    with Server(Stall(0)) as upstream:
+    with FaultyServer(StallAfter(0)) as upstream:
         config = "[gateway]\nping = 0.02\n[timeouts]\nfirst_event = 0.3\n[chain]\nretries = 0\n"
         seen = see(app_of(record("up", upstream.base_url()) + config), request_of(dialect, "up/m", request))
     ping = wires.get(dialect).server.stream_encoder(request).feed(Ping())
@@ -142,7 +153,7 @@ def test_a_stream_is_never_silent_for_longer_than_a_ping(dialect: str) -> None:
             if b"three" in data:
                 heard.set()
 
-        with Server(Stall(SHOWN, WORDS)) as upstream:
+        with FaultyServer(StallAfter(SHOWN, WORDS)) as upstream:
             app = app_of(record("up", upstream.base_url()) + "[gateway]\nping = 3600\n")
             answer = await app.answer(request_of(dialect, "up/m", request))
             assert not isinstance(answer.body, bytes)
@@ -171,7 +182,7 @@ def test_a_ping_that_nobody_hears_is_no_fault(dialect: str) -> None:
             if b"one" not in data:
                 raise ConnectionError("the client has gone")
 
-        with Server(Stall(SHOWN, WORDS)) as upstream:
+        with FaultyServer(StallAfter(SHOWN, WORDS)) as upstream:
             app = app_of(record("up", upstream.base_url()) + "[gateway]\nping = 0.02\n[timeouts]\nidle = 0.2\n")
             answer = await app.answer(request_of(dialect, "up/m", request))
             assert not isinstance(answer.body, bytes)
@@ -191,10 +202,10 @@ def test_a_schema_is_kept_by_a_target_without_structured_output(dialect: str) ->
     assert '"metres"' in response_of(dialect, request, seen).text
 
 
-@pytest.mark.parametrize("line", [Drop(), Cut(SHOWN, WORDS), Garbage(), Raw(status=404)])
+@pytest.mark.parametrize("line", [CloseAtOnce(), CloseAfter(SHOWN, WORDS), InvalidBody(), RawResponse(status=404)])
 @pytest.mark.parametrize("stream", [False, True])
-def test_no_client_hears_where_a_provider_is(dialect: str, stream: bool, line: Line) -> None:  # noqa: FBT001
-    with Server(line) as upstream:
+def test_no_client_hears_where_a_provider_is(dialect: str, stream: bool, line: ScriptLine) -> None:  # noqa: FBT001
+    with FaultyServer(line) as upstream:
         app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
         assert b"127.0.0.1" not in see(app, request_of(dialect, "up/m", hello(stream=stream))).body
 
@@ -211,8 +222,8 @@ def test_a_providers_words_reach_the_client_without_what_is_secret_or_said_back(
     stream: bool,  # noqa: FBT001
     chain: str,
 ) -> None:
-    line = Raw(status=status, body=encode_json({"error": {"message": WORDY}}))
-    with Server(line, repeat=True) as upstream:
+    line = RawResponse(status=status, body=encode_json({"error": {"message": WORDY}}))
+    with FaultyServer(line, repeat=True) as upstream:
         app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
         seen = see(app, request_of(dialect, chain, hello(stream=stream)))
     assert dialect == "native" or b"bad temperature" in seen.body

@@ -7,61 +7,61 @@ from pathlib import Path
 import pytest
 
 from dragoman import wires
-from dragoman.testing import Server, Silence, Stall
+from dragoman.testing import FaultyServer, NoResponse, StallAfter
 from dragoman.testing.script import render
 from dragoman.types import Request
 from tests.support.gateway.live import PATIENCE, Gateway, chat, record
 
 WORDS = "one two three"
-SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).pieces[:2])) + 9
+SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).chunks[:2])) + 9
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[Server]:
-    with Server() as server:
+def upstream() -> Iterator[FaultyServer]:
+    with FaultyServer() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def gateway(upstream: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def gateway(upstream: FaultyServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     folder: Path = tmp_path_factory.mktemp("gateway")
     with Gateway(folder, record("up", upstream.base_url())) as running:
         # The first call of a process makes its HTTP client, which takes longer than a client may stay.
         upstream.add("Hello.")
         running.post("/v1/chat/completions", chat("up/m"))
-        assert upstream.asked.acquire(timeout=PATIENCE)
+        assert upstream.request_received.acquire(timeout=PATIENCE)
         yield running
 
 
-def test_leaving_a_plain_call_cancels_it(gateway: Gateway, upstream: Server) -> None:
-    upstream.add(Stall(10))
+def test_leaving_a_plain_call_cancels_it(gateway: Gateway, upstream: FaultyServer) -> None:
+    upstream.add(StallAfter(10))
     with gateway.send(chat("up/m")):
-        assert upstream.asked.acquire(timeout=PATIENCE)
-    assert upstream.left.acquire(timeout=PATIENCE)
+        assert upstream.request_received.acquire(timeout=PATIENCE)
+    assert upstream.client_disconnected.acquire(timeout=PATIENCE)
 
 
 @pytest.mark.xfail(strict=True, reason="pyreqwest 0.15 leaves a request running whose head has not come")
-def test_leaving_before_the_head_of_the_provider_cancels_it(gateway: Gateway, upstream: Server) -> None:
-    upstream.add(Silence())
+def test_leaving_before_the_head_of_the_provider_cancels_it(gateway: Gateway, upstream: FaultyServer) -> None:
+    upstream.add(NoResponse())
     with gateway.send(chat("up/m")):
-        assert upstream.asked.acquire(timeout=PATIENCE)
-    assert upstream.left.acquire(timeout=1.0)
+        assert upstream.request_received.acquire(timeout=PATIENCE)
+    assert upstream.client_disconnected.acquire(timeout=1.0)
 
 
-def test_leaving_a_stream_before_its_first_byte_cancels_it(gateway: Gateway, upstream: Server) -> None:
-    upstream.add(Stall(0))
+def test_leaving_a_stream_before_its_first_byte_cancels_it(gateway: Gateway, upstream: FaultyServer) -> None:
+    upstream.add(StallAfter(0))
     with gateway.send(chat("up/m", stream=True)):
-        assert upstream.asked.acquire(timeout=PATIENCE)
-    assert upstream.left.acquire(timeout=PATIENCE)
+        assert upstream.request_received.acquire(timeout=PATIENCE)
+    assert upstream.client_disconnected.acquire(timeout=PATIENCE)
 
 
-def test_leaving_a_stream_in_the_middle_cancels_it(gateway: Gateway, upstream: Server) -> None:
-    upstream.add(Stall(SHOWN, WORDS))
+def test_leaving_a_stream_in_the_middle_cancels_it(gateway: Gateway, upstream: FaultyServer) -> None:
+    upstream.add(StallAfter(SHOWN, WORDS))
     with gateway.send(chat("up/m", stream=True)) as connection:
         seen = b""
         while b"three" not in seen:
             seen += connection.recv(65536)
-    assert upstream.left.acquire(timeout=PATIENCE)
+    assert upstream.client_disconnected.acquire(timeout=PATIENCE)
 
 
 def test_leaving_within_a_body_is_no_fault_of_the_gateway(gateway: Gateway) -> None:
@@ -72,7 +72,7 @@ def test_leaving_within_a_body_is_no_fault_of_the_gateway(gateway: Gateway) -> N
     assert "xception" not in gateway.log.read_text()
 
 
-def test_a_gateway_that_clients_left_answers_the_next(gateway: Gateway, upstream: Server) -> None:
+def test_a_gateway_that_clients_left_answers_the_next(gateway: Gateway, upstream: FaultyServer) -> None:
     upstream.add("Hello.")
     assert gateway.post("/v1/chat/completions", chat("up/m"))[0] == 200
     assert b'"requests":1,' in gateway.get("/health")[1]

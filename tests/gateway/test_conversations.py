@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from dragoman.testing import Server
+from dragoman.testing import FaultyServer
 from dragoman.types import ToolCall
 from tests.support.gateway.live import Gateway, record
 from tests.support.gateway.redis_server import RedisServer
@@ -52,7 +52,7 @@ def result_of(message: Any) -> list[Any]:
     return [message, *({"role": "tool", "tool_call_id": call["id"], "content": "at six"} for call in calls)]
 
 
-def ids_in(upstream: Server) -> list[str]:
+def ids_in(upstream: FaultyServer) -> list[str]:
     """The ids of all results that the provider was told last."""
     return [part.id for message in upstream.requests[-1].messages for part in message.tool_results]
 
@@ -61,7 +61,7 @@ def ids_in(upstream: Server) -> list[str]:
 def test_fifty_at_once_lose_no_id(tmp_path: Path, redis: RedisServer, kind: str) -> None:
     store = {"memory": "memory", "sqlite": f"sqlite:{tmp_path / 'gate.db'}", "redis": apart(redis)}[kind]
     calls = [ToolCall(id=f"their_{n}", name="tide") for n in range(MANY)]
-    with Server(*calls, "Done.") as upstream:
+    with FaultyServer(*calls, "Done.") as upstream:
         config = f'[gateway]\nstore = "{store}"\n' + record("up", upstream.base_url())
         with Gateway(tmp_path, config) as gateway, ThreadPoolExecutor(MANY) as pool:
             answers = list(pool.map(ask, [gateway] * MANY))
@@ -72,7 +72,7 @@ def test_fifty_at_once_lose_no_id(tmp_path: Path, redis: RedisServer, kind: str)
 
 
 def test_a_conversation_survives_a_gateway_that_is_killed(tmp_path: Path) -> None:
-    with Server(ToolCall(id="their_id_1", name="tide"), "At six.") as upstream:
+    with FaultyServer(ToolCall(id="their_id_1", name="tide"), "At six.") as upstream:
         config = f'[gateway]\nstore = "sqlite:{tmp_path / "gate.db"}"\n' + record("up", upstream.base_url())
         with Gateway(tmp_path, config) as gateway:
             _, answer = ask(gateway)
@@ -98,7 +98,7 @@ def target_of(gateway: Gateway, conversation: str) -> str:
 
 
 def test_two_gateways_on_one_redis_share_conversations(tmp_path: Path, redis: RedisServer) -> None:
-    with Server(ToolCall(id="their_id_1", name="tide"), "At six.") as upstream:
+    with FaultyServer(ToolCall(id="their_id_1", name="tide"), "At six.") as upstream:
         config = f'[gateway]\nstore = "{apart(redis)}"\nproviders = ["demo"]\n' + record("up", upstream.base_url())
         folders = [tmp_path / "one", tmp_path / "other"]
         for folder in folders:
@@ -112,7 +112,7 @@ def test_two_gateways_on_one_redis_share_conversations(tmp_path: Path, redis: Re
 
 
 def test_while_redis_is_down_only_conversations_are_refused(tmp_path: Path, own_redis: RedisServer) -> None:
-    with Server(ToolCall(id="their_id_1", name="tide"), "At six.") as upstream:
+    with FaultyServer(ToolCall(id="their_id_1", name="tide"), "At six.") as upstream:
         config = f'[gateway]\nstore = "{own_redis.url}"\nproviders = ["demo"]\n' + record("up", upstream.base_url())
         with Gateway(tmp_path, config) as gateway:
             _, answer = ask(gateway)

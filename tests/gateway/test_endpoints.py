@@ -10,7 +10,7 @@ import pytest
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.http import HttpRequest
-from dragoman.testing import Server
+from dragoman.testing import FaultyServer
 from dragoman.types import ToolCall
 from tests.support.gateway.dialects import Seen, app_of, look, post
 from tests.support.gateway.live import chat, record
@@ -91,7 +91,7 @@ def test_the_documentation_needs_no_key() -> None:
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_response_goes_on_from_an_earlier_one(stream: bool) -> None:  # noqa: FBT001
     async def turns() -> list[str]:
-        with Server("Noted: blue.", "It was blue.") as upstream:
+        with FaultyServer("Noted: blue.", "It was blue.") as upstream:
             app = app_of(record("up", upstream.base_url()))
             asked = {"model": "up/m", "input": "Remember blue.", "stream": stream}
             first = await look(app, said("/v1/responses", asked))
@@ -128,7 +128,7 @@ def test_a_response_that_is_not_kept_cannot_be_gone_on_from() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_every_response_has_an_id_of_its_own(stream: bool) -> None:  # noqa: FBT001
-    with Server("Hello.", "Hello.") as upstream:  # which calls both of them by the same id
+    with FaultyServer("Hello.", "Hello.") as upstream:  # which calls both of them by the same id
         app = app_of(record("up", upstream.base_url()))
         asked = said("/v1/responses", {"model": "up/m", "input": "hi", "stream": stream})
         ids = [{*re.findall(rb'"id":"(resp_\w+)"', seen.body)} for seen in talk(app, asked, asked)]
@@ -191,7 +191,7 @@ def test_a_conversation_belongs_to_its_key() -> None:
 
 def test_a_conversation_follows_the_target_that_answered() -> None:
     async def walk() -> list[str]:
-        with Server("a", "b") as upstream:
+        with FaultyServer("a", "b") as upstream:
             text = record("up", upstream.base_url()) + '[tiers.simple]\nmodels = ["up/m", "demo/any"]\n'
             app = app_of(text + "[chain]\nretries = 0\n")
             first = await look(app, converse("simple"))
@@ -208,7 +208,7 @@ def test_a_conversation_follows_the_target_that_answered() -> None:
 @pytest.mark.parametrize("remembered", [False, True])
 def test_calls_have_ids_of_ours_and_go_back_under_the_providers(remembered: bool) -> None:  # noqa: FBT001
     async def walk() -> tuple[str, str]:
-        with Server(ToolCall(id="their_id_1", name="tide"), "At six.") as upstream:
+        with FaultyServer(ToolCall(id="their_id_1", name="tide"), "At six.") as upstream:
             app = app_of(record("up", upstream.base_url()))
             tool = {
                 "type": "function",

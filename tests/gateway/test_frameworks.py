@@ -14,25 +14,25 @@ import pydantic
 import pytest
 
 from dragoman import wires
-from dragoman.testing import Cut, Server
+from dragoman.testing import CloseAfter, FaultyServer
 from dragoman.testing.script import render
 from dragoman.types import Request, ToolCall
 from tests.support.gateway.live import Gateway, record
 
 WORDS = "one two three"
-SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).pieces[:2])) + 9
+SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).chunks[:2])) + 9
 CALL = ToolCall(id="call_abc123", name="tide", arguments={"place": "Kiel"})
 NPM = ("ai@6.0.326", "@ai-sdk/openai-compatible@2.0.87", "@ai-sdk/anthropic@3.0.138")
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[Server]:
-    with Server() as server:
+def upstream() -> Iterator[FaultyServer]:
+    with FaultyServer() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def gateway(upstream: Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def gateway(upstream: FaultyServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
     config = record("up", upstream.base_url()) + '[gateway]\nproviders = ["demo"]\n[chain]\nretries = 0\n'
     with Gateway(tmp_path_factory.mktemp("gateway"), config) as running:
         yield running
@@ -63,7 +63,7 @@ async def _run(dialect: str, url: str, asked: str, **options: Any) -> Any:
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
-def test_an_agent_of_pydantic_ai_calls_its_tools(gateway: Gateway, upstream: Server, dialect: str) -> None:
+def test_an_agent_of_pydantic_ai_calls_its_tools(gateway: Gateway, upstream: FaultyServer, dialect: str) -> None:
     asked: list[str] = []
 
     def tide(place: str) -> str:
@@ -77,13 +77,17 @@ def test_an_agent_of_pydantic_ai_calls_its_tools(gateway: Gateway, upstream: Ser
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
-def test_an_agent_of_pydantic_ai_gives_a_value_by_a_call(gateway: Gateway, upstream: Server, dialect: str) -> None:
+def test_an_agent_of_pydantic_ai_gives_a_value_by_a_call(
+    gateway: Gateway, upstream: FaultyServer, dialect: str
+) -> None:
     upstream.add(ToolCall(id="call_1", name="final_result", arguments={"place": "Kiel"}))
     assert asyncio.run(_run(dialect, gateway.url, "Where?", output_type=Place)) == Place(place="Kiel")
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses"])  # of Anthropic's models it asks only those it knows
-def test_an_agent_of_pydantic_ai_gives_a_value_by_its_schema(gateway: Gateway, upstream: Server, dialect: str) -> None:
+def test_an_agent_of_pydantic_ai_gives_a_value_by_its_schema(
+    gateway: Gateway, upstream: FaultyServer, dialect: str
+) -> None:
     native: Any = import_module("pydantic_ai").NativeOutput
     upstream.add('{"place": "Kiel"}')
     assert asyncio.run(_run(dialect, gateway.url, "Where?", output_type=native(Place))) == Place(place="Kiel")
@@ -111,8 +115,8 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-def test_the_vercel_ai_sdk(gateway: Gateway, upstream: Server, packages: Path) -> None:
-    turns = (CALL, "It turns at six.", '{"place": "Kiel"}', Cut(SHOWN, WORDS))
+def test_the_vercel_ai_sdk(gateway: Gateway, upstream: FaultyServer, packages: Path) -> None:
+    turns = (CALL, "It turns at six.", '{"place": "Kiel"}', CloseAfter(SHOWN, WORDS))
     upstream.add(*turns, *turns)
     words = ["node", str(packages / "vercel.mjs"), gateway.url, "demo/any", "up/m", "up/cut"]
     run = subprocess.run(words, capture_output=True, timeout=60, check=False)

@@ -8,7 +8,7 @@ import pytest
 from dragoman import wires
 from dragoman.errors import BadRequest, DragomanError, Overloaded, Reset, Truncated
 from dragoman.events import Event, PartDelta, PartEnded, PartStarted, fold, to_events
-from dragoman.testing import Break, Cut, Line
+from dragoman.testing import CloseAfter, ResetAfter, ScriptLine
 from dragoman.testing.script import render
 from dragoman.types import Request, Response
 from tests.support.batch import for_all
@@ -163,15 +163,15 @@ def test_a_stream_is_written_as_it_comes(pair: Pair) -> None:
     assert words < farewell
 
 
-def cuts(wire: str) -> dict[str, tuple[Line, DragomanError]]:
+def cuts(wire: str) -> dict[str, tuple[ScriptLine, DragomanError]]:
     """Ways in which a provider may break off, once it has said some words."""
-    pieces = render(WORDS, wires.get(wire), Request(stream=True)).pieces
+    pieces = render(WORDS, wires.get(wire), Request(stream=True)).chunks
     last = next(index for index, piece in enumerate(pieces) if WORDS.encode() in piece)
     said = sum(map(len, pieces[: last + 1]))
     return {
-        "between events": (Cut(said, WORDS), Truncated("cut")),
-        "within an event": (Cut(said + 9, WORDS), Truncated("cut")),
-        "reset": (Break(said, WORDS), Reset("by peer")),
+        "between events": (CloseAfter(said, WORDS), Truncated("cut")),
+        "within an event": (CloseAfter(said + 9, WORDS), Truncated("cut")),
+        "reset": (ResetAfter(said, WORDS), Reset("by peer")),
     }
 
 
@@ -187,7 +187,7 @@ def test_a_cut_stream_never_ends_as_if_it_were_whole(pair: Pair, how: str) -> No
 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if not pair.stream], ids=str)
 def test_a_cut_answer_is_an_error(pair: Pair) -> None:
-    heard = fail(pair, Cut(9, WORDS))
+    heard = fail(pair, CloseAfter(9, WORDS))
     wanted = told_by(pair.client, Reset("by peer"), inside=False)
     assert (heard.seen.status, *look(heard)) == (wanted.seen.status, *look(wanted))
 

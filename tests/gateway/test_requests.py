@@ -9,7 +9,7 @@ from dragoman import wires
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
-from dragoman.testing import Raw, Server
+from dragoman.testing import FaultyServer, RawResponse
 from dragoman.types import Request, user
 from tests.support.gateway.dialects import Seen, app_of, post, see
 from tests.support.gateway.live import record
@@ -339,55 +339,55 @@ def test_tokens_are_estimated_where_a_provider_counts_none(path: str) -> None:
     assert seen.notices == ("told count of tokens: demo: it counts no tokens, so this is an estimate",)
 
 
-def count_before(line: Raw, **fields: Any) -> Seen:
+def count_before(line: RawResponse, **fields: Any) -> Seen:
     """A question for tokens whose provider answers with that."""
     body = {**ASKED[MESSAGES], "model": "up/m", **fields}
     return asked_before("anthropic", line, post("/v1/messages/count_tokens", json.dumps(body).encode()))
 
 
-def asked_before(wire: str, line: Raw, http: HttpRequest) -> Seen:
+def asked_before(wire: str, line: RawResponse, http: HttpRequest) -> Seen:
     """A question to a gateway whose provider answers with that."""
-    with Server(line) as upstream:
+    with FaultyServer(line) as upstream:
         return see(app_of(record("up", upstream.base_url(wire), wire) + "[chain]\nretries = 0\n"), http)
 
 
 def test_tokens_are_those_that_the_provider_counts() -> None:
-    seen = count_before(Raw(body=b'{"input_tokens": 42}'))
+    seen = count_before(RawResponse(body=b'{"input_tokens": 42}'))
     assert (json.loads(seen.body), seen.notices) == ({"input_tokens": 42}, ())
 
 
 def test_tokens_are_estimated_where_the_server_does_not_know_the_path() -> None:
-    seen = count_before(Raw(status=404, body=b"404 page not found"))
+    seen = count_before(RawResponse(status=404, body=b"404 page not found"))
     assert (seen.status, len(seen.notices)) == (200, 1)
 
 
 @pytest.mark.parametrize(("status", "word"), [(529, "overloaded_error"), (404, "not_found_error")])
 def test_a_refusal_to_count_is_told(status: int, word: str) -> None:
     body = json.dumps({"type": "error", "error": {"type": word, "message": "no"}}).encode()
-    assert count_before(Raw(status=status, body=body)).status == status
+    assert count_before(RawResponse(status=status, body=body)).status == status
 
 
 def test_tools_and_schemas_count() -> None:
     tool = {"name": "tide", "description": "The height of the tide", "input_schema": {"type": "object"}}
-    line = Raw(status=405, body=b"")
+    line = RawResponse(status=405, body=b"")
     fewer, more = (json.loads(count_before(line, tools=tools).body)["input_tokens"] for tools in ([], [tool]))
     assert more > fewer + 10
 
 
 def test_what_is_empty_has_no_tokens_to_count() -> None:
-    assert count_before(Raw(body=b'{"input_tokens": 42}'), messages=[]).status == 400
+    assert count_before(RawResponse(body=b'{"input_tokens": 42}'), messages=[]).status == 400
 
 
 @pytest.mark.parametrize("given", [[1, 2, 3], [[1, 2], [3]]])
 def test_tokens_have_vectors_where_the_target_takes_them(given: list[Any]) -> None:
     vectors = b'{"data": [{"embedding": [1.0]}, {"embedding": [0.5]}]}'
-    line = Raw(body=vectors if len(given) == 2 else b'{"data": [{"embedding": [1.0]}]}')
+    line = RawResponse(body=vectors if len(given) == 2 else b'{"data": [{"embedding": [1.0]}]}')
     seen = asked_before("openai_chat", line, _embedding(given))
     assert (seen.status, len(json.loads(seen.body)["data"])) == (200, 2 if len(given) == 2 else 1)
 
 
 def test_tokens_are_refused_where_the_target_takes_texts_only() -> None:
-    seen = asked_before("google", Raw(), _embedding([1, 2, 3]))
+    seen = asked_before("google", RawResponse(), _embedding([1, 2, 3]))
     assert (seen.status, json.loads(seen.body)["error"]["param"]) == (400, "input")
 
 

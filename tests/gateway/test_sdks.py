@@ -7,34 +7,43 @@ import pytest
 
 from dragoman import wires
 from dragoman.errors import Overloaded, RateLimited
-from dragoman.testing import Break, Cut, Drop, Garbage, Inside, Raw, Server, Stall
-from dragoman.testing.script import Line, render
+from dragoman.testing import (
+    CloseAfter,
+    CloseAtOnce,
+    ErrorInside200,
+    FaultyServer,
+    InvalidBody,
+    RawResponse,
+    ResetAfter,
+    StallAfter,
+)
+from dragoman.testing.script import ScriptLine, render
 from dragoman.types import Image, Request, ToolCall
 from tests.support.gateway.live import Gateway, record
 from tests.support.gateway.sdks import PICTURE, SDKS, Sdk, Tide
 
 WORDS = "one two three"
-SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).pieces[:2])) + 9
-BAD: dict[str, Line] = {
-    "dropped": Drop(),
-    "garbage": Garbage(),
-    "refused-inside": Inside(Overloaded("busy", status=503)),
-    "html": Raw(status=502, headers={"content-type": "text/html"}, body=b"<html>Bad gateway</html>"),
-    "truncated": Cut(20),
-    "empty": Raw(headers={"content-type": "application/json"}, body=b""),
+SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).chunks[:2])) + 9
+BAD: dict[str, ScriptLine] = {
+    "dropped": CloseAtOnce(),
+    "garbage": InvalidBody(),
+    "refused-inside": ErrorInside200(Overloaded("busy", status=503)),
+    "html": RawResponse(status=502, headers={"content-type": "text/html"}, body=b"<html>Bad gateway</html>"),
+    "truncated": CloseAfter(20),
+    "empty": RawResponse(headers={"content-type": "application/json"}, body=b""),
 }
 
 
 @pytest.fixture(scope="module")
-def upstream() -> Iterator[Server]:
-    with Server() as server:
+def upstream() -> Iterator[FaultyServer]:
+    with FaultyServer() as server:
         yield server
 
 
 @pytest.fixture(scope="module")
-def broken() -> Iterator[dict[str, Server]]:
+def broken() -> Iterator[dict[str, FaultyServer]]:
     """Providers that always do the same wrong."""
-    servers = {name: Server(line, repeat=True) for name, line in BAD.items()}
+    servers = {name: FaultyServer(line, repeat=True) for name, line in BAD.items()}
     for server in servers.values():
         server.__enter__()
     yield servers
@@ -43,7 +52,9 @@ def broken() -> Iterator[dict[str, Server]]:
 
 
 @pytest.fixture(scope="module")
-def gateway(upstream: Server, broken: dict[str, Server], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def gateway(
+    upstream: FaultyServer, broken: dict[str, FaultyServer], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
     aliases = "".join(f'rescued-{name} = "{name}/m, demo/any"\n' for name in broken)
     config = (
         record("up", upstream.base_url())
@@ -84,7 +95,7 @@ def test_a_stream_says_what_the_answer_says(sdk: Sdk, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["up/m", "claude/m"])
-def test_tools_over_two_turns(sdk: Sdk, upstream: Server, model: str) -> None:
+def test_tools_over_two_turns(sdk: Sdk, upstream: FaultyServer, model: str) -> None:
     upstream.add(ToolCall(id="call_abc123", name="tide", arguments={"place": "Kiel"}), "It turns at six.")
     assert sdk.talk("tools", model) == ("tide", {"place": "Kiel"}, "It turns at six.")
     call, result = upstream.requests[-1].messages[-2:]
@@ -93,7 +104,7 @@ def test_tools_over_two_turns(sdk: Sdk, upstream: Server, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["up/m", "claude/m"])
-def test_an_answer_of_a_type(sdk: Sdk, upstream: Server, model: str) -> None:
+def test_an_answer_of_a_type(sdk: Sdk, upstream: FaultyServer, model: str) -> None:
     upstream.add('{"place": "Kiel"}')
     assert sdk.talk("structured", model) == Tide(place="Kiel")
     schema = upstream.requests[-1].schema
@@ -102,14 +113,14 @@ def test_an_answer_of_a_type(sdk: Sdk, upstream: Server, model: str) -> None:
 
 
 @pytest.mark.parametrize("model", ["up/m", "claude/m"])
-def test_a_picture_arrives_as_it_was(sdk: Sdk, upstream: Server, model: str) -> None:
+def test_a_picture_arrives_as_it_was(sdk: Sdk, upstream: FaultyServer, model: str) -> None:
     upstream.add("A square.")
     assert sdk.talk("look", model) == "A square."
     pictures = [part for part in upstream.requests[-1].messages[-1].parts if isinstance(part, Image)]
     assert [picture.data for picture in pictures] == [PICTURE]
 
 
-def test_a_refusal_is_the_error_of_the_package(sdk: Sdk, upstream: Server, fresh: str) -> None:
+def test_a_refusal_is_the_error_of_the_package(sdk: Sdk, upstream: FaultyServer, fresh: str) -> None:
     upstream.add(RateLimited("slow down", status=429, retry_after=30.0))
     with pytest.raises(sdk.limited):
         sdk.talk("ask", fresh)
@@ -122,7 +133,7 @@ def test_an_unknown_model_is_the_error_of_the_package(sdk: Sdk) -> None:
 
 @pytest.mark.parametrize("line", BAD.values(), ids=BAD)
 def test_a_provider_that_misbehaves_is_the_error_of_the_package(
-    sdk: Sdk, upstream: Server, fresh: str, line: Line
+    sdk: Sdk, upstream: FaultyServer, fresh: str, line: ScriptLine
 ) -> None:
     upstream.add(line)
     with pytest.raises(sdk.errors):
@@ -137,8 +148,10 @@ def test_a_provider_that_misbehaves_is_passed_by(sdk: Sdk, name: str) -> None:
     assert "".join(seen).startswith("Hello!")
 
 
-@pytest.mark.parametrize("line", [Cut(SHOWN, WORDS), Break(SHOWN, WORDS)], ids=["cut", "reset"])
-def test_a_stream_that_the_provider_cuts_raises(sdk: Sdk, upstream: Server, fresh: str, line: Cut | Break) -> None:
+@pytest.mark.parametrize("line", [CloseAfter(SHOWN, WORDS), ResetAfter(SHOWN, WORDS)], ids=["cut", "reset"])
+def test_a_stream_that_the_provider_cuts_raises(
+    sdk: Sdk, upstream: FaultyServer, fresh: str, line: CloseAfter | ResetAfter
+) -> None:
     upstream.add(line)
     seen: list[str] = []
     with pytest.raises(sdk.errors):
@@ -146,7 +159,7 @@ def test_a_stream_that_the_provider_cuts_raises(sdk: Sdk, upstream: Server, fres
     assert WORDS in "".join(seen)
 
 
-def test_a_stream_that_fails_before_its_first_word_raises(sdk: Sdk, upstream: Server, fresh: str) -> None:
+def test_a_stream_that_fails_before_its_first_word_raises(sdk: Sdk, upstream: FaultyServer, fresh: str) -> None:
     upstream.add(Overloaded("busy", status=503))
     with pytest.raises(sdk.errors):
         sdk.stream(fresh, [])
@@ -155,7 +168,7 @@ def test_a_stream_that_fails_before_its_first_word_raises(sdk: Sdk, upstream: Se
 @pytest.fixture(scope="module")
 def pinging(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A gateway before a provider that never begins; it says that it lives long before it gives that one up."""
-    with Server(Stall(0), repeat=True) as quiet:
+    with FaultyServer(StallAfter(0), repeat=True) as quiet:
         config = '[gateway]\nping = 0.02\nproviders = ["demo"]\n[timeouts]\nfirst_event = 0.5\n[chain]\nretries = 0\n'
         with Gateway(tmp_path_factory.mktemp("pinging"), config + record("quiet", quiet.base_url())) as running:
             yield running.url
@@ -188,7 +201,7 @@ def test_the_package_knows_the_id_of_a_request(gateway: Gateway, name: str, is_a
 
 
 @pytest.mark.parametrize("is_async", [False, True], ids=["blocking", "async"])
-def test_a_response_is_kept_until_it_is_deleted(gateway: Gateway, upstream: Server, is_async: bool) -> None:  # noqa: FBT001
+def test_a_response_is_kept_until_it_is_deleted(gateway: Gateway, upstream: FaultyServer, is_async: bool) -> None:  # noqa: FBT001
     upstream.add("Noted.", "Blue.")
     sdk = SDKS["openai responses"](gateway.url, is_async=is_async)
     with pytest.raises(sdk.errors) as caught:

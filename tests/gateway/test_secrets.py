@@ -18,7 +18,7 @@ from dragoman.gateway.observability.access_log import JsonFormatter, Log
 from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.reload import Reloader
 from dragoman.http import HttpRequest
-from dragoman.testing import Raw, Server, refused_url
+from dragoman.testing import FaultyServer, RawResponse, refused_url
 from tests.support.gateway.dialects import app_of, look, post
 from tests.support.gateway.live import Gateway, chat, record
 
@@ -52,9 +52,9 @@ PATHS = (
 )
 
 
-def raw(status: int) -> Raw:
+def raw(status: int) -> RawResponse:
     """A provider that says all that it knows."""
-    return Raw(status=status, headers={"content-type": "application/json"}, body=json.dumps(TELL_TALE).encode())
+    return RawResponse(status=status, headers={"content-type": "application/json"}, body=json.dumps(TELL_TALE).encode())
 
 
 SAID = json.dumps(TELL_TALE)
@@ -69,11 +69,11 @@ BROKEN = (
 """Streams that break, each in its own way, with all that the provider knows."""
 
 
-def broken(text: str) -> Raw:
-    return Raw(headers={"content-type": "text/event-stream"}, body=text.encode())
+def broken(text: str) -> RawResponse:
+    return RawResponse(headers={"content-type": "text/event-stream"}, body=text.encode())
 
 
-def config(server: Server) -> str:
+def config(server: FaultyServer) -> str:
     up = record("up", server.base_url()).replace("sk-test-key", PROVIDER_KEY)
     away = record("away", refused_url().replace("//", f"//u:{PASSWORD}@") + "/v1").replace("sk-test-key", PROVIDER_KEY)
     keys = f'[keys.alice]\nhash = "{ALICE_HASH}"\n[keys.ops]\nhash = "{OPERATOR_HASH}"\nadmin = true\n'
@@ -121,12 +121,12 @@ STATUSES = (500, 401, 400, 429, 529, 404, 413, 200)
 
 
 @pytest.fixture
-def server() -> Iterator[Server]:
-    with Server(*map(raw, STATUSES), *map(broken, BROKEN), repeat=True) as upstream:
+def server() -> Iterator[FaultyServer]:
+    with FaultyServer(*map(raw, STATUSES), *map(broken, BROKEN), repeat=True) as upstream:
         yield upstream
 
 
-def test_no_secret_is_in_anything_that_a_gateway_says(server: Server, tmp_path: Path) -> None:
+def test_no_secret_is_in_anything_that_a_gateway_says(server: FaultyServer, tmp_path: Path) -> None:
     store = f'[gateway]\nstore = "sqlite:{tmp_path}/store.db"\n'
     with Gateway(tmp_path, config(server).replace("[gateway]\n", store)) as gateway:
         said = [gateway.post(http.path, http.body, **http.headers) for http in asked()]
@@ -142,7 +142,7 @@ def test_no_secret_is_in_anything_that_a_gateway_says(server: Server, tmp_path: 
     assert gateway.log.read_text().count('"message":"request"') >= len(said)
 
 
-def test_no_secret_is_in_anything_that_a_gateway_keeps(server: Server) -> None:
+def test_no_secret_is_in_anything_that_a_gateway_keeps(server: FaultyServer) -> None:
     lines: list[str] = []
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
@@ -188,7 +188,7 @@ def test_a_fault_of_our_own_is_logged_without_what_it_says(caplog: pytest.LogCap
 
 
 def test_a_config_that_is_refused_is_logged_without_its_secrets(
-    server: Server, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    server: FaultyServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "dragoman.toml"
     good = config(server)

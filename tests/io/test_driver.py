@@ -41,19 +41,19 @@ from dragoman.io.pyreqwest import transport_of
 from dragoman.models import Model, Registry
 from dragoman.targets.providers import Provider
 from dragoman.testing import (
-    Bent,
-    Break,
-    Cut,
-    Drop,
-    Garbage,
-    Inside,
-    Line,
-    Linger,
-    Raw,
+    CloseAfter,
+    CloseAtOnce,
+    DefectiveAnswer,
+    ErrorInside200,
+    FaultyServer,
+    InvalidBody,
+    KeepOpen,
+    NoResponse,
+    RawResponse,
+    ResetAfter,
     Scripted,
-    Server,
-    Silence,
-    Stall,
+    ScriptLine,
+    StallAfter,
     refused_url,
 )
 from dragoman.testing.script import render
@@ -207,27 +207,27 @@ def test_an_observer_breaks_nothing(way: Way) -> None:
 @EVERY_WIRE
 @STREAMED
 def test_every_wire_answers(way: Way, wire: str, *, streamed: bool) -> None:
-    with Server("Hello, world.", (CALL,)) as server:
+    with FaultyServer("Hello, world.", (CALL,)) as server:
         model = server.model(wire)
         assert ask(way, model, streamed=streamed).text == "Hello, world."
         (call,) = ask(way, model, streamed=streamed, tools=[TIDE]).tool_calls
     assert (call.name, call.arguments) == ("tide", {"port": "Brest"})
 
 
-TRANSIENT: list[tuple[str, Line, type[DragomanError]]] = [
+TRANSIENT: list[tuple[str, ScriptLine, type[DragomanError]]] = [
     ("429", RateLimited("slow down", code="rate_limit_exceeded"), RateLimited),
     ("529", Overloaded("busy", code="overloaded_error"), Overloaded),
-    ("408", Raw(status=408, body=b'{"error":{"message":"late"}}'), ServerFault),
-    ("500", Raw(status=500, body=b'{"error":{"message":"boom"}}'), ServerFault),
-    ("502", Raw(status=502, body=b"<html>Bad gateway</html>"), ServerFault),
-    ("503", Raw(status=503, body=b""), Overloaded),
-    ("504", Raw(status=504, body=b"late"), ServerFault),
-    ("drop", Drop(), Reset),
-    ("reset", Break(3), Reset),
-    ("cut", Cut(3), Reset),
-    ("silence", Silence(), TimedOut),
-    ("stall", Stall(3), TimedOut),
-    ("garbage", Garbage(), WireError),
+    ("408", RawResponse(status=408, body=b'{"error":{"message":"late"}}'), ServerFault),
+    ("500", RawResponse(status=500, body=b'{"error":{"message":"boom"}}'), ServerFault),
+    ("502", RawResponse(status=502, body=b"<html>Bad gateway</html>"), ServerFault),
+    ("503", RawResponse(status=503, body=b""), Overloaded),
+    ("504", RawResponse(status=504, body=b"late"), ServerFault),
+    ("drop", CloseAtOnce(), Reset),
+    ("reset", ResetAfter(3), Reset),
+    ("cut", CloseAfter(3), Reset),
+    ("silence", NoResponse(), TimedOut),
+    ("stall", StallAfter(3), TimedOut),
+    ("garbage", InvalidBody(), WireError),
 ]
 
 
@@ -242,8 +242,10 @@ TRANSIENT_CASES = [
 
 @EVERY_WIRE
 @pytest.mark.parametrize(("line", "limit", "streamed"), TRANSIENT_CASES)
-def test_a_transient_fault_is_tried_again(way: Way, wire: str, line: Line, limit: float, *, streamed: bool) -> None:
-    with Server(line, "Hello.") as server:
+def test_a_transient_fault_is_tried_again(
+    way: Way, wire: str, line: ScriptLine, limit: float, *, streamed: bool
+) -> None:
+    with FaultyServer(line, "Hello.") as server:
         limits = Timeouts(total=10.0, first_event=limit, idle=limit)
         response = ask(way, server.model(wire, backoff=0.0, timeout=limits), streamed=streamed)
     assert response.text == "Hello."
@@ -251,20 +253,22 @@ def test_a_transient_fault_is_tried_again(way: Way, wire: str, line: Line, limit
     assert response.attempts[0].error is not None
 
 
-PERMANENT: list[tuple[str, Line, type[DragomanError]]] = [
-    ("400", Raw(status=400, body=b'{"error":{"message":"temperature"}}'), BadRequest),
-    ("401", Raw(status=401, body=b'{"error":{"message":"who?"}}'), AuthFailed),
-    ("403", Raw(status=403, body=b'{"error":{"message":"no"}}'), AuthFailed),
-    ("405", Raw(status=405, body=b""), BadRequest),
-    ("422", Raw(status=422, body=b'{"detail":"no"}'), BadRequest),
-    ("blocked", Raw(status=400, body=b'{"error":{"message":"unsafe","code":"content_filter"}}'), Blocked),
+PERMANENT: list[tuple[str, ScriptLine, type[DragomanError]]] = [
+    ("400", RawResponse(status=400, body=b'{"error":{"message":"temperature"}}'), BadRequest),
+    ("401", RawResponse(status=401, body=b'{"error":{"message":"who?"}}'), AuthFailed),
+    ("403", RawResponse(status=403, body=b'{"error":{"message":"no"}}'), AuthFailed),
+    ("405", RawResponse(status=405, body=b""), BadRequest),
+    ("422", RawResponse(status=422, body=b'{"detail":"no"}'), BadRequest),
+    ("blocked", RawResponse(status=400, body=b'{"error":{"message":"unsafe","code":"content_filter"}}'), Blocked),
 ]
 
 
 @STREAMED
 @pytest.mark.parametrize(("line", "error"), [case[1:] for case in PERMANENT], ids=[case[0] for case in PERMANENT])
-def test_a_permanent_fault_stops_the_chain(way: Way, line: Line, error: type[DragomanError], *, streamed: bool) -> None:
-    with Server(line, "Hello.") as server:
+def test_a_permanent_fault_stops_the_chain(
+    way: Way, line: ScriptLine, error: type[DragomanError], *, streamed: bool
+) -> None:
+    with FaultyServer(line, "Hello.") as server:
         registry = server.registry()
         with pytest.raises(error):
             ask(way, registry.model("server/m1,server/m2"), streamed=streamed)
@@ -274,19 +278,23 @@ def test_a_permanent_fault_stops_the_chain(way: Way, line: Line, error: type[Dra
         )
 
 
-ELSEWHERE: list[tuple[str, Line, type[DragomanError]]] = [
-    ("404", Raw(status=404, body=b'{"error":{"message":"model m1 not found"}}'), ModelNotFound),
-    ("bare 404", Raw(status=404, body=b""), ModelNotFound),
-    ("413", Raw(status=413, body=b""), BadRequest),
-    ("context", Raw(status=400, body=b'{"error":{"message":"long","code":"context_length_exceeded"}}'), ContextTooLong),
+ELSEWHERE: list[tuple[str, ScriptLine, type[DragomanError]]] = [
+    ("404", RawResponse(status=404, body=b'{"error":{"message":"model m1 not found"}}'), ModelNotFound),
+    ("bare 404", RawResponse(status=404, body=b""), ModelNotFound),
+    ("413", RawResponse(status=413, body=b""), BadRequest),
+    (
+        "context",
+        RawResponse(status=400, body=b'{"error":{"message":"long","code":"context_length_exceeded"}}'),
+        ContextTooLong,
+    ),
     ("empty", assistant(), EmptyResponse),
 ]
 
 
 @STREAMED
 @pytest.mark.parametrize("line", [case[1] for case in ELSEWHERE], ids=[case[0] for case in ELSEWHERE])
-def test_what_another_target_may_do_goes_on_at_once(way: Way, line: Line, *, streamed: bool) -> None:
-    with Server(line, "Hello.") as server:
+def test_what_another_target_may_do_goes_on_at_once(way: Way, line: ScriptLine, *, streamed: bool) -> None:
+    with FaultyServer(line, "Hello.") as server:
         response = ask(way, server.registry().model("server/m1,server/m2"), streamed=streamed)
         assert len(server.http) == 2
     assert (response.text, response.target) == ("Hello.", "server/m2")
@@ -295,7 +303,7 @@ def test_what_another_target_may_do_goes_on_at_once(way: Way, line: Line, *, str
 @EVERY_WIRE
 @STREAMED
 def test_an_error_behind_a_200_is_seen(way: Way, wire: str, *, streamed: bool) -> None:
-    with Server(Inside(Overloaded("busy", code="overloaded_error")), "Hello.") as server:
+    with FaultyServer(ErrorInside200(Overloaded("busy", code="overloaded_error")), "Hello.") as server:
         response = ask(way, server.model(wire, backoff=0.0), streamed=streamed)
     assert response.text == "Hello."
     assert "busy" in (response.attempts[0].error or "")
@@ -303,7 +311,7 @@ def test_an_error_behind_a_200_is_seen(way: Way, wire: str, *, streamed: bool) -
 
 @STREAMED
 def test_a_refused_connection_goes_on(way: Way, *, streamed: bool) -> None:
-    with Server("Hello.") as server:
+    with FaultyServer("Hello.") as server:
         registry = server.registry()
         nobody = Provider(name="nobody", wire="openai_chat", base_url=refused_url(), needs_key=False)
         registry.add_provider(nobody)
@@ -314,7 +322,7 @@ def test_a_refused_connection_goes_on(way: Way, *, streamed: bool) -> None:
 
 @STREAMED
 def test_a_missing_key_goes_on_and_is_named(way: Way, *, streamed: bool) -> None:
-    with Server("Hello.") as server:
+    with FaultyServer("Hello.") as server:
         response = ask(way, server.registry().model("groq/llama,server/m"), streamed=streamed)
         assert "GROQ_API_KEY" in (response.attempts[0].error or "")
         with pytest.raises(AuthFailed, match="GROQ_API_KEY"):
@@ -323,7 +331,7 @@ def test_a_missing_key_goes_on_and_is_named(way: Way, *, streamed: bool) -> None
 
 @STREAMED
 def test_what_a_target_cannot_take_goes_on(way: Way, *, streamed: bool) -> None:
-    with Server("Hello.") as server:
+    with FaultyServer("Hello.") as server:
         registry = server.registry()
         registry.set_capabilities("server/blind", max_images=0)
         model = registry.model("server/blind,server/m")
@@ -335,7 +343,7 @@ def test_what_a_target_cannot_take_goes_on(way: Way, *, streamed: bool) -> None:
 
 def test_arguments_that_are_no_json_are_tried_again(way: Way) -> None:
     bad = b'{"choices":[{"index":0,"message":{"tool_calls":[{"id":"c","function":{"name":"tide","arguments":"{"}}]}}]}'
-    with Server(Raw(body=bad), "Hello.") as server:
+    with FaultyServer(RawResponse(body=bad), "Hello.") as server:
         registry = server.registry()
         response = way.generate(registry.model("server/m", backoff=0.0), tools=[TIDE])
     assert response.text == "Hello."
@@ -346,7 +354,7 @@ def test_arguments_that_are_no_json_are_tried_again(way: Way) -> None:
 @STREAMED
 @pytest.mark.parametrize("how", ["missing_index", "wrong_index", "missing_id"])
 def test_calls_of_a_sloppy_server_are_right_or_refused(way: Way, wire: str, how: Any, *, streamed: bool) -> None:
-    with Server(Bent(how, (CALL,)), repeat=True) as server:
+    with FaultyServer(DefectiveAnswer(how, (CALL,)), repeat=True) as server:
         try:
             response = ask(way, server.model(wire, retries=0), streamed=streamed, tools=[TIDE])
         except (WireError, Interrupted):
@@ -361,10 +369,12 @@ def test_calls_of_a_sloppy_server_are_right_or_refused(way: Way, wire: str, how:
 
 
 @EVERY_WIRE
-@pytest.mark.parametrize("fault", [Cut, Break])
-def test_a_stream_that_breaks_after_content_is_interrupted(way: Way, wire: str, fault: Callable[..., Line]) -> None:
+@pytest.mark.parametrize("fault", [CloseAfter, ResetAfter])
+def test_a_stream_that_breaks_after_content_is_interrupted(
+    way: Way, wire: str, fault: Callable[..., ScriptLine]
+) -> None:
     words = "one two three four five six seven eight nine ten " * 20
-    with Server(fault(_until(wire, words), words), "Hello.") as server:
+    with FaultyServer(fault(_until(wire, words), words), "Hello.") as server:
         with pytest.raises(Interrupted) as caught:
             way.stream(server.model(wire))
         assert len(server.http) == 1, "after the first event nobody tries again"
@@ -374,23 +384,23 @@ def test_a_stream_that_breaks_after_content_is_interrupted(way: Way, wire: str, 
 
 def _until(wire: str, words: str) -> int:
     """The bytes of a stream up to the end of its one delta, and a little more."""
-    whole = b"".join(render(words, wires.get(wire), Request(stream=True)).pieces)
+    whole = b"".join(render(words, wires.get(wire), Request(stream=True)).chunks)
     at = whole.index(words[-40:].encode()) + 40
     return whole.index(b"\n", at) + 2
 
 
 def test_a_stalled_stream_is_interrupted_in_time(way: Way) -> None:
     words = "one two three " * 30
-    with Server(Stall(_until("openai_chat", words), words), repeat=True) as server:
+    with FaultyServer(StallAfter(_until("openai_chat", words), words), repeat=True) as server:
         limits = Timeouts(total=30.0, first_event=5.0, idle=0.2)
         work = lambda: way.stream(server.model(), timeout=limits)  # noqa: E731 - it is run three times
         assert soonest(work, Interrupted, most=0.3) <= 0.3
-        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
 
 
 @STREAMED
 def test_a_kept_connection_that_breaks_is_tried_again_at_once(way: Way, *, streamed: bool) -> None:
-    with Server("Hello.", Drop(), "Again.") as server:
+    with FaultyServer("Hello.", CloseAtOnce(), "Again.") as server:
         registry = server.registry()
         model = registry.model("server/m", backoff=1e6, backoff_cap=1e6, timeout=PATIENCE)
         ask(way, model, streamed=streamed)
@@ -403,17 +413,17 @@ def test_a_kept_connection_that_breaks_is_tried_again_at_once(way: Way, *, strea
 
 
 @STREAMED
-@pytest.mark.parametrize("line", [Silence(), Stall(3)], ids=["head", "body"])
-def test_a_deadline_is_kept_within_50_ms(way: Way, line: Line, *, streamed: bool) -> None:
-    with Server(line, repeat=True) as server:
+@pytest.mark.parametrize("line", [NoResponse(), StallAfter(3)], ids=["head", "body"])
+def test_a_deadline_is_kept_within_50_ms(way: Way, line: ScriptLine, *, streamed: bool) -> None:
+    with FaultyServer(line, repeat=True) as server:
         took = soonest(lambda: ask(way, server.model(), streamed=streamed, timeout=0.3), TimedOut, most=0.35)
-        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
     assert 0.25 <= took <= 0.35
 
 
 @STREAMED
 def test_a_deadline_holds_for_all_attempts(way: Way, *, streamed: bool) -> None:
-    with Server(Overloaded("busy"), repeat=True) as server:
+    with FaultyServer(Overloaded("busy"), repeat=True) as server:
         asked = {"timeout": 0.3, "retries": 1000, "backoff": 0.02, "backoff_cap": 0.02}
         work = lambda: ask(way, server.model(), streamed=streamed, **asked)  # noqa: E731 - it is run three times
         assert soonest(work, DragomanError, most=0.35) <= 0.35
@@ -421,11 +431,11 @@ def test_a_deadline_holds_for_all_attempts(way: Way, *, streamed: bool) -> None:
 
 @STREAMED
 def test_closing_the_registry_counts_against_nobody(way: Way, *, streamed: bool) -> None:
-    with Server(Silence(), "never") as server:
+    with FaultyServer(NoResponse(), "never") as server:
         registry = server.registry()
 
         def close() -> None:
-            assert server.asked.acquire(timeout=PATIENCE)
+            assert server.request_received.acquire(timeout=PATIENCE)
             registry.close()
 
         thread = threading.Thread(target=close)
@@ -439,15 +449,15 @@ def test_closing_the_registry_counts_against_nobody(way: Way, *, streamed: bool)
 
 def test_leaving_a_stream_closes_its_connection(way: Way) -> None:
     words = "one two three " * 30
-    with Server(Stall(_until("openai_chat", words), words)) as server:
+    with FaultyServer(StallAfter(_until("openai_chat", words), words)) as server:
         way.leave(server.model(), 1)
-        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
 
 
 @pytest.mark.parametrize("streamed", [True], ids=["streamed"])
 @pytest.mark.parametrize("how", ["cancel", "timeout", "anyio"])
 def test_cancelling_while_the_body_is_read_closes_the_connection(how: str, *, streamed: bool) -> None:
-    async def work(server: Server) -> None:
+    async def work(server: FaultyServer) -> None:
         registry = server.registry()
         started = asyncio.Event()
         plan = _consume(registry.model("server/m"), started)
@@ -468,9 +478,9 @@ def test_cancelling_while_the_body_is_read_closes_the_connection(how: str, *, st
                 assert scope.cancelled_caught
 
     words = "one two three " * 30
-    with Server(Stall(_until("openai_chat", words), words)) as server:
+    with FaultyServer(StallAfter(_until("openai_chat", words), words)) as server:
         asyncio.run(work(server))
-        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
 
 
 async def _consume(model: Model, started: asyncio.Event) -> None:
@@ -486,25 +496,29 @@ def test_cancelling_before_the_head_closes_the_connection() -> None:
 
 
 def test_cancelling_before_the_head_ends_the_request_at_its_deadline() -> None:
-    with Server(Silence()) as server:
+    with FaultyServer(NoResponse()) as server:
         model = server.model(timeout=0.5)
         asyncio.run(_cancel_when_asked(server, model))
-        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
 
 
 def test_cancelling_before_the_head_closes_the_connection_of_httpx() -> None:
     _cancel_before_the_head(lambda server: server.registry(http_client=httpx.AsyncClient(trust_env=False)), PATIENCE)
 
 
-def _cancel_before_the_head(registry_of: Callable[[Server], Registry], max_retry_after_with_fallback: float) -> None:
-    with Server(Silence()) as server:
+def _cancel_before_the_head(
+    registry_of: Callable[[FaultyServer], Registry], max_retry_after_with_fallback: float
+) -> None:
+    with FaultyServer(NoResponse()) as server:
         asyncio.run(_cancel_when_asked(server, registry_of(server).model("server/m", timeout=60.0)))
-        assert server.left.acquire(timeout=max_retry_after_with_fallback), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=max_retry_after_with_fallback), (
+            "the connection was not closed"
+        )
 
 
-async def _cancel_when_asked(server: Server, model: Model) -> None:
+async def _cancel_when_asked(server: FaultyServer, model: Model) -> None:
     task = asyncio.ensure_future(model.agenerate("hi"))
-    assert await asyncio.to_thread(server.asked.acquire, timeout=PATIENCE)
+    assert await asyncio.to_thread(server.request_received.acquire, timeout=PATIENCE)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
@@ -513,22 +527,22 @@ async def _cancel_when_asked(server: Server, model: Model) -> None:
 def test_cancelling_between_attempts_ends_at_once() -> None:
     forever: Any = {"backoff": 1e6, "backoff_cap": 1e6, "timeout": Timeouts(total=None)}
 
-    async def work(server: Server) -> None:
+    async def work(server: FaultyServer) -> None:
         task = asyncio.ensure_future(server.model(**forever).agenerate("hi"))
-        assert await asyncio.to_thread(server.asked.acquire, timeout=PATIENCE)
+        assert await asyncio.to_thread(server.request_received.acquire, timeout=PATIENCE)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    with Server(Overloaded("busy"), repeat=True) as server:
+    with FaultyServer(Overloaded("busy"), repeat=True) as server:
         asyncio.run(work(server))
 
 
 def test_a_cancelled_probe_lets_the_next_one_probe() -> None:
-    async def work(server: Server, registry: Registry) -> None:
+    async def work(server: FaultyServer, registry: Registry) -> None:
         await _cancel_when_asked(server, registry.model("server/m", timeout=1.0))
 
-    with Server(Silence(), "Hello.") as server:
+    with FaultyServer(NoResponse(), "Hello.") as server:
         registry = server.registry()
         registry.health.disable("server/m", 0.0)
         asyncio.run(work(server, registry))
@@ -546,7 +560,7 @@ def test_a_blocking_call_works_in_a_running_loop() -> None:
 
 
 def test_it_works_in_threads_and_loops_at_once() -> None:
-    with Server("Hello.", repeat=True) as server:
+    with FaultyServer("Hello.", repeat=True) as server:
         model = server.model()
         texts: list[str] = []
 
@@ -585,24 +599,24 @@ def test_it_works_with_anyio() -> None:
 
 # ── nothing is left behind ──────────────────────────────────────────────────
 
-FAULTS: list[Line] = [
+FAULTS: list[ScriptLine] = [
     "Hello.",
     "Hello, world.",
     (CALL,),
     assistant(),
     Overloaded("busy"),
     RateLimited("slow"),
-    Drop(),
-    Cut(7),
-    Cut(120),
-    Break(3),
-    Break(150),
-    Garbage(),
-    Linger("Hello."),
-    Inside(Overloaded("busy")),
-    Raw(status=404),
-    Raw(status=400),
-    Raw(status=500, body=b"boom"),
+    CloseAtOnce(),
+    CloseAfter(7),
+    CloseAfter(120),
+    ResetAfter(3),
+    ResetAfter(150),
+    InvalidBody(),
+    KeepOpen("Hello."),
+    ErrorInside200(Overloaded("busy")),
+    RawResponse(status=404),
+    RawResponse(status=400),
+    RawResponse(status=500, body=b"boom"),
 ]
 
 
@@ -619,7 +633,7 @@ def sockets() -> int:
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files by /proc")
 def test_ten_thousand_requests_with_random_faults_leave_nothing_behind() -> None:
     dice = random.Random(7)
-    warm = Server("Hello.", repeat=True)
+    warm = FaultyServer("Hello.", repeat=True)
     with warm:
         warm.model().generate("hi")
     gc.collect()
@@ -658,7 +672,7 @@ def test_ten_thousand_requests_with_random_faults_leave_nothing_behind() -> None
             await many(model, range(start, start + 50))
 
     lines = [dice.choice(FAULTS) for _ in range(997)]
-    with Server(*lines, repeat=True) as server:
+    with FaultyServer(*lines, repeat=True) as server:
         registry = server.registry()
         registry.health = Health(HealthPolicy(threshold=10**9))
         asyncio.run(work(registry.model("server/m", retries=0, timeout=5.0)))

@@ -38,7 +38,20 @@ from dragoman.io.pyreqwest import MAX_ORIGINS, Pyreqwest, RoutingTransport, Stal
 from dragoman.io.transport import Transport
 from dragoman.models import Model, Registry
 from dragoman.targets.providers import Provider
-from dragoman.testing import Break, Cut, Drop, Garbage, Line, Linger, Raw, Scripted, Server, Silence, Stall, refused_url
+from dragoman.testing import (
+    CloseAfter,
+    CloseAtOnce,
+    FaultyServer,
+    InvalidBody,
+    KeepOpen,
+    NoResponse,
+    RawResponse,
+    ResetAfter,
+    Scripted,
+    ScriptLine,
+    StallAfter,
+    refused_url,
+)
 from tests.support.clock import soonest
 
 CHAT = "/v1/chat/completions"
@@ -140,7 +153,7 @@ def pooled() -> Iterator[Transport]:
     made.close()
 
 
-def http(server: Server | str, *, streamed: bool = False, path: str = CHAT) -> HttpRequest:
+def http(server: FaultyServer | str, *, streamed: bool = False, path: str = CHAT) -> HttpRequest:
     origin = server if isinstance(server, str) else server.origin
     body = STREAMED if streamed else PLAIN
     return HttpRequest(method="POST", origin=origin, path=path, headers={"x-api-key": "sk-secret"}, body=body)
@@ -150,13 +163,13 @@ def http(server: Server | str, *, streamed: bool = False, path: str = CHAT) -> H
 
 
 def test_a_body_arrives_whole(way: Way, transport: Transport) -> None:
-    with Server(Raw(status=203, headers={"x-told": "yes"}, body=b"12345")) as server:
+    with FaultyServer(RawResponse(status=203, headers={"x-told": "yes"}, body=b"12345")) as server:
         reply = way.send(transport, Send(http(server)))
     assert (reply.head.status, reply.head.header("x-told"), reply.body) == (203, "yes", b"12345")
 
 
 def test_a_stream_arrives_whole(way: Way, transport: Transport) -> None:
-    with Server("Hello, world.") as server:
+    with FaultyServer("Hello, world.") as server:
         head, body = way.read(transport, Open(http(server, streamed=True)))
     assert head.status == 200
     assert b"Hello, world." in body
@@ -164,7 +177,7 @@ def test_a_stream_arrives_whole(way: Way, transport: Transport) -> None:
 
 
 def test_what_is_sent_arrives(way: Way, transport: Transport) -> None:
-    with Server("Hello.") as server:
+    with FaultyServer("Hello.") as server:
         way.send(transport, Send(http(server)))
     (seen,) = server.http
     assert (seen.method, seen.path, seen.body) == ("POST", CHAT, PLAIN)
@@ -173,18 +186,18 @@ def test_what_is_sent_arrives(way: Way, transport: Transport) -> None:
 
 def test_a_first_piece_is_seen_before_the_next(way: Way, pooled: Transport) -> None:
     """The first 64 kB are not held back."""
-    with Server(Stall(10, "Hello.")) as server:
+    with FaultyServer(StallAfter(10, "Hello.")) as server:
         assert len(way.leave(pooled, Open(http(server, streamed=True)))) == 10
 
 
 def test_a_redirect_is_not_followed(way: Way, transport: Transport) -> None:
-    with Server(Raw(status=307, headers={"location": "/elsewhere"})) as server:
+    with FaultyServer(RawResponse(status=307, headers={"location": "/elsewhere"})) as server:
         assert way.send(transport, Send(http(server))).head.status == 307
     assert len(server.http) == 1
 
 
 def test_a_body_over_its_limit_is_refused(way: Way, transport: Transport) -> None:
-    with Server(Raw(body=b"x" * 100_000), Raw(body=b"x" * 10)) as server:
+    with FaultyServer(RawResponse(body=b"x" * 100_000), RawResponse(body=b"x" * 10)) as server:
         with pytest.raises(TooLarge):
             way.send(transport, Send(http(server), limit=1000))
         assert len(way.send(transport, Send(http(server), limit=10)).body) == 10
@@ -192,19 +205,19 @@ def test_a_body_over_its_limit_is_refused(way: Way, transport: Transport) -> Non
 
 # ── what fails ──────────────────────────────────────────────────────────────
 
-BROKEN: list[tuple[Line, type[DragomanError]]] = [
-    (Drop(), Reset),
-    (Cut(5), Reset),
-    (Break(5), Reset),
+BROKEN: list[tuple[ScriptLine, type[DragomanError]]] = [
+    (CloseAtOnce(), Reset),
+    (CloseAfter(5), Reset),
+    (ResetAfter(5), Reset),
 ]
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
 @pytest.mark.parametrize(("line", "error"), BROKEN, ids=lambda value: type(value).__name__)
 def test_a_broken_answer_is_never_a_clean_end(
-    way: Way, transport: Transport, line: Line, error: type[DragomanError], *, streamed: bool
+    way: Way, transport: Transport, line: ScriptLine, error: type[DragomanError], *, streamed: bool
 ) -> None:
-    with Server(line) as server:
+    with FaultyServer(line) as server:
         plain, whole = Send(http(server)), Open(http(server, streamed=True))
         with pytest.raises(error):
             _ = way.read(transport, whole) if streamed else way.send(transport, plain)
@@ -219,7 +232,7 @@ def test_a_kept_connection_that_breaks_is_no_fault_of_the_server(
             _ = way.read(pooled, Open(http(server))) if streamed else way.send(pooled, Send(http(server)))
         return caught.value
 
-    with Server("Hello.", Drop(), Drop(), "Hello.", Drop()) as server:
+    with FaultyServer("Hello.", CloseAtOnce(), CloseAtOnce(), "Hello.", CloseAtOnce()) as server:
         way.send(pooled, Send(http(server)))
         old, new = broken(), broken()
         way.send(pooled, Send(http(server)))
@@ -232,7 +245,7 @@ def test_a_kept_connection_that_breaks_is_no_fault_of_the_server(
 
 
 def test_a_new_connection_that_breaks_is_a_fault_of_the_server(way: Way, pooled: Transport) -> None:
-    with Server(Drop()) as server, pytest.raises(Reset) as caught:
+    with FaultyServer(CloseAtOnce()) as server, pytest.raises(Reset) as caught:
         way.send(pooled, Send(http(server)))
     assert (caught.value.count_failure, caught.value.retry_after) == (True, None)
 
@@ -265,7 +278,7 @@ def test_an_unknown_host_is_told(way: Way, transport: Transport) -> None:
 
 
 def test_an_unknown_certificate_is_told(way: Way, transport: Transport, tls: ssl.SSLContext) -> None:
-    with Server("Hello.", tls=tls) as server, pytest.raises(ConnectFailed):
+    with FaultyServer("Hello.", tls=tls) as server, pytest.raises(ConnectFailed):
         way.send(transport, Send(http(server)))
 
 
@@ -288,7 +301,7 @@ def test_what_is_not_http_is_malformed(way: Way, pooled: Transport) -> None:
 
 def test_a_header_that_cannot_be_sent_is_told_without_its_value(way: Way, transport: Transport) -> None:
     for value in ("sk-\nsecret", "sk-\0secret"):
-        with Server("Hello.") as server:
+        with FaultyServer("Hello.") as server:
             request = HttpRequest(method="POST", origin=server.origin, path="/", headers={"x-api-key": value})
             with pytest.raises(InvalidRequest) as caught:
                 way.send(transport, Send(request))
@@ -321,44 +334,44 @@ def test_an_error_names_no_query(way: Way, transport: Transport) -> None:
 # ── time ────────────────────────────────────────────────────────────────────
 
 
-@pytest.mark.parametrize("line", [Silence(), Stall(5)], ids=["head", "body"])
-def test_a_total_limit_is_kept(way: Way, transport: Transport, line: Line) -> None:
+@pytest.mark.parametrize("line", [NoResponse(), StallAfter(5)], ids=["head", "body"])
+def test_a_total_limit_is_kept(way: Way, transport: Transport, line: ScriptLine) -> None:
     assert isinstance(transport, RoutingTransport)
     most = 0.25 if isinstance(transport.transport, Pyreqwest) else 0.5
-    with Server(line, repeat=True) as server:
+    with FaultyServer(line, repeat=True) as server:
         took = soonest(lambda: way.send(transport, Send(http(server), 0.2)), TimedOut, most=most)
-        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
     assert 0.19 <= took <= most
 
 
 def test_a_head_that_does_not_come_is_a_time_out(way: Way, transport: Transport) -> None:
-    with Server(Silence(), repeat=True) as server:
+    with FaultyServer(NoResponse(), repeat=True) as server:
         took = soonest(
             lambda: way.read(transport, Open(http(server, streamed=True), 0.2, total=5.0, quiet=0.3)),
             TimedOut,
             most=0.25,
         )
-        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
     assert 0.19 <= took <= 0.25
 
 
 def test_a_read_has_its_own_limit(way: Way, pooled: Transport) -> None:
-    with Server(Stall(5), repeat=True) as server:
+    with FaultyServer(StallAfter(5), repeat=True) as server:
         effect = Open(http(server, streamed=True), 5.0, total=5.0)
         took = soonest(lambda: way.read(pooled, effect, within=0.2), TimedOut, most=0.25)
-        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
     assert 0.19 <= took <= 0.25
 
 
 def test_a_stream_has_a_total_limit(way: Way, pooled: Transport) -> None:
-    with Server(Stall(5), repeat=True) as server:
+    with FaultyServer(StallAfter(5), repeat=True) as server:
         effect = Open(http(server, streamed=True), 5.0, total=0.2)
         took = soonest(lambda: way.read(pooled, effect, within=5.0), TimedOut, most=0.25)
     assert 0.19 <= took <= 0.25
 
 
 def test_an_interrupt_ends_a_blocking_call_at_once(pooled: Transport) -> None:
-    with Server(Stall(5)) as server:
+    with FaultyServer(StallAfter(5)) as server:
         exchange = pooled.open(Open(http(server, streamed=True)))
         assert len(exchange.handle.read(PATIENCE)) == 5
         timer = threading.Timer(0.05, os.kill, (os.getpid(), signal.SIGINT))
@@ -367,20 +380,20 @@ def test_an_interrupt_ends_a_blocking_call_at_once(pooled: Transport) -> None:
             exchange.handle.read(PATIENCE)
         timer.join()
         exchange.handle.close()
-        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
 
 
 # ── connections ─────────────────────────────────────────────────────────────
 
 
 def test_leaving_early_closes_the_connection(way: Way, transport: Transport) -> None:
-    with Server(Stall(5)) as server:
+    with FaultyServer(StallAfter(5)) as server:
         assert len(way.leave(transport, Open(http(server, streamed=True)))) == 5
-        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
 
 
 def test_cancelling_closes_the_connection(pooled: Transport) -> None:
-    async def work(server: Server) -> None:
+    async def work(server: FaultyServer) -> None:
         exchange = await pooled.aopen(Open(http(server, streamed=True)))
         await exchange.handle.aread(None)
         reading = asyncio.ensure_future(exchange.handle.aread(None))
@@ -390,13 +403,13 @@ def test_cancelling_closes_the_connection(pooled: Transport) -> None:
             await reading
         await exchange.handle.aclose()
 
-    with Server(Stall(5)) as server:
+    with FaultyServer(StallAfter(5)) as server:
         asyncio.run(work(server))
-        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
 
 
 def test_a_connection_is_used_again(way: Way, pooled: Transport) -> None:
-    with Server("Hello.", repeat=True) as server:
+    with FaultyServer("Hello.", repeat=True) as server:
         for _ in range(3):
             way.send(pooled, Send(http(server)))
             way.read(pooled, Open(http(server, streamed=True)))
@@ -405,7 +418,7 @@ def test_a_connection_is_used_again(way: Way, pooled: Transport) -> None:
 
 def test_a_stream_that_was_read_to_its_farewell_leaves_its_connection(way: Way, pooled: Transport) -> None:
     """The wire is content with [DONE]; the end of the body comes after it."""
-    with Server("Hello.", repeat=True) as server:
+    with FaultyServer("Hello.", repeat=True) as server:
         model = server.registry(http_client=pooled).model("server/model")
         for _ in range(3):
             list(model.stream("hi"))
@@ -413,16 +426,16 @@ def test_a_stream_that_was_read_to_its_farewell_leaves_its_connection(way: Way, 
 
 
 def test_a_server_that_does_not_end_its_stream_holds_nobody(way: Way, pooled: Transport) -> None:
-    with Server(Linger("Hello.")) as server:
+    with FaultyServer(KeepOpen("Hello.")) as server:
         began = time.monotonic()
         response = server.registry(http_client=pooled).model("server/model").stream("hi")
         assert [item.text for item in response][-1] == "Hello."  # type: ignore[union-attr]  # all of them have a text
         assert time.monotonic() - began < 1.0
-        assert server.left.acquire(timeout=PATIENCE), "the connection was not closed"
+        assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
 
 
 def test_both_ways_share_one_pool(pooled: Transport) -> None:
-    with Server("Hello.", repeat=True) as server:
+    with FaultyServer("Hello.", repeat=True) as server:
         pooled.send(Send(http(server)))
         for _ in range(3):
             asyncio.run(pooled.asend(Send(http(server))))
@@ -431,7 +444,7 @@ def test_both_ways_share_one_pool(pooled: Transport) -> None:
 
 def test_a_refusal_without_a_date_has_ours(way: Way, transport: Transport) -> None:
     then = formatdate(time.time() + 600, usegmt=True)
-    with Server(Raw(status=429, headers={"retry-after": then}, body=b"{}")) as server:
+    with FaultyServer(RawResponse(status=429, headers={"retry-after": then}, body=b"{}")) as server:
         head = way.send(transport, Send(http(server))).head
     assert 500 < (retry_after(head) or 0.0) <= 600
 
@@ -441,7 +454,7 @@ def test_what_a_borrowed_client_fails_with_is_a_fault_of_the_transport(fault: Ex
     def handle(_request: httpx.Request) -> httpx.Response:
         raise fault
 
-    with httpx.Client(transport=httpx.MockTransport(handle)) as client, Server("fine") as server:
+    with httpx.Client(transport=httpx.MockTransport(handle)) as client, FaultyServer("fine") as server:
         registry = server.registry(http_client=client)
         with pytest.raises(TransportError, match="the client failed") as caught:
             registry.model("server/m", retries=0).generate("hi")
@@ -450,7 +463,7 @@ def test_what_a_borrowed_client_fails_with_is_a_fault_of_the_transport(fault: Ex
 
 
 def test_closing_is_safe_at_any_time(way: Way, pooled: Transport) -> None:
-    with Server("Hello.", repeat=True) as server:
+    with FaultyServer("Hello.", repeat=True) as server:
         pooled.close()
         assert way.send(pooled, Send(http(server))).head.status == 200
         pooled.close()
@@ -459,10 +472,10 @@ def test_closing_is_safe_at_any_time(way: Way, pooled: Transport) -> None:
 
 
 def test_closing_ends_what_is_under_way(pooled: Transport) -> None:
-    with Server(Silence()) as server:
+    with FaultyServer(NoResponse()) as server:
 
         def close() -> None:
-            assert server.asked.acquire(timeout=PATIENCE)
+            assert server.request_received.acquire(timeout=PATIENCE)
             pooled.close()
 
         thread = threading.Thread(target=close)
@@ -473,7 +486,7 @@ def test_closing_ends_what_is_under_way(pooled: Transport) -> None:
 
 
 def test_one_transport_serves_many_threads(pooled: Transport) -> None:
-    with Server("Hello.", repeat=True) as server:
+    with FaultyServer("Hello.", repeat=True) as server:
         statuses: list[int] = []
 
         def work() -> None:
@@ -488,23 +501,23 @@ def test_one_transport_serves_many_threads(pooled: Transport) -> None:
 
 
 def test_one_transport_serves_loops_one_after_another(pooled: Transport) -> None:
-    async def work(server: Server) -> list[int]:
+    async def work(server: FaultyServer) -> list[int]:
         replies = await asyncio.gather(*(pooled.asend(Send(http(server))) for _ in range(10)))
         return [reply.head.status for reply in replies]
 
-    with Server("Hello.", repeat=True) as server:
+    with FaultyServer("Hello.", repeat=True) as server:
         for _ in range(3):
             assert asyncio.run(work(server)) == [200] * 10
 
 
 def test_a_blocking_call_works_where_a_loop_runs(pooled: Transport) -> None:
-    async def work(server: Server) -> int:
+    async def work(server: FaultyServer) -> int:
         status = pooled.send(Send(http(server))).head.status
         await asyncio.sleep(0)
         assert asyncio.get_running_loop().is_running()
         return status
 
-    with Server("Hello.") as server:
+    with FaultyServer("Hello.") as server:
         assert asyncio.run(work(server)) == 200
 
 
@@ -512,8 +525,8 @@ def test_a_fork_after_the_first_call_is_told() -> None:
     code = """
 import os
 from dragoman import Registry, SetupError
-from dragoman.testing import Server
-with Server("Hello.", repeat=True) as server:
+from dragoman.testing import FaultyServer
+with FaultyServer("Hello.", repeat=True) as server:
     registry = server.registry()
     registry.model("server/m").generate("hi")
     child = os.fork()
@@ -559,7 +572,7 @@ def test_an_own_authority_is_trusted(
     file = tmp_path / "ca.pem"
     file.write_bytes(b"# two of them\n" + trustme.CA().cert_pem.bytes() + pem)
     transport = Pyreqwest(ca=file.read_bytes() if form is bytes else form(file))
-    with Server("Hello.", tls=tls) as server:
+    with FaultyServer("Hello.", tls=tls) as server:
         assert way.send(transport, Send(http(server))).head.status == 200
     transport.close()
 
@@ -570,7 +583,7 @@ def test_a_foreman_of_the_environment_is_reached_by_tls(
 ) -> None:
     file = tmp_path / "ca.pem"
     file.write_bytes(pem)
-    with Server("Aye.", "Aye, aye.", tls=tls) as server:
+    with FaultyServer("Aye.", "Aye, aye.", tls=tls) as server:
         env = {"LLM_YARD": f"foreman://sk-token@127.0.0.1:{server.port}", "SSL_CERT_FILE": str(file)}
         model = Registry(env=env).model("yard/qwen3:8b")
         response = asyncio.run(model.agenerate("Ready?")) if asynchronous else model.generate("Ready?")
@@ -581,7 +594,7 @@ def test_a_foreman_of_the_environment_is_reached_by_tls(
 
 
 def test_a_proxy_of_the_environment_is_asked(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Server(Raw(body=b"by proxy")) as proxy:
+    with FaultyServer(RawResponse(body=b"by proxy")) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.origin)
         monkeypatch.delenv("NO_PROXY", raising=False)
         transport = Pyreqwest()
@@ -591,7 +604,7 @@ def test_a_proxy_of_the_environment_is_asked(way: Way, monkeypatch: pytest.Monke
 
 
 def test_no_proxy_is_obeyed(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
-    with Server(repeat=True) as proxy:
+    with FaultyServer(repeat=True) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.origin)
         monkeypatch.setenv("NO_PROXY", "provider.invalid")
         transport = Pyreqwest()
@@ -603,7 +616,7 @@ def test_no_proxy_is_obeyed(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 def test_loopback_is_never_asked_by_proxy(way: Way, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
-    with Server("Hello.") as server:
+    with FaultyServer("Hello.") as server:
         monkeypatch.setenv("HTTP_PROXY", refused_url())
         monkeypatch.delenv("NO_PROXY", raising=False)
         transport = Pyreqwest()
@@ -612,7 +625,7 @@ def test_loopback_is_never_asked_by_proxy(way: Way, monkeypatch: pytest.MonkeyPa
 
 
 def test_proxies_are_those_of_the_environment_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
-    with Server(Raw(status=404), repeat=True) as proxy, Server(repeat=True) as shell:
+    with FaultyServer(RawResponse(status=404), repeat=True) as proxy, FaultyServer(repeat=True) as shell:
         monkeypatch.setenv("HTTP_PROXY", shell.origin)
         monkeypatch.delenv("NO_PROXY", raising=False)
         place = "http://provider.invalid/v1"
@@ -704,7 +717,7 @@ def test_a_client_of_a_provider_is_for_that_provider_only(*, asynchronous: bool,
         if asynchronous
         else httpx.Client(trust_env=False, event_hooks={"request": [note]})
     )
-    with Server("Hello.", "Hello.", "Hello.") as server:
+    with FaultyServer("Hello.", "Hello.", "Hello.") as server:
         registry = Registry(env={"VLLM_BASE_URL": server.origin})
         registry.add_provider(name="own", like="vllm", base_url=server.origin, http_client=client)
         registry.add_provider(name="other", like="own", base_url=server.origin)
@@ -740,7 +753,7 @@ def test_a_client_of_a_provider_answers_what_is_asked_beside_generation() -> Non
 
 
 def test_a_client_of_a_provider_may_be_the_registrys_own() -> None:
-    with Server("Hello.") as server:
+    with FaultyServer("Hello.") as server:
         registry = Registry(env={})
         registry.add_provider(like="vllm", base_url=server.origin, http_client=registry.transport)
         assert registry.model("vllm/m").generate("hi").text == "Hello."
@@ -759,12 +772,12 @@ def test_httpx_is_not_imported_for_nothing() -> None:
 
 
 def test_an_answer_that_is_garbage_is_bytes_all_the_same(way: Way, transport: Transport) -> None:
-    with Server(Garbage(b"\x00\xff")) as server:
+    with FaultyServer(InvalidBody(b"\x00\xff")) as server:
         assert way.send(transport, Send(http(server))).body == b"\x00\xff"
 
 
 def test_reading_after_closing_is_a_reset(pooled: Transport) -> None:
-    with Server("Hello.") as server:
+    with FaultyServer("Hello.") as server:
         exchange: Exchange = pooled.open(Open(http(server, streamed=True)))
         exchange.handle.close()
         with pytest.raises(Reset):

@@ -22,18 +22,18 @@ from dragoman import (
 from dragoman.engine.effects import Open, Send
 from dragoman.http import HttpRequest
 from dragoman.testing import (
-    Break,
-    Cut,
-    Drop,
-    Linger,
-    Raw,
+    CloseAfter,
+    CloseAtOnce,
+    FaultyServer,
+    KeepOpen,
+    NoResponse,
+    RawResponse,
     Recorder,
     Replayer,
     ReplayMiss,
+    ResetAfter,
     Scripted,
-    Server,
-    Silence,
-    Stall,
+    StallAfter,
     Tape,
     as_response,
     wire_of,
@@ -78,7 +78,7 @@ def test_a_script_has_what_was_asked_without_keys() -> None:
     assert "sk-secret-key" not in repr(script.http)
 
 
-@pytest.mark.parametrize("line", [Silence(), Drop(), Cut(3), Stall(3), Break(3)], ids=str)
+@pytest.mark.parametrize("line", [NoResponse(), CloseAtOnce(), CloseAfter(3), StallAfter(3), ResetAfter(3)], ids=str)
 def test_faults_of_a_script_do_not_wait(line: Any) -> None:
     for streamed in (False, True):
         model = Scripted(line, "Hello.").model(backoff=0.0)
@@ -113,7 +113,7 @@ def test_a_wire_is_known_by_its_path() -> None:
 
 def test_a_server_leaves_nothing_behind() -> None:
     before = set(threading.enumerate())
-    with Server(Stall(3), Silence(), Linger("Hello."), "Hello.") as server:
+    with FaultyServer(StallAfter(3), NoResponse(), KeepOpen("Hello."), "Hello.") as server:
         model = server.model(retries=0, timeout=0.1)
         outcomes = [_outcome(model, streamed=True) for _ in range(2)]
         started = set(threading.enumerate()) - before
@@ -123,7 +123,7 @@ def test_a_server_leaves_nothing_behind() -> None:
 
 
 def test_a_rate_limit_says_how_long() -> None:
-    with Server(RateLimited("slow down", retry_after=7.0), repeat=True) as server:
+    with FaultyServer(RateLimited("slow down", retry_after=7.0), repeat=True) as server:
         with pytest.raises(RateLimited) as caught:
             server.model(retries=0).generate("hi")
         assert server.http[0].path == "/v1/chat/completions"
@@ -131,13 +131,13 @@ def test_a_rate_limit_says_how_long() -> None:
 
 
 def test_a_server_tells_what_it_does_not_know() -> None:
-    with Server(repeat=True) as server:
+    with FaultyServer(repeat=True) as server:
         request = HttpRequest(method="GET", origin=server.origin, path="/nowhere")
         assert server.registry().transport.send(Send(request)).head.status == 404
 
 
 def test_a_server_refuses_what_it_cannot_read() -> None:
-    with Server("Hello.") as server:
+    with FaultyServer("Hello.") as server:
         request = HttpRequest(method="POST", origin=server.origin, path="/v1/messages", body=b"?")
         assert server.registry().transport.send(Send(request)).head.status == 400
 
@@ -160,7 +160,7 @@ def test_what_is_recorded_by_one_wire_is_replayed_to_another(wire: str, other: s
         asyncio.run(again.agenerate("two", tools=[TIDE])).tool_calls[0].name,
         list(again.stream("three"))[-1].text,
     ] == texts
-    assert replayer.left == []
+    assert replayer.remaining == []
 
 
 def _model(transport: Any, wire: str) -> Any:
@@ -184,20 +184,22 @@ def test_a_miss_is_loud_and_shows_the_difference() -> None:
         _model(Replayer(recorder.tape), "openai_chat").generate("one", temperature=0.7)
     assert '-  "temperature": 0.5' in str(caught.value)
     assert '+  "temperature": 0.7' in str(caught.value)
-    with pytest.raises(ReplayMiss, match="nothing is left"):
+    with pytest.raises(ReplayMiss, match="no more exchanges"):
         _model(Replayer(Tape()), "openai_chat").generate("one")
-    with pytest.raises(ReplayMiss, match="no wire"):
+    with pytest.raises(ReplayMiss, match="must be a path of a wire"):
         Replayer(Tape()).send(Send(HttpRequest(method="GET", path="/nowhere")))
 
 
 def test_failures_are_replayed() -> None:
     recorder = Recorder(
-        Scripted(RateLimited("slow", retry_after=3.0), Overloaded("busy"), Drop(), Break(3), Break(200))
+        Scripted(
+            RateLimited("slow", retry_after=3.0), Overloaded("busy"), CloseAtOnce(), ResetAfter(3), ResetAfter(200)
+        )
     )
     model = _model(recorder, "openai_chat")
     seen = [_outcome(model, streamed=number in (1, 4)) for number in range(5)]
-    reasoning_replay_fields = _model(Replayer(recorder.tape), "anthropic")
-    assert [_outcome(reasoning_replay_fields, streamed=number in (1, 4)) for number in range(5)] == seen
+    replay = _model(Replayer(recorder.tape), "anthropic")
+    assert [_outcome(replay, streamed=number in (1, 4)) for number in range(5)] == seen
     assert "RateLimited" in seen[0]
 
 
@@ -223,7 +225,7 @@ def test_a_recorder_works_async_and_over_sockets() -> None:
         await model.agenerate("one")
         return [item async for item in model.astream("two")]
 
-    with Server("Hello.", "World.") as server:
+    with FaultyServer("Hello.", "World.") as server:
         recorder = Recorder()
         registry = server.registry(http_client=recorder)
         items = asyncio.run(work(registry.model("server/m")))
@@ -233,7 +235,7 @@ def test_a_recorder_works_async_and_over_sockets() -> None:
 
 
 def test_other_paths_pass_unrecorded() -> None:
-    with Server(Raw(body=b'{"data":[{"id":"a"}]}')) as server:
+    with FaultyServer(RawResponse(body=b'{"data":[{"id":"a"}]}')) as server:
         recorder = Recorder()
         assert server.registry(http_client=recorder).model("server/m").list_models()[0].id == "a"
         recorder.close()
@@ -241,11 +243,11 @@ def test_other_paths_pass_unrecorded() -> None:
 
 
 def test_a_fault_of_the_transport_is_recorded() -> None:
-    recorder = Recorder(Scripted(Drop(), Drop()))
+    recorder = Recorder(Scripted(CloseAtOnce(), CloseAtOnce()))
     model = _model(recorder, "openai_chat")
     for streamed in (False, True):
         assert "ConnectFailed" in _outcome(model, streamed=streamed)
     assert [exchange.failure.kind for exchange in recorder.tape.exchanges if exchange.failure] == ["ConnectFailed"] * 2
     effect = Open(HttpRequest(method="POST", path="/v1/chat/completions", body=b'{"model":"m","messages":[]}'))
     with pytest.raises(Exception, match="refused"):
-        asyncio.run(Recorder(Scripted(Drop())).aopen(effect))
+        asyncio.run(Recorder(Scripted(CloseAtOnce())).aopen(effect))

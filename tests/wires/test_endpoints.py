@@ -12,7 +12,7 @@ from dragoman.http import HttpRequest
 from dragoman.models import Registry
 from dragoman.targets.providers import target as target_of
 from dragoman.targets.target import Quirks, Target
-from dragoman.testing import Raw, Server
+from dragoman.testing import FaultyServer, RawResponse
 from dragoman.types import Request, Tool, encode_base64, user
 from tests.support.paths import CORPUS
 
@@ -233,7 +233,7 @@ def test_recorded_embeddings_are_read(exchange: Any) -> None:
 
 def test_embeddings_come_from_a_server() -> None:
     body = json.dumps({"data": [{"index": 0, "embedding": [1, 2]}], "usage": {"prompt_tokens": 3}}).encode()
-    with Server(Raw(body=body)) as server:
+    with FaultyServer(RawResponse(body=body)) as server:
         found = server.model().embed("hi")
     assert (found.vectors, found.usage.input, found.target) == (((1.0, 2.0),), 3, "server/model")
     assert server.http[0].path == "/v1/embeddings"
@@ -241,7 +241,7 @@ def test_embeddings_come_from_a_server() -> None:
 
 def test_many_texts_are_many_requests() -> None:
     pages = [[{"values": [number]} for number in range(100)], [{"values": [100]}]]
-    with Server(*(Raw(body=json.dumps({"embeddings": page}).encode()) for page in pages)) as server:
+    with FaultyServer(*(RawResponse(body=json.dumps({"embeddings": page}).encode()) for page in pages)) as server:
         found = server.model("google").embed([str(number) for number in range(101)])
     assert [vector[0] for vector in found.vectors] == list(range(101))
     assert len(server.http) == 2
@@ -249,7 +249,7 @@ def test_many_texts_are_many_requests() -> None:
 
 def test_a_missing_vector_is_malformed() -> None:
     with (
-        Server(Raw(body=b'{"data":[{"index":0,"embedding":[1]}]}')) as server,
+        FaultyServer(RawResponse(body=b'{"data":[{"index":0,"embedding":[1]}]}')) as server,
         pytest.raises(Malformed, match="2 texts"),
     ):
         server.model(retries=0).embed(["a", "b"])
@@ -261,25 +261,25 @@ def test_no_texts_are_refused() -> None:
 
 
 def test_a_transient_fault_is_tried_again() -> None:
-    with Server(Raw(status=503), Raw(body=b'{"data":[{"id":"a"}]}')) as server:
+    with FaultyServer(RawResponse(status=503), RawResponse(body=b'{"data":[{"id":"a"}]}')) as server:
         assert [model.id for model in server.model(backoff=0.0).list_models()] == ["a"]
 
 
-def listed(*ids: str, **more: object) -> Raw:
-    return Raw(body=json.dumps({"data": [{"id": id} for id in ids], **more}).encode())
+def listed(*ids: str, **more: object) -> RawResponse:
+    return RawResponse(body=json.dumps({"data": [{"id": id} for id in ids], **more}).encode())
 
 
 def test_a_list_of_models_is_read_to_its_end() -> None:
     pages = (listed("a", "b", has_more=True, last_id="b c"), listed("c", has_more=False, last_id="c"))
-    with Server(*pages) as server:
+    with FaultyServer(*pages) as server:
         assert [found.id for found in server.model("anthropic").list_models()] == ["a", "b", "c"]
     assert server.http[1].path == "/v1/models?limit=1000&after_id=b%20c"
 
 
 def test_pages_of_models_are_asked_for_by_their_token() -> None:
     pages = [{"models": [{"name": f"models/{id}"}], "nextPageToken": token} for id, token in (("a", "t1"), ("b", "t2"))]
-    last = Raw(body=b'{"models": [{"name": "models/c"}]}')
-    with Server(*(Raw(body=json.dumps(page).encode()) for page in pages), last) as server:
+    last = RawResponse(body=b'{"models": [{"name": "models/c"}]}')
+    with FaultyServer(*(RawResponse(body=json.dumps(page).encode()) for page in pages), last) as server:
         assert [found.id for found in server.model("google").list_models()] == ["a", "b", "c"]
     assert len(server.http) == 3
 
@@ -292,13 +292,13 @@ def test_the_token_of_a_page_is_sent_once() -> None:
 
 
 def test_a_list_that_never_ends_is_left() -> None:
-    with Server(listed("a", has_more=True, last_id="a"), repeat=True) as server:
+    with FaultyServer(listed("a", has_more=True, last_id="a"), repeat=True) as server:
         assert [found.id for found in server.model("anthropic").list_models()] == ["a"]
     assert len(server.http) == 2
 
 
 def test_the_window_of_a_llama_cpp_server_is_known() -> None:
-    with Server(Raw(body=b'{"data": [{"id": "a", "meta": {"n_ctx_train": 4096}}]}')) as server:
+    with FaultyServer(RawResponse(body=b'{"data": [{"id": "a", "meta": {"n_ctx_train": 4096}}]}')) as server:
         assert server.model().list_models()[0].context_window == 4096
 
 
@@ -307,7 +307,7 @@ def test_a_page_that_is_a_bare_list_is_the_last() -> None:
 
 
 def test_a_refusal_is_typed() -> None:
-    with Server(Raw(status=404, body=b'{"error":{"message":"no such model"}}')) as server:
+    with FaultyServer(RawResponse(status=404, body=b'{"error":{"message":"no such model"}}')) as server:
         with pytest.raises(ModelNotFound) as caught:
             server.model("anthropic").count_tokens("hi")
         assert (caught.value.provider, caught.value.model) == ("server", "model")
@@ -316,33 +316,33 @@ def test_a_refusal_is_typed() -> None:
 @pytest.mark.parametrize(("verb", "asked"), [("list_models", ()), ("embed", ("hi",)), ("count_tokens", ("hi",))])
 def test_a_refusal_inside_of_a_200_is_typed(verb: str, asked: tuple[str, ...]) -> None:
     body = b'{"error":{"type":"overloaded_error","message":"no room today"}}'
-    with Server(Raw(body=body)) as server, pytest.raises(Overloaded, match="no room today"):
+    with FaultyServer(RawResponse(body=body)) as server, pytest.raises(Overloaded, match="no room today"):
         getattr(server.model("google", retries=0), verb)(*asked)
 
 
 def test_what_is_neither_an_answer_nor_a_refusal_is_malformed() -> None:
-    with Server(Raw(body=b"{}")) as server, pytest.raises(Malformed, match="lists no models"):
+    with FaultyServer(RawResponse(body=b"{}")) as server, pytest.raises(Malformed, match="lists no models"):
         server.model(retries=0).list_models()
     for body in (b"<html>", b'{"data": "\xff"}', b"[" * 3000):
-        with Server(Raw(body=body)) as server, pytest.raises(Malformed):
+        with FaultyServer(RawResponse(body=body)) as server, pytest.raises(Malformed):
             server.model(retries=0).list_models()
 
 
 def test_a_last_page_without_models_is_the_end() -> None:
-    first = Raw(body=b'{"models": [{"name": "models/a"}], "nextPageToken": "t1"}')
-    with Server(first, Raw(body=b"{}")) as server:
+    first = RawResponse(body=b'{"models": [{"name": "models/a"}], "nextPageToken": "t1"}')
+    with FaultyServer(first, RawResponse(body=b"{}")) as server:
         assert [found.id for found in server.model("google").list_models()] == ["a"]
 
 
 def test_retries_end() -> None:
-    with Server(Raw(status=503), repeat=True) as server:
+    with FaultyServer(RawResponse(status=503), repeat=True) as server:
         with pytest.raises(Overloaded):
             server.model(backoff=0.0).list_models()
         assert len(server.http) == 2
 
 
 def test_a_long_wait_is_not_taken() -> None:
-    with Server(Raw(status=429, headers={"retry-after": "60"})) as server, pytest.raises(RateLimited):
+    with FaultyServer(RawResponse(status=429, headers={"retry-after": "60"})) as server, pytest.raises(RateLimited):
         server.model().list_models()
 
 
@@ -371,11 +371,11 @@ def test_async_is_the_same() -> None:
     import asyncio
 
     lines = (
-        Raw(body=b'{"object":"response.input_tokens","input_tokens":7}'),
-        Raw(body=b'{"data":[{"id":"a"}]}'),
-        Raw(body=b'{"data":[{"index":0,"embedding":[1]}]}'),
+        RawResponse(body=b'{"object":"response.input_tokens","input_tokens":7}'),
+        RawResponse(body=b'{"data":[{"id":"a"}]}'),
+        RawResponse(body=b'{"data":[{"index":0,"embedding":[1]}]}'),
     )
-    with Server(*lines) as server:
+    with FaultyServer(*lines) as server:
         assert asyncio.run(_counted(server.model("openai_responses"))) == (7, 1, 1)
 
 

@@ -1,50 +1,54 @@
-"""For people who test: a provider that follows a script, a recorder and a replayer, and servers that misbehave.
+"""Test your own code: a scripted provider, a recorder and a replayer, and a server that misbehaves.
 
-    Scripted("Hello!")                 in process: a transport, and `.model()` and `.registry()` that use it
-    Server(Stall(10), "Hello!")        the same on a real socket of 127.0.0.1
-    Recorder() / Replayer("tape.json") what was asked and answered, in canonical words, and again
+    Scripted("Hello!")                      in process: a transport with `.model()` and `.registry()`
+    FaultyServer(StallAfter(10), "Hello!")  the same on a real socket of 127.0.0.1
+    Recorder() / Replayer("tape.json")      save real exchanges to a file, and answer from that file
 
-A line of a script is an answer (text, a call, calls, a Message, a Response), an error of `dragoman.errors` as the wire
-says it, or a fault: Cut, Stall, Break, Silence, Drop, Linger, Garbage, Inside, Bent, Raw.
+A line of a script is one of these:
+
+- an answer: a text, a tool call, a tuple of tool calls, a Message, or a Response
+- an error of `dragoman.errors`, which is sent as the wire writes it
+- a fault: CloseAfter, CloseAtOnce, StallAfter, ResetAfter, NoResponse, KeepOpen, InvalidBody, ErrorInside200,
+  DefectiveAnswer, RawResponse
 """
 
 from dragoman.testing.fake_provider import Scripted
-from dragoman.testing.faulty_server import Server, refused_url
-from dragoman.testing.recording import Recorded, Recorder, Replayer, ReplayMiss, Tape
+from dragoman.testing.faulty_server import FaultyServer, refused_url
+from dragoman.testing.recording import RecordedExchange, Recorder, Replayer, ReplayMiss, Tape
 from dragoman.testing.script import (
-    Bent,
-    Break,
-    Cut,
-    Drop,
-    Garbage,
-    Inside,
-    Line,
-    Linger,
-    Raw,
-    Silence,
-    Stall,
+    CloseAfter,
+    CloseAtOnce,
+    DefectiveAnswer,
+    ErrorInside200,
+    InvalidBody,
+    KeepOpen,
+    NoResponse,
+    RawResponse,
+    ResetAfter,
+    ScriptLine,
+    StallAfter,
     as_response,
     wire_of,
 )
 
 __all__ = [
-    "Bent",
-    "Break",
-    "Cut",
-    "Drop",
-    "Garbage",
-    "Inside",
-    "Line",
-    "Linger",
-    "Raw",
-    "Recorded",
+    "CloseAfter",
+    "CloseAtOnce",
+    "DefectiveAnswer",
+    "ErrorInside200",
+    "FaultyServer",
+    "InvalidBody",
+    "KeepOpen",
+    "NoResponse",
+    "RawResponse",
+    "RecordedExchange",
     "Recorder",
     "ReplayMiss",
     "Replayer",
+    "ResetAfter",
+    "ScriptLine",
     "Scripted",
-    "Server",
-    "Silence",
-    "Stall",
+    "StallAfter",
     "Tape",
     "as_response",
     "refused_url",

@@ -1,4 +1,4 @@
-"""A script in, a provider that follows it out: in process, for every wire, without waiting."""
+"""A transport that answers from a script, in process. It speaks every wire and never waits."""
 
 from threading import Lock
 from typing import Unpack
@@ -8,12 +8,22 @@ from dragoman.errors import ConnectFailed, DragomanError, InvalidRequest, Reset,
 from dragoman.http import Head, HttpRequest
 from dragoman.models import CallOptions, Model, Registry
 from dragoman.targets.providers import Provider
-from dragoman.testing.script import Ending, Line, Rendered, base_path, render, truncated_script, wire_of
+from dragoman.testing.script import (
+    EncodedAnswer,
+    Ending,
+    ScriptLine,
+    base_path,
+    render,
+    script_ended_error,
+    wire_of,
+)
 from dragoman.types import Request
 
 
 class Scripted:
-    """A transport that answers by a script, line by line; a fault is a line, too. Nothing waits: a stall is a time-out.
+    """A provider that answers each request with the next line of a script.
+
+    A line is an answer, an error or a fault. Nothing waits: a stall is a time-out at once.
 
     >>> from dragoman import RateLimited
     >>> script = Scripted(RateLimited("slow down"), "Hello!")
@@ -23,66 +33,60 @@ class Scripted:
     (2, 'hi')
     """
 
-    def __init__(self, *lines: Line, repeat: bool = False) -> None:
+    def __init__(self, *lines: ScriptLine, repeat: bool = False) -> None:
         self.requests: list[Request] = []
-        """What was asked, decoded."""
+        """The requests so far, decoded."""
         self.http: list[HttpRequest] = []
-        """What was asked, as it was sent, with its keys redacted."""
+        """The requests so far as HTTP, with keys redacted."""
         self._lines = list(lines)
         self._repeat = repeat
         self._lock = Lock()
 
     def __repr__(self) -> str:
-        """How many lines there are."""
         return f"Scripted({len(self._lines)} lines)"
 
-    def add(self, *lines: Line) -> None:
-        """More lines."""
+    def add(self, *lines: ScriptLine) -> None:
+        """Append lines to the script."""
         self._lines += lines
 
     def registry(self, wire: str = "openai_chat") -> Registry:
-        """A registry whose every request comes here; its provider `scripted` speaks a wire."""
+        """Return a registry that sends every request here. Its provider `scripted` speaks `wire`."""
         registry = Registry(env={}, http_client=self)
         base_url = "http://scripted.invalid" + base_path(wire)
         registry.add_provider(Provider(name="scripted", wire=wire, base_url=base_url, needs_key=False))
         return registry
 
-    def model(self, wire: str = "openai_chat", /, **asked: Unpack[CallOptions]) -> Model:
-        """A model that follows the script."""
-        return self.registry(wire).model("scripted/model", **asked)
+    def model(self, wire: str = "openai_chat", /, **options: Unpack[CallOptions]) -> Model:
+        """Return a model that follows the script."""
+        return self.registry(wire).model("scripted/model", **options)
 
     def send(self, effect: Send, /) -> HttpResponse:
-        """The whole answer."""
-        rendered = self._next(effect.request)
-        if rendered.status is None:
-            raise _without_head(rendered.ending)
-        body = b"".join(rendered.pieces)
-        if rendered.ending in ("cut", "stall", "reset"):
-            raise _broken(rendered.ending)
-        return HttpResponse(Head(status=rendered.status, headers=rendered.headers), body)
+        answer = self._next(effect.request)
+        if answer.status is None:
+            raise _error_without_head(answer.ending)
+        if answer.ending in ("close", "stall", "reset"):
+            raise _error_in_body(answer.ending)
+        return HttpResponse(Head(status=answer.status, headers=answer.headers), b"".join(answer.chunks))
 
     async def asend(self, effect: Send, /) -> HttpResponse:
-        """The whole answer."""
         return self.send(effect)
 
     def open(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
-        rendered = self._next(effect.request)
-        if rendered.status is None:
-            raise _without_head(rendered.ending)
-        return Exchange(Head(status=rendered.status, headers=rendered.headers), _Pieces(rendered))
+        answer = self._next(effect.request)
+        if answer.status is None:
+            raise _error_without_head(answer.ending)
+        return Exchange(Head(status=answer.status, headers=answer.headers), _ScriptedHandle(answer))
 
     async def aopen(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
         return self.open(effect)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is no connection to close."""
 
-    def _next(self, http: HttpRequest) -> Rendered:
+    def _next(self, http: HttpRequest) -> EncodedAnswer:
         wire = wire_of(http)
         if wire is None:
-            raise InvalidRequest(f"the script knows no wire with the path {http.path}")
+            raise InvalidRequest(f"path must be a path of a wire, got {http.path!r}; Scripted answers generation only")
         _, request = wire.server.decode_request(http)
         with self._lock:
             number = len(self.requests)
@@ -91,43 +95,47 @@ class Scripted:
             if self._repeat and self._lines:
                 number %= len(self._lines)
             if number >= len(self._lines):
-                raise truncated_script(len(self._lines))
+                raise script_ended_error(len(self._lines))
             return render(self._lines[number], wire, request)
 
 
-class _Pieces:
-    """A handle that gives what was rendered, and ends as it shall."""
+class _ScriptedHandle:
+    """Reads the chunks of an answer, then ends as its line says."""
 
-    def __init__(self, rendered: Rendered) -> None:
-        self._pieces = list(rendered.pieces)
-        self._ending = rendered.ending
+    def __init__(self, answer: EncodedAnswer) -> None:
+        self._chunks = list(answer.chunks)
+        self._ending = answer.ending
 
     def read(self, _within: float | None, /) -> bytes:
-        if self._pieces:
-            return self._pieces.pop(0)
+        if self._chunks:
+            return self._chunks.pop(0)
         if self._ending in ("stall", "reset"):
-            raise _broken(self._ending)
+            raise _error_in_body(self._ending)
         return b""
 
     async def aread(self, within: float | None, /) -> bytes:
         return self.read(within)
 
     def finish(self) -> None:
-        self._pieces.clear()
+        self._chunks.clear()
 
     async def afinish(self) -> None:
         self.finish()
 
     def close(self) -> None:
-        self._pieces.clear()
+        self._chunks.clear()
 
     async def aclose(self) -> None:
         self.close()
 
 
-def _without_head(ending: Ending) -> DragomanError:
-    return TimedOut("scripted: nothing came in time") if ending == "stall" else ConnectFailed("scripted: refused")
+def _error_without_head(ending: Ending) -> DragomanError:
+    if ending == "stall":
+        return TimedOut("scripted: no response in time")
+    return ConnectFailed("scripted: connection refused")
 
 
-def _broken(ending: Ending) -> DragomanError:
-    return TimedOut("scripted: nothing came in time") if ending == "stall" else Reset("scripted: the connection broke")
+def _error_in_body(ending: Ending) -> DragomanError:
+    if ending == "stall":
+        return TimedOut("scripted: no response in time")
+    return Reset("scripted: the connection was reset")

@@ -1,4 +1,7 @@
-"""A script in, a real server on 127.0.0.1 out, that follows it, and misbehaves where the script says so."""
+"""A real HTTP server on 127.0.0.1 that answers from a script. It has the faults that only sockets can have.
+
+It accepts each connection in a thread of its own and speaks just enough HTTP/1.1 for the wires.
+"""
 
 import socket
 import ssl
@@ -12,32 +15,42 @@ from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest
 from dragoman.models import CallOptions, Model, Registry
 from dragoman.targets.providers import Provider
-from dragoman.testing.script import Line, Raw, Rendered, base_path, render, truncated_script, wire_of
+from dragoman.testing.script import (
+    EncodedAnswer,
+    RawResponse,
+    ScriptLine,
+    base_path,
+    render,
+    script_ended_error,
+    wire_of,
+)
 from dragoman.types import Request
 
-_LOST = (OSError, ssl.SSLError, ValueError)
+_DISCONNECTED = (OSError, ssl.SSLError, ValueError)
 
 
-class Server:
-    """A server that speaks every wire by a script; it stops all that it started when it is left.
+class FaultyServer:
+    """A server that speaks every wire and answers each request with the next line of a script.
+
+    Leaving the `with` block closes all connections and ends all threads.
 
     >>> from dragoman import Overloaded
-    >>> with Server(Overloaded("busy"), "Hello!") as server:
+    >>> with FaultyServer(Overloaded("busy"), "Hello!") as server:
     ...     server.model(backoff=0).generate("hi").text
     'Hello!'
     """
 
-    def __init__(self, *lines: Line, repeat: bool = False, tls: ssl.SSLContext | None = None) -> None:
+    def __init__(self, *lines: ScriptLine, repeat: bool = False, tls: ssl.SSLContext | None = None) -> None:
         self.requests: list[Request] = []
-        """What was asked, decoded."""
+        """The requests so far, decoded."""
         self.http: list[HttpRequest] = []
-        """What was asked, as it came in, with its keys redacted."""
+        """The requests so far as HTTP, with keys redacted."""
         self.connections = 0
-        """How many connections were made."""
-        self.asked = threading.Semaphore(0)
-        """Released once for each request that has come in."""
-        self.left = threading.Semaphore(0)
-        """Released once for each client that went before its answer was complete."""
+        """How many connections clients opened."""
+        self.request_received = threading.Semaphore(0)
+        """Released once for each request."""
+        self.client_disconnected = threading.Semaphore(0)
+        """Released once for each client that disconnects before its answer is complete."""
         self._lines = list(lines)
         self._repeat = repeat
         self._tls = tls
@@ -54,11 +67,11 @@ class Server:
         return f"{'https' if self._tls else 'http'}://127.0.0.1:{self.port}"
 
     def base_url(self, wire: str = "openai_chat", /) -> str:
-        """Where a wire is spoken."""
+        """Return the base URL for a wire."""
         return self.origin + base_path(wire)
 
     def registry(self, wire: str = "openai_chat", /, *, http_client: object = None) -> Registry:
-        """A registry whose provider `server` is this one."""
+        """Return a registry whose provider `server` is this server."""
         registry = Registry(env={}, http_client=http_client)
         record = Provider(
             name="server", wire=wire, base_url=self.base_url(wire), needs_key=False, api_key="sk-test-key"
@@ -66,27 +79,25 @@ class Server:
         registry.add_provider(record)
         return registry
 
-    def model(self, wire: str = "openai_chat", /, **asked: Unpack[CallOptions]) -> Model:
-        """A model that is this server."""
-        return self.registry(wire).model("server/model", **asked)
+    def model(self, wire: str = "openai_chat", /, **options: Unpack[CallOptions]) -> Model:
+        """Return a model of this server."""
+        return self.registry(wire).model("server/model", **options)
 
-    def add(self, *lines: Line) -> None:
-        """More lines."""
+    def add(self, *lines: ScriptLine) -> None:
+        """Append lines to the script."""
         self._lines += lines
 
     def __enter__(self) -> Self:
-        """Start to listen."""
         self._start(self._accept)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Stop, and wait until all is quiet."""
         self.stop()
 
     def stop(self) -> None:
-        """Close all connections, and wait until all is quiet."""
+        """Close all connections, and wait until all threads have ended."""
         self._stopped.set()
         _shut(self._listener)
         with self._lock:
@@ -114,57 +125,61 @@ class Server:
         self._listener.close()
 
     def _serve(self, connection: socket.socket) -> None:
-        speaking = connection
+        stream = connection
         try:
             if self._tls is not None:
-                speaking = self._tls.wrap_socket(connection, server_side=True)
+                stream = self._tls.wrap_socket(connection, server_side=True)
                 with self._lock:
-                    self._open.add(speaking)
-            reader = _Reader(speaking)
+                    self._open.add(stream)
+            reader = _RequestReader(stream)
             while (http := reader.request()) is not None:
-                if not self._answer(speaking, http):
+                if not self._answer(stream, http):
                     break
-        except _LOST:
-            self.left.release()
+        except _DISCONNECTED:
+            self.client_disconnected.release()
         finally:
             with self._lock:
-                self._open -= {connection, speaking}
-            speaking.close()
+                self._open -= {connection, stream}
+            stream.close()
             connection.close()
 
     def _answer(self, connection: socket.socket, http: HttpRequest) -> bool:
-        """Answer one request; whether another may follow on this connection."""
-        rendered = self._next(http)
-        self.asked.release()
-        if rendered.status is not None:
-            connection.sendall(_head(rendered))
-        for piece in rendered.pieces:
-            connection.sendall(_chunk(piece) if rendered.streamed else piece)
-        match rendered.ending:
+        """Answer one request; return whether the connection can take another one."""
+        answer = self._next(http)
+        self.request_received.release()
+        if answer.status is not None:
+            connection.sendall(_head(answer))
+        for chunk in answer.chunks:
+            connection.sendall(_http_chunk(chunk) if answer.streamed else chunk)
+        match answer.ending:
             case "end":
-                if rendered.streamed:
+                if answer.streamed:
                     connection.sendall(b"0\r\n\r\n")
                 return True
             case "stall" | "open":
                 if not connection.recv(1) and not self._stopped.is_set():
-                    self.left.release()
+                    self.client_disconnected.release()
             case "reset":
                 connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-            case "cut":
+            case "close":
                 return False
         return False
 
-    def _next(self, http: HttpRequest) -> Rendered:
+    def _next(self, http: HttpRequest) -> EncodedAnswer:
         with self._lock:
             number = len(self.http)
             self.http.append(http.redacted())
             if self._repeat and self._lines:
                 number %= len(self._lines)
-            line: Line = self._lines[number] if number < len(self._lines) else truncated_script(len(self._lines))
+            line: ScriptLine = (
+                self._lines[number] if number < len(self._lines) else script_ended_error(len(self._lines))
+            )
         wire = wire_of(http)
         if wire is None:
-            reply = line if isinstance(line, Raw) else Raw(status=404, body=b'{"error":"no such path"}')
-            return Rendered(status=reply.status, headers=reply.headers, pieces=[reply.body], length=len(reply.body))
+            reply = line if isinstance(line, RawResponse) else RawResponse(status=404, body=b'{"error":"no such path"}')
+            return EncodedAnswer(
+                status=reply.status, headers=reply.headers, chunks=[reply.body], length=len(reply.body)
+            )
         try:
             _, request = wire.server.decode_request(http)
         except DragomanError as error:
@@ -174,15 +189,13 @@ class Server:
         return render(line, wire, request)
 
 
-class _Reader:
-    """Reads requests off a connection."""
-
+class _RequestReader:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._buffer = b""
 
     def request(self) -> HttpRequest | None:
-        """The next request; None where the client has gone."""
+        """Return the next request; None if the client closed the connection."""
         while b"\r\n\r\n" not in self._buffer:
             if not self._more():
                 return None
@@ -203,18 +216,18 @@ class _Reader:
         return bool(data)
 
 
-def _head(rendered: Rendered) -> bytes:
-    headers = dict(rendered.headers)
-    if rendered.streamed:
+def _head(answer: EncodedAnswer) -> bytes:
+    headers = dict(answer.headers)
+    if answer.streamed:
         headers["transfer-encoding"] = "chunked"
-    elif rendered.length is not None:
-        headers["content-length"] = str(rendered.length)
-    lines = [f"HTTP/1.1 {rendered.status} Scripted", *(f"{name}: {value}" for name, value in headers.items())]
+    elif answer.length is not None:
+        headers["content-length"] = str(answer.length)
+    lines = [f"HTTP/1.1 {answer.status} Scripted", *(f"{name}: {value}" for name, value in headers.items())]
     return "\r\n".join([*lines, "", ""]).encode("latin-1")
 
 
-def _chunk(piece: bytes) -> bytes:
-    return b"%x\r\n%b\r\n" % (len(piece), piece)
+def _http_chunk(chunk: bytes) -> bytes:
+    return b"%x\r\n%b\r\n" % (len(chunk), chunk)
 
 
 def _shut(connection: socket.socket) -> None:
@@ -225,7 +238,7 @@ def _shut(connection: socket.socket) -> None:
 
 
 def refused_url() -> str:
-    """An address of 127.0.0.1 where nobody listens.
+    """Return a URL of 127.0.0.1 that refuses connections.
 
     >>> refused_url().startswith("http://127.0.0.1:")
     True

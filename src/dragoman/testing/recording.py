@@ -1,7 +1,7 @@
-"""Exchanges in, a file out; the file in, the same exchanges out: what was asked and answered, in the canonical words.
+"""Record real exchanges to a tape, and answer from the tape later.
 
-A recording knows no wire: what one provider said can be replayed to a client of another. It holds no headers, and so
-no keys.
+A tape holds canonical requests and events, not HTTP: you can replay it to a client that speaks another wire. It holds
+no headers, and so no keys.
 """
 
 import asyncio
@@ -20,25 +20,21 @@ from dragoman.events import Event
 from dragoman.http import Head, HttpRequest
 from dragoman.io.pyreqwest import transport_of
 from dragoman.io.transport import Handle, Transport
-from dragoman.testing.script import Rendered, render, render_events, wire_of
+from dragoman.testing.script import EncodedAnswer, render, render_events, wire_of
 from dragoman.types import Request, dump, is_list, is_object
 from dragoman.wires.base import StreamDecoder, Wire
 
 
 class ReplayMiss(AssertionError):
-    """Something was asked that the tape does not have.
+    """The tape has no exchange for a request.
 
     >>> str(ReplayMiss("not on the tape"))
     'not on the tape'
     """
 
 
-class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An answer that was no, or none at all.
-
-    >>> Failure(kind="Reset", message="by peer").status is None
-    True
-    """
+class RecordedFailure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An error response, or the error of a broken connection."""
 
     kind: str
     message: str
@@ -47,51 +43,51 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     retry_after: float | None = None
 
 
-class Moment(msgspec.Struct, frozen=True, kw_only=True):
-    """An event, and how many seconds after the request it came."""
+class TimedEvent(msgspec.Struct, frozen=True, kw_only=True):
+    """An event, and the seconds from the request to it."""
 
     at: float
     event: Event
 
 
-class Recorded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One exchange: the model and the request, and what came."""
+class RecordedExchange(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One request, and its events or its failure."""
 
     wire: str
     model: str
     request: Request
-    moments: tuple[Moment, ...] = ()
-    failure: Failure | None = None
+    moments: tuple[TimedEvent, ...] = ()
+    failure: RecordedFailure | None = None
     duration: float = 0.0
 
 
 class Tape(msgspec.Struct, kw_only=True):
-    """Exchanges in their order.
+    """Exchanges in the order of recording.
 
     >>> Tape.decode(Tape().encode()).exchanges
     []
     """
 
-    exchanges: list[Recorded] = []
+    exchanges: list[RecordedExchange] = []
     version: int = 1
 
     def encode(self) -> bytes:
-        """JSON, one exchange a line."""
+        """Encode the tape as JSON, one exchange per line."""
         lines = b",\n".join(msgspec.json.encode(exchange, enc_hook=_no_handler) for exchange in self.exchanges)
         return b'{"version":%d,"exchanges":[\n%b\n]}\n' % (self.version, lines)
 
     @classmethod
     def decode(cls, data: bytes) -> "Tape":
-        """The tape of some JSON."""
+        """Read a tape from JSON."""
         return msgspec.json.decode(data, type=cls)
 
 
 def _no_handler(_value: object) -> None:
-    """A tool's function is not recorded."""
+    """Leave out the function of a tool."""
 
 
 class Recorder:
-    """A transport that passes everything on and writes down what it sees; `save` it when all is done.
+    """A transport that sends requests through another one and records the exchanges; call `save` at the end.
 
     >>> from dragoman.testing import Scripted
     >>> from dragoman import Registry
@@ -106,102 +102,98 @@ class Recorder:
         self._transport: Transport = transport_of(http_client)
 
     def save(self, path: str | Path, /) -> None:
-        """Write the tape."""
+        """Write the tape to a file."""
         Path(path).write_bytes(self.tape.encode())
 
     def send(self, effect: Send, /) -> HttpResponse:
-        """The whole answer."""
-        note = _Note(self.tape, effect.request)
+        recorder = _ExchangeRecorder(self.tape, effect.request)
         try:
             reply = self._transport.send(effect)
         except DragomanError as error:
-            note.broke(error)
+            recorder.fail(error)
             raise
-        note.replied(reply)
+        recorder.add_response(reply)
         return reply
 
     async def asend(self, effect: Send, /) -> HttpResponse:
-        """The whole answer."""
-        note = _Note(self.tape, effect.request)
+        recorder = _ExchangeRecorder(self.tape, effect.request)
         try:
             reply = await self._transport.asend(effect)
         except DragomanError as error:
-            note.broke(error)
+            recorder.fail(error)
             raise
-        note.replied(reply)
+        recorder.add_response(reply)
         return reply
 
     def open(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
-        note = _Note(self.tape, effect.request)
+        recorder = _ExchangeRecorder(self.tape, effect.request)
         try:
             exchange = self._transport.open(effect)
         except DragomanError as error:
-            note.broke(error)
+            recorder.fail(error)
             raise
-        return Exchange(exchange.head, _Listening(exchange.handle, note, exchange.head))
+        return Exchange(exchange.head, _RecordingHandle(exchange.handle, recorder, exchange.head))
 
     async def aopen(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
-        note = _Note(self.tape, effect.request)
+        recorder = _ExchangeRecorder(self.tape, effect.request)
         try:
             exchange = await self._transport.aopen(effect)
         except DragomanError as error:
-            note.broke(error)
+            recorder.fail(error)
             raise
-        return Exchange(exchange.head, _Listening(exchange.handle, note, exchange.head))
+        return Exchange(exchange.head, _RecordingHandle(exchange.handle, recorder, exchange.head))
 
     def close(self) -> None:
-        """Let go of what is pooled."""
+        """Close the connections of the other transport."""
         self._transport.close()
 
 
-class _Note:
-    """One exchange while it is being written down."""
+class _ExchangeRecorder:
+    """Records one exchange."""
 
     def __init__(self, tape: Tape, http: HttpRequest) -> None:
         self._tape = tape
         self._began = time.monotonic()
         self._wire = wire_of(http)
         self._model, self._request = self._wire.server.decode_request(http) if self._wire else ("", Request())
-        self._moments: list[Moment] = []
-        self._failure: Failure | None = None
+        self._moments: list[TimedEvent] = []
+        self._failure: RecordedFailure | None = None
         self._body: list[bytes] = []
         self._decoder: StreamDecoder | None = None
         self._done = self._wire is None
 
-    def replied(self, reply: HttpResponse) -> None:
+    def add_response(self, reply: HttpResponse) -> None:
         if self._wire is not None:
             if reply.head.status >= 400:
-                self._failed(self._wire.client.decode_error(reply.head, reply.body))
+                self._set_failure(self._wire.client.decode_error(reply.head, reply.body))
             else:
-                self._take(self._wire.client.decode_body, reply.body)
+                self._decode(self._wire.client.decode_body, reply.body)
         self.end()
 
-    def heard(self, head: Head, data: bytes) -> None:
+    def add_chunk(self, head: Head, data: bytes) -> None:
         if self._wire is None or self._done:
             return
         if head.status >= 400:
             self._body.append(data)
             if not data:
-                self._failed(self._wire.client.decode_error(head, b"".join(self._body)))
+                self._set_failure(self._wire.client.decode_error(head, b"".join(self._body)))
         else:
             self._decoder = self._decoder or self._wire.client.stream_decoder(self._request)
-            self._take(self._decoder.feed, data)
+            self._decode(self._decoder.feed, data)
         if not data:
             self.end()
 
-    def broke(self, error: DragomanError) -> None:
-        self._failed(error)
+    def fail(self, error: DragomanError) -> None:
+        self._set_failure(error)
         self.end()
 
     def end(self) -> None:
-        """Write it down, once."""
+        """Add the exchange to the tape, once."""
         if self._done:
             return
         self._done = True
         self._tape.exchanges.append(
-            Recorded(
+            RecordedExchange(
                 wire=self._wire.name if self._wire else "",
                 model=self._model,
                 request=self._request,
@@ -211,15 +203,15 @@ class _Note:
             )
         )
 
-    def _take(self, decode: Any, data: bytes) -> None:
+    def _decode(self, decode: Any, data: bytes) -> None:
         at = round(time.monotonic() - self._began, 6)
         try:
-            self._moments += [Moment(at=at, event=event) for event in decode(data)]
+            self._moments += [TimedEvent(at=at, event=event) for event in decode(data)]
         except DragomanError as error:
-            self._failed(error)
+            self._set_failure(error)
 
-    def _failed(self, error: DragomanError) -> None:
-        self._failure = self._failure or Failure(
+    def _set_failure(self, error: DragomanError) -> None:
+        self._failure = self._failure or RecordedFailure(
             kind=type(error).__name__,
             message=error.message,
             status=error.status,
@@ -228,54 +220,54 @@ class _Note:
         )
 
 
-class _Listening:
-    """A handle that tells what it reads."""
+class _RecordingHandle:
+    """Reads from another handle, and records the bytes."""
 
-    def __init__(self, handle: Handle, note: _Note, head: Head) -> None:
+    def __init__(self, handle: Handle, recorder: _ExchangeRecorder, head: Head) -> None:
         self._handle = handle
-        self._note = note
+        self._recorder = recorder
         self._head = head
 
     def read(self, within: float | None, /) -> bytes:
         try:
             data = self._handle.read(within)
         except DragomanError as error:
-            self._note.broke(error)
+            self._recorder.fail(error)
             raise
-        self._note.heard(self._head, data)
+        self._recorder.add_chunk(self._head, data)
         return data
 
     async def aread(self, within: float | None, /) -> bytes:
         try:
             data = await self._handle.aread(within)
         except DragomanError as error:
-            self._note.broke(error)
+            self._recorder.fail(error)
             raise
-        self._note.heard(self._head, data)
+        self._recorder.add_chunk(self._head, data)
         return data
 
     def finish(self) -> None:
-        self._note.end()
+        self._recorder.end()
         self._handle.finish()
 
     async def afinish(self) -> None:
-        self._note.end()
+        self._recorder.end()
         await self._handle.afinish()
 
     def close(self) -> None:
-        self._note.end()
+        self._recorder.end()
         self._handle.close()
 
     async def aclose(self) -> None:
-        self._note.end()
+        self._recorder.end()
         await self._handle.aclose()
 
 
 class Replayer:
-    """A transport that answers from a tape: each exchange once, in the order in which it was recorded.
+    """A transport that answers from a tape. It plays each exchange once; equal requests in the order of recording.
 
-    `speed` 1.0 keeps the timing, 2.0 is twice as fast, None does not wait. A miss raises `ReplayMiss` with the
-    difference to the nearest request that is left.
+    `speed=1.0` keeps the recorded timing, 2.0 is twice as fast, None does not wait. A request that is not on the tape
+    raises `ReplayMiss` with the difference to the most similar one.
 
     >>> from dragoman.testing import Scripted
     >>> from dragoman import Registry
@@ -288,73 +280,66 @@ class Replayer:
     def __init__(self, tape: Tape | bytes | str | Path, /, *, speed: float | None = None) -> None:
         if isinstance(tape, str | Path):
             tape = Path(tape).read_bytes()
-        self._left = list((Tape.decode(tape) if isinstance(tape, bytes) else tape).exchanges)
+        self._remaining = list((Tape.decode(tape) if isinstance(tape, bytes) else tape).exchanges)
         self._speed = speed
 
     @property
-    def left(self) -> list[Recorded]:
-        """What has not been asked for."""
-        return list(self._left)
+    def remaining(self) -> list[RecordedExchange]:
+        """The exchanges that were not played yet."""
+        return list(self._remaining)
 
     def send(self, effect: Send, /) -> HttpResponse:
-        """The whole answer."""
         recorded, wire = self._find(effect.request)
-        time.sleep(self._seconds(recorded.duration))
-        return _reply(recorded, wire, effect)
+        time.sleep(self.wait(recorded.duration))
+        return _reply(recorded, wire)
 
     async def asend(self, effect: Send, /) -> HttpResponse:
-        """The whole answer."""
         recorded, wire = self._find(effect.request)
-        await asyncio.sleep(self._seconds(recorded.duration))
-        return _reply(recorded, wire, effect)
+        await asyncio.sleep(self.wait(recorded.duration))
+        return _reply(recorded, wire)
 
     def open(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
         recorded, wire = self._find(effect.request)
-        rendered = _render(recorded, wire, stream=True)
+        answer = _render(recorded, wire, stream=True)
         return Exchange(
-            Head(status=rendered.status or 200, headers=rendered.headers), _Playing(self, recorded, rendered)
+            Head(status=answer.status or 200, headers=answer.headers), _ReplayHandle(self, recorded, answer)
         )
 
     async def aopen(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
         return self.open(effect)
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: there is no connection to close."""
 
     def wait(self, seconds: float, /) -> float:
-        """How long to wait for what came after so many seconds."""
-        return self._seconds(seconds)
+        """Return the seconds to wait for an event that took `seconds` when it was recorded."""
+        return 0.0 if self._speed is None else max(0.0, seconds) / self._speed
 
-    def _seconds(self, recorded: float) -> float:
-        return 0.0 if self._speed is None else max(0.0, recorded) / self._speed
-
-    def _find(self, http: HttpRequest) -> tuple[Recorded, Wire]:
+    def _find(self, http: HttpRequest) -> tuple[RecordedExchange, Wire]:
         wire = wire_of(http)
         if wire is None:
-            raise ReplayMiss(f"no wire has the path {http.path}, and a tape holds exchanges of wires only")
+            raise ReplayMiss(f"path must be a path of a wire, got {http.path!r}; a tape holds generation only")
         model, request = wire.server.decode_request(http)
         pairs: list[tuple[str, str]] = []
-        for index, recorded in enumerate(self._left):
+        for index, recorded in enumerate(self._remaining):
             same = recorded.wire == wire.name
-            there = _pretty(recorded.model, recorded.request, same=same)
-            wanted = _pretty(model, request, same=same)
-            if there == wanted:
-                return self._left.pop(index), wire
-            pairs.append((there, wanted))
-        raise ReplayMiss(_difference(pairs) if pairs else f"nothing is left on the tape; asked was {model}: {request}")
+            on_tape = _comparable(recorded.model, recorded.request, same=same)
+            requested = _comparable(model, request, same=same)
+            if on_tape == requested:
+                return self._remaining.pop(index), wire
+            pairs.append((on_tape, requested))
+        raise ReplayMiss(_difference(pairs) if pairs else f"the tape has no more exchanges, got {model}: {request}")
 
 
-class _Playing:
-    """A handle that gives what was recorded, when it came."""
+class _ReplayHandle:
+    """Reads the chunks of a recorded answer, with the recorded timing."""
 
-    def __init__(self, replayer: Replayer, recorded: Recorded, rendered: Rendered) -> None:
+    def __init__(self, replayer: Replayer, recorded: RecordedExchange, answer: EncodedAnswer) -> None:
         self._replayer = replayer
-        self._failure = recorded.failure if recorded.moments or rendered.status is None else None
+        self._failure = recorded.failure if recorded.moments or answer.status is None else None
         times = [moment.at for moment in recorded.moments]
         self._times = iter([0.0, *(later - sooner for sooner, later in pairwise(times))])
-        self._pieces: Iterator[bytes] = iter(rendered.pieces)
+        self._chunks: Iterator[bytes] = iter(answer.chunks)
 
     def read(self, _within: float | None, /) -> bytes:
         time.sleep(self._replayer.wait(next(self._times, 0.0)))
@@ -365,13 +350,13 @@ class _Playing:
         return self._next()
 
     def _next(self) -> bytes:
-        data = next(self._pieces, b"")
+        data = next(self._chunks, b"")
         if not data and self._failure is not None:
             _raise_transport(self._failure)
         return data
 
     def finish(self) -> None:
-        self._pieces = iter(())
+        self._chunks = iter(())
 
     async def afinish(self) -> None:
         self.finish()
@@ -383,13 +368,13 @@ class _Playing:
         self.finish()
 
 
-def _raise_transport(failure: Failure) -> None:
+def _raise_transport(failure: RecordedFailure) -> None:
     kinds = {kind.__name__: kind for kind in TransportError.__subclasses__()}
     if failure.kind in kinds:
         raise kinds[failure.kind](failure.message)
 
 
-def _render(recorded: Recorded, wire: Wire, *, stream: bool) -> Rendered:
+def _render(recorded: RecordedExchange, wire: Wire, *, stream: bool) -> EncodedAnswer:
     request = msgspec.structs.replace(recorded.request, stream=stream)
     failure = recorded.failure
     if failure is not None and not recorded.moments:
@@ -399,15 +384,15 @@ def _render(recorded: Recorded, wire: Wire, *, stream: bool) -> Rendered:
     return render_events([moment.event for moment in recorded.moments], wire, request)
 
 
-def _reply(recorded: Recorded, wire: Wire, _effect: Send) -> HttpResponse:
-    rendered = _render(recorded, wire, stream=False)
-    return HttpResponse(Head(status=rendered.status or 200, headers=rendered.headers), b"".join(rendered.pieces))
+def _reply(recorded: RecordedExchange, wire: Wire) -> HttpResponse:
+    answer = _render(recorded, wire, stream=False)
+    return HttpResponse(Head(status=answer.status or 200, headers=answer.headers), b"".join(answer.chunks))
 
 
-def _pretty(model: str, request: Request, *, same: bool) -> str:
-    """What makes two requests the same, as text: not whether it is streamed, nor what only one wire understands.
+def _comparable(model: str, request: Request, *, same: bool) -> str:
+    """Return a request as text, for comparing: without `stream` and without the `extra` of a wire.
 
-    Of requests to two wires it is not told either what one of them has to add or leave out.
+    If the wires differ, fields that one wire adds or drops are left out, too.
     """
     plain = msgspec.structs.replace(request, stream=False, extra={})
     if not same:
@@ -425,6 +410,6 @@ def _without_extra(data: object) -> object:
 
 
 def _difference(pairs: list[tuple[str, str]]) -> str:
-    there, wanted = max(pairs, key=lambda pair: difflib.SequenceMatcher(None, *pair).ratio())
-    lines = difflib.unified_diff(there.splitlines(), wanted.splitlines(), "on the tape", "asked", lineterm="")
-    return "not on the tape; the difference to the nearest request is\n" + "\n".join(lines)
+    on_tape, requested = max(pairs, key=lambda pair: difflib.SequenceMatcher(None, *pair).ratio())
+    lines = difflib.unified_diff(on_tape.splitlines(), requested.splitlines(), "on the tape", "requested", lineterm="")
+    return "the request is not on the tape; difference to the most similar request:\n" + "\n".join(lines)

@@ -1,4 +1,4 @@
-"""What a provider shall do, in words, in; the bytes in which its wire would do it, and how they end, out."""
+"""The lines of a script, and how each wire writes them: a line becomes the bytes of an answer and the way they end."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -23,14 +23,15 @@ from dragoman.types import (
 )
 from dragoman.wires.base import Wire
 
-Ending: TypeAlias = Literal["end", "cut", "stall", "reset", "open"]
-Bend: TypeAlias = Literal["missing_index", "wrong_index", "missing_id"]
+Ending: TypeAlias = Literal["end", "close", "stall", "reset", "open"]
+"""What happens to the connection after the last byte of an answer."""
+Defect: TypeAlias = Literal["missing_index", "wrong_index", "missing_id"]
 
 
-class Raw(msgspec.Struct, frozen=True, kw_only=True):
-    """Exactly this answer.
+class RawResponse(msgspec.Struct, frozen=True, kw_only=True):
+    """Sends exactly this status, these headers and this body.
 
-    >>> Raw(status=502, body=b"<html>Bad gateway</html>").status
+    >>> RawResponse(status=502, body=b"<html>Bad gateway</html>").status
     502
     """
 
@@ -39,115 +40,94 @@ class Raw(msgspec.Struct, frozen=True, kw_only=True):
     body: bytes = b""
 
 
-class Cut(msgspec.Struct, frozen=True):
-    """The connection is closed after so many bytes of the body.
+class CloseAfter(msgspec.Struct, frozen=True):
+    """Closes the connection after `size` bytes of the body."""
 
-    >>> Cut(10, "hello").at
-    10
-    """
-
-    at: int
-    answer: "Good" = "Hello."
+    size: int
+    answer: "Answer" = "Hello."
 
 
-class Stall(msgspec.Struct, frozen=True):
-    """Nothing more comes after so many bytes of the body; the connection stays.
+class StallAfter(msgspec.Struct, frozen=True):
+    """Sends nothing more after `size` bytes of the body, and keeps the connection open."""
 
-    >>> Stall(0).at
-    0
-    """
-
-    at: int
-    answer: "Good" = "Hello."
+    size: int
+    answer: "Answer" = "Hello."
 
 
-class Break(msgspec.Struct, frozen=True):
-    """The connection is reset after so many bytes of the body.
+class ResetAfter(msgspec.Struct, frozen=True):
+    """Resets the connection after `size` bytes of the body."""
 
-    >>> Break(5).at
-    5
-    """
-
-    at: int
-    answer: "Good" = "Hello."
+    size: int
+    answer: "Answer" = "Hello."
 
 
-class Silence(msgspec.Struct, frozen=True):
-    """Not even a head comes.
-
-    >>> Silence()
-    Silence()
-    """
+class NoResponse(msgspec.Struct, frozen=True):
+    """Sends nothing at all, not even a status, and keeps the connection open."""
 
 
-class Drop(msgspec.Struct, frozen=True):
-    """The connection is closed before a head comes.
-
-    >>> Drop()
-    Drop()
-    """
+class CloseAtOnce(msgspec.Struct, frozen=True):
+    """Closes the connection before it sends a status."""
 
 
-class Linger(msgspec.Struct, frozen=True):
-    """The whole answer comes, and then the connection is not ended, as some servers do.
+class KeepOpen(msgspec.Struct, frozen=True):
+    """Sends the whole answer, but never ends the response. Some servers do that."""
 
-    >>> Linger("hello").answer
-    'hello'
-    """
-
-    answer: "Good" = "Hello."
+    answer: "Answer" = "Hello."
 
 
-class Garbage(msgspec.Struct, frozen=True):
-    """A 200 whose body is no word of the wire's.
-
-    >>> Garbage().body[:5]
-    b'<html'
-    """
+class InvalidBody(msgspec.Struct, frozen=True):
+    """Sends status 200 with a body that is not valid on the wire."""
 
     body: bytes = b"<html>It works!</html>"
 
 
-class Inside(msgspec.Struct, frozen=True):
-    """An error behind a 200.
-
-    >>> Inside(DragomanError("busy")).error.message
-    'busy'
-    """
+class ErrorInside200(msgspec.Struct, frozen=True):
+    """Sends status 200 with an error in the body or the stream."""
 
     error: DragomanError
 
 
-class Bent(msgspec.Struct, frozen=True):
-    """A good answer with something wrong in it, as some servers send it.
+class DefectiveAnswer(msgspec.Struct, frozen=True):
+    """Sends an answer with a defect that real servers have: a missing index, a wrong index, or a missing id."""
 
-    >>> Bent("missing_id", ToolCall(id="call_1", name="tide")).how
-    'missing_id'
-    """
-
-    how: Bend
-    answer: "Good" = "Hello."
+    defect: Defect
+    answer: "Answer" = "Hello."
 
 
-Good: TypeAlias = str | Message | Response | ToolCall | tuple[ToolCall, ...]
-Line: TypeAlias = Good | DragomanError | Raw | Cut | Stall | Break | Silence | Drop | Linger | Garbage | Inside | Bent
-"""One answer of a script."""
+Answer: TypeAlias = str | Message | Response | ToolCall | tuple[ToolCall, ...]
+"""A response, or a short form of one."""
+ScriptLine: TypeAlias = (
+    Answer
+    | DragomanError
+    | RawResponse
+    | CloseAfter
+    | StallAfter
+    | ResetAfter
+    | NoResponse
+    | CloseAtOnce
+    | KeepOpen
+    | InvalidBody
+    | ErrorInside200
+    | DefectiveAnswer
+)
+"""What a script does for one request."""
 
 
-class Rendered(msgspec.Struct, frozen=True, kw_only=True):
-    """An answer as bytes: the pieces that come, and what happens then. No status is no head."""
+class EncodedAnswer(msgspec.Struct, frozen=True, kw_only=True):
+    """The bytes of an answer, in chunks, and what happens after them."""
 
     status: int | None = None
+    """None if not even the head is sent."""
     headers: dict[str, str] = {}
-    pieces: list[bytes] = []
+    chunks: list[bytes] = []
     ending: Ending = "end"
     streamed: bool = False
     length: int | None = None
-    """What a whole body claims to have."""
+    """The content-length of a body that is not streamed."""
 
 
-def as_response(answer: Good, /) -> Response:
-    """The response that a short form stands for.
+def as_response(answer: Answer, /) -> Response:
+    """Turn the short form of an answer into a `Response`.
 
     >>> as_response("hello").usage.output
     1
@@ -165,7 +145,7 @@ def as_response(answer: Good, /) -> Response:
 
 
 def wire_of(http: HttpRequest, /) -> Wire | None:
-    """The wire whose path a request goes to; None where it is none of them.
+    """Find the wire that a request speaks by its path; None if no wire has that path.
 
     >>> wire_of(HttpRequest(method="POST", path="/v1/chat/completions")).name
     'openai_chat'
@@ -181,113 +161,117 @@ def wire_of(http: HttpRequest, /) -> Wire | None:
 
 
 def base_path(wire: str, /) -> str:
-    """The path that stands before a wire's own: up to its version, where it has one.
+    """Return the path of a base URL for a wire: the version prefix of its routes, if they have one.
 
     >>> base_path("google"), base_path("ollama")
     ('/v1beta', '')
     """
-    found = re.match(r".*?/v\d+(beta)?(?=/)", wires.get(wire).server.routes[0].path)
-    return found[0] if found else ""
+    prefix = re.match(r".*?/v\d+(beta)?(?=/)", wires.get(wire).server.routes[0].path)
+    return prefix[0] if prefix else ""
 
 
-def render(line: Line, wire: Wire, request: Request, /) -> Rendered:
-    """The bytes of an answer, as this wire writes them."""
+def render(line: ScriptLine, wire: Wire, request: Request, /) -> EncodedAnswer:
+    """Encode one line of a script as this wire writes it."""
     match line:
-        case Raw():
-            return Rendered(status=line.status, headers=line.headers, pieces=[line.body], length=len(line.body))
-        case Cut() | Stall() | Break():
+        case RawResponse():
+            return EncodedAnswer(status=line.status, headers=line.headers, chunks=[line.body], length=len(line.body))
+        case CloseAfter() | StallAfter() | ResetAfter():
             whole = render(line.answer, wire, request)
-            ending: dict[type, Ending] = {Cut: "cut", Stall: "stall", Break: "reset"}
-            pieces = _first(whole.pieces, line.at)
-            return msgspec.structs.replace(whole, pieces=pieces, ending=ending[type(line)])
-        case Linger():
+            endings: dict[type, Ending] = {CloseAfter: "close", StallAfter: "stall", ResetAfter: "reset"}
+            chunks = _first_bytes(whole.chunks, line.size)
+            return msgspec.structs.replace(whole, chunks=chunks, ending=endings[type(line)])
+        case KeepOpen():
             return msgspec.structs.replace(render(line.answer, wire, request), ending="open")
-        case Silence():
-            return Rendered(ending="stall")
-        case Drop():
-            return Rendered(ending="cut")
-        case Garbage():
-            return Rendered(status=200, pieces=[line.body], length=len(line.body), streamed=request.stream)
-        case Inside():
-            return _inside(line.error, wire, request)
-        case Bent():
+        case NoResponse():
+            return EncodedAnswer(ending="stall")
+        case CloseAtOnce():
+            return EncodedAnswer(ending="close")
+        case InvalidBody():
+            return EncodedAnswer(status=200, chunks=[line.body], length=len(line.body), streamed=request.stream)
+        case ErrorInside200():
+            return _error_inside_200(line.error, wire, request)
+        case DefectiveAnswer():
             whole = render(line.answer, wire, request)
-            pieces = [_bend(piece, line.how) for piece in whole.pieces]
-            return msgspec.structs.replace(whole, pieces=pieces, length=sum(map(len, pieces)))
+            chunks = [_with_defect(chunk, line.defect) for chunk in whole.chunks]
+            return msgspec.structs.replace(whole, chunks=chunks, length=sum(map(len, chunks)))
         case DragomanError():
             reply = wire.server.encode_error(line)
-            return Rendered(
-                status=reply.status, headers=dict(reply.headers), pieces=[reply.body], length=len(reply.body)
+            return EncodedAnswer(
+                status=reply.status, headers=dict(reply.headers), chunks=[reply.body], length=len(reply.body)
             )
         case _:
             return render_events(to_events(as_response(line)), wire, request)
 
 
-def render_events(events: Iterable[Event], wire: Wire, request: Request, /) -> Rendered:
-    """The bytes of an answer that is these events."""
+def render_events(events: Iterable[Event], wire: Wire, request: Request, /) -> EncodedAnswer:
+    """Encode the events of an answer: as a stream if the request asks for one, otherwise as one body."""
     if not request.stream:
         reply = wire.server.encode_body(fold(events), request)
-        return Rendered(status=reply.status, headers=dict(reply.headers), pieces=[reply.body], length=len(reply.body))
+        return EncodedAnswer(
+            status=reply.status, headers=dict(reply.headers), chunks=[reply.body], length=len(reply.body)
+        )
     encoder = wire.server.stream_encoder(request)
-    pieces = [piece for event in events if (piece := encoder.feed(event))]
-    return Rendered(status=200, headers={"content-type": encoder.content_type}, pieces=pieces, streamed=True)
+    chunks = [chunk for event in events if (chunk := encoder.feed(event))]
+    return EncodedAnswer(status=200, headers={"content-type": encoder.content_type}, chunks=chunks, streamed=True)
 
 
-def _inside(error: DragomanError, wire: Wire, request: Request) -> Rendered:
+def script_ended_error(count: int, /) -> Truncated:
+    """Build the error for a request that comes after the last line."""
+    return Truncated(
+        f"the script has only {count} lines; add a line, or pass repeat=True", retry=False, fail_over=False
+    )
+
+
+def _error_inside_200(error: DragomanError, wire: Wire, request: Request) -> EncodedAnswer:
     if not request.stream:
         body = wire.server.encode_error(error).body
-        return Rendered(status=200, headers={"content-type": "application/json"}, pieces=[body], length=len(body))
+        return EncodedAnswer(status=200, headers={"content-type": "application/json"}, chunks=[body], length=len(body))
     encoder = wire.server.stream_encoder(request)
     started = to_events(as_response("Hello."))[0]
-    pieces = [piece for event in (started, error) if (piece := encoder.feed(event))]
-    return Rendered(status=200, headers={"content-type": encoder.content_type}, pieces=pieces, streamed=True)
+    chunks = [chunk for event in (started, error) if (chunk := encoder.feed(event))]
+    return EncodedAnswer(status=200, headers={"content-type": encoder.content_type}, chunks=chunks, streamed=True)
 
 
-def _first(pieces: list[bytes], size: int) -> list[bytes]:
-    kept: list[bytes] = []
-    for piece in pieces:
+def _first_bytes(chunks: list[bytes], size: int) -> list[bytes]:
+    result: list[bytes] = []
+    for chunk in chunks:
         if size <= 0:
             break
-        kept.append(piece[:size])
-        size -= len(piece)
-    return kept
+        result.append(chunk[:size])
+        size -= len(chunk)
+    return result
 
+
+# Defects --------------------------------------------------------------------------------------------------------------
 
 _INDEXES = frozenset({"index", "output_index", "content_index"})
-_CHOICE = frozenset({"finish_reason", "finishReason", "message", "content"})
-"""What tells one of several answers from a part of an answer: both have an index."""
+_CHOICE_FIELDS = frozenset({"finish_reason", "finishReason", "message", "content"})
+"""Fields of a choice. A choice and a part both have an index; only the index of a part is made wrong."""
 _IDS = frozenset({"id", "call_id", "tool_call_id", "item_id"})
-
-
-def _bend(piece: bytes, how: Bend) -> bytes:
-    """The same bytes with the JSON of each line bent."""
-    return b"\n".join(_bend_line(line, _BENDS[how]) for line in piece.split(b"\n"))
-
-
-def _bend_line(line: bytes, bend: Callable[[dict[str, Any]], dict[str, Any]]) -> bytes:
-    prefix = b"data: " if line.startswith(b"data: ") else b""
-    try:
-        data = msgspec.json.decode(line[len(prefix) :])
-    except msgspec.DecodeError:
-        return line
-    return prefix + msgspec.json.encode(_walk(data, bend))
-
-
-def _walk(data: object, bend: Callable[[dict[str, Any]], dict[str, Any]]) -> object:
-    if is_object(data):
-        return bend({key: _walk(value, bend) for key, value in data.items()})
-    return [_walk(item, bend) for item in data] if is_list(data) else data
-
-
-_BENDS: dict[Bend, Callable[[dict[str, Any]], dict[str, Any]]] = {
+_Change: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
+_DEFECTS: dict[Defect, _Change] = {
     "missing_index": lambda data: {key: value for key, value in data.items() if key not in _INDEXES},
     "wrong_index": lambda data: {
-        key: 7 if key in _INDEXES and not data.keys() & _CHOICE else value for key, value in data.items()
+        key: 7 if key in _INDEXES and not data.keys() & _CHOICE_FIELDS else value for key, value in data.items()
     },
     "missing_id": lambda data: {key: value for key, value in data.items() if key not in _IDS},
 }
 
 
-def truncated_script(count: int, /) -> Truncated:
-    """What a request gets that comes after the last line."""
-    return Truncated(f"the script has only {count} lines; write one more, or repeat=True", retry=False, fail_over=False)
+def _with_defect(chunk: bytes, defect: Defect) -> bytes:
+    return b"\n".join(_change_line(line, _DEFECTS[defect]) for line in chunk.split(b"\n"))
+
+
+def _change_line(line: bytes, change: _Change) -> bytes:
+    prefix = b"data: " if line.startswith(b"data: ") else b""
+    try:
+        data = msgspec.json.decode(line[len(prefix) :])
+    except msgspec.DecodeError:
+        return line
+    return prefix + msgspec.json.encode(_change_objects(data, change))
+
+
+def _change_objects(data: object, change: _Change) -> object:
+    if is_object(data):
+        return change({key: _change_objects(value, change) for key, value in data.items()})
+    return [_change_objects(item, change) for item in data] if is_list(data) else data

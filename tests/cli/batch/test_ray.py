@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dragoman.errors import Overloaded
-from dragoman.testing import Cut, Server
+from dragoman.testing import CloseAfter, FaultyServer
 from tests.cli.batch.test_run import dsn, read_rows, write_rows
 from tests.support.cli import dragoman, environment
 
@@ -30,7 +30,7 @@ def test_every_machine_of_a_cluster_asks_and_each_row_is_answered_once(tmp_path:
         tmp_path / "o",
     )
     with (
-        Server(*["Hello!"] * 8, Overloaded("busy"), Cut(20), repeat=True) as server,
+        FaultyServer(*["Hello!"] * 8, Overloaded("busy"), CloseAfter(20), repeat=True) as server,
         subprocess.Popen(
             [sys.executable, "-c", CLUSTER],
             stdin=subprocess.PIPE,

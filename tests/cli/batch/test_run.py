@@ -11,30 +11,30 @@ import msgspec
 import pytest
 
 from dragoman.errors import AuthFailed, Overloaded, RateLimited
-from dragoman.testing import Break, Cut, Drop, Garbage, Inside, Line, Server
+from dragoman.testing import CloseAfter, CloseAtOnce, ErrorInside200, FaultyServer, InvalidBody, ResetAfter, ScriptLine
 from tests.support.cli import COMMAND, Done, dragoman, environment
 
 SPEC = "server/model"
 GOOD = "Hello!"
-MISBEHAVIOUR: tuple[Line, ...] = (
+MISBEHAVIOUR: tuple[ScriptLine, ...] = (
     *([GOOD] * 9),
     RateLimited("slow down", retry_after=0.01),
     GOOD,
-    Cut(20),
+    CloseAfter(20),
     GOOD,
-    Break(5),
+    ResetAfter(5),
     GOOD,
-    Drop(),
+    CloseAtOnce(),
     GOOD,
-    Garbage(),
+    InvalidBody(),
     GOOD,
     Overloaded("busy"),
     GOOD,
-    Inside(Overloaded("busy")),
+    ErrorInside200(Overloaded("busy")),
 )
 
 
-def dsn(server: Server) -> str:
+def dsn(server: FaultyServer) -> str:
     return f"vllm+http://127.0.0.1:{server.port}/v1"
 
 
@@ -114,7 +114,7 @@ def test_the_model_of_a_row_counts_where_no_other_is_named(tmp_path: Path) -> No
 
 def test_a_second_run_asks_nothing_again(tmp_path: Path) -> None:
     rows = [{"id": number, "prompt": "hello"} for number in range(20)]
-    with Server(GOOD, repeat=True) as server:
+    with FaultyServer(GOOD, repeat=True) as server:
         assert batch(tmp_path, rows, "-m", SPEC, LLM_SERVER=dsn(server))[0].code == 0
         done, answers = batch(tmp_path, rows, "-m", SPEC, LLM_SERVER=dsn(server))
         assert len(server.http) == 20
@@ -181,7 +181,7 @@ def test_two_runs_do_not_write_to_one_file(tmp_path: Path) -> None:
 
 def test_errors_are_asked_again_when_that_is_wanted(tmp_path: Path) -> None:
     rows = [{"id": 1, "prompt": "hello"}, {"id": 2, "prompt": "hello"}]
-    with Server("one", AuthFailed("no"), "two") as server:
+    with FaultyServer("one", AuthFailed("no"), "two") as server:
         words = ("-m", SPEC, "-c", "1")
         done, answers = batch(tmp_path, rows, *words, LLM_SERVER=dsn(server))
         assert done.code == 1
@@ -196,7 +196,7 @@ def test_errors_are_asked_again_when_that_is_wanted(tmp_path: Path) -> None:
 
 def test_many_failures_in_a_row_stop_it_and_write_no_more(tmp_path: Path) -> None:
     rows = [{"id": number, "prompt": "hello"} for number in range(100)]
-    with Server(AuthFailed("no such key"), repeat=True) as server:
+    with FaultyServer(AuthFailed("no such key"), repeat=True) as server:
         done, answers = batch(tmp_path, rows, "-m", SPEC, LLM_SERVER=dsn(server))
     assert done.code == 1
     assert len(answers) == 20
@@ -213,7 +213,7 @@ def test_without_a_key_nothing_starts(tmp_path: Path) -> None:
 def test_a_schema_holds_for_every_row(tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text('{"type":"object","properties":{"port":{"type":"string"}},"required":["port"]}', encoding="utf-8")
-    with Server("no JSON", '{"port": "Brest"}') as server:
+    with FaultyServer("no JSON", '{"port": "Brest"}') as server:
         words = ("-m", SPEC, "--schema", str(schema))
         done, answers = batch(tmp_path, [{"id": 1, "prompt": "hello"}], *words, LLM_SERVER=dsn(server))
         assert server.requests[0].schema is not None
@@ -224,7 +224,7 @@ def test_a_schema_holds_for_every_row(tmp_path: Path) -> None:
 def test_an_answer_that_never_satisfies_its_schema_is_an_error(tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text('{"type":"object"}', encoding="utf-8")
-    with Server("no JSON", repeat=True) as server:
+    with FaultyServer("no JSON", repeat=True) as server:
         words = ("-m", SPEC, "--schema", str(schema), "--retries", "1")
         done, answers = batch(tmp_path, [{"id": 1, "prompt": "hello"}], *words, LLM_SERVER=dsn(server))
         assert len(server.http) == 2
@@ -241,7 +241,7 @@ def test_a_rate_is_kept(tmp_path: Path) -> None:
 def test_ctrl_c_leaves_whole_rows_and_says_how_to_go_on(tmp_path: Path) -> None:
     rows = [{"id": number, "prompt": "hello"} for number in range(1000)]
     source, out = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
-    with Server(GOOD, repeat=True) as server:
+    with FaultyServer(GOOD, repeat=True) as server:
         process = start(source, out, "--rate", "200/s", LLM_SERVER=dsn(server))
         wait_for(server, 50)
         process.send_signal(signal.SIGINT)
@@ -271,9 +271,9 @@ def start(source: Path, out: Path, *words: str, **variables: str) -> "subprocess
     )
 
 
-def wait_for(server: Server, requests: int) -> None:
+def wait_for(server: FaultyServer, requests: int) -> None:
     for _ in range(requests):
-        assert server.asked.acquire(timeout=60)
+        assert server.request_received.acquire(timeout=60)
 
 
 @pytest.mark.parametrize("concurrency", [128])
@@ -281,7 +281,7 @@ def test_ten_thousand_rows_survive_a_kill_among_misbehaving_servers(tmp_path: Pa
     rows = [{"id": number, "prompt": f"row {number}"} for number in range(10_000)]
     source, out = write_rows(tmp_path / "in.jsonl", rows), tmp_path / "out.jsonl"
     words = ("-c", str(concurrency), "--retries", "60")  # no row may be out of luck that often
-    with Server(*MISBEHAVIOUR, repeat=True) as server:
+    with FaultyServer(*MISBEHAVIOUR, repeat=True) as server:
         process = start(source, out, *words, LLM_SERVER=dsn(server))
         wait_for(server, 6000)
         process.kill()
@@ -324,7 +324,7 @@ def test_an_output_that_is_no_file_is_refused() -> None:
 
 
 def test_without_retries_a_row_is_asked_once(tmp_path: Path) -> None:
-    with Server(Overloaded("busy"), repeat=True) as server:
+    with FaultyServer(Overloaded("busy"), repeat=True) as server:
         words = ("-m", SPEC, "--retries", "0")
         batch(tmp_path, [{"id": 1, "prompt": "hello"}], *words, LLM_SERVER=dsn(server))
         assert len(server.http) == 1

@@ -11,7 +11,7 @@ from dragoman.cli.defaults import FIRST_MODELS, spec_of
 from dragoman.errors import Overloaded
 from dragoman.models import Registry
 from dragoman.targets.providers import PROVIDERS
-from dragoman.testing import Cut, Server
+from dragoman.testing import CloseAfter, FaultyServer
 from tests.support.cli import COMMAND, SOURCE, dragoman, environment
 
 HELLO = "Hello! I am the demo of dragoman: I need no key and no network, and say the same every time.\n"
@@ -59,18 +59,18 @@ def test_piped_text_is_the_prompt() -> None:
 
 
 def test_piped_text_comes_before_the_prompt() -> None:
-    with Server("Fine.") as server:
+    with FaultyServer("Fine.") as server:
         dragoman("chat", "-m", "server/m", "Three lines of this", stdin="A long text.\n", LLM_SERVER=dsn(server))
         assert server.requests[0].messages[0].text == "A long text.\n\nThree lines of this"
 
 
-def dsn(server: Server) -> str:
+def dsn(server: FaultyServer) -> str:
     return f"vllm+http://127.0.0.1:{server.port}/v1"
 
 
 def test_what_is_said_beside_the_prompt_is_sent() -> None:
     words = ("-s", "Be brief.", "--temperature", "0", "--max-tokens", "5", "--reasoning", "low")
-    with Server("Fine.") as server:
+    with FaultyServer("Fine.") as server:
         dragoman("chat", "-m", "server/m", *words, "hi", LLM_SERVER=dsn(server))
         request = server.requests[0]
     assert (request.system, request.temperature, request.max_tokens, request.reasoning) == ("Be brief.", 0, 5, "low")
@@ -79,14 +79,14 @@ def test_what_is_said_beside_the_prompt_is_sent() -> None:
 
 def test_a_picture_is_shown(tmp_path: Path) -> None:
     picture(tmp_path / "dot.png")
-    with Server("A dot.") as server:
+    with FaultyServer("A dot.") as server:
         dragoman("chat", "-m", "server/m", "-i", tmp_path / "dot.png", "What is this?", LLM_SERVER=dsn(server))
         assert [type(part).__name__ for part in server.requests[0].messages[0].parts] == ["Image", "Text"]
 
 
 def test_a_document_is_given(tmp_path: Path) -> None:
     (tmp_path / "bill.pdf").write_bytes(b"%PDF-1.7 bill")
-    with Server("A bill.") as server:
+    with FaultyServer("A bill.") as server:
         place = f"openai+http://127.0.0.1:{server.port}/v1"
         dragoman("chat", "-m", "server/m", "-d", tmp_path / "bill.pdf", "What is this?", LLM_SERVER=place)
         (part, _) = server.requests[0].messages[0].parts
@@ -114,7 +114,7 @@ def test_a_failover_is_told() -> None:
 
 
 def test_a_notice_is_told() -> None:
-    with Server("Fine.") as server:
+    with FaultyServer("Fine.") as server:
         place = f"http://127.0.0.1:{server.port}"
         done = dragoman("chat", "-m", "ollama/m", "--reasoning", "minimal", "hi", OLLAMA_HOST=place)
     assert done.code == 0
@@ -122,7 +122,7 @@ def test_a_notice_is_told() -> None:
 
 
 def test_a_stream_that_breaks_is_a_failure_after_what_came() -> None:
-    with Server(Cut(400, "one two three four five six"), Overloaded("busy")) as server:
+    with FaultyServer(CloseAfter(400, "one two three four five six"), Overloaded("busy")) as server:
         done = dragoman("chat", "-m", "server/m", "hi", LLM_SERVER=dsn(server))
     assert done.code == 1
     assert done.out.startswith("one")
@@ -134,7 +134,7 @@ def test_an_answer_that_breaks_its_schema_is_a_failure(tmp_path: Path) -> None:
     schema = tmp_path / "schema.json"
     schema.write_text('{"type":"object","properties":{"port":{"type":"string"}},"required":["port"]}', encoding="utf-8")
     words = ("-m", "server/m", "--schema", schema, "hi")
-    with Server('{"port": "Brest"}', '{"port": 7}', '{"port": 7}') as server:
+    with FaultyServer('{"port": "Brest"}', '{"port": 7}', '{"port": 7}') as server:
         assert dragoman("chat", *words, LLM_SERVER=dsn(server)).code == 0
         done = dragoman("chat", *words, LLM_SERVER=dsn(server))
     assert done.code == 1

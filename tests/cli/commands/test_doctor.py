@@ -1,7 +1,7 @@
 import json
 from pathlib import Path
 
-from dragoman.testing import Raw, Server
+from dragoman.testing import FaultyServer, RawResponse
 from tests.support.cli import dragoman
 
 
@@ -40,7 +40,7 @@ def test_json_has_verdicts() -> None:
 
 
 def test_online_asks_those_who_have_a_key() -> None:
-    with Server(Raw(status=401, body=b'{"error":{"message":"no"}}'), repeat=True) as server:
+    with FaultyServer(RawResponse(status=401, body=b'{"error":{"message":"no"}}'), repeat=True) as server:
         done = dragoman("doctor", "--online", LLM_BOX=f"vllm+http://secret-key-1@127.0.0.1:{server.port}/v1")
     assert done.code == 1
     assert "ok     demo answers, and lists 6 models" in done.out

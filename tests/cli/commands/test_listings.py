@@ -1,6 +1,6 @@
 import json
 
-from dragoman.testing import Raw, Server
+from dragoman.testing import FaultyServer, RawResponse
 from tests.support.cli import dragoman
 
 
@@ -24,7 +24,7 @@ def test_models_of_all_who_have_a_key() -> None:
 
 def test_models_of_one_provider() -> None:
     body = b'{"object":"list","data":[{"id":"tiny","object":"model","created":1}]}'
-    with Server(Raw(body=body), repeat=True) as server:
+    with FaultyServer(RawResponse(body=body), repeat=True) as server:
         place = f"vllm+http://127.0.0.1:{server.port}/v1"
         assert dragoman("models", "box", LLM_BOX=place).out == "box/tiny\n"
         assert json.loads(dragoman("models", "box", "--json", LLM_BOX=place).out)["box"][0]["id"] == "tiny"
@@ -37,7 +37,7 @@ def test_a_provider_that_does_not_answer_is_a_failure() -> None:
 
 
 def test_one_that_fails_hides_no_other() -> None:
-    with Server(Raw(status=401, body=b"{}"), repeat=True) as server:
+    with FaultyServer(RawResponse(status=401, body=b"{}"), repeat=True) as server:
         done = dragoman(
             "models",
             GROQ_API_KEY="k",

@@ -18,7 +18,7 @@ from dragoman.gateway.observability.access_log import Log
 from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.store.base import UsageRow
 from dragoman.http import HttpRequest
-from dragoman.testing import Cut, Raw, Server, Stall, refused_url
+from dragoman.testing import CloseAfter, FaultyServer, RawResponse, StallAfter, refused_url
 from dragoman.testing.script import render
 from dragoman.types import Request
 from tests.support.gateway.dialects import Seen, app_of, look, post
@@ -69,7 +69,7 @@ def test_a_failure_has_a_row() -> None:
 
 def test_a_stream_that_breaks_has_a_row() -> None:
     async def walk() -> tuple[UsageRow, ...]:
-        with Server(Cut(400, "one two three")) as upstream:
+        with FaultyServer(CloseAfter(400, "one two three")) as upstream:
             app = app_of(config() + record("up", upstream.base_url()) + "[chain]\nretries = 0\n")
             await look(app, ask(chat("up/m", stream=True)))
             return await app.runtime.accounting.ledger.rows()
@@ -80,10 +80,10 @@ def test_a_stream_that_breaks_has_a_row() -> None:
 
 def test_a_client_that_leaves_has_a_row() -> None:
     async def walk() -> tuple[UsageRow, ...]:
-        with Server(Stall(10)) as upstream:
+        with FaultyServer(StallAfter(10)) as upstream:
             app = app_of(config() + record("up", upstream.base_url()))
             task = asyncio.create_task(look(app, ask(chat("up/m"))))
-            assert await asyncio.to_thread(upstream.asked.acquire, timeout=PATIENCE)
+            assert await asyncio.to_thread(upstream.request_received.acquire, timeout=PATIENCE)
             task.cancel()
             await asyncio.wait([task])
             return await app.runtime.accounting.ledger.rows()
@@ -94,15 +94,15 @@ def test_a_client_that_leaves_has_a_row() -> None:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_client_that_leaves_tells_whom_it_left(stream: bool) -> None:  # noqa: FBT001
-    async def walk(app: App, upstream: Server) -> tuple[UsageRow, ...]:
+    async def walk(app: App, upstream: FaultyServer) -> tuple[UsageRow, ...]:
         task = asyncio.create_task(look(app, ask(chat("gone/m, up/m", stream=stream))))
-        assert await asyncio.to_thread(upstream.asked.acquire, timeout=PATIENCE)
+        assert await asyncio.to_thread(upstream.request_received.acquire, timeout=PATIENCE)
         task.cancel()
         await asyncio.wait([task])
         return await app.runtime.accounting.ledger.rows()
 
     written: list[str] = []
-    with Server(Stall(10)) as upstream:
+    with FaultyServer(StallAfter(10)) as upstream:
         app = app_of(config() + record("gone", refused_url()) + record("up", upstream.base_url()))
         app.runtime.accounting.log = Log(written.append)
         (row,) = asyncio.run(walk(app, upstream))
@@ -239,7 +239,9 @@ def test_embeddings_are_limited_and_counted() -> None:
 
 def test_counting_tokens_takes_a_request_and_no_tokens() -> None:
     count = said("/v1/messages/count_tokens", chat("up/m"))
-    with Server(Raw(headers={"content-type": "application/json"}, body=b'{"input_tokens": 7}')) as upstream:
+    with FaultyServer(
+        RawResponse(headers={"content-type": "application/json"}, body=b'{"input_tokens": 7}')
+    ) as upstream:
         limits = "requests_per_minute = 2\ntokens_per_minute = 10"
         more = record("up", upstream.base_url("anthropic"), "anthropic") + '[aliases]\ndemo = "demo/any"\n'
         app = app_of(config(limits) + more)
@@ -284,17 +286,17 @@ def test_a_body_that_is_too_large_is_counted() -> None:
 
 def test_what_breaks_off_is_counted_once() -> None:
     """Anthropic tells the input with the first event: the row has that, and not twice; of the output what was shown."""
-    whole = b"".join(render("one two three", wires.get("anthropic"), Request(stream=True)).pieces)
+    whole = b"".join(render("one two three", wires.get("anthropic"), Request(stream=True)).chunks)
     told = whole.replace(b'"usage":{"input_tokens":0,', b'"usage":{"input_tokens":25,')
     body = told[: told.index(b"event: content_block_stop")]
-    with Server(Raw(headers={"content-type": "text/event-stream"}, body=body)) as upstream:
+    with FaultyServer(RawResponse(headers={"content-type": "text/event-stream"}, body=body)) as upstream:
         runtime = config() + record("up", upstream.base_url("anthropic"), "anthropic") + "[chain]\nretries = 0\n"
         _, (row,) = talk(app_of(runtime), ask(chat("up/m", stream=True)))
     assert (row.outcome, row.input, row.output) == ("failed", 25, len("one two three") // 3)
 
 
 def test_what_was_shown_of_a_broken_answer_is_used_up() -> None:
-    with Server(Cut(600, "one two three four five six")) as upstream:
+    with FaultyServer(CloseAfter(600, "one two three four five six")) as upstream:
         runtime = config("tokens_per_minute = 5000") + record("up", upstream.base_url()) + "[chain]\nretries = 0\n"
         seen, (row,) = talk(app_of(runtime), ask(chat("up/m", stream=True)))
     shown = "".join(each["choices"][0]["delta"].get("content", "") for each in lines(seen[0].body) if "choices" in each)
@@ -304,10 +306,10 @@ def test_what_was_shown_of_a_broken_answer_is_used_up() -> None:
 
 def test_a_plain_answer_that_is_left_keeps_what_was_reserved() -> None:
     async def walk() -> str:
-        with Server(Stall(10), "hello") as upstream:
+        with FaultyServer(StallAfter(10), "hello") as upstream:
             app = app_of(config("tokens_per_minute = 5000") + record("up", upstream.base_url()))
             task = asyncio.create_task(look(app, ask({**chat("up/m"), "max_tokens": 1000})))
-            assert await asyncio.to_thread(upstream.asked.acquire, timeout=PATIENCE)
+            assert await asyncio.to_thread(upstream.request_received.acquire, timeout=PATIENCE)
             task.cancel()
             await asyncio.wait([task])
             again = await look(app, ask({**chat("up/m"), "max_tokens": 1}))

@@ -8,7 +8,7 @@ from selenium.webdriver.common.keys import Keys
 
 from dragoman import wires
 from dragoman.gateway.auth.api_keys import new_key
-from dragoman.testing import Server, Stall
+from dragoman.testing import FaultyServer, StallAfter
 from dragoman.testing.script import render
 from dragoman.types import Request
 from tests.support.gateway.browser import Browser
@@ -25,7 +25,7 @@ models = ["demo/any", "demo/slow"]
 fast = "demo/overloaded, demo/any"
 """
 WORDS = "one two three"
-SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).pieces[:2])) + 9
+SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).chunks[:2])) + 9
 """Bytes of the words and a bit of what follows them, as the provider streams them."""
 
 CONTRAST = """
@@ -147,14 +147,17 @@ def test_a_request_shows_its_attempts(page: Browser, gateway: Gateway) -> None:
 
 
 def test_a_chat_streams_and_can_be_stopped(browser: Browser, tmp_path: Path) -> None:
-    with Server(Stall(SHOWN, WORDS)) as upstream, Gateway(tmp_path, record("up", upstream.base_url())) as gateway:
+    with (
+        FaultyServer(StallAfter(SHOWN, WORDS)) as upstream,
+        Gateway(tmp_path, record("up", upstream.base_url())) as gateway,
+    ):
         browser.open(gateway.url + "/#/playground")
         browser.find("#pulse .dot")
         ask(browser, "up/m", "Count!")
         browser.wait(lambda: WORDS in browser.text(".said.wait") or None)
         browser.find("#stop").click()
         browser.wait(lambda: not browser.all(".said.wait") or None)
-        assert upstream.left.acquire(timeout=PATIENCE)
+        assert upstream.client_disconnected.acquire(timeout=PATIENCE)
         view(browser, "requests")
         browser.find(".request[data-outcome=hung_up]")
 

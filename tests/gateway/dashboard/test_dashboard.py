@@ -17,7 +17,7 @@ from dragoman.gateway.dashboard import files
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.store.base import UsageRow
 from dragoman.http import HttpRequest
-from dragoman.testing import Server
+from dragoman.testing import FaultyServer
 from dragoman.types import Attempt
 from tests.support.gateway.dialects import Seen, hello, post, request_of, see
 from tests.support.gateway.live import record
@@ -255,7 +255,7 @@ def test_a_request_that_cannot_be_explained_is_refused_in_words() -> None:
 
 
 def test_no_prompt_and_no_key_is_told_even_where_the_provider_says_it_back() -> None:
-    with Server(Overloaded(f"cannot answer {PLANTED} for {SECRET}"), repeat=True) as upstream:
+    with FaultyServer(Overloaded(f"cannot answer {PLANTED} for {SECRET}"), repeat=True) as upstream:
         app = app_of(record("up", upstream.base_url()).replace("sk-test-key", SECRET) + "[chain]\nretries = 0\n")
         body = {"model": "up/m", "messages": [{"role": "user", "content": PLANTED}]}
         for _ in range(3):

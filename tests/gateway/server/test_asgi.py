@@ -12,7 +12,7 @@ from starlette.applications import Starlette
 from starlette.routing import Mount
 
 from dragoman.gateway.server.asgi import Asgi, application
-from dragoman.testing import Server, Stall
+from dragoman.testing import FaultyServer, StallAfter
 from tests.gateway.test_client_disconnects import SHOWN, WORDS
 from tests.support.gateway.dialects import app_of
 from tests.support.gateway.live import PATIENCE, chat, record
@@ -85,12 +85,12 @@ def test_a_server_that_shuts_down_makes_the_gateway_say_so_and_write_what_waits(
 
 def test_a_client_that_leaves_uvicorn_cancels_its_call() -> None:
     async def leave() -> bool:
-        with Server(Stall(SHOWN, WORDS)) as upstream:
+        with FaultyServer(StallAfter(SHOWN, WORDS)) as upstream:
             async with running(Asgi(app_of(record("up", upstream.base_url())))) as url:
                 body = chat("up/m", stream=True)
                 async with httpx.AsyncClient() as http, http.stream("POST", f"{url}{CHAT}", json=body) as answer:
                     await anext(answer.aiter_lines())
-                return await asyncio.to_thread(upstream.left.acquire, timeout=PATIENCE)
+                return await asyncio.to_thread(upstream.client_disconnected.acquire, timeout=PATIENCE)
 
     assert asyncio.run(leave())
 

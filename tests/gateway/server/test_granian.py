@@ -12,7 +12,7 @@ import pytest
 
 from dragoman.gateway.accounting.accounting import CLOSED
 from dragoman.gateway.server.granian import Rsgi
-from dragoman.testing import Cut, Server
+from dragoman.testing import CloseAfter, FaultyServer
 from tests.support.gateway.dialects import app_of
 from tests.support.gateway.live import chat, record
 
@@ -73,13 +73,13 @@ def _no_collection() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("_no_collection")
-@pytest.mark.parametrize("line", ["Hello.", Cut(450, "one two three four")])
-def test_a_stream_is_let_go_when_it_ends_well_or_not(line: str | Cut) -> None:
-    with Server(line) as upstream:
+@pytest.mark.parametrize("line", ["Hello.", CloseAfter(450, "one two three four")])
+def test_a_stream_is_let_go_when_it_ends_well_or_not(line: str | CloseAfter) -> None:
+    with FaultyServer(line) as upstream:
         exchange = Exchange(msgspec.json.encode(chat("up/m", stream=True)))
         asyncio.run(Rsgi(app_of(record("up", upstream.base_url()))).__rsgi__(exchange, exchange))
     assert exchange.written
-    assert (b"error" in exchange.written[-1]) == isinstance(line, Cut)
+    assert (b"error" in exchange.written[-1]) == isinstance(line, CloseAfter)
     assert exchange.transport is not None
     assert exchange.transport() is None
 

@@ -15,7 +15,7 @@ from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.errors import BodyTooLarge
 from dragoman.gateway.server.depth import check_depth
 from dragoman.http import HttpRequest
-from dragoman.testing import Cut, Server, Stall
+from dragoman.testing import CloseAfter, FaultyServer, StallAfter
 from tests.support.gateway.dialects import app_of, hello, look, post, request_of, see
 from tests.support.gateway.live import PATIENCE, Gateway, chat, record
 
@@ -187,10 +187,10 @@ def test_brackets_in_texts_are_no_depth() -> None:
 
 def test_no_more_than_so_many_are_answered_at_once() -> None:
     async def both() -> tuple[int, str]:
-        with Server(Stall(0), "Hello.") as upstream:
+        with FaultyServer(StallAfter(0), "Hello.") as upstream:
             app = app_of("[gateway]\nmax_requests = 1\n" + record("up", upstream.base_url()))
             first = asyncio.create_task(look(app, request_of("anthropic", "up/m", hello())))
-            assert await asyncio.to_thread(upstream.asked.acquire, timeout=PATIENCE)
+            assert await asyncio.to_thread(upstream.request_received.acquire, timeout=PATIENCE)
             second = await look(app, request_of("anthropic", "up/m", hello()))
             live = await look(app, HttpRequest(method="GET", path="/health/live"))
             first.cancel()
@@ -278,7 +278,7 @@ def test_an_answer_has_its_id_where_the_official_packages_look_for_it(path: str)
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_refusal_names_the_request(stream: bool) -> None:  # noqa: FBT001
-    with Server(Cut(40, "one two three")) as upstream:
+    with FaultyServer(CloseAfter(40, "one two three")) as upstream:
         app = app_of("[chain]\nretries = 0\n" + record("up", upstream.base_url()))
         body = json.dumps(chat("up/m", stream=stream)).encode()
         seen = see(app, post("/native/v1/chat/completions", body, **{"x-request-id": "mine-1"}))

@@ -8,7 +8,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from dragoman.testing import Raw, Server
+from dragoman.testing import FaultyServer, RawResponse
 from tests.support.gateway.live import PATIENCE, Gateway, chat, record
 
 ANSWER = {
@@ -18,17 +18,17 @@ ANSWER = {
 }
 
 
-class Slow(Server):
+class Slow(FaultyServer):
     """Answers when it is told to."""
 
     def __init__(self) -> None:
         super().__init__(
-            Raw(headers={"content-type": "application/json"}, body=json.dumps(ANSWER).encode()), repeat=True
+            RawResponse(headers={"content-type": "application/json"}, body=json.dumps(ANSWER).encode()), repeat=True
         )
         self.may_go = threading.Event()
 
     def _answer(self, connection: object, http: object) -> bool:
-        self.asked.release()
+        self.request_received.release()
         self.may_go.wait(PATIENCE)
         return super()._answer(connection, http)  # type: ignore[arg-type] # as they came
 
@@ -38,7 +38,7 @@ def test_sigterm_finishes_what_runs(tmp_path: Path) -> None:
         with ThreadPoolExecutor(8) as pool:
             asked = [pool.submit(gateway.post, "/v1/chat/completions", chat("up/m")) for _ in range(8)]
             for _ in asked:
-                assert upstream.asked.acquire(timeout=PATIENCE)
+                assert upstream.request_received.acquire(timeout=PATIENCE)
             gateway.process.send_signal(signal.SIGTERM)
             gateway.wait_until(lambda: is_refused(gateway))
             upstream.may_go.set()
@@ -77,7 +77,7 @@ def test_sigterm_waits_no_longer_than_its_grace(tmp_path: Path) -> None:
     config = "[gateway]\ngrace = 1\n"
     with Slow() as upstream, Gateway(tmp_path, config + record("up", upstream.base_url())) as gateway:
         with gateway.send(chat("up/m")):
-            assert upstream.asked.acquire(timeout=PATIENCE)
+            assert upstream.request_received.acquire(timeout=PATIENCE)
             gateway.process.send_signal(signal.SIGTERM)
             gateway.process.wait(PATIENCE)
         upstream.may_go.set()
@@ -94,7 +94,7 @@ def test_sighup_reloads_and_drops_nothing(tmp_path: Path) -> None:
     with Slow() as upstream, Gateway(tmp_path, record("up", upstream.base_url())) as gateway:
         with ThreadPoolExecutor(1) as pool:
             asked = pool.submit(gateway.post, "/v1/chat/completions", chat("up/m"))
-            assert upstream.asked.acquire(timeout=PATIENCE)
+            assert upstream.request_received.acquire(timeout=PATIENCE)
             gateway.path.write_text('[aliases]\nfresh = "demo/any"\n')
             gateway.process.send_signal(signal.SIGHUP)
             gateway.wait_until(lambda: gateway.post("/v1/chat/completions", chat("fresh"))[0] == 200)

@@ -12,7 +12,7 @@ from dragoman.events import Event, PartDelta, PartStarted, Ping, Started, fold
 from dragoman.gateway.app import App
 from dragoman.gateway.tool_call_ids import HEADER
 from dragoman.http import Head
-from dragoman.testing import Inside, Line, Raw, Scripted
+from dragoman.testing import ErrorInside200, RawResponse, Scripted, ScriptLine
 from dragoman.types import Request, Response
 from tests.support.gateway.dialects import BASES, Seen, app_of, events_of, request_of, see
 from tests.support.gateway.live import record
@@ -86,7 +86,7 @@ def talk(pair: Pair, scene: str) -> list[Turn]:
         request = follow(request, turns[-1].response, found.reply)
 
 
-def fail(pair: Pair, line: Line) -> Failure:
+def fail(pair: Pair, line: ScriptLine) -> Failure:
     """A question to a provider that fails."""
     request = Request(messages=(ASKED,), stream=pair.stream)
     script = Scripted(line, repeat=True)
@@ -131,6 +131,6 @@ def said_before(wire: str, error: DragomanError | None) -> bytes:
     return b"".join(encoder.feed(event) for event in (*begun, *(() if error is None else (error,))))
 
 
-def in_the_middle(pair: Pair, error: DragomanError) -> Line:
+def in_the_middle(pair: Pair, error: DragomanError) -> ScriptLine:
     """A provider that fails when it has begun: in a stream after some words, otherwise behind a 200."""
-    return Raw(body=said_before(pair.provider, error)) if pair.stream else Inside(error)
+    return RawResponse(body=said_before(pair.provider, error)) if pair.stream else ErrorInside200(error)
