@@ -1,16 +1,21 @@
 import asyncio
+import json
+import random
 from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
+from dragoman.engine.failover import weighted_order
 from dragoman.engine.health import Health, Probe
 from dragoman.errors import StoreDown
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.sessions import DAY, ConversationState, ConversationStore, Responses
 from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.store.memory import MemoryStore
-from dragoman.gateway.tiers import arrange, draw, is_higher, tier_of
+from dragoman.gateway.tiers import arrange, is_higher, tier_of
 from tests.gateway.conftest import Clock
+from tests.support.gateway.dialects import app_of, look, post
 from tests.support.gateway.live import PATIENCE
 from tests.support.gateway.redis_server import RedisServer
 from tests.support.plans import target
@@ -236,11 +241,31 @@ def test_without_a_session_the_order_stays() -> None:
 
 
 def test_a_target_of_twice_the_cost_comes_first_half_as_often() -> None:
-    import random
-
-    dice = random.Random(7).random
-    firsts = [draw([SMALL, BIG], {"aa/small": 2.0, "bb/big": 0.1}, dice)[0] for _ in range(9000)]
+    dice = random.Random(7)
+    costs = {"aa/small": 0.2, "bb/big": 0.1}
+    firsts = [weighted_order([SMALL, BIG], costs, [dice.random(), dice.random()])[0] for _ in range(9000)]
     assert 2850 < firsts.count(SMALL) < 3150
+
+
+def test_requests_with_and_without_a_conversation_are_split_by_the_same_weights() -> None:
+    other = '[providers.other]\nwire = "openai_chat"\nbase_url = "demo://local/v1"\nneeds_key = false\n'
+    app = app_of(other + '[tiers.simple]\nmodels = { "demo/any" = 0.1, "other/any" = 1.0 }\n')
+
+    async def share_of_the_cheap(number_of_requests: int, *, in_conversations: bool) -> float:
+        random.seed(7)
+        count = 0
+        for number in range(number_of_requests):
+            body: dict[str, Any] = {"tier": "simple", "messages": [{"role": "user", "content": "hi"}]}
+            if in_conversations:
+                body["conversation_id"] = f"c{number}"
+            seen = await look(app, post("/native/v1/chat/completions", json.dumps(body).encode()))
+            count += seen.headers["x-dragoman-target"] == "demo/any"
+        return count / number_of_requests
+
+    plain = asyncio.run(share_of_the_cheap(200, in_conversations=False))
+    pinned = asyncio.run(share_of_the_cheap(200, in_conversations=True))
+    assert plain == pytest.approx(10 / 11, abs=0.06)
+    assert pinned == pytest.approx(10 / 11, abs=0.06)
 
 
 # Health that is shared ------------------------------------------------------------------------------------------------

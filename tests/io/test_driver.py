@@ -7,7 +7,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import anyio
 import httpx
@@ -154,7 +154,7 @@ def test_effects_are_performed(way: Way) -> None:
         before: float = yield Now()
         dice: float = yield Random()
         yield Sleep(0.01)
-        yield Observe("told")
+        yield Observe("info")
         value: int = yield Compute(lambda _: 42)
         after: float = yield Now()
         return after - before, dice, value
@@ -699,3 +699,18 @@ def _settles(measure: Callable[[], tuple[int, int]], wanted: tuple[int, int]) ->
     while measure() > wanted and time.monotonic() < ends:
         ready.wait(0.01)
     return measure() <= wanted
+
+
+class NotAnEffect:
+    pass
+
+
+def test_an_unknown_effect_is_an_error_and_no_number() -> None:
+    def plan() -> Plan[Any]:
+        return (yield cast("Any", NotAnEffect()))
+
+    driver = Driver(transport_of())
+    with pytest.raises(AssertionError, match="NotAnEffect"):
+        driver.run(plan())
+    with pytest.raises(AssertionError, match="NotAnEffect"):
+        asyncio.run(driver.arun(plan()))

@@ -217,9 +217,8 @@ class Exchange(msgspec.Struct, frozen=True, eq=False):
     handle: Any
 
 
-Effect: TypeAlias = (
-    Now | Random | Sleep | Send | Open | Read | Fetch | Emit | Compute | Observe | StartJobs | NextResult
-)
+IoEffect: TypeAlias = Random | Sleep | Send | Open | Read | Fetch | Compute | Observe | StartJobs | NextResult
+Effect: TypeAlias = Now | Emit | IoEffect
 Plan: TypeAlias = Generator[Effect, Any, T]
 
 

@@ -21,8 +21,8 @@ from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
 Order: TypeAlias = Literal["given", "weighted", "fastest"]
 WhenAllCoolingDown: TypeAlias = Literal["fail", "probe"]
 OnInterrupt: TypeAlias = Literal["fail", "restart"]
-LEAST_COST = 1e-9
-"""What a target costs at least, where it is free."""
+_MIN_COST = 1e-9
+"""The cost of a target that is free."""
 _NUMBER = (int, float)
 _NUMBERS = ("retries", "max_retry_after_with_fallback", "max_retry_after", "backoff", "backoff_cap")
 
@@ -128,6 +128,31 @@ def _classified(
     raise SetupError(f"classify= gave a {type(verdict).__name__}; give a Verdict, or None for the table's")
 
 
+def weighted_order(
+    targets: Sequence[Target], costs: Mapping[str, float], random_numbers: Iterable[float], /
+) -> list[Target]:
+    """All targets in a random order. A target of twice the cost comes first half as often; the default cost is 1.
+
+    Takes one random number from 0 up to 1 for each target.
+
+    >>> from dragoman.targets.providers import target
+    >>> targets = [target("groq/x"), target("ollama/y")]
+    >>> [target.name for target in weighted_order(targets, {"groq/x": 9.0}, [0.5, 0.5])]
+    ['ollama/y', 'groq/x']
+    """
+    remaining = list(targets)
+    ordered: list[Target] = []
+    for number in random_numbers:
+        weights = [1 / max(costs.get(target.name, 1.0), _MIN_COST) for target in remaining]
+        point = number * sum(weights)
+        index = 0
+        while index < len(remaining) - 1 and point >= weights[index]:
+            point -= weights[index]
+            index += 1
+        ordered.append(remaining.pop(index))
+    return ordered
+
+
 def run(request: Request, targets: Sequence[Target], health: Health, options: ChainOptions, /) -> Plan[Response]:
     """Head to tail: the first target that answers.
 
@@ -193,20 +218,10 @@ class Chain:
         if self._options.order == "fastest":
             # One that was never asked comes first, so that it is measured once.
             return sorted(targets, key=lambda target: self._health.condition(target.name).last_latency or 0.0)
-        return (yield from self._weighted(list(targets)))
-
-    def _weighted(self, left: list[Target]) -> Plan[Sequence[Target]]:
-        ordered: list[Target] = []
-        while left:
-            weights = [1 / max(self._options.costs.get(target.name, 1.0), LEAST_COST) for target in left]
-            dice: float = yield Random()
-            point = dice * sum(weights)
-            index = 0
-            while index < len(left) - 1 and point >= weights[index]:
-                point -= weights[index]
-                index += 1
-            ordered.append(left.pop(index))
-        return ordered
+        numbers: list[float] = []
+        for _ in targets:
+            numbers.append((yield Random()))  # noqa: PERF401 - a comprehension cannot yield
+        return weighted_order(targets, self._options.costs, numbers)
 
     # One target ------------------------------------------------------------------------------------------------------
 

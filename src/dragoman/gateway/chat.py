@@ -10,7 +10,7 @@ from typing import TypeVar, cast
 from msgspec.structs import replace
 
 from dragoman.engine.effects import Emit, Plan
-from dragoman.engine.failover import Chain
+from dragoman.engine.failover import Chain, weighted_order
 from dragoman.errors import StoreDown
 from dragoman.events import StreamEvent, to_events
 from dragoman.gateway.accounting.accounting import RequestRecord
@@ -19,7 +19,7 @@ from dragoman.gateway.endpoints import recalled
 from dragoman.gateway.errors import UnknownPreviousResponse
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.sessions import ConversationState
-from dragoman.gateway.tiers import arrange, draw, tier_of
+from dragoman.gateway.tiers import arrange, tier_of
 from dragoman.gateway.tool_call_ids import HEADER, CallIds, decode_ids
 from dragoman.gateway.wish import Wish, split_wish
 from dragoman.targets.target import Target
@@ -174,5 +174,6 @@ def _kept(context: RequestContext, choice: TargetChoice, session: ConversationSt
         choice = context.runtime.catalog.find(tier)
     targets, options = list(choice.targets), choice.options
     if options.order == "weighted":
-        targets, options = draw(targets, options.costs, random.random), replace(options, order="given")
+        targets = weighted_order(targets, options.costs, [random.random() for _ in targets])  # noqa: S311 - no secret
+        options = replace(options, order="given")
     return TargetChoice(tuple(arrange(targets, session, choice.tier)), options, choice.tier)

@@ -1,7 +1,6 @@
-"""Targets of a tier and the session of a conversation in, the order to try them out. Pure; dice are passed in."""
+"""Targets of a tier and the session of a conversation in, the order to try them out. Pure."""
 
-from collections.abc import Callable, Mapping, Sequence
-from math import log
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from dragoman.targets.target import Target
@@ -47,14 +46,3 @@ def arrange(targets: Sequence[Target], session: "ConversationState | None", tier
         return list(targets)
     provider = session.target.partition("/")[0] if tier != session.tier else None
     return sorted(targets, key=lambda target: (target.name != session.target, target.provider != provider))
-
-
-def draw(targets: Sequence[Target], costs: Mapping[str, float], dice: Callable[[], float], /) -> list[Target]:
-    """All targets in an order by lot, a target of twice the cost half as often before another.
-
-    >>> from dragoman.targets.providers import target
-    >>> [each.name for each in draw([target("groq/x"), target("ollama/y")], {"groq/x": 9.0}, lambda: 0.5)]
-    ['ollama/y', 'groq/x']
-    """
-    # A race: the first of exponential waiting times is each target's with the probability of its weight.
-    return sorted(targets, key=lambda target: -log(1.0 - dice()) * max(costs.get(target.name, 1.0), 1.0))

@@ -4,20 +4,21 @@ import asyncio
 import random
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
-from typing import Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar, assert_never
 
 from dragoman.engine.effects import (
     Compute,
-    Effect,
     Emit,
     Exchange,
     Fetch,
+    IoEffect,
     JobGroup,
     NextResult,
     Now,
     Observe,
     Open,
     Plan,
+    Random,
     Read,
     Send,
     Sleep,
@@ -103,7 +104,7 @@ class Driver:
         finally:
             await walk.aclose()
 
-    def perform(self, effect: Effect, held: "_Resources") -> Any:
+    def perform(self, effect: IoEffect, held: "_Resources") -> Any:
         """Its result, blocking."""
         match effect:
             case Read():
@@ -128,10 +129,12 @@ class Driver:
                 return JobGroup(held.jobs.start(effect.jobs))
             case NextResult():
                 return effect.running.handle.next()
-            case _:
+            case Random():
                 return random.random()  # noqa: S311 - jitter, no secret
+            case _:
+                assert_never(effect)
 
-    async def aperform(self, effect: Effect, held: "_Resources") -> Any:
+    async def aperform(self, effect: IoEffect, held: "_Resources") -> Any:
         """Its result, async."""
         match effect:
             case Read():
@@ -156,8 +159,10 @@ class Driver:
                 return JobGroup(held.ajobs.start(effect.jobs))
             case NextResult():
                 return await effect.running.handle.next()
-            case _:
+            case Random():
                 return random.random()  # noqa: S311 - jitter, no secret
+            case _:
+                assert_never(effect)
 
 
 class _Execution(Generic[T]):
@@ -180,10 +185,10 @@ class _Execution(Generic[T]):
                 self.result = stop.value
                 return None
             answer, error = None, None
-            if type(effect) is Emit:
+            if isinstance(effect, Emit):
                 return effect
             try:
-                answer = time.monotonic() if type(effect) is Now else self._driver.perform(effect, self._held)
+                answer = time.monotonic() if isinstance(effect, Now) else self._driver.perform(effect, self._held)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
 
@@ -197,10 +202,10 @@ class _Execution(Generic[T]):
                 self.result = stop.value
                 return None
             answer, error = None, None
-            if type(effect) is Emit:
+            if isinstance(effect, Emit):
                 return effect
             try:
-                if type(effect) is Now:
+                if isinstance(effect, Now):
                     answer = time.monotonic()
                 else:
                     answer = await self._driver.aperform(effect, self._held)
