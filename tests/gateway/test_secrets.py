@@ -14,7 +14,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from dragoman.gateway.app import App, explain
 from dragoman.gateway.auth.api_keys import new_key
-from dragoman.gateway.observability.access_log import JsonFormatter, Log
+from dragoman.gateway.observability.access_log import AccessLog, JsonFormatter
 from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.reload import Reloader
 from dragoman.http import HttpRequest
@@ -151,9 +151,9 @@ def test_no_secret_is_in_anything_that_a_gateway_keeps(server: FaultyServer) -> 
         for http in asked():
             await look(app, http)
         accounting = app.runtime.accounting
-        rows = await accounting.ledger.rows(1000)
+        rows = await accounting.usage_log.rows(1000)
         conditions = [repr(condition) for condition in app.runtime.conditions.all().values()]
-        trials = [repr(accounting.recent.trials(row.id)) for row in rows]
+        trials = [repr(accounting.recent.attempts(row.id)) for row in rows]
         told = [
             (await accounting.scrape()).decode(),
             *map(repr, rows),
@@ -164,7 +164,7 @@ def test_no_secret_is_in_anything_that_a_gateway_keeps(server: FaultyServer) -> 
         return "".join(told)
 
     app = app_of(config(server))
-    app.runtime.accounting.traces, app.runtime.accounting.log = Tracing(provider), Log(lines.append)
+    app.runtime.accounting.traces, app.runtime.accounting.log = Tracing(provider), AccessLog(lines.append)
     kept = asyncio.run(walk(app))
     spans = [span.to_json() for span in exporter.get_finished_spans()]
     assert len(lines) > len(spans) > 10

@@ -287,12 +287,12 @@ def test_a_bench_is_heard_of_and_its_end_too(opened: Opened, clock: Clock) -> No
     async def work(store: Store) -> None:
         one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
         one.health.disable("aa/m", 60.0)
-        await one.conditions.exchange()
-        await other.conditions.exchange()
+        await one.conditions.sync()
+        await other.conditions.sync()
         assert other.health.admit("aa/m", other.clock()) is None
         one.health.enable("aa/m")
-        await one.conditions.exchange()
-        await other.conditions.exchange()
+        await one.conditions.sync()
+        await other.conditions.sync()
         assert other.health.admit("aa/m", other.clock()) == "healthy"
 
     run(opened, work)
@@ -303,10 +303,10 @@ def test_the_bench_of_an_operator_outlives_a_success_at_another_gateway(clock: C
         one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
         one.health.disable("aa/m", 60.0)
         for gateway in (one, other):
-            await gateway.conditions.exchange()
+            await gateway.conditions.sync()
         other.health.served("aa/m", 0.2)
         for gateway in (other, one):
-            await gateway.conditions.exchange()
+            await gateway.conditions.sync()
         assert [each.health.admit("aa/m", each.clock()) for each in (one, other)] == [None, None]
 
     run(MemoryStore, work)
@@ -317,11 +317,11 @@ def test_a_bench_that_ends_by_itself_is_probed_by_all(clock: Clock) -> None:
         one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
         one.health.disable("aa/m", 60.0)
         for gateway in (one, other):
-            await gateway.conditions.exchange()
+            await gateway.conditions.sync()
         clock.now += 61
         one.health.disable("bb/m", 60.0)
         for gateway in (one, other):
-            await gateway.conditions.exchange()
+            await gateway.conditions.sync()
         assert all(isinstance(each.health.admit("aa/m", each.clock()), Probe) for each in (one, other))
         assert other.health.admit("bb/m", other.clock()) is None
 
@@ -333,10 +333,10 @@ def test_a_longer_bench_of_ones_own_stays(clock: Clock) -> None:
         one, other = Gateway(store, clock, 0.0), Gateway(store, clock, 0.0)
         other.health.disable("aa/m", 600.0)
         one.health.disable("aa/m", 60.0)
-        await one.conditions.exchange()
-        await other.conditions.exchange()
+        await one.conditions.sync()
+        await other.conditions.sync()
         clock.now += 61
-        await one.conditions.exchange()
+        await one.conditions.sync()
         assert other.health.admit("aa/m", other.clock()) is None
         assert one.health.admit("aa/m", one.clock()) is None
 
@@ -350,8 +350,8 @@ def test_gateways_that_bench_at_once_lose_no_bench(redis: RedisServer, clock: Cl
         gateways = [Gateway(store, clock, 100.0 * n) for n in range(10)]
         for n, gateway in enumerate(gateways):
             gateway.health.disable(f"aa/{n}", 60.0)
-        await asyncio.gather(*(gateway.conditions.exchange() for gateway in gateways))
-        await gateways[0].conditions.exchange()
+        await asyncio.gather(*(gateway.conditions.sync() for gateway in gateways))
+        await gateways[0].conditions.sync()
         assert len(gateways[0].health.snapshot()) == 10
 
     run(lambda: RedisStore(redis.url, prefix="benches:"), work)
@@ -361,9 +361,9 @@ def test_nothing_is_written_when_nothing_is_new(clock: Clock) -> None:
     async def work(store: Store) -> None:
         one = Gateway(store, clock, 0.0)
         one.health.disable("aa/m", 60.0)
-        await one.conditions.exchange()
+        await one.conditions.sync()
         before = await store.read("health")
-        await one.conditions.exchange()
+        await one.conditions.sync()
         assert await store.read("health") == before
 
     run(MemoryStore, work)

@@ -14,7 +14,7 @@ import pytest
 
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.store import open_store
-from dragoman.gateway.store.base import UsageRow, UsageSum, sum_up
+from dragoman.gateway.store.base import UsageRow, UsageSum, sum_usage
 from tests.support.gateway.crowd import WORD, Counting, Heard, ask, body_of
 from tests.support.gateway.live import PATIENCE, Gateway, record
 from tests.support.gateway.redis_server import RedisServer
@@ -150,7 +150,7 @@ def test_whoever_was_asked_for_has_a_row(kept: Kept, upstream: Counting) -> None
 
 def test_only_what_was_under_way_at_the_kill_is_unknown(kept: Kept) -> None:
     tales, rows, _ = kept
-    unknown = [who_of(row) for row in rows if not row.is_settled]
+    unknown = [who_of(row) for row in rows if not row.is_finished]
     assert len(unknown) <= CLIENTS
     assert not [who for who in unknown if tales[who].is_answered]
 
@@ -160,12 +160,12 @@ def test_who_left_is_counted(kept: Kept) -> None:
     left = {who for who, tale in tales.items() if tale.was_left}
     assert left
     ends = Counter(row.outcome for row in rows if who_of(row) in left)
-    assert ends["hung_up"] + ends["unknown"] == len(left)
+    assert ends["client_disconnected"] + ends["unknown"] == len(left)
 
 
 def test_sums_are_what_the_provider_counted(kept: Kept, upstream: Counting) -> None:
     tales, rows, _ = kept
-    known = [row for row in rows if row.is_settled and (tales[who_of(row)].is_answered or tales[who_of(row)].was_left)]
+    known = [row for row in rows if row.is_finished and (tales[who_of(row)].is_answered or tales[who_of(row)].was_left)]
     theirs = [upstream.counted.get(who_of(row), (0, 0)) for row in known]
     assert sum(row.output or 0 for row in known) == sum(output for _, output in theirs)
     served = [row for row in known if row.outcome == "served"]
@@ -174,4 +174,4 @@ def test_sums_are_what_the_provider_counted(kept: Kept, upstream: Counting) -> N
 
 def test_the_sums_of_days_are_those_of_their_rows(kept: Kept) -> None:
     _, rows, uses = kept
-    assert sorted(map(repr, uses)) == sorted(map(repr, sum_up([], rows)))
+    assert sorted(map(repr, uses)) == sorted(map(repr, sum_usage([], rows)))

@@ -118,7 +118,7 @@ class App:
             told = explain(error, context.id)
             if context.wire is not None and not (context.is_counted or isinstance(told, NoRoute)):
                 await context.runtime.accounting.refuse(context.as_row(), told)
-            return refused(context, told, () if isinstance(told, OverLimit) else await context.standing())
+            return refused(context, told, () if isinstance(told, OverLimit) else await context.limit_headers())
 
     def refuse(self, http: HttpRequest, error: DragomanError, /) -> GatewayResponse:
         """A refusal to a request that could not be read, in its own dialect."""
@@ -234,7 +234,7 @@ class App:
 
     async def _health(self, context: RequestContext) -> GatewayResponse:
         context.key = identify(context.http, context.runtime.keys)
-        return plain(await health.report(context.runtime, context.key, under_way=self._under_way))
+        return plain(await health.report(context.runtime, context.key, in_flight=self._under_way))
 
     async def _metrics(self, context: RequestContext) -> GatewayResponse:
         runtime = context.runtime
@@ -373,7 +373,7 @@ async def _serve(service: ServerEndpoint, context: RequestContext) -> GatewayRes
     check_depth(context.http.body, context.runtime.config.gateway.max_depth)
     question = service.decode(context.http)
     found = await find(context, question)
-    return said(service.encode(question, found), [*_told(context, None, ()), *await context.standing()])
+    return said(service.encode(question, found), [*_told(context, None, ()), *await context.limit_headers()])
 
 
 def explain(error: Exception, id: str, /) -> DragomanError:

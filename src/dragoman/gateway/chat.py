@@ -34,7 +34,7 @@ NOTHING = StoredResponseQuery()
 class Chat:
     """One request for an answer."""
 
-    __slots__ = ("_chain", "_choice", "_ids", "_memory", "_recall", "_session", "_context", "_wish", "id", "request")
+    __slots__ = ("_chain", "_choice", "_context", "_ids", "_memory", "_recall", "_session", "_wish", "id", "request")
 
     def __init__(
         self,

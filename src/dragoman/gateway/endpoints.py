@@ -8,7 +8,7 @@ from dragoman.engine import endpoints as ask
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions
 from dragoman.errors import DragomanError, ProviderError, Unsupported
-from dragoman.gateway.accounting.estimates import prompt_of
+from dragoman.gateway.accounting.estimates import prompt_tokens
 from dragoman.gateway.auth.authenticate import check_model, check_name
 from dragoman.gateway.catalog import TargetChoice
 from dragoman.gateway.errors import NotStored
@@ -32,7 +32,7 @@ from dragoman.wires.common.server_endpoints import (
 )
 
 T = TypeVar("T")
-FREE = Usage(input=0, output=0)
+NO_USAGE = Usage(input=0, output=0)
 """Counting tokens takes none."""
 
 
@@ -52,11 +52,11 @@ async def find(context: RequestContext, question: Question, /) -> Found:
             cast("Wire", context.wire).server.check(question.model, question.request)
             choice = _choose(context, question.model)
             counting = _count(question.request, choice.targets[0], choice.options)
-            count = await _ask(context, choice, "count_tokens", Request(), counting, lambda _: FREE)
+            count = await _ask(context, choice, "count_tokens", Request(), counting, lambda _: NO_USAGE)
             if count is None:
                 why = f"{choice.targets[0].provider}: it counts no tokens, so this is an estimate"
                 context.notices += (Notice(kind="info", what="count of tokens", why=why),)
-            return prompt_of(question.request) if count is None else count
+            return prompt_tokens(question.request) if count is None else count
         case Embed():
             choice = _choose(context, question.model)
             context.notices += tuple(Notice(kind="dropped", what=field, why=_UNREAD) for field in question.unread)

@@ -107,13 +107,13 @@ class RequestContext:
         )
         return self.account
 
-    async def standing(self) -> Headers:
+    async def limit_headers(self) -> Headers:
         """What the client is told of its limits, wherever its key is known."""
         if self.account is not None:
             return self.account.headers
         if self.key is None or not self.key.is_limited:
             return ()
-        return await self.runtime.accounting.limits.standing(self.key)
+        return await self.runtime.accounting.limits.limit_headers(self.key)
 
     def as_row(self) -> UsageRow:
         """What is known of it, where it never began."""

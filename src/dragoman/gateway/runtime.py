@@ -13,7 +13,7 @@ from dragoman.gateway.accounting.quotas import Quotas
 from dragoman.gateway.auth.api_keys import Keys
 from dragoman.gateway.catalog import Catalog
 from dragoman.gateway.config import FILE, Config, Gateway, decode_config, fill
-from dragoman.gateway.observability.access_log import Log
+from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.server.workers import Workers
@@ -63,7 +63,7 @@ def _accounting(store: Store, conditions: SharedHealthStore, gateway: Gateway, w
         limits=limits,
         conditions=conditions,
         traces=traces,
-        log=Log() if gateway.log else None,
+        log=AccessLog() if gateway.log else None,
         workers=Workers(store) if store.is_shared and workers > 1 else None,
     )
 

@@ -163,7 +163,7 @@ async def heard(config: Path) -> str:
     """What a gateway that looks at the store now takes a target for."""
     store = store_of(config)
     shared = SharedHealthStore(store)
-    await shared.exchange()
+    await shared.sync()
     await store.aclose()
     return shared.read(SPEC).state
 
@@ -173,10 +173,10 @@ def test_who_benched_it_hears_that_it_was_put_back(config: Path) -> None:
         store = store_of(config)
         shared = SharedHealthStore(store)
         Health(conditions=shared, clock=time.monotonic).disable(SPEC, 600)
-        await shared.exchange()
+        await shared.sync()
         done = await asyncio.to_thread(dragoman, "enable", SPEC, "--config", config)
         assert done.code == 0
-        await shared.exchange()
+        await shared.sync()
         await store.aclose()
         return shared.read(SPEC).state
 

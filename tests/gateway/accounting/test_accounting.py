@@ -17,7 +17,7 @@ from dragoman.events import PartDelta, PartStarted
 from dragoman.gateway.accounting.accounting import Accounting
 from dragoman.gateway.accounting.quotas import OverLimit, Quotas
 from dragoman.gateway.auth.api_keys import Key, KeyBudget, new_key
-from dragoman.gateway.observability.access_log import Log
+from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.store import Store, open_store
@@ -57,7 +57,7 @@ def test_a_request_has_one_row_with_all_that_it_used(opened: Opened) -> None:
         account.first()
         await account.settle("served", status=200, target="c/z", usage=USED)
         await account.settle("failed", status=500)
-        (row,) = await accounting.ledger.rows()
+        (row,) = await accounting.usage_log.rows()
         assert (row.key, row.target, row.outcome, row.input, row.output, row.attempts) == (
             *("team", "c/z", "served"),
             *(8, 2, 2),
@@ -74,7 +74,7 @@ def test_costs_are_those_of_each_target() -> None:
         account = await accounting.open("r1", model="fast", request=Request())
         account.observe(Attempt(target="openai/gpt-4o", outcome="failed", usage=Usage(input=1000)))
         await account.settle("served", status=200, target="openai/gpt-4o-mini", usage=Usage(input=1000, output=0))
-        (row,) = await accounting.ledger.rows()
+        (row,) = await accounting.usage_log.rows()
         assert row.cost == 2_500_000 + 150_000
 
     run(MemoryStore, work)
@@ -85,8 +85,8 @@ def test_a_row_is_written_before_anybody_is_asked(opened: Opened) -> None:
         if not accounting.store.is_shared:
             return
         await accounting.open("r1", model="fast", request=Request())
-        (row,) = await accounting.ledger.rows()
-        assert not row.is_settled
+        (row,) = await accounting.usage_log.rows()
+        assert not row.is_finished
 
     run(opened, work)
 
@@ -95,13 +95,13 @@ def test_a_client_that_left_is_counted_and_leaves_its_seat(opened: Opened) -> No
     async def work(accounting: Accounting) -> None:
         team = key(concurrent=1, tokens_per_minute=5000)
         account = await accounting.open("r1", model="fast", request=Request(), key=team)
-        settling = asyncio.ensure_future(account.settle("hung_up", status=499, target="a/x", usage=USED))
+        settling = asyncio.ensure_future(account.settle("client_disconnected", status=499, target="a/x", usage=USED))
         await asyncio.sleep(0)
         settling.cancel()
         await asyncio.wait([settling])
         await accounting.aclose()
-        (row,) = await accounting.ledger.rows()
-        assert (row.outcome, row.output) == ("hung_up", 2)
+        (row,) = await accounting.usage_log.rows()
+        assert (row.outcome, row.output) == ("client_disconnected", 2)
         again = await accounting.open("r2", model="fast", request=Request(), key=team)
         assert dict(again.headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 7 - 4096)
 
@@ -114,8 +114,8 @@ def test_what_a_client_heard_before_it_left_is_what_it_used() -> None:
         account = await accounting.open("r1", model="fast", request=request, key=key(tokens_per_minute=5000))
         account.heard([PartStarted(index=0, kind="text"), PartDelta(index=0, text="y" * 30)])
         account.heard([PartDelta(index=0, text="字" * 10)])
-        await account.settle("hung_up", status=499, target="a/x")
-        (row,) = await accounting.ledger.rows()
+        await account.settle("client_disconnected", status=499, target="a/x")
+        (row,) = await accounting.usage_log.rows()
         assert (row.input, row.output, row.estimated, row.attempts) == (10, 20, True, 1)
         again = await accounting.open(
             "r2", model="fast", request=Request(max_tokens=1), key=key(tokens_per_minute=5000)
@@ -131,7 +131,7 @@ def test_a_refused_request_has_a_row_where_it_has_a_key() -> None:
         await accounting.open("r1", model="fast", request=Request(), key=team)
         with pytest.raises(OverLimit):
             await accounting.open("r2", model="fast", request=Request(), key=team)
-        (row,) = await accounting.ledger.rows()
+        (row,) = await accounting.usage_log.rows()
         assert (row.id, row.outcome, row.status) == ("r2", "refused", 429)
 
     run(MemoryStore, work)
@@ -184,9 +184,9 @@ def test_a_store_that_is_down_stops_nobody_without_a_budget() -> None:
                 await asyncio.sleep(0)
                 await accounting.tend()
         await accounting.aclose()
-        rows = await accounting.ledger.rows()
+        rows = await accounting.usage_log.rows()
         assert sorted(row.id for row in rows) == ["a0", "a1", "a2", "b0", "b1", "b2", "c"]
-        assert all(row.is_settled for row in rows)
+        assert all(row.is_finished for row in rows)
 
     try:
         server.start()
@@ -234,13 +234,13 @@ def test_no_secret_is_kept_anywhere() -> None:
             await account.settle("failed", status=502, target="a/x", error=Overloaded(f"said {plain}"))
         spans = "".join(span.to_json() for span in exporter.get_finished_spans())
         kept = "".join(
-            [*lines, spans, accounting.metrics.text().decode(), repr(await accounting.ledger.rows()), repr(team)]
+            [*lines, spans, accounting.metrics.text().decode(), repr(await accounting.usage_log.rows()), repr(team)]
         )
         assert "chat fast" in spans
         for secret in (plain, hash, "my-secret-prompt"):
             assert secret not in kept
 
-    run(MemoryStore, work, traces=Tracing(provider), log=Log(lines.append), limits=None)
+    run(MemoryStore, work, traces=Tracing(provider), log=AccessLog(lines.append), limits=None)
 
 
 def test_limits_may_be_given() -> None:
@@ -274,9 +274,9 @@ async def main(url, name):
             account = await accounting.open(id, model="fast", request=Request(), key=team)
             used = Usage(input=dice.randrange(50), output=dice.randrange(50))
             account.observe(Attempt(target="a/x", outcome="served"))
-            outcome = dice.choice(["served", "failed", "hung_up"])
+            outcome = dice.choice(["served", "failed", "client_disconnected"])
             settling = asyncio.ensure_future(account.settle(outcome, status=200, target="a/x", usage=used))
-            if outcome == "hung_up":
+            if outcome == "client_disconnected":
                 await asyncio.sleep(0)
                 settling.cancel()
                 await asyncio.wait([settling])
@@ -303,15 +303,15 @@ def test_of_two_gateways_one_killed_and_one_stopped_every_answer_has_one_row() -
         assert answered.pop() == "ended"
 
         async def work(accounting: Accounting) -> None:
-            rows = {row.id: row for row in await accounting.ledger.rows(100_000)}
+            rows = {row.id: row for row in await accounting.usage_log.rows(100_000)}
             for id, input, output in (line.split() for line in answered):
                 assert (rows[id].input, rows[id].output) == (int(input), int(output))
-            unknown = {id for id, row in rows.items() if not row.is_settled}
+            unknown = {id for id, row in rows.items() if not row.is_finished}
             # A request that its client left is under way until it is counted.
             assert all(id.startswith("killed-") for id in unknown)
             assert len(unknown) <= 60
             days = sorted(row.day for row in rows.values())
-            uses = await accounting.ledger.usage(days[0], days[-1])
+            uses = await accounting.usage_log.usage(days[0], days[-1])
             assert sum(use.requests for use in uses) == len(rows)
             assert sum(use.output for use in uses) == sum(row.output or 0 for row in rows.values())
 

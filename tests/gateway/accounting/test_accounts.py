@@ -14,7 +14,7 @@ from dragoman import wires
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.errors import BodyTooLarge
-from dragoman.gateway.observability.access_log import Log
+from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.store.base import UsageRow
 from dragoman.http import HttpRequest
@@ -41,7 +41,7 @@ def ask(body: dict[str, Any], **headers: str) -> HttpRequest:
 def talk(app: App, *asked: HttpRequest) -> tuple[list[Seen], tuple[UsageRow, ...]]:
     async def all_of_it() -> tuple[list[Seen], tuple[UsageRow, ...]]:
         seen = [await look(app, http) for http in asked]
-        return seen, await app.runtime.accounting.ledger.rows()
+        return seen, await app.runtime.accounting.usage_log.rows()
 
     return asyncio.run(all_of_it())
 
@@ -72,7 +72,7 @@ def test_a_stream_that_breaks_has_a_row() -> None:
         with FaultyServer(CloseAfter(400, "one two three")) as upstream:
             app = app_of(config() + record("up", upstream.base_url()) + "[chain]\nretries = 0\n")
             await look(app, ask(chat("up/m", stream=True)))
-            return await app.runtime.accounting.ledger.rows()
+            return await app.runtime.accounting.usage_log.rows()
 
     (row,) = asyncio.run(walk())
     assert row.outcome == "failed"
@@ -86,10 +86,10 @@ def test_a_client_that_leaves_has_a_row() -> None:
             assert await asyncio.to_thread(upstream.request_received.acquire, timeout=PATIENCE)
             task.cancel()
             await asyncio.wait([task])
-            return await app.runtime.accounting.ledger.rows()
+            return await app.runtime.accounting.usage_log.rows()
 
     (row,) = asyncio.run(walk())
-    assert row.outcome == "hung_up"
+    assert row.outcome == "client_disconnected"
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -99,36 +99,36 @@ def test_a_client_that_leaves_tells_whom_it_left(stream: bool) -> None:  # noqa:
         assert await asyncio.to_thread(upstream.request_received.acquire, timeout=PATIENCE)
         task.cancel()
         await asyncio.wait([task])
-        return await app.runtime.accounting.ledger.rows()
+        return await app.runtime.accounting.usage_log.rows()
 
     written: list[str] = []
     with FaultyServer(StallAfter(10)) as upstream:
         app = app_of(config() + record("gone", refused_url()) + record("up", upstream.base_url()))
-        app.runtime.accounting.log = Log(written.append)
+        app.runtime.accounting.log = AccessLog(written.append)
         (row,) = asyncio.run(walk(app, upstream))
-    assert (row.target, row.outcome, row.status, row.attempts) == ("up/m", "hung_up", 499, 3)
+    assert (row.target, row.outcome, row.status, row.attempts) == ("up/m", "client_disconnected", 499, 3)
     assert (row.input, row.output, row.estimated) == (1, 0 if stream else None, True)
     line = json.loads(written[0])
-    assert (line["target"], line["outcome"], line["estimated"]) == ("up/m", "hung_up", True)
+    assert (line["target"], line["outcome"], line["estimated"]) == ("up/m", "client_disconnected", True)
     told = app.runtime.accounting.metrics.text()
-    assert b'target="up/m",outcome="hung_up",status="499"} 1' in told
-    assert b'dragoman_attempts_total{target="up/m",outcome="hung_up"} 1' in told
+    assert b'target="up/m",outcome="client_disconnected",status="499"} 1' in told
+    assert b'dragoman_attempts_total{target="up/m",outcome="client_disconnected"} 1' in told
 
 
 def test_a_client_that_leaves_while_nobody_is_asked_has_used_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def walk(app: App) -> str:
         failed = asyncio.Event()
 
-        def attempted(_attempt: object) -> None:
+        def record_attempt(_attempt: object) -> None:
             failed.set()
 
-        monkeypatch.setattr(app.runtime.accounting.metrics, "attempted", attempted)
+        monkeypatch.setattr(app.runtime.accounting.metrics, "record_attempt", record_attempt)
         task = asyncio.create_task(look(app, ask({**chat("gone/m"), "max_tokens": 1000})))
         await asyncio.wait_for(failed.wait(), PATIENCE)
         task.cancel()
         await asyncio.wait([task])
-        (row,) = await app.runtime.accounting.ledger.rows()
-        assert (row.target, row.outcome, row.input) == (None, "hung_up", None)
+        (row,) = await app.runtime.accounting.usage_log.rows()
+        assert (row.target, row.outcome, row.input) == (None, "client_disconnected", None)
         again = await look(app, ask(chat("nobody/knows")))
         return again.headers["X-RateLimit-Remaining-Tokens"]
 
@@ -194,7 +194,7 @@ def test_an_open_answer_is_reserved_as_the_config_says() -> None:
 def test_a_name_with_control_characters_is_refused_and_kept_nowhere(name: str) -> None:
     app = app_of(config())
     written: list[str] = []
-    app.runtime.accounting.log = Log(written.append)
+    app.runtime.accounting.log = AccessLog(written.append)
     google = f"/v1beta/models/{quote(name, safe='')}:generateContent"
     seen, rows = talk(
         app,

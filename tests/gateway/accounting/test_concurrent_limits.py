@@ -149,7 +149,7 @@ def settled(store: str, key: str, count: int) -> list[UsageRow]:
             async with asyncio.timeout(PATIENCE):
                 while True:
                     rows = [row for row in await opened.rows(10_000) if row.key == key]
-                    if len(rows) == count and all(row.is_settled for row in rows):
+                    if len(rows) == count and all(row.is_finished for row in rows):
                         return rows
                     await asyncio.sleep(0.02)
         finally:

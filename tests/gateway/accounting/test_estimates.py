@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from dragoman import wires
-from dragoman.gateway.accounting.estimates import TOKENS_PER_ANSWER, estimate, tokens_of
+from dragoman.gateway.accounting.estimates import TOKENS_PER_ANSWER, estimate_usage, total_tokens
 from dragoman.registry import Registry
 from dragoman.types import (
     Audio,
@@ -39,7 +39,9 @@ def test_an_estimate_counts_all_parts() -> None:
         ),
         max_tokens=50,
     )
-    assert estimate(request) == Usage(input=(30 + 30 + 1500 * 3 + 4 + 17 + 30) // 3, output=50, source="estimated")
+    assert estimate_usage(request) == Usage(
+        input=(30 + 30 + 1500 * 3 + 4 + 17 + 30) // 3, output=50, source="estimated"
+    )
 
 
 @pytest.mark.parametrize(
@@ -55,48 +57,48 @@ def test_an_estimate_counts_all_parts() -> None:
     ids=["text", "pages", "scan", "sound", "opaque", "long opaque"],
 )
 def test_what_is_no_text_has_a_weight(part: Part, tokens: int) -> None:
-    assert estimate(Request(messages=(user(part),))).input == tokens
+    assert estimate_usage(Request(messages=(user(part),))).input == tokens
 
 
 @pytest.mark.parametrize(
     "more", [{"tools": (TOOL,)}, {"tools": (Opaque(wire="w", data=SCHEMA),)}, {"schema": SCHEMA}], ids=str
 )
 def test_tools_and_schemas_have_a_weight(more: dict[str, Any]) -> None:
-    assert (estimate(Request(**more)).input or 0) > 15
+    assert (estimate_usage(Request(**more)).input or 0) > 15
 
 
 def test_every_answer_that_a_client_asks_for_is_reserved() -> None:
     config = {"candidateCount": 4, "maxOutputTokens": 10}
     body = json.dumps({"contents": [{"parts": [{"text": "hi"}]}], "generationConfig": config}).encode()
     _, request = wires.get("google").server.decode_request(post("/v1beta/models/demo/any:generateContent", body))
-    assert estimate(request).output == 40
+    assert estimate_usage(request).output == 40
 
 
 @pytest.mark.parametrize(("extra", "answers"), [({"n": 5}, 5), ({"n": 10**9}, 128), ({"n": -3}, 1), ({"n": "5"}, 1)])
 def test_answers_are_counted_within_reason(extra: JsonObject, answers: int) -> None:
-    assert estimate(Request(max_tokens=10, extra={"openai_chat": extra})).output == 10 * answers
+    assert estimate_usage(Request(max_tokens=10, extra={"openai_chat": extra})).output == 10 * answers
 
 
 @pytest.mark.parametrize("most", [None, 0, -1, -1_000_000])
 def test_an_open_answer_is_reserved_as_long_as_a_target_may_give(most: int | None) -> None:
     request = Request(max_tokens=most)
-    assert estimate(request, [HAIKU]).output == 8192
-    assert estimate(request, [BOX]).output == TOKENS_PER_ANSWER
-    assert estimate(request, [BOX, HAIKU]).output == 8192
-    assert estimate(request).output == TOKENS_PER_ANSWER
+    assert estimate_usage(request, [HAIKU]).output == 8192
+    assert estimate_usage(request, [BOX]).output == TOKENS_PER_ANSWER
+    assert estimate_usage(request, [BOX, HAIKU]).output == 8192
+    assert estimate_usage(request).output == TOKENS_PER_ANSWER
 
 
 def test_an_open_answer_may_be_told_by_the_config() -> None:
-    assert estimate(Request(), [HAIKU], answer=500).output == 500
-    assert estimate(Request(), [HAIKU], answer=100_000).output == 8192
-    assert estimate(Request(max_tokens=7), [HAIKU], answer=500).output == 7
+    assert estimate_usage(Request(), [HAIKU], answer=500).output == 500
+    assert estimate_usage(Request(), [HAIKU], answer=100_000).output == 8192
+    assert estimate_usage(Request(max_tokens=7), [HAIKU], answer=500).output == 7
 
 
 def test_an_answer_is_no_longer_than_every_target_can_give() -> None:
-    assert estimate(Request(max_tokens=10**9), [HAIKU]).output == 8192
-    assert estimate(Request(max_tokens=10**9), [HAIKU, BOX]).output == 10**9
+    assert estimate_usage(Request(max_tokens=10**9), [HAIKU]).output == 8192
+    assert estimate_usage(Request(max_tokens=10**9), [HAIKU, BOX]).output == 10**9
 
 
 def test_what_nobody_told_is_no_number() -> None:
-    assert tokens_of(Usage()) is None
-    assert tokens_of(Usage(input=1)) == 1
+    assert total_tokens(Usage()) is None
+    assert total_tokens(Usage(input=1)) == 1

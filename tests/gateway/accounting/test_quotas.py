@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import StoreDown
 from dragoman.gateway.accounting.pricing import Prices
-from dragoman.gateway.accounting.quotas import NANO, SEAT_TTL, Admission, ExpectedUsage, OverLimit, Quotas
+from dragoman.gateway.accounting.quotas import NANO, SLOT_TTL, Admission, ExpectedUsage, OverLimit, Quotas
 from dragoman.gateway.auth.api_keys import Key, KeyBudget
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.memory import MemoryStore
@@ -62,7 +62,7 @@ def test_requests_of_a_minute_are_counted(opened: Opened, clock: Clock) -> None:
             "X-RateLimit-Remaining-Requests": "1",
             "X-RateLimit-Reset-Requests": "61s",
         }
-        await limits.settle(first, tokens=0)
+        await limits.finish(first, tokens=0)
         clock.now += 20.5
         await limits.admit(team, ExpectedUsage(10))
         error = await refused(limits, team)
@@ -79,7 +79,7 @@ def test_tokens_are_reserved_and_given_back(opened: Opened, clock: Clock) -> Non
         limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
         admission = await limits.admit(team, ExpectedUsage(80))
         await refused(limits, team, tokens=30)
-        await limits.settle(admission, tokens=70)
+        await limits.finish(admission, tokens=70)
         await limits.admit(team, ExpectedUsage(30))
         await refused(limits, team, tokens=1)
 
@@ -89,7 +89,7 @@ def test_tokens_are_reserved_and_given_back(opened: Opened, clock: Clock) -> Non
 def test_tokens_on_top_of_a_reservation_count(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
-        await limits.settle(await limits.admit(team, ExpectedUsage(10)), tokens=250)
+        await limits.finish(await limits.admit(team, ExpectedUsage(10)), tokens=250)
         error = await refused(limits, team, tokens=1)
         assert error.retry_after == 61.0
 
@@ -99,7 +99,7 @@ def test_tokens_on_top_of_a_reservation_count(opened: Opened, clock: Clock) -> N
 def test_unknown_usage_keeps_what_was_reserved(clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
-        await limits.settle(await limits.admit(team, ExpectedUsage(90)), tokens=None)
+        await limits.finish(await limits.admit(team, ExpectedUsage(90)), tokens=None)
         await refused(limits, team, tokens=11)
 
     run(lambda: MemoryStore(clock=clock), work)
@@ -117,10 +117,10 @@ def test_a_request_that_can_never_fit_is_told_so(opened: Opened) -> None:
 def test_a_guess_larger_than_a_limit_takes_all_of_it(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store), key(tokens_per_minute=100, budgets=(KeyBudget(per="day", tokens=150),))
-        admission = await limits.admit(team, ExpectedUsage(1034), least=ExpectedUsage(10))
+        admission = await limits.admit(team, ExpectedUsage(1034), minimum=ExpectedUsage(10))
         assert dict(admission.headers)["X-RateLimit-Remaining-Tokens"] == "0"
         assert dict(admission.headers)["X-RateLimit-Remaining-Tokens-Day"] == "0"
-        await limits.settle(admission, tokens=20)
+        await limits.finish(admission, tokens=20)
         await limits.admit(team, ExpectedUsage(80))
 
     run(opened, work)
@@ -130,8 +130,8 @@ def test_what_is_certain_has_to_fit(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store), key(tokens_per_minute=100)
         with pytest.raises(OverLimit, match="less than this request may use"):
-            await limits.admit(team, ExpectedUsage(1124), least=ExpectedUsage(101))
-        await limits.admit(team, ExpectedUsage(1124), least=ExpectedUsage(100))
+            await limits.admit(team, ExpectedUsage(1124), minimum=ExpectedUsage(101))
+        await limits.admit(team, ExpectedUsage(1124), minimum=ExpectedUsage(100))
 
     run(opened, work)
 
@@ -143,10 +143,10 @@ def test_a_settlement_tells_what_is_left(opened: Opened, clock: Clock) -> None:
             requests_per_minute=9, tokens_per_minute=100, concurrent=2, budgets=(KeyBudget(per="day", tokens=500),)
         )
         admission = await limits.admit(team, ExpectedUsage(80))
-        told = dict((await limits.settle(admission, tokens=30)).headers)
+        told = dict((await limits.finish(admission, tokens=30)).headers)
         left = {name.removeprefix("X-RateLimit-Remaining-"): told[name] for name in told if "Remaining" in name}
         assert left == {"Requests": "8", "Tokens": "70", "Concurrent": "2", "Tokens-Day": "470"}
-        assert told == dict(await limits.standing(team))
+        assert told == dict(await limits.limit_headers(team))
 
     run(opened, work)
 
@@ -157,7 +157,7 @@ def test_asking_how_it_stands_takes_nothing(opened: Opened, clock: Clock) -> Non
         team = key(
             requests_per_minute=1, tokens_per_minute=10, concurrent=1, budgets=(KeyBudget(per="day", dollars=1.0),)
         )
-        told = dict([await limits.standing(team) for _ in range(3)][-1])
+        told = dict([await limits.limit_headers(team) for _ in range(3)][-1])
         assert told["X-RateLimit-Remaining-Requests"] == "1"
         assert told["X-RateLimit-Reset-Tokens"] == "0s"
         await limits.admit(team, ExpectedUsage(10))
@@ -176,7 +176,7 @@ def test_asking_how_it_stands_writes_nothing(clock: Clock, tmp_path: Path) -> No
         await limits.admit(team, ExpectedUsage(10))
         with closing(sqlite3.connect(path)) as other:
             before = other.execute("PRAGMA data_version").fetchone()
-            assert dict(await limits.standing(team))["X-RateLimit-Remaining-Concurrent"] == "1"
+            assert dict(await limits.limit_headers(team))["X-RateLimit-Remaining-Concurrent"] == "1"
             assert other.execute("PRAGMA data_version").fetchone() == before
 
     run(lambda: SqliteStore(path, clock=clock), work)
@@ -184,7 +184,7 @@ def test_asking_how_it_stands_writes_nothing(clock: Clock, tmp_path: Path) -> No
 
 def test_how_it_stands_is_not_told_while_the_store_is_down() -> None:
     async def work(store: Store) -> None:
-        assert await Quotas(store).standing(key(requests_per_minute=1)) == ()
+        assert await Quotas(store).limit_headers(key(requests_per_minute=1)) == ()
 
     run(Broken, work)
 
@@ -207,13 +207,13 @@ def test_what_remains_and_when_to_retry_are_true(uses: list[tuple[int, int, int]
                 clock.now += wait - 0.001
                 await refused(limits, team, tokens=reserved)
                 clock.now += 0.001
-            await limits.settle(await limits.admit(team, ExpectedUsage(reserved)), tokens=used)
+            await limits.finish(await limits.admit(team, ExpectedUsage(reserved)), tokens=used)
 
     run(lambda: MemoryStore(clock=clock), work)
 
 
 async def left_of(limits: Quotas, by: Key) -> int:
-    return int(dict(await limits.standing(by))["X-RateLimit-Remaining-Tokens"])
+    return int(dict(await limits.limit_headers(by))["X-RateLimit-Remaining-Tokens"])
 
 
 def test_seats_are_left_when_a_request_ends(opened: Opened) -> None:
@@ -221,7 +221,7 @@ def test_seats_are_left_when_a_request_ends(opened: Opened) -> None:
         limits, team = Quotas(store), key(concurrent=1)
         first = await limits.admit(team, ExpectedUsage(1))
         assert (await refused(limits, team)).retry_after == 1.0
-        await limits.settle(first, tokens=None)
+        await limits.finish(first, tokens=None)
         await limits.admit(team, ExpectedUsage(1))
 
     run(opened, work)
@@ -232,10 +232,10 @@ def test_the_seat_of_a_gateway_that_died_falls_free(opened: Opened, clock: Clock
         dead, alive, team = Quotas(store, clock=clock), Quotas(store, clock=clock), key(concurrent=2)
         await dead.admit(team, ExpectedUsage(1))
         await alive.admit(team, ExpectedUsage(1))
-        clock.now += SEAT_TTL / 2
-        await alive.tend()
+        clock.now += SLOT_TTL / 2
+        await alive.maintain()
         await refused(alive, team)
-        clock.now += SEAT_TTL / 2 + 1
+        clock.now += SLOT_TTL / 2 + 1
         await alive.admit(team, ExpectedUsage(1))
         await refused(alive, team)
 
@@ -247,7 +247,7 @@ def test_a_budget_lasts_its_day_or_month(opened: Opened, clock: Clock, per: Any,
     async def work(store: Store) -> None:
         clock.now = 1_794_924_000.0  # 14:00 UTC on the 17th of November 2026
         limits, team = Quotas(store, clock=clock), key(budgets=(KeyBudget(per=per, tokens=100),))
-        await limits.settle(await limits.admit(team, ExpectedUsage(50)), tokens=90)
+        await limits.finish(await limits.admit(team, ExpectedUsage(50)), tokens=90)
         assert (await refused(limits, team, tokens=20)).retry_after == left
         clock.now += left
         await limits.admit(team, ExpectedUsage(20))
@@ -260,7 +260,7 @@ def test_a_budget_of_money_is_exact(opened: Opened, clock: Clock) -> None:
         limits, team = Quotas(store, clock=clock), key(budgets=(KeyBudget(per="day", dollars=0.01),))
         admissions = [await limits.admit(team, ExpectedUsage(1, NANO // 1000)) for _ in range(10)]
         for admission in admissions:
-            await limits.settle(admission, tokens=1, cost=NANO // 1000)
+            await limits.finish(admission, tokens=1, cost=NANO // 1000)
         assert dict(admissions[-1].headers)["X-RateLimit-Remaining-Dollars-Day"] == "0.000000"
         error = await refused(limits, team, cost=None)
         assert error.message == "team: 0.01 dollars a day are used up"
@@ -285,7 +285,7 @@ def test_without_limits_nothing_is_asked(clock: Clock) -> None:
         for who in (None, key()):
             admission = await limits.admit(who, ExpectedUsage(1))
             assert admission == Admission()
-            await limits.settle(admission, tokens=5)
+            await limits.finish(admission, tokens=5)
 
     run(Broken, work)
 
@@ -294,16 +294,16 @@ def test_without_limits_nothing_is_asked(clock: Clock) -> None:
 
 MANY = """
 import asyncio, json, sys
-from dragoman.gateway.auth.api_keys import Budget, Key
-from dragoman.gateway.accounting.quotas import Limits, Need, OverLimit
+from dragoman.gateway.auth.api_keys import Key, KeyBudget
+from dragoman.gateway.accounting.quotas import ExpectedUsage, OverLimit, Quotas
 from dragoman.gateway.store import open_store
 
 async def main(url, team, told):
     store = open_store(url)
-    limits, team = Limits(store), Key(id=team, hash="b2:0:0:0", **json.loads(told, object_hook=budget))
+    limits, team = Quotas(store), Key(id=team, hash="b2:0:0:0", **json.loads(told, object_hook=budget))
     async def one():
         try:
-            return await limits.admit(team, Need(10))
+            return await limits.admit(team, ExpectedUsage(10))
         except OverLimit:
             return None
     await store.read("warm")
@@ -315,7 +315,7 @@ async def main(url, team, told):
 def budget(told):
     if "budgets" in told:
         told["budgets"] = tuple(told["budgets"])
-    return Budget(**told) if "per" in told else told
+    return KeyBudget(**told) if "per" in told else told
 
 asyncio.run(main(*sys.argv[1:]))
 """
@@ -375,11 +375,11 @@ def test_tokens_of_many_never_pass_the_limit_while_they_settle(opened: Opened) -
             except OverLimit:
                 return
             used += n % 41
-            await limits.settle(admission, tokens=n % 41)
+            await limits.finish(admission, tokens=n % 41)
 
         await asyncio.gather(*(one(n) for n in range(200)))
         assert used <= 1000
-        (level,) = (await store.take([admission_window(team)])).levels
+        (level,) = (await store.reserve([admission_window(team)])).levels
         assert level.used == used
 
     run(opened, work)
@@ -400,7 +400,7 @@ def test_a_client_that_left_before_it_was_admitted_holds_nothing(opened: Opened)
         asked = asyncio.ensure_future(limits.admit(team, ExpectedUsage(10)))
         await asyncio.sleep(0)
         if not asked.cancel():  # memory is too fast to be left
-            await limits.settle(asked.result(), tokens=0)
+            await limits.finish(asked.result(), tokens=0)
         await asyncio.wait([asked])
         await limits.aclose()
         await limits.admit(team, ExpectedUsage(10))
@@ -412,7 +412,7 @@ def test_a_cancelled_settlement_is_still_counted(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store), key(concurrent=1)
         admission = await limits.admit(team, ExpectedUsage(1))
-        settling = asyncio.ensure_future(limits.settle(admission, tokens=1))
+        settling = asyncio.ensure_future(limits.finish(admission, tokens=1))
         await asyncio.sleep(0)
         settling.cancel()
         await asyncio.wait([settling])
@@ -429,13 +429,13 @@ class Broken(MemoryStore):
         super().__init__(clock=clock)
         self.is_down = True
 
-    async def take(self, charges: Any, /) -> Any:
+    async def reserve(self, charges: Any, /) -> Any:
         self._check()
-        return await super().take(charges)
+        return await super().reserve(charges)
 
-    async def give(self, charges: Any, moment: float, /) -> Any:
+    async def release(self, charges: Any, moment: float, /) -> Any:
         self._check()
-        return await super().give(charges, moment)
+        return await super().release(charges, moment)
 
     def _check(self) -> None:
         if self.is_down:
@@ -466,9 +466,9 @@ def test_what_was_used_while_the_store_was_down_is_counted_later(clock: Clock) -
     async def work(store: Store) -> None:
         assert isinstance(store, Broken)
         limits, team = Quotas(store, budgets="open", clock=clock), key(budgets=(KeyBudget(per="day", tokens=100),))
-        await limits.settle(await limits.admit(team, ExpectedUsage(10)), tokens=95)
+        await limits.finish(await limits.admit(team, ExpectedUsage(10)), tokens=95)
         store.is_down = False
-        await limits.tend()
+        await limits.maintain()
         await refused(limits, team, tokens=10)
 
     run(lambda: Broken(clock=clock), work)
@@ -481,9 +481,9 @@ def test_what_could_not_be_given_back_stays_reserved(clock: Clock) -> None:
         limits, team = Quotas(store, clock=clock), key(tokens_per_minute=100)
         admission = await limits.admit(team, ExpectedUsage(90))
         store.is_down = True
-        await limits.settle(admission, tokens=1)
+        await limits.finish(admission, tokens=1)
         store.is_down = False
-        await limits.tend()
+        await limits.maintain()
         await refused(limits, team, tokens=20)
 
     run(lambda: Broken(clock=clock), work)

@@ -56,30 +56,30 @@ class Watched(MemoryStore):
 
 def test_a_row_is_there_before_its_request_is_answered(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        ledger = UsageLog(store)
-        await ledger.record(begun("r1"))
-        (use,) = await ledger.usage(DAY, DAY)
+        usage_log = UsageLog(store)
+        await usage_log.record(begun("r1"))
+        (use,) = await usage_log.usage(DAY, DAY)
         assert (use.requests, use.unknown) == (1, 1)
-        await ledger.record(ended("r1"))
-        (use,) = await ledger.usage(DAY, DAY)
+        await usage_log.record(ended("r1"))
+        (use,) = await usage_log.usage(DAY, DAY)
         assert (use.requests, use.unknown, use.input, use.output, use.cost) == (1, 0, 5, 2, 70)
-        assert await ledger.rows() == (ended("r1"),)
+        assert await usage_log.rows() == (ended("r1"),)
 
     run(opened, work)
 
 
 def test_a_thousand_at_once_are_each_one_row(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        ledger = UsageLog(store)
+        usage_log = UsageLog(store)
 
         async def one(n: int) -> None:
-            await ledger.record(begun(f"r{n}"))
-            await ledger.record(ended(f"r{n}"))
+            await usage_log.record(begun(f"r{n}"))
+            await usage_log.record(ended(f"r{n}"))
 
         await asyncio.gather(*(one(n) for n in range(1000)))
-        (use,) = await ledger.usage(DAY, DAY)
+        (use,) = await usage_log.usage(DAY, DAY)
         assert (use.requests, use.unknown, use.input, use.cost) == (1000, 0, 5000, 70_000)
-        assert len(await ledger.rows(2000)) == 1000
+        assert len(await usage_log.rows(2000)) == 1000
 
     run(opened, work)
 
@@ -87,10 +87,10 @@ def test_a_thousand_at_once_are_each_one_row(opened: Opened) -> None:
 def test_rows_that_come_together_are_written_together() -> None:
     async def work(store: Store) -> None:
         assert isinstance(store, Watched)
-        ledger = UsageLog(store)
-        await asyncio.gather(*(ledger.record(begun(f"r{n}")) for n in range(300)))
+        usage_log = UsageLog(store)
+        await asyncio.gather(*(usage_log.record(begun(f"r{n}")) for n in range(300)))
         assert store.writes <= 2
-        assert ledger.waiting == 0
+        assert usage_log.pending == 0
 
     run(Watched, work)
 
@@ -98,16 +98,16 @@ def test_rows_that_come_together_are_written_together() -> None:
 def test_rows_wait_for_a_store_that_is_down_and_stop_nobody() -> None:
     async def work(store: Store) -> None:
         assert isinstance(store, Watched)
-        ledger = UsageLog(store)
+        usage_log = UsageLog(store)
         store.is_down = True
         for n in range(10):
-            await ledger.record(begun(f"r{n}"))
-            await ledger.record(ended(f"r{n}"))
-        assert (ledger.waiting, store.writes) == (10, 1)
+            await usage_log.record(begun(f"r{n}"))
+            await usage_log.record(ended(f"r{n}"))
+        assert (usage_log.pending, store.writes) == (10, 1)
         store.is_down = False
-        await ledger.tend()
-        assert ledger.waiting == 0
-        (use,) = await ledger.usage(DAY, DAY)
+        await usage_log.flush()
+        assert usage_log.pending == 0
+        (use,) = await usage_log.usage(DAY, DAY)
         assert (use.requests, use.output) == (10, 20)
 
     run(Watched, work)
@@ -116,27 +116,27 @@ def test_rows_wait_for_a_store_that_is_down_and_stop_nobody() -> None:
 def test_a_stop_writes_what_waits_or_says_that_it_could_not() -> None:
     async def work(store: Store) -> None:
         assert isinstance(store, Watched)
-        ledger = UsageLog(store)
+        usage_log = UsageLog(store)
         store.is_down = True
-        await ledger.record(ended("r1"))
+        await usage_log.record(ended("r1"))
         with pytest.raises(StoreDown, match="1 rows"):
-            await ledger.aclose()
+            await usage_log.aclose()
         store.is_down = False
-        await ledger.aclose()
-        assert len(await ledger.rows()) == 1
+        await usage_log.aclose()
+        assert len(await usage_log.rows()) == 1
 
     run(Watched, work)
 
 
 def test_a_cancelled_write_is_not_lost() -> None:
     async def work(store: Store) -> None:
-        ledger = UsageLog(store)
-        writing = asyncio.ensure_future(ledger.record(ended("r1")))
+        usage_log = UsageLog(store)
+        writing = asyncio.ensure_future(usage_log.record(ended("r1")))
         await asyncio.sleep(0)
         writing.cancel()
         await asyncio.wait([writing])
-        await ledger.aclose()
-        assert len(await ledger.rows()) == 1
+        await usage_log.aclose()
+        assert len(await usage_log.rows()) == 1
 
     run(Watched, work)
 
@@ -144,19 +144,19 @@ def test_a_cancelled_write_is_not_lost() -> None:
 KILLED = """
 import asyncio, sys, time
 from msgspec.structs import replace
-from dragoman.gateway.accounting.usage import Ledger
+from dragoman.gateway.accounting.usage import UsageLog
 from dragoman.gateway.store import open_store
-from dragoman.gateway.store.base import Row
+from dragoman.gateway.store.base import UsageRow
 
 async def main():
-    ledger = Ledger(open_store(sys.argv[1]))
+    usage_log = UsageLog(open_store(sys.argv[1]))
     async def client(name):
         n = 0
         while True:
-            row = Row(id=f"{name}-{n}", moment=time.time(), model="fast")
-            await ledger.record(row)
+            row = UsageRow(id=f"{name}-{n}", moment=time.time(), model="fast")
+            await usage_log.record(row)
             await asyncio.sleep(0)
-            await ledger.record(replace(row, outcome="served", input=5, output=2))
+            await usage_log.record(replace(row, outcome="served", input=5, output=2))
             print(row.id, flush=True)
             n += 1
     await asyncio.gather(*(client(name) for name in range(20)))
@@ -182,7 +182,7 @@ def test_what_was_answered_before_a_kill_is_settled_and_the_rest_is_unknown(
         rows = {row.id: row for row in await store.rows(100_000)}
         days = sorted(row.day for row in rows.values())
         uses = await UsageLog(store).usage(days[0], days[-1])
-        assert all(rows[id].is_settled for id in answered)
+        assert all(rows[id].is_finished for id in answered)
         unknown = sum(use.unknown for use in uses)
         assert unknown <= 20
         assert sum(use.requests for use in uses) == len(rows)

@@ -159,7 +159,7 @@ def test_a_chat_streams_and_can_be_stopped(browser: Browser, tmp_path: Path) -> 
         browser.wait(lambda: not browser.all(".said.wait") or None)
         assert upstream.client_disconnected.acquire(timeout=PATIENCE)
         view(browser, "requests")
-        browser.find(".request[data-outcome=hung_up]")
+        browser.find(".request[data-outcome=client_disconnected]")
 
 
 def test_a_chat_goes_on_over_several_turns(page: Browser) -> None:

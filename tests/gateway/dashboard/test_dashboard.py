@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dragoman.errors import Overloaded, StoreDown
-from dragoman.gateway.accounting.recent import MOST, Recent
+from dragoman.gateway.accounting.recent import MOST, RecentRequests
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.config import decode_config
@@ -156,11 +156,11 @@ def test_a_request_is_told_with_all_who_were_tried() -> None:
         see(app, request_of("openai_chat", "demo/overloaded,demo/any", hello(stream=stream)))
     for row in told(get(app, "requests"))["requests"]:
         assert row["outcome"] == "served"
-        assert [(trial["target"], trial["outcome"]) for trial in row["trials"]] == [
+        assert [(trial["target"], trial["outcome"]) for trial in row["attempt_details"]] == [
             ("demo/overloaded", "failed"),
             ("demo/any", "served"),
         ]
-        assert row["trials"][0]["why"] == "Overloaded"
+        assert row["attempt_details"][0]["why"] == "Overloaded"
 
 
 def test_only_what_is_new_is_told_again() -> None:
@@ -197,20 +197,24 @@ def test_a_wrong_bench_is_refused_by_the_name_of_what_is_wrong(body: object, par
 
 def test_a_long_request_is_told_when_it_has_ended() -> None:
     app = app_of()
-    app.runtime.accounting.ledger.note(UsageRow(id="long", moment=100.0, duration=60.0, model="m", outcome="served"))
-    app.runtime.accounting.ledger.note(UsageRow(id="short", moment=120.0, duration=1.0, model="m", outcome="served"))
+    app.runtime.accounting.usage_log.queue(
+        UsageRow(id="long", moment=100.0, duration=60.0, model="m", outcome="served")
+    )
+    app.runtime.accounting.usage_log.queue(
+        UsageRow(id="short", moment=120.0, duration=1.0, model="m", outcome="served")
+    )
     assert [row["id"] for row in told(get(app, "requests?since=121"))["requests"]] == ["long"]
 
 
 def test_recent_requests_are_bounded() -> None:
-    recent = Recent()
+    recent = RecentRequests()
     for number in range(MOST + 3):
-        recent.note(
+        recent.add(
             UsageRow(id=f"r{number}", moment=0.0, model="m"), [Attempt(target="aa/m", outcome="failed", error="X: y")]
         )
     assert len(recent.rows()) == MOST
     assert recent.rows()[0].id == f"r{MOST + 2}"
-    assert not recent.trials("r0")
+    assert not recent.attempts("r0")
 
 
 def test_usage_is_summed_by_key_and_target() -> None:

@@ -42,10 +42,12 @@ def named(name: str, **labels: str) -> tuple[str, frozenset[tuple[str, str]]]:
 
 def test_what_ended_is_counted() -> None:
     metrics = Metrics()
-    metrics.begun()
-    metrics.begun()
-    metrics.ended(row(duration=0.3, first=0.06, stream=True, input=5, output=2, cost=1_500_000), was_begun=True)
-    metrics.attempted(Attempt(target="a/x", outcome="served"))
+    metrics.request_started()
+    metrics.request_started()
+    metrics.request_ended(
+        row(duration=0.3, first=0.06, stream=True, input=5, output=2, cost=1_500_000), was_started=True
+    )
+    metrics.record_attempt(Attempt(target="a/x", outcome="served"))
     found = samples(metrics)
     labels = {"dialect": "openai_chat", "target": "a/x"}
     assert found[named("dragoman_requests_total", **labels, outcome="served", status="200")] == 1
@@ -57,17 +59,17 @@ def test_what_ended_is_counted() -> None:
     assert found[named("dragoman_tokens_total", target="a/x", kind="output")] == 2
     assert found[named("dragoman_cost_dollars_total", target="a/x")] == 0.0015
     assert found[named("dragoman_attempts_total", target="a/x", outcome="served")] == 1
-    assert found[named("dragoman_requests_under_way")] == 1
+    assert found[named("dragoman_requests_in_flight")] == 1
 
 
 def test_benches_and_waiting_rows_are_told_as_they_are() -> None:
     metrics = Metrics()
-    found = samples(metrics, {"a/x": TargetHealth(state="cooldown"), "b/y": TargetHealth()}, waiting=3)
-    assert found[named("dragoman_target_benched", target="a/x")] == 1
-    assert found[named("dragoman_target_benched", target="b/y")] == 0
-    assert found[named("dragoman_usage_rows_waiting")] == 3
+    found = samples(metrics, {"a/x": TargetHealth(state="cooldown"), "b/y": TargetHealth()}, pending=3)
+    assert found[named("dragoman_target_cooldown", target="a/x")] == 1
+    assert found[named("dragoman_target_cooldown", target="b/y")] == 0
+    assert found[named("dragoman_usage_rows_pending")] == 3
     found = samples(metrics, {})
-    assert named("dragoman_target_benched", target="a/x") not in found
+    assert named("dragoman_target_cooldown", target="a/x") not in found
 
 
 def test_an_empty_gateway_is_read() -> None:
@@ -78,7 +80,7 @@ def test_an_empty_gateway_is_read() -> None:
 @pytest.mark.parametrize("name", ['a/"quoted"', "a/back\\slash", "a/new\nline", "a/ü→"])
 def test_any_name_can_be_a_label(name: str) -> None:
     metrics = Metrics()
-    metrics.ended(row(target=name))
+    metrics.request_ended(row(target=name))
     labels = {"dialect": "openai_chat", "outcome": "served", "status": "200"}
     assert samples(metrics)[named("dragoman_requests_total", target=name, **labels)] == 1
 
@@ -86,8 +88,8 @@ def test_any_name_can_be_a_label(name: str) -> None:
 def test_label_values_are_bounded() -> None:
     metrics = Metrics()
     for n in range(10 * MAX_VALUES):
-        metrics.ended(row(target=f"a/{n}", duration=0.1, first=0.1, stream=True, input=1, output=1))
-        metrics.attempted(Attempt(target=f"b/{n}", outcome="failed"))
+        metrics.request_ended(row(target=f"a/{n}", duration=0.1, first=0.1, stream=True, input=1, output=1))
+        metrics.record_attempt(Attempt(target=f"b/{n}", outcome="failed"))
     found = samples(metrics)
     assert len({dict(labels).get("target") for _, labels in found}) <= MAX_VALUES + 2
     counts = [value for (name, _), value in found.items() if name == "dragoman_requests_total"]
@@ -102,13 +104,13 @@ def test_whichever_worker_is_asked_tells_of_all(opened: Callable[[], Store], clo
             for name in "ab"
         ]
         for accounting in both:
-            accounting.metrics.ended(row())
-            accounting.metrics.ended(row())
+            accounting.metrics.request_ended(row())
+            accounting.metrics.request_ended(row())
             await accounting.tend()
         found = parsed(await both[0].scrape())
         labels = {"dialect": "openai_chat", "target": "a/x", "outcome": "served", "status": "200"}
         assert [found[named("dragoman_requests_total", worker=name, **labels)] for name in "ab"] == [2, 2]
-        assert found[named("dragoman_requests_under_way", worker="b")] == 0
+        assert found[named("dragoman_requests_in_flight", worker="b")] == 0
         clock.now += 31
         found = parsed(await both[1].scrape())
         assert {dict(labels)["worker"] for _, labels in found} == {"b"}
@@ -123,7 +125,7 @@ def test_a_worker_alone_has_no_label_and_tells_its_benches() -> None:
         conditions = SharedHealthStore(store)
         Health(conditions=conditions).rest("aa/m", 10.0**12, "busy")
         found = parsed(await Accounting(store, conditions=conditions).scrape())
-        assert found[named("dragoman_target_benched", target="aa/m")] == 1
+        assert found[named("dragoman_target_cooldown", target="aa/m")] == 1
 
     asyncio.run(main())
 
@@ -132,7 +134,7 @@ def test_a_worker_whose_store_is_down_tells_of_itself() -> None:
     async def main() -> None:
         store = open_store("redis://127.0.0.1:1/0")
         found = parsed(await Accounting(store, workers=Workers(store, name="a")).scrape())
-        assert found[named("dragoman_requests_under_way", worker="a")] == 0
+        assert found[named("dragoman_requests_in_flight", worker="a")] == 0
         await store.aclose()
 
     asyncio.run(main())
@@ -142,5 +144,5 @@ def test_a_request_costs_a_few_microseconds() -> None:
     metrics, each = Metrics(), row(duration=0.3, first=0.06, stream=True, input=5, output=2)
     began = time.process_time()
     for _ in range(2000):
-        metrics.ended(each)
+        metrics.request_ended(each)
     assert (time.process_time() - began) / 2000 < 100e-6

@@ -42,7 +42,7 @@ def test_all_workers_are_told_of_together(tmp_path: Path, workers: int) -> None:
         gateway.wait_until(is_told)
         found = families(gateway.get("/metrics")[1])
     assert found["dragoman_request_duration_seconds"].type == "histogram"
-    assert total(found["dragoman_requests_under_way"]) == 0
+    assert total(found["dragoman_requests_in_flight"]) == 0
     assert total(found["dragoman_attempts"], target="away/m", outcome="failed") == 1
     buckets = [
         sample for sample in found["dragoman_time_to_first_token_seconds"].samples if sample.name.endswith("_count")

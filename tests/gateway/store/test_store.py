@@ -146,56 +146,56 @@ def told(taken: Reservation) -> tuple[bool, list[tuple[int, float | None, float]
 
 def test_a_window_slides(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        assert told(await store.take([window()])) == (True, [(1, 0.0, 61.0)])
+        assert told(await store.reserve([window()])) == (True, [(1, 0.0, 61.0)])
         clock.now += 10
-        assert told(await store.take([window(2)])) == (True, [(3, 0.0, 61.0)])
+        assert told(await store.reserve([window(2)])) == (True, [(3, 0.0, 61.0)])
         clock.now += 10.5
-        assert told(await store.take([window()])) == (False, [(3, 40.5, 50.5)])
-        assert told(await store.take([window(2)])) == (False, [(3, 50.5, 50.5)])
+        assert told(await store.reserve([window()])) == (False, [(3, 40.5, 50.5)])
+        assert told(await store.reserve([window(2)])) == (False, [(3, 50.5, 50.5)])
         clock.now += 40.5
-        assert told(await store.take([window()])) == (True, [(3, 0.0, 61.0)])
+        assert told(await store.reserve([window()])) == (True, [(3, 0.0, 61.0)])
 
     run(opened, work)
 
 
 def test_a_charge_larger_than_its_limit_never_fits(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        assert told(await store.take([window(4)])) == (False, [(0, None, 0.0)])
-        assert told(await store.take([total(11, clock)])) == (False, [(0, None, 0.0)])
-        assert told(await store.take([seat("a", limit=0)])) == (False, [(0, None, 0.0)])
+        assert told(await store.reserve([window(4)])) == (False, [(0, None, 0.0)])
+        assert told(await store.reserve([total(11, clock)])) == (False, [(0, None, 0.0)])
+        assert told(await store.reserve([seat("a", limit=0)])) == (False, [(0, None, 0.0)])
 
     run(opened, work)
 
 
 def test_what_was_not_used_is_given_back_to_its_slot(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        taken = await store.take([window(3)])
+        taken = await store.reserve([window(3)])
         clock.now += 5
-        await store.give([window(2)], taken.moment)
-        assert told(await store.take([window(2)])) == (True, [(3, 0.0, 61.0)])
+        await store.release([window(2)], taken.moment)
+        assert told(await store.reserve([window(2)])) == (True, [(3, 0.0, 61.0)])
         clock.now += 56
-        assert told(await store.take([window(1)])) == (True, [(3, 0.0, 61.0)])
+        assert told(await store.reserve([window(1)])) == (True, [(3, 0.0, 61.0)])
 
     run(opened, work)
 
 
 def test_what_was_used_on_top_counts_from_now(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        taken = await store.take([window(1)])
+        taken = await store.reserve([window(1)])
         clock.now += 40
-        await store.give([window(-5)], taken.moment)
-        assert told(await store.take([window()])) == (False, [(6, 61.0, 61.0)])
+        await store.release([window(-5)], taken.moment)
+        assert told(await store.reserve([window()])) == (False, [(6, 61.0, 61.0)])
 
     run(opened, work)
 
 
 def test_giving_back_to_a_slot_that_is_over_changes_nothing(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        taken = await store.take([window(3)])
+        taken = await store.reserve([window(3)])
         clock.now += 61
-        assert (await store.take([window(3)])).granted
-        await store.give([window(3)], taken.moment)
-        assert not (await store.take([window(1)])).granted
+        assert (await store.reserve([window(3)])).granted
+        await store.release([window(3)], taken.moment)
+        assert not (await store.reserve([window(1)])).granted
 
     run(opened, work)
 
@@ -203,14 +203,14 @@ def test_giving_back_to_a_slot_that_is_over_changes_nothing(opened: Opened, cloc
 def test_a_total_lasts_until_its_end(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         first = total(8, clock)
-        taken = await store.take([first])
+        taken = await store.reserve([first])
         clock.now += 40
-        assert told(await store.take([PeriodCounter(key="t", amount=3, limit=10, ends=first.ends)])) == (
+        assert told(await store.reserve([PeriodCounter(key="t", amount=3, limit=10, ends=first.ends)])) == (
             False,
             [(8, 60.0, 60.0)],
         )
-        await store.give([PeriodCounter(key="t", amount=-1, limit=10, ends=first.ends)], taken.moment)
-        assert told(await store.take([PeriodCounter(key="t", amount=1, limit=10, ends=first.ends)])) == (
+        await store.release([PeriodCounter(key="t", amount=-1, limit=10, ends=first.ends)], taken.moment)
+        assert told(await store.reserve([PeriodCounter(key="t", amount=1, limit=10, ends=first.ends)])) == (
             True,
             [(10, 0.0, 60.0)],
         )
@@ -220,21 +220,21 @@ def test_a_total_lasts_until_its_end(opened: Opened, clock: Clock) -> None:
 
 def test_seats_are_taken_and_left(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        assert [(await store.take([seat(id)])).granted for id in "abc"] == [True, True, False]
-        await store.give([seat("a")], 0.0)
-        assert [(await store.take([seat(id)])).granted for id in "cd"] == [True, False]
+        assert [(await store.reserve([seat(id)])).granted for id in "abc"] == [True, True, False]
+        await store.release([seat("a")], 0.0)
+        assert [(await store.reserve([seat(id)])).granted for id in "cd"] == [True, False]
 
     run(opened, work)
 
 
 def test_a_seat_that_nobody_renews_falls_free(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        await store.take([seat("a")])
-        await store.take([seat("b")])
+        await store.reserve([seat("a")])
+        await store.reserve([seat("b")])
         clock.now += 20
         await store.renew([seat("a")])
         clock.now += 15
-        assert [(await store.take([seat(id)])).granted for id in "cd"] == [True, False]
+        assert [(await store.reserve([seat(id)])).granted for id in "cd"] == [True, False]
 
     run(opened, work)
 
@@ -242,8 +242,8 @@ def test_a_seat_that_nobody_renews_falls_free(opened: Opened, clock: Clock) -> N
 def test_all_charges_are_taken_or_none(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         full: list[Charge] = [window(1), seat("a", limit=0)]
-        assert not (await store.take(full)).granted
-        taken = await store.take([window(1), total(4, clock), seat("b")])
+        assert not (await store.reserve(full)).granted
+        taken = await store.reserve([window(1), total(4, clock), seat("b")])
         assert [level.used for level in taken.levels] == [1, 4, 1]
 
     run(opened, work)
@@ -251,7 +251,7 @@ def test_all_charges_are_taken_or_none(opened: Opened, clock: Clock) -> None:
 
 def test_two_hundred_at_once_take_no_more_than_there_is(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        taken = await asyncio.gather(*(store.take([window(1, limit=37)]) for _ in range(200)))
+        taken = await asyncio.gather(*(store.reserve([window(1, limit=37)]) for _ in range(200)))
         assert sum(each.granted for each in taken) == 37
 
     run(opened, work)
@@ -287,11 +287,11 @@ def test_redis_counts_as_memory_does(redis: RedisServer, steps: list[tuple[float
                 sat,
             ]
             if verb == "take" and amount >= 0:
-                taken = await store.take(charges)
+                taken = await store.reserve(charges)
                 moment = taken.moment if taken.granted else moment
                 told.append((taken.granted, *((level.used, level.wait, level.resets) for level in taken.levels)))
             elif verb == "give":
-                await store.give(charges, moment)
+                await store.release(charges, moment)
             elif verb == "renew":
                 await store.renew([sat])
         return told
@@ -377,7 +377,7 @@ def test_two_that_share_see_the_same(opened: Opened) -> None:
             entry = await other.read("a")
             assert entry is not None
             taken = await asyncio.gather(
-                *(store.take([window(1, limit=7)]) for store in (one, other) for _ in range(20))
+                *(store.reserve([window(1, limit=7)]) for store in (one, other) for _ in range(20))
             )
             assert sum(each.granted for each in taken) == 7
 
@@ -444,9 +444,9 @@ def test_a_closed_store_is_down(opened: Opened) -> None:
 def test_scripts_that_redis_forgot_are_told_again(redis: RedisServer) -> None:
     async def work(store: Store) -> None:
         assert isinstance(store, RedisStore)
-        await store.take([window()])
+        await store.reserve([window()])
         await store._ask("SCRIPT FLUSH")  # pyright: ignore[reportPrivateUsage] - as an operator would
-        assert (await store.take([window()])).levels[0].used == 2
+        assert (await store.reserve([window()])).levels[0].used == 2
 
     from dragoman.gateway.store.redis import RedisStore
 

@@ -33,7 +33,7 @@ class Counting:
     def __init__(self) -> None:
         self.counted: dict[str, tuple[int, int]] = {}
         self.asked: set[str] = set()
-        self.under_way = 0
+        self.in_flight = 0
         self.most = 0
         self._go = asyncio.Event()
         self._loop = asyncio.new_event_loop()
@@ -83,8 +83,8 @@ class Counting:
     async def _answer(self, body: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         who, fate = body["messages"][-1]["content"], body["model"].partition(":")[0]
         self.asked.add(who)
-        self.under_way += 1
-        self.most = max(self.most, self.under_way)
+        self.in_flight += 1
+        self.most = max(self.most, self.in_flight)
         try:
             if fate == "refuse":
                 writer.write(_whole(500, {"error": {"message": f"no answer to {who}"}}))
@@ -104,7 +104,7 @@ class Counting:
                     raise EOFError(fate)
                 writer.write(_piece(_end(words)) + _chunk(b"data: [DONE]\n\n") + _chunk(b""))
         finally:
-            self.under_way -= 1
+            self.in_flight -= 1
 
 
 HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"

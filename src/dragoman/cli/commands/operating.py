@@ -168,12 +168,12 @@ async def _change(store: Store, arguments: Namespace) -> dict[str, Any]:
     shared = SharedHealthStore(store)
     health = Health(conditions=shared, clock=time.monotonic)
     try:
-        await shared.exchange()
+        await shared.sync()
         if arguments.command == "bench":
             health.disable(arguments.target, arguments.seconds)
         else:
             health.enable(arguments.target)
-        await shared.exchange()
+        await shared.sync()
     finally:
         await store.aclose()
     return {"state": health.condition(arguments.target).state}

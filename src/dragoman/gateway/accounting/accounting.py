@@ -17,13 +17,20 @@ import msgspec
 
 from dragoman.errors import DragomanError, StoreDown, redact
 from dragoman.events import PartDelta
-from dragoman.gateway.accounting.estimates import BYTES_PER_TOKEN, estimate, is_open, prompt_of, size_of, tokens_of
+from dragoman.gateway.accounting.estimates import (
+    BYTES_PER_TOKEN,
+    byte_length,
+    estimate_usage,
+    has_open_length,
+    prompt_tokens,
+    total_tokens,
+)
 from dragoman.gateway.accounting.pricing import Prices
-from dragoman.gateway.accounting.quotas import FREE, Admission, ExpectedUsage, Headers, Quotas
-from dragoman.gateway.accounting.recent import Recent
+from dragoman.gateway.accounting.quotas import UNLIMITED, Admission, ExpectedUsage, Headers, Quotas
+from dragoman.gateway.accounting.recent import RecentRequests
 from dragoman.gateway.accounting.usage import UsageLog
 from dragoman.gateway.auth.api_keys import Key
-from dragoman.gateway.observability.access_log import Log
+from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.metrics import Lines, Metrics, encode_text
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.observability.tracing import OWN, Operation, RequestSpan, Tracing
@@ -50,7 +57,7 @@ class Accounting:
     ...     account = await accounting.open("req_1", model="fast", request=Request(), dialect="ollama")
     ...     await account.settle("served", status=200, target="groq/llama", usage=Usage(input=5, output=2))
     ...     await accounting.aclose()
-    ...     return (await accounting.ledger.rows())[0].output
+    ...     return (await accounting.usage_log.rows())[0].output
     >>> asyncio.run(main())
     2
     """
@@ -63,7 +70,7 @@ class Accounting:
         limits: Quotas | None = None,
         prices: Prices | None = None,
         traces: Tracing | None = None,
-        log: Log | None = None,
+        log: AccessLog | None = None,
         conditions: SharedHealthStore | None = None,
         workers: Workers | None = None,
         clock: Callable[[], float] = time.time,
@@ -71,9 +78,9 @@ class Accounting:
     ) -> None:
         self.store = store
         self.limits = limits or Quotas(store)
-        self.ledger = UsageLog(store)
+        self.usage_log = UsageLog(store)
         self.metrics = Metrics()
-        self.recent = Recent()
+        self.recent = RecentRequests()
         self.problem: StoreDown | None = None
         """Why the store could not be reached at the last round."""
         self.prices = prices or Prices()
@@ -116,7 +123,7 @@ class Accounting:
             account.span = self.traces.begin(
                 row.model, request, headers or {}, operation, provider=provider, conversation=conversation
             )
-        self.metrics.begun()
+        self.metrics.request_started()
         if self.store.is_shared:
             await account.begin()
         return account
@@ -125,14 +132,14 @@ class Accounting:
         self, key: Key, request: Request, targets: Sequence[Target], operation: Operation, answer: int | None
     ) -> Admission:
         if operation != "chat":
-            return await self.limits.admit(key, self._need(key, targets, Usage(input=prompt_of(request))))
-        expected = estimate(request, targets, answer=answer)
-        least = self._need(key, targets, Usage(input=expected.input)) if is_open(request) else None
-        return await self.limits.admit(key, self._need(key, targets, expected), least=least)
+            return await self.limits.admit(key, self._need(key, targets, Usage(input=prompt_tokens(request))))
+        expected = estimate_usage(request, targets, answer=answer)
+        minimum = self._need(key, targets, Usage(input=expected.input)) if has_open_length(request) else None
+        return await self.limits.admit(key, self._need(key, targets, expected), minimum=minimum)
 
     def _need(self, key: Key, targets: Sequence[Target], usage: Usage) -> ExpectedUsage:
         costs = [self.prices.cost(target.name, usage) for target in targets] if key.budgets else []
-        return ExpectedUsage(tokens_of(usage) or 0, max((cost for cost in costs if cost is not None), default=None))
+        return ExpectedUsage(total_tokens(usage) or 0, max((cost for cost in costs if cost is not None), default=None))
 
     def row(
         self, id: str, /, *, model: str, key: Key | None = None, dialect: str | None = None, stream: bool = False
@@ -145,7 +152,7 @@ class Accounting:
         """A request was refused before it began. Only those with a key have a row: others could fill the store."""
         row = self.tell_refused(row, error)
         if row.key is not None:
-            await self.ledger.record(row)
+            await self.usage_log.record(row)
 
     def tell_refused(self, row: UsageRow, error: DragomanError, /) -> UsageRow:
         """Count a request that was refused, and log it."""
@@ -153,12 +160,12 @@ class Accounting:
         self.tell(row)
         return row
 
-    def tell(self, row: UsageRow, /, *, attempts: Sequence[Attempt] = (), was_begun: bool = False) -> None:
+    def tell(self, row: UsageRow, /, *, attempts: Sequence[Attempt] = (), was_started: bool = False) -> None:
         """Count a request that ended, and log it."""
-        self.metrics.ended(row, was_begun=was_begun)
-        self.recent.note(row, attempts)
+        self.metrics.request_ended(row, was_started=was_started)
+        self.recent.add(row, attempts)
         if self.log is not None:
-            self.log.ended(row)
+            self.log.write_request(row)
 
     async def run(self) -> None:
         """Tend to what is shared, every second, until cancelled."""
@@ -170,9 +177,9 @@ class Accounting:
     async def tend(self) -> None:
         """One round: benches, seats, what is owed and what waits. A store that is down is asked again at the next."""
         problem = None
-        steps = [self.limits.tend, self.ledger.tend]
+        steps = [self.limits.maintain, self.usage_log.flush]
         if self._conditions is not None and self.store.is_shared:
-            steps.append(self._conditions.exchange)
+            steps.append(self._conditions.sync)
         if self._workers is not None:
             steps.append(self._tell_workers)
         for step in steps:
@@ -193,7 +200,7 @@ class Accounting:
 
     def _lines(self) -> Lines:
         conditions = {} if self._conditions is None else self._conditions.all()
-        return self.metrics.lines(conditions, waiting=self.ledger.waiting, lost=self.ledger.lost)
+        return self.metrics.lines(conditions, pending=self.usage_log.pending, lost=self.usage_log.lost)
 
     async def _tell_workers(self) -> None:
         if self._workers is not None and self._workers.is_due:
@@ -206,7 +213,7 @@ class Accounting:
         if self.log is not None:
             self.log.flush()
         await self.limits.aclose()
-        await self.ledger.aclose()
+        await self.usage_log.aclose()
 
     def later(self, work: Coroutine[Any, Any, None], /) -> "asyncio.Task[None]":
         """Do something that nobody's going away stops."""
@@ -225,7 +232,7 @@ class RequestRecord:
     """
 
     def __init__(self, accounting: Accounting, row: UsageRow, request: Request, /) -> None:
-        self.admission: Admission = FREE
+        self.admission: Admission = UNLIMITED
         self.span: RequestSpan | None = None
         self._accounting = accounting
         self._row = row
@@ -247,7 +254,7 @@ class RequestRecord:
     async def begin(self) -> None:
         """Write its row before anybody is asked: it may outlive this process."""
         try:
-            await asyncio.shield(self._accounting.later(self._accounting.ledger.record(self._row)))
+            await asyncio.shield(self._accounting.later(self._accounting.usage_log.record(self._row)))
         except asyncio.CancelledError:
             await self.leave()
             raise
@@ -258,7 +265,7 @@ class RequestRecord:
             return
         if (name := named(what.target)) != what.target:
             what = msgspec.structs.replace(what, target=name)
-        self._accounting.metrics.attempted(what)
+        self._accounting.metrics.record_attempt(what)
         self._attempts.append(what)
         if what.outcome == "failed":
             self._failures += 1
@@ -274,7 +281,7 @@ class RequestRecord:
         """Pieces of an answer that are shown; where the client leaves, they tell what it used."""
         for event in events:
             if type(event) is PartDelta:
-                self._heard += size_of(event.text)
+                self._heard += byte_length(event.text)
 
     async def settle(
         self,
@@ -287,11 +294,11 @@ class RequestRecord:
         response: Response | None = None,
         error: BaseException | None = None,
     ) -> None:
-        """It ended: served, failed, or hung_up. What it used is the usage, and that of targets that failed before."""
+        """It ended: served, failed, or client_disconnected. What it used is the usage, and that of targets that failed before."""
         if self._is_settled:
             return
         self._is_settled = True
-        if tokens_of(usage) is None:
+        if total_tokens(usage) is None:
             usage = self._guess(outcome, target)
         accounting, used = self._accounting, add(usage, self._spent)
         row = msgspec.structs.replace(
@@ -309,9 +316,9 @@ class RequestRecord:
             # Of a stream, the target that answers is told when all of it was read.
             attempts=self._failures + (outcome != "failed" and target is not None),
         )
-        if outcome == "hung_up" and row.target is not None:
+        if outcome == "client_disconnected" and row.target is not None:
             self.observe(Attempt(target=row.target, outcome=outcome))  # the plan that asked cannot tell any more
-        accounting.tell(row, attempts=self._attempts, was_begun=True)
+        accounting.tell(row, attempts=self._attempts, was_started=True)
         if self.span is not None:
             self.span.end(row, response, error=error)
         closing = self._close(row)
@@ -324,20 +331,20 @@ class RequestRecord:
 
     async def leave(self, target: str | None = None, /) -> None:
         """Its client has gone while a target was asked, or none; nothing is done where it has ended before."""
-        await self.settle("hung_up", status=CLOSED, target=target)
+        await self.settle("client_disconnected", status=CLOSED, target=target)
 
     def _guess(self, outcome: str, target: str | None) -> Usage:
         """What an answer used that was left or broke off before anybody told, or told all of it."""
         shown = self._heard // BYTES_PER_TOKEN
-        if outcome == "hung_up" and target is not None:
+        if outcome == "client_disconnected" and target is not None:
             # Of an answer that was to come as a whole nobody knows how long it was by then.
             output = shown if self._request.stream else None
-            return Usage(input=prompt_of(self._request), output=output, source="estimated")
+            return Usage(input=prompt_tokens(self._request), output=output, source="estimated")
         if outcome != "failed" or not self._heard:
             return UNKNOWN_USAGE
         told = self._attempts[-1].usage if self._attempts else UNKNOWN_USAGE
-        if tokens_of(told) is None:
-            return Usage(input=prompt_of(self._request), output=shown, source="estimated")
+        if total_tokens(told) is None:
+            return Usage(input=prompt_tokens(self._request), output=shown, source="estimated")
         missing = shown - (told.output or 0)
         return Usage(output=missing, source="estimated") if missing > 0 else UNKNOWN_USAGE
 
@@ -345,18 +352,18 @@ class RequestRecord:
         if self.admission.limits:
             await self._settle(row)
         if self._accounting.store.is_shared:
-            await self._accounting.ledger.record(row)
+            await self._accounting.usage_log.record(row)
         else:
-            self._accounting.ledger.note(row)
+            self._accounting.usage_log.queue(row)
 
     async def _settle(self, row: UsageRow) -> None:
-        tokens = tokens_of(Usage(input=row.input, output=row.output))
-        if row.outcome == "hung_up" and row.target is not None and row.output is None:
+        tokens = total_tokens(Usage(input=row.input, output=row.output))
+        if row.outcome == "client_disconnected" and row.target is not None and row.output is None:
             tokens = None  # what was reserved for it stays
         elif tokens is None and row.outcome != "served":
             tokens = 0  # a provider that refuses counts nothing, and one that was not asked
         limits = self._accounting.limits
-        self.admission = await limits.settle(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
+        self.admission = await limits.finish(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
 
 
 @lru_cache(maxsize=1024)

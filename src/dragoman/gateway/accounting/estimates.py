@@ -39,24 +39,24 @@ CHOICES = ("n", "candidateCount")
 MAX_CHOICES = 128
 
 
-def estimate(request: Request, targets: Sequence[Target] = (), /, *, answer: int | None = None) -> Usage:
+def estimate_usage(request: Request, targets: Sequence[Target] = (), /, *, answer: int | None = None) -> Usage:
     """Tokens that a request may use: for all that it says, and as many as its answers may have.
 
     `answer` is for one whose length the client leaves open; without it, it is the longest that a target can give.
 
     >>> from dragoman.types import user
-    >>> told = estimate(Request(messages=(user("How high is the tide?"),), max_tokens=100))
+    >>> told = estimate_usage(Request(messages=(user("How high is the tide?"),), max_tokens=100))
     >>> told.input, told.output
     (7, 100)
     """
-    output = longest_answer(request, targets, answer) * _choices(request.extra)
-    return Usage(input=prompt_of(request), output=output, source="estimated")
+    output = max_answer_tokens(request, targets, answer) * _choices(request.extra)
+    return Usage(input=prompt_tokens(request), output=output, source="estimated")
 
 
-def prompt_of(request: Request, /) -> int:
+def prompt_tokens(request: Request, /) -> int:
     """Tokens of what a request says: its messages, its tools, and the schema of its answer.
 
-    >>> prompt_of(Request(system="Be brief.", tools=(Tool(name="now", description="The time"),)))
+    >>> prompt_tokens(Request(system="Be brief.", tools=(Tool(name="now", description="The time"),)))
     8
     """
     system = (Text(text=request.system),) if isinstance(request.system, str) else request.system or ()
@@ -66,44 +66,44 @@ def prompt_of(request: Request, /) -> int:
     return -(-size // BYTES_PER_TOKEN)
 
 
-def longest_answer(request: Request, targets: Sequence[Target], answer: int | None, /) -> int:
+def max_answer_tokens(request: Request, targets: Sequence[Target], answer: int | None, /) -> int:
     """Tokens that one answer may have.
 
     >>> from dragoman.registry import Registry
     >>> targets = Registry(env={}).targets("anthropic/claude-3-5-haiku")
-    >>> [longest_answer(Request(max_tokens=most), targets, None) for most in (None, 0, 50, 10**9)]
+    >>> [max_answer_tokens(Request(max_tokens=most), targets, None) for most in (None, 0, 50, 10**9)]
     [8192, 8192, 50, 8192]
     """
     known = [target.capabilities.max_output for target in targets]
-    told = answer if is_open(request) else request.max_tokens
+    told = answer if has_open_length(request) else request.max_tokens
     if told is None:
         return max((most or TOKENS_PER_ANSWER for most in known), default=TOKENS_PER_ANSWER)
     bounds = [most for most in known if most is not None]
     return min(told, max(bounds)) if bounds and len(bounds) == len(known) else told
 
 
-def is_open(request: Request, /) -> bool:
+def has_open_length(request: Request, /) -> bool:
     """Whether the client leaves the length of the answer open: nothing and less are no limit to some servers.
 
-    >>> is_open(Request()), is_open(Request(max_tokens=-1)), is_open(Request(max_tokens=5))
+    >>> has_open_length(Request()), has_open_length(Request(max_tokens=-1)), has_open_length(Request(max_tokens=5))
     (True, True, False)
     """
     return request.max_tokens is None or request.max_tokens <= 0
 
 
-def tokens_of(usage: Usage, /) -> int | None:
+def total_tokens(usage: Usage, /) -> int | None:
     """All tokens of a usage; None where it tells none.
 
-    >>> tokens_of(Usage(input=5, output=2)), tokens_of(Usage())
+    >>> total_tokens(Usage(input=5, output=2)), total_tokens(Usage())
     (7, None)
     """
     return None if usage.input is None and usage.output is None else (usage.input or 0) + (usage.output or 0)
 
 
-def size_of(text: str, /) -> int:
+def byte_length(text: str, /) -> int:
     """The bytes of a text.
 
-    >>> size_of("tide"), size_of("字")
+    >>> byte_length("tide"), byte_length("字")
     (4, 3)
     """
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
@@ -121,9 +121,9 @@ def _weight(part: Part) -> int:
     """The bytes of a part, or what it counts for."""
     match part:
         case Text() | Thinking():
-            return size_of(part.text)
+            return byte_length(part.text)
         case ToolCall():
-            return size_of(part.name) + _json_size(part.arguments)
+            return byte_length(part.name) + _json_size(part.arguments)
         case ToolResult():
             return sum(map(_weight, part.parts))
         case Image():
@@ -143,7 +143,7 @@ def _weight(part: Part) -> int:
 def _tool_weight(tool: Tool | Opaque) -> int:
     if isinstance(tool, Opaque):
         return _json_size(tool.data)
-    return size_of(tool.name) + size_of(tool.description or "") + _json_size(tool.parameters or {})
+    return byte_length(tool.name) + byte_length(tool.description or "") + _json_size(tool.parameters or {})
 
 
 def _pages(data: bytes) -> int:

@@ -29,7 +29,7 @@ from dragoman.gateway.store.base import (
 )
 
 MINUTE = 60.0
-SEAT_TTL = 60.0
+SLOT_TTL = 60.0
 """Seconds after which the seat of a gateway that died falls free."""
 MAX_OWED = 10_000
 NANO = 1_000_000_000
@@ -95,7 +95,7 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
         return _told_of(self.limits, self.levels) if self.levels else ()
 
 
-FREE = Admission()
+UNLIMITED = Admission()
 
 
 class Quotas:
@@ -105,7 +105,7 @@ class Quotas:
     >>> key = Key(id="team", hash="b2:0:0:0", requests_per_minute=1)
     >>> async def main() -> str:
     ...     limits = Quotas(open_store("memory"))
-    ...     await limits.settle(await limits.admit(key, ExpectedUsage(10)), tokens=7)
+    ...     await limits.finish(await limits.admit(key, ExpectedUsage(10)), tokens=7)
     ...     try:
     ...         await limits.admit(key, ExpectedUsage(10))
     ...     except OverLimit as error:
@@ -132,16 +132,18 @@ class Quotas:
         self._owed: deque[tuple[tuple[Charge, ...], float]] = deque(maxlen=MAX_OWED)
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def admit(self, key: Key | None, /, need: ExpectedUsage, *, least: ExpectedUsage | None = None) -> Admission:
+    async def admit(
+        self, key: Key | None, /, need: ExpectedUsage, *, minimum: ExpectedUsage | None = None
+    ) -> Admission:
         """Reserve what a request may use.
 
-        Where only the `least` of it is certain, and all is more than a limit as a whole, what that limit has will do.
+        Where only the `minimum` of it is certain, and all is more than a limit as a whole, what that limit has will do.
         """
         if key is None or not key.is_limited:
-            return FREE
+            return UNLIMITED
         limits = self._limits(key, need)
-        if least is not None:
-            limits = tuple(map(_at_most, limits, self._limits(key, least)))
+        if minimum is not None:
+            limits = tuple(map(_at_most, limits, self._limits(key, minimum)))
         charges = [limit.charge for limit in limits]
         try:
             taken = await self._take(charges)
@@ -154,7 +156,7 @@ class Quotas:
         self._seats |= {charge.id: charge for charge in charges if isinstance(charge, ConcurrencySlot)}
         return Admission(limits=limits, moment=taken.moment, levels=taken.levels)
 
-    async def settle(self, admission: Admission, /, *, tokens: int | None, cost: int | None = None) -> Admission:
+    async def finish(self, admission: Admission, /, *, tokens: int | None, cost: int | None = None) -> Admission:
         """Count what a request used; None is not known, and what was reserved stays. Safe from cancellation.
 
         Gives the same admission, with the levels as they are then.
@@ -164,23 +166,23 @@ class Quotas:
         settling = self._settle(admission, {"tokens": tokens, "dollars": cost})
         return await (asyncio.shield(self._later(settling)) if self._store.is_shared else settling)
 
-    async def standing(self, key: Key, /) -> Headers:
+    async def limit_headers(self, key: Key, /) -> Headers:
         """What the client is told of its limits by an answer that takes nothing of them."""
         limits = [_given(limit, 0) for limit in self._limits(key, ExpectedUsage())]
         try:
-            return _told_of(limits, await self._store.give([limit.charge for limit in limits], self._clock()))
+            return _told_of(limits, await self._store.release([limit.charge for limit in limits], self._clock()))
         except StoreDown:
             return ()
 
-    async def tend(self) -> None:
+    async def maintain(self) -> None:
         """Keep the seats of requests under way, and tell what is owed. To be called every few seconds."""
         now = self._clock()
-        if self._seats and now >= self._renewed + SEAT_TTL / 3:
+        if self._seats and now >= self._renewed + SLOT_TTL / 3:
             await self._store.renew(tuple(self._seats.values()))
             self._renewed = now
         while self._owed:
             charges, moment = self._owed[0]
-            await self._store.give(charges, moment)
+            await self._store.release(charges, moment)
             self._owed.popleft()
 
     async def aclose(self) -> None:
@@ -188,7 +190,7 @@ class Quotas:
         while self._tasks:
             await asyncio.wait(self._tasks)
         if self._owed:
-            await self.tend()
+            await self.maintain()
 
     # What it takes ----------------------------------------------------------------------------------------------------
 
@@ -199,7 +201,7 @@ class Quotas:
         if key.tokens_per_minute is not None:
             limits.append(_window(key, "tokens", max(1, need.tokens), key.tokens_per_minute))
         if key.concurrent is not None:
-            seat = ConcurrencySlot(key=f"{key.id}:concurrent", id=token_hex(8), limit=key.concurrent, ttl=SEAT_TTL)
+            seat = ConcurrencySlot(key=f"{key.id}:concurrent", id=token_hex(8), limit=key.concurrent, ttl=SLOT_TTL)
             limits.append(Limit("Concurrent", "seats", seat))
         for budget in key.budgets:
             limits += _totals(key, budget, need, self._clock())
@@ -217,7 +219,7 @@ class Quotas:
             if isinstance(charge, ConcurrencySlot):
                 self._seats.pop(charge.id, None)
         try:
-            return msgspec.structs.replace(admission, levels=await self._store.give(back, admission.moment))
+            return msgspec.structs.replace(admission, levels=await self._store.release(back, admission.moment))
         except StoreDown:
             # Told twice, what was given back would be too much; what is owed is too little at worst.
             owed = tuple(charge for charge in back if not isinstance(charge, ConcurrencySlot) and charge.amount < 0)
@@ -227,8 +229,8 @@ class Quotas:
 
     async def _take(self, charges: Sequence[Charge]) -> Reservation:
         if not self._store.is_shared:
-            return await self._store.take(charges)  # at once: nobody can leave meanwhile
-        taking = asyncio.ensure_future(self._store.take(charges))
+            return await self._store.reserve(charges)  # at once: nobody can leave meanwhile
+        taking = asyncio.ensure_future(self._store.reserve(charges))
         try:
             return await asyncio.shield(taking)
         except asyncio.CancelledError:
@@ -243,7 +245,7 @@ class Quotas:
         try:
             taken = await taking
             if taken.granted:
-                await self._store.give(back, taken.moment)
+                await self._store.release(back, taken.moment)
         except StoreDown:
             return
 
@@ -254,9 +256,9 @@ class Quotas:
         return task
 
 
-def _at_most(limit: Limit, least: Limit) -> Limit:
+def _at_most(limit: Limit, minimum: Limit) -> Limit:
     """The same, or as much of it as the limit has: at least what is certain."""
-    charge, certain = limit.charge, least.charge
+    charge, certain = limit.charge, minimum.charge
     if isinstance(charge, ConcurrencySlot) or isinstance(certain, ConcurrencySlot):
         return limit
     return _given(limit, min(charge.amount, max(certain.amount, charge.limit)))

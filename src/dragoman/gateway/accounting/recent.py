@@ -25,20 +25,20 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     seconds: float | None = None
 
 
-class Recent:
+class RecentRequests:
     """The last requests of this process.
 
-    >>> recent = Recent()
+    >>> recent = RecentRequests()
     >>> row = UsageRow(id="r1", moment=0.0, model="fast", target="groq/llama", outcome="served")
-    >>> recent.note(row, [Attempt(target="box/m", outcome="failed", error="Overloaded: busy")])
-    >>> [(trial.target, trial.why) for trial in recent.trials("r1")]
+    >>> recent.add(row, [Attempt(target="box/m", outcome="failed", error="Overloaded: busy")])
+    >>> [(trial.target, trial.why) for trial in recent.attempts("r1")]
     [('box/m', 'Overloaded'), ('groq/llama', None)]
     """
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, tuple[UsageRow, Sequence[Attempt]]] = OrderedDict()
 
-    def note(self, row: UsageRow, attempts: Sequence[Attempt], /) -> None:
+    def add(self, row: UsageRow, attempts: Sequence[Attempt], /) -> None:
         """A request ended."""
         self._kept[row.id] = row, attempts
         if len(self._kept) > MOST:
@@ -48,7 +48,7 @@ class Recent:
         """All of them, newest first."""
         return tuple(row for row, _ in reversed(self._kept.values()))
 
-    def trials(self, id: str, /) -> tuple[AttemptRecord, ...]:
+    def attempts(self, id: str, /) -> tuple[AttemptRecord, ...]:
         """Who was tried for a request; nobody where it is not known here."""
         if id not in self._kept:
             return ()
@@ -60,15 +60,15 @@ class Recent:
         return (*trials, AttemptRecord(target=row.target, outcome=row.outcome))
 
 
-def kind_of(error: str | None, /) -> str | None:
+def error_type(error: str | None, /) -> str | None:
     """What kind of error it was, without what it says.
 
-    >>> kind_of("Overloaded: the model 'x' is busy")
+    >>> error_type("Overloaded: the model 'x' is busy")
     'Overloaded'
     """
     return None if error is None else error.partition(":")[0]
 
 
 def _trial(attempt: Attempt) -> AttemptRecord:
-    why = kind_of(attempt.error)
+    why = error_type(attempt.error)
     return AttemptRecord(target=attempt.target, outcome=attempt.outcome, why=why, seconds=attempt.duration)

@@ -11,10 +11,10 @@ import msgspec
 from dragoman import models
 from dragoman.engine.failover import ChainOptions
 from dragoman.errors import ModelNotFound, StoreDown, redact
-from dragoman.gateway.accounting.recent import MOST, kind_of
+from dragoman.gateway.accounting.recent import MOST, error_type
 from dragoman.gateway.observability import health
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.store.base import UsageSum, day_of
+from dragoman.gateway.store.base import UsageSum, utc_day
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Request, is_list, is_object
 from dragoman.wires.common.json import without_none
@@ -36,8 +36,8 @@ async def snapshot(runtime: Runtime, /) -> JsonObject:
     >>> told["targets"][0]["name"], told["targets"][0]["state"], told["names"][0]["targets"]
     ('demo/any', 'well', ['demo/any'])
     """
-    under_way = runtime.accounting.metrics.under_way
-    report = await health.report(runtime, under_way=under_way)
+    in_flight = runtime.accounting.metrics.in_flight
+    report = await health.report(runtime, in_flight=in_flight)
     names = dict.fromkeys((*runtime.catalog.tiers, *runtime.registry.aliases()))
     named = [model.id for model in runtime.catalog.models() if model.id not in names]
     # Clients put keys where names belong: these are not shown.
@@ -46,9 +46,9 @@ async def snapshot(runtime: Runtime, /) -> JsonObject:
     known = islice(dict.fromkeys((*named, *asked)), MAX_TARGETS)
     return {
         "store": report["store"],
-        "under_way": under_way,
-        "waiting": runtime.accounting.ledger.waiting,
-        "lost": runtime.accounting.ledger.lost,
+        "in_flight": in_flight,
+        "pending_rows": runtime.accounting.usage_log.pending,
+        "lost_rows": runtime.accounting.usage_log.lost,
         "targets": [_target(runtime, name) for name in known],
         "names": [_name(runtime, name) for name in names],
     }
@@ -80,7 +80,7 @@ def _target(runtime: Runtime, name: str) -> JsonObject:
             "ready": bool(target.api_key) or not target.needs_key,
             "state": condition.state,
             "seconds_left": left,
-            "why": kind_of(condition.reason if not condition.is_healthy else condition.last_error),
+            "why": error_type(condition.reason if not condition.is_healthy else condition.last_error),
             "failures": condition.failures,
             "latency": condition.last_latency,
         }
@@ -111,12 +111,12 @@ async def requests(runtime: Runtime, /, *, since: float = 0.0) -> JsonObject:
     """
     recent = runtime.accounting.recent
     try:
-        rows = await runtime.accounting.ledger.rows(MOST)
+        rows = await runtime.accounting.usage_log.rows(MOST)
     except StoreDown:
         rows = recent.rows()
     return {
         "requests": [
-            {**msgspec.to_builtins(row), "trials": msgspec.to_builtins(recent.trials(row.id))}
+            {**msgspec.to_builtins(row), "attempt_details": msgspec.to_builtins(recent.attempts(row.id))}
             for row in rows
             if row.moment + (row.duration or 0.0) > since
         ]
@@ -131,9 +131,9 @@ async def usage(runtime: Runtime, /, *, days: int, now: float) -> JsonObject:
     >>> asyncio.run(usage(Runtime(Config(), {}), days=2, now=86400.0))["first"]
     '1970-01-01'
     """
-    first, last = day_of(now - (days - 1) * DAY), day_of(now)
+    first, last = utc_day(now - (days - 1) * DAY), utc_day(now)
     try:
-        uses = await runtime.accounting.ledger.usage(first, last)
+        uses = await runtime.accounting.usage_log.usage(first, last)
     except StoreDown as error:
         return {"first": first, "last": last, "problem": error.message, "days": [], "keys": [], "targets": []}
     return {

@@ -83,11 +83,11 @@ class JsonFormatter(logging.Formatter):
         return encode_line(record.created, record.levelname.lower(), record.getMessage(), **fields)
 
 
-class Log:
+class AccessLog:
     """The log of a gateway: one line a request.
 
     >>> lines = []
-    >>> Log(lines.append).ended(UsageRow(id="req_1", moment=0.0, model="fast", outcome="served", duration=0.2))
+    >>> AccessLog(lines.append).write_request(UsageRow(id="req_1", moment=0.0, model="fast", outcome="served", duration=0.2))
     >>> '"request_id":"req_1"' in lines[0]
     True
     """
@@ -96,7 +96,7 @@ class Log:
         self._gathered = LogBuffer(_to_stderr)
         self._write = write or self._gathered.add
 
-    def ended(self, row: UsageRow, /) -> None:
+    def write_request(self, row: UsageRow, /) -> None:
         """A request ended."""
         level = "info" if row.outcome == "served" else "warning"
         line = LogLine(
@@ -167,10 +167,10 @@ class LogBuffer:
             self._write("".join(lines))
 
 
-def set_up(level: int = logging.INFO, /) -> None:
+def configure_logging(level: int = logging.INFO, /) -> None:
     """Let Python's own log be lines of JSON, too.
 
-    >>> set_up.__name__
+    >>> configure_logging.__name__
     'set_up'
     """
     formatter = logging.StreamHandler(sys.stderr)

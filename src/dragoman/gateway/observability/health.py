@@ -12,12 +12,12 @@ from dragoman.types import JsonObject
 from dragoman.wires.common.json import without_none
 
 
-async def report(runtime: Runtime, key: Key | None = None, /, *, under_way: int) -> JsonObject:
+async def report(runtime: Runtime, key: Key | None = None, /, *, in_flight: int) -> JsonObject:
     """How the gateway, its store and each target that was asked so far are; a client's key sees only what it may use.
 
     >>> import asyncio
     >>> from dragoman.gateway.config import Config
-    >>> asyncio.run(report(Runtime(Config(), {}), under_way=0))
+    >>> asyncio.run(report(Runtime(Config(), {}), in_flight=0))
     {'status': 'ok', 'requests': 0, 'store': 'ok', 'targets': {}}
     """
     try:
@@ -28,7 +28,7 @@ async def report(runtime: Runtime, key: Key | None = None, /, *, under_way: int)
     status = "ok" if store == "ok" else "degraded"
     targets = runtime.registry.health.snapshot()
     if key is None or key.admin:
-        return {"status": status, "requests": under_way, "store": store, "targets": _told(targets)}
+        return {"status": status, "requests": in_flight, "store": store, "targets": _told(targets)}
     usable = usable_by(runtime, key)
     return {"status": status, "targets": _told({name: targets[name] for name in targets if name in usable})}
 

@@ -53,7 +53,7 @@ class Counter:
 class Gauge(Counter):
     """Values by labels, as they are now.
 
-    >>> gauge = Gauge("dragoman_requests_under_way", "Requests that are being answered.")
+    >>> gauge = Gauge("dragoman_requests_in_flight", "Requests that are being answered.")
     >>> gauge.put(3)
     >>> list(gauge.lines())
     ['{} 3']
@@ -113,7 +113,7 @@ class Metrics:
     """What a gateway has done since it was started.
 
     >>> metrics = Metrics()
-    >>> metrics.ended(UsageRow(id="r1", moment=0.0, model="fast", target="groq/llama", outcome="served", status=200))
+    >>> metrics.request_ended(UsageRow(id="r1", moment=0.0, model="fast", target="groq/llama", outcome="served", status=200))
     >>> b'dragoman_requests_total{dialect="",target="groq/llama",outcome="served",status="200"} 1' in metrics.text()
     True
     """
@@ -126,12 +126,12 @@ class Metrics:
         self._tokens = Counter("dragoman_tokens_total", "Tokens that providers counted.", ("target", "kind"))
         self._cost = Counter("dragoman_cost_dollars_total", "Cost, where the price is known.", ("target",))
         self._attempts = Counter("dragoman_attempts_total", "Tries of single targets.", ("target", "outcome"))
-        self._under_way = Gauge("dragoman_requests_under_way", "Requests that are being answered.")
-        self._waiting = Gauge("dragoman_usage_rows_waiting", "Rows of usage that wait for a store that is down.")
+        self._in_flight = Gauge("dragoman_requests_in_flight", "Requests that are being answered.")
+        self._pending = Gauge("dragoman_usage_rows_pending", "Rows of usage that wait for a store that is down.")
         self._lost = Gauge("dragoman_usage_rows_lost", "Rows of usage that found no place while the store was down.")
-        self._benched = Gauge("dragoman_target_benched", "Whether a target is benched or probed.", ("target",))
+        self._cooldown = Gauge("dragoman_target_cooldown", "Whether a target is benched or probed.", ("target",))
         self._targets: dict[str, str] = {}
-        self._under_way.put(0)
+        self._in_flight.put(0)
         self.families: tuple[Counter | Histogram, ...] = (
             self._requests,
             self._duration,
@@ -139,29 +139,29 @@ class Metrics:
             self._tokens,
             self._cost,
             self._attempts,
-            self._under_way,
-            self._benched,
-            self._waiting,
+            self._in_flight,
+            self._cooldown,
+            self._pending,
             self._lost,
         )
 
     @property
-    def under_way(self) -> int:
+    def in_flight(self) -> int:
         """Requests that are being answered."""
-        return int(self._under_way.value())
+        return int(self._in_flight.value())
 
-    def begun(self) -> None:
+    def request_started(self) -> None:
         """A request began."""
-        self._under_way.add(1)
+        self._in_flight.add(1)
 
-    def attempted(self, attempt: Attempt, /) -> None:
+    def record_attempt(self, attempt: Attempt, /) -> None:
         """A target was tried, or skipped."""
         self._attempts.add(1, self._target(attempt.target), attempt.outcome)
 
-    def ended(self, row: UsageRow, /, *, was_begun: bool = False) -> None:
+    def request_ended(self, row: UsageRow, /, *, was_started: bool = False) -> None:
         """A request ended."""
-        if was_begun:
-            self._under_way.add(-1)
+        if was_started:
+            self._in_flight.add(-1)
         target, dialect = self._target(row.target), row.dialect or ""
         status = "" if row.status is None else str(row.status)
         self._requests.add(1, dialect, target, row.outcome, status)
@@ -176,17 +176,17 @@ class Metrics:
             self._cost.add(row.cost / 1e9, target)
 
     def text(
-        self, conditions: Mapping[str, TargetHealth] | None = None, /, *, waiting: int = 0, lost: int = 0
+        self, conditions: Mapping[str, TargetHealth] | None = None, /, *, pending: int = 0, lost: int = 0
     ) -> bytes:
         """All of it, with the health of targets as it is now."""
-        return encode_text({"": self.lines(conditions or {}, waiting=waiting, lost=lost)})
+        return encode_text({"": self.lines(conditions or {}, pending=pending, lost=lost)})
 
-    def lines(self, conditions: Mapping[str, TargetHealth], /, *, waiting: int, lost: int) -> Lines:
+    def lines(self, conditions: Mapping[str, TargetHealth], /, *, pending: int, lost: int) -> Lines:
         """All lines by family, without their names."""
-        self._benched.clear()
+        self._cooldown.clear()
         for target, condition in conditions.items():
-            self._benched.put(int(not condition.is_healthy), self._target(target))
-        self._waiting.put(waiting)
+            self._cooldown.put(int(not condition.is_healthy), self._target(target))
+        self._pending.put(pending)
         self._lost.put(lost)
         return {family.name: list(family.lines()) for family in self.families}
 
@@ -207,7 +207,7 @@ _HEADS = {family.name: (family.help, family.kind) for family in Metrics().famili
 def encode_text(workers: Mapping[str, Lines], /) -> bytes:
     """What Prometheus reads, of one worker or of several, told apart by a label.
 
-    >>> b'dragoman_requests_under_way{worker="7"} 3' in encode_text({"7": {"dragoman_requests_under_way": ["{} 3"]}})
+    >>> b'dragoman_requests_in_flight{worker="7"} 3' in encode_text({"7": {"dragoman_requests_in_flight": ["{} 3"]}})
     True
     """
     text: list[str] = []

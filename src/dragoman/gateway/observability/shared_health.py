@@ -78,7 +78,7 @@ class SharedHealthStore:
         """All of them."""
         return self._memory.all()
 
-    async def exchange(self) -> None:
+    async def sync(self) -> None:
         """Tell what is new here, and take over what is new elsewhere."""
         for _ in range(MAX_SWAPS):
             entry = await self._store.read(ENTRY)

@@ -122,6 +122,6 @@ def _told(row: UsageRow, response: Response | None) -> list[tuple[str, Any]]:
         ("gen_ai.usage.reasoning.output_tokens", usage and usage.reasoning),
         ("http.response.status_code", row.status),
         ("dragoman.request.id", row.id),
-        ("dragoman.targets.target", row.target),
+        ("dragoman.target", row.target),
         ("dragoman.attempts", row.attempts or None),
     ]

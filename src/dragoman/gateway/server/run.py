@@ -135,7 +135,7 @@ class Worker(Rsgi):
     """One process of a gateway."""
 
     def __init__(self, path: Path | None, /, *, workers: int = 1, is_local: bool = False) -> None:
-        logs.set_up(logging.WARNING)
+        logs.configure_logging(logging.WARNING)
         app = App(Runtime(read_config(path), os.environ, workers=workers), is_local=is_local)
         super().__init__(app)
         self._life = app.live, app.close

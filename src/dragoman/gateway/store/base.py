@@ -139,10 +139,10 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def day(self) -> str:
         """The day on which it began, in UTC."""
-        return day_of(self.moment)
+        return utc_day(self.moment)
 
     @property
-    def is_settled(self) -> bool:
+    def is_finished(self) -> bool:
         """Whether it has ended, as far as anybody knows."""
         return self.outcome != UNKNOWN
 
@@ -170,21 +170,21 @@ class UsageSum(msgspec.Struct, frozen=True, kw_only=True):
 
     def add(self, row: UsageRow, /) -> "UsageSum":
         """The same with one row more."""
-        counts = counts_of(row)
+        counts = row_counts(row)
         return msgspec.structs.replace(self, **{name: getattr(self, name) + n for name, n in counts.items()})
 
 
-def counts_of(row: UsageRow, /) -> dict[str, int]:
+def row_counts(row: UsageRow, /) -> dict[str, int]:
     """What a row adds to the sums of its day.
 
-    >>> counts_of(UsageRow(id="r1", moment=0.0, model="fast", outcome="served", input=5, output=2, cost=40))["output"]
+    >>> row_counts(UsageRow(id="r1", moment=0.0, model="fast", outcome="served", input=5, output=2, cost=40))["output"]
     2
     """
     served = row.outcome == "served"
     return {
         "requests": 1,
-        "unknown": int(not row.is_settled),
-        "failed": int(row.is_settled and not served),
+        "unknown": int(not row.is_finished),
+        "failed": int(row.is_finished and not served),
         "input": row.input or 0,
         "output": row.output or 0,
         "cost": row.cost or 0,
@@ -192,32 +192,32 @@ def counts_of(row: UsageRow, /) -> dict[str, int]:
     }
 
 
-def use_of(row: UsageRow, /) -> UsageSum:
+def empty_sum(row: UsageRow, /) -> UsageSum:
     """The empty sums that a row goes to.
 
-    >>> use_of(UsageRow(id="r1", moment=0.0, model="fast")).requests
+    >>> empty_sum(UsageRow(id="r1", moment=0.0, model="fast")).requests
     0
     """
     return UsageSum(day=row.day, key=row.key, model=row.model, target=row.target)
 
 
-def sum_up(uses: Sequence[UsageSum], rows: Sequence[UsageRow], /) -> tuple[UsageSum, ...]:
+def sum_usage(uses: Sequence[UsageSum], rows: Sequence[UsageRow], /) -> tuple[UsageSum, ...]:
     """Sums, and rows on top of them, by day, key, model and target.
 
-    >>> sum_up([], [UsageRow(id="r1", moment=0.0, model="fast")])[0].unknown
+    >>> sum_usage([], [UsageRow(id="r1", moment=0.0, model="fast")])[0].unknown
     1
     """
     sums = {(use.day, use.key, use.model, use.target): use for use in uses}
     for row in rows:
         name = row.day, row.key, row.model, row.target
-        sums[name] = sums.get(name, use_of(row)).add(row)
+        sums[name] = sums.get(name, empty_sum(row)).add(row)
     return tuple(sorted(sums.values(), key=lambda use: (use.day, use.key or "", use.model, use.target or "")))
 
 
-def day_of(moment: float, /) -> str:
+def utc_day(moment: float, /) -> str:
     """The day of a moment, in UTC.
 
-    >>> day_of(0.0)
+    >>> utc_day(0.0)
     '1970-01-01'
     """
     return datetime.fromtimestamp(moment, UTC).date().isoformat()
@@ -244,11 +244,11 @@ class Store(Protocol):
         """Whether something stood there, which does no more."""
         ...
 
-    async def take(self, charges: Sequence[Charge], /) -> Reservation:
+    async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
         """Take all of the charges, or none where one would pass its limit."""
         ...
 
-    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
+    async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
         """Give back what was taken at a moment, and say how full each meter is then.
 
         An amount below nothing is what was used on top of it; with nothing to give back it only says how full.

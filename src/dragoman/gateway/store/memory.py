@@ -17,8 +17,8 @@ from dragoman.gateway.store.base import (
     StoredValue,
     UsageRow,
     UsageSum,
-    sum_up,
-    use_of,
+    empty_sum,
+    sum_usage,
 )
 
 K = TypeVar("K")
@@ -105,7 +105,7 @@ class MemoryStore:
 
     # Meters -----------------------------------------------------------------------------------------------------------
 
-    async def take(self, charges: Sequence[Charge], /) -> Reservation:
+    async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
         """Take all of the charges, or none."""
         now = self._clock()
         self._sweep()
@@ -113,7 +113,7 @@ class MemoryStore:
         self._marks.update(fresh)
         return taken
 
-    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
+    async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
         """Give back what was taken at a moment."""
         levels, fresh = meters.settle(charges, self._marks_of, moment, self._clock())
         self._marks.update(fresh)
@@ -135,13 +135,13 @@ class MemoryStore:
         """Put rows there."""
         for row in rows:
             old = self._rows.get(row.id)
-            if old is not None and old.is_settled:
+            if old is not None and old.is_finished:
                 continue
             self._rows[row.id] = row
-            if row.is_settled:
+            if row.is_finished:
                 name = row.day, row.key, row.model, row.target
                 use = self._uses.get(name)
-                self._uses[name] = (use_of(row) if use is None else use).add(row)
+                self._uses[name] = (empty_sum(row) if use is None else use).add(row)
         _trim(self._rows)
         _trim(self._uses)
 
@@ -151,9 +151,9 @@ class MemoryStore:
 
     async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
         """The sums of some days."""
-        return sum_up(
+        return sum_usage(
             [use for use in self._uses.values() if first <= use.day <= last],
-            [row for row in self._rows.values() if not row.is_settled and first <= row.day <= last],
+            [row for row in self._rows.values() if not row.is_finished and first <= row.day <= last],
         )
 
     async def aclose(self) -> None:

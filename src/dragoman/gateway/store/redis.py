@@ -27,8 +27,8 @@ from dragoman.gateway.store.base import (
     StoredValue,
     UsageRow,
     UsageSum,
-    counts_of,
-    sum_up,
+    row_counts,
+    sum_usage,
 )
 
 try:
@@ -96,12 +96,12 @@ class RedisStore:
 
     # Meters -----------------------------------------------------------------------------------------------------------
 
-    async def take(self, charges: Sequence[Charge], /) -> Reservation:
+    async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
         """Take all of the charges, or none."""
         text = await self._script(scripts.TAKE, self._meters(charges), [_encode(charges), self._now()])
         return _decode_taken(text)
 
-    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
+    async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
         """Give back what was taken at a moment."""
         text = await self._script(scripts.GIVE, self._meters(charges), [_encode(charges), self._now(), moment])
         return _levels(msgspec.json.decode(text))
@@ -125,8 +125,8 @@ class RedisStore:
         for row in rows:
             keys += [self._name("row", row.id), self._name("uses", row.day)]
             name = _encode((row.key, row.model, row.target))
-            counts = [item for pair in counts_of(row).items() for item in pair]
-            arguments += [row.id, row.moment, int(row.is_settled), _encode(row), name, _encode(counts)]
+            counts = [item for pair in row_counts(row).items() for item in pair]
+            arguments += [row.id, row.moment, int(row.is_finished), _encode(row), name, _encode(counts)]
         await self._script(scripts.RECORD, keys, arguments)
 
     async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
@@ -139,7 +139,7 @@ class RedisStore:
         found = await asyncio.gather(*(self._ask("HGETALL", self._name("uses", day)) for day in days))
         uses = [use for day, sums in zip(days, found, strict=True) for use in _uses(day, sums)]
         rows = await self._read_rows(await self._ask("ZRANGE", self._open, 0, -1))
-        return sum_up(uses, [row for row in rows if first <= row.day <= last])
+        return sum_usage(uses, [row for row in rows if first <= row.day <= last])
 
     async def _read_rows(self, ids: Sequence[bytes]) -> tuple[UsageRow, ...]:
         if not ids:

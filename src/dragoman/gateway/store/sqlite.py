@@ -28,8 +28,8 @@ from dragoman.gateway.store.base import (
     StoredValue,
     UsageRow,
     UsageSum,
-    sum_up,
-    use_of,
+    empty_sum,
+    sum_usage,
 )
 
 T = TypeVar("T")
@@ -115,7 +115,7 @@ class SqliteStore:
 
     # Meters -----------------------------------------------------------------------------------------------------------
 
-    async def take(self, charges: Sequence[Charge], /) -> Reservation:
+    async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
         """Take all of the charges, or none."""
 
         def take(db: sqlite3.Connection) -> Reservation:
@@ -126,7 +126,7 @@ class SqliteStore:
 
         return await self._run(take)
 
-    async def give(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
+    async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
         """Give back what was taken at a moment."""
 
         def give(db: sqlite3.Connection) -> tuple[CounterLevel, ...]:
@@ -170,7 +170,7 @@ class SqliteStore:
         def usage(db: sqlite3.Connection) -> tuple[UsageSum, ...]:
             uses = db.execute("SELECT use FROM uses WHERE day BETWEEN ? AND ?", (first, last))
             rows = [_decode_row(row) for (row,) in db.execute("SELECT row FROM rows WHERE settled = 0")]
-            return sum_up(
+            return sum_usage(
                 [_decode_use(use) for (use,) in uses],
                 [row for row in rows if first <= row.day <= last],
             )
@@ -288,9 +288,9 @@ def _record(db: sqlite3.Connection, row: UsageRow) -> None:
     found = db.execute("SELECT settled FROM rows WHERE id = ?", (row.id,)).fetchone()
     if found is not None and found[0]:
         return
-    db.execute("REPLACE INTO rows VALUES (?, ?, ?, ?)", (row.id, row.moment, row.is_settled, _encode(row)))
-    if row.is_settled:
+    db.execute("REPLACE INTO rows VALUES (?, ?, ?, ?)", (row.id, row.moment, row.is_finished, _encode(row)))
+    if row.is_finished:
         name = _encode((row.key, row.model, row.target)).decode()
         found = db.execute("SELECT use FROM uses WHERE day = ? AND name = ?", (row.day, name)).fetchone()
-        use = use_of(row) if found is None else _decode_use(found[0])
+        use = empty_sum(row) if found is None else _decode_use(found[0])
         db.execute("REPLACE INTO uses VALUES (?, ?, ?)", (row.day, name, _encode(use.add(row))))

@@ -96,8 +96,8 @@ const isIn = (state) => state === "healthy" || state === "unready";
 
 function drawSnapshot(told) {
   const ill = told.store !== "ok";
-  const lost = told.lost ? ` · ${told.lost} rows of usage lost` : "";
-  pulse(ill ? "cooldown" : "healthy", `${ill ? "store down" : "live"} · ${told.under_way} under way${lost}`);
+  const lost = told.lost_rows ? ` · ${told.lost_rows} rows of usage lost` : "";
+  pulse(ill ? "cooldown" : "healthy", `${ill ? "store down" : "live"} · ${told.in_flight} under way${lost}`);
   drawTargets(told.targets);
   $("names-block").hidden = !told.names.length;
   const signature = JSON.stringify([told.names, [...states]]);
@@ -216,7 +216,7 @@ function drawRequests() {
 }
 
 function request(row) {
-  const outcome = row.outcome || "unknown", word = { hung_up: "client left", unknown: "under way" }[outcome] || outcome;
+  const outcome = row.outcome || "unknown", word = { client_disconnected: "client left", unknown: "under way" }[outcome] || outcome;
   const tokens = row.input == null && row.output == null ? "–" : `${count(row.input || 0)} → ${count(row.output || 0)}`;
   const facts = [
     row.id, row.key && `key ${row.key}`, row.dialect, row.stream && "streamed", row.first && `first token ${seconds(row.first)}`,
@@ -232,7 +232,7 @@ function request(row) {
 }
 
 function trials(row) {
-  const whole = row.duration || 1, told = row.trials || [];
+  const whole = row.duration || 1, told = row.attempt_details || [];
   const known = told.reduce((total, trial) => total + (trial.seconds || 0), 0);
   let at = 0;
   if (!told.length) return [el("p", { class: "soft" }, row.attempts ? `${row.attempts} attempts, seen by another worker` : "nobody was asked")];

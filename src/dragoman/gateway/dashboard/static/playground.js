@@ -210,7 +210,7 @@ async function receipt(id, said, ms) {
 async function outcomes(is) {
   const { requests } = await api("requests").catch(() => ({ requests: [] }));
   const row = requests.find(is);
-  for (const trial of row?.trials || []) {
+  for (const trial of row?.attempt_details || []) {
     const place = [...$("wire").children].find((node) => node.dataset.target === trial.target);
     if (!place) continue;
     const node = place.querySelector(".outcome");
