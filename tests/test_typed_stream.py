@@ -15,7 +15,7 @@ from dragoman import OutputError, OutputType, Restarted
 from dragoman.engine.typed import Partials
 from dragoman.events import PartDelta, PartEnded, PartStarted, Ping, StreamEvent
 from dragoman.schema.partial_json import PartialJson
-from dragoman.schema.unstrict import NOTHING
+from dragoman.schema.unstrict import NO_VALUE
 from dragoman.schema.validate import validate
 from dragoman.testing import Scripted
 from dragoman.types import JsonObject, Text, is_list, is_object
@@ -48,7 +48,7 @@ def values(hint: Any, text: str, size: int = 1) -> list[Any]:
     partials = Partials(OutputType(hint))
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
     shown = [partials.feed(PartDelta(index=0, text=piece)) for piece in pieces]
-    return [value for value in shown if value is not NOTHING]
+    return [value for value in shown if value is not NO_VALUE]
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
@@ -58,10 +58,10 @@ def test_values_only_grow_and_break_no_constraint(kind: str, size: int) -> None:
     form = OutputType[Any](hint)
     text = written(hint, value)
     shown = values(hint, text, size)
-    whole = form.loosening.whole(json.loads(text))
+    whole = form.converter.convert(json.loads(text))
     for before, after in zip(shown, [*shown[1:], whole], strict=True):
         assert grows(before, after), (before, after)
-        assert validate(before, partial(form.outline)) == ()
+        assert validate(before, partial(form.type_schema)) == ()
 
 
 def test_free_text_grows_and_all_else_comes_whole() -> None:
@@ -111,16 +111,16 @@ def test_only_the_answer_is_read() -> None:
         PartDelta(index=0, text='{"payee":"no'),
         Ping(),
     ]
-    assert [partials.feed(event) for event in thinking] == [NOTHING] * 3
+    assert [partials.feed(event) for event in thinking] == [NO_VALUE] * 3
     assert partials.feed(PartDelta(index=1, text='{"payee":"yes')) == {"payee": "yes"}
-    assert partials.feed(PartEnded(index=1, part=Text(text="x"))) is NOTHING
+    assert partials.feed(PartEnded(index=1, part=Text(text="x"))) is NO_VALUE
 
 
 def test_nothing_is_shown_of_what_starts_over() -> None:
     partials = Partials(OutputType(Bill))
     assert partials.feed(PartDelta(index=0, text='{"payee":"A')) == {"payee": "A"}
-    assert partials.feed(Restarted(left="a/m", target="b/m", why="cut")) is NOTHING
-    assert partials.feed(PartDelta(index=0, text='{"payee":"B')) is NOTHING
+    assert partials.feed(Restarted(left="a/m", target="b/m", why="cut")) is NO_VALUE
+    assert partials.feed(PartDelta(index=0, text='{"payee":"B')) is NO_VALUE
 
 
 def test_what_was_shown_is_not_changed_afterwards() -> None:
@@ -213,10 +213,10 @@ def test_any_json_in_any_pieces_is_read_as_it_is(value: JsonObject, cuts: list[i
         prefix.feed(text[start:end])
         shown.append(prefix.value)
     assert prefix.value == value
-    assert all(before is NOTHING or grows(before, after) for before, after in pairwise(shown))
+    assert all(before is NO_VALUE or grows(before, after) for before, after in pairwise(shown))
 
 
 def test_a_prefix_of_nothing_is_nothing() -> None:
     prefix = PartialJson({"type": "object"})
     prefix.feed("no")
-    assert prefix.value is NOTHING
+    assert prefix.value is NO_VALUE

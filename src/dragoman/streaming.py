@@ -10,7 +10,7 @@ from dragoman.engine.typed import Parsed, Partials
 from dragoman.errors import InvalidRequest
 from dragoman.events import PartDelta, PartEnded, PartStarted, Restarted, StreamEvent
 from dragoman.schema.output_type import OutputType
-from dragoman.schema.unstrict import NOTHING
+from dragoman.schema.unstrict import NO_VALUE
 from dragoman.types import Response, ToolCall
 
 
@@ -264,7 +264,7 @@ class TypedStream(Closing, Generic[T]):
     def __iter__(self) -> Iterator[Any]:
         """What there is so far, and last the value itself."""
         for event in self._rest():
-            if (value := self._partials.feed(event)) is not NOTHING:
+            if (value := self._partials.feed(event)) is not NO_VALUE:
                 yield value
         yield self.parsed
 
@@ -301,7 +301,7 @@ class AsyncTypedStream(AsyncClosing, Generic[T]):
         """What there is so far, and last the value itself."""
         try:
             async for event in self._events:
-                if (value := self._partials.feed(event)) is not NOTHING:
+                if (value := self._partials.feed(event)) is not NO_VALUE:
                     yield value
             yield self._ended().parsed
         finally:

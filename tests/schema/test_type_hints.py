@@ -19,9 +19,9 @@ import pytest
 import typing_extensions
 
 from dragoman.errors import InvalidRequest, InvalidTool, OutputError
-from dragoman.schema.from_type import outline, parameters_of
+from dragoman.schema.from_type import parameters_schema, schema_from_type
 from dragoman.schema.output_type import OutputType, output_type_of, schema_of
-from dragoman.schema.to_value import decode, decode_arguments
+from dragoman.schema.to_value import decode_arguments, to_value
 from dragoman.schema.type_hints import Field, fields_of, name_of
 from dragoman.types import JsonObject
 from tests.support.output_types import (
@@ -146,13 +146,13 @@ class Unsayable(pydantic.BaseModel):
         (Literal[Unit.KELVIN], {"type": "string", "const": "kelvin"}),
         (Unit, {"type": "string", "enum": ["celsius", "kelvin"], "description": "How warmth is measured."}),
         (Rank, {"type": "integer", "enum": [1, 2]}),
-        (Unit | None, {"anyOf": [outline(Unit), {"type": "null"}]}),
+        (Unit | None, {"anyOf": [schema_from_type(Unit), {"type": "null"}]}),
         (Literal["a"] | None, {"anyOf": [{"type": "string", "const": "a"}, {"type": "null"}]}),
         (int | str, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
         (Annotated[int, "How many", annotated_types.Ge(1)], {"type": "integer", "description": "How many", "minimum": 1}),
         (Annotated[str, annotated_types.Len(1, 9)], {"type": "string", "minLength": 1, "maxLength": 9}),
         (Annotated[list[int], annotated_types.MinLen(2)], {"type": "array", "items": {"type": "integer"}, "minItems": 2}),
-        (Annotated[Ages, annotated_types.MaxLen(2)], {**outline(Ages), "maxLength": 2}),
+        (Annotated[Ages, annotated_types.MaxLen(2)], {**schema_from_type(Ages), "maxLength": 2}),
         (Annotated[str, typing_extensions.Doc("Words")], {"type": "string", "description": "Words"}),
         (Annotated[str, msgspec.Meta(pattern="^a", examples=["ab"])], {"type": "string", "pattern": "^a", "examples": ["ab"]}),
         (Annotated[str, msgspec.Meta(extra_json_schema={"format": "uri"})], {"type": "string", "format": "uri"}),
@@ -172,11 +172,11 @@ class Unsayable(pydantic.BaseModel):
     ],
 )  # fmt: skip
 def test_a_type_is_said_as_json_schema(hint: Any, schema: JsonObject) -> None:
-    assert outline(hint) == schema
+    assert schema_from_type(hint) == schema
 
 
 def test_a_class_speaks_by_its_docstring_and_the_metadata_of_its_fields() -> None:
-    said = outline(Port)
+    said = schema_from_type(Port)
     assert said["description"] == "A harbour."
     assert said["properties"]["name"]["description"] == "What sailors call it"
     assert said["properties"]["berths"]["description"] == "How long each is"
@@ -184,42 +184,42 @@ def test_a_class_speaks_by_its_docstring_and_the_metadata_of_its_fields() -> Non
 
 
 def test_what_a_machine_wrote_is_no_description() -> None:
-    assert "description" not in outline(Circle) | outline(Point)
+    assert "description" not in schema_from_type(Circle) | schema_from_type(Point)
 
 
 def test_a_type_that_is_used_once_stands_in_its_place() -> None:
-    assert outline(Circle | list[Square])["anyOf"][1]["items"]["required"] == ["side"]
+    assert schema_from_type(Circle | list[Square])["anyOf"][1]["items"]["required"] == ["side"]
 
 
 def test_a_type_that_is_used_more_often_is_defined_once() -> None:
-    said = outline(tuple[Circle, Circle, Box[Circle]])
+    said = schema_from_type(tuple[Circle, Circle, Box[Circle]])
     assert said["prefixItems"][0] == said["prefixItems"][1] == {"$ref": "#/$defs/Circle"}
     assert [*said["$defs"]] == ["Circle"]
 
 
 def test_a_recursive_type_refers_to_itself() -> None:
-    assert outline(Leaf)["properties"]["leaves"]["items"] == {"$ref": "#/$defs/Leaf"}
-    assert outline(Port)["properties"]["twin"]["anyOf"][0] == {"$ref": "#/$defs/Port"}
-    assert outline(list[Port])["items"] == {"$ref": "#/$defs/Port"}
+    assert schema_from_type(Leaf)["properties"]["leaves"]["items"] == {"$ref": "#/$defs/Leaf"}
+    assert schema_from_type(Port)["properties"]["twin"]["anyOf"][0] == {"$ref": "#/$defs/Port"}
+    assert schema_from_type(list[Port])["items"] == {"$ref": "#/$defs/Port"}
 
 
 def test_types_of_one_name_are_told_apart() -> None:
     other: Any = dataclasses.make_dataclass("Circle", [("area", float)])
-    said = outline(tuple[Circle, Circle, other, other])
+    said = schema_from_type(tuple[Circle, Circle, other, other])
     assert [*said["$defs"]] == ["Circle", "Circle_2"]
 
 
 def test_pydantics_definitions_do_not_hide_ours() -> None:
     twin = pydantic.create_model("Point", z=(int, ...))
     own: Any = pydantic.create_model("Own", a=(twin, ...), b=(twin, ...))
-    said = outline(tuple[Point, Point, own])
+    said = schema_from_type(tuple[Point, Point, own])
     assert said["$defs"]["Point"]["required"] == ["x"]
     assert said["$defs"]["Own.Point"]["required"] == ["z"]
 
 
 def test_pydantics_models_inside_of_each_other_are_resolved() -> None:
-    assert outline(Home)["properties"]["pet"]["discriminator"]["propertyName"] == "kind"
-    assert outline(Holder)["properties"]["other"]["anyOf"][0]["required"] == ["x"]
+    assert schema_from_type(Home)["properties"]["pet"]["discriminator"]["propertyName"] == "kind"
+    assert schema_from_type(Holder)["properties"]["other"]["anyOf"][0]["required"] == ["x"]
 
 
 @pytest.mark.parametrize(
@@ -242,7 +242,7 @@ def test_pydantics_models_inside_of_each_other_are_resolved() -> None:
 )
 def test_what_json_cannot_say_is_refused_by_name(hint: Any, why: str) -> None:
     with pytest.raises(InvalidRequest, match=why):
-        outline(hint)
+        schema_from_type(hint)
 
 
 def test_a_hint_has_a_name() -> None:
@@ -274,12 +274,12 @@ def tide(
 
 
 def test_a_function_is_an_object_of_its_parameters() -> None:
-    said = parameters_of(tide, skip=["clock"], descriptions={"port": "The harbour"})
+    said = parameters_schema(tide, skip=["clock"], descriptions={"port": "The harbour"})
     assert (said["type"], said["required"], said["additionalProperties"]) == ("object", ["port", "day"], False)
     assert said["properties"] == {
         "port": {"type": "string", "description": "The harbour"},
         "day": {"type": "string", "format": "date"},
-        "unit": outline(Unit),
+        "unit": schema_from_type(Unit),
         "days": {"type": "integer", "default": 1},
         "note": {"type": ["string", "null"]},
     }
@@ -289,7 +289,7 @@ def test_a_parameter_without_a_hint_is_anything() -> None:
     def ask(question):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN202  # pyright: ignore[reportUnknownParameterType, reportMissingParameterType]
         ...
 
-    assert parameters_of(ask)["properties"] == {"question": {}}  # pyright: ignore[reportUnknownArgumentType]
+    assert parameters_schema(ask)["properties"] == {"question": {}}  # pyright: ignore[reportUnknownArgumentType]
 
 
 def test_what_cannot_be_given_by_name_is_refused() -> None:
@@ -299,7 +299,7 @@ def test_what_cannot_be_given_by_name_is_refused() -> None:
 
     for function in (spread, first, more):
         with pytest.raises(InvalidTool, match="cannot be given by name"):
-            parameters_of(function)
+            parameters_schema(function)
 
 
 def test_arguments_become_what_the_function_wants() -> None:
@@ -352,12 +352,12 @@ def test_wrong_arguments_are_told_with_their_places() -> None:
     ],
 )
 def test_a_value_is_made_by_its_type(value: object, hint: Any, made: object) -> None:
-    found = decode(value, hint)
+    found = to_value(value, hint)
     assert (found, type(found)) == (made, type(made))
 
 
 def test_a_dict_with_a_default_has_it() -> None:
-    assert decode({}, defaultdict[str, list[int]])["new"] == []
+    assert to_value({}, defaultdict[str, list[int]])["new"] == []
 
 
 @pytest.mark.parametrize(
@@ -382,20 +382,20 @@ def test_a_dict_with_a_default_has_it() -> None:
 )
 def test_what_does_not_fit_is_told_with_its_place(value: object, hint: Any, reasons: tuple[str, ...] | None) -> None:
     with pytest.raises(OutputError, match=r"^not ") as caught:
-        decode(value, hint)
+        to_value(value, hint)
     assert caught.value.reasons == (reasons or caught.value.reasons)
 
 
 def test_a_value_of_any_type_is_as_it_is() -> None:
     value: Any = {"a": [1]}
-    assert decode(value, Any) is value
+    assert to_value(value, Any) is value
 
 
 def test_pydantic_is_not_imported_for_other_types() -> None:
     code = (
-        "import sys, dataclasses\nfrom dragoman.schema.output_type import Form\n"
+        "import sys, dataclasses\nfrom dragoman.schema.output_type import OutputType\n"
         "P = dataclasses.make_dataclass('P', [('x', int)])\n"
-        "assert Form(P).read('{\"x\": 1}').x == 1\nprint('pydantic' in sys.modules)"
+        "assert OutputType(P).read('{\"x\": 1}').x == 1\nprint('pydantic' in sys.modules)"
     )
     run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
     assert run.stdout.strip() == "False"
@@ -410,7 +410,7 @@ def test_an_alias_may_be_recursive() -> None:
 
 def test_a_form_is_made_once_for_each_type() -> None:
     assert output_type_of(Port) is output_type_of(Port)
-    assert [output_type_of(hint).outline["anyOf"][0]["type"] for hint in (int | str, str | int)] == [
+    assert [output_type_of(hint).type_schema["anyOf"][0]["type"] for hint in (int | str, str | int)] == [
         "integer",
         "string",
     ]

@@ -13,9 +13,9 @@ import msgspec
 import pydantic
 
 from dragoman.schema.output_type import OutputType
-from dragoman.schema.strict import followed, is_wrapped
+from dragoman.schema.strict import needs_wrapper, resolve_ref
 from dragoman.schema.validate import validate
-from dragoman.types import is_list, is_object
+from dragoman.types import JsonObject, is_list, is_object
 
 T = TypeVar("T")
 Metres = NewType("Metres", float)
@@ -229,7 +229,11 @@ def written(hint: Any, value: Any) -> str:
     """The JSON text that a model writes under the strict schema of a type."""
     form: OutputType[Any] = OutputType(hint)
     plain = _plain(value)
-    return json.dumps(_strictly({"value": plain} if is_wrapped(form.outline) else plain, form.closed, form.closed))
+    return json.dumps(
+        _strictly(
+            {"value": plain} if needs_wrapper(form.type_schema) else plain, form.closed_schema, form.closed_schema
+        )
+    )
 
 
 def _plain(value: Any) -> Any:
@@ -252,7 +256,7 @@ def _plain(value: Any) -> Any:
 
 
 def _strictly(value: Any, schema: Any, root: Any) -> Any:
-    schema = followed(schema, root)
+    schema = resolve_ref(schema, root)
     for arm in schema.get("anyOf", schema.get("oneOf", ())):
         said = _strictly(value, arm, root)
         if not validate(said, {**arm, "$defs": root.get("$defs", {})}):
@@ -266,3 +270,12 @@ def _strictly(value: Any, schema: Any, root: Any) -> Any:
     if is_list(value):
         return [_strictly(item, schema.get("items", {}), root) for item in value]
     return value
+
+
+ANY: JsonObject = {}
+STRING: JsonObject = {"type": "string"}
+MAYBE: JsonObject = {"type": ["string", "null"]}
+
+
+def an_object(**properties: Any) -> JsonObject:
+    return {"type": "object", "properties": properties}

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 
 from dragoman.models import Model, model
-from dragoman.schema.validate import shortened
+from dragoman.schema.validate import shorten_middle
 from dragoman.types import Image, Message, Text, Thinking, ToolCall, ToolResult, user
 
 SUMMARY = "Summary of the conversation so far:\n\n"
@@ -76,11 +76,11 @@ def _told(message: Message) -> str:
 def _part(part: object) -> str:
     match part:
         case Text():
-            return shortened(part.text, _LONGEST)
+            return shorten_middle(part.text, _LONGEST)
         case ToolCall():
-            return f"[calls {part.name} with {shortened(msgspec.json.encode(part.arguments).decode(), _LONGEST)}]"
+            return f"[calls {part.name} with {shorten_middle(msgspec.json.encode(part.arguments).decode(), _LONGEST)}]"
         case ToolResult():
-            return f"[{part.name} {'fails' if part.is_error else 'gives'}: {shortened(part.text, _LONGEST)}]"
+            return f"[{part.name} {'fails' if part.is_error else 'gives'}: {shorten_middle(part.text, _LONGEST)}]"
         case Image():
             return "[an image]"
         case Thinking():

@@ -150,11 +150,11 @@ def check_answer(text: str, schema: JsonObject | None, /) -> Any:
     """
     if schema is None:
         return None
-    from dragoman.schema.output_type import unfenced
+    from dragoman.schema.output_type import strip_code_fence
     from dragoman.schema.validate import validate
 
     try:
-        value = msgspec.json.decode(unfenced(text))
+        value = msgspec.json.decode(strip_code_fence(text))
         reasons = validate(value, schema)
     except msgspec.DecodeError as error:
         value, reasons = None, (f"$: not JSON: {error}",)

@@ -7,7 +7,7 @@ from typing import Any, TypeAlias
 
 from dragoman.demo.patterns import example_of
 from dragoman.errors import InvalidRequest
-from dragoman.schema.validate import validate, why_invalid
+from dragoman.schema.validate import schema_error, validate
 from dragoman.types import JsonObject, is_list, is_object
 
 Schema: TypeAlias = JsonObject | bool
@@ -61,7 +61,7 @@ def fill(schema: JsonObject, /, *, words: tuple[str, ...] = (), numbers: tuple[f
     try:
         return _Filler(schema, words, numbers).value(schema, 0, "text")
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, re.error) as error:
-        raise InvalidRequest(f"the demo cannot fill this schema: {why_invalid(schema) or error}") from error
+        raise InvalidRequest(f"the demo cannot fill this schema: {schema_error(schema) or error}") from error
 
 
 class _Filler:

@@ -10,8 +10,8 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, arguments_text
-from dragoman.schema.adapt import is_recursive
-from dragoman.schema.strict import WRAPPED, wrap
+from dragoman.schema.strict import WRAPPER_KEY, wrap_root
+from dragoman.schema.traverse import is_recursive
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Notice, Request, Text, Tool, ToolCall
 from dragoman.wires.common.json import encode_json
@@ -72,7 +72,7 @@ def _by_tool(request: Request, schema: JsonObject, notes: NoticeCollector) -> Ou
     while name in taken:
         name += "_"
     wrapped = schema.get("type") != "object"
-    parameters = wrap(schema) if wrapped else schema
+    parameters = wrap_root(schema) if wrapped else schema
     tool = Tool(name=name, description=_ANSWERED, parameters=parameters)
     others = request.tools if request.tool_choice != "none" else ()
     asked = replace(request, schema=None, tools=(*request.tools, tool), tool_choice="required" if others else name)
@@ -131,8 +131,8 @@ class ToolOutputDecoder:
             return []
         self._is_answered = True
         text = arguments_text(call)
-        if self._shaped.wrapped and WRAPPED in call.arguments:
-            text = encode_json(call.arguments[WRAPPED]).decode()
+        if self._shaped.wrapped and WRAPPER_KEY in call.arguments:
+            text = encode_json(call.arguments[WRAPPER_KEY]).decode()
         return [
             PartStarted(index=index, kind="text"),
             PartDelta(index=index, text=text),

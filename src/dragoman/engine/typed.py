@@ -14,8 +14,8 @@ from dragoman.errors import DragomanError, InvalidRequest, OutputError
 from dragoman.events import PartDelta, PartStarted, Restarted, StreamEvent
 from dragoman.schema.output_type import OutputType
 from dragoman.schema.partial_json import PartialJson
-from dragoman.schema.strict import is_wrapped
-from dragoman.schema.unstrict import NOTHING
+from dragoman.schema.strict import needs_wrapper
+from dragoman.schema.unstrict import NO_VALUE
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request, Response, add_usage, user
 
@@ -192,11 +192,11 @@ class Partials:
 
     def __init__(self, form: OutputType[Any]) -> None:
         self._form = form
-        self._prefix = PartialJson(form.closed)
+        self._prefix = PartialJson(form.closed_schema)
         self._others: set[int] = set()
         self._length = 0
         self._shown_at = 0
-        self._last: Any = NOTHING
+        self._last: Any = NO_VALUE
         self._is_void = False
 
     def feed(self, event: StreamEvent, /) -> Any:
@@ -212,16 +212,16 @@ class Partials:
             case Restarted():
                 self._is_void = True  # what starts over might take back what was shown: only its end is
             case _:
-                return NOTHING
-        return NOTHING
+                return NO_VALUE
+        return NO_VALUE
 
     def _grown(self) -> Any:
         value = self._prefix.value
-        if value is NOTHING or (is_wrapped(self._form.outline) and value == {}):
-            return NOTHING
+        if value is NO_VALUE or (needs_wrapper(self._form.type_schema) and value == {}):
+            return NO_VALUE
         self._shown_at = self._length
-        value = self._form.loosening.part(value)
-        if value is NOTHING or value == self._last:
-            return NOTHING
+        value = self._form.converter.convert_partial(value)
+        if value is NO_VALUE or value == self._last:
+            return NO_VALUE
         self._last = value
         return value

@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 import msgspec
 
 from dragoman.errors import InvalidRequest
-from dragoman.schema.adapt import as_list, reached, subschemas
+from dragoman.schema.traverse import as_list, json_type, reachable, subschemas
 from dragoman.schema.type_hints import (
     Field,
-    aliased,
-    bare,
+    alias_target,
+    choice_value,
     choices_of,
     fields_of,
     is_alias,
@@ -21,10 +21,9 @@ from dragoman.schema.type_hints import (
     is_pydantic,
     name_of,
     parameters,
-    plain_choice,
     qualified_name,
+    unwrap_hint,
 )
-from dragoman.schema.validate import json_type
 from dragoman.types import JsonObject, is_list, is_object
 
 _HOME = "#/$defs/"
@@ -68,17 +67,17 @@ _CHOSEN = frozenset({"string", "boolean", "integer", "number", "null"})
 _SIZES = {"string": "Length", "array": "Items", "object": "Properties"}
 
 
-def outline(hint: Any, /) -> JsonObject:
+def schema_from_type(hint: Any, /) -> JsonObject:
     """The JSON Schema of a type, as the type itself has it: what has a default is not required.
 
-    >>> outline(list[int | None])
+    >>> schema_from_type(list[int | None])
     {'type': 'array', 'items': {'type': ['integer', 'null']}}
     """
     outliner = _Outliner()
-    return outliner.finish(outliner.outline(hint))
+    return outliner.finish(outliner.schema_from_type(hint))
 
 
-def parameters_of(
+def parameters_schema(
     function: Callable[..., Any],
     /,
     *,
@@ -88,7 +87,7 @@ def parameters_of(
     """The JSON Schema of a function's arguments, as an object; what has a default is not required.
 
     >>> def tide(port: str, days: int = 1) -> str: ...
-    >>> parameters_of(tide, descriptions={"port": "The harbour"})["properties"]
+    >>> parameters_schema(tide, descriptions={"port": "The harbour"})["properties"]
     {'port': {'type': 'string', 'description': 'The harbour'}, 'days': {'type': 'integer', 'default': 1}}
     """
     outliner, told = _Outliner(), descriptions or {}
@@ -110,7 +109,7 @@ class _Outliner:
         homes = {_HOME + name: schema for name, schema in self._defined.items()}
         nodes = [node for schema in (root, *homes.values()) for node, _ in subschemas(schema)]
         used = Counter(str(node["$ref"]) for node in nodes if "$ref" in node)
-        circular = {home for home, schema in homes.items() if home in reached(schema, homes)}
+        circular = {home for home, schema in homes.items() if home in reachable(schema, homes)}
         inlined = {home.removeprefix(_HOME) for home in homes if used[home] == 1 and home not in circular}
         whole = self._placed(root, inlined)
         kept = {name: self._placed(self._defined[name], inlined) for name in self._defined if name not in inlined}
@@ -133,8 +132,8 @@ class _Outliner:
 
     # Types ------------------------------------------------------------------------------------------------------------
 
-    def outline(self, hint: Any) -> JsonObject:
-        kind, metadata = bare(hint)
+    def schema_from_type(self, hint: Any) -> JsonObject:
+        kind, metadata = unwrap_hint(hint)
         schema = self._kind(kind)
         for item in metadata:
             schema = {**schema, **_told(item, schema)}
@@ -151,7 +150,7 @@ class _Outliner:
         if origin is Literal:
             return _choice(arguments, kind)
         if origin in (Union, UnionType):
-            return _any_of([self.outline(arm) for arm in arguments])
+            return _any_of([self.schema_from_type(arm) for arm in arguments])
         made = qualified_name(origin or kind)
         if made in _LEAVES:
             return dict(_LEAVES[made])
@@ -159,7 +158,7 @@ class _Outliner:
             return _EMPTY_TUPLE if kind == tuple[()] else self._tuple(arguments)
         if made in _LISTS:
             # Nothing is said of a set's items being unique: what comes twice is in it once.
-            return {"type": "array", "items": self.outline(arguments[0]) if arguments else {}}
+            return {"type": "array", "items": self.schema_from_type(arguments[0]) if arguments else {}}
         if made in _MAPS:
             return self._map(arguments or (str, Any))
         if fields_of(kind) is not None:
@@ -180,7 +179,7 @@ class _Outliner:
 
     def _definition(self, kind: Any, name: str) -> JsonObject:
         if is_alias(kind):
-            return self.outline(aliased(kind))
+            return self.schema_from_type(alias_target(kind))
         if is_enum(kind):
             return {**_choice(tuple(kind), kind), **_documented(kind)}
         if is_pydantic(kind):
@@ -191,7 +190,7 @@ class _Outliner:
         """An object of these fields."""
         properties: JsonObject = {}
         for field in fields:
-            schema = self.outline(field.hint)
+            schema = self.schema_from_type(field.hint)
             if field.description:
                 schema = {**schema, "description": field.description}
             if isinstance(field.default, str | int | float):
@@ -207,12 +206,12 @@ class _Outliner:
         if not arguments:
             return {"type": "array", "items": {}}
         if arguments[-1] is Ellipsis:
-            return {"type": "array", "items": self.outline(arguments[0])}
-        items = [self.outline(argument) for argument in arguments]
+            return {"type": "array", "items": self.schema_from_type(arguments[0])}
+        items = [self.schema_from_type(argument) for argument in arguments]
         return {"type": "array", "prefixItems": items, "minItems": len(items), "maxItems": len(items)}
 
     def _map(self, arguments: tuple[Any, ...]) -> JsonObject:
-        keys, values = outline(_plain_key(arguments[0])), self.outline(arguments[1])
+        keys, values = schema_from_type(_plain_key(arguments[0])), self.schema_from_type(arguments[1])
         if not {*as_list(keys.get("type", "string"))} <= _CHOSEN:
             raise InvalidRequest(f"dict[{name_of(arguments[0])}, …]: a key is text, a number or a choice of these")
         named = {"propertyNames": keys} if keys.get("type") == "string" and len(keys) > 1 else {}
@@ -241,7 +240,7 @@ class _Outliner:
 
 
 def _choice(values: tuple[Any, ...], kind: Any) -> JsonObject:
-    plain = [plain_choice(value) for value in values]
+    plain = [choice_value(value) for value in values]
     if not plain:
         raise InvalidRequest(f"{name_of(kind)}: there is nothing to choose from")
     types = [*dict.fromkeys(map(json_type, plain))]
@@ -253,11 +252,11 @@ def _choice(values: tuple[Any, ...], kind: Any) -> JsonObject:
 
 def _plain_key(hint: Any) -> Any:
     """The hint of a key: JSON has only text, so a choice is one of texts."""
-    kind = bare(hint)[0]
+    kind = unwrap_hint(hint)[0]
     if kind is int:
         return Annotated[str, msgspec.Meta(pattern="^-?[0-9]+$")]
     choices = choices_of(kind)
-    return hint if choices is None else Literal[tuple(str(plain_choice(choice)) for choice in choices)]
+    return hint if choices is None else Literal[tuple(str(choice_value(choice)) for choice in choices)]
 
 
 def _any_of(arms: list[JsonObject]) -> JsonObject:

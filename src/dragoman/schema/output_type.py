@@ -1,4 +1,4 @@
-"""A type in, what a model is asked for and how its answer is read out: a strict schema, a name, text to value."""
+"""A Python type as the output of a model: the strict schema to request, and the function that reads the answer."""
 
 import re
 from functools import lru_cache
@@ -7,23 +7,23 @@ from typing import Any, Generic, TypeVar
 import msgspec
 
 from dragoman.errors import OutputError
-from dragoman.schema.from_type import outline
-from dragoman.schema.strict import close, tighten
-from dragoman.schema.to_value import decode
-from dragoman.schema.type_hints import bare, name_of
-from dragoman.schema.unstrict import Loosening
-from dragoman.schema.validate import is_strict, validate
+from dragoman.schema.from_type import schema_from_type
+from dragoman.schema.strict import close_with_root, is_strict, to_strict
+from dragoman.schema.to_value import to_value
+from dragoman.schema.type_hints import name_of, unwrap_hint
+from dragoman.schema.unstrict import StrictConverter
+from dragoman.schema.validate import validate
 from dragoman.types import JsonObject
 
 T = TypeVar("T")
 _FENCE = re.compile(r"```(?:[\w-]+(?=[\s{\[\"]))?")
-_END = re.compile(r"\n[ \t]*```")
-"""A fence at the beginning of a line: no text of JSON has a line's end in it."""
+_FENCE_END = re.compile(r"\n[ \t]*```")
+"""Only at the start of a line: JSON text never contains a line break inside a string."""
 _MAX_REASONS = 10
 
 
 def schema_of(hint: Any, /) -> JsonObject:
-    """The JSON Schema that a model is given for a type: every property required, every object closed.
+    """The JSON Schema that is sent for a type: every property required, every object closed.
 
     >>> schema_of(bool)["properties"]
     {'value': {'type': 'boolean'}}
@@ -32,25 +32,25 @@ def schema_of(hint: Any, /) -> JsonObject:
 
 
 def output_type_of(hint: Any, /) -> "OutputType[Any]":
-    """The form of a type, made once.
+    """The OutputType of a type, cached.
 
     >>> output_type_of(list[int]) is output_type_of(list[int])
     True
     """
     try:
-        return _kept(hint, repr(hint))
+        return _cached_output_type(hint, repr(hint))
     except TypeError:  # metadata that cannot be hashed
         return OutputType(hint)
 
 
 @lru_cache(maxsize=1000)
-def _kept(hint: Any, _words: str) -> "OutputType[Any]":
-    """The words tell `int | str` from `str | int`, which are equal."""
+def _cached_output_type(hint: Any, _repr: str) -> "OutputType[Any]":
+    """The repr distinguishes `int | str` from `str | int`, which are equal."""
     return OutputType(hint)
 
 
 class OutputType(Generic[T]):
-    """How a type is asked for, and how the answer is read.
+    """A type that a model is to answer with.
 
     >>> OutputType(list[int]).read('```json\\n{"value": [1, 2]}\\n```')
     [1, 2]
@@ -58,50 +58,50 @@ class OutputType(Generic[T]):
 
     def __init__(self, hint: Any) -> None:
         self.hint = hint
-        self.outline = outline(hint)
-        """What the type itself says."""
-        self.schema = tighten(self.outline)
-        """What a model is asked for."""
+        self.type_schema = schema_from_type(hint)
+        """The schema of the type itself."""
+        self.schema = to_strict(self.type_schema)
+        """The schema that is sent."""
         self.is_strict = is_strict(self.schema)
-        """Whether OpenAI's strict mode takes it: all but what may be anything."""
-        self.loosening = Loosening(self.outline)
-        """How an answer is made what the type itself says."""
+        """Whether OpenAI's strict mode takes the schema: it does unless some part may be any value."""
+        self.converter = StrictConverter(self.type_schema)
+        """Converts an answer to `schema` into one to `type_schema`."""
 
     @property
-    def closed(self) -> JsonObject:
-        """What a model is asked for, with all that providers cannot enforce."""
-        return close(self.outline)
+    def closed_schema(self) -> JsonObject:
+        """Like `schema`, with the constraints that providers cannot enforce."""
+        return close_with_root(self.type_schema)
 
     @property
     def name(self) -> str:
-        """The type's name, in small letters; `response` where it has none."""
-        kind, _ = bare(self.hint)
+        """The name of the type in lower case, or `response` if it has no name."""
+        kind, _ = unwrap_hint(self.hint)
         return name_of(kind).lower() if isinstance(kind, type) else "response"
 
     def read(self, text: str, /) -> T:
-        """The value that an answer says; OutputError with the reasons where it says none."""
+        """The value of an answer; OutputError with the reasons if it does not match the type."""
         try:
-            value = msgspec.json.decode(unfenced(text))
+            value = msgspec.json.decode(strip_code_fence(text))
         except (msgspec.DecodeError, RecursionError) as error:
-            raise self._wrong(text, (f"$: not JSON: {error}",)) from error
+            raise self._error(text, (f"$: not JSON: {error}",)) from error
         try:
-            plain = self.loosening.whole(value)
-            if reasons := validate(plain, self.outline):
-                raise self._wrong(text, reasons)
-            made: T = decode(plain, self.hint)
+            plain = self.converter.convert(value)
+            if reasons := validate(plain, self.type_schema):
+                raise self._error(text, reasons)
+            result: T = to_value(plain, self.hint)
         except OutputError as error:
-            raise self._wrong(text, error.reasons) from error.__cause__
-        return made
+            raise self._error(text, error.reasons) from error.__cause__
+        return result
 
-    def _wrong(self, text: str, reasons: tuple[str, ...]) -> OutputError:
+    def _error(self, text: str, reasons: tuple[str, ...]) -> OutputError:
         shown = "; ".join(reasons[:_MAX_REASONS])
         return OutputError(f"the answer is not {name_of(self.hint)}: {shown}", text=text, reasons=reasons)
 
 
-def unfenced(text: str, /) -> str:
+def strip_code_fence(text: str, /) -> str:
     """An answer without white space and code fences around it.
 
-    >>> unfenced(" ```json\\n{}\\n``` ")
+    >>> strip_code_fence(" ```json\\n{}\\n``` ")
     '{}'
     """
     text = text.strip("\ufeff \t\r\n")
@@ -109,5 +109,5 @@ def unfenced(text: str, /) -> str:
     if fence is None:
         return text
     inner = text[fence.end() :]
-    end = _END.search(inner)
+    end = _FENCE_END.search(inner)
     return (inner[: end.start()] if end else inner.rpartition("```")[0] or inner).strip()

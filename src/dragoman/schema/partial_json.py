@@ -1,7 +1,8 @@
-"""Pieces of JSON text in, the value so far out: what is whole, and of what is not what can only grow.
+"""Reads JSON text that is still being streamed, and gives the value so far.
 
-A number, a keyword and a text that has to be one of some are shown when they are whole; free text grows letter by
-letter. Each piece is read once. Nothing is raised: what is no JSON ends the growth.
+A value is shown if it is complete, or if it can only grow: free text grows letter by letter, while a number, a keyword
+and a text from an enum appear when they are complete. Each piece is read once. Text that is not JSON raises nothing; it
+ends the value.
 """
 
 import re
@@ -9,22 +10,23 @@ from typing import Any
 
 import msgspec
 
-from dragoman.schema.adapt import as_list
-from dragoman.schema.strict import followed
-from dragoman.schema.unstrict import NOTHING
+from dragoman.schema.strict import resolve_ref
+from dragoman.schema.traverse import as_list
+from dragoman.schema.unstrict import NO_VALUE
 from dragoman.types import JsonObject, is_list, is_object
 
 _PLAIN = re.compile(r'[^"\\]*')
 _ESCAPE = re.compile(r"\\(?:u[dD][89abAB][0-9a-fA-F]{2}\\u[0-9a-fA-F]{4}|u(?![dD][89abAB])[0-9a-fA-F]{4}|[^u])")
 _WORD = re.compile(r"[^\s,\]}]*")
-_LONGEST_ESCAPE = 12
+_MAX_ESCAPE = 12
 _SPACE = re.compile(r"[\s,:]*")
 _BOUND = frozenset({"enum", "const", "format", "pattern", "minLength"})
+"""Keywords that an incomplete text may not satisfy."""
 _ENTRY = frozenset({"key", "value"})
 
 
-class _Open:
-    """A container that has no end yet: what is whole in it, and what its schema may be."""
+class _OpenContainer:
+    """An object or list without its end: its complete items, and the schemas that it may have."""
 
     def __init__(self, value: dict[str, Any] | list[Any], schemas: list[JsonObject]) -> None:
         self.value = value
@@ -45,17 +47,17 @@ class _Open:
         return is_object(self.value) and self.key is None
 
     @property
-    def is_entry(self) -> bool:
-        """Whether this is an entry of a map, which means nothing in part."""
+    def is_map_entry(self) -> bool:
+        """Whether this is an entry of a map, which means nothing until it is complete."""
         return any(schema.get("properties", {}).keys() == _ENTRY for schema in self.schemas)
 
-    def with_open(self, item: Any) -> Any:
-        """A copy that has one more item."""
-        if self.is_entry:
-            return NOTHING
-        copied = _Open(self.value.copy(), self.schemas)
+    def with_item(self, item: Any) -> Any:
+        """A copy of the value with one more item."""
+        if self.is_map_entry:
+            return NO_VALUE
+        copied = _OpenContainer(self.value.copy(), self.schemas)
         copied.key = self.key
-        if item is not NOTHING and not self.is_at_key:
+        if item is not NO_VALUE and not self.is_at_key:
             copied.add(item)
         return copied.value
 
@@ -63,39 +65,39 @@ class _Open:
 class PartialJson:
     """A JSON object that is being written.
 
-    >>> prefix = PartialJson({"type": "object", "properties": {"name": {"type": "string"}}})
-    >>> prefix.feed('{"name": "Bre'); prefix.value
+    >>> partial = PartialJson({"type": "object", "properties": {"name": {"type": "string"}}})
+    >>> partial.feed('{"name": "Bre'); partial.value
     {'name': 'Bre'}
     """
 
     def __init__(self, schema: JsonObject) -> None:
         self._root = schema
-        self._stack: list[_Open] = []
+        self._stack: list[_OpenContainer] = []
         self._pieces: list[str] = []
-        self._in: str = ""
-        """What is being read: `text`, `word`, or neither."""
-        self._rest = ""
-        self._whole: Any = NOTHING
+        self._reading: str = ""
+        """The kind of token that is being read: `text`, `word`, or "" between tokens."""
+        self._unread = ""
+        self._whole: Any = NO_VALUE
         self._is_over = False
 
     @property
     def value(self) -> Any:
-        """What there is so far, as a value of its own; NOTHING before the beginning, and of what is no JSON."""
-        item = self._text() if self._in == "text" and self._stack and self._is_free() else NOTHING
+        """The value so far, as a copy; NO_VALUE before the object begins, and if the text is not JSON."""
+        item = self._text() if self._reading == "text" and self._stack and self._is_free_text() else NO_VALUE
         if self._is_over:
             return self._whole
         for container in reversed(self._stack):
-            item = container.with_open(item)
+            item = container.with_item(item)
         return item
 
     def feed(self, text: str, /) -> None:
-        """Read one piece more."""
-        text, self._rest = self._rest + text, ""
+        """Read the next piece."""
+        text, self._unread = self._unread + text, ""
         place = 0
         while place < len(text) and not self._is_over:
-            if self._in == "text":
+            if self._reading == "text":
                 place = self._read_text(text, place)
-            elif self._in == "word":
+            elif self._reading == "word":
                 place = self._read_word(text, place)
             elif not self._stack:
                 place = self._begin(text, place)
@@ -103,7 +105,7 @@ class PartialJson:
                 place = self._read_mark(text, place)
 
     def _begin(self, text: str, place: int) -> int:
-        """The object's own beginning: what stands before it is a code fence or a word too many."""
+        """Skip what stands before the object, such as a code fence."""
         start = text.find("{", place)
         if start < 0:
             return len(text)
@@ -118,15 +120,15 @@ class PartialJson:
             case "":
                 return place
             case '"':
-                self._in = "text"
+                self._reading = "text"
             case "{":
-                self._push({}, self._below())
+                self._push({}, self._next_schemas())
             case "[":
-                self._push([], self._below())
+                self._push([], self._next_schemas())
             case "}" | "]":
                 self._pop()
             case _:
-                self._in = "word"
+                self._reading = "word"
                 return place
         return place + 1
 
@@ -143,8 +145,8 @@ class PartialJson:
         if escape:
             self._pieces.append(escape[0])
             return escape.end()
-        self._is_over = len(text) - end >= _LONGEST_ESCAPE
-        self._rest = text[end:]
+        self._is_over = len(text) - end >= _MAX_ESCAPE
+        self._unread = text[end:]
         return len(text)
 
     def _read_word(self, text: str, place: int) -> int:
@@ -159,7 +161,7 @@ class PartialJson:
         return end
 
     def _text(self) -> str:
-        """What was read of a text; one piece is kept, so that a long text is not joined anew each time."""
+        """The text so far; its pieces become one, so that a long text is not joined again each time."""
         self._pieces = ["".join(self._pieces)]
         try:
             return msgspec.json.decode(f'"{self._pieces[0]}"', type=str)
@@ -168,14 +170,14 @@ class PartialJson:
             return ""
 
     def _close(self, item: Any) -> None:
-        self._in, self._pieces = "", []
+        self._reading, self._pieces = "", []
         if not self._is_over:
             self._stack[-1].add(item)
 
     def _push(self, value: dict[str, Any] | list[Any], schemas: list[JsonObject]) -> None:
         kind = "array" if is_list(value) else "object"
         arms = [arm for arm in _arms(schemas, self._root) if kind in as_list(arm.get("type", kind))]
-        self._stack.append(_Open(value, arms))
+        self._stack.append(_OpenContainer(value, arms))
 
     def _pop(self) -> None:
         value = self._stack.pop().value
@@ -184,25 +186,26 @@ class PartialJson:
         else:
             self._whole, self._is_over = value, True
 
-    def _below(self) -> list[Any]:
-        """The schemas of what comes next in the innermost container."""
+    def _next_schemas(self) -> list[Any]:
+        """The schemas of the next item in the innermost container."""
         container = self._stack[-1]
         if container.key is None:
             return [schema.get("items", {}) for schema in container.schemas]
         known = [schema.get("properties", {}) for schema in container.schemas]
         return [properties[container.key] for properties in known if container.key in properties]
 
-    def _is_free(self) -> bool:
-        """Whether the text that is being read may be shown in part."""
-        texts = [one for one in _arms(self._below(), self._root) if "string" in as_list(one.get("type", "string"))]
+    def _is_free_text(self) -> bool:
+        """Whether the text that is being read may be shown before it is complete."""
+        schemas = _arms(self._next_schemas(), self._root)
+        texts = [one for one in schemas if "string" in as_list(one.get("type", "string"))]
         return not self._stack[-1].is_at_key and any(not one.keys() & _BOUND for one in texts)
 
 
 def _arms(schemas: list[Any], root: JsonObject) -> list[JsonObject]:
-    """The schemas with their references followed, and each arm of a choice for itself."""
+    """The schemas with references resolved and choices split into their arms."""
     found: list[JsonObject] = []
     for schema in schemas:
-        own = followed(schema, root)
+        own = resolve_ref(schema, root)
         arms = [arm for keyword in ("anyOf", "oneOf", "allOf") for arm in as_list(own.get(keyword, []))]
         found += _arms(arms, root) if arms else [own]
     return found

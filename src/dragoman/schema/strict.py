@@ -1,75 +1,115 @@
-"""A JSON Schema in, the same in the form that every provider can enforce out.
+"""Makes a JSON Schema strict: the form that every provider can enforce.
 
-Every property is required, every object closed. What was not required may be null, and null is then left out; a map is
-a list of its entries, a tuple an object of its items; a root that is no object is put into one.
+Every property is required and every object is closed. An optional property becomes nullable (`from_strict` in
+`unstrict` drops the null again), a map becomes a list of entries, a tuple an object with one property per item. A root
+that is not an object is wrapped in one.
 """
 
 from typing import Any
 
 from msgspec.structs import replace
 
-from dragoman.schema.adapt import as_list, fit, map_children
-from dragoman.schema.validate import STRICT
-from dragoman.types import JsonObject, is_object
+from dragoman.errors import RequestError
+from dragoman.schema.adapt import SchemaDialect, adapt
+from dragoman.schema.traverse import as_list, map_children, subschemas
+from dragoman.types import JsonObject, is_list, is_object
 
-WRAPPED = "value"
-"""The only property of an object that holds a root which is none."""
-_TOLD = replace(STRICT, describe=True)
-_NOISE = frozenset({"title", "default", "discriminator"})
+WRAPPER_KEY = "value"
+"""The only property of the object around a root that is not an object."""
+STRICT_DIALECT = SchemaDialect(
+    name="openai",
+    keywords=frozenset(
+        "$schema $defs definitions $ref type title description enum const anyOf properties required "
+        "additionalProperties items pattern format minimum maximum exclusiveMinimum exclusiveMaximum multipleOf "
+        "minItems maxItems".split()
+    ),
+    formats=frozenset("date-time time date duration email hostname ipv4 ipv6 uuid".split()),
+    simple_patterns=True,
+    lone_refs=True,
+    closed_objects=True,
+)
+_DESCRIBING_DIALECT = replace(STRICT_DIALECT, describe_dropped=True)
+_TYPE_KEYWORDS = frozenset({"type", "anyOf", "$ref"})
+_UNUSED = frozenset({"title", "default", "discriminator"})
 _NULL: JsonObject = {"type": "null"}
 
 
-def close(schema: JsonObject, /) -> JsonObject:
+def to_strict(schema: JsonObject, /) -> JsonObject:
+    """The schema as OpenAI's strict mode takes it; constraints that strict mode lacks go into descriptions.
+
+    >>> strict = to_strict({"type": "object", "properties": {"note": {"type": "string"}}})
+    >>> strict["properties"], strict["required"], strict["additionalProperties"]
+    ({'note': {'type': ['string', 'null']}}, ['note'], False)
+    """
+    return adapt(close_with_root(schema), _DESCRIBING_DIALECT, where="schema")[0]
+
+
+def is_strict(schema: JsonObject, /) -> bool:
+    """Whether OpenAI's strict mode takes the schema unchanged.
+
+    >>> is_strict({"type": "object", "properties": {"a": {"type": "string"}}, "required": ["a"]})
+    False
+    """
+    try:
+        _, notices = adapt(schema, STRICT_DIALECT, where="schema")
+    except RequestError:
+        return False
+    if notices or schema.get("type") != "object" or "anyOf" in schema:
+        return False
+    names: list[Any] = []
+    choices: list[Any] = []
+    for node, level in subschemas(schema):
+        properties, required = node.get("properties", {}), node.get("required", [])
+        if level > 10 or not _TYPE_KEYWORDS & node.keys() or not is_object(properties) or not is_list(required):
+            return False
+        if not properties.keys() <= set(map(str, required)):
+            return False
+        names += properties
+        choices += as_list(node.get("enum", []))
+    return len(names) <= 5_000 and len(choices) <= 1_000 and sum(len(str(word)) for word in names + choices) <= 120_000
+
+
+def close_with_root(schema: JsonObject, /) -> JsonObject:
     """The schema with every property required, every object closed, and an object at its root.
 
-    >>> close({"type": "string", "minLength": 2})["properties"]
+    >>> close_with_root({"type": "string", "minLength": 2})["properties"]
     {'value': {'type': 'string', 'minLength': 2}}
     """
-    return wrap(closed(schema)) if is_wrapped(schema) else closed(schema)
+    return wrap_root(close(schema)) if needs_wrapper(schema) else close(schema)
 
 
-def closed(schema: JsonObject, /) -> JsonObject:
-    """The same of any schema, whatever is at its root.
+def close(schema: JsonObject, /) -> JsonObject:
+    """The schema with every property required and every object closed; the root keeps its type.
 
-    >>> closed({"type": "object", "properties": {}})
+    >>> close({"type": "object", "properties": {}})
     {'type': 'object', 'properties': {}, 'required': [], 'additionalProperties': False}
     """
-    made: JsonObject = _closed(schema, "")
-    return made
+    closed: JsonObject = _close(schema, "")
+    return closed
 
 
-def wrap(schema: JsonObject, /) -> JsonObject:
-    """An object that has the schema as its only property.
+def wrap_root(schema: JsonObject, /) -> JsonObject:
+    """An object with the schema as its only property.
 
-    >>> wrap({"type": "string"})["properties"]
+    >>> wrap_root({"type": "string"})["properties"]
     {'value': {'type': 'string'}}
     """
     inner = {keyword: value for keyword, value in schema.items() if keyword != "$defs"}
     defined = {"$defs": schema["$defs"]} if "$defs" in schema else {}
-    return {**_object({WRAPPED: inner}), **defined}
+    return {**_object({WRAPPER_KEY: inner}), **defined}
 
 
-def tighten(schema: JsonObject, /) -> JsonObject:
-    """The schema as OpenAI's strict mode takes it; what that cannot say is told in descriptions.
+def needs_wrapper(schema: JsonObject, /) -> bool:
+    """Whether the root is not an object with known properties, so that it must be wrapped in one.
 
-    >>> tight = tighten({"type": "object", "properties": {"note": {"type": "string"}}})
-    >>> tight["properties"], tight["required"], tight["additionalProperties"]
-    ({'note': {'type': ['string', 'null']}}, ['note'], False)
-    """
-    return fit(close(schema), _TOLD, where="schema")[0]
-
-
-def is_wrapped(schema: JsonObject, /) -> bool:
-    """Whether a schema has to be put into an object, as its root is none.
-
-    >>> is_wrapped({"type": "array"}), is_wrapped({"type": "object", "properties": {}})
+    >>> needs_wrapper({"type": "array"}), needs_wrapper({"type": "object", "properties": {}})
     (True, False)
     """
     return schema.get("type") != "object" or is_map(schema) or "anyOf" in schema
 
 
 def is_map(schema: JsonObject, /) -> bool:
-    """Whether a schema is of objects whose keys are not known.
+    """Whether a schema describes objects with arbitrary keys.
 
     >>> is_map({"type": "object", "additionalProperties": {"type": "integer"}})
     True
@@ -78,60 +118,18 @@ def is_map(schema: JsonObject, /) -> bool:
     return "object" in as_list(schema.get("type")) and "properties" not in schema and is_open
 
 
-def _object(properties: JsonObject) -> JsonObject:
-    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
-
-
-def _closed(schema: Any, _step: str) -> Any:
-    if not is_object(schema):
-        return schema
-    own = {keyword: value for keyword, value in schema.items() if keyword not in _NOISE}
-    if is_map(schema):
-        return _entries(own)
-    if is_tuple(schema):
-        return _items(own)
-    closed = {keyword: map_children(keyword, value, _closed) for keyword, value in own.items()}
-    if is_object(closed.get("properties")):
-        needed = as_list(schema.get("required", []))
-        closed["properties"] = {
-            name: item if name in needed else _nullable(item) for name, item in closed["properties"].items()
-        }
-        closed |= {"required": [*closed["properties"]], "additionalProperties": False}
-    return closed
-
-
-def _entries(own: JsonObject) -> JsonObject:
-    """A map as a list: strict modes know objects only whose keys are told."""
-    keys, values = own.pop("propertyNames", {}), own.pop("additionalProperties", {})
-    entry = _object(
-        {"key": {"type": "string", **_closed(keys, "")}, "value": _closed(values, "") if is_object(values) else {}}
-    )
-    types = ["array" if one == "object" else one for one in as_list(own["type"])]
-    sizes = {"minProperties": "minItems", "maxProperties": "maxItems"}
-    kept = {sizes.get(keyword, keyword): value for keyword, value in own.items() if keyword != "type"}
-    return {"type": types[0] if len(types) == 1 else types, "items": entry, **kept}
-
-
 def is_tuple(schema: JsonObject, /) -> bool:
-    """Whether a schema is of lists whose every item has a type of its own.
+    """Whether a schema describes lists of fixed length, with a schema for each item.
 
     >>> is_tuple({"type": "array", "prefixItems": [{"type": "string"}], "items": False})
     True
     """
-    first = as_list(schema.get("prefixItems", []))
-    return bool(first) and (schema.get("items") is False or schema.get("maxItems") == len(first))
-
-
-def _items(own: JsonObject) -> JsonObject:
-    """A tuple as an object: few providers tell one item of a list from another."""
-    items = {item_name(index): _closed(item, "") for index, item in enumerate(own["prefixItems"])}
-    described = {"description": own["description"]} if "description" in own else {}
-    types = ["object" if one == "array" else one for one in as_list(own["type"])]
-    return {**_object(items), "type": types[0] if len(types) == 1 else types, **described}
+    items = as_list(schema.get("prefixItems", []))
+    return bool(items) and (schema.get("items") is False or schema.get("maxItems") == len(items))
 
 
 def item_name(index: int, /) -> str:
-    """What the item of a tuple is called in the object that stands for it.
+    """The property that holds an item of a tuple.
 
     >>> item_name(0)
     'item_1'
@@ -140,7 +138,7 @@ def item_name(index: int, /) -> str:
 
 
 def takes_null(schema: Any, /) -> bool:
-    """Whether null satisfies a schema, as far as it says so itself.
+    """Whether null satisfies a schema; a `$ref` is not followed.
 
     >>> takes_null({"type": ["string", "null"]}), takes_null({"type": "string"})
     (True, False)
@@ -155,18 +153,10 @@ def takes_null(schema: Any, /) -> bool:
     return "null" in as_list(schema["type"]) if "type" in schema else not schema.keys() & {"$ref", "const", "allOf"}
 
 
-def _nullable(schema: Any) -> Any:
-    if takes_null(schema):
-        return schema
-    if isinstance(schema.get("type"), str) and not schema.keys() & {"enum", "const"}:
-        return {**schema, "type": [schema["type"], "null"]}
-    return {"anyOf": [schema, _NULL]}
+def resolve_ref(schema: Any, root: JsonObject, /) -> JsonObject:
+    """The schema that a `$ref` points to; a schema without one unchanged.
 
-
-def followed(schema: Any, root: JsonObject, /) -> JsonObject:
-    """What a reference points to; a schema that is none as it is.
-
-    >>> followed({"$ref": "#/$defs/A"}, {"$defs": {"A": {"type": "null"}}})
+    >>> resolve_ref({"$ref": "#/$defs/A"}, {"$defs": {"A": {"type": "null"}}})
     {'type': 'null'}
     """
     seen: set[str] = set()
@@ -174,3 +164,53 @@ def followed(schema: Any, root: JsonObject, /) -> JsonObject:
         seen.add(ref)
         schema = root.get("$defs", {}).get(ref.rpartition("/")[2], {}) if ref != "#" else root
     return schema if is_object(schema) else {}
+
+
+def _object(properties: JsonObject) -> JsonObject:
+    return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
+
+
+def _close(schema: Any, _step: str) -> Any:
+    if not is_object(schema):
+        return schema
+    own = {keyword: value for keyword, value in schema.items() if keyword not in _UNUSED}
+    if is_map(schema):
+        return _map_to_entries(own)
+    if is_tuple(schema):
+        return _tuple_to_object(own)
+    closed = {keyword: map_children(keyword, value, _close) for keyword, value in own.items()}
+    if is_object(closed.get("properties")):
+        required = as_list(schema.get("required", []))
+        closed["properties"] = {
+            name: item if name in required else _nullable(item) for name, item in closed["properties"].items()
+        }
+        closed |= {"required": [*closed["properties"]], "additionalProperties": False}
+    return closed
+
+
+def _map_to_entries(own: JsonObject) -> JsonObject:
+    """Strict modes need the name of every property, so a map becomes a list of keys and values."""
+    keys, values = own.pop("propertyNames", {}), own.pop("additionalProperties", {})
+    entry = _object(
+        {"key": {"type": "string", **_close(keys, "")}, "value": _close(values, "") if is_object(values) else {}}
+    )
+    types = ["array" if one == "object" else one for one in as_list(own["type"])]
+    sizes = {"minProperties": "minItems", "maxProperties": "maxItems"}
+    rest = {sizes.get(keyword, keyword): value for keyword, value in own.items() if keyword != "type"}
+    return {"type": types[0] if len(types) == 1 else types, "items": entry, **rest}
+
+
+def _tuple_to_object(own: JsonObject) -> JsonObject:
+    """Few providers support a schema for each item of a list, so a tuple becomes an object."""
+    items = {item_name(index): _close(item, "") for index, item in enumerate(own["prefixItems"])}
+    description = {"description": own["description"]} if "description" in own else {}
+    types = ["object" if one == "array" else one for one in as_list(own["type"])]
+    return {**_object(items), "type": types[0] if len(types) == 1 else types, **description}
+
+
+def _nullable(schema: Any) -> Any:
+    if takes_null(schema):
+        return schema
+    if isinstance(schema.get("type"), str) and not schema.keys() & {"enum", "const"}:
+        return {**schema, "type": [schema["type"], "null"]}
+    return {"anyOf": [schema, _NULL]}

@@ -10,18 +10,18 @@ import msgspec
 from dragoman.errors import OutputError
 from dragoman.schema.type_hints import (
     Field,
-    aliased,
-    bare,
+    alias_target,
+    choice_value,
     choices_of,
     fields_of,
     is_alias,
     is_pydantic,
     name_of,
     parameters,
-    plain_choice,
     qualified_name,
+    unwrap_hint,
 )
-from dragoman.schema.validate import place
+from dragoman.schema.validate import json_path
 from dragoman.types import JsonObject, is_list, is_object
 
 T = TypeVar("T")
@@ -46,13 +46,13 @@ class _Misfit(Exception):
 
 
 @overload
-def decode(value: object, hint: type[T], /) -> T: ...
+def to_value(value: object, hint: type[T], /) -> T: ...
 @overload
-def decode(value: object, hint: Any, /) -> Any: ...
-def decode(value: object, hint: Any, /) -> Any:
+def to_value(value: object, hint: Any, /) -> Any: ...
+def to_value(value: object, hint: Any, /) -> Any:
     """A JSON value as a value of a type, made by the type itself; OutputError where it does not fit.
 
-    >>> decode({"a": ["1999-12-31"]}, dict[str, tuple[str, ...]])
+    >>> to_value({"a": ["1999-12-31"]}, dict[str, tuple[str, ...]])
     {'a': ('1999-12-31',)}
     """
     try:
@@ -85,15 +85,15 @@ def _text(value: object) -> str:
 
 
 def _misfit(path: _Path, why: str) -> _Misfit:
-    return _Misfit(f"{place(path)}: {why}")
+    return _Misfit(f"{json_path(path)}: {why}")
 
 
 def _decode(value: Any, hint: Any, path: _Path) -> Any:
-    kind, _ = bare(hint)
+    kind, _ = unwrap_hint(hint)
     if kind is Any or kind is object:
         return value
     if is_alias(kind):
-        return _decode(value, aliased(kind), path)
+        return _decode(value, alias_target(kind), path)
     if is_pydantic(kind):
         return _pydantic(value, kind, path)
     origin, arguments = get_origin(kind), get_args(kind)
@@ -124,7 +124,7 @@ def _leaf(value: object, kind: Any, path: _Path, *, strict: bool = True) -> Any:
         raise _misfit(path, str(error)) from error
 
 
-def _choice(value: object, choices: tuple[Any, ...], path: _Path, told: Callable[[Any], Any] = plain_choice) -> Any:
+def _choice(value: object, choices: tuple[Any, ...], path: _Path, told: Callable[[Any], Any] = choice_value) -> Any:
     for choice in choices:
         plain = told(choice)
         if plain == value and isinstance(plain, bool) == isinstance(value, bool):
@@ -145,7 +145,7 @@ def _any_of(value: object, arms: tuple[Any, ...], path: _Path) -> Any:
 
 def _strangers(value: object, arm: Any) -> int:
     """How many keys of a value an arm has no place for."""
-    kind, _ = bare(arm)
+    kind, _ = unwrap_hint(arm)
     if not is_object(value):
         return 0
     if is_pydantic(kind):
@@ -171,7 +171,7 @@ def _fields(value: object, fields: tuple[Field, ...], path: _Path, called: str) 
     reasons: list[str] = []
     for field in fields:
         if field.key not in value:
-            reasons += [f"{place(path)}: {field.key!r} is required"] if field.required else []
+            reasons += [f"{json_path(path)}: {field.key!r} is required"] if field.required else []
             continue
         try:
             told[field.name] = _decode(value[field.key], field.hint, (*path, field.key))
@@ -210,16 +210,16 @@ def _mapped(made: str, items: dict[Any, Any], hints: tuple[Any, ...]) -> dict[An
         return OrderedDict(items)
     if made != "collections.defaultdict":
         return items
-    kind = bare(hints[1])[0] if hints else None
+    kind = unwrap_hint(hints[1])[0] if hints else None
     empty = get_origin(kind) or kind
     return defaultdict(empty if isinstance(empty, type) else None, items)
 
 
 def _key(key: str, hint: Any, path: _Path) -> Any:
     """A key: JSON has only text, so numbers are read from it."""
-    kind, _ = bare(hint)
+    kind, _ = unwrap_hint(hint)
     if (choices := choices_of(kind)) is not None:
-        return _choice(key, choices, path, told=lambda choice: str(plain_choice(choice)))
+        return _choice(key, choices, path, told=lambda choice: str(choice_value(choice)))
     if qualified_name(kind) in ("builtins.int", "builtins.float", "builtins.bool"):
         return _leaf(key, kind, path, strict=False)
     return _decode(key, hint, path)
@@ -232,4 +232,4 @@ def _pydantic(value: object, kind: Any, path: _Path) -> Any:
         return kind.__pydantic_validator__.validate_json(msgspec.json.encode(value))
     except ValidationError as error:
         told = error.errors(include_url=False, include_context=False, include_input=False)
-        raise _Misfit(*(f"{place((*path, *one['loc']))}: {one['msg']}" for one in told)) from error
+        raise _Misfit(*(f"{json_path((*path, *one['loc']))}: {one['msg']}" for one in told)) from error

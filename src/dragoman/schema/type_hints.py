@@ -42,11 +42,11 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """What a parameter is without being told; classes keep theirs to themselves."""
 
 
-def bare(hint: Any, /) -> tuple[Any, tuple[Any, ...]]:
+def unwrap_hint(hint: Any, /) -> tuple[Any, tuple[Any, ...]]:
     """A hint without what is wrapped around it, and the metadata of the wrapping, the innermost first.
 
     >>> from typing import Annotated
-    >>> bare(Annotated[int, "metres"])
+    >>> unwrap_hint(Annotated[int, "metres"])
     (<class 'int'>, ('metres',))
     """
     metadata: tuple[Any, ...] = ()
@@ -73,7 +73,7 @@ def is_alias(hint: Any, /) -> bool:
     return type(get_origin(hint) or hint).__name__ == "TypeAliasType"
 
 
-def aliased(hint: Any, /) -> Any:
+def alias_target(hint: Any, /) -> Any:
     """The hint that an alias stands for."""
     alias = get_origin(hint) or hint
     return _bound(alias.__value__, dict(zip(alias.__type_params__, get_args(hint), strict=False)))
@@ -133,10 +133,10 @@ def choices_of(hint: Any, /) -> tuple[Any, ...] | None:
     return tuple(hint) if is_enum(hint) else None
 
 
-def plain_choice(choice: Any, /) -> Any:
+def choice_value(choice: Any, /) -> Any:
     """A choice as JSON has it: the value of an enumeration's member.
 
-    >>> plain_choice("a")
+    >>> choice_value("a")
     'a'
     """
     return choice.value if is_enum(type(choice)) else choice

@@ -10,9 +10,9 @@ from typing import Any, Protocol, TypeAlias, TypeVar, get_args, overload, runtim
 import msgspec
 
 from dragoman.errors import InvalidRequest, InvalidTool
-from dragoman.schema.from_type import parameters_of
+from dragoman.schema.from_type import parameters_schema
 from dragoman.schema.to_value import decode_arguments
-from dragoman.schema.type_hints import bare, hints_of
+from dragoman.schema.type_hints import hints_of, unwrap_hint
 from dragoman.schema.validate import validate
 from dragoman.tools.docstrings import describe
 from dragoman.types import JsonObject, Message, Opaque, Response, Tool, ToolCall, is_list
@@ -248,7 +248,7 @@ def _define(
     said = describe((function is not routine and function.__doc__) or whole.__doc__)
     try:
         context, hidden = _hidden(function, called)
-        schema = parameters_of(function, skip=hidden, descriptions=said.parameters)
+        schema = parameters_schema(function, skip=hidden, descriptions=said.parameters)
     except InvalidRequest as error:
         raise InvalidTool(f"{called}: {error.message}") from error
     except ValueError as error:
@@ -269,7 +269,7 @@ def _hidden(function: Callable[..., Any], called: str) -> tuple[str | None, Coll
 
 
 def _is_context(hint: Any) -> bool:
-    kind = bare(hint)[0]
+    kind = unwrap_hint(hint)[0]
     return kind is Context or {*get_args(kind)} == {Context, NoneType}
 
 

@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from dragoman.schema.adapt import fit
+from dragoman.schema.adapt import adapt
 from dragoman.types import is_list, is_object
-from dragoman.wires.anthropic.schema import SUBSET
+from dragoman.wires.anthropic.schema import SCHEMA_DIALECT
 from tests.support.corpus.rules import Rule, without_nulls
 
 Json = dict[str, Any]
@@ -57,7 +57,7 @@ def _versions(body: Json) -> Json:
 def _fitted(body: Json) -> Json:
     config = body.get("output_config", {})
     if is_object(config.get("format")):
-        format = {**config["format"], "schema": fit(config["format"]["schema"], SUBSET, where="schema")[0]}
+        format = {**config["format"], "schema": adapt(config["format"]["schema"], SCHEMA_DIALECT, where="schema")[0]}
         body = {**body, "output_config": {**config, "format": format}}
     if "tools" in body:
         body = {**body, "tools": [_fitted_tool(tool) for tool in body["tools"]]}
@@ -67,7 +67,7 @@ def _fitted(body: Json) -> Json:
 def _fitted_tool(tool: Json) -> Json:
     if not tool.get("strict") or "input_schema" not in tool:
         return tool
-    return {**tool, "input_schema": fit(tool["input_schema"], SUBSET, where="tool")[0]}
+    return {**tool, "input_schema": adapt(tool["input_schema"], SCHEMA_DIALECT, where="tool")[0]}
 
 
 RULES = [

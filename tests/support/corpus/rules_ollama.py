@@ -2,9 +2,9 @@
 
 from typing import Any
 
-from dragoman.schema.adapt import fit
+from dragoman.schema.adapt import adapt
 from dragoman.wires.ollama.parts import split_instruction
-from dragoman.wires.ollama.schema import TOOL_SUBSET
+from dragoman.wires.ollama.schema import TOOL_DIALECT
 from tests.support.corpus.rules import Rule, without_nulls
 
 Json = dict[str, Any]
@@ -69,7 +69,7 @@ def _tools(body: Json) -> Json:
 
 
 def _function(function: Json) -> Json:
-    return {**function, "parameters": fit(function["parameters"], TOOL_SUBSET, where="")[0]}
+    return {**function, "parameters": adapt(function["parameters"], TOOL_DIALECT, where="")[0]}
 
 
 def _context(body: Json) -> Json:

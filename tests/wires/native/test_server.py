@@ -20,7 +20,7 @@ from dragoman.errors import (
 )
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.http import HttpReply, HttpRequest
-from dragoman.schema.validate import validate, why_invalid
+from dragoman.schema.validate import schema_error, validate
 from dragoman.types import (
     Attempt,
     Finish,
@@ -516,7 +516,7 @@ def test_the_document_is_one_of_openapi() -> None:
     schemas = document["components"]["schemas"]
     assert schemas["Request"]["properties"].keys() == BODY.keys()
     for name in schemas:
-        assert why_invalid({"$ref": f"#/components/schemas/{name}", "components": {"schemas": schemas}}) is None
+        assert schema_error({"$ref": f"#/components/schemas/{name}", "components": {"schemas": schemas}}) is None
 
 
 def fits(name: str, value: Any) -> tuple[str, ...]:

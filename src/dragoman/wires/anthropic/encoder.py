@@ -6,7 +6,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.http import HttpRequest
-from dragoman.schema.adapt import fit
+from dragoman.schema.adapt import adapt
 from dragoman.targets.target import Target
 from dragoman.types import (
     Effort,
@@ -32,7 +32,7 @@ from dragoman.wires.anthropic.schema import (
     MAX_TOKENS,
     MIN_BUDGET,
     NAME,
-    SUBSET,
+    SCHEMA_DIALECT,
     VERSION,
     WITHOUT_SAMPLING,
 )
@@ -195,7 +195,7 @@ class _Encoder:
         if schema is None:
             return {}
         if schema and self.target.quirks.json_schema and self.target.capabilities.structured:
-            fitted, notices = fit(schema, SUBSET, where="schema")
+            fitted, notices = adapt(schema, SCHEMA_DIALECT, where="schema")
             notes.take(*notices)
             return {"format": {"type": "json_schema", "schema": fitted}}
         notes.add("changed", "schema", "it cannot be enforced, so it is asked for in the system prompt")

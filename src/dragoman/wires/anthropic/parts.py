@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any, TypeAlias
 
 from dragoman.errors import InvalidRequest, Unsupported
-from dragoman.schema.adapt import fit
+from dragoman.schema.adapt import adapt
 from dragoman.types import (
     Document,
     Image,
@@ -26,7 +26,7 @@ from dragoman.wires.anthropic.schema import (
     CALL_ID_LENGTH,
     NAME,
     NO_ARGUMENTS,
-    SUBSET,
+    SCHEMA_DIALECT,
     MediaBlock,
     TextBlock,
     ThinkingBlock,
@@ -242,7 +242,7 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
         notes.add("changed" if kind else "repaired", f"{where}: type", "the root of a tool's schema is an object")
         schema = {**schema, "type": "object"}
     if tool.strict:
-        schema, notices = fit(schema, SUBSET, where=where)
+        schema, notices = adapt(schema, SCHEMA_DIALECT, where=where)
         notes.take(*notices)
     told = {"description": tool.description, "input_schema": schema, "strict": tool.strict}
     return {"name": tool.name, **without_none(told), **wire_extra(tool.extra, NAME)}

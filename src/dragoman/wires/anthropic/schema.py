@@ -82,19 +82,19 @@ OVERLOADED = 529
 TOO_LONG = "prompt is too long"
 """The words by which clients of this dialect know that the context is full."""
 
-SUBSET = SchemaDialect(
+SCHEMA_DIALECT = SchemaDialect(
     name=NAME,
     keywords=frozenset(
         "type enum const anyOf allOf $ref $defs default required properties items additionalProperties title "
         "description format minItems pattern".split()
     ),
     formats=frozenset("date-time time date duration email hostname uri ipv4 ipv6 uuid".split()),
-    enums=frozenset({"string", "number", "boolean", "null"}),
+    enum_types=frozenset({"string", "number", "boolean", "null"}),
     min_items=1,
     simple_patterns=True,
     recursion=False,
-    closed=True,
-    describe=True,
+    closed_objects=True,
+    describe_dropped=True,
 )
 """What structured output and strict tools take; the rest is told to the model in descriptions."""
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from urllib.parse import quote
 
 from dragoman.http import HttpRequest
-from dragoman.schema.adapt import fit
+from dragoman.schema.adapt import adapt
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
 from dragoman.wires.common.extra import body_extra
@@ -28,7 +28,7 @@ from dragoman.wires.google.schema import (
     NAME,
     OPTIONS,
     SAME_CONCEPT,
-    SUBSET,
+    SCHEMA_DIALECT,
     camel,
 )
 
@@ -149,7 +149,7 @@ def _schema(request: Request, notes: NoticeCollector, theirs: JsonObject) -> Jso
     config: JsonObject = {"responseMimeType": "application/json"}
     if not request.schema or theirs.keys() & {"responseJsonSchema", *SAME_CONCEPT["responseJsonSchema"]}:
         return config
-    schema, notices = fit(request.schema, SUBSET, where="schema")
+    schema, notices = adapt(request.schema, SCHEMA_DIALECT, where="schema")
     notes.take(*notices)
     return {**config, "responseJsonSchema": schema}
 

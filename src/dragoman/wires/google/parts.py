@@ -5,7 +5,7 @@ from typing import Any, cast
 
 from dragoman.events import parse_arguments
 from dragoman.media.sniff import KNOWN
-from dragoman.schema.adapt import fit
+from dragoman.schema.adapt import adapt
 from dragoman.types import (
     Audio,
     Document,
@@ -32,7 +32,7 @@ from dragoman.wires.google.openapi import from_openapi
 from dragoman.wires.google.schema import (
     FILES,
     NAME,
-    SUBSET,
+    SCHEMA_DIALECT,
     TEXT_NOTES,
     CallShape,
     DeclarationShape,
@@ -120,7 +120,7 @@ def encode_tool(tool: Tool, notes: NoticeCollector) -> JsonObject:
     extra = wire_extra(tool.extra, NAME)
     schema = None
     if tool.parameters is not None and not _is_empty(tool.parameters) and not _SCHEMAS & extra.keys():
-        schema, notices = fit(tool.parameters, SUBSET, where=f"tools.{tool.name}")
+        schema, notices = adapt(tool.parameters, SCHEMA_DIALECT, where=f"tools.{tool.name}")
         notes.take(*notices)
     if tool.strict:
         notes.add("dropped", f"tool {tool.name}: strict", "it has no strict tools")
@@ -151,7 +151,7 @@ def decode_tools(tools: list[JsonObject]) -> tuple[Tool | Opaque, ...]:
 def _tool(data: JsonObject, where: str) -> Tool:
     shape, extra = read_shape(DeclarationShape, camel(data), where)
     parameters = shape.parameters_json_schema
-    if parameters is not None and (_is_empty(parameters) or fit(parameters, SUBSET, where=where)[1]):
+    if parameters is not None and (_is_empty(parameters) or adapt(parameters, SCHEMA_DIALECT, where=where)[1]):
         extra["parametersJsonSchema"] = parameters
     if shape.parameters is not None:
         extra["parameters"] = shape.parameters

@@ -100,17 +100,17 @@ STATUS_WORDS = {
     504: "DEADLINE_EXCEEDED",
 }
 
-SUBSET = SchemaDialect(
+SCHEMA_DIALECT = SchemaDialect(
     name=NAME,
     keywords=frozenset(
         "$id $defs $ref $anchor type format title description enum items prefixItems minItems maxItems minimum maximum "
         "anyOf oneOf properties additionalProperties required propertyOrdering".split()
     ),
-    enums=frozenset(("string", "number")),
+    enum_types=frozenset(("string", "number")),
     type_lists="null",
     required_recursion=False,
     lone_refs=True,
-    describe=True,
+    describe_dropped=True,
 )
 """What parametersJsonSchema and responseJsonSchema can say; the rest is ignored without a word (2026-09)."""
 

@@ -10,7 +10,7 @@ import msgspec
 
 from dragoman.errors import DragomanError
 from dragoman.http import HttpReply, HttpRequest
-from dragoman.schema.adapt import fit
+from dragoman.schema.adapt import adapt
 from dragoman.types import (
     Effort,
     JsonObject,
@@ -42,7 +42,7 @@ from dragoman.wires.google.schema import (
     IDLE,
     MODES,
     NAME,
-    SUBSET,
+    SCHEMA_DIALECT,
     ConfigShape,
     ContentShape,
     GenerateRequest,
@@ -297,7 +297,7 @@ def _decode_schema(config: ConfigShape, more: JsonObject) -> tuple[JsonObject | 
     """The schema of the answer, the config that is kept as it came, and the fields of it that the schema says."""
     mime, schema = config.response_mime_type, config.response_json_schema
     if schema is not None:
-        changed = bool(fit(schema, SUBSET, where="generationConfig.responseJsonSchema")[1])
+        changed = bool(adapt(schema, SCHEMA_DIALECT, where="generationConfig.responseJsonSchema")[1])
         return schema, {**more, **({"responseJsonSchema": schema} if changed else {})}, {"responseJsonSchema"}
     if mime not in (None, "application/json"):
         return None, {**more, "responseMimeType": mime}, {"responseMimeType"} if mime == "text/plain" else set()

@@ -4,7 +4,7 @@ from typing import Any
 
 from dragoman.errors import DragomanError
 from dragoman.http import HttpReply, HttpRequest
-from dragoman.schema.validate import why_invalid
+from dragoman.schema.validate import schema_error
 from dragoman.types import JsonObject, Part, Request, Response, Tool, ToolResult
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import error_headers
@@ -84,7 +84,7 @@ def _check(body: dict[str, Any], problems: Problems) -> None:
     if conversation is not None and not conversation.isprintable():
         problems.add("conversation_id", "invalid_value", "it must be of printable characters")
     schema = body.get("schema")
-    if schema is not None and (why := why_invalid(schema)) is not None:
+    if schema is not None and (why := schema_error(schema)) is not None:
         problems.add("schema", "invalid_schema", why)
 
 
@@ -120,7 +120,7 @@ def _decode_tools(tools: list[Any], problems: Problems) -> tuple[Tool, ...]:
 def _check_parameters(schema: JsonObject, where: str, problems: Problems) -> None:
     if schema.get("type") != "object":
         problems.add(where, "invalid_schema", 'its type must be "object"')
-    if (why := why_invalid(schema)) is not None:
+    if (why := schema_error(schema)) is not None:
         problems.add(where, "invalid_schema", why)
 
 

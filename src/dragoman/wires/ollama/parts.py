@@ -8,7 +8,7 @@ import msgspec
 from dragoman.errors import Unsupported
 from dragoman.events import parse_arguments, raw_arguments
 from dragoman.media.sniff import sniff
-from dragoman.schema.adapt import fit
+from dragoman.schema.adapt import adapt
 from dragoman.types import (
     Image,
     JsonObject,
@@ -28,12 +28,12 @@ from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.request_body import invalid, read_shape
 from dragoman.wires.ollama.schema import (
-    FORMAT_SUBSET,
+    FORMAT_DIALECT,
     JSON_WANTED,
     NAME,
     NO_ARGUMENTS,
     SCHEMA_WANTED,
-    TOOL_SUBSET,
+    TOOL_DIALECT,
     ToolFunction,
 )
 
@@ -135,7 +135,7 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
         return tool.data
     parameters = tool.parameters
     if parameters is not None:
-        parameters, notices = fit(parameters, TOOL_SUBSET, where=f"tools.{tool.name}")
+        parameters, notices = adapt(parameters, TOOL_DIALECT, where=f"tools.{tool.name}")
         notes.take(*notices)
     if tool.strict:
         notes.add("dropped", f"tools.{tool.name}: strict", "arguments are never enforced")
@@ -169,7 +169,7 @@ def encode_format(schema: JsonObject, notes: NoticeCollector) -> str | JsonObjec
     """The `format` that a schema asks for; an empty one asks for any JSON."""
     if not schema:
         return "json"
-    fitted, notices = fit(schema, FORMAT_SUBSET, where="schema")
+    fitted, notices = adapt(schema, FORMAT_DIALECT, where="schema")
     notes.take(*notices)
     return fitted
 

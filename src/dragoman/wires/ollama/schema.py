@@ -38,16 +38,16 @@ JSON_WANTED = "Your whole answer must be JSON, with no text around it."
 SCHEMA_WANTED = "Your whole answer must be JSON that satisfies this JSON Schema, with no text around it: "
 """What stands at the end of the system prompt, since the model is not shown `format`, and the cloud ignores it."""
 
-TOOL_SUBSET = SchemaDialect(
+TOOL_DIALECT = SchemaDialect(
     name=NAME,
     # The server reads these into structs of its own and drops the others silently, seen 2026-08. It drops
     # additionalProperties too, which is kept here: nothing in a tool's schema is enforced, so it does no harm.
     keywords=frozenset("type anyOf items description enum properties required additionalProperties".split()),
     root_keywords=frozenset("type items properties required additionalProperties".split()),
     recursion=False,
-    describe=True,
+    describe_dropped=True,
 )
-FORMAT_SUBSET = SchemaDialect(
+FORMAT_DIALECT = SchemaDialect(
     name=NAME,
     # What llama.cpp makes a grammar of, seen 2026-08, and words that it may skip without harm.
     keywords=frozenset(

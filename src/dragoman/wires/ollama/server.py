@@ -9,7 +9,7 @@ import msgspec
 from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
 from dragoman.http import HttpReply, HttpRequest
-from dragoman.schema.adapt import fit
+from dragoman.schema.adapt import adapt
 from dragoman.types import (
     Effort,
     Finish,
@@ -47,7 +47,7 @@ from dragoman.wires.ollama.parts import (
 from dragoman.wires.ollama.schema import (
     FINISH,
     FINISH_WORD,
-    FORMAT_SUBSET,
+    FORMAT_DIALECT,
     NAME,
     THINK,
     TOO_LONG,
@@ -79,7 +79,7 @@ class Server:
         wanted = _decode_format(shape.format)
         covered: JsonObject = {}
         # What our own client half would leave out, or say in other words, goes as the client said it.
-        if wanted is not None and (shape.tools or fit(wanted, FORMAT_SUBSET, where="format")[1]):
+        if wanted is not None and (shape.tools or adapt(wanted, FORMAT_DIALECT, where="format")[1]):
             covered["format"] = shape.format
         if isinstance(shape.think, str):
             covered["think"] = shape.think

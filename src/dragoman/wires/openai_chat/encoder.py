@@ -3,7 +3,7 @@
 import msgspec
 
 from dragoman.http import HttpRequest
-from dragoman.schema.validate import is_strict
+from dragoman.schema.strict import is_strict
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
 from dragoman.wires.common.extra import body_extra, wire_extra

@@ -9,7 +9,7 @@ import msgspec
 
 from dragoman.errors import DragomanError
 from dragoman.http import HttpReply, HttpRequest
-from dragoman.schema.validate import is_strict
+from dragoman.schema.strict import is_strict
 from dragoman.types import (
     Document,
     Effort,

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 
 from dragoman.http import HttpRequest
-from dragoman.schema.validate import is_strict
+from dragoman.schema.strict import is_strict
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_list, is_object
 from dragoman.wires.common.extra import body_extra, wire_extra

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator
 import msgspec
 
 from dragoman.events import arguments_text, told_arguments
-from dragoman.schema.validate import is_strict
+from dragoman.schema.strict import is_strict
 from dragoman.types import (
     Document,
     Image,
