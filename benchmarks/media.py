@@ -13,7 +13,8 @@ from PIL import ImageOps
 from benchmarks.clock import per_call, seconds
 from benchmarks.table import Section, ms, times, us
 from dragoman.media import fit
-from dragoman.models import Model, Registry
+from dragoman.models import Model
+from dragoman.registry import Registry
 from dragoman.targets.target import Capabilities
 from dragoman.types import Image, Request, user
 

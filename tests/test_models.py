@@ -1,4 +1,4 @@
-"""What users hold: Model, Registry, streams, and the shortcuts of the package."""
+"""Model: options, answers, streams, explanations, and the functions of the package."""
 
 import asyncio
 import re
@@ -58,15 +58,15 @@ def test_settings_of_the_model_hold_for_its_calls() -> None:
     assert (second.temperature, second.system, second.stop, second.max_tokens) == (0.0, "Be brief.", ("y", "z"), 5)
 
 
-def test_an_unknown_setting_is_told(registry: Registry) -> None:
+def test_an_unknown_option_is_refused(registry: Registry) -> None:
     with pytest.raises(InvalidRequest, match="temprature"):
         registry.model("demo/any").generate("hi", temprature=1)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
 
 
-def test_an_unknown_setting_of_a_model_is_told_at_once_with_the_nearest(registry: Registry) -> None:
+def test_an_unknown_option_of_a_model_is_refused_at_once_with_a_suggestion(registry: Registry) -> None:
     wrong: Any = {"temprature": 1}
     for ask in (lambda: registry.model("demo/any", **wrong), lambda: registry.model("demo/any").generate("", **wrong)):
-        with pytest.raises(InvalidRequest, match=r"there is no 'temprature'; did you mean 'temperature'\?"):
+        with pytest.raises(InvalidRequest, match=r"unknown option 'temprature'; did you mean 'temperature'\?"):
             ask()
 
 
@@ -81,14 +81,14 @@ def test_a_list_of_specs_is_a_model(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize("spec", [None, 5, [None]])
-def test_what_is_no_spec_is_told(registry: Registry, spec: Any) -> None:
-    with pytest.raises(SetupError, match="a spec is a text"):
+def test_a_value_that_is_not_a_spec_is_refused(registry: Registry, spec: Any) -> None:
+    with pytest.raises(SetupError, match="spec must be a str"):
         registry.model(spec)
 
 
 @pytest.mark.parametrize("texts", [None, 5, [None], b"ab", ["a", 1], {"a": 1}])
-def test_what_is_no_text_is_not_embedded(registry: Registry, texts: Any) -> None:
-    with pytest.raises(InvalidRequest, match="what is embedded is a text, or a list of texts"):
+def test_a_value_that_is_not_a_text_is_not_embedded(registry: Registry, texts: Any) -> None:
+    with pytest.raises(InvalidRequest, match="texts must be a str or a list of str, got "):
         registry.model("demo/any").embed(texts)
 
 
@@ -113,7 +113,7 @@ def test_a_number_is_the_total_time_out(registry: Registry) -> None:
     assert (options.timeouts.total, options.retries) == (None, 0)
 
 
-def test_an_unknown_target_is_told_at_once(registry: Registry) -> None:
+def test_an_unknown_target_is_refused_at_once(registry: Registry) -> None:
     with pytest.raises(SetupError, match="grok"):
         registry.model("grok/x")
 
@@ -171,30 +171,30 @@ def test_a_timeout_that_is_none_is_the_models_own(registry: Registry) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "words"),
+    ("options", "message"),
     [
-        ({"stop": 5}, "stop: give a string, or some str"),
-        ({"stop": [5]}, "stop: give a string, or some str"),
-        ({"system": ["a"]}, "system: give a string, or some Text"),
-        ({"system": 5}, "system: give a string, or some Text"),
+        ({"stop": 5}, "stop must be a str or a list of str, got int"),
+        ({"stop": [5]}, "stop must be a str or a list of str, got int"),
+        ({"system": ["a"]}, "system must be a str or a list of Text, got str"),
+        ({"system": 5}, "system must be a str or a list of Text, got int"),
     ],
 )
-def test_a_value_of_a_wrong_kind_is_told(registry: Registry, asked: Any, words: str) -> None:
-    with pytest.raises(InvalidRequest, match=words):
-        registry.model("demo/any").generate("hi", **asked)
+def test_a_value_of_a_wrong_type_is_refused(registry: Registry, options: Any, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        registry.model("demo/any").generate("hi", **options)
 
 
 def test_a_system_prompt_may_be_a_list_of_texts() -> None:
     script = Scripted("a")
-    asked: Any = {"system": [Text(text="Be brief.")]}
-    script.model().generate("hi", **asked)
+    options: Any = {"system": [Text(text="Be brief.")]}
+    script.model().generate("hi", **options)
     assert script.requests[0].system == "Be brief."
 
 
-@pytest.mark.parametrize("given", [5, "tide"])
-def test_what_is_no_tool_is_told(registry: Registry, given: Any) -> None:
+@pytest.mark.parametrize("tools", [5, "tide"])
+def test_a_value_that_is_not_a_tool_is_refused(registry: Registry, tools: Any) -> None:
     with pytest.raises(InvalidTool, match="give a list of tools"):
-        registry.model("demo/any").generate("hi", tools=given)
+        registry.model("demo/any").generate("hi", tools=tools)
 
 
 def test_one_tool_alone_will_do() -> None:
@@ -211,7 +211,7 @@ def test_one_tool_alone_will_do() -> None:
     ]
 
 
-def test_another_loop_than_asyncios_is_told(registry: Registry) -> None:
+def test_an_event_loop_other_than_asyncio_is_refused(registry: Registry) -> None:
     model = registry.model("demo/any")
 
     async def stream() -> None:
@@ -290,15 +290,15 @@ def test_explain_shows_the_request_without_the_key() -> None:
 def test_explain_shows_no_key_under_a_header_of_its_own(key: str) -> None:
     registry = Registry(env={})
     registry.add_provider(name="own", like="groq", auth="x-mine", api_key=key, base_url="https://own", path="/v1")
-    (told,) = registry.model("own/m").explain("hi")
-    assert told.request is not None
-    assert told.request.headers["x-mine"] == "[redacted]"
-    assert told.request.headers["content-type"] == "application/json"
-    assert "hush" not in f"{told} {told.request.secret}"
+    (explanation,) = registry.model("own/m").explain("hi")
+    assert explanation.request is not None
+    assert explanation.request.headers["x-mine"] == "[redacted]"
+    assert explanation.request.headers["content-type"] == "application/json"
+    assert "hush" not in f"{explanation} {explanation.request.secret}"
 
 
 @pytest.mark.parametrize("ask", ["generate", "stream", "list_models"])
-def test_a_404_tells_the_place_without_what_is_secret(ask: str) -> None:
+def test_a_404_names_the_url_without_its_secrets(ask: str) -> None:
     with FaultyServer(RawResponse(status=404, body=b"nothing here"), repeat=True) as server:
         registry = Registry(env={"LLM_BOX": f"openai+http://key@me:hush@127.0.0.1:{server.port}/v9"})
         model = registry.model("box/m")
@@ -315,11 +315,11 @@ def test_a_404_tells_the_place_without_what_is_secret(ask: str) -> None:
     assert "hush" not in str(caught.value)
 
 
-def test_explain_tells_what_is_bent() -> None:
-    (told,) = Registry(env={}).model("anthropic/claude").explain("hi", seed=7, stream=True)
-    assert any(notice.what == "seed" for notice in told.notices)
-    assert told.request is not None
-    assert b'"stream":true' in told.request.body
+def test_explain_has_the_notices() -> None:
+    (explanation,) = Registry(env={}).model("anthropic/claude").explain("hi", seed=7, stream=True)
+    assert any(notice.what == "seed" for notice in explanation.notices)
+    assert explanation.request is not None
+    assert b'"stream":true' in explanation.request.body
 
 
 # ── the package ─────────────────────────────────────────────────────────────
@@ -334,6 +334,6 @@ def test_shortcuts_use_the_default_registry() -> None:
 
 
 def test_names_are_the_functions_whatever_was_imported_first() -> None:
-    code = "import dragoman.model, dragoman.streaming, dragoman\nprint(callable(dragoman.model), callable(dragoman.stream))"
+    code = "import dragoman.models, dragoman.streaming, dragoman\nprint(callable(dragoman.model), callable(dragoman.stream))"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "True True"

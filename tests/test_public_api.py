@@ -1,4 +1,4 @@
-"""What users may rely on: sorted, complete, explained, and shown by an example that the tests run."""
+"""The public API: names, parameters, and an example for each."""
 
 import ast
 import importlib
@@ -13,6 +13,7 @@ import pytest
 import dragoman
 
 EXPLAINED = ("types", "events", "errors", "http", "codec")
+"""Modules of which every public class and function has an example."""
 EXPORTED = ("types", "events", "errors")
 """Modules whose every public class is exported from `dragoman`."""
 
@@ -73,10 +74,22 @@ def test_every_verb_of_a_model_has_a_shortcut() -> None:
     verbs = {name for name in public_methods(dragoman.Model) if name not in ("plan", "request", "targets")}
     assert verbs <= set(dragoman.__all__)
     for verb in verbs:
-        given = list(inspect.signature(getattr(dragoman.Model, verb)).parameters)[1:]
-        taken = list(inspect.signature(getattr(dragoman, verb)).parameters)
-        assert taken[:1] == ["spec"]
-        assert taken[1 : len(given) + 1] == given
+        method = list(inspect.signature(getattr(dragoman.Model, verb)).parameters)[1:]
+        function = list(inspect.signature(getattr(dragoman, verb)).parameters)
+        assert function[:1] == ["model"]
+        assert function[1 : len(method) + 1] == method
+
+
+def test_parameters_can_be_written_by_keyword() -> None:
+    modules = [importlib.import_module(f"dragoman.{name}") for name in ("api", "models", "registry", "types", "events")]
+    public = [value for module in modules for value in public_definitions(module).values()]
+    functions = [value for value in public if inspect.isfunction(value) and value.__name__ in dragoman.__all__]
+    methods = [method for kind in public if inspect.isclass(kind) for method in public_methods(kind).values()]
+    for function in (*functions, *methods):
+        kinds = {parameter.kind for parameter in inspect.signature(function).parameters.values()}
+        # The keywords of add_provider are the fields of a provider.
+        if function is not dragoman.Registry.add_provider:
+            assert inspect.Parameter.POSITIONAL_ONLY not in kinds, function.__qualname__
 
 
 def public_methods(kind: type) -> dict[str, Any]:

@@ -103,11 +103,13 @@ if TYPE_CHECKING:
         astream,
         astream_extract,
         count_tokens,
+        default_registry,
         embed,
         explain,
         extract,
         generate,
         list_models,
+        model,
         probe,
         stream,
         stream_extract,
@@ -117,7 +119,8 @@ if TYPE_CHECKING:
     from dragoman.engine.health import Health, HealthPolicy, TargetHealth
     from dragoman.engine.probe import Finding, Findings
     from dragoman.engine.typed import Parsed
-    from dragoman.models import Explanation, Model, Registry, default_registry, model
+    from dragoman.models import Explanation, Model
+    from dragoman.registry import Registry
     from dragoman.schema.output_type import OutputType, schema_of
     from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TextDelta, ThinkingDelta, TypedStream
     from dragoman.targets.providers import Provider
@@ -137,20 +140,22 @@ __all__ = [
     "Audio",
     "AuthFailed",
     "BadRequest",
-    "CooldownStarted",
     "Blocked",
     "Budget",
     "BudgetExceeded",
+    "Capabilities",
     "ChainExhausted",
-    "TargetHealth",
+    "ChainOptions",
     "ConnectFailed",
     "Context",
     "ContextTooLong",
+    "CooldownStarted",
     "Document",
     "DragomanError",
     "Effort",
     "Embeddings",
     "EmptyResponse",
+    "ErrorPolicy",
     "Event",
     "Explanation",
     "Extra",
@@ -159,15 +164,14 @@ __all__ = [
     "Finish",
     "FinishReason",
     "Finished",
-    "OutputType",
     "Health",
+    "HealthPolicy",
     "HookFailed",
     "Image",
     "Interrupted",
     "InvalidRequest",
     "InvalidTool",
     "JsonObject",
-    "Capabilities",
     "Malformed",
     "MalformedToolCall",
     "MaxSteps",
@@ -178,8 +182,8 @@ __all__ = [
     "Notice",
     "NoticeKind",
     "Opaque",
-    "ChainOptions",
     "OutputError",
+    "OutputType",
     "Overloaded",
     "Parsed",
     "Part",
@@ -188,7 +192,6 @@ __all__ = [
     "PartKind",
     "PartStarted",
     "Ping",
-    "HealthPolicy",
     "Provider",
     "ProviderError",
     "Quirks",
@@ -213,6 +216,7 @@ __all__ = [
     "Stream",
     "StreamEvent",
     "Target",
+    "TargetHealth",
     "Text",
     "TextDelta",
     "Thinking",
@@ -234,7 +238,6 @@ __all__ = [
     "Unsupported",
     "Usage",
     "UsageSource",
-    "ErrorPolicy",
     "WireError",
     "acount_tokens",
     "aembed",
@@ -262,9 +265,9 @@ __all__ = [
     "stream",
     "stream_extract",
     "system",
+    "to_events",
     "tool",
     "tool_results",
-    "to_events",
     "user",
 ]
 
@@ -276,11 +279,12 @@ _LAZY = {
     "agents.compaction": "compact",
     "schema.output_type": "OutputType schema_of",
     "engine.health": "TargetHealth Health HealthPolicy",
-    "models": "Explanation Model Registry default_registry model",
+    "models": "Explanation Model",
+    "registry": "Registry",
     "engine.probe": "Finding Findings",
     "targets.providers": "Provider",
     "api": "acount_tokens aembed aextract agenerate alist_models aprobe astream astream_extract count_tokens "
-    "embed explain extract generate list_models probe stream stream_extract",
+    "default_registry embed explain extract generate list_models model probe stream stream_extract",
     "tools.skills": "Skill",
     "agents.events": "HookFailed Result Step StepFinished StepStarted ToolFinished ToolStarted",
     "streaming": "AsyncStream AsyncTypedStream TypedStream Stream TextDelta ThinkingDelta",
@@ -289,16 +293,16 @@ _LAZY = {
     "tools.decorator": "Context tool",
     "engine.typed": "Parsed",
 }
-"""What is heavy is imported at first use: module, and the names that it has."""
-_HOME = {name: module for module, names in _LAZY.items() for name in names.split()}
+"""Modules that are imported at first use, so that `import dragoman` stays fast, and their names."""
+_MODULE_OF = {name: module for module, names in _LAZY.items() for name in names.split()}
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOME:
+    if name not in _MODULE_OF:
         raise AttributeError(f"module 'dragoman' has no attribute {name!r}")
     from importlib import import_module
 
-    value = globals()[name] = getattr(import_module(f"dragoman.{_HOME[name]}"), name)
+    value = globals()[name] = getattr(import_module(f"dragoman.{_MODULE_OF[name]}"), name)
     return value
 
 

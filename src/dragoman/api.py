@@ -1,81 +1,109 @@
-"""A spec and a prompt in, what its model gives out: the verbs of `Model`, for those who hold none."""
+"""The functions of the package: `dragoman.generate(model, prompt)` and its siblings.
+
+Each one is the method of `Model` of the same name, for a spec in the default registry. For a registry of your own, or
+for many calls with the same options, use `Registry.model` or `dragoman.model`.
+"""
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any, TypeVar, Unpack, overload
 
+from dragoman.engine.failover import ChainOptions
 from dragoman.engine.probe import Findings
-from dragoman.engine.prompts import Prompt
 from dragoman.engine.typed import Parsed
-from dragoman.models import CallOptions, Explanation, model
-from dragoman.registry import Spec
+from dragoman.models import CallOptions, Explanation, Model, Prompt
+from dragoman.registry import Registry, Spec
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.types import Embeddings, ModelInfo, Response
 
 T = TypeVar("T")
 
 
+@cache
+def default_registry() -> Registry:
+    """The registry of the process's environment, made at first use.
+
+    >>> default_registry() is default_registry()
+    True
+    """
+    return Registry()
+
+
+def model(spec: Spec, *, chain_options: ChainOptions | None = None, **options: Unpack[CallOptions]) -> Model:
+    """A model of the default registry.
+
+    >>> model("demo/any", temperature=0)
+    Model('demo/any')
+    """
+    return default_registry().model(spec, chain_options=chain_options, **options)
+
+
+_model = model
+"""The same, for the functions below: their first parameter is called `model`."""
+
+
 # Generation -----------------------------------------------------------------------------------------------------------
 
 
 @overload
-def generate(spec: Spec, prompt: Prompt, /, **options: Unpack[CallOptions]) -> Response: ...
+def generate(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> Response: ...
 @overload
 def generate(
-    spec: Spec, prompt: Prompt, /, *, output: type[T], max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, prompt: Prompt, *, output: type[T], max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Parsed[T]: ...
 @overload
 def generate(
-    spec: Spec, prompt: Prompt, /, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, prompt: Prompt, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Parsed[Any]: ...
 def generate(
-    spec: Spec, prompt: Prompt, /, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Response | Parsed[Any]:
-    """The answer, blocking; with an output type, read as a value of it.
+    """The answer. With `output`, its text is parsed as a value of that type, in `.parsed`.
 
     >>> generate("demo/any", "Is it so?").text
     'You said “Is it so?”, which is 3 words.'
     """
-    return model(spec).generate(prompt, output=output, max_repairs=max_repairs, **options)
+    return _model(model).generate(prompt, output=output, max_repairs=max_repairs, **options)
 
 
 @overload
-async def agenerate(spec: Spec, prompt: Prompt, /, **options: Unpack[CallOptions]) -> Response: ...
+async def agenerate(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> Response: ...
 @overload
 async def agenerate(
-    spec: Spec, prompt: Prompt, /, *, output: type[T], max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, prompt: Prompt, *, output: type[T], max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Parsed[T]: ...
 @overload
 async def agenerate(
-    spec: Spec, prompt: Prompt, /, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, prompt: Prompt, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Parsed[Any]: ...
 async def agenerate(
-    spec: Spec, prompt: Prompt, /, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Response | Parsed[Any]:
-    """The answer, async; with an output type, read as a value of it.
+    """As `generate`, async.
 
     >>> import asyncio
     >>> asyncio.run(agenerate("demo/any", "Is it so?")).usage.output
     14
     """
-    return await model(spec).agenerate(prompt, output=output, max_repairs=max_repairs, **options)
+    return await _model(model).agenerate(prompt, output=output, max_repairs=max_repairs, **options)
 
 
-def stream(spec: Spec, prompt: Prompt, /, **options: Unpack[CallOptions]) -> Stream:
-    """The answer as it comes, blocking.
+def stream(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> Stream:
+    """The answer while it arrives: pieces of text, tool calls, and last the Response.
 
     >>> next(iter(stream("demo/any", "Is it so?")))
     TextDelta(text='You ')
     """
-    return model(spec).stream(prompt, **options)
+    return _model(model).stream(prompt, **options)
 
 
-def astream(spec: Spec, prompt: Prompt, /, **options: Unpack[CallOptions]) -> AsyncStream:
-    """The answer as it comes, async.
+def astream(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> AsyncStream:
+    """As `stream`, async.
 
     >>> type(astream("demo/any", "Is it so?")).__name__
     'AsyncStream'
     """
-    return model(spec).astream(prompt, **options)
+    return _model(model).astream(prompt, **options)
 
 
 # Typed output ---------------------------------------------------------------------------------------------------------
@@ -83,95 +111,95 @@ def astream(spec: Spec, prompt: Prompt, /, **options: Unpack[CallOptions]) -> As
 
 @overload
 def extract(
-    spec: Spec, kind: type[T], prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: type[T], prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> T: ...
 @overload
 def extract(
-    spec: Spec, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Any: ...
-def extract(spec: Spec, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]) -> Any:
-    """A value of a type, blocking.
+def extract(
+    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+) -> Any:
+    """A value of a type. If an answer does not fit, the model is told why and tries again, `max_repairs` times.
 
     >>> extract("demo/any", bool, "Is it so?")
     True
     """
-    return model(spec).extract(kind, prompt, max_repairs=max_repairs, **options)
+    return _model(model).extract(output_type, prompt, max_repairs=max_repairs, **options)
 
 
 @overload
 async def aextract(
-    spec: Spec, kind: type[T], prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: type[T], prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> T: ...
 @overload
 async def aextract(
-    spec: Spec, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Any: ...
 async def aextract(
-    spec: Spec, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> Any:
-    """A value of a type, async.
+    """As `extract`, async.
 
     >>> import asyncio
     >>> asyncio.run(aextract("demo/any", bool, "Is it so?"))
     True
     """
-    return await model(spec).aextract(kind, prompt, max_repairs=max_repairs, **options)
+    return await _model(model).aextract(output_type, prompt, max_repairs=max_repairs, **options)
 
 
 @overload
 def stream_extract(
-    spec: Spec, kind: type[T], prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: type[T], prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> TypedStream[T]: ...
 @overload
 def stream_extract(
-    spec: Spec, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> TypedStream[Any]: ...
 def stream_extract(
-    spec: Spec, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> TypedStream[Any]:
-    """A value of a type as it grows, blocking.
+    """A value of a type while it arrives.
 
     >>> list(stream_extract("demo/any", bool, "Is it so?"))[-1]
     True
     """
-    return model(spec).stream_extract(kind, prompt, max_repairs=max_repairs, **options)
+    return _model(model).stream_extract(output_type, prompt, max_repairs=max_repairs, **options)
 
 
 @overload
 def astream_extract(
-    spec: Spec, kind: type[T], prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: type[T], prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> AsyncTypedStream[T]: ...
 @overload
 def astream_extract(
-    spec: Spec, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> AsyncTypedStream[Any]: ...
 def astream_extract(
-    spec: Spec, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    model: Spec, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
 ) -> AsyncTypedStream[Any]:
-    """A value of a type as it grows, async.
+    """As `stream_extract`, async.
 
     >>> type(astream_extract("demo/any", bool, "Is it so?")).__name__
     'AsyncTypedStream'
     """
-    return model(spec).astream_extract(kind, prompt, max_repairs=max_repairs, **options)
+    return _model(model).astream_extract(output_type, prompt, max_repairs=max_repairs, **options)
 
 
-# Beside generation ----------------------------------------------------------------------------------------------------
+# Other endpoints ------------------------------------------------------------------------------------------------------
 
 
-def explain(
-    spec: Spec, prompt: Prompt, /, *, stream: bool = False, **options: Unpack[CallOptions]
-) -> list[Explanation]:
-    """What each target would get, without any network.
+def explain(model: Spec, prompt: Prompt, *, stream: bool = False, **options: Unpack[CallOptions]) -> list[Explanation]:
+    """The request that each target would get. Nothing is sent.
 
     >>> explain("demo/any", "Is it so?")[0].target
     'demo/any'
     """
-    return model(spec).explain(prompt, stream=stream, **options)
+    return _model(model).explain(prompt, stream=stream, **options)
 
 
-def count_tokens(spec: Spec, prompt: Prompt, /, **options: Unpack[CallOptions]) -> int:
-    """How many tokens that is to the first target, as its provider counts them.
+def count_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
+    """The tokens of a request, as the provider of the first target counts them.
 
     >>> import dragoman
     >>> try:
@@ -180,11 +208,11 @@ def count_tokens(spec: Spec, prompt: Prompt, /, **options: Unpack[CallOptions]) 
     ...     print(error)
     demo: counts no tokens
     """
-    return model(spec).count_tokens(prompt, **options)
+    return _model(model).count_tokens(prompt, **options)
 
 
-async def acount_tokens(spec: Spec, prompt: Prompt, /, **options: Unpack[CallOptions]) -> int:
-    """How many tokens that is to the first target, as its provider counts them, async.
+async def acount_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
+    """As `count_tokens`, async.
 
     >>> import asyncio
     >>> import dragoman
@@ -194,65 +222,65 @@ async def acount_tokens(spec: Spec, prompt: Prompt, /, **options: Unpack[CallOpt
     ...     print(error)
     demo: counts no tokens
     """
-    return await model(spec).acount_tokens(prompt, **options)
+    return await _model(model).acount_tokens(prompt, **options)
 
 
 def embed(
-    spec: Spec, texts: str | Sequence[str], /, *, dimensions: int | None = None, **options: Unpack[CallOptions]
+    model: Spec, texts: str | Sequence[str], *, dimensions: int | None = None, **options: Unpack[CallOptions]
 ) -> Embeddings:
-    """The vectors of some texts.
+    """The vectors of some texts, from the first target.
 
     >>> embed("demo/any", ["ships", "harbours"], dimensions=4).vectors[0]
     (0.0, 1.0, 0.0, 0.0)
     """
-    return model(spec, **options).embed(texts, dimensions=dimensions)
+    return _model(model, **options).embed(texts, dimensions=dimensions)
 
 
 async def aembed(
-    spec: Spec, texts: str | Sequence[str], /, *, dimensions: int | None = None, **options: Unpack[CallOptions]
+    model: Spec, texts: str | Sequence[str], *, dimensions: int | None = None, **options: Unpack[CallOptions]
 ) -> Embeddings:
-    """The vectors of some texts, async.
+    """As `embed`, async.
 
     >>> import asyncio
     >>> len(asyncio.run(aembed("demo/any", "ships")).vectors)
     1
     """
-    return await model(spec, **options).aembed(texts, dimensions=dimensions)
+    return await _model(model, **options).aembed(texts, dimensions=dimensions)
 
 
-def list_models(spec: Spec, /, **options: Unpack[CallOptions]) -> tuple[ModelInfo, ...]:
-    """Which models the provider of a spec's first target has.
+def list_models(model: Spec, **options: Unpack[CallOptions]) -> tuple[ModelInfo, ...]:
+    """The models that the first target's provider lists.
 
     >>> list_models("demo/any")[0].id
     'any'
     """
-    return model(spec, **options).list_models()
+    return _model(model, **options).list_models()
 
 
-async def alist_models(spec: Spec, /, **options: Unpack[CallOptions]) -> tuple[ModelInfo, ...]:
-    """Which models the provider of a spec's first target has, async.
+async def alist_models(model: Spec, **options: Unpack[CallOptions]) -> tuple[ModelInfo, ...]:
+    """As `list_models`, async.
 
     >>> import asyncio
     >>> asyncio.run(alist_models("demo/any"))[0].id
     'any'
     """
-    return await model(spec, **options).alist_models()
+    return await _model(model, **options).alist_models()
 
 
-def probe(spec: Spec, /, **options: Unpack[CallOptions]) -> Findings:
-    """What the server of a spec's first target really does; `set_capabilities(found.target, **found.facts)` keeps it.
+def probe(model: Spec, **options: Unpack[CallOptions]) -> Findings:
+    """What the first target's server really supports; `set_capabilities(findings.target, **findings.facts)` stores it.
 
     >>> probe("demo/any").facts["tools"]
     True
     """
-    return model(spec, **options).probe()
+    return _model(model, **options).probe()
 
 
-async def aprobe(spec: Spec, /, **options: Unpack[CallOptions]) -> Findings:
-    """What the server of a spec's first target really does, async.
+async def aprobe(model: Spec, **options: Unpack[CallOptions]) -> Findings:
+    """As `probe`, async.
 
     >>> import asyncio
     >>> asyncio.run(aprobe("demo/any")).facts["structured"]
     True
     """
-    return await model(spec, **options).aprobe()
+    return await _model(model, **options).aprobe()

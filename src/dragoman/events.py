@@ -119,7 +119,7 @@ _UNSTARTED = Started()
 _UNFINISHED = Finished(finish=Finish(reason="other"), usage=Usage(source="partial"))
 
 
-def fold(events: Iterable[StreamEvent], /) -> Response:
+def fold(events: Iterable[StreamEvent]) -> Response:
     """The response that a stream amounts to; of a stream that broke off, what there was.
 
     >>> fold([PartEnded(index=0, part=Text(text="hi")), Finished(finish=Finish(reason="stop"))]).text
@@ -158,7 +158,7 @@ def fold(events: Iterable[StreamEvent], /) -> Response:
     )
 
 
-def to_events(response: Response, /) -> list[Event]:
+def to_events(response: Response) -> list[Event]:
     """The events of a stream that would have given this response.
 
     >>> fold(to_events(fold([Finished(finish=Finish(reason="stop"))]))).finish.reason

@@ -1,128 +1,234 @@
-"""A prompt in, a response or its stream out: what users hold. Thin: it makes a Request, picks targets and drives."""
+"""Model: a spec and its options, and the methods that call it.
 
-import os
-import threading
-import time
+A method builds a Request from the prompt and the options, makes a plan for the targets of the spec, and lets the
+registry's driver run it.
+"""
+
+# Not model.py: `dragoman.model` is a public function, and importing a submodule of that name would replace it.
+
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cache, cached_property
-from pathlib import Path
-from typing import Any, Literal, TypedDict, TypeVar, Unpack, overload
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 
-from dragoman import registry
-from dragoman.engine import endpoints as ask
-from dragoman.engine import failover as chain
-from dragoman.engine import probe as probing
-from dragoman.engine import typed
+from dragoman.engine import endpoints, failover, probe, typed
 from dragoman.engine.attempt import Timeouts
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions, ErrorPolicy, OnInterrupt, Order, WhenAllCoolingDown
-from dragoman.engine.health import Health
 from dragoman.engine.preparing import prepare
 from dragoman.engine.probe import Findings
-from dragoman.engine.prompts import Prompt, as_messages
 from dragoman.engine.typed import Parsed
-from dragoman.errors import DragomanError, InvalidRequest, SetupError
+from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.http import HttpRequest
-from dragoman.io.driver import Driver, Observer
-from dragoman.io.pyreqwest import transport_of
-from dragoman.io.url_fetcher import Fetcher
+from dragoman.io.driver import Driver
 from dragoman.media import Media
-from dragoman.registry import Spec, as_spec
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.dsn import nearest
-from dragoman.targets.providers import Provider
 from dragoman.targets.target import Target
 from dragoman.tools.decorator import ToolLike, definitions
 from dragoman.types import (
     Effort,
     Embeddings,
     JsonObject,
+    Message,
     ModelInfo,
     Notice,
     Opaque,
+    Part,
     Request,
     Response,
     Text,
+    user,
 )
 
+if TYPE_CHECKING:
+    from dragoman.registry import Registry
+
 T = TypeVar("T")
-_OPTIONS = frozenset(ChainOptions.__struct_fields__)
-_FIXED = frozenset({"messages", "stream"})
-"""What a call itself says."""
+Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
+_CHAIN_OPTIONS = frozenset(ChainOptions.__struct_fields__)
+_SET_BY_CALL = frozenset({"messages", "stream"})
+"""Fields of a Request that a call sets itself, so that they are not options."""
 
 
 class CallOptions(TypedDict, total=False):
-    """What may be said beside the prompt: fields of a Request, how long the call may take, how its chain behaves."""
+    """The options of a call: fields of the Request, how long the call may take, and how its chain behaves."""
 
     system: str | tuple[Text, ...] | None
+    """The system prompt."""
     tools: ToolLike | Opaque | Iterable[ToolLike | Opaque] | None
+    """Tools that the model may call: functions or `Tool` values."""
     tool_choice: str | None
+    """`auto`, `none`, `required`, or the name of a tool."""
     parallel_tool_calls: bool | None
+    """Whether one answer may have several tool calls."""
     schema: JsonObject | None
+    """JSON Schema of the answer; an empty one stands for any JSON."""
     schema_name: str
+    """A name for the schema; some providers show it to the model."""
     schema_strict: bool | None
+    """Whether the provider must enforce the schema."""
     schema_mode: Literal["native", "auto"]
+    """`native` fails if a target has no structured output; `auto` then uses a forced tool call or a prompt."""
     temperature: float | None
+    """Randomness of the answer."""
     top_p: float | None
+    """Sample from the most likely tokens with this total probability."""
     top_k: int | None
+    """Sample from this many most likely tokens."""
     max_tokens: int | None
+    """Tokens that the answer may have."""
     stop: str | Iterable[str] | None
+    """Texts at which the answer ends."""
     seed: int | None
+    """Seed of the sampling."""
     reasoning: Effort | int | None
+    """How much the model thinks: an effort, or a budget of tokens."""
     cache: bool | None
+    """Whether the provider caches the prompt."""
     user: str | None
+    """An id of the end user, for the provider."""
     metadata: dict[str, str]
+    """Labels that the provider stores with the request."""
     strict: bool
+    """Whether a notice about lost meaning is an error."""
     extra: dict[str, Any]
+    """By provider or wire name: fields that are merged into the request body as they are."""
     timeout: float | Timeouts | None
+    """Seconds for the whole call, or a limit for each stage."""
     retries: int
+    """Retries of one target before the next target."""
     max_retry_after_with_fallback: float
+    """A longer Retry-After puts the target on cooldown if another target is left."""
     max_retry_after: float
+    """A longer Retry-After ends the call if no other target is left."""
     backoff: float
+    """Seconds before the first retry at most; doubled for each further retry."""
     backoff_cap: float
+    """The longest backoff in seconds."""
     fail_over_on_permanent: bool
+    """Whether to try the next target after an error that a retry cannot change, such as 400 or 401."""
     when_all_cooling_down: WhenAllCoolingDown
+    """If all targets are on cooldown: `fail`, or `probe` the one whose cooldown ends first."""
     on_interrupt: OnInterrupt
+    """If a stream breaks after its first event: `fail`, or `restart` with the next target."""
     classify: Callable[[DragomanError], ErrorPolicy | None] | None
+    """Your own policy for an error; None keeps the default."""
     order: Order
+    """The order of the targets: `given`, `weighted` by cost, or `fastest` first."""
     costs: Mapping[str, float]
+    """Relative cost by target, for `weighted`."""
     fetch_images: bool
+    """Whether to fetch image URLs for targets that cannot fetch them."""
 
 
 def check_options(names: Iterable[str], /) -> None:
-    """Refuse what nobody can be asked, with the nearest that there is.
+    """Raise InvalidRequest for a name that is not an option.
 
     >>> check_options(["temprature"])
     Traceback (most recent call last):
         ...
-    dragoman.errors.InvalidRequest: there is no 'temprature'; did you mean 'temperature'?
+    dragoman.errors.InvalidRequest: unknown option 'temprature'; did you mean 'temperature'?
     """
-    known = {*CallOptions.__annotations__, *_OPTIONS, *Request.__struct_fields__} - _FIXED
+    known = {*CallOptions.__annotations__, *_CHAIN_OPTIONS, *Request.__struct_fields__} - _SET_BY_CALL
     for name in names:
         if name not in known:
-            raise InvalidRequest(f"there is no {name!r}{nearest(name, known)}")
+            raise InvalidRequest(f"unknown option {name!r}{nearest(name, known)}")
+
+
+# Prompts --------------------------------------------------------------------------------------------------------------
+
+
+def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
+    """The messages of a prompt: a string, a message, a part, or a list of these.
+
+    >>> as_messages(["What is this?", Text(text="Be brief.")])[0].text
+    'What is this?Be brief.'
+    """
+    if isinstance(prompt, str):
+        return (Message(role="user", parts=(Text(text=prompt),)),)
+    if isinstance(prompt, Message):
+        return (prompt,)
+    if isinstance(prompt, Part):
+        return (user(prompt),)
+    items = _prompt_items(prompt)
+    messages = [item for item in items if isinstance(item, Message)]
+    parts = [item for item in items if isinstance(item, Part | str)]
+    if messages and parts:
+        raise InvalidRequest("prompt must be a list of messages or a list of parts and strings, not a mixture")
+    if not items:
+        raise InvalidRequest("prompt must have at least one message, got an empty list")
+    return tuple(messages) or (user(*parts),)
+
+
+def _prompt_items(prompt: Any) -> list[Any]:
+    if not _is_list(prompt):
+        raise _not_a_prompt(prompt)
+    items = list(prompt)
+    for item in items:
+        if not isinstance(item, Message | Part | str):
+            raise _not_a_prompt(item)
+    return items
+
+
+def _not_a_prompt(value: object) -> InvalidRequest:
+    """The error names the type only: the value may be long, and private."""
+    message = f"prompt must be a str, Message, Part, or a list of these, got {type(value).__name__}"
+    if not isinstance(value, Mapping):
+        return InvalidRequest(message)
+    return InvalidRequest(
+        f'{message}; write {{"role": "user", "content": "hi"}} as dragoman.user("hi"), likewise dragoman.assistant '
+        "and dragoman.system; dragoman.load reads what dragoman.dump wrote"
+    )
+
+
+def _as_texts(texts: Any) -> list[str]:
+    items = [texts] if isinstance(texts, str) else list(texts) if _is_list(texts) else [texts]
+    for item in items:
+        if not isinstance(item, str):
+            raise InvalidRequest(f"texts must be a str or a list of str, got {type(item).__name__}")
+    return items
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Iterable) and not isinstance(value, str | bytes | bytearray | Mapping)
+
+
+def _tuple_of(kind: type[T], name: str, value: Any) -> tuple[T, ...]:
+    items: tuple[Any, ...] = tuple(value) if isinstance(value, Iterable) else (value,)
+    for item in items:
+        if not isinstance(item, kind):
+            raise InvalidRequest(f"{name} must be a str or a list of {kind.__name__}, got {type(item).__name__}")
+    return items
 
 
 class Explanation(msgspec.Struct, frozen=True, kw_only=True):
-    """What one target would get: the exact request with its keys redacted, what is bent, and whether it is ready.
+    """The request that one target would get, with its keys redacted, and whether it could be sent.
 
+    >>> from dragoman import Registry
     >>> Registry(env={}).model("groq/llama").explain("hello")[0].reason
     'no key; set GROQ_API_KEY'
     """
 
     target: str
     request: HttpRequest | None
+    """None if the target cannot take the request; `reason` says why."""
     notices: tuple[Notice, ...]
+    """What would be dropped or changed for this target."""
     ready: bool
     reason: str | None = None
+    """Why the target is not ready, or why there is no request to show."""
+
+
+# The model ------------------------------------------------------------------------------------------------------------
 
 
 class Model:
-    """One target or a chain of them; both get the same treatment.
+    """One target or a chain of targets. `Registry.model` makes it.
 
+    >>> from dragoman import Registry
     >>> Registry(env={}).model("demo/overloaded, demo/any", retries=0).generate("hello").target
     'demo/any'
     """
@@ -136,177 +242,178 @@ class Model:
         self._call_options = options
 
     def __repr__(self) -> str:
-        """Its spec."""
         return f"Model({self.spec!r})"
 
     @overload
-    def generate(self, prompt: Prompt, /, **options: Unpack[CallOptions]) -> Response: ...
+    def generate(self, prompt: Prompt, **options: Unpack[CallOptions]) -> Response: ...
     @overload
     def generate(
-        self, prompt: Prompt, /, *, output: type[T], max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, prompt: Prompt, *, output: type[T], max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Parsed[T]: ...
     @overload
     def generate(
-        self, prompt: Prompt, /, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, prompt: Prompt, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Parsed[Any]: ...
     def generate(
-        self, prompt: Prompt, /, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Response | Parsed[Any]:
-        """The answer, blocking; with an output type, read as a value of it."""
+        """The answer. With `output`, its text is parsed as a value of that type, in `.parsed`."""
         return self._registry.driver.run(self._answer(prompt, output, max_repairs, options))
 
     @overload
-    async def agenerate(self, prompt: Prompt, /, **options: Unpack[CallOptions]) -> Response: ...
+    async def agenerate(self, prompt: Prompt, **options: Unpack[CallOptions]) -> Response: ...
     @overload
     async def agenerate(
-        self, prompt: Prompt, /, *, output: type[T], max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, prompt: Prompt, *, output: type[T], max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Parsed[T]: ...
     @overload
     async def agenerate(
-        self, prompt: Prompt, /, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, prompt: Prompt, *, output: Any, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Parsed[Any]: ...
     async def agenerate(
-        self, prompt: Prompt, /, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Response | Parsed[Any]:
-        """The answer, async; with an output type, read as a value of it."""
+        """As `generate`, async."""
         return await self._registry.driver.arun(self._answer(prompt, output, max_repairs, options))
 
     @overload
     def extract(
-        self, kind: type[T], prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: type[T], prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> T: ...
     @overload
-    def extract(self, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]) -> Any: ...
-    def extract(self, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]) -> Any:
-        """A value of a type, blocking; an answer that is none is asked for again, `max_repairs` times, with the reasons."""
-        return self._registry.driver.run(self._extract(output_type_of(kind), prompt, max_repairs, options)).parsed
+    def extract(
+        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+    ) -> Any: ...
+    def extract(self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]) -> Any:
+        """A value of a type. If an answer does not fit, the model is told why and tries again, `max_repairs` times."""
+        plan = self._extract(output_type_of(output_type), prompt, max_repairs, options)
+        return self._registry.driver.run(plan).parsed
 
     @overload
     async def aextract(
-        self, kind: type[T], prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: type[T], prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> T: ...
     @overload
     async def aextract(
-        self, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Any: ...
     async def aextract(
-        self, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Any:
-        """A value of a type, async; an answer that is none is asked for again, `max_repairs` times, with the reasons."""
-        return (
-            await self._registry.driver.arun(self._extract(output_type_of(kind), prompt, max_repairs, options))
-        ).parsed
+        """As `extract`, async."""
+        plan = self._extract(output_type_of(output_type), prompt, max_repairs, options)
+        return (await self._registry.driver.arun(plan)).parsed
 
     @overload
     def stream_extract(
-        self, kind: type[T], prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: type[T], prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> TypedStream[T]: ...
     @overload
     def stream_extract(
-        self, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> TypedStream[Any]: ...
     def stream_extract(
-        self, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> TypedStream[Any]:
-        """A value of a type as it grows, blocking."""
-        form = output_type_of(kind)
-        return TypedStream(
-            self._registry.driver.iterate(self._extract(form, prompt, max_repairs, options, stream=True)), form
-        )
+        """A value of a type while it arrives."""
+        parser = output_type_of(output_type)
+        plan = self._extract(parser, prompt, max_repairs, options, stream=True)
+        return TypedStream(self._registry.driver.iterate(plan), parser)
 
     @overload
     def astream_extract(
-        self, kind: type[T], prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: type[T], prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> AsyncTypedStream[T]: ...
     @overload
     def astream_extract(
-        self, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> AsyncTypedStream[Any]: ...
     def astream_extract(
-        self, kind: Any, prompt: Prompt, /, *, max_repairs: int = 1, **options: Unpack[CallOptions]
+        self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> AsyncTypedStream[Any]:
-        """A value of a type as it grows, async."""
-        form = output_type_of(kind)
+        """As `stream_extract`, async."""
+        parser = output_type_of(output_type)
         results: list[Parsed[Any]] = []
-        plan = self._extract(form, prompt, max_repairs, options, stream=True)
-        return AsyncTypedStream(self._registry.driver.aiterate(plan, results.append), results, form)
+        plan = self._extract(parser, prompt, max_repairs, options, stream=True)
+        return AsyncTypedStream(self._registry.driver.aiterate(plan, results.append), results, parser)
 
-    def stream(self, prompt: Prompt, /, **options: Unpack[CallOptions]) -> Stream:
-        """The answer as it comes, blocking."""
+    def stream(self, prompt: Prompt, **options: Unpack[CallOptions]) -> Stream:
+        """The answer while it arrives."""
         return Stream(self._registry.driver.iterate(self._plan(prompt, options, stream=True)))
 
-    def astream(self, prompt: Prompt, /, **options: Unpack[CallOptions]) -> AsyncStream:
-        """The answer as it comes, async."""
+    def astream(self, prompt: Prompt, **options: Unpack[CallOptions]) -> AsyncStream:
+        """As `stream`, async."""
         results: list[Response] = []
         plan = self._plan(prompt, options, stream=True)
         return AsyncStream(self._registry.driver.aiterate(plan, results.append), results)
 
-    def explain(self, prompt: Prompt, /, *, stream: bool = False, **options: Unpack[CallOptions]) -> list[Explanation]:
-        """What each target would get, without any network."""
+    def explain(self, prompt: Prompt, *, stream: bool = False, **options: Unpack[CallOptions]) -> list[Explanation]:
+        """The request that each target would get. Nothing is sent."""
         request, chain_options = self.request(prompt, stream=stream, **options)
-        return [explain(request, target, chain_options) for target in self.targets()]
+        return [explain_target(request, target, chain_options) for target in self.targets()]
 
-    def count_tokens(self, prompt: Prompt, /, **options: Unpack[CallOptions]) -> int:
-        """How many tokens that is to the first target, as its provider counts them."""
+    def count_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
+        """The tokens of a request, as the provider of the first target counts them."""
         return self._registry.driver.run(self._count(prompt, options))
 
-    async def acount_tokens(self, prompt: Prompt, /, **options: Unpack[CallOptions]) -> int:
-        """How many tokens that is to the first target, as its provider counts them."""
+    async def acount_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
+        """As `count_tokens`, async."""
         return await self._registry.driver.arun(self._count(prompt, options))
 
-    def embed(self, texts: str | Sequence[str], /, *, dimensions: int | None = None) -> Embeddings:
-        """The vectors of some texts, from the first target: those of another would not fit them."""
+    def embed(self, texts: str | Sequence[str], *, dimensions: int | None = None) -> Embeddings:
+        """The vectors of some texts. Only the first target is used: vectors of two models cannot be compared."""
         return self._registry.driver.run(self._embed(texts, dimensions))
 
-    async def aembed(self, texts: str | Sequence[str], /, *, dimensions: int | None = None) -> Embeddings:
-        """The vectors of some texts, from the first target: those of another would not fit them."""
+    async def aembed(self, texts: str | Sequence[str], *, dimensions: int | None = None) -> Embeddings:
+        """As `embed`, async."""
         return await self._registry.driver.arun(self._embed(texts, dimensions))
 
     def list_models(self) -> tuple[ModelInfo, ...]:
-        """Which models the first target's provider has."""
-        return self._registry.driver.run(ask.list_models(self.targets()[0], self._settled[1]))
+        """The models that the first target's provider lists."""
+        return self._registry.driver.run(endpoints.list_models(self.targets()[0], self._defaults[1]))
 
     async def alist_models(self) -> tuple[ModelInfo, ...]:
-        """Which models the first target's provider has."""
-        return await self._registry.driver.arun(ask.list_models(self.targets()[0], self._settled[1]))
+        """As `list_models`, async."""
+        return await self._registry.driver.arun(endpoints.list_models(self.targets()[0], self._defaults[1]))
 
     def probe(self) -> Findings:
-        """What the first target's server really does, by a few small questions."""
-        return self._registry.driver.run(probing.probe(self.targets()[0], self._settled[1]))
+        """What the first target's server really supports, found with a few small requests."""
+        return self._registry.driver.run(probe.probe(self.targets()[0], self._defaults[1]))
 
     async def aprobe(self) -> Findings:
-        """What the first target's server really does, by a few small questions, async."""
-        return await self._registry.driver.arun(probing.probe(self.targets()[0], self._settled[1]))
-
-    def _count(self, prompt: Prompt, options: CallOptions) -> Plan[int]:
-        request, chain_options = self.request(prompt, **options)
-        return ask.count_tokens(request, self.targets()[0], chain_options)
-
-    def _embed(self, texts: str | Sequence[str], dimensions: int | None) -> Plan[Embeddings]:
-        return ask.embed(ask.as_texts(texts), dimensions, self.targets()[0], self._settled[1])
+        """As `probe`, async."""
+        return await self._registry.driver.arun(probe.probe(self.targets()[0], self._defaults[1]))
 
     def targets(self) -> list[Target]:
-        """The targets of its spec, as they are now."""
+        """The targets of the spec, with today's aliases, keys and capabilities."""
         return self._registry.targets(self.spec)
 
     def request(
-        self, prompt: Prompt, /, *, stream: bool = False, **options: Unpack[CallOptions]
+        self, prompt: Prompt, *, stream: bool = False, **options: Unpack[CallOptions]
     ) -> tuple[Request, ChainOptions]:
-        """What would be asked, and how: the model's own settings with these laid over them."""
-        fields, chain_options = self._merge_options(options) if options else self._settled
+        """The Request and the ChainOptions of a call: the model's own options, overridden by these."""
+        fields, chain_options = self._merge_options(options) if options else self._defaults
         try:
             return Request(messages=as_messages(prompt), stream=stream, **fields), chain_options
         except TypeError as error:
             check_options(options)
             raise InvalidRequest(str(error)) from error
 
+    def plan(self, request: Request, chain_options: ChainOptions) -> Plan[Response]:
+        """The plan for a request; the driver runs it."""
+        return failover.run(request, self.targets(), self._registry.health, chain_options)
+
+    @property
+    def driver(self) -> Driver:
+        """The driver that runs the plans."""
+        return self._registry.driver
+
     @cached_property
-    def _settled(self) -> tuple[dict[str, Any], ChainOptions]:
-        """Its own settings, for calls that ask for nothing else."""
+    def _defaults(self) -> tuple[dict[str, Any], ChainOptions]:
         return self._merge_options({})
 
     def _merge_options(self, options: CallOptions) -> tuple[dict[str, Any], ChainOptions]:
-        """The fields of a request, and how its chain behaves."""
+        """The fields of the Request, and the ChainOptions."""
         fields: dict[str, Any] = {**self._call_options, **options}
         chain_options = self._chain_options
         timeout = fields.pop("timeout", None)
@@ -314,55 +421,45 @@ class Model:
         if timeout is not None:
             is_whole = isinstance(timeout, Timeouts)
             fields["timeouts"] = timeout if is_whole else msgspec.structs.replace(chain_options.timeouts, total=timeout)
-        chosen = {name: fields.pop(name) for name in _OPTIONS & fields.keys()}
+        changes = {name: fields.pop(name) for name in _CHAIN_OPTIONS & fields.keys()}
         stop = fields.pop("stop", None) or ()
-        fields["stop"] = (stop,) if isinstance(stop, str) else _several("stop", stop, str)
+        fields["stop"] = (stop,) if isinstance(stop, str) else _tuple_of(str, "stop", stop)
         if (system := fields.get("system")) is not None and not isinstance(system, str):
-            fields["system"] = _several("system", system, Text)
+            fields["system"] = _tuple_of(Text, "system", system)
         fields["tools"] = definitions(fields.pop("tools", None) or ())
-        return fields, msgspec.structs.replace(chain_options, **chosen) if chosen else chain_options
+        return fields, msgspec.structs.replace(chain_options, **changes) if changes else chain_options
 
-    def _answer(self, prompt: Prompt, kind: Any, max_repairs: int, options: CallOptions) -> Plan[Response]:
+    def _answer(self, prompt: Prompt, output: Any, max_repairs: int, options: CallOptions) -> Plan[Response]:
         request, chain_options = self.request(prompt, **options)
-        if kind is None:
+        if output is None:
             return self.plan(request, chain_options)
-        return typed.run(
-            request, output_type_of(kind), self.targets(), self._registry.health, chain_options, max_repairs=max_repairs
-        )
+        parser = output_type_of(output)
+        return typed.run(request, parser, self.targets(), self._registry.health, chain_options, max_repairs=max_repairs)
 
     def _extract(
-        self, form: OutputType[T], prompt: Prompt, max_repairs: int, options: CallOptions, *, stream: bool = False
+        self, parser: OutputType[T], prompt: Prompt, max_repairs: int, options: CallOptions, *, stream: bool = False
     ) -> Plan[Parsed[T]]:
         request, chain_options = self.request(prompt, stream=stream, **options)
         return typed.extract(
-            request, form, self.targets(), self._registry.health, chain_options, max_repairs=max_repairs
+            request, parser, self.targets(), self._registry.health, chain_options, max_repairs=max_repairs
         )
 
     def _plan(self, prompt: Prompt, options: CallOptions, *, stream: bool = False) -> Plan[Response]:
         return self.plan(*self.request(prompt, stream=stream, **options))
 
-    def plan(self, request: Request, chain_options: ChainOptions, /) -> Plan[Response]:
-        """How a request is answered; the driver runs it."""
-        return chain.run(request, self.targets(), self._registry.health, chain_options)
+    def _count(self, prompt: Prompt, options: CallOptions) -> Plan[int]:
+        request, chain_options = self.request(prompt, **options)
+        return endpoints.count_tokens(request, self.targets()[0], chain_options)
 
-    @property
-    def driver(self) -> Driver:
-        """What runs its plans."""
-        return self._registry.driver
+    def _embed(self, texts: str | Sequence[str], dimensions: int | None) -> Plan[Embeddings]:
+        return endpoints.embed(_as_texts(texts), dimensions, self.targets()[0], self._defaults[1])
 
 
-def _several(name: str, given: Any, kind: type[T]) -> tuple[T, ...]:
-    found: tuple[Any, ...] = tuple(given) if hasattr(given, "__iter__") else (None,)
-    if all(isinstance(one, kind) for one in found):
-        return found
-    raise InvalidRequest(f"{name}: give a string, or some {kind.__name__} in a list")
-
-
-def explain(request: Request, target: Target, chain_options: ChainOptions, /) -> Explanation:
-    """What a target would get.
+def explain_target(request: Request, target: Target, chain_options: ChainOptions, /) -> Explanation:
+    """The explanation for one target.
 
     >>> from dragoman.targets.providers import target
-    >>> explain(Request(), target("ollama/x"), ChainOptions()).ready
+    >>> explain_target(Request(), target("ollama/x"), ChainOptions()).ready
     True
     """
     missing = target.needs_key and not target.api_key
@@ -373,90 +470,8 @@ def explain(request: Request, target: Target, chain_options: ChainOptions, /) ->
         http = prepare(request, msgspec.structs.replace(target, needs_key=False))
     except DragomanError as error:
         return Explanation(target=target.name, request=None, notices=(), ready=False, reason=error.message)
-    ways = f"set {' or '.join(target.key_names)}" if target.key_names else "pass api_key="
-    reason = f"no key; {ways}" if missing else None
+    remedy = f"set {' or '.join(target.key_names)}" if target.key_names else "pass api_key="
+    reason = f"no key; {remedy}" if missing else None
     return Explanation(
         target=target.name, request=http.redacted(), notices=http.notices, ready=not missing, reason=reason
     )
-
-
-class Registry(registry.Registry):
-    """Names and what they stand for, with the health, the transport and the observers that its models share.
-
-    >>> Registry(env={"GROQ_API_KEY": "k"}).model("groq/llama")
-    Model('groq/llama')
-    """
-
-    def __init__(
-        self,
-        *,
-        env: Mapping[str, str] | None = None,
-        api_key: str | None = None,
-        base_url: str | None = None,
-        http_client: object = None,
-        health: Health | None = None,
-        observers: Iterable[Observer] = (),
-    ) -> None:
-        super().__init__(env=os.environ if env is None else env, api_key=api_key, base_url=base_url)
-        self.health = health or Health(lock=threading.Lock(), clock=time.monotonic)
-        ca = self.env.get("SSL_CERT_FILE") or None
-        self.transport = transport_of(http_client, ca=ca, env=None if self.env is os.environ else self.env)
-        self.driver = Driver(self.transport, list(observers), fetcher=Fetcher(ca=ca))
-
-    def load_config(self, config: Mapping[str, Any] | str | Path, /) -> None:
-        """As text, as its tables, or the path of the file."""
-        if not isinstance(config, Path):
-            return super().load_config(config)
-        try:
-            return super().load_config(config.read_text(encoding="utf-8"))
-        except (OSError, UnicodeDecodeError) as error:
-            raise SetupError(f"{config}: cannot be read: {error}") from error
-        except SetupError as error:
-            raise SetupError(f"{config}: {error}") from error
-
-    def add_provider(self, provider: Provider | None = None, /, **fields: Any) -> Provider:
-        """A record, or its fields; its `http_client` sends its requests, and is closed by its owner."""
-        client = fields.get("http_client", None if provider is None else provider.http_client)
-        return super().add_provider(
-            provider, **fields if client is None else {**fields, "http_client": transport_of(client)}
-        )
-
-    def model(
-        self, spec: Spec, /, *, chain_options: ChainOptions | None = None, **options: Unpack[CallOptions]
-    ) -> Model:
-        """A model for a spec; what is asked here holds for all its calls."""
-        check_options(options)
-        spec = as_spec(spec)
-        self.targets(spec)
-        return Model(self, spec, chain_options=chain_options or ChainOptions(), options=options)
-
-    def observe(self, observer: Observer, /) -> None:
-        """Tell this function of every attempt."""
-        self.driver.observers.append(observer)
-
-    def close(self) -> None:
-        """Let go of pooled connections; the next call starts anew.
-
-        A call whose answer has not begun ends as Reset, which counts against nobody and is not tried again; an answer
-        that has begun is read to its end.
-        """
-        self.transport.close()
-
-
-@cache
-def default_registry() -> Registry:
-    """The registry of the process's own environment, made at first use.
-
-    >>> default_registry() is default_registry()
-    True
-    """
-    return Registry()
-
-
-def model(spec: Spec, /, *, chain_options: ChainOptions | None = None, **options: Unpack[CallOptions]) -> Model:
-    """A model of the default registry.
-
-    >>> model("demo/any", temperature=0)
-    Model('demo/any')
-    """
-    return default_registry().model(spec, chain_options=chain_options, **options)

@@ -1,11 +1,26 @@
-"""A spec such as "a/x,b/y,tier" in, targets out: providers, aliases, resolvers, and what the environment defines."""
+"""The registry turns a spec such as "groq/llama, box/qwen3, fast" into the targets to call.
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias, cast
+A spec is a list of elements separated by commas. `provider/model` names a target; a bare name is an alias, or a name
+that a resolver knows, and stands for another spec. A target is the provider's record plus what is known of the model:
+first its family (`targets/model_families.json`), then what the user set for the provider, then for the model.
+"""
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, TypeAlias, Unpack, cast
 
 from msgspec.structs import replace
 
+from dragoman.engine.failover import ChainOptions
+from dragoman.engine.health import Health
 from dragoman.errors import SetupError
+from dragoman.io.driver import Driver, Observer
+from dragoman.io.pyreqwest import transport_of
+from dragoman.io.url_fetcher import Fetcher
+from dragoman.models import CallOptions, Model, check_options
 from dragoman.targets.config import (
     LibraryConfig,
     ModelFacts,
@@ -22,13 +37,13 @@ from dragoman.targets.providers import PROVIDERS, Provider, placed
 from dragoman.targets.target import Capabilities, Target
 
 Spec: TypeAlias = str | Sequence[str]
-"""Whom to ask: a text, or several in a list, which are a chain."""
+"""The targets to call: a text, or a list of texts, which is a chain."""
 Resolver: TypeAlias = Callable[[str], Spec | None]
-"""Gives what a bare name stands for, or None where it does not know."""
+"""Returns the spec that a bare name stands for, or None if it does not know the name."""
 MAX_DEPTH = 64
-"""Aliases inside aliases: resolvers could go on for ever without a circle."""
-MAX_KNOWN = 1024
-"""Models whose facts are kept ready."""
+"""Aliases inside aliases. Resolvers could nest without end and without a cycle."""
+MAX_CACHED = 1024
+"""Models whose resolved record is cached."""
 
 
 def as_spec(spec: object, /) -> str:
@@ -39,19 +54,20 @@ def as_spec(spec: object, /) -> str:
     """
     if isinstance(spec, str):
         return spec
-    given = cast("Sequence[object]", spec) if isinstance(spec, list | tuple) else (spec,)
-    elements = [element for element in given if isinstance(element, str)]
-    if len(elements) < len(given):
-        kind = next(type(element).__name__ for element in given if not isinstance(element, str))
-        raise SetupError(f"a spec is a text, as 'groq/llama, demo/any', or a list of such, no {kind}")
-    return ",".join(elements)
+    items = cast("Sequence[object]", spec) if isinstance(spec, list | tuple) else (spec,)
+    for item in items:
+        if not isinstance(item, str):
+            kind = type(item).__name__
+            raise SetupError(f"spec must be a str such as 'groq/llama, demo/any', or a list of these, got {kind}")
+    return ",".join(cast("Sequence[str]", items))
 
 
 class Registry:
-    """Names and what they stand for. It sees nothing but the environment that it is given.
+    """Providers, aliases and resolvers, with the health, the transport and the observers that its models share.
 
-    `api_key` is for providers that have none of their own, and is asked before the environment; `base_url` is for those
-    that are known from the start.
+    It reads only the environment in `env`; the default is the environment of the process. `api_key` is used for
+    providers without a key of their own, before the environment. `base_url` replaces that of the built-in providers.
+    `http_client` is an httpx client or a Transport.
 
     >>> registry = Registry(env={"LLM_BOX": "ollama+http://box:11434"})
     >>> registry.alias("fast", "box/qwen3, groq/llama")
@@ -59,81 +75,133 @@ class Registry:
     ['box/qwen3', 'groq/llama']
     """
 
-    def __init__(self, *, env: Mapping[str, str], api_key: str | None = None, base_url: str | None = None) -> None:
-        self.env = env
+    def __init__(
+        self,
+        *,
+        env: Mapping[str, str] | None = None,
+        api_key: str | None = None,
+        base_url: str | None = None,
+        http_client: object = None,
+        health: Health | None = None,
+        observers: Iterable[Observer] = (),
+    ) -> None:
+        self.env: Mapping[str, str] = os.environ if env is None else env
+        self.health = health or Health(lock=threading.Lock(), clock=time.monotonic)
+        ca = self.env.get("SSL_CERT_FILE") or None
+        self.transport = transport_of(http_client, ca=ca, env=None if self.env is os.environ else self.env)
+        self.driver = Driver(self.transport, list(observers), fetcher=Fetcher(ca=ca))
         self._api_key = api_key
         self._base_url = base_url
         self._providers: dict[str, Provider] = dict(PROVIDERS)
         self._schemes: dict[str, Provider] = dict(PROVIDERS)
-        self._broken: dict[str, str] = {}
+        self._invalid_dsns: dict[str, str] = {}
         self._aliases: dict[str, str] = {}
         self._resolvers: list[Resolver] = []
         self._facts: dict[str, ModelFacts] = {}
-        self._known: dict[str, tuple[Provider, Provider]] = {}
-        self.load_env(env)
+        self._cache: dict[str, tuple[Provider, Provider]] = {}
+        """By target: the provider's record, and the same with all facts about the model."""
+        self.load_env(self.env)
 
-    # Filling it ------------------------------------------------------------------------------------------------------
+    # Calls ------------------------------------------------------------------------------------------------------------
 
-    def load_env(self, env: Mapping[str, str], /) -> dict[str, SetupError]:
-        """Define a provider for each LLM_* variable; those that are malformed are given back, and raised when used.
+    def model(self, spec: Spec, *, chain_options: ChainOptions | None = None, **options: Unpack[CallOptions]) -> Model:
+        """A model for a spec. `options` apply to all its calls; a call may override them.
+
+        >>> Registry(env={"GROQ_API_KEY": "k"}).model("groq/llama", temperature=0)
+        Model('groq/llama')
+        """
+        check_options(options)
+        spec = as_spec(spec)
+        self.targets(spec)
+        return Model(self, spec, chain_options=chain_options or ChainOptions(), options=options)
+
+    def observe(self, observer: Observer) -> None:
+        """Call this function after every attempt."""
+        self.driver.observers.append(observer)
+
+    def close(self) -> None:
+        """Close the pooled connections; the next call opens new ones.
+
+        A call without an answer yet ends as Reset, which is not retried and does not count against the target. An
+        answer that has begun is read to its end.
+        """
+        self.transport.close()
+
+    # Definitions ------------------------------------------------------------------------------------------------------
+
+    def load_env(self, env: Mapping[str, str]) -> dict[str, SetupError]:
+        """Define a provider for each LLM_* variable. Returns the malformed ones; using one of them raises.
 
         >>> Registry(env={}).load_env({"LLM_MODEL": "gpt-4"})
         {'model': SetupError('LLM_MODEL is malformed; write scheme://[token@]host[:port][/path]')}
         """
-        broken: dict[str, SetupError] = {}
+        errors: dict[str, SetupError] = {}
         for variable, dsn in dict(env).items():
             if variable.startswith(PREFIX) and variable != PREFIX:
                 name = variable[len(PREFIX) :].lower()
                 try:
                     self._define(name, dsn)
                 except SetupError as error:
-                    broken[name] = error
-        return broken
+                    errors[name] = error
+        return errors
 
-    def load_config(self, config: Mapping[str, Any] | str, /) -> None:
-        """Take the providers, aliases and limits of a dragoman.toml: all of it, or nothing and one error.
+    def load_config(self, config: Mapping[str, Any] | str | Path) -> None:
+        """Add the providers, aliases and capabilities of a dragoman.toml: its path, its text or its tables.
 
-        `${NAME}` and `${NAME:default}` in its texts stand for variables of the registry's environment.
+        `${NAME}` and `${NAME:default}` in its texts stand for variables of the registry's environment. If anything is
+        wrong, nothing is added, and one SetupError lists every problem.
 
         >>> registry = Registry(env={})
         >>> registry.load_config('[capabilities."groq/llama"]\\nmax_images = 0')
         >>> registry.target("groq/llama").capabilities.max_images
         0
         """
-        self._take(read_config(config, self._providers, aliases=self._aliases, env=self.env))
+        if not isinstance(config, Path):
+            return self._apply(read_config(config, self._providers, aliases=self._aliases, env=self.env))
+        try:
+            return self.load_config(config.read_text(encoding="utf-8"))
+        except (OSError, UnicodeDecodeError) as error:
+            raise SetupError(f"{config}: cannot be read: {error}") from error
+        except SetupError as error:
+            raise SetupError(f"{config}: {error}") from error
 
-    def load_tables(self, tables: Mapping[str, Any], /) -> None:
-        """As `load_config`, but of tables whose variables are filled in: `${NAME}` stands for nothing else here.
+    def load_tables(self, tables: Mapping[str, Any]) -> None:
+        """As `load_config`, for tables whose variables are already expanded: `${NAME}` is plain text here.
 
         >>> registry = Registry(env={})
         >>> registry.load_tables({"aliases": {"fast": "groq/llama"}})
         >>> registry.aliases()
         {'fast': 'groq/llama'}
         """
-        self._take(read_config(tables, self._providers, aliases=self._aliases))
+        self._apply(read_config(tables, self._providers, aliases=self._aliases))
 
-    def _take(self, settings: LibraryConfig) -> None:
-        for provider in settings.providers.values():
+    def _apply(self, config: LibraryConfig) -> None:
+        for provider in config.providers.values():
             self.add_provider(provider)
-        self._aliases.update(settings.aliases)
-        for name, facts in settings.facts.items():
-            self._lay_over(name, facts)
+        self._aliases.update(config.aliases)
+        for name, facts in config.facts.items():
+            self._add_facts(name, facts)
 
     def add_provider(self, provider: Provider | None = None, /, **fields: Any) -> Provider:
-        """A provider of the user's own, or in the place of another: a record, or its fields; `like=` names one to copy.
+        """Add or replace a provider: a record, or its fields, of which `like=` names a provider to copy.
+
+        An `http_client` sends the provider's requests; its owner closes it.
 
         >>> Registry(env={}).add_provider(name="box", like="vllm", base_url="http://box:8000/v1")
         Provider(box, wire=openai_chat, http://box:8000/v1)
         """
         if provider is not None and "like" in fields:
-            raise SetupError("a provider is a record, or like= another, not both")
-        made = make_provider(fields, self._providers, provider)
-        self._providers[made.name] = made
-        self._broken.pop(made.name, None)
-        return made
+            raise SetupError("add_provider takes a record or like=, not both")
+        client = fields.get("http_client", None if provider is None else provider.http_client)
+        if client is not None:
+            fields["http_client"] = transport_of(client)
+        provider = make_provider(fields, self._providers, provider)
+        self._providers[provider.name] = provider
+        self._invalid_dsns.pop(provider.name, None)
+        return provider
 
-    def add_scheme(self, scheme: str, provider: Provider | str, /) -> None:
-        """A scheme for DSNs, after a record or the provider of that name.
+    def add_scheme(self, scheme: str, provider: Provider | str) -> None:
+        """Add a scheme for DSNs. Its providers start from this record, or from the provider of this name.
 
         >>> registry = Registry(env={"LLM_BOX": "mine://box"})
         >>> registry.add_scheme("mine", "openai")
@@ -141,11 +209,11 @@ class Registry:
         'https://box/v1'
         """
         if not scheme or set(scheme) & set("+:/@, "):
-            raise SetupError(f"{scheme!r} cannot be a scheme: it is empty, or has one of + : / @ , or a blank")
+            raise SetupError(f"scheme must be a name without + : / @ , and blanks, got {scheme!r}")
         self._schemes[scheme.lower()] = self.provider(provider) if isinstance(provider, str) else checked(provider)
 
-    def add_resolver(self, resolver: Resolver, /) -> None:
-        """A function that may know what a bare name stands for; asked after the aliases, in the order of adding.
+    def add_resolver(self, resolver: Resolver) -> None:
+        """Add a function that maps bare names to specs. Aliases come first, then resolvers in the order of adding.
 
         >>> registry = Registry(env={})
         >>> registry.add_resolver(lambda name: "demo/any" if name == "cheap" else None)
@@ -154,16 +222,18 @@ class Registry:
         """
         self._resolvers.append(resolver)
 
-    def alias(self, name: str, spec: str, /) -> None:
-        """A bare name for a spec.
+    def alias(self, name: str, spec: str) -> None:
+        """Define a bare name for a spec.
 
         >>> registry = Registry(env={})
-        >>> registry.alias("pair", "aa/m1,bb/m2")
+        >>> registry.alias("pair", "groq/llama, demo/any")
+        >>> registry.targets("pair")
+        [Target(groq/llama), Target(demo/any)]
         """
         self._aliases.update([check_alias(name, spec)])
 
-    def set_capabilities(self, name: str, /, **facts: Any) -> None:
-        """What a provider (`groq`) or one model (`groq/llama`) can do, over what is known of it; quirks, too.
+    def set_capabilities(self, name: str, **facts: Any) -> None:
+        """Set capabilities or quirks of a provider (`groq`) or of one model (`groq/llama`).
 
         >>> registry = Registry(env={})
         >>> registry.set_capabilities("openai/m", max_image_side=32, tools=False)
@@ -171,27 +241,27 @@ class Registry:
         32
         """
         if not name.strip():
-            raise SetupError("capabilities of what? write provider or provider/model")
-        self._lay_over(name, make_facts(facts))
+            raise SetupError("name must be a provider or provider/model, got an empty text")
+        self._add_facts(name, make_facts(facts))
 
-    # Asking it -------------------------------------------------------------------------------------------------------
+    # Lookup -----------------------------------------------------------------------------------------------------------
 
-    def targets(self, spec: Spec, /) -> list[Target]:
-        """The targets of a spec, each once, in order."""
+    def targets(self, spec: Spec) -> list[Target]:
+        """The targets of a spec in order, without duplicates."""
         names: dict[str, None] = {}
         self._expand(as_spec(spec), (), names, set())
         return list(map(self.target, names))
 
-    def capabilities(self, spec: Spec, /) -> Capabilities:
-        """What a chain can do: that is what its head can.
+    def capabilities(self, spec: Spec) -> Capabilities:
+        """The capabilities of a chain: those of its first target.
 
         >>> Registry(env={}).capabilities("deepseek/x,openai/y").max_images
         0
         """
         return self.targets(spec)[0].capabilities
 
-    def target(self, name: str, /) -> Target:
-        """The target that `provider/model` names, with all that is known of it.
+    def target(self, name: str) -> Target:
+        """The target named `provider/model`, with everything known about it.
 
         >>> Registry(env={}).target("openrouter/meta/llama-3:free").model
         'meta/llama-3:free'
@@ -200,77 +270,67 @@ class Registry:
         if not provider_name or not model:
             raise SetupError(f"{name!r} names no model; write provider/model")
         provider = self.provider(provider_name)
-        known = self._known.get(name)
-        if known is None or known[0] is not provider:
-            if len(self._known) >= MAX_KNOWN:
-                self._known = {}
-            known = self._known[name] = provider, self._with_facts(provider, name, model)
-        return known[1].target(model, env=self.env)
+        entry = self._cache.get(name)
+        if entry is None or entry[0] is not provider:
+            if len(self._cache) >= MAX_CACHED:
+                self._cache = {}
+            entry = self._cache[name] = provider, self._with_facts(provider, name, model)
+        return entry[1].target(model, env=self.env)
 
     def _with_facts(self, provider: Provider, name: str, model: str) -> Provider:
-        """The record with all that is known of one of its models, and with what all providers here share."""
         capabilities, quirks = facts_of(
             f"{provider.family or provider.name}/{model}", provider.wire, provider.capabilities, provider.quirks
         )
-        for told in (self._facts.get(provider.name), self._facts.get(name)):
-            if told is not None:
-                capabilities, quirks = told.over(capabilities, quirks)
+        for key in (provider.name, name):
+            if key in self._facts:
+                capabilities, quirks = self._facts[key].over(capabilities, quirks)
         if self._base_url and provider is PROVIDERS.get(provider.name):
-            place = placed(self._base_url, provider.default_path)
-            provider = replace(provider, base_url=place, base_url_names=())
+            base_url = placed(self._base_url, provider.default_path)
+            provider = replace(provider, base_url=base_url, base_url_names=())
         return replace(provider, capabilities=capabilities, quirks=quirks, api_key=provider.api_key or self._api_key)
 
-    def provider(self, name: str, /) -> Provider:
-        """A provider: registered, or defined by a variable that was not there at the start.
+    def provider(self, name: str) -> Provider:
+        """The provider of this name: a registered one, or one that an LLM_* variable set later defines.
 
         >>> Registry(env={}).provider("groq")
         Provider(groq, wire=openai_chat, https://api.groq.com/openai/v1)
         """
-        if name in self._broken:
-            return self._define(name, self._broken[name])
+        if name in self._invalid_dsns:
+            return self._define(name, self._invalid_dsns[name])
         if name in self._providers:
             return self._providers[name]
         variable = variable_of(name)
         if variable in self.env:
             return self._define(name, self.env[variable])
         raise SetupError(
-            f"no provider {name!r}: none is registered by that name, and no {variable} in the environment defines it"
-            f"{nearest(name, self._providers)}"
+            f"no provider {name!r}: it is not registered, and {variable} is not set{nearest(name, self._providers)}"
         )
 
     def providers(self) -> list[str]:
-        """The names of all providers.
-
-        >>> "groq" in Registry(env={}).providers()
-        True
-        """
+        """The names of all providers."""
         return sorted(self._providers)
 
     def aliases(self) -> dict[str, str]:
-        """All aliases.
-
-        >>> Registry(env={}).aliases()
-        {}
-        """
+        """All aliases and their specs."""
         return dict(self._aliases)
 
     def _define(self, name: str, dsn: str) -> Provider:
         try:
             provider = decode_dsn(name, dsn, self._schemes)
         except SetupError:
-            self._broken[name] = dsn
+            self._invalid_dsns[name] = dsn
             raise
-        self._broken.pop(name, None)
+        self._invalid_dsns.pop(name, None)
         self._providers[name] = provider
         return provider
 
-    def _lay_over(self, name: str, facts: ModelFacts) -> None:
+    def _add_facts(self, name: str, facts: ModelFacts) -> None:
         old = self._facts.get(name, ModelFacts())
-        self._known = {}
+        self._cache = {}
         self._facts[name] = ModelFacts({**old.capabilities, **facts.capabilities}, {**old.quirks, **facts.quirks})
 
-    def _expand(self, spec: str, path: tuple[str, ...], names: dict[str, None], done: set[str]) -> None:
-        """Put the targets of a spec into `names`; an alias that is done has given all it can."""
+    def _expand(self, spec: str, path: tuple[str, ...], names: dict[str, None], expanded: set[str]) -> None:
+        """Add the targets of a spec to `names`. `path` has the aliases being expanded, `expanded` the finished ones."""
         for element in map(str.strip, spec.split(",")):
             if not element:
                 raise SetupError(f"{spec!r} has an empty element{_inside(path)}")
@@ -280,12 +340,12 @@ class Registry:
             if element in path:
                 raise SetupError(told_circle((*path[path.index(element) :], element)))
             if len(path) >= MAX_DEPTH:
-                raise SetupError(f"aliases inside aliases, {MAX_DEPTH} deep: {' -> '.join(path[:3])} -> …")
-            if element not in done:
-                self._expand(self._meaning(element, path), (*path, element), names, done)
-                done.add(element)
+                raise SetupError(f"aliases are nested more than {MAX_DEPTH} deep: {' -> '.join(path[:3])} -> …")
+            if element not in expanded:
+                self._expand(self._spec_of(element, path), (*path, element), names, expanded)
+                expanded.add(element)
 
-    def _meaning(self, name: str, path: tuple[str, ...]) -> str:
+    def _spec_of(self, name: str, path: tuple[str, ...]) -> str:
         if name in self._aliases:
             return self._aliases[name]
         for resolver in tuple(self._resolvers):
@@ -294,8 +354,7 @@ class Registry:
         if name in self._providers:
             raise SetupError(f"{name!r} is a provider and names no model{_inside(path)}; write {name}/model")
         raise SetupError(
-            f"no alias {name!r}{_inside(path)}, and no resolver knows it; write provider/model, or define it"
-            f"{nearest(name, self._aliases)}"
+            f"no alias {name!r}{_inside(path)}; write provider/model, or define the alias{nearest(name, self._aliases)}"
         )
 
 

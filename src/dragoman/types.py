@@ -65,7 +65,7 @@ class Image(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     extra: Extra = {}
 
     @classmethod
-    def from_path(cls, path: "str | Path", /, *, detail: str | None = None) -> "Image":
+    def from_path(cls, path: "str | Path", *, detail: str | None = None) -> "Image":
         import mimetypes
         from pathlib import Path
 
@@ -76,11 +76,11 @@ class Image(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
         return cls(data=data, mime=mime, detail=detail)
 
     @classmethod
-    def from_base64(cls, text: str, /, *, mime: str, detail: str | None = None) -> "Image":
+    def from_base64(cls, text: str, *, mime: str, detail: str | None = None) -> "Image":
         return cls(data=decode_base64(text), mime=mime, detail=detail)
 
     @classmethod
-    def from_data_url(cls, url: str, /, *, detail: str | None = None) -> "Image":
+    def from_data_url(cls, url: str, *, detail: str | None = None) -> "Image":
         mime, data = split_data_url(url)
         return cls(data=data, mime=mime, detail=detail)
 
@@ -545,7 +545,7 @@ def split_data_url(url: str, /) -> tuple[str, bytes]:
     return head[5:-7].partition(";")[0].strip(), decode_base64(payload.replace("%3D", "=").replace("%3d", "="))
 
 
-def dump(value: msgspec.Struct | Iterable[msgspec.Struct], /) -> bytes:
+def dump(value: msgspec.Struct | Iterable[msgspec.Struct]) -> bytes:
     """JSON of a transcript, or of any value: a message, a request, a response, events.
 
     >>> load(dump([user("hello")]))[0].text
@@ -570,10 +570,10 @@ _ENCODER = msgspec.json.Encoder(enc_hook=_encode_unknown)
 
 
 @overload
-def load(data: bytes, /) -> tuple[Message, ...]: ...
+def load(data: bytes) -> tuple[Message, ...]: ...
 @overload
-def load(data: bytes, kind: type[T], /) -> T: ...
-def load(data: bytes, kind: Any = tuple[Message, ...], /) -> Any:
+def load(data: bytes, type: type[T]) -> T: ...
+def load(data: bytes, type: Any = tuple[Message, ...]) -> Any:
     """The transcript that `dump` wrote, or a value of another kind; InvalidRequest where it is none.
 
     >>> load(b'[{"role":"user","parts":[{"type":"text","text":"hello"}]}]')[0].role
@@ -582,9 +582,9 @@ def load(data: bytes, kind: Any = tuple[Message, ...], /) -> Any:
     7
     """
     try:
-        return msgspec.json.decode(data, type=kind)
+        return msgspec.json.decode(data, type=type)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         from dragoman.errors import InvalidRequest
 
-        what = getattr(kind, "__name__", "value") if kind != tuple[Message, ...] else "transcript"
+        what = getattr(type, "__name__", "value") if type != tuple[Message, ...] else "transcript"
         raise InvalidRequest(f"not a {what}: {error}") from error

@@ -44,7 +44,7 @@ from dragoman import (
     wires,
 )
 from dragoman.agents.agent import AgentOptions
-from dragoman.engine.prompts import Prompt
+from dragoman.models import Prompt
 from dragoman.testing import RawResponse, Scripted, StallAfter
 from dragoman.tools import skills
 from tests.support.images import picture

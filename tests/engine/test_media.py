@@ -19,7 +19,7 @@ from dragoman.io.driver import Driver
 from dragoman.io.pyreqwest import transport_of
 from dragoman.media import MediaCache
 from dragoman.media.cache import MAX_FETCHED, MAX_FETCHED_TOGETHER
-from dragoman.models import Registry
+from dragoman.registry import Registry
 from dragoman.targets.target import Capabilities, Target
 from dragoman.testing import FaultyServer
 from dragoman.types import (

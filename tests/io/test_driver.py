@@ -38,7 +38,8 @@ from dragoman.errors import (
 )
 from dragoman.io.driver import Driver
 from dragoman.io.pyreqwest import transport_of
-from dragoman.models import Model, Registry
+from dragoman.models import Model
+from dragoman.registry import Registry
 from dragoman.targets.providers import Provider
 from dragoman.testing import (
     CloseAfter,

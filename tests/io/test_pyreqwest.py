@@ -36,7 +36,8 @@ from dragoman.errors import (
 from dragoman.http import Head, HttpRequest, retry_after
 from dragoman.io.pyreqwest import MAX_ORIGINS, Pyreqwest, RoutingTransport, StaleConnections, transport_of
 from dragoman.io.transport import Transport
-from dragoman.models import Model, Registry
+from dragoman.models import Model
+from dragoman.registry import Registry
 from dragoman.targets.providers import Provider
 from dragoman.testing import (
     CloseAfter,

@@ -14,7 +14,7 @@ from dragoman.engine.preparing import prepare
 from dragoman.errors import InvalidRequest, TimedOut, Unsupported
 from dragoman.media import Media, MediaCache, fit
 from dragoman.media.fit_image import Bounds, fit_picture
-from dragoman.models import Registry
+from dragoman.registry import Registry
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities
 from dragoman.types import (

@@ -30,8 +30,7 @@ from dragoman import (
     tool_results,
     user,
 )
-from dragoman.engine.prompts import Prompt
-from dragoman.models import CallOptions
+from dragoman.models import CallOptions, Prompt
 from dragoman.schema.validate import validate
 from dragoman.streaming import Item
 from dragoman.types import JsonObject

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dragoman import wires
 from dragoman.engine.preparing import prepare
 from dragoman.errors import DragomanError, SetupError
-from dragoman.models import Registry
+from dragoman.registry import Registry
 from dragoman.targets.target import Target
 from dragoman.types import Audio, Document, Image, Part, Request, Text, Tool, user
 from tests.support.images import picture

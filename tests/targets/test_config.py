@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import SetupError
+from dragoman.io.pyreqwest import transport_of
 from dragoman.registry import Registry
 from dragoman.targets.providers import PROVIDERS, Provider
 from dragoman.targets.target import Capabilities
@@ -60,14 +61,14 @@ def test_a_record_that_is_like_another_at_another_place_has_a_key_of_its_own() -
 def test_what_opens_the_place_of_a_record_goes_to_no_other(place: dict[str, str]) -> None:
     registry = empty()
     headers = {"X-Gateway-Key": "hush", "x-team": "tides"}
-    registry.add_provider(name="corp", like="vllm", api_key="hush", headers=headers, http_client=object())
+    registry.add_provider(name="corp", like="vllm", api_key="hush", headers=headers, http_client=transport_of())
     made = registry.add_provider(name="own", like="corp", **place)
     assert (made.api_key, made.headers, made.http_client) == (None, {"x-team": "tides"}, None)
 
 
 def test_what_opens_the_place_of_a_record_stays_there() -> None:
     registry = empty()
-    corp = registry.add_provider(name="corp", like="vllm", headers={"x-key": "hush"}, http_client=object())
+    corp = registry.add_provider(name="corp", like="vllm", headers={"x-key": "hush"}, http_client=transport_of())
     made = registry.add_provider(name="own", like="corp")
     assert (made.headers, made.http_client) == (corp.headers, corp.http_client)
 
@@ -142,7 +143,7 @@ base_url = "https://far/v1"
 [providers.near]
 like = "vllm"
 base_url = "http://near:8000/v1"
-limits = { max_images = 1 }
+capabilities = { max_images = 1 }
 quirks = { named_choice = false }
 
 [providers.openai]
@@ -162,7 +163,7 @@ port = 8080
 """
 
 
-def test_a_config_has_providers_aliases_and_limits() -> None:
+def test_a_config_has_providers_aliases_and_capabilities() -> None:
     registry = empty()
     registry.load_config(CONFIG)
     assert names(registry, "any") == ["near/qwen", "groq/llama", "far/x"]
@@ -202,8 +203,8 @@ def test_all_problems_of_a_config_are_in_one_error_and_nothing_is_taken() -> Non
     assert sorted(starts) == [
         "- aliases",
         "- aliases",
-        "- limits.groq",
-        "- limits.openai",
+        "- capabilities.groq",
+        "- capabilities.openai",
         "- provider",
         "- providers.five",
         "- providers.four",

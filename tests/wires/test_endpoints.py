@@ -9,7 +9,7 @@ import pytest
 from dragoman import wires
 from dragoman.errors import AuthFailed, InvalidRequest, Malformed, ModelNotFound, Overloaded, RateLimited, Unsupported
 from dragoman.http import HttpRequest
-from dragoman.models import Registry
+from dragoman.registry import Registry
 from dragoman.targets.providers import target as target_of
 from dragoman.targets.target import Quirks, Target
 from dragoman.testing import FaultyServer, RawResponse

@@ -10,15 +10,15 @@ from msgspec.structs import replace
 from dragoman.agents.budget import Budget
 from dragoman.agents.events import Result, RunEvent
 from dragoman.agents.loop import LoopSettings, Run
+from dragoman.api import model
 from dragoman.engine.attempt import Timeouts
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions, ErrorPolicy
-from dragoman.engine.prompts import Prompt
 from dragoman.engine.typed import shaped
 from dragoman.errors import DragomanError, EmptyResponse, InvalidRequest, InvalidTool
 from dragoman.events import Restarted
 from dragoman.io.driver import tell
-from dragoman.models import CallOptions, Model, model
+from dragoman.models import CallOptions, Model, Prompt
 from dragoman.schema.output_type import OutputType
 from dragoman.streaming import AsyncClosing, Closing, TextDelta, ThinkingDelta, View
 from dragoman.tools.decorator import Context, HasTools, ToolLike, gather, handler_of, tool, tool_of

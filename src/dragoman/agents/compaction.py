@@ -4,7 +4,8 @@ from collections.abc import Sequence
 
 import msgspec
 
-from dragoman.models import Model, model
+from dragoman.api import model
+from dragoman.models import Model
 from dragoman.schema.validate import shorten_middle
 from dragoman.types import Image, Message, Text, Thinking, ToolCall, ToolResult, user
 

@@ -10,7 +10,8 @@ import msgspec
 from dragoman.cli.input_files import decode, named, read_bytes
 from dragoman.cli.terminal import heard
 from dragoman.errors import InvalidRequest, OutputError
-from dragoman.models import CallOptions, Registry
+from dragoman.models import CallOptions
+from dragoman.registry import Registry
 from dragoman.targets.providers import Provider
 from dragoman.types import JsonObject, is_object
 

@@ -12,7 +12,8 @@ from dragoman.cli.defaults import check_answer
 from dragoman.cli.input_files import without_mark
 from dragoman.cli.translation import load_all
 from dragoman.errors import DragomanError, SetupError
-from dragoman.models import CallOptions, Model, Registry
+from dragoman.models import CallOptions, Model
+from dragoman.registry import Registry
 from dragoman.types import Message, Part, Request, dump, user
 
 PROMPT = "> "

@@ -1,8 +1,8 @@
 """A small question to one target in, its answer out: models, tokens, embeddings. A plan."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from typing import TypeVar, cast
+from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -12,7 +12,6 @@ from dragoman.engine.attempt import MAX_BODY
 from dragoman.engine.effects import HttpResponse, Now, Plan, Random, Send, Sleep
 from dragoman.engine.failover import ChainOptions, judge
 from dragoman.engine.preparing import check_key, left, named, prepared
-from dragoman.engine.prompts import is_several
 from dragoman.errors import DragomanError, InvalidRequest, Malformed, Unsupported
 from dragoman.http import HttpRequest
 from dragoman.media import has_result_media
@@ -24,21 +23,6 @@ from dragoman.wires.common.json import UNREADABLE
 T = TypeVar("T")
 MAX_PAGES = 100
 """How many pages of a list are read: a server may say for ever that there are more."""
-
-
-def as_texts(texts: object, /) -> list[str]:
-    """The texts that are to be embedded: one, or several.
-
-    >>> as_texts("ships")
-    ['ships']
-    """
-    if isinstance(texts, str):
-        return [texts]
-    found = list(cast("Iterable[object]", texts)) if is_several(texts) else [texts]
-    told = [text for text in found if isinstance(text, str)]
-    if len(told) < len(found):
-        raise InvalidRequest("what is embedded is a text, or a list of texts")
-    return told
 
 
 def list_models(target: Target, options: ChainOptions, /) -> Plan[tuple[ModelInfo, ...]]:

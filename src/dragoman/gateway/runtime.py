@@ -19,7 +19,7 @@ from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.server.workers import Workers
 from dragoman.gateway.sessions import ConversationStore, Responses
 from dragoman.gateway.store import Store, open_store
-from dragoman.models import Registry
+from dragoman.registry import Registry
 
 
 class Runtime:

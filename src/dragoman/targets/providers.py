@@ -52,7 +52,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         """What follows where only a host is told."""
         return urlsplit(self.base_url).path if self.path is None else self.path
 
-    def target(self, model: str, /, *, env: Mapping[str, str] | None = None) -> Target:
+    def target(self, model: str, *, env: Mapping[str, str] | None = None) -> Target:
         """One model of this provider, with the key and the place that the environment tells."""
         seen = env or {}
         base_url = self._base_url(seen)

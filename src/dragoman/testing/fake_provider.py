@@ -6,7 +6,8 @@ from typing import Unpack
 from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
 from dragoman.errors import ConnectFailed, DragomanError, InvalidRequest, Reset, TimedOut
 from dragoman.http import Head, HttpRequest
-from dragoman.models import CallOptions, Model, Registry
+from dragoman.models import CallOptions, Model
+from dragoman.registry import Registry
 from dragoman.targets.providers import Provider
 from dragoman.testing.script import (
     EncodedAnswer,

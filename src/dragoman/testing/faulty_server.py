@@ -13,7 +13,8 @@ from typing import Self, Unpack
 
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest
-from dragoman.models import CallOptions, Model, Registry
+from dragoman.models import CallOptions, Model
+from dragoman.registry import Registry
 from dragoman.targets.providers import Provider
 from dragoman.testing.script import (
     EncodedAnswer,

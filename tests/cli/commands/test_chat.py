@@ -9,7 +9,7 @@ import pytest
 
 from dragoman.cli.defaults import FIRST_MODELS, spec_of
 from dragoman.errors import Overloaded
-from dragoman.models import Registry
+from dragoman.registry import Registry
 from dragoman.targets.providers import PROVIDERS
 from dragoman.testing import CloseAfter, FaultyServer
 from tests.support.cli import COMMAND, SOURCE, dragoman, environment

@@ -22,7 +22,7 @@ from dragoman.gateway.config import decode_config
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.store.base import UsageRow
-from dragoman.models import Registry
+from dragoman.registry import Registry
 from tests.support.cli import COMMAND, dragoman, environment
 
 SPEC = "groq/llama"

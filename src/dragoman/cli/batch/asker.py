@@ -14,7 +14,8 @@ from dragoman.cli.defaults import check_answer
 from dragoman.engine import failover as chain
 from dragoman.engine.health import Health, HealthPolicy
 from dragoman.errors import ChainExhausted, DragomanError, InvalidRequest, OutputError, SetupError
-from dragoman.models import CallOptions, Registry
+from dragoman.models import CallOptions
+from dragoman.registry import Registry
 from dragoman.targets.target import Target
 from dragoman.types import Attempt, Request, Response
 

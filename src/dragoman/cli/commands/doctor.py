@@ -15,7 +15,7 @@ from dragoman.cli import terminal as screen
 from dragoman.cli.commands.listings import list_all, ready_providers
 from dragoman.cli.defaults import config_path, key_variable, read_tables, spec_of
 from dragoman.errors import DragomanError, SetupError
-from dragoman.models import Registry
+from dragoman.registry import Registry
 from dragoman.targets.providers import clean_key
 
 ErrorPolicy: TypeAlias = Literal["ok", "hint", "wrong"]

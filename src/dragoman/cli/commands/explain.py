@@ -14,7 +14,7 @@ from dragoman.cli.translation import TranslatedRequest, read
 from dragoman.engine.preparing import prepare
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest
-from dragoman.models import Registry
+from dragoman.registry import Registry
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request, user
 

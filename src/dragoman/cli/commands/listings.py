@@ -8,7 +8,7 @@ from dragoman.cli import terminal as screen
 from dragoman.cli.defaults import key_state, key_variable, open_registry
 from dragoman.errors import DragomanError, SetupError
 from dragoman.http import HttpRequest
-from dragoman.models import Registry
+from dragoman.registry import Registry
 from dragoman.targets.providers import Provider
 from dragoman.types import ModelInfo
 

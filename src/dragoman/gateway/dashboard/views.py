@@ -168,7 +168,7 @@ def explain(request: Request, targets: Sequence[Target], options: ChainOptions, 
     >>> explain(Request(), [target("ollama/x")], ChainOptions())["targets"][0]["body"]["model"]
     'x'
     """
-    return {"targets": [_explanation(models.explain(request, target, options)) for target in targets]}
+    return {"targets": [_explanation(models.explain_target(request, target, options)) for target in targets]}
 
 
 def _explanation(told: models.Explanation) -> JsonObject:

@@ -1,4 +1,4 @@
-"""Prompts in all the forms that users may write, and words for those that they may not."""
+"""The forms of a prompt that users may write, and the errors for others."""
 
 from types import MappingProxyType
 from typing import Any
@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from dragoman import Image, InvalidRequest, Opaque, Registry, Text, Unsupported, assistant, system, user
-from dragoman.engine.prompts import as_messages
+from dragoman.models import as_messages
 
 
 @pytest.mark.parametrize(
@@ -25,19 +25,19 @@ def test_a_prompt_has_many_forms(prompt: Any, messages: tuple[Any, ...]) -> None
 
 
 def test_a_mixture_of_messages_and_parts_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="mixture"):
+    with pytest.raises(InvalidRequest, match="not a mixture"):
         as_messages([user("hi"), "ho"])
 
 
 @pytest.mark.parametrize("prompt", [[], (), iter(())])
 def test_a_prompt_without_any_message_is_refused(prompt: Any) -> None:
-    with pytest.raises(InvalidRequest, match="without any message"):
+    with pytest.raises(InvalidRequest, match="prompt must have at least one message"):
         as_messages(prompt)
 
 
 @pytest.mark.parametrize("prompt", [{"role": "user", "content": "hi"}, [{"role": "user", "content": "hi"}]])
 def test_messages_as_dicts_are_refused_with_how_to_write_them(prompt: Any) -> None:
-    with pytest.raises(InvalidRequest, match=r'no dict; write .* as dragoman\.user\("hi"\)'):
+    with pytest.raises(InvalidRequest, match=r'got dict; write .* as dragoman\.user\("hi"\)'):
         as_messages(prompt)
 
 
@@ -53,8 +53,8 @@ def test_messages_as_dicts_are_refused_with_how_to_write_them(prompt: Any) -> No
         (MappingProxyType({"role": 1}), "mappingproxy"),
     ],
 )
-def test_what_is_no_prompt_is_refused_with_what_one_may_be(prompt: Any, kind: str) -> None:
-    with pytest.raises(InvalidRequest, match=f"a prompt is a string, a message, a part, or a list.* no {kind}"):
+def test_a_value_that_is_not_a_prompt_is_refused(prompt: Any, kind: str) -> None:
+    with pytest.raises(InvalidRequest, match=f"prompt must be a str, Message, Part, or a list of these, got {kind}"):
         as_messages(prompt)
 
 
