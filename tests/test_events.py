@@ -554,7 +554,7 @@ def test_what_was_heard_is_counted_shown_or_not() -> None:
     out.ping()
     out.delta("a", "text", "1234")
     out.fragment("b", text="{")
-    assert out.heard == 5
+    assert out.content_length == 5
 
 
 def fragments(count: int) -> Callable[[], object]:

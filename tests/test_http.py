@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import SetupError
-from dragoman.http import Head, HttpReply, HttpRequest, decode_duration, retry_after, shown_url, split_base_url
+from dragoman.http import Head, HttpReply, HttpRequest, decode_duration, redact_url, retry_after, split_base_url
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 EPOCH = 1792567680
@@ -57,7 +57,7 @@ def test_rich_shows_no_key() -> None:
     ],
 )
 def test_a_shown_url_has_no_secret(url: str, shown: str) -> None:
-    assert shown_url(url) == shown
+    assert redact_url(url) == shown
 
 
 def test_a_repr_shows_no_body() -> None:

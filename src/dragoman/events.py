@@ -240,7 +240,7 @@ class Assembler:
         return bool(self._calls or self._ids)
 
     @property
-    def heard(self) -> int:
+    def content_length(self) -> int:
         """Characters of content so far: those of calls that are still being gathered, too, and no pings."""
         return self._limit - self._budget
 
@@ -464,12 +464,12 @@ MALFORMED = "malformed_arguments"
 """The argument that holds the text of arguments that are no JSON object."""
 
 
-def told_arguments(text: str, /) -> tuple[JsonObject, str | None]:
+def parse_history_arguments(text: str, /) -> tuple[JsonObject, str | None]:
     """Arguments that a history tells, and their own text where it is not what we would write.
 
     What a model got wrong, and was told so, goes back as the text that it is.
 
-    >>> told_arguments('{"a": 1}'), told_arguments("{a")
+    >>> parse_history_arguments('{"a": 1}'), parse_history_arguments("{a")
     (({'a': 1}, '{"a": 1}'), ({'malformed_arguments': '{a'}, '{a'))
     """
     arguments = parse_arguments(text)
@@ -482,7 +482,7 @@ def arguments_text(call: ToolCall, /) -> str:
     >>> arguments_text(ToolCall(id="call_1", name="tide", arguments={"a": 1}, raw='{"a": 1}'))
     '{"a": 1}'
     """
-    if call.raw is not None and told_arguments(call.raw)[0] == call.arguments:
+    if call.raw is not None and parse_history_arguments(call.raw)[0] == call.arguments:
         return call.raw
     try:
         return msgspec.json.encode(call.arguments).decode()

@@ -13,7 +13,7 @@ from dragoman.types import Notice
 
 MIN_SECRET = 6
 """Characters of a key that is one: local servers are given words such as "x"."""
-TELLTALE = "auth|key|token|secret|cookie|password|credential|signature"
+SECRET_NAMES = "auth|key|token|secret|cookie|password|credential|signature"
 """What stands in the name of a header or query field that holds a secret: a target may name its own."""
 
 
@@ -41,10 +41,10 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     def redacted(self) -> "HttpRequest":
         """The same with its keys blotted out."""
         headers = {
-            name: "[redacted]" if re.search(TELLTALE, name.lower()) or self._tells(value) else value
+            name: "[redacted]" if re.search(SECRET_NAMES, name.lower()) or self._tells(value) else value
             for name, value in self.headers.items()
         }
-        path = re.sub(rf"(?i)([?&][^=&]*(?:{TELLTALE})[^=&]*=)[^&#]*", r"\1[redacted]", self.path)
+        path = re.sub(rf"(?i)([?&][^=&]*(?:{SECRET_NAMES})[^=&]*=)[^&#]*", r"\1[redacted]", self.path)
         origin = re.sub(r"//[^/@]*@", "//[redacted]@", self.origin)
         return msgspec.structs.replace(self, headers=headers, path=path, origin=origin, secret=None)
 
@@ -112,10 +112,10 @@ def split_base_url(base_url: str, /) -> tuple[str, str]:
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
 
 
-def shown_url(url: str, /) -> str:
+def redact_url(url: str, /) -> str:
     """A URL without what may be secret in it: neither a password nor a query.
 
-    >>> shown_url("https://me:secret@example.org/a.png?token=1")
+    >>> redact_url("https://me:secret@example.org/a.png?token=1")
     'https://example.org/a.png'
     """
     try:

@@ -25,15 +25,15 @@ from dragoman.targets.config import (
     LibraryConfig,
     ModelFacts,
     check_alias,
-    checked,
+    check_provider,
+    cycle_message,
     make_facts,
     make_provider,
     read_config,
-    told_circle,
 )
-from dragoman.targets.dsn import PREFIX, decode_dsn, nearest, variable_of
-from dragoman.targets.model_families import facts_of
-from dragoman.targets.providers import PROVIDERS, Provider, placed
+from dragoman.targets.dsn import PREFIX, decode_dsn, did_you_mean, variable_of
+from dragoman.targets.model_families import apply_families
+from dragoman.targets.providers import PROVIDERS, Provider, with_default_path
 from dragoman.targets.target import Capabilities, Target
 
 Spec: TypeAlias = str | Sequence[str]
@@ -210,7 +210,9 @@ class Registry:
         """
         if not scheme or set(scheme) & set("+:/@, "):
             raise SetupError(f"scheme must be a name without + : / @ , and blanks, got {scheme!r}")
-        self._schemes[scheme.lower()] = self.provider(provider) if isinstance(provider, str) else checked(provider)
+        self._schemes[scheme.lower()] = (
+            self.provider(provider) if isinstance(provider, str) else check_provider(provider)
+        )
 
     def add_resolver(self, resolver: Resolver) -> None:
         """Add a function that maps bare names to specs. Aliases come first, then resolvers in the order of adding.
@@ -278,14 +280,14 @@ class Registry:
         return entry[1].target(model, env=self.env)
 
     def _with_facts(self, provider: Provider, name: str, model: str) -> Provider:
-        capabilities, quirks = facts_of(
+        capabilities, quirks = apply_families(
             f"{provider.family or provider.name}/{model}", provider.wire, provider.capabilities, provider.quirks
         )
         for key in (provider.name, name):
             if key in self._facts:
                 capabilities, quirks = self._facts[key].over(capabilities, quirks)
         if self._base_url and provider is PROVIDERS.get(provider.name):
-            base_url = placed(self._base_url, provider.default_path)
+            base_url = with_default_path(self._base_url, provider.default_path)
             provider = replace(provider, base_url=base_url, base_url_names=())
         return replace(provider, capabilities=capabilities, quirks=quirks, api_key=provider.api_key or self._api_key)
 
@@ -303,7 +305,7 @@ class Registry:
         if variable in self.env:
             return self._define(name, self.env[variable])
         raise SetupError(
-            f"no provider {name!r}: it is not registered, and {variable} is not set{nearest(name, self._providers)}"
+            f"no provider {name!r}: it is not registered, and {variable} is not set{did_you_mean(name, self._providers)}"
         )
 
     def providers(self) -> list[str]:
@@ -338,7 +340,7 @@ class Registry:
                 names[element] = None
                 continue
             if element in path:
-                raise SetupError(told_circle((*path[path.index(element) :], element)))
+                raise SetupError(cycle_message((*path[path.index(element) :], element)))
             if len(path) >= MAX_DEPTH:
                 raise SetupError(f"aliases are nested more than {MAX_DEPTH} deep: {' -> '.join(path[:3])} -> …")
             if element not in expanded:
@@ -354,7 +356,7 @@ class Registry:
         if name in self._providers:
             raise SetupError(f"{name!r} is a provider and names no model{_inside(path)}; write {name}/model")
         raise SetupError(
-            f"no alias {name!r}{_inside(path)}; write provider/model, or define the alias{nearest(name, self._aliases)}"
+            f"no alias {name!r}{_inside(path)}; write provider/model, or define the alias{did_you_mean(name, self._aliases)}"
         )
 
 

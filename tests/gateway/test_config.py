@@ -127,7 +127,7 @@ def test_names_are_checked_though_a_record_is_wrong() -> None:
     said = str(caught.value)
     for problem in (
         "providers.broken: ",
-        "limits.groq/x: no limit 'max_imges'",
+        "capabilities.groq/x: no limit 'max_imges'",
         "no limit 'tols'",
         "at `$.max_images`; a limit: ",
         "limits.grok/x: no provider 'grok'",

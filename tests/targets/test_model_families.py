@@ -5,7 +5,7 @@ import pytest
 
 from dragoman import wires
 from dragoman.registry import Registry
-from dragoman.targets.model_families import facts_of, families, overlaid
+from dragoman.targets.model_families import apply_families, families, override
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities, Quirks, Target
 
@@ -22,8 +22,8 @@ def test_every_entry_has_facts_of_the_right_names_and_types() -> None:
         assert family.capabilities or family.quirks, family.match
         assert family.capabilities.keys() <= set(Capabilities.__struct_fields__), family.match
         assert family.quirks.keys() <= set(Quirks.__struct_fields__), family.match
-        overlaid(Capabilities(), family.capabilities)
-        overlaid(Quirks(), family.quirks)
+        override(Capabilities(), family.capabilities)
+        override(Quirks(), family.quirks)
 
 
 def test_every_entry_is_about_a_provider_and_a_wire_that_there_are() -> None:
@@ -34,7 +34,7 @@ def test_every_entry_is_about_a_provider_and_a_wire_that_there_are() -> None:
 
 def test_an_unknown_model_has_the_facts_of_its_provider() -> None:
     capabilities, quirks = Capabilities(tools=False), Quirks(stop=False)
-    assert facts_of("nobody/nothing", "ollama", capabilities, quirks) == (capabilities, quirks)
+    assert apply_families("nobody/nothing", "ollama", capabilities, quirks) == (capabilities, quirks)
 
 
 def test_a_fact_may_hold_on_one_wire_only() -> None:

@@ -78,9 +78,9 @@ def _run(words: list[str]) -> int:
 
 def _read(command: str, words: list[str]) -> Namespace:
     if command not in COMMANDS:
-        from dragoman.targets.dsn import nearest
+        from dragoman.targets.dsn import did_you_mean
 
-        raise UsageError(f"no command {command!r}{nearest(command, COMMANDS)}; dragoman --help lists them")
+        raise UsageError(f"no command {command!r}{did_you_mean(command, COMMANDS)}; dragoman --help lists them")
     return parser_of(command).parse_args(words)
 
 

@@ -164,7 +164,7 @@ class _Stream:
         exchange = yield from self._open(began)
         decoder = self._client.stream_decoder(self._request)
         preface: list[StreamEvent] = [restarted] if restarted is not None else []
-        heard, latency, now = 0, None, began
+        content_length, latency, now = 0, None, began
         self._quiet_since = began
         while not self._is_over:
             fresh = self._restorer.feed((yield from self._read(exchange, decoder, now)))
@@ -177,8 +177,8 @@ class _Stream:
             if decoder.error is not None:
                 self._break(decoder.error)
             now = yield Now()
-            if decoder.heard > heard or any(isinstance(event, PartEnded) for event in fresh):
-                heard, self._quiet_since = decoder.heard, now
+            if decoder.content_length > content_length or any(isinstance(event, PartEnded) for event in fresh):
+                content_length, self._quiet_since = decoder.content_length, now
         response = fold(self._seen)
         if not self._is_shown:
             if is_empty_response(response):

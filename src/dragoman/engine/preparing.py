@@ -9,7 +9,7 @@ from dragoman import wires
 from dragoman.engine.effects import Compute, Fetch, Now, Plan
 from dragoman.engine.structured_output import shape
 from dragoman.errors import AuthFailed, DragomanError, ModelNotFound, TimedOut, Unsupported
-from dragoman.http import MIN_SECRET, HttpRequest, shown_url
+from dragoman.http import MIN_SECRET, HttpRequest, redact_url
 from dragoman.media import Media, MediaCache, has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import Message, Notice, Request
@@ -157,7 +157,7 @@ def _fetched(url: str, deadline: float | None, room: int) -> Plan[bytes | Unsupp
     now: float = yield Now()
     timeout = left(deadline, now, FETCH_PATIENCE)
     if room <= 0:
-        return Unsupported(f"cannot fetch {shown_url(url)}: all bytes that pictures may have are used up")
+        return Unsupported(f"cannot fetch {redact_url(url)}: all bytes that pictures may have are used up")
     try:
         data: bytes = yield Fetch(url, timeout or FETCH_PATIENCE, room)
     except Unsupported as error:
@@ -207,7 +207,7 @@ def named(error: DragomanError, target: Target, http: HttpRequest | None = None,
     key = target.api_key or ""
     message = error.message
     if http is not None and error.status == 404 and isinstance(error, ModelNotFound):
-        message = f"{message} (at {shown_url(http.url)})"
+        message = f"{message} (at {redact_url(http.url)})"
     if len(key) >= MIN_SECRET:
         message = message.replace(key, "[redacted]")
     is_named = message.startswith((f"{target.name}:", f"{target.provider}:"))

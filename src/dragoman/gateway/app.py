@@ -42,7 +42,7 @@ from dragoman.gateway.server.replies import notes, plain, receipt, refusal, said
 from dragoman.gateway.server.response import GatewayResponse, Write
 from dragoman.gateway.server.router import Routes
 from dragoman.gateway.server.unpacking import HEADER, unpack
-from dragoman.http import HttpRequest, shown_url
+from dragoman.http import HttpRequest, redact_url
 from dragoman.io.driver import Driver
 from dragoman.types import Notice, Response
 from dragoman.wires.base import StreamEncoder, Wire, unsupported_parts
@@ -412,7 +412,7 @@ def as_told(error: DragomanError, id: str, /) -> DragomanError:
 
 
 def _without_secrets(place: "re.Match[str]") -> str:
-    return shown_url(place[0].replace("[redacted]@", ""))
+    return redact_url(place[0].replace("[redacted]@", ""))
 
 
 def refused(context: RequestContext, error: DragomanError, limits: Headers = (), /) -> GatewayResponse:

@@ -10,7 +10,7 @@ from dragoman.errors import ModelNotFound
 from dragoman.gateway.errors import NoModelNamed
 from dragoman.gateway.tiers import TIERS
 from dragoman.registry import Registry
-from dragoman.targets.dsn import nearest
+from dragoman.targets.dsn import did_you_mean
 from dragoman.targets.target import Target
 from dragoman.types import ModelInfo
 
@@ -107,7 +107,7 @@ class Catalog:
             provider, slash, model = element.partition("/")
             if not (provider in self._providers and model if slash else element in aliases):
                 raise ModelNotFound(
-                    f"this gateway has no model {element!r}{nearest(element, aliases)}", fail_over=False
+                    f"this gateway has no model {element!r}{did_you_mean(element, aliases)}", fail_over=False
                 )
         targets = tuple(self._registry.targets(name))
         tier = self._tiers.get(name)

@@ -24,7 +24,7 @@ from dragoman.gateway.catalog import Tier
 from dragoman.gateway.store import open_store
 from dragoman.registry import Registry
 from dragoman.targets import config as settings
-from dragoman.targets.dsn import PREFIX, nearest
+from dragoman.targets.dsn import PREFIX, did_you_mean
 from dragoman.targets.providers import PROVIDERS
 from dragoman.types import is_list, is_object
 
@@ -109,8 +109,8 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     """
     env = env or {}
     problems: list[str] = []
-    told: dict[str, Any] = settings.fill_in(settings.decode_toml(text), env, "", problems)
-    problems += [f"{name}: no such table{nearest(name, TABLES)}" for name in told if name not in TABLES]
+    told: dict[str, Any] = settings.expand_variables(settings.decode_toml(text), env, "", problems)
+    problems += [f"{name}: no such table{did_you_mean(name, TABLES)}" for name in told if name not in TABLES]
     timeouts = _read(Timeouts, told.get("timeouts", {}), "timeouts", problems)
     options = _read(
         ChainOptions,
@@ -133,7 +133,7 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     _check_store(gateway.store, problems)
     providers = _check_names(config, env, problems)
     if problems:
-        raise settings.wrong(dict.fromkeys(problems))
+        raise settings.config_error(dict.fromkeys(problems))
     return msgspec.structs.replace(config, providers=providers)
 
 
@@ -173,7 +173,7 @@ def _read_fields(
         table = {}
     for name, value in table.items():
         if name not in fields:
-            problems.append(f"{where}.{name}: no such setting{nearest(name, fields)}")
+            problems.append(f"{where}.{name}: no such setting{did_you_mean(name, fields)}")
             continue
         try:
             values[name] = msgspec.convert(value, fields[name], strict=not isinstance(value, str))

@@ -16,7 +16,7 @@ from dragoman.errors import (
     TimedOut,
     TransportError,
 )
-from dragoman.http import Head, HttpRequest, shown_url
+from dragoman.http import Head, HttpRequest, redact_url
 from dragoman.io.transport import BodyBuffer, head_of, unsendable
 
 _UNSENDABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError)
@@ -119,7 +119,7 @@ class _Answer:
     def read(self, within: float | None, /) -> bytes:
         """The next bytes, b"" at the end."""
         if within is not None and within <= 0:
-            raise TimedOut(f"{shown_url(self._request.origin)}: nothing came in time")
+            raise TimedOut(f"{redact_url(self._request.origin)}: nothing came in time")
         self._chunks = self._chunks or self._response.iter_bytes()
         try:
             return next(self._chunks, b"")
@@ -175,7 +175,7 @@ def _head(response: httpx.Response) -> Head:
 
 def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
     """Our error for one of httpx's; told without the path, which may hold a key."""
-    place, why = shown_url(request.origin), str(error) or type(error).__name__
+    place, why = redact_url(request.origin), str(error) or type(error).__name__
     match error:
         case httpx.ConnectTimeout():
             return TimedOut(f"{place}: no connection in time; the limit `connect` has passed")

@@ -29,7 +29,7 @@ from dragoman.errors import (
     SetupError,
     TimedOut,
 )
-from dragoman.http import Head, HttpRequest, shown_url
+from dragoman.http import Head, HttpRequest, redact_url
 from dragoman.io.blocking import awaited, wait
 from dragoman.io.transport import BodyBuffer, Transport, head_of, unsendable
 
@@ -565,7 +565,7 @@ def _causes(error: "DetailedPyreqwestError") -> list[str]:
     """What it says of itself; in its own words, too, a URL loses what may be secret in it."""
     causes = error.details["causes"] or []
     for cause in causes:
-        cause["message"] = re.sub(_URL, lambda found: shown_url(found[0]), cause["message"])
+        cause["message"] = re.sub(_URL, lambda found: redact_url(found[0]), cause["message"])
     return [cause["message"] for cause in causes]
 
 
@@ -575,7 +575,7 @@ def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
 
     causes = _causes(error) if isinstance(error, theirs.DetailedPyreqwestError) else []
     why = causes[-1] if causes else str(error) or type(error).__name__
-    place = shown_url(request.origin)
+    place = redact_url(request.origin)
     match error:
         case theirs.ConnectTimeoutError():
             return TimedOut(f"{place}: no connection in time; the limit `connect` has passed")

@@ -4,7 +4,7 @@ from typing import Protocol, runtime_checkable
 
 from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
 from dragoman.errors import InvalidRequest, TooLarge
-from dragoman.http import Head, HttpRequest, shown_url
+from dragoman.http import Head, HttpRequest, redact_url
 
 
 @runtime_checkable
@@ -80,7 +80,7 @@ def unsendable(request: HttpRequest, /) -> InvalidRequest:
     >>> str(unsendable(HttpRequest(method="GET", origin="http://box", path="/ /")))
     'http://box: the URL or a header cannot be sent'
     """
-    return InvalidRequest(f"{shown_url(request.origin)}: the URL or a header cannot be sent", fail_over=True)
+    return InvalidRequest(f"{redact_url(request.origin)}: the URL or a header cannot be sent", fail_over=True)
 
 
 class BodyBuffer:
@@ -97,7 +97,7 @@ class BodyBuffer:
         if self._left is not None:
             self._left -= len(data)
             if self._left < 0:
-                place = shown_url(self._effect.request.origin)
+                place = redact_url(self._effect.request.origin)
                 raise TooLarge(f"{place}: the body is larger than {self._effect.limit} bytes")
 
     def whole(self) -> bytes:

@@ -17,7 +17,7 @@ from urllib.parse import quote, urljoin, urlsplit
 
 from dragoman.engine.effects import Fetch, HttpResponse, Send
 from dragoman.errors import DragomanError, TimedOut, Unsupported
-from dragoman.http import HttpRequest, shown_url
+from dragoman.http import HttpRequest, redact_url
 from dragoman.io.pyreqwest import Pyreqwest
 from dragoman.media.sniff import sniff
 
@@ -102,7 +102,7 @@ class Fetcher:
             raise Unsupported(f"more than {MAX_REDIRECTS} redirects")
         except (DragomanError, OSError, ValueError) as error:
             why = error.message if isinstance(error, DragomanError) else str(error)
-            raise Unsupported(f"cannot fetch {shown_url(effect.url)}: {why}") from error
+            raise Unsupported(f"cannot fetch {redact_url(effect.url)}: {why}") from error
 
     def _ask(self, url: str, ends: float, limit: int) -> HttpResponse:
         host, port, path = _parts(url)

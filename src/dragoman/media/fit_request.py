@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest, Unsupported
-from dragoman.http import shown_url
+from dragoman.http import redact_url
 from dragoman.media.cache import MediaCache
 from dragoman.media.fit_image import Bounds, Stop, read_header
 from dragoman.media.image_header import measure
@@ -329,7 +329,7 @@ class _Fitting:
             return image.mime or mime or None, data
         found = self._album.find(image)
         if found is None and not self._limits.image_urls:
-            error = Unsupported(f"cannot fetch {shown_url(url)}; give the bytes of the image in its place")
+            error = Unsupported(f"cannot fetch {redact_url(url)}; give the bytes of the image in its place")
             error.add_note("fetch_images=True lets dragoman fetch it.")  # no word for the clients of a gateway
             raise error
         return image.mime, found

@@ -9,9 +9,9 @@ import msgspec
 
 from dragoman import wires
 from dragoman.errors import SetupError, redact
-from dragoman.targets.dsn import nearest
-from dragoman.targets.model_families import overlaid
-from dragoman.targets.providers import Provider, clean_key, elsewhere, placed
+from dragoman.targets.dsn import did_you_mean
+from dragoman.targets.model_families import override
+from dragoman.targets.providers import Provider, clean_key, with_default_path, without_credentials
 from dragoman.targets.target import Capabilities, Quirks
 from dragoman.types import is_list, is_object
 
@@ -33,7 +33,7 @@ class ModelFacts(msgspec.Struct, frozen=True):
 
     def over(self, capabilities: Capabilities, quirks: Quirks, /) -> tuple[Capabilities, Quirks]:
         """Limits and quirks with these facts laid over them."""
-        return overlaid(capabilities, self.capabilities), overlaid(quirks, self.quirks)
+        return override(capabilities, self.capabilities), override(quirks, self.quirks)
 
 
 class LibraryConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,11 +73,11 @@ def make_provider(
     _refuse_unknown("no quirk", facts[1], Quirks.__struct_fields__)
     try:
         made = msgspec.convert({**base, **told}, Provider)
-        capabilities, quirks = overlaid(made.capabilities, facts[0]), overlaid(made.quirks, facts[1])
+        capabilities, quirks = override(made.capabilities, facts[0]), override(made.quirks, facts[1])
     except msgspec.ValidationError as error:
         raise SetupError(f"a provider: {error}") from error
     path = record.default_path if record is not None and made.path is None else made.path
-    return checked(msgspec.structs.replace(made, capabilities=capabilities, quirks=quirks), path or "")
+    return check_provider(msgspec.structs.replace(made, capabilities=capabilities, quirks=quirks), path or "")
 
 
 def _inherited(record: Provider, told: Mapping[str, Any]) -> dict[str, Any]:
@@ -85,7 +85,7 @@ def _inherited(record: Provider, told: Mapping[str, Any]) -> dict[str, Any]:
     name = told.get("name", record.name)
     family = record.family if name == record.name else record.family or record.name
     is_elsewhere = name != record.name and "base_url" in told
-    start = elsewhere(record) if is_elsewhere else record
+    start = without_credentials(record) if is_elsewhere else record
     base: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(start, family=family, http_client=None))
     base["http_client"] = start.http_client
     if told.get("base_url"):
@@ -103,12 +103,12 @@ def _table_of(told: Any) -> dict[str, Any]:
     return table
 
 
-def checked(provider: Provider, path: str = "", /) -> Provider:
+def check_provider(provider: Provider, path: str = "", /) -> Provider:
     """The same, when its name can be written in a spec, there is such a wire, and its place and headers can be used.
 
     `path` is for a place that tells none.
 
-    >>> checked(Provider(name="own", wire="ollama", base_url="https://x"))
+    >>> check_provider(Provider(name="own", wire="ollama", base_url="https://x"))
     Provider(own, wire=ollama, https://x)
     """
     if not provider.name or set(provider.name) & set("/, \t\n"):
@@ -118,7 +118,7 @@ def checked(provider: Provider, path: str = "", /) -> Provider:
     try:
         return msgspec.structs.replace(
             provider,
-            base_url=placed(provider.base_url, path) if provider.base_url else "",
+            base_url=with_default_path(provider.base_url, path) if provider.base_url else "",
             api_key=clean_key(provider.api_key, "api_key") if provider.api_key else None,
             auth=_checked_auth(provider.auth),
             headers={name: _checked_header(name, value) for name, value in provider.headers.items()},
@@ -196,16 +196,18 @@ def decode_toml(text: str, /) -> dict[str, Any]:
         raise SetupError(f"the config is not TOML: {error}") from error
 
 
-def fill_in(told: Any, env: Mapping[str, str], where: str, problems: list[str], /) -> Any:
+def expand_variables(told: Any, env: Mapping[str, str], where: str, problems: list[str], /) -> Any:
     """The same with the values of variables in place of `${NAME}` and `${NAME:default}`, in every text.
 
-    >>> fill_in({"url": "http://${HOST:box}"}, {}, "", [])
+    >>> expand_variables({"url": "http://${HOST:box}"}, {}, "", [])
     {'url': 'http://box'}
     """
     if is_object(told):
-        return {key: fill_in(value, env, f"{where}.{key}".lstrip("."), problems) for key, value in told.items()}
+        return {
+            key: expand_variables(value, env, f"{where}.{key}".lstrip("."), problems) for key, value in told.items()
+        }
     if is_list(told):
-        return [fill_in(value, env, f"{where}[{index}]", problems) for index, value in enumerate(told)]
+        return [expand_variables(value, env, f"{where}[{index}]", problems) for index, value in enumerate(told)]
     if not isinstance(told, str):
         return told
 
@@ -238,11 +240,11 @@ def read_config(
         config = decode_toml(config)
     if not hasattr(config, "keys"):
         raise SetupError(f"the config is a text, its tables, or the Path of a file, no {type(config).__name__}")
-    problems = [f"{name}: no such table{nearest(name, TABLES)}" for name in config if name not in TABLES]
+    problems = [f"{name}: no such table{did_you_mean(name, TABLES)}" for name in config if name not in TABLES]
     problems = [problem for problem in problems if "did you mean" in problem]
     told = {name: config[name] for name in TABLES if name in config}
     if env is not None:
-        told = fill_in(told, env, "", problems)
+        told = expand_variables(told, env, "", problems)
     tables = {name: _table(name, told, problems) for name in TABLES}
     settings = LibraryConfig(
         providers=_read_providers(tables["providers"], known, problems),
@@ -250,14 +252,14 @@ def read_config(
         facts=_read_facts(tables["capabilities"], problems),
     )
     if problems:
-        raise wrong(problems)
+        raise config_error(problems)
     return settings
 
 
-def wrong(problems: Iterable[str], /) -> SetupError:
+def config_error(problems: Iterable[str], /) -> SetupError:
     """The error that tells all problems of a config; a variable that it names may hold a key, which is not shown.
 
-    >>> print(wrong(["aliases: not a table"]))
+    >>> print(config_error(["aliases: not a table"]))
     the config is wrong:
     - aliases: not a table
     """
@@ -271,7 +273,7 @@ def _read_aliases(table: dict[str, Any], known: Mapping[str, str], problems: lis
             aliases.update([check_alias(name, spec)])
         except SetupError as error:
             problems.append(f"aliases: {error}")
-    problems += [f"aliases.{circle[0]}: {told_circle(circle)}" for circle in _circles(aliases, {**known, **aliases})]
+    problems += [f"aliases.{circle[0]}: {cycle_message(circle)}" for circle in _circles(aliases, {**known, **aliases})]
     return aliases
 
 
@@ -292,10 +294,10 @@ def _circles(names: Iterable[str], aliases: Mapping[str, str]) -> list[tuple[str
     return list(found.values())
 
 
-def told_circle(way: Iterable[str], /) -> str:
+def cycle_message(way: Iterable[str], /) -> str:
     """The words for aliases that come back to themselves.
 
-    >>> told_circle(("a", "b", "a"))
+    >>> cycle_message(("a", "b", "a"))
     'aliases go in a circle: a -> b -> a'
     """
     return f"aliases go in a circle: {' -> '.join(way)}"
@@ -344,12 +346,12 @@ def _waits(name: str, told: Any, left: Mapping[str, Any]) -> bool:
 
 def _unlike(what: str, told: str, known: Iterable[str]) -> str:
     """That there is none of this name; one that is like none is not shown: a variable may have put a key there."""
-    if meant := nearest(told, known):
+    if meant := did_you_mean(told, known):
         return f"no {what} {told!r}{meant}"
     return f"no such {what}; there are {', '.join(known)}"
 
 
 def _refuse_unknown(what: str, told: Mapping[str, Any], known: Iterable[str]) -> None:
     known = tuple(known)
-    if problems := [f"{what} {name!r}{nearest(name, known)}" for name in told if name not in known]:
+    if problems := [f"{what} {name!r}{did_you_mean(name, known)}" for name in told if name not in known]:
         raise SetupError("; ".join(problems))

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from msgspec.structs import replace
 
 from dragoman.errors import SetupError
-from dragoman.targets.providers import Provider, clean_key, elsewhere, placed
+from dragoman.targets.providers import Provider, clean_key, with_default_path, without_credentials
 
 PREFIX = "LLM_"
 FORM = "scheme://[token@]host[:port][/path]"
@@ -42,12 +42,12 @@ def decode_dsn(name: str, dsn: object, schemes: Mapping[str, Provider], /) -> Pr
         raise SetupError(f"{where}: {_no_scheme(scheme, kind, schemes)}")
     record = schemes[kind]
     try:
-        base_url = placed(f"{_transport(record, transport)}://{host}{slash}{path}", record.default_path)
+        base_url = with_default_path(f"{_transport(record, transport)}://{host}{slash}{path}", record.default_path)
         key = clean_key(token, "its token") if at else None
     except SetupError as error:
         raise SetupError(f"{where}: {error}") from None
     return replace(
-        elsewhere(record),
+        without_credentials(record),
         name=name,
         base_url=base_url,
         needs_key=False,
@@ -60,7 +60,7 @@ def _no_scheme(scheme: str, kind: str, schemes: Mapping[str, Provider]) -> str:
     """What is wrong with a scheme. One that is like none is not shown: somebody may have put a key there."""
     if kind in ("http", "https"):
         return f"{kind} does not say what is spoken there; write openai+{kind}://…, or another of {', '.join(schemes)}"
-    if meant := nearest(kind, schemes):
+    if meant := did_you_mean(kind, schemes):
         return f"no scheme {scheme!r}{meant}"
     return f"no such scheme; there are {', '.join(schemes)}"
 
@@ -73,10 +73,10 @@ def _transport(record: Provider, told: str) -> str:
     return "http" if record.plain_http else "https"
 
 
-def nearest(name: str, known: Iterable[str], /) -> str:
+def did_you_mean(name: str, known: Iterable[str], /) -> str:
     """What somebody may have meant, as the end of an error's message.
 
-    >>> nearest("grok", ["groq", "openai"])
+    >>> did_you_mean("grok", ["groq", "openai"])
     "; did you mean 'groq'?"
     """
     spelled = {one.lower(): one for one in sorted(known)}

@@ -40,22 +40,22 @@ def families() -> tuple[Family, ...]:
 
 
 @lru_cache(maxsize=1024)
-def facts_of(name: str, wire: str, capabilities: Capabilities, quirks: Quirks, /) -> tuple[Capabilities, Quirks]:
+def apply_families(name: str, wire: str, capabilities: Capabilities, quirks: Quirks, /) -> tuple[Capabilities, Quirks]:
     """Limits and quirks of a provider with what is known of one of its models laid over them.
 
-    >>> facts_of("ollama/gpt-oss:20b", "ollama", Capabilities(), Quirks())[1].reasoning
+    >>> apply_families("ollama/gpt-oss:20b", "ollama", Capabilities(), Quirks())[1].reasoning
     'level'
     """
     for family in families():
         if family.wire in (None, wire) and fnmatchcase(name, family.match):
-            capabilities, quirks = overlaid(capabilities, family.capabilities), overlaid(quirks, family.quirks)
+            capabilities, quirks = override(capabilities, family.capabilities), override(quirks, family.quirks)
     return capabilities, quirks
 
 
-def overlaid(record: T, facts: dict[str, Any], /) -> T:
+def override(record: T, facts: dict[str, Any], /) -> T:
     """A record with some facts laid over it; ValidationError where one has the wrong type.
 
-    >>> overlaid(Capabilities(tools=False), {"max_images": 3}).max_images
+    >>> override(Capabilities(tools=False), {"max_images": 3}).max_images
     3
     """
     return msgspec.convert({**msgspec.to_builtins(record), **facts}, type(record)) if facts else record

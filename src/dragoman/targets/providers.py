@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import SetupError
-from dragoman.http import TELLTALE, shown_url, split_base_url
+from dragoman.http import SECRET_NAMES, redact_url, split_base_url
 from dragoman.targets.target import Capabilities, Quirks, Target
 
 
@@ -93,20 +93,20 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     def __repr__(self) -> str:
         """Without the key."""
-        return f"Provider({self.name}, wire={self.wire}, {shown_url(self.base_url)})"
+        return f"Provider({self.name}, wire={self.wire}, {redact_url(self.base_url)})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
         """As `repr`: msgspec's own would show the key."""
-        return [("name", self.name), ("wire", self.wire), ("base_url", shown_url(self.base_url))]
+        return [("name", self.name), ("wire", self.wire), ("base_url", redact_url(self.base_url))]
 
 
-def elsewhere(record: Provider, /) -> Provider:
+def without_credentials(record: Provider, /) -> Provider:
     """The same without what opens its own place, for one at another place to start from.
 
-    >>> elsewhere(Provider(name="a", wire="ollama", headers={"x-api-key": "k", "x-team": "b"})).headers
+    >>> without_credentials(Provider(name="a", wire="ollama", headers={"x-api-key": "k", "x-team": "b"})).headers
     {'x-team': 'b'}
     """
-    headers = {name: value for name, value in record.headers.items() if not re.search(TELLTALE, name.lower())}
+    headers = {name: value for name, value in record.headers.items() if not re.search(SECRET_NAMES, name.lower())}
     return replace(record, api_key=None, key_names=(), base_url_names=(), headers=headers, http_client=None)
 
 
@@ -122,10 +122,10 @@ def clean_key(key: object, /, *whose: str) -> str | None:
     return text or None
 
 
-def placed(base_url: str, path: str, /) -> str:
+def with_default_path(base_url: str, path: str, /) -> str:
     """A base URL, with this path where it tells none.
 
-    >>> placed("https://api.anthropic.com/", "/v1"), placed("https://proxy/llm", "/v1")
+    >>> with_default_path("https://api.anthropic.com/", "/v1"), with_default_path("https://proxy/llm", "/v1")
     ('https://api.anthropic.com/v1', 'https://proxy/llm')
     """
     origin, own = split_base_url(base_url.strip())
@@ -142,7 +142,7 @@ def _place(text: str, usual: str, path: str) -> str:
         scheme, host = "http", _with_port(host, urlsplit(usual).port)
     # A server that listens on every address is reached on the machine's own.
     host = host.replace("0.0.0.0", "127.0.0.1", 1) if host.startswith("0.0.0.0") else host  # noqa: S104
-    return placed(f"{scheme}://{host}{slash}{own}", path)
+    return with_default_path(f"{scheme}://{host}{slash}{own}", path)
 
 
 def _with_port(host: str, port: int | None) -> str:
@@ -495,5 +495,5 @@ def target(spec: str, /, *, api_key: str | None = None, base_url: str | None = N
     if name not in PROVIDERS:
         raise SetupError(f"no provider {name!r}; there are {', '.join(sorted(PROVIDERS))}")
     record = PROVIDERS[name]
-    place = placed(base_url, record.default_path) if base_url else record.base_url
+    place = with_default_path(base_url, record.default_path) if base_url else record.base_url
     return replace(record, api_key=api_key, base_url=place).target(model)

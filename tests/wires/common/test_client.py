@@ -94,7 +94,7 @@ def test_events_come_as_their_frames_do() -> None:
 def test_what_was_heard_is_counted() -> None:
     reader = Lines().reader
     reader.feed(b"abc\nde")
-    assert reader.heard == 3
+    assert reader.content_length == 3
 
 
 def test_what_follows_the_end_is_not_read() -> None:

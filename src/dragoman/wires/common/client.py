@@ -42,9 +42,9 @@ class Reader:
         self._end = end
 
     @property
-    def heard(self) -> int:
+    def content_length(self) -> int:
         """Characters of content so far, shown or still being gathered."""
-        return self._out.heard
+        return self._out.content_length
 
     def feed(self, data: bytes, /) -> list[Event]:
         """The events that these bytes complete; b"" is the end of the file."""

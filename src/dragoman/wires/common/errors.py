@@ -19,7 +19,7 @@ from dragoman.errors import (
     RateLimited,
     classify,
 )
-from dragoman.http import MAX_WAIT, Head, decode_duration, retry_after, shown_url
+from dragoman.http import MAX_WAIT, Head, decode_duration, redact_url, retry_after
 from dragoman.types import (
     JsonObject,
     is_list,
@@ -195,7 +195,7 @@ def _moved(head: Head | None) -> str:
     """Where a redirect points to; its body is a page for people."""
     if head is None or not 300 <= head.status < 400 or not (place := head.header("location")):
         return ""
-    return f"HTTP {head.status} to {shown_url(place)}, which is not followed; is the base URL right?"
+    return f"HTTP {head.status} to {redact_url(place)}, which is not followed; is the base URL right?"
 
 
 def _message(facts: dict[str, Any]) -> str:

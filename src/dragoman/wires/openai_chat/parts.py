@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import msgspec
 
-from dragoman.events import arguments_text, told_arguments
+from dragoman.events import arguments_text, parse_history_arguments
 from dragoman.schema.strict import is_strict
 from dragoman.types import (
     Audio,
@@ -205,7 +205,7 @@ def decode_function(data: object, where: str) -> ToolCall:
     shape, _ = read_shape(CallShape, data, where)
     given = shape.arguments
     text = given if isinstance(given, str) else encode_json(given or {}).decode()
-    arguments, raw = told_arguments(text)
+    arguments, raw = parse_history_arguments(text)
     extra = own_extra(NAME, call_rest({"function": data}))
     return ToolCall(id="", name=shape.name, arguments=arguments, raw=raw, extra=extra)
 

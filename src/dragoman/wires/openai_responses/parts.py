@@ -4,7 +4,7 @@ from collections.abc import Iterable, Iterator
 
 import msgspec
 
-from dragoman.events import arguments_text, told_arguments
+from dragoman.events import arguments_text, parse_history_arguments
 from dragoman.schema.strict import is_strict
 from dragoman.types import (
     Document,
@@ -234,7 +234,7 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
     if shape.type == CUSTOM:
         return ToolCall(id=shape.call_id, name=shape.name, arguments={"input": shape.input or ""}, extra=extra)
     text = shape.arguments if isinstance(shape.arguments, str) else encode_json(shape.arguments or {}).decode()
-    arguments, raw = told_arguments(text)
+    arguments, raw = parse_history_arguments(text)
     return ToolCall(id=shape.call_id, name=shape.name, arguments=arguments, raw=raw, extra=extra)
 
 
