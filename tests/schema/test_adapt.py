@@ -310,7 +310,9 @@ def test_equal_notices_are_given_once() -> None:
 def test_notices_say_who_and_where() -> None:
     schema: JsonObject = {"anyOf": [{"items": {"minimum": 3}}]}
     assert adapt(schema, only("anyOf", "items"), where="tools[0].parameters")[1] == (
-        Notice(kind="dropped", what="tools[0].parameters.anyOf[0].items: minimum", why="only: minimum is not supported"),
+        Notice(
+            kind="dropped", what="tools[0].parameters.anyOf[0].items: minimum", why="only: minimum is not supported"
+        ),
     )
 
 

@@ -119,7 +119,7 @@ def test_what_a_wire_does_not_have_is_unsupported() -> None:
 
 @pytest.mark.parametrize("wire", wires.NAMES)
 def test_every_wire_says_what_it_has(wire: str) -> None:
-    assert wires.get(wire).endpoints.most_texts > 0
+    assert wires.get(wire).endpoints.max_texts > 0
 
 
 # ── what is read ────────────────────────────────────────────────────────────

@@ -45,7 +45,7 @@ from dragoman.wires.common.server_endpoints import (
     StoredConversations,
     StoredResponse,
     StoredResponseQuery,
-    in_path,
+    path_parameter,
 )
 
 MODELS = (
@@ -71,13 +71,13 @@ def question(wire: str, method: str, path: str, body: Any = None, at: str | None
 
 
 def test_no_two_dialects_answer_at_one_place() -> None:
-    routes = [route for name in NAMES for half in (get(name).server, *get(name).others) for route in half.routes]
+    routes = [route for name in NAMES for half in (get(name).server, *get(name).other_servers) for route in half.routes]
     routes += [service.route for name in NAMES for service in wires.get(name).server_endpoints]
     assert len(routes) == len(set(routes))
 
 
 def test_a_path_that_is_another_holds_nothing() -> None:
-    assert in_path(Route(method="GET", path="/a/{id}"), HttpRequest(method="GET", path="/b/1")) == ""
+    assert path_parameter(Route(method="GET", path="/a/{id}"), HttpRequest(method="GET", path="/b/1")) == ""
 
 
 # Models ---------------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_vectors_as_ollama_gives_them() -> None:
 
 # One turn of Ollama ---------------------------------------------------------------------------------------------------
 
-GENERATE = get("ollama").others[0]
+GENERATE = get("ollama").other_servers[0]
 
 
 def test_a_prompt_is_a_chat_of_one_turn() -> None:
@@ -257,8 +257,8 @@ def test_what_is_said_to_a_prompt_is_a_response() -> None:
         "done": True,
         "done_reason": "stop",
     }
-    assert GENERATE.says(Text(text="Hello"))
-    assert not GENERATE.says(ToolCall(id="call_1", name="now"))
+    assert GENERATE.supports_part(Text(text="Hello"))
+    assert not GENERATE.supports_part(ToolCall(id="call_1", name="now"))
 
 
 def test_a_streamed_response_to_a_prompt() -> None:

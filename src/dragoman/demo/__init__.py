@@ -21,7 +21,7 @@ from dragoman.errors import DragomanError, ModelNotFound, Overloaded, RateLimite
 from dragoman.http import Head, HttpReply, HttpRequest
 from dragoman.types import Finish, Request, Response, assistant, is_list
 from dragoman.wires.common.json import encode_json
-from dragoman.wires.common.request_body import decode_request_json, invalid
+from dragoman.wires.common.request_body import decode_request_json, invalid_field
 
 SLOW = 30.0
 """Seconds until demo/slow says something."""
@@ -154,7 +154,7 @@ def _embeddings(http: HttpRequest) -> HttpReply:
     listed = [str(text) for text in texts] if is_list(texts) else [str(texts)]
     size = asked.get("dimensions", 32)
     if not isinstance(size, int) or not 1 <= size <= MAX_DIMENSIONS:
-        raise invalid("dimensions", f"it must be a whole number from 1 to {MAX_DIMENSIONS}")
+        raise invalid_field("dimensions", f"it must be a whole number from 1 to {MAX_DIMENSIONS}")
     vectors = [answers.embed(text, size=size) for text in listed]
     used = sum(map(answers.count_tokens, listed))
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]

@@ -18,7 +18,7 @@ from dragoman.media import has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import Embeddings, ModelInfo, Request, Usage, is_object
 from dragoman.wires.common.endpoints import Embeddable, Endpoints
-from dragoman.wires.common.json import UNREADABLE
+from dragoman.wires.common.json import DECODE_ERRORS
 
 T = TypeVar("T")
 MAX_PAGES = 100
@@ -70,8 +70,8 @@ def embed(
     ends = yield from _deadline(options)
     vectors: list[tuple[float, ...]] = []
     used: list[int | None] = []
-    for start in range(0, len(texts), extras.most_texts):
-        some = texts[start : start + extras.most_texts]
+    for start in range(0, len(texts), extras.max_texts):
+        some = texts[start : start + extras.max_texts]
 
         def encode(some: Sequence[Embeddable] = some) -> HttpRequest:
             return extras.encode_embeddings(some, dimensions, target)
@@ -142,7 +142,7 @@ def _refusal(reply: HttpResponse, target: Target) -> DragomanError | None:
     """The error that a server said inside of a 200."""
     try:
         data = msgspec.json.decode(reply.body)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         return None
     is_told = is_object(data) and any(data.get(key) for key in ("error", "errors", "detail"))
     return wires.get(target.wire).client.decode_error(reply.head, reply.body) if is_told else None

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from dragoman.errors import ChainExhausted, DragomanError, Interrupted
 from dragoman.types import Attempt, Usage, add_usage
-from dragoman.wires.common.errors import noted, shorten
+from dragoman.wires.common.errors import copy_notes, shorten
 
 _FLAT = frozenset({*vars(ChainExhausted("")), "partial", "__notes__"})
 """The facts that an exhausted chain has of its own."""
@@ -44,7 +44,7 @@ def exhausted(
         vars(error).update({name: value for name, value in vars(last).items() if name not in _FLAT})
     if isinstance(error, Interrupted):
         error.partial = next(old.partial for old in reversed(errors) if isinstance(old, Interrupted))
-    return noted(error, errors)
+    return copy_notes(error, errors)
 
 
 def exhausted_as(errors: Sequence[DragomanError], /) -> type[ChainExhausted]:

@@ -13,7 +13,7 @@ from dragoman.http import MIN_SECRET, HttpRequest, redact_url
 from dragoman.media import Media, MediaCache, has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import Message, Notice, Request
-from dragoman.wires.common.errors import noted
+from dragoman.wires.common.errors import copy_notes
 from dragoman.wires.common.notices import NoticeCollector
 
 FETCH_PATIENCE = 15.0
@@ -194,7 +194,7 @@ def check_key(target: Target, /) -> None:
 
 
 def _told_by(target: Target, error: Unsupported) -> Unsupported:
-    return noted(Unsupported(f"{target.name}: {error.message}"), [error])
+    return copy_notes(Unsupported(f"{target.name}: {error.message}"), [error])
 
 
 def named(error: DragomanError, target: Target, http: HttpRequest | None = None, /) -> DragomanError:

@@ -46,7 +46,7 @@ from dragoman.http import HttpRequest, redact_url
 from dragoman.io.driver import Driver
 from dragoman.types import Notice, Response
 from dragoman.wires.base import StreamEncoder, Wire, unsupported_parts
-from dragoman.wires.common.errors import PLACE, shorten
+from dragoman.wires.common.errors import URL_PATTERN, shorten
 from dragoman.wires.common.server_endpoints import Route, ServerEndpoint
 
 log = logging.getLogger("dragoman.gateway")
@@ -83,7 +83,7 @@ class App:
 
     def _table(self) -> Iterator[tuple[Route, tuple[Wire | None, Endpoint]]]:
         for wire in map(wires.get, wires.NAMES):
-            for half in (wire.server, *wire.others):
+            for half in (wire.server, *wire.other_servers):
                 for route in half.routes:
                     yield route, (replace(wire, server=half), self._chat)
             for service in wire.server_endpoints:
@@ -402,9 +402,9 @@ def as_told(error: DragomanError, id: str, /) -> DragomanError:
             retry=cause.retry,
         )
     if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted | ModelNotFound):
-        error.message = re.sub(PLACE, "[address]", error.message)  # where providers are is no client's business
+        error.message = re.sub(URL_PATTERN, "[address]", error.message)  # where providers are is no client's business
     elif isinstance(error, ProviderError):
-        error.message = re.sub(PLACE, _without_secrets, error.message)
+        error.message = re.sub(URL_PATTERN, _without_secrets, error.message)
     if not isinstance(error, RequestError | ChainExhausted):
         error.message = shorten(error.message)
     error.request_id = id

@@ -73,7 +73,9 @@ class Chat:
 
     @property
     def _is_idle(self) -> bool:
-        return cast("Wire", self._context.wire).loads and not (self.request.messages or self.request.system)
+        return cast("Wire", self._context.wire).empty_request_loads_model and not (
+            self.request.messages or self.request.system
+        )
 
     @property
     def is_remembered(self) -> bool:
@@ -153,7 +155,7 @@ async def begin(context: RequestContext, name: str, request: Request, /) -> Chat
         session = await runtime.sessions.load(context.owner, wish.conversation)
         choice = _kept(context, choice, session)
     context.tier = choice.tier
-    if wire.own_ids:
+    if wire.gateway_call_ids:
         told = context.http.headers.get(HEADER)
         ids = CallIds(session.ids if session is not None else decode_ids(told) if told else {})
         request = ids.lower(request)

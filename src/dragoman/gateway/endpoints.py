@@ -17,15 +17,15 @@ from dragoman.gateway.request import RequestContext
 from dragoman.targets.target import Target
 from dragoman.types import Embeddings, ModelInfo, Notice, Request, Usage, load, user
 from dragoman.wires.base import Wire
-from dragoman.wires.common.request_body import missing
+from dragoman.wires.common.request_body import missing_field
 from dragoman.wires.common.server_endpoints import (
     CountTokens,
     DropResponse,
     Embed,
+    EndpointRequest,
+    EndpointResult,
     FetchResponse,
-    Found,
     ListModels,
-    Question,
     ShowModel,
     StaticDocument,
     StoredResponse,
@@ -36,7 +36,7 @@ NO_USAGE = Usage(input=0, output=0)
 """Counting tokens takes none."""
 
 
-async def find(context: RequestContext, question: Question, /) -> Found:
+async def find(context: RequestContext, question: EndpointRequest, /) -> EndpointResult:
     """What a dialect's service asks for."""
     runtime = context.runtime
     match question:
@@ -99,7 +99,7 @@ def _words(text: str | tuple[int, ...]) -> str:
 
 def _choose(context: RequestContext, name: str) -> TargetChoice:
     if not name:
-        raise missing("model")
+        raise missing_field("model")
     context.name(name)
     return context.runtime.catalog.find(name)
 

@@ -33,7 +33,7 @@ class StreamDecoder(Protocol):
     error: DragomanError | None
 
     @property
-    def heard(self) -> int:
+    def content_length(self) -> int:
         """Characters of content so far, shown or still being gathered; pings are none."""
         ...
 
@@ -100,7 +100,7 @@ class ServerHalf(Protocol):
         """The whole answer in this dialect, to the request that asked for it."""
         ...
 
-    def says(self, part: Part, /) -> bool:
+    def supports_part(self, part: Part, /) -> bool:
         """Whether an answer in this dialect has a place for a part; one that has none is left out."""
         ...
 
@@ -130,11 +130,11 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """The same, and stored responses, as a server."""
     stored_conversations: StoredConversations | None = None
     """How requests continue from a stored response; None if the dialect has no such thing."""
-    others: tuple[ServerHalf, ...] = ()
+    other_servers: tuple[ServerHalf, ...] = ()
     """Other ways in which this dialect's clients ask for generation."""
-    own_ids: bool = False
+    gateway_call_ids: bool = False
     """Whether clients are told calls under ids of the gateway's own making."""
-    loads: bool = False
+    empty_request_loads_model: bool = False
     """Whether a request that says nothing asks only that the model be there."""
 
 
@@ -145,7 +145,7 @@ def unsupported_parts(wire: Wire, parts: Iterable[Part], /) -> tuple[Notice, ...
     >>> unsupported_parts(wires.get("ollama"), [Opaque(wire="google", data={})])[0].what
     'a part of the answer (opaque)'
     """
-    left_out = [part for part in parts if not wire.server.says(part)]
+    left_out = [part for part in parts if not wire.server.supports_part(part)]
     if not left_out:
         return ()
     notes = NoticeCollector(wire.name)

@@ -24,7 +24,7 @@ from dragoman.targets.target import Target
 from dragoman.types import FinishReason, Image, Message, Part, Request, Response, Text, Thinking, ToolCall, ToolResult
 from dragoman.wires.common.history import result_media
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.reasoning import as_budget, as_effort
+from dragoman.wires.common.options import to_budget, to_effort
 from tests.support.gateway.encounters import Pair
 from tests.support.gateway.scenes import SIGNED
 
@@ -234,14 +234,14 @@ ANSWERS: list[Difference[Response]] = [
 
 
 def _budget(request: Request, _pair: Pair) -> Request:
-    return request if request.reasoning is None else replace(request, reasoning=as_budget(request.reasoning))
+    return request if request.reasoning is None else replace(request, reasoning=to_budget(request.reasoning))
 
 
 def _effort(request: Request, pair: Pair) -> Request:
     if request.reasoning is None:
         return request
     target = Target(provider="up", model="m", wire=pair.provider, base_url="http://up.invalid")
-    return replace(request, reasoning=as_effort(request.reasoning, target, NoticeCollector(pair.provider)))
+    return replace(request, reasoning=to_effort(request.reasoning, target, NoticeCollector(pair.provider)))
 
 
 def _switch(request: Request, _pair: Pair) -> Request:
@@ -249,7 +249,7 @@ def _switch(request: Request, _pair: Pair) -> Request:
 
 
 def _limit(request: Request, _pair: Pair) -> Request:
-    thinking = 0 if request.reasoning is None else as_budget(request.reasoning)
+    thinking = 0 if request.reasoning is None else to_budget(request.reasoning)
     told = request.max_tokens
     return replace(request, max_tokens=MAX_TOKENS + thinking if told is None else told)
 

@@ -17,11 +17,11 @@ from dragoman.events import Assembler, Finished, PartDelta, PartStarted, Started
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import Finish, FinishReason, Notice, Request, Usage
-from dragoman.wires.common.client import Reader, latest_usage, truncated
+from dragoman.wires.common.client import FramedStreamDecoder, merge_usage, truncated
 from dragoman.wires.common.errors import error_headers
-from dragoman.wires.common.extra import body_extra, own_extra, request_extra, wire_extra
+from dragoman.wires.common.extra import body_extra, make_extra, request_extra, wire_extra
 from dragoman.wires.common.framing import Frame, NdjsonDecoder
-from dragoman.wires.common.http import http_request
+from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json, preview, whole_number, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import finish_word
@@ -51,7 +51,7 @@ def test_under_strict_a_loss_is_refused(kind: Any) -> None:
 
 def test_under_strict_what_is_no_loss_is_noted() -> None:
     notes = NoticeCollector("ollama", strict=True)
-    notes.take(Notice(kind="repaired", what="call a", why="no result"))
+    notes.extend(Notice(kind="repaired", what="call a", why="no result"))
     assert len(notes.notices) == 1
 
 
@@ -63,9 +63,9 @@ class Lines:
 
     def __init__(self) -> None:
         self.out = Assembler()
-        self.reader = Reader(NdjsonDecoder(limit=100), self.out, self.read, self.end)
+        self.reader = FramedStreamDecoder(NdjsonDecoder(limit=100), self)
 
-    def read(self, frame: Frame) -> None:
+    def read_frame(self, frame: Frame) -> None:
         match frame.data:
             case b"done":
                 self.out.finish(Finish(reason="stop"))
@@ -81,7 +81,7 @@ class Lines:
                 self.out.delta("text", "text", text.decode())
 
     def end(self) -> None:
-        raise truncated("lines")
+        raise truncated("lines", "done")
 
 
 def test_events_come_as_their_frames_do() -> None:
@@ -108,7 +108,7 @@ def test_what_follows_the_end_is_not_read() -> None:
 def test_a_stream_that_ends_without_its_farewell_is_truncated() -> None:
     reader = Lines().reader
     reader.feed(b"a\n")
-    with pytest.raises(Truncated, match=r"^lines: the stream ended before its end$"):
+    with pytest.raises(Truncated, match=r"^lines: the connection closed before the stream was complete \(no done\)$"):
         reader.feed(b"")
 
 
@@ -249,7 +249,7 @@ def test_a_request_goes_to_the_target_with_its_key_and_headers() -> None:
     notes = NoticeCollector("openai_chat")
     notes.add("dropped", "seed", "it has none")
     target = msgspec.structs.replace(TARGET, headers={"x-title": "t"})
-    assert http_request(target, "/chat", {"a": 1}, notes, accept="text/event-stream") == HttpRequest(
+    assert post_request(target, "/chat", {"a": 1}, notes, accept="text/event-stream") == HttpRequest(
         method="POST",
         origin="https://x",
         path="/v1/chat",
@@ -297,7 +297,7 @@ def test_what_is_not_told_is_not_sent() -> None:
 
 @pytest.mark.parametrize(("data", "extra"), [({}, {}), ({"a": 1}, {"w": {"a": 1}})])
 def test_no_extra_is_made_of_nothing(data: dict[str, Any], extra: dict[str, Any]) -> None:
-    assert own_extra("w", data) == extra
+    assert make_extra("w", data) == extra
 
 
 @pytest.mark.parametrize(
@@ -334,13 +334,13 @@ def test_a_refusal_that_does_not_know_when_says_nothing() -> None:
 
 def test_the_usage_told_last_counts_field_by_field() -> None:
     old = Usage(input=1, output=2, cache_read=3, cache_write=4, reasoning=5)
-    assert latest_usage(old, Usage(output=9)) == Usage(input=1, output=9, cache_read=3, cache_write=4, reasoning=5)
-    assert latest_usage(Usage(output=9), old) == old
+    assert merge_usage(old, Usage(output=9)) == Usage(input=1, output=9, cache_read=3, cache_write=4, reasoning=5)
+    assert merge_usage(Usage(output=9), old) == old
 
 
 def test_the_first_usage_is_taken_as_it_is() -> None:
-    assert latest_usage(None, Usage(input=1, source="partial")) == Usage(input=1, source="partial")
+    assert merge_usage(None, Usage(input=1, source="partial")) == Usage(input=1, source="partial")
 
 
 def test_the_source_of_usage_is_that_of_the_last() -> None:
-    assert latest_usage(Usage(input=1), Usage(output=2, source="estimated")).source == "estimated"
+    assert merge_usage(Usage(input=1), Usage(output=2, source="estimated")).source == "estimated"

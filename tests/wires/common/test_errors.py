@@ -18,13 +18,13 @@ from dragoman.errors import (
     ServerFault,
 )
 from dragoman.http import Head
-from dragoman.wires.common.errors import MAX_MESSAGE, decode_failure, openai_failure, read_failure
+from dragoman.wires.common.errors import MAX_MESSAGE, decode_http_error, encode_openai_error, error_from_json
 from tests.support.values import JSON
 
 
 def failure(status: int, data: object, **headers: str) -> ProviderError:
     names = {name.replace("_", "-"): value for name, value in headers.items()}
-    return decode_failure(Head(status=status, headers=names), msgspec.json.encode(data))
+    return decode_http_error(Head(status=status, headers=names), msgspec.json.encode(data))
 
 
 # Every shape that servers use -----------------------------------------------------------------------------------------
@@ -83,12 +83,12 @@ def test_the_message_is_found(data: object, message: str) -> None:
     "body", [b"", b"  \n", b"{}", b"[]", b"null", b"1", b'""', b'{"error": {}}', b'{"error": null}']
 )
 def test_where_nothing_is_said_the_status_is(body: bytes) -> None:
-    error = decode_failure(Head(status=503), body)
+    error = decode_http_error(Head(status=503), body)
     assert (type(error), str(error)) == (Overloaded, "HTTP 503")
 
 
 def test_where_nothing_is_said_inside_a_200_it_says_so() -> None:
-    assert str(read_failure({})) == "no reason told"
+    assert str(error_from_json({})) == "no reason told"
 
 
 @pytest.mark.parametrize(
@@ -101,7 +101,7 @@ def test_where_nothing_is_said_inside_a_200_it_says_so() -> None:
     ],
 )
 def test_a_body_that_is_not_json_is_told_as_far_as_it_can_be_read(body: bytes, message: str) -> None:
-    assert str(decode_failure(Head(status=502), body)) == message
+    assert str(decode_http_error(Head(status=502), body)) == message
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_a_body_that_is_not_json_is_told_as_far_as_it_can_be_read(body: bytes, m
     ],
 )
 def test_a_huge_body_gives_a_short_message(body: bytes) -> None:
-    assert len(str(decode_failure(Head(status=400), body))) == MAX_MESSAGE
+    assert len(str(decode_http_error(Head(status=400), body))) == MAX_MESSAGE
 
 
 @pytest.mark.parametrize("depth", [100, sys.getrecursionlimit() - 100, 10**5])
@@ -123,26 +123,26 @@ def test_a_huge_body_gives_a_short_message(body: bytes) -> None:
 )
 def test_a_deep_body_is_an_error_of_ours(opening: str, end: str, depth: int) -> None:
     body = opening * depth + '"no"' + end * depth
-    assert type(decode_failure(Head(status=500), body.encode())) is ServerFault
+    assert type(decode_http_error(Head(status=500), body.encode())) is ServerFault
 
 
 def test_a_reason_that_is_too_deep_to_tell_is_not_told() -> None:
     deep: list[Any] = []
     for _ in range(10**4):
         deep = [deep]
-    assert str(read_failure({"message": {"a": deep}})) == "its reason is nested too deeply to be told"
+    assert str(error_from_json({"message": {"a": deep}})) == "its reason is nested too deeply to be told"
 
 
 def test_json_in_a_string_in_a_string_is_opened_only_so_far() -> None:
     data: object = "no"
     for _ in range(20):
         data = msgspec.json.encode({"error": data}).decode()
-    assert str(read_failure(data)).startswith('{"error":')
+    assert str(error_from_json(data)).startswith('{"error":')
 
 
 @given(JSON, st.sampled_from([None, 200, 400, 500]))
 def test_any_json_is_an_error_of_ours(data: object, status: int | None) -> None:
-    error = read_failure(data, None if status is None else Head(status=status))
+    error = error_from_json(data, None if status is None else Head(status=status))
     assert isinstance(error, ProviderError)
     assert str(error)
 
@@ -151,12 +151,12 @@ def test_any_json_is_an_error_of_ours(data: object, status: int | None) -> None:
     st.recursive(JSON, lambda inner: st.dictionaries(st.sampled_from(["error", "detail", "message", "errors"]), inner))
 )
 def test_any_envelope_is_an_error_of_ours(data: object) -> None:
-    assert isinstance(read_failure(data), ProviderError)
+    assert isinstance(error_from_json(data), ProviderError)
 
 
 @given(st.binary(max_size=40))
 def test_any_bytes_are_an_error_of_ours(body: bytes) -> None:
-    assert isinstance(decode_failure(Head(status=500), body), ProviderError)
+    assert isinstance(decode_http_error(Head(status=500), body), ProviderError)
 
 
 # Facts ----------------------------------------------------------------------------------------------------------------
@@ -219,7 +219,7 @@ def test_the_code_is_found(status: int, data: object, kind: type[ProviderError],
 def test_a_refusal_inside_a_200_has_the_status_that_it_tells(
     head: int | None, data: object, kind: type[ProviderError], status: int | None
 ) -> None:
-    error = read_failure(data, None if head is None else Head(status=head))
+    error = error_from_json(data, None if head is None else Head(status=head))
     assert (type(error), error.status) == (kind, status)
 
 
@@ -268,7 +268,7 @@ def test_no_key_that_a_provider_says_back_is_in_the_error() -> None:
     ],
 )
 def test_an_openai_client_is_told_no_other_protocols_code(error: ProviderError, code: str | None) -> None:
-    assert openai_failure(error)["code"] == code
+    assert encode_openai_error(error)["code"] == code
 
 
 def test_a_delay_of_more_than_a_day_is_a_day() -> None:
@@ -276,11 +276,11 @@ def test_a_delay_of_more_than_a_day_is_a_day() -> None:
 
 
 def test_a_redirect_names_its_place_and_no_secret() -> None:
-    error = decode_failure(
+    error = decode_http_error(
         Head(status=301, headers={"location": "https://me:hush@example.org/v1/chat?key=hush"}), b"<html>Moved</html>"
     )
     assert error.message == ("HTTP 301 to https://example.org/v1/chat, which is not followed; is the base URL right?")
 
 
 def test_a_redirect_without_a_place_says_what_it_says() -> None:
-    assert decode_failure(Head(status=301), b"Moved").message == "Moved"
+    assert decode_http_error(Head(status=301), b"Moved").message == "Moved"

@@ -32,15 +32,15 @@ from dragoman.wires.common.history import (
     History,
     as_system,
     calls_before,
+    cannot_send,
     check_urls,
     error_text,
     fit_id,
-    from_user,
-    merge,
-    refuse,
+    merge_turns,
     repair,
     result_media,
     split_error,
+    start_with_user,
     system_texts,
 )
 from dragoman.wires.common.notices import NoticeCollector
@@ -338,7 +338,7 @@ def test_a_system_prompt_is_as_plain_as_can_be(texts: tuple[Text, ...], plain: s
 
 def test_turns_of_one_role_are_made_one() -> None:
     first = Message(role="user", parts=(Text(text="a"),), extra={"ollama": {"n": 1}})
-    assert merge([first, user("b"), assistant("c"), user("d")]) == [
+    assert merge_turns([first, user("b"), assistant("c"), user("d")]) == [
         Message(role="user", parts=(Text(text="a"), Text(text="b")), extra={"ollama": {"n": 1}}),
         assistant("c"),
         user("d"),
@@ -347,21 +347,21 @@ def test_turns_of_one_role_are_made_one() -> None:
 
 @given(st.lists(MESSAGES, max_size=6))
 def test_merged_turns_alternate_and_lose_nothing(turns: list[Message]) -> None:
-    merged = merge(turns)
+    merged = merge_turns(turns)
     assert all(one.role != other.role for one, other in pairwise(merged))
     assert [part for turn in merged for part in turn.parts] == [part for turn in turns for part in turn.parts]
 
 
 def test_the_user_begins() -> None:
     notes = NoticeCollector("google")
-    assert from_user([assistant("hello")], notes) == [user("(The conversation begins.)"), assistant("hello")]
+    assert start_with_user([assistant("hello")], notes) == [user("(The conversation begins.)"), assistant("hello")]
     assert [notice.kind for notice in notes.notices] == ["repaired"]
 
 
 @pytest.mark.parametrize("turns", [[], [user("hello"), assistant("hello")]])
 def test_where_the_user_begins_nothing_is_put_before(turns: list[Message]) -> None:
     notes = NoticeCollector("google")
-    assert from_user(turns, notes) == turns
+    assert start_with_user(turns, notes) == turns
     assert notes.notices == ()
 
 
@@ -442,11 +442,11 @@ def test_without_a_request_there_were_no_calls() -> None:
     ],
 )
 def test_a_part_that_cannot_be_carried_is_refused_by_name(part: Part, words: str) -> None:
-    assert str(refuse(part, "w")) == f"w: cannot carry {words}; use another target, or say it in words"
+    assert str(cannot_send(part, "w")) == f"w: cannot carry {words}; use another target, or say it in words"
 
 
 def test_a_refusal_says_what_is_taken_where_that_is_known() -> None:
-    assert str(refuse(call("a"), "w", takes="text")) == (
+    assert str(cannot_send(call("a"), "w", takes="text")) == (
         "w: cannot carry a tool call, only text; use another target, or say it in words"
     )
 

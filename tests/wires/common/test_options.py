@@ -7,13 +7,13 @@ from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import Notice, Opaque, Request, Tool
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
-    Told,
+    OptionField,
     encode_options,
     max_tokens,
     only_tool,
-    own_tools,
     parallel_tool_calls,
     schema_name,
+    supported_tools,
     tool_choice,
     why_not_strict,
 )
@@ -36,7 +36,7 @@ def told(notes: NoticeCollector) -> list[tuple[str, str, str]]:
 
 def test_an_option_is_told_in_the_field_of_the_target() -> None:
     notes = NoticeCollector("w")
-    options: list[Told] = [("seed", 0, "random_seed"), ("top_p", 0.5, "top_p"), ("stop", None, "stop")]
+    options: list[OptionField] = [("seed", 0, "random_seed"), ("top_p", 0.5, "top_p"), ("stop", None, "stop")]
     assert encode_options(options, {}, notes) == {"random_seed": 0, "top_p": 0.5}
     assert notes.notices == ()
 
@@ -86,13 +86,13 @@ def test_a_limit_is_within_what_the_target_can(
 
 def test_tools_of_other_providers_are_left_out() -> None:
     notes = NoticeCollector("w")
-    assert own_tools(Request(tools=(NOW, OURS, THEIRS)), notes) == [NOW, OURS]
+    assert supported_tools(Request(tools=(NOW, OURS, THEIRS)), notes) == [NOW, OURS]
     assert told(notes) == [("dropped", "a tool that runs at another provider", "w: it has no such tool")]
 
 
 def test_tools_of_ones_own_are_kept_without_a_word() -> None:
     notes = NoticeCollector("w")
-    assert own_tools(Request(tools=(NOW, OURS)), notes) == [NOW, OURS]
+    assert supported_tools(Request(tools=(NOW, OURS)), notes) == [NOW, OURS]
     assert notes.notices == ()
 
 
@@ -101,7 +101,7 @@ def choose(
 ) -> tuple[str | None, list[tuple[str, str, str]]]:
     """The choice that may be sent, and what was noted of it."""
     notes = NoticeCollector("w")
-    own = own_tools(Request(tools=tools), NoticeCollector("w"))
+    own = supported_tools(Request(tools=tools), NoticeCollector("w"))
     request = Request(tools=tools, tool_choice=choice)
     return tool_choice(request, place(Capabilities(**capabilities)), own, notes), told(notes)
 

@@ -7,7 +7,7 @@ import pytest
 
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
-from dragoman.wires.common.request_body import decode_request_json, invalid, missing, read_shape
+from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field, read_fields
 
 DEEP = b"[" * 100_000
 
@@ -25,7 +25,7 @@ class Point(msgspec.Struct, rename={"y": "Y"}):
 
 
 def test_what_a_shape_does_not_know_is_kept() -> None:
-    assert read_shape(Point, {"x": 1, "Y": 2, "z": 3}, "$") == (Point(x=1, y=2), {"z": 3})
+    assert read_fields(Point, {"x": 1, "Y": 2, "z": 3}, "$") == (Point(x=1, y=2), {"z": 3})
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_what_a_shape_does_not_know_is_kept() -> None:
 )
 def test_a_wrong_shape_is_told_with_its_place(data: object, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        read_shape(Point, data, "messages[0]")
+        read_fields(Point, data, "messages[0]")
     assert str(caught.value) == message
 
 
@@ -47,7 +47,7 @@ def test_a_shape_without_names_has_no_rest() -> None:
     class Pair(msgspec.Struct, array_like=True):
         a: int
 
-    assert read_shape(Pair, [1, 2], "$") == (Pair(a=1), {})
+    assert read_fields(Pair, [1, 2], "$") == (Pair(a=1), {})
 
 
 @pytest.mark.parametrize(
@@ -64,13 +64,13 @@ def test_a_wrong_field_is_named_as_openai_names_it(data: object, param: str, cod
         x: Annotated[int, msgspec.Meta(ge=0)]
 
     with pytest.raises(InvalidRequest) as caught:
-        read_shape(Count, data, "body")
+        read_fields(Count, data, "body")
     assert (caught.value.param, caught.value.code) == (param, code)
 
 
 def test_a_refusal_has_the_name_of_its_field() -> None:
-    assert (invalid("body.n", "no").message, invalid("tools[0]", "no").param) == ("n: no", "tools[0]")
-    assert missing("input").param == "input"
+    assert (invalid_field("body.n", "no").message, invalid_field("tools[0]", "no").param) == ("n: no", "tools[0]")
+    assert missing_field("input").param == "input"
 
 
 class Limit(msgspec.Struct):
@@ -79,10 +79,10 @@ class Limit(msgspec.Struct):
 
 
 def test_a_number_without_a_fraction_is_whole_however_it_is_written() -> None:
-    assert read_shape(Limit, {"tokens": 5.0, "share": 1.0}, "$") == (Limit(tokens=5, share=1.0), {})
+    assert read_fields(Limit, {"tokens": 5.0, "share": 1.0}, "$") == (Limit(tokens=5, share=1.0), {})
 
 
 @pytest.mark.parametrize("data", [{"tokens": 5.5}, {"tokens": "5"}, [5.0]])
 def test_what_is_no_whole_number_is_refused(data: object) -> None:
     with pytest.raises(InvalidRequest):
-        read_shape(Limit, data, "$")
+        read_fields(Limit, data, "$")

@@ -39,10 +39,10 @@ from dragoman.types import (
     Usage,
     assistant,
 )
-from dragoman.wires.common.client import Reader
+from dragoman.wires.common.client import FramedStreamDecoder
 from dragoman.wires.common.framing import SseDecoder
 from dragoman.wires.openai_chat import WIRE
-from dragoman.wires.openai_chat.decoder import ChatReader
+from dragoman.wires.openai_chat.decoder import ChatDecoder
 from tests.support.wires import laws
 
 TAPES = Path(__file__).parent / "tapes"
@@ -254,10 +254,26 @@ def test_a_tape_gives_its_parts(name: str) -> None:
 
 
 BROKEN: dict[str, tuple[type[DragomanError], str, tuple[Part, ...]]] = {
-    "no_done_no_usage": (Truncated, "openai_chat: the stream ended before its end", (HI,)),
-    "no_end": (Truncated, "openai_chat: the stream ended before its end", (Text(text="Hi there"),)),
-    "finish_early_then_cut": (Truncated, "openai_chat: the stream ended before its end", (Text(text="Hi there"),)),
-    "calls_after_finish": (Truncated, "openai_chat: the stream ended before its end", (HI,)),
+    "no_done_no_usage": (
+        Truncated,
+        "openai_chat: the connection closed before the stream was complete (no finish_reason or [DONE])",
+        (HI,),
+    ),
+    "no_end": (
+        Truncated,
+        "openai_chat: the connection closed before the stream was complete (no finish_reason or [DONE])",
+        (Text(text="Hi there"),),
+    ),
+    "finish_early_then_cut": (
+        Truncated,
+        "openai_chat: the connection closed before the stream was complete (no finish_reason or [DONE])",
+        (Text(text="Hi there"),),
+    ),
+    "calls_after_finish": (
+        Truncated,
+        "openai_chat: the connection closed before the stream was complete (no finish_reason or [DONE])",
+        (HI,),
+    ),
     "body_cut_in_place_of_a_stream": (Truncated, "the stream ended inside an event: ", ()),
     "calls_malformed": (
         MalformedToolCall,
@@ -273,7 +289,7 @@ BROKEN: dict[str, tuple[type[DragomanError], str, tuple[Part, ...]]] = {
     "error_event": (BadRequest, "Tool call validation failed", ()),
     "error_event_of_words": (ServerFault, "out of memory", (HI,)),
     "error_line": (ServerFault, "slot lost", (HI,)),
-    "error_flat": (RateLimited, "ServerEndpoint tier capacity exceeded", (HI,)),
+    "error_flat": (RateLimited, "Service tier capacity exceeded", (HI,)),
     "error_detail": (AuthFailed, "Not authenticated", ()),
     "error_in_choice": (RateLimited, "slow down", (HI,)),
     "error_finish": (Overloaded, "the server broke off: insufficient_system_resource", (HI,)),
@@ -442,11 +458,11 @@ def test_a_call_that_is_not_what_the_protocol_says_is_malformed() -> None:
 
 
 def test_what_is_held_back_has_a_limit() -> None:
-    reader = ChatReader(None)
+    reader = ChatDecoder(None)
     reader.out = Assembler(limit=300)
     image = {"type": "image_url", "image_url": {"url": "https://example.org/" + "a" * 200}}
     chunk = json.dumps({"choices": [{"delta": {"images": [image]}}]}).encode()
-    decoder = Reader(SseDecoder(), reader.out, reader.read_frame, reader.end)
+    decoder = FramedStreamDecoder(SseDecoder(), reader)
     decoder.feed(b"data: %b\n\n" % chunk)
     with pytest.raises(TooLarge):
         decoder.feed(b"data: %b\n\n" % chunk)

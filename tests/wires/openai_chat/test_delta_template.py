@@ -12,7 +12,7 @@ from dragoman.events import Event, fold
 from dragoman.types import Response, Thinking
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.openai_chat import WIRE
-from dragoman.wires.openai_chat.delta_template import Refrain
+from dragoman.wires.openai_chat.delta_template import DeltaTemplate
 
 HEAD: dict[str, Any] = {"id": "r1", "object": "chat.completion.chunk", "created": 5, "model": "m"}
 END: dict[str, Any] = {**HEAD, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
@@ -72,7 +72,7 @@ def test_a_stream_whose_chunks_are_numbered_is_read() -> None:
 
 
 def test_a_refrain_is_of_frames_with_one_name() -> None:
-    refrain = Refrain()
+    refrain = DeltaTemplate()
     refrain.learn(Frame("", b'{"text":"a"}'), lambda data: json.loads(data)["text"])
     assert refrain.piece(Frame("", b'{"text":"b"}')) == "b"
     assert refrain.piece(Frame("error", b'{"text":"b"}')) is None

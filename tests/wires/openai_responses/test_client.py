@@ -51,13 +51,13 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from dragoman.wires.common.client import Reader
+from dragoman.wires.common.client import FramedStreamDecoder
 from dragoman.wires.common.framing import SseDecoder
 from dragoman.wires.openai_responses import WIRE
-from dragoman.wires.openai_responses.client import CLIENT
-from dragoman.wires.openai_responses.decoder import ItemReader
+from dragoman.wires.openai_responses.decoder import ResponsesDecoder
 from tests.support.wires.laws import read
 
+CLIENT = WIRE.client
 NAME = "openai_responses"
 TAPES = Path(__file__).parent / "tapes"
 TARGET = target("openai-responses/gpt-x", api_key="k")
@@ -110,14 +110,14 @@ def play(tape: str) -> tuple[list[Event], DragomanError | None]:
     return read(CLIENT.stream_decoder(), [(TAPES / tape).read_bytes()])
 
 
-def heard(tape: str) -> Response:
+def response_of_tape(tape: str) -> Response:
     events, error = play(tape)
     assert error is None
     return fold(events)
 
 
 def parts(tape: str) -> tuple[Part, ...]:
-    return heard(tape).message.parts
+    return response_of_tape(tape).message.parts
 
 
 def body(*output: JsonObject, **more: Any) -> bytes:
@@ -670,7 +670,7 @@ def test_encrypted_reasoning_is_taken_from_the_end_of_its_item() -> None:
         Thinking(text="", redacted=True, extra=own(id="rs_1", encrypted_content="gAAAAfull")),
         ToolCall(id="call_7", name="tide", arguments={"port": "Brest"}, extra=own(id="fc_1")),
     )
-    assert heard("tool.sse").finish == Finish(reason="tool_calls", raw="completed")
+    assert response_of_tape("tool.sse").finish == Finish(reason="tool_calls", raw="completed")
 
 
 def test_parallel_calls_keep_the_order_of_their_items() -> None:
@@ -741,7 +741,7 @@ def test_items_may_end_without_notice() -> None:
 
 
 def test_the_last_event_may_be_the_response_itself() -> None:
-    response = heard("flat.sse")
+    response = response_of_tape("flat.sse")
     found = {"type": "search_results", "results": [{"url": "https://example.org/tides"}]}
     assert response.message.parts == (Text(text="Noon."), Opaque(wire="openai_responses", data=found))
     assert response.usage == Usage(input=4, output=2)
@@ -787,9 +787,9 @@ def test_an_event_may_be_named_by_its_line_only() -> None:
 
 def test_a_message_without_content_is_kept_for_the_reasoning_before_it() -> None:
     hidden = Thinking(text="", redacted=True, extra=own(id="rs_1", encrypted_content="gAAAA"))
-    message = heard("empty_message.sse").message
+    message = response_of_tape("empty_message.sse").message
     assert message.parts == (hidden, Text(text="", extra=own(item={"id": "msg_1"}, empty=True)))
-    assert heard("empty_message.sse").is_empty
+    assert response_of_tape("empty_message.sse").is_empty
     said_again: JsonObject = {
         "type": "message",
         "role": "assistant",
@@ -802,11 +802,11 @@ def test_a_message_without_content_is_kept_for_the_reasoning_before_it() -> None
 
 def test_a_refusal_is_a_marked_text_and_blocked() -> None:
     assert parts("refusal.sse") == (Text(text="I will not.", extra=own(item={"id": "msg_1"}, refusal=True)),)
-    assert heard("refusal.sse").finish == Finish(reason="blocked", raw="completed")
+    assert response_of_tape("refusal.sse").finish == Finish(reason="blocked", raw="completed")
 
 
 def test_half_a_call_is_left_out_with_a_notice() -> None:
-    response = heard("cut_call.sse")
+    response = response_of_tape("cut_call.sse")
     assert response.message.parts == (BREST,)
     assert response.finish == Finish(reason="length", raw="max_output_tokens")
     assert [(notice.what, notice.why) for notice in response.notices] == [
@@ -815,7 +815,7 @@ def test_half_a_call_is_left_out_with_a_notice() -> None:
 
 
 def test_a_call_that_never_began_is_left_out_with_a_notice() -> None:
-    response = heard("cut_call_no_done.sse")
+    response = response_of_tape("cut_call_no_done.sse")
     assert response.message.parts == ()
     assert response.finish == Finish(reason="blocked", raw="content_filter")
     assert [notice.what for notice in response.notices] == ["tool call tide"]
@@ -832,7 +832,7 @@ def test_an_image_that_was_made_is_an_image() -> None:
 
 
 def test_a_question_for_approval_pauses() -> None:
-    assert heard("approval.sse").finish == Finish(reason="pause", raw="completed")
+    assert response_of_tape("approval.sse").finish == Finish(reason="pause", raw="completed")
 
 
 @pytest.mark.parametrize(
@@ -841,8 +841,16 @@ def test_a_question_for_approval_pauses() -> None:
         ("error.sse", RateLimited, "Too many tokens per minute"),
         ("error_flat.sse", ServerFault, "boom"),
         ("failed.sse", ServerFault, "boom"),
-        ("unfinished.sse", Truncated, "openai_responses: the stream ended before its end"),
-        ("done_unfinished.sse", Truncated, "openai_responses: the stream ended before its end"),
+        (
+            "unfinished.sse",
+            Truncated,
+            "openai_responses: the connection closed before the stream was complete (no response.completed event)",
+        ),
+        (
+            "done_unfinished.sse",
+            Truncated,
+            "openai_responses: the connection closed before the stream was complete (no response.completed event)",
+        ),
         ("bare_error.sse", Overloaded, "overloaded"),
         ("untyped_error.sse", ModelNotFound, "no such model: gpt-q"),
     ],
@@ -905,10 +913,10 @@ HELD: list[JsonObject] = [
 
 @pytest.mark.parametrize("event", HELD)
 def test_what_is_held_back_has_a_limit(event: JsonObject) -> None:
-    reader = ItemReader(None)
+    reader = ResponsesDecoder(None)
     reader.out = Assembler(limit=99)
     with pytest.raises(TooLarge):
-        Reader(SseDecoder(), reader.out, reader.read_frame, reader.end).feed(stream_of(event))
+        FramedStreamDecoder(SseDecoder(), reader).feed(stream_of(event))
 
 
 def test_what_was_said_before_an_error_is_given_first() -> None:
@@ -964,7 +972,7 @@ def test_a_whole_body_in_place_of_a_stream_is_read() -> None:
 def test_a_body_is_its_stream_folded(tape: str) -> None:
     last = (TAPES / tape).read_text().strip().rpartition("data: ")[2]
     snapshot = msgspec.json.encode(msgspec.json.decode(last)["response"])
-    assert fold(CLIENT.decode_body(snapshot)) == heard(tape)
+    assert fold(CLIENT.decode_body(snapshot)) == response_of_tape(tape)
 
 
 @pytest.mark.parametrize(

@@ -33,10 +33,10 @@ from dragoman.types import (
     user,
 )
 from dragoman.wires.openai_responses import WIRE
-from dragoman.wires.openai_responses.client import CLIENT
-from dragoman.wires.openai_responses.server import Server
+from dragoman.wires.openai_responses.server import OpenAIResponsesServer
 
-SERVER = Server()
+SERVER = OpenAIResponsesServer()
+CLIENT = WIRE.client
 NAME = "openai_responses"
 PORT = {"type": "object", "properties": {"port": {"type": "string"}}, "required": ["port"]}
 HI: JsonObject = {"role": "user", "content": "Hi"}

@@ -29,7 +29,7 @@ from dragoman.gateway.request import RequestContext
 from dragoman.gateway.server.depth import check_depth
 from dragoman.gateway.server.replies import plain
 from dragoman.gateway.server.response import GatewayResponse
-from dragoman.wires.common.json import UNREADABLE
+from dragoman.wires.common.json import DECODE_ERRORS
 from dragoman.wires.common.server_endpoints import Route
 
 S = TypeVar("S", bound=msgspec.Struct)
@@ -177,7 +177,7 @@ def _asked(context: RequestContext, shape: type[S]) -> S:
 def _decoded(context: RequestContext, shape: type[S]) -> S:
     try:
         return msgspec.json.decode(context.http.body, type=shape)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         raise _wrong(error) from error
 
 

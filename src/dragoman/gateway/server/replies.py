@@ -7,7 +7,7 @@ from dragoman.gateway.errors import WrongMethod
 from dragoman.gateway.server.response import GatewayResponse
 from dragoman.http import HttpReply
 from dragoman.types import Notice
-from dragoman.wires.common.errors import error_headers, openai_failure
+from dragoman.wires.common.errors import encode_openai_error, error_headers
 from dragoman.wires.common.json import encode_json
 
 MAX_NOTICES = 16
@@ -43,7 +43,7 @@ def refusal(error: DragomanError, id: str, /) -> GatewayResponse:
     >>> refusal(NoRoute("nothing answers at /v2"), "req_1").status
     404
     """
-    body = encode_json({"error": {**openai_failure(error), "request_id": id}})
+    body = encode_json({"error": {**encode_openai_error(error), "request_id": id}})
     more = error.headers if isinstance(error, WrongMethod) else ()
     return GatewayResponse(error.http_status, [*error_headers(error).items(), *more, *named(id)], body)
 

@@ -19,8 +19,8 @@ from dragoman.wires.anthropic.schema import (
     read_usage,
 )
 from dragoman.wires.common.client import truncated
-from dragoman.wires.common.errors import read_failure
-from dragoman.wires.common.extra import own_extra
+from dragoman.wires.common.errors import error_from_json
+from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json
@@ -88,7 +88,7 @@ class MessageReader:
         event = StreamEvent() if frame.name == "error" else self._decode(frame)
         kind = event.type or frame.name
         if event.error or kind == "error":
-            raise read_failure(frame.data.decode("utf-8", "replace"))
+            raise error_from_json(frame.data.decode("utf-8", "replace"))
         if (read := self._events.get(kind)) is not None:
             read(self, event)
 
@@ -105,7 +105,7 @@ class MessageReader:
 
     def end(self) -> None:
         """The connection closed before message_stop."""
-        raise truncated(NAME)
+        raise truncated(NAME, "message_stop event")
 
     def _read_message(self, message: object) -> None:
         if not is_object(message) or message.get("error") or "content" not in message:
@@ -152,7 +152,7 @@ class MessageReader:
             self._told["stop_reason"] = word
         if usage := {key: value for key, value in self._usage.items() if key not in COUNTS}:
             self._told["usage"] = usage
-        self.out.finish(Finish(reason=FINISH.get(word or "", "other"), raw=word, extra=own_extra(NAME, self._told)))
+        self.out.finish(Finish(reason=FINISH.get(word or "", "other"), raw=word, extra=make_extra(NAME, self._told)))
 
     def _block_start(self, event: StreamEvent) -> None:
         self._close(event.index)
@@ -167,7 +167,7 @@ class MessageReader:
             case "text":
                 citations = block.data.get("citations")
                 block.citations = [*citations] if is_list(citations) else []
-                self.out.open(block.slot, "text", own_extra(NAME, block.rest("text", "citations")))
+                self.out.open(block.slot, "text", make_extra(NAME, block.rest("text", "citations")))
                 self.out.delta(block.slot, "text", block.text("text"))
             case "thinking":
                 extra = {NAME: thinking_extra(block.rest("thinking"))}
@@ -288,5 +288,5 @@ def _content(content: object) -> list[JsonObject]:
 
 def _failure(data: object) -> DragomanError:
     if is_object(data) and {"error", "message", "detail", "msg"} & data.keys():
-        return read_failure(data)
+        return error_from_json(data)
     return Malformed(f"{NAME}: the body has no content")

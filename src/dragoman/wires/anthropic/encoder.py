@@ -37,18 +37,26 @@ from dragoman.wires.anthropic.schema import (
     WITHOUT_SAMPLING,
 )
 from dragoman.wires.common.extra import body_extra, wire_extra
-from dragoman.wires.common.history import check_prompt, check_urls, from_user, merge, repair
-from dragoman.wires.common.http import http_request
+from dragoman.wires.common.history import check_prompt, check_urls, merge_turns, repair, start_with_user
+from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.options import encode_options, max_tokens, own_tools, parallel_tool_calls, tool_choice
-from dragoman.wires.common.reasoning import as_budget, as_effort, wanted
+from dragoman.wires.common.options import (
+    encode_options,
+    max_tokens,
+    parallel_tool_calls,
+    requested_reasoning,
+    supported_tools,
+    to_budget,
+    to_effort,
+    tool_choice,
+)
 
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The exact bytes for this target."""
-    return _Encoder(request, target).http_request()
+    return _Encoder(request, target).post_request()
 
 
 class _Encoder:
@@ -68,7 +76,7 @@ class _Encoder:
         self.output_config: JsonObject = {}
         self.thinking = {**self._thinking(), **_object(self.extra, "thinking")}
 
-    def http_request(self) -> HttpRequest:
+    def post_request(self) -> HttpRequest:
         """The bytes."""
         headers = {"anthropic-version": self.target.quirks.api_version or VERSION, **self._betas()}
         format = self._format()
@@ -90,7 +98,7 @@ class _Encoder:
         }
         body.update((field, value) for field, value in told.items() if value)
         rest = {field: value for field, value in self.extra.items() if field not in told or not is_object(value)}
-        return http_request(self.target, "/messages", {**body, **rest}, self.notes, **headers)
+        return post_request(self.target, "/messages", {**body, **rest}, self.notes, **headers)
 
     def _betas(self) -> dict[str, str]:
         """The header of early features, which a caller puts into `extra` as the SDKs take them."""
@@ -114,13 +122,13 @@ class _Encoder:
             if inner:
                 ours = ("type", "budget_tokens", "effort")
                 self.extra[field] = {key: value for key, value in inner.items() if key not in ours}
-        reasoning = wanted(self.request, self.target, self.notes)
+        reasoning = requested_reasoning(self.request, self.target, self.notes)
         if reasoning is None:
             return {}
         return self._adaptive(reasoning or "none") if quirks.reasoning == "adaptive" else self._manual(reasoning)
 
     def _adaptive(self, reasoning: Effort | int) -> JsonObject:
-        effort = as_effort(reasoning, self.target, self.notes)
+        effort = to_effort(reasoning, self.target, self.notes)
         if effort == "none":
             return {"type": "disabled"}
         word = EFFORT_WORD[effort]
@@ -130,7 +138,7 @@ class _Encoder:
         return {"type": "adaptive"}
 
     def _manual(self, reasoning: Effort | int) -> JsonObject:
-        asked = as_budget(reasoning)
+        asked = to_budget(reasoning)
         if not asked:
             return {"type": "disabled"}
         if _in_loop_without_thinking(self.turns):
@@ -166,7 +174,7 @@ class _Encoder:
 
     def _tools(self) -> JsonObject:
         request, notes = self.request, self.notes
-        own = own_tools(request, notes)
+        own = supported_tools(request, notes)
         choice = tool_choice(request, self.target, own, notes)
         if not own:
             return {}
@@ -196,7 +204,7 @@ class _Encoder:
             return {}
         if schema and self.target.quirks.json_schema and self.target.capabilities.structured:
             fitted, notices = adapt(schema, SCHEMA_DIALECT, where="schema")
-            notes.take(*notices)
+            notes.extend(*notices)
             return {"format": {"type": "json_schema", "schema": fitted}}
         notes.add("changed", "schema", "it cannot be enforced, so it is asked for in the system prompt")
         self.system.append(Text(text=json_instruction(schema)))
@@ -288,7 +296,7 @@ def _turns(turns: tuple[Message, ...], target: Target, notes: NoticeCollector) -
         if parts:
             role = "assistant" if turn.role == "assistant" else "user"
             kept.append(replace(turn, role=role, parts=tuple(parts)))
-    return _trimmed(from_user(merge(kept), notes), notes)
+    return _trimmed(start_with_user(merge_turns(kept), notes), notes)
 
 
 def _is_signed(part: Part, notes: NoticeCollector) -> bool:

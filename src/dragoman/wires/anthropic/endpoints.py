@@ -8,7 +8,7 @@ from dragoman.types import Request
 from dragoman.wires.anthropic.encoder import encode_request
 from dragoman.wires.anthropic.schema import VERSION
 from dragoman.wires.common.endpoints import Endpoints
-from dragoman.wires.common.http import http_get, with_body
+from dragoman.wires.common.http import get_request, with_body
 
 _COUNTED = frozenset("model messages system tools tool_choice thinking output_config cache_control mcp_servers".split())
 
@@ -17,7 +17,7 @@ class _Endpoints(Endpoints):
     def encode_models(self, target: Target, /) -> HttpRequest:
         """GET /models."""
         headers = {"anthropic-version": target.quirks.api_version or VERSION}
-        return http_get(target, "/models?limit=1000", **headers)
+        return get_request(target, "/models?limit=1000", **headers)
 
     def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
         """POST /messages/count_tokens, with what counts."""

@@ -34,11 +34,11 @@ from dragoman.wires.anthropic.schema import (
     ToolShape,
     ToolUseBlock,
 )
-from dragoman.wires.common.extra import own_extra, wire_extra
-from dragoman.wires.common.history import fit_id, refuse
+from dragoman.wires.common.extra import make_extra, wire_extra
+from dragoman.wires.common.history import cannot_send, fit_id
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.request_body import invalid, read_shape
+from dragoman.wires.common.request_body import invalid_field, read_fields
 
 
 def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
@@ -67,7 +67,7 @@ def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
         case Opaque():
             return part.data
         case _:
-            raise refuse(part, NAME)
+            raise cannot_send(part, NAME)
 
 
 def encode_image(image: Image) -> JsonObject:
@@ -88,7 +88,7 @@ def _source(document: Document, notes: NoticeCollector) -> JsonObject:
     if document.mime == "application/pdf":
         return {"type": "base64", "media_type": document.mime, "data": encode_base64(document.data)}
     if not document.mime.startswith("text/"):
-        raise refuse(document, NAME)
+        raise cannot_send(document, NAME)
     if document.mime != "text/plain":
         notes.add("changed", "a document's type", f"it takes plain text, so {document.mime} is sent as that")
     try:
@@ -139,12 +139,12 @@ def _rest(rest: JsonObject) -> dict[str, Any]:
 
 
 def _text(data: JsonObject, where: str) -> Part:
-    shape, rest = read_shape(TextBlock, data, where)
-    return Text(text=shape.text, extra=own_extra(NAME, _rest(rest)))
+    shape, rest = read_fields(TextBlock, data, where)
+    return Text(text=shape.text, extra=make_extra(NAME, _rest(rest)))
 
 
 def _thinking(data: JsonObject, where: str) -> Part:
-    shape, rest = read_shape(ThinkingBlock, data, where)
+    shape, rest = read_fields(ThinkingBlock, data, where)
     return Thinking(text=shape.thinking, extra={NAME: thinking_extra(rest)})
 
 
@@ -164,13 +164,13 @@ def decode_redacted(data: JsonObject) -> Thinking:
 
 
 def _tool_use(data: JsonObject, where: str) -> Part:
-    shape, rest = read_shape(ToolUseBlock, data, where)
-    return ToolCall(id=shape.id, name=shape.name, arguments=shape.input, extra=own_extra(NAME, _rest(rest)))
+    shape, rest = read_fields(ToolUseBlock, data, where)
+    return ToolCall(id=shape.id, name=shape.name, arguments=shape.input, extra=make_extra(NAME, _rest(rest)))
 
 
 def _image(data: JsonObject, where: str) -> Part | None:
-    shape, rest = read_shape(MediaBlock, data, where)
-    extra = own_extra(NAME, _rest(rest))
+    shape, rest = read_fields(MediaBlock, data, where)
+    extra = make_extra(NAME, _rest(rest))
     match shape.source:
         case {"type": "base64", "media_type": str(mime), "data": str(text)}:
             return Image(data=_bytes(text, where), mime=mime, extra=extra)
@@ -181,8 +181,8 @@ def _image(data: JsonObject, where: str) -> Part | None:
 
 
 def _document(data: JsonObject, where: str) -> Part | None:
-    shape, rest = read_shape(MediaBlock, data, where)
-    extra = own_extra(NAME, _rest(rest))
+    shape, rest = read_fields(MediaBlock, data, where)
+    extra = make_extra(NAME, _rest(rest))
     match shape.source:
         case {"type": "base64", "media_type": "application/pdf" as mime, "data": str(text)}:
             return Document(data=_bytes(text, where), mime=mime, name=shape.title, extra=extra)
@@ -196,7 +196,7 @@ def _bytes(text: str, where: str) -> bytes:
     try:
         return decode_base64(text)
     except ValueError as error:
-        raise invalid(f"{where}.source.data", str(error)) from error
+        raise invalid_field(f"{where}.source.data", str(error)) from error
 
 
 _DECODERS: dict[str, _Decode] = {
@@ -211,7 +211,7 @@ _DECODERS: dict[str, _Decode] = {
 
 def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolResult:
     """The mirror of `encode_result`; `names` are those of the calls so far, by id."""
-    shape, rest = read_shape(ToolResultBlock, data, where)
+    shape, rest = read_fields(ToolResultBlock, data, where)
     content: str | tuple[ResultPart, ...] = shape.content if isinstance(shape.content, str) else ""
     if isinstance(shape.content, list):
         content = tuple(_result_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(shape.content))
@@ -220,7 +220,7 @@ def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolRe
         name=names.get(shape.tool_use_id, ""),
         content=content,
         is_error=bool(shape.is_error),
-        extra=own_extra(NAME, _rest(rest)),
+        extra=make_extra(NAME, _rest(rest)),
     )
 
 
@@ -228,7 +228,7 @@ def _result_part(data: str | JsonObject, where: str) -> ResultPart:
     part = decode_block(data, where)
     if isinstance(part, Text | Image | Document | Opaque):
         return part
-    raise invalid(where, f"a result takes no {part.__struct_config__.tag}")
+    raise invalid_field(where, f"a result takes no {part.__struct_config__.tag}")
 
 
 def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
@@ -243,7 +243,7 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
         schema = {**schema, "type": "object"}
     if tool.strict:
         schema, notices = adapt(schema, SCHEMA_DIALECT, where=where)
-        notes.take(*notices)
+        notes.extend(*notices)
     told = {"description": tool.description, "input_schema": schema, "strict": tool.strict}
     return {"name": tool.name, **without_none(told), **wire_extra(tool.extra, NAME)}
 
@@ -252,11 +252,11 @@ def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
     """The mirror of `encode_tool`; tools that run at the provider are kept as they are."""
     if "input_schema" not in data:
         return Opaque(wire=NAME, data=data)
-    shape, rest = read_shape(ToolShape, data, where)
+    shape, rest = read_fields(ToolShape, data, where)
     return Tool(
         name=shape.name,
         description=shape.description,
         parameters=None if shape.input_schema == NO_ARGUMENTS else shape.input_schema,
         strict=shape.strict,
-        extra=own_extra(NAME, without_none(rest)),
+        extra=make_extra(NAME, without_none(rest)),
     )

@@ -36,10 +36,16 @@ from dragoman.wires.anthropic.schema import (
 from dragoman.wires.anthropic.stream_encoder import MessageWriter, encode_failure, encode_message, encode_said
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import error_headers
-from dragoman.wires.common.extra import own_extra, request_extra
+from dragoman.wires.common.extra import make_extra, request_extra
 from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import encode_json
-from dragoman.wires.common.request_body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.wires.common.request_body import (
+    check_bounds,
+    decode_request_json,
+    invalid_field,
+    missing_field,
+    read_fields,
+)
 from dragoman.wires.common.server_endpoints import Route
 
 BOUNDS = (
@@ -58,7 +64,7 @@ class Server:
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
-        shape, extra = read_shape(MessagesRequest, decode_request_json(http), "body")
+        shape, extra = read_fields(MessagesRequest, decode_request_json(http), "body")
         system, messages = _decode_messages(shape)
         choice, parallel, beside_choice = _decode_choice(shape.tool_choice or {})
         schema, output_config = _decode_format(shape)
@@ -98,16 +104,16 @@ class Server:
     def check(self, model: str, request: Request, /) -> None:
         """Refuse what can be read, and is no request that servers answer."""
         if not model:
-            raise missing("model")
+            raise missing_field("model")
         if not request.messages:
-            raise missing("messages")
+            raise missing_field("messages")
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
         return HttpReply(body=encode_json(encode_message(response)))
 
-    def says(self, part: Part, /) -> bool:
+    def supports_part(self, part: Part, /) -> bool:
         """Whether an answer in this dialect has a place for a part."""
         return encode_said(part) is not None
 
@@ -130,9 +136,9 @@ def _decode_messages(shape: MessagesRequest) -> tuple[list[Text], tuple[Message,
     names: dict[str, str] = {}
     for i, data in enumerate(shape.messages):
         where = f"messages[{i}]"
-        message, rest = read_shape(MessageShape, data, where)
+        message, rest = read_fields(MessageShape, data, where)
         blocks = [message.content] if isinstance(message.content, str) else message.content or []
-        extra = own_extra(NAME, rest)
+        extra = make_extra(NAME, rest)
         match message.role:
             case "user":
                 _add_user(turns, blocks, f"{where}.content", names, extra)
@@ -147,7 +153,7 @@ def _decode_messages(shape: MessagesRequest) -> tuple[list[Text], tuple[Message,
             case "system":
                 turns.append(_Turn(role="system", parts=[*_system_texts(blocks, where)], extra=extra))
             case _:
-                raise invalid(f"{where}.role", f"{message.role!r} is none of user, assistant, system")
+                raise invalid_field(f"{where}.role", f"{message.role!r} is none of user, assistant, system")
     return system, tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
 
 
@@ -164,7 +170,7 @@ def _system_texts(blocks: list[Any], where: str) -> list[Text]:
     for i, block in enumerate(blocks):
         part = decode_block(block, f"{where}[{i}]")
         if not isinstance(part, Text):
-            raise invalid(f"{where}[{i}]", "a system prompt takes text only")
+            raise invalid_field(f"{where}[{i}]", "a system prompt takes text only")
         texts.append(part)
     return texts
 

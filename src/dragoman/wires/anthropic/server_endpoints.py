@@ -4,7 +4,12 @@ from datetime import UTC, datetime
 
 from dragoman.types import JsonObject, ModelInfo
 from dragoman.wires.anthropic.server import Server
-from dragoman.wires.common.server_endpoints import Route, counts_tokens, lists_models, shows_model
+from dragoman.wires.common.server_endpoints import (
+    Route,
+    count_tokens_endpoint,
+    list_models_endpoint,
+    show_model_endpoint,
+)
 
 _HEADER = "anthropic-version"
 """What only this dialect's clients send: others ask for models at the same path."""
@@ -22,9 +27,9 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 
 
 SERVER_ENDPOINTS = (
-    lists_models(Route(method="GET", path="/v1/models", header=_HEADER), _encode_models),
-    shows_model(Route(method="GET", path="/v1/models/{model}", header=_HEADER), _encode_model),
-    counts_tokens(
+    list_models_endpoint(Route(method="GET", path="/v1/models", header=_HEADER), _encode_models),
+    show_model_endpoint(Route(method="GET", path="/v1/models/{model}", header=_HEADER), _encode_model),
+    count_tokens_endpoint(
         Route(method="POST", path="/v1/messages/count_tokens"),
         Server().decode_request,
         lambda count: {"input_tokens": count},

@@ -31,7 +31,7 @@ from dragoman.wires.anthropic.schema import (
     TOO_LONG,
     write_usage,
 )
-from dragoman.wires.common.errors import lacks_credit, too_long
+from dragoman.wires.common.errors import context_error_message, is_out_of_credit
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json
@@ -44,8 +44,8 @@ def encode_failure(error: DragomanError) -> JsonObject:
     by_class = next(name for kind, name in ERROR_TYPES if isinstance(error, kind))
     named = ERRORS_BY_STATUS.get(error.http_status, by_class)
     known = {} if error.request_id is None else {"request_id": error.request_id}
-    kind = "billing_error" if lacks_credit(error) else error.code if error.code in FINER_ERRORS else named
-    return {"type": "error", "error": {"type": kind, "message": too_long(error, TOO_LONG)}, **known}
+    kind = "billing_error" if is_out_of_credit(error) else error.code if error.code in FINER_ERRORS else named
+    return {"type": "error", "error": {"type": kind, "message": context_error_message(error, TOO_LONG)}, **known}
 
 
 def encode_message(response: Response) -> JsonObject:

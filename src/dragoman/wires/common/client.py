@@ -1,4 +1,8 @@
-"""TODO describe."""
+"""The client half that five of the six wires share.
+
+A wire brings functions that encode requests and a `ResponseDecoder` that turns one response into events. `WireClient`
+makes a `ClientHalf` of them; `FramedStreamDecoder` feeds the frames of a stream to the decoder and handles errors.
+"""
 
 from collections.abc import Callable
 from typing import Protocol
@@ -9,37 +13,45 @@ from dragoman.errors import DragomanError, Malformed, ProviderError, Truncated
 from dragoman.events import Assembler, Event
 from dragoman.http import Head, HttpRequest
 from dragoman.targets.target import Target
-from dragoman.types import (
-    JsonObject,
-    Opaque,
-    Request,
-    Tool,
-    ToolResult,
-    Usage,
-)
+from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult, Usage
 from dragoman.wires.base import StreamDecoder
-from dragoman.wires.common.errors import decode_failure
+from dragoman.wires.common.errors import decode_http_error
 from dragoman.wires.common.framing import Frame, FrameDecoder, SseDecoder
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import supported_tools
 
 
-class Reader:
-    """A stream decoder made of a framing, a function that reads one frame, and one that says farewell.
+class FrameReader(Protocol):
+    """Decodes the frames of one stream into the events of its assembler."""
 
-    >>> from dragoman.wires.common.framing import NdjsonDecoder
-    >>> out = Assembler()
-    >>> reader = Reader(NdjsonDecoder(), out, lambda frame: out.delta(0, "text", frame.data.decode()), lambda: None)
-    >>> len(reader.feed(b"1\\n"))
-    3
-    """
+    out: Assembler
 
-    def __init__(
-        self, framing: FrameDecoder, out: Assembler, read: Callable[[Frame], None], end: Callable[[], None]
-    ) -> None:
+    def read_frame(self, frame: Frame, /) -> None:
+        """Decode one frame of a stream."""
+        ...
+
+    def end(self) -> None:
+        """Handle the end of the connection: finish the response, or raise `Truncated`."""
+        ...
+
+
+class ResponseDecoder(FrameReader, Protocol):
+    """Decodes one response, either frame by frame or as a whole body."""
+
+    def read_body(self, body: bytes, /) -> None:
+        """Decode a whole body."""
+        ...
+
+
+class FramedStreamDecoder:
+    """A `StreamDecoder` that splits bytes into frames and passes them to a `FrameReader`."""
+
+    def __init__(self, framing: FrameDecoder, reader: FrameReader, /) -> None:
         self.error: DragomanError | None = None
         self._framing = framing
-        self._out = out
-        self._read = read
-        self._end = end
+        self._read_frame = reader.read_frame
+        self._end = reader.end
+        self._out = reader.out
 
     @property
     def content_length(self) -> int:
@@ -47,7 +59,6 @@ class Reader:
         return self._out.content_length
 
     def feed(self, data: bytes, /) -> list[Event]:
-        """The events that these bytes complete; b"" is the end of the file."""
         if self.error is not None:
             raise self.error
         out = self._out
@@ -57,7 +68,7 @@ class Reader:
             self._advance(data)
         except DragomanError as error:
             self.error = error
-            _tell_usage(error, out)
+            _add_usage(error, out)
             events = out.take()
             if not data or not events:
                 raise
@@ -67,7 +78,7 @@ class Reader:
     def _advance(self, data: bytes) -> None:
         try:
             for frame in self._framing.feed(data):
-                self._read(frame)
+                self._read_frame(frame)
                 if self._out.is_finished():
                     return
             if not data:
@@ -76,26 +87,8 @@ class Reader:
             raise Malformed("an event is nested too deeply") from error
 
 
-class AnswerReader(Protocol):
-    """Reads one answer, whole or in frames, into an assembler."""
-
-    out: Assembler
-
-    def read_body(self, body: bytes, /) -> None:
-        """A whole answer."""
-        ...
-
-    def read_frame(self, frame: Frame, /) -> None:
-        """One frame of a stream."""
-        ...
-
-    def end(self) -> None:
-        """The connection closed."""
-        ...
-
-
-class Client:
-    """A client half, made of the functions in which wires differ.
+class WireClient:
+    """A `ClientHalf` made of the functions in which wires differ.
 
     >>> from dragoman import wires
     >>> wires.get("anthropic").client.encode_tools((Tool(name="now"),))[0]["name"]
@@ -104,55 +97,60 @@ class Client:
 
     def __init__(
         self,
+        wire: str,
+        /,
         *,
         encode_request: Callable[[Request, Target], HttpRequest],
-        encode_tools: Callable[[tuple[Tool | Opaque, ...]], list[JsonObject]],
+        encode_tools: Callable[[list[Tool | Opaque], NoticeCollector], list[JsonObject]],
         encode_result: Callable[[ToolResult], JsonObject],
-        reader: Callable[[Request | None], AnswerReader],
+        decoder: Callable[[Request | None], ResponseDecoder],
         framing: Callable[[], FrameDecoder] = SseDecoder,
-        decode_error: Callable[[Head, bytes], ProviderError] = decode_failure,
+        decode_error: Callable[[Head, bytes], ProviderError] = decode_http_error,
     ) -> None:
         self.encode_request = encode_request
-        self.encode_tools = encode_tools
         self.encode_result = encode_result
         self.decode_error = decode_error
-        self._reader = reader
+        self._wire = wire
+        self._encode_tools = encode_tools
+        self._decoder = decoder
         self._framing = framing
 
+    def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
+        notes = NoticeCollector(self._wire)
+        return self._encode_tools(supported_tools(Request(tools=tools), notes), notes)
+
     def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
-        """The events of a whole body; an error has the usage that was told before it, as a stream's has."""
-        reader = self._reader(request)
+        decoder = self._decoder(request)
         try:
-            reader.read_body(body)
+            decoder.read_body(body)
         except DragomanError as error:
-            _tell_usage(error, reader.out)
+            _add_usage(error, decoder.out)
             raise
-        return reader.out.take()
+        return decoder.out.take()
 
     def stream_decoder(self, request: Request | None = None, /) -> StreamDecoder:
-        """A reader of one streamed answer; the request tells it what came before."""
-        reader = self._reader(request)
-        return Reader(self._framing(), reader.out, reader.read_frame, reader.end)
+        return FramedStreamDecoder(self._framing(), self._decoder(request))
 
 
-def _tell_usage(error: DragomanError, out: Assembler) -> None:
+def _add_usage(error: DragomanError, out: Assembler) -> None:
+    """Give an error the usage that the response reported before it failed."""
     if error.usage is None and out.usage is not None:
         error.usage = msgspec.structs.replace(out.usage, source="partial")
 
 
-def truncated(wire: str, /) -> Truncated:
-    """The error of a stream that ended without its farewell.
+def truncated(wire: str, missing: str, /) -> Truncated:
+    """The error of a stream that ended early; `missing` names what should have ended it.
 
-    >>> truncated("ollama").message
-    'ollama: the stream ended before its end'
+    >>> truncated("google", "finishReason").message
+    'google: the connection closed before the stream was complete (no finishReason)'
     """
-    return Truncated(f"{wire}: the stream ended before its end")
+    return Truncated(f"{wire}: the connection closed before the stream was complete (no {missing})")
 
 
-def latest_usage(old: Usage | None, new: Usage, /) -> Usage:
-    """Usage with what was told last, field by field.
+def merge_usage(old: Usage | None, new: Usage, /) -> Usage:
+    """Usage whose fields are those of `new`, or of `old` if `new` does not have them.
 
-    >>> latest_usage(Usage(input=3), Usage(output=1))
+    >>> merge_usage(Usage(input=3), Usage(output=1))
     Usage(input=3, output=1, cache_read=None, cache_write=None, reasoning=None, source='reported')
     """
     if old is None:

@@ -20,7 +20,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
-from dragoman.wires.common.http import http_get, http_request
+from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.json import decode_json, whole_number, without_none
 from dragoman.wires.common.notices import NoticeCollector
 
@@ -37,7 +37,7 @@ class Endpoints:
     '/api/tags'
     """
 
-    most_texts: int = 2048
+    max_texts: int = 2048
     """How many texts one request may have."""
 
     def encode_models(self, target: Target, /) -> HttpRequest:
@@ -103,24 +103,28 @@ class OpenAIEndpoints(Endpoints):
 
     def encode_models(self, target: Target, /) -> HttpRequest:
         """GET /models."""
-        return http_get(target, "/models")
+        return get_request(target, "/models")
 
     def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
         """POST /embeddings; or /embed, where the target speaks as Cohere does."""
         body: JsonObject = {"model": target.model}
         if target.quirks.embeddings == "texts":
-            body |= {"texts": words_of(texts, target), "input_type": "search_document", "embedding_types": ["float"]}
+            body |= {
+                "texts": require_texts(texts, target),
+                "input_type": "search_document",
+                "embedding_types": ["float"],
+            }
             path, size = "/embed", "output_dimension"
         else:
             body |= {"input": list(texts)}
             path, size = "/embeddings", target.quirks.embeddings or "dimensions"
-        return http_request(target, path, {**body, **without_none({size: dimensions})}, NoticeCollector(target.wire))
+        return post_request(target, path, {**body, **without_none({size: dimensions})}, NoticeCollector(target.wire))
 
 
-def words_of(texts: Sequence[Embeddable], target: Target, /) -> list[str]:
+def require_texts(texts: Sequence[Embeddable], target: Target, /) -> list[str]:
     """The texts, for a target that takes no tokens.
 
-    >>> words_of(["ships"], Target(provider="p", model="m", wire="w", base_url="http://x"))
+    >>> require_texts(["ships"], Target(provider="p", model="m", wire="w", base_url="http://x"))
     ['ships']
     """
     words = [text for text in texts if isinstance(text, str)]

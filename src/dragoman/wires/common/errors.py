@@ -30,29 +30,29 @@ E = TypeVar("E", bound=DragomanError)
 _ANY = msgspec.json.Decoder()
 MAX_MESSAGE = 2000
 """Characters of a message that are kept: some servers say the whole prompt back."""
-MAX_TOLD = 500
+MAX_QUOTED = 500
 """Characters of a provider's words that are told on."""
 MAX_DEPTH = 8
 """Envelopes that are opened."""
 
 
-def decode_failure(head: Head, body: bytes, /) -> ProviderError:
+def decode_http_error(head: Head, body: bytes, /) -> ProviderError:
     """The typed error of an HTTP answer.
 
-    >>> type(decode_failure(Head(status=404), b'{"error": "model not found"}')).__name__
+    >>> type(decode_http_error(Head(status=404), b'{"error": "model not found"}')).__name__
     'ModelNotFound'
     """
     try:
         data = _ANY.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         data = body[:MAX_MESSAGE].decode("utf-8", "replace").strip()
-    return read_failure(data, head)
+    return error_from_json(data, head)
 
 
-def read_failure(data: object, head: Head | None = None, /) -> ProviderError:
+def error_from_json(data: object, head: Head | None = None, /) -> ProviderError:
     """The typed error that some JSON stands for; without a head it came inside a 200.
 
-    >>> error = read_failure({"error": {"type": "overloaded_error", "message": "busy"}})
+    >>> error = error_from_json({"error": {"type": "overloaded_error", "message": "busy"}})
     >>> type(error).__name__, str(error)
     ('Overloaded', 'busy')
     """
@@ -70,7 +70,7 @@ def read_failure(data: object, head: Head | None = None, /) -> ProviderError:
     )
 
 
-def shorten(text: str, most: int = MAX_TOLD, /) -> str:
+def shorten(text: str, most: int = MAX_QUOTED, /) -> str:
     """The beginning of somebody's words, for those who asked for something else.
 
     >>> shorten("a long story", 7)
@@ -79,12 +79,12 @@ def shorten(text: str, most: int = MAX_TOLD, /) -> str:
     return text if len(text) <= most else text[: most - 1] + "…"
 
 
-def noted(error: E, others: Iterable[DragomanError], /) -> E:
+def copy_notes(error: E, others: Iterable[DragomanError], /) -> E:
     """The same with the notes of others, each once: a traceback shows them, and no client of a gateway is told.
 
     >>> old = DragomanError("no picture")
     >>> old.add_note("fetch_images=True lets dragoman fetch it.")
-    >>> noted(DragomanError("no target answered"), [old, old]).__notes__
+    >>> copy_notes(DragomanError("no target answered"), [old, old]).__notes__
     ['fetch_images=True lets dragoman fetch it.']
     """
     for note in dict.fromkeys(note for other in others for note in getattr(other, "__notes__", ())):
@@ -92,26 +92,26 @@ def noted(error: E, others: Iterable[DragomanError], /) -> E:
     return error
 
 
-def lacks_credit(error: DragomanError, /) -> bool:
+def is_out_of_credit(error: DragomanError, /) -> bool:
     """Whether there is no credit left: a limit that does not pass. A chain at its end is never asked again as it is.
 
-    >>> lacks_credit(RateLimited("pay", retry=False)), lacks_credit(RateLimited("slow down"))
+    >>> is_out_of_credit(RateLimited("pay", retry=False)), is_out_of_credit(RateLimited("slow down"))
     (True, False)
     """
     return isinstance(error, RateLimited) and not error.retry and not isinstance(error, ChainExhausted)
 
 
-def too_long(error: DragomanError, words: str, /) -> str:
+def context_error_message(error: DragomanError, words: str, /) -> str:
     """The message of an error; before that of a full context the words by which a dialect's clients know it.
 
-    >>> too_long(ContextTooLong("9000 tokens"), "prompt is too long")
+    >>> context_error_message(ContextTooLong("9000 tokens"), "prompt is too long")
     'prompt is too long: 9000 tokens'
     """
     is_known = not isinstance(error, ContextTooLong) or words in error.message.lower()
     return error.message if is_known else f"{words}: {error.message}"
 
 
-PLACE = r"(?i)\b[a-z][a-z0-9+.-]*://(?:\[[^\s\]]*\]|[^\s\"'<>)\[\]])+"
+URL_PATTERN = r"(?i)\b[a-z][a-z0-9+.-]*://(?:\[[^\s\]]*\]|[^\s\"'<>)\[\]])+"
 """An address in words; brackets are those of a number, or of what was blotted out."""
 _NO_CREDIT = "insufficient_quota"
 _OPENAI_WORDS = {403: ("permission_error", "permission_denied"), 429: ("rate_limit_error", "rate_limit_exceeded")}
@@ -128,17 +128,17 @@ _OPENAI_CODE = r"(?!.*_error$)[a-z][a-z0-9_]*"
 """The form of OpenAI's codes: Google's words are capitals, and those of other protocols the types of errors."""
 
 
-def openai_failure(error: DragomanError, /) -> JsonObject:
+def encode_openai_error(error: DragomanError, /) -> JsonObject:
     """The refusal as OpenAI words it, with its own code where it has one.
 
-    >>> openai_failure(Overloaded("busy"))
+    >>> encode_openai_error(Overloaded("busy"))
     {'message': 'busy', 'type': 'server_error', 'param': None, 'code': 'slow_down'}
     """
     own = error.code if error.code and re.fullmatch(_OPENAI_CODE, error.code) else None
     code = next((word for cls, word in _OPENAI_CODES if isinstance(error, cls)), own)
     kind = "invalid_request_error" if error.http_status < 500 else "server_error"
     kind, code = _OPENAI_WORDS.get(error.http_status, (kind, code))
-    if lacks_credit(error):
+    if is_out_of_credit(error):
         kind = code = _NO_CREDIT
     return {"message": error.message, "type": kind, "param": error.param, "code": code}
 

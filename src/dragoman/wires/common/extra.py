@@ -22,7 +22,7 @@ def wire_extra(extra: Mapping[str, Any], wire: str, /) -> JsonObject:
     return data if is_object(data) else {}
 
 
-MOST_TOLD = 8
+MAX_LISTED = 8
 """How many members of a field that is left out are told."""
 
 
@@ -36,13 +36,13 @@ def request_extra(wire: str, rest: JsonObject, covered: JsonObject, /) -> dict[s
     >>> request_extra("w", {"n": 2}, {"top_k": 5})
     {'w': {'n': 2}, 'w.verbatim': {'top_k': 5}}
     """
-    return {**own_extra(wire, rest), **own_extra(wire + VERBATIM, covered)}
+    return {**make_extra(wire, rest), **make_extra(wire + VERBATIM, covered)}
 
 
-def said_verbatim(request: Request, wire: str, /) -> JsonObject:
+def full_extra(request: Request, wire: str, /) -> JsonObject:
     """All that a request's `extra` holds for this wire.
 
-    >>> said_verbatim(Request(extra={"w": {"n": 2}, "w.verbatim": {"top_k": 5}}), "w")
+    >>> full_extra(Request(extra={"w": {"n": 2}, "w.verbatim": {"top_k": 5}}), "w")
     {'top_k': 5, 'n': 2}
     """
     return {**wire_extra(request.extra, wire + VERBATIM), **wire_extra(request.extra, wire)}
@@ -64,20 +64,20 @@ def body_extra(request: Request, target: Target, notes: NoticeCollector, /) -> J
     if not target.quirks.accepts_unknown_fields:
         _drop(request, target.wire, "it has no such option", notes)
         return {**wire_extra(request.extra, target.wire + VERBATIM), **own}
-    return {**said_verbatim(request, target.wire), **own}
+    return {**full_extra(request, target.wire), **own}
 
 
 def _drop(request: Request, name: str, why: str, notes: NoticeCollector) -> None:
     """Say which fields are left out, and what stood in them."""
     for field, value in wire_extra(request.extra, name).items():
-        inside = ", ".join([*value][:MOST_TOLD]) if is_object(value) else ""
+        inside = ", ".join([*value][:MAX_LISTED]) if is_object(value) else ""
         notes.add("dropped", f"{name}: {field}", f"{why} ({inside})" if inside else why)
 
 
-def own_extra(wire: str, data: JsonObject, /) -> dict[str, Any]:
+def make_extra(wire: str, data: JsonObject, /) -> dict[str, Any]:
     """The `extra` of a value that holds this for one wire; nothing where there is nothing.
 
-    >>> own_extra("ollama", {}), own_extra("ollama", {"index": 0})
+    >>> make_extra("ollama", {}), make_extra("ollama", {"index": 0})
     ({}, {'ollama': {'index': 0}})
     """
     return {wire: data} if data else {}

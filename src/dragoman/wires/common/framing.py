@@ -264,7 +264,7 @@ class JsonArrayDecoder(_Bounded):
     def _read(self, data: bytes, frames: list[Frame]) -> None:
         """An array that never closed is Truncated at the end."""
         if not data and (self._depth or (self._in_array and not self._closed)):
-            raise Truncated("the JSON array ended before its end")
+            raise Truncated("the connection closed before the JSON array was complete (no ])")
         self._buffer += data
         self._scan(frames)
         self._check(len(self._buffer))

@@ -224,10 +224,10 @@ def _with_answers(turns: Iterable[Message], calls: _Calls) -> Iterable[Message]:
             yield Message(role="tool", parts=tuple(map(calls.answer_of, made)))
 
 
-def merge(turns: Iterable[Message], /) -> list[Message]:
+def merge_turns(turns: Iterable[Message], /) -> list[Message]:
     """Consecutive turns of one role made one, for providers that want roles to alternate.
 
-    >>> len(merge([user("a"), user("b")])[0].parts)
+    >>> len(merge_turns([user("a"), user("b")])[0].parts)
     2
     """
     return [_joined(list(group)) for _, group in groupby(turns, key=lambda turn: turn.role)]
@@ -241,10 +241,10 @@ def _joined(turns: list[Message]) -> Message:
     return Message(role=turns[0].role, parts=parts, extra=extra)
 
 
-def from_user(turns: list[Message], notes: NoticeCollector, /) -> list[Message]:
+def start_with_user(turns: list[Message], notes: NoticeCollector, /) -> list[Message]:
     """The same, begun by the user, for providers that want it so.
 
-    >>> from_user([Message(role="assistant")], NoticeCollector("google"))[0].text
+    >>> start_with_user([Message(role="assistant")], NoticeCollector("google"))[0].text
     '(The conversation begins.)'
     """
     if turns and turns[0].role == "assistant":
@@ -350,10 +350,10 @@ def calls_before(request: Request | None, /) -> int:
     return max(len(ids), *numbers, 0)
 
 
-def refuse(part: Part, wire: str, /, *, takes: str = "") -> Unsupported:
+def cannot_send(part: Part, wire: str, /, *, takes: str = "") -> Unsupported:
     """The error of a part that a wire cannot carry; `takes` is what it can, where that is known.
 
-    >>> str(refuse(Document(data=b"", mime="application/pdf"), "ollama", takes="text and images"))
+    >>> str(cannot_send(Document(data=b"", mime="application/pdf"), "ollama", takes="text and images"))
     'ollama: cannot carry a document (application/pdf), only text and images; use another target, or say it in words'
     """
     mime = part.mime if isinstance(part, Image | Document | Audio) else None

@@ -11,11 +11,11 @@ from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.notices import NoticeCollector
 
 
-def http_request(target: Target, path: str, body: JsonObject, notes: NoticeCollector, /, **headers: str) -> HttpRequest:
+def post_request(target: Target, path: str, body: JsonObject, notes: NoticeCollector, /, **headers: str) -> HttpRequest:
     """The POST of a JSON body to a target, with its key and its own headers.
 
     >>> target = Target(provider="p", model="m", wire="w", base_url="https://x/v1", api_key="k")
-    >>> http_request(target, "/chat", {}, NoticeCollector("w")).url
+    >>> post_request(target, "/chat", {}, NoticeCollector("w")).url
     'https://x/v1/chat'
     """
     origin, prefix = split_base_url(target.base_url)
@@ -30,10 +30,10 @@ def http_request(target: Target, path: str, body: JsonObject, notes: NoticeColle
     )
 
 
-def http_get(target: Target, path: str, /, **headers: str) -> HttpRequest:
+def get_request(target: Target, path: str, /, **headers: str) -> HttpRequest:
     """A GET to a target, with its key and its own headers.
 
-    >>> http_get(Target(provider="p", model="m", wire="w", base_url="https://x/v1"), "/models").method
+    >>> get_request(Target(provider="p", model="m", wire="w", base_url="https://x/v1"), "/models").method
     'GET'
     """
     origin, prefix = split_base_url(target.base_url)

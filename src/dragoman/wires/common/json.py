@@ -13,7 +13,7 @@ from dragoman.wires.common.framing import Frame
 
 T = TypeVar("T")
 
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
 """What the decoder of a shape raises."""
 
 _BOM = b"\xef\xbb\xbf"
@@ -21,23 +21,23 @@ _MAX_EMPTY = 32
 """Members that are left out of one value before it is given up."""
 
 
-def decode_again(decoder: "msgspec.json.Decoder[T]", data: bytes, /) -> T:
+def decode_tolerantly(decoder: "msgspec.json.Decoder[T]", data: bytes, /) -> T:
     """What bytes that a decoder refused say to a more tolerant reader.
 
-    >>> decode_again(msgspec.json.Decoder(dict[str, int]), b"\\xef\\xbb\\xbf{}")
+    >>> decode_tolerantly(msgspec.json.Decoder(dict[str, int]), b"\\xef\\xbb\\xbf{}")
     {}
     """
-    return convert_loosely(msgspec.json.decode(data.removeprefix(_BOM)) or {}, decoder.type)
+    return convert_tolerantly(msgspec.json.decode(data.removeprefix(_BOM)) or {}, decoder.type)
 
 
-def convert_loosely(value: object, shape: type[T], /) -> T:
+def convert_tolerantly(value: object, shape: type[T], /) -> T:
     """A value of a shape, out of JSON in which what is not told may be empty, of whatever kind; it is changed.
 
     Servers write "", [], {}, 0 or false for what others leave out (seen 2026-08).
 
     >>> class Answer(msgspec.Struct):
     ...     usage: dict[str, int] | None = None
-    >>> convert_loosely({"usage": []}, Answer)
+    >>> convert_tolerantly({"usage": []}, Answer)
     Answer(usage=None)
     """
     for _ in range(_MAX_EMPTY):
@@ -70,10 +70,10 @@ def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:
     """
     try:
         return decoder.decode(frame.data)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         try:
-            return decode_again(decoder, frame.data.strip() or b"{}" * frame.whole)
-        except UNREADABLE as error:
+            return decode_tolerantly(decoder, frame.data.strip() or b"{}" * frame.whole)
+        except DECODE_ERRORS as error:
             if not frame.whole and not isinstance(error, msgspec.ValidationError):
                 raise Truncated(f"the stream ended inside an event: {preview(frame.data)}") from error
             raise Malformed(f"an event is not what the protocol says ({error}): {preview(frame.data)}") from error
@@ -87,10 +87,10 @@ def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
     """
     try:
         return decoder.decode(body)
-    except UNREADABLE:
+    except DECODE_ERRORS:
         try:
-            return decode_again(decoder, body)
-        except UNREADABLE as error:
+            return decode_tolerantly(decoder, body)
+        except DECODE_ERRORS as error:
             kind = Truncated if not body.strip() or "truncated" in str(error) else Malformed
             raise kind(f"the body is not what the protocol says ({error}): {preview(body)}") from error
 
@@ -136,10 +136,10 @@ def whole_number(value: object, /) -> int | None:
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def moment(value: object, /) -> int | None:
+def to_timestamp(value: object, /) -> int | None:
     """A time in seconds, whole or not; 0 is not told.
 
-    >>> moment(1794700000), moment(1794700000.25), moment(0), moment("today")
+    >>> to_timestamp(1794700000), to_timestamp(1794700000.25), to_timestamp(0), to_timestamp("today")
     (1794700000, 1794700000, None, None)
     """
     return int(value) or None if isinstance(value, int | float) and value is not True else None

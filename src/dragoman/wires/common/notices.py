@@ -31,9 +31,9 @@ class NoticeCollector:
 
     def add(self, kind: NoticeKind, what: str, why: str) -> None:
         """Note one thing."""
-        self.take(Notice(kind=kind, what=what, why=f"{self.wire}: {why}"))
+        self.extend(Notice(kind=kind, what=what, why=f"{self.wire}: {why}"))
 
-    def take(self, *notices: Notice) -> None:
+    def extend(self, *notices: Notice) -> None:
         """Note what somebody else found."""
         for notice in notices:
             if self._strict and notice.loss:

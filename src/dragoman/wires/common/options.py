@@ -3,11 +3,12 @@
 import math
 import re
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, get_args
 
 from dragoman.errors import InvalidRequest
 from dragoman.targets.target import Target
 from dragoman.types import (
+    Effort,
     Finish,
     FinishReason,
     JsonObject,
@@ -17,11 +18,11 @@ from dragoman.types import (
 )
 from dragoman.wires.common.notices import NoticeCollector
 
-Told: TypeAlias = tuple[str, Any, str | None]
+OptionField: TypeAlias = tuple[str, Any, str | None]
 """Our name for an option, its value, and the field that a target takes it in; None where it has none."""
 
 
-def encode_options(told: Iterable[Told], theirs: Mapping[str, Any], notes: NoticeCollector, /) -> JsonObject:
+def encode_options(told: Iterable[OptionField], theirs: Mapping[str, Any], notes: NoticeCollector, /) -> JsonObject:
     """The fields of the options that are told; those without a field are dropped, unless said verbatim.
 
     >>> encode_options([("seed", 7, "random_seed"), ("top_k", None, None)], {}, NoticeCollector("w"))
@@ -57,10 +58,10 @@ def max_tokens(request: Request, target: Target, notes: NoticeCollector, /, *, l
     return fitted
 
 
-def own_tools(request: Request, notes: NoticeCollector, /) -> list[Tool | Opaque]:
+def supported_tools(request: Request, notes: NoticeCollector, /) -> list[Tool | Opaque]:
     """The tools without those that run at another provider.
 
-    >>> own_tools(Request(tools=(Opaque(wire="v", data={}),)), NoticeCollector("w"))
+    >>> supported_tools(Request(tools=(Opaque(wire="v", data={}),)), NoticeCollector("w"))
     []
     """
     own = [tool for tool in request.tools if isinstance(tool, Tool) or tool.wire == notes.wire]
@@ -160,3 +161,64 @@ def finish_word(finish: Finish, meanings: Mapping[str, FinishReason], words: Map
     """
     raw = finish.raw
     return raw if raw and meanings.get(raw) == finish.reason else words[finish.reason]
+
+
+EFFORTS: tuple[Effort, ...] = get_args(Effort)
+
+
+BUDGETS: dict[Effort, int] = {"none": 0, "minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "max": 32768}
+"""Tokens that a word stands for, where a target wants a number."""
+
+
+def requested_reasoning(request: Request, target: Target, notes: NoticeCollector, /) -> Effort | int | None:
+    """How hard the target shall think; None leaves it to itself.
+
+    >>> from dragoman.targets.target import Capabilities
+    >>> target = Target(provider="p", model="m", wire="w", base_url="https://x", capabilities=Capabilities(thinking=False))
+    >>> requested_reasoning(Request(reasoning="high"), target, NoticeCollector("w")) is None
+    True
+    """
+    reasoning = request.reasoning
+    asked = reasoning not in (None, "none", 0)
+    if not target.capabilities.thinking:
+        if asked:
+            notes.add("dropped", "reasoning", "the model does not think")
+        return None
+    if request.tools and not target.quirks.reasoning_with_tools:
+        if asked:
+            notes.add("changed", "reasoning", "a model that has tools may not think, so it does not")
+        return "none"
+    return reasoning
+
+
+def to_effort(reasoning: Effort | int, target: Target, notes: NoticeCollector, /) -> Effort:
+    """The target's word that is nearest to what is asked.
+
+    >>> target = Target(provider="p", model="m", wire="w", base_url="https://x")
+    >>> to_effort(9000, target, NoticeCollector("w"))
+    'medium'
+    """
+    effort = reasoning if isinstance(reasoning, str) else _nearest_word(reasoning)
+    if not isinstance(reasoning, str):
+        notes.add("changed", "reasoning", f"it takes a word, so {reasoning} tokens became {effort!r}")
+    allowed = target.quirks.efforts
+    if not allowed or effort in allowed:
+        return effort
+    rank = EFFORTS.index(effort)
+    nearest = min(allowed, key=lambda word: (abs(EFFORTS.index(word) - rank), word == "none"))
+    notes.add("changed", "reasoning", f"it does not take {effort!r}, so it got {nearest!r}")
+    return nearest
+
+
+def to_budget(reasoning: Effort | int, /) -> int:
+    """The tokens that are asked for.
+
+    >>> to_budget("low"), to_budget(500)
+    (2048, 500)
+    """
+    return BUDGETS[reasoning] if isinstance(reasoning, str) else reasoning
+
+
+def _nearest_word(tokens: int) -> Effort:
+    """Any tokens at all are not "none"."""
+    return min(EFFORTS[1:], key=lambda word: abs(BUDGETS[word] - tokens)) if tokens > 0 else "none"

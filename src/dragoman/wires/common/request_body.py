@@ -11,17 +11,17 @@ import msgspec
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Request, is_object
-from dragoman.wires.common.json import UNREADABLE
+from dragoman.wires.common.json import DECODE_ERRORS
 
 T = TypeVar("T", bound=msgspec.Struct)
 
 
-def read_shape(shape: type[T], data: object, where: str, /) -> tuple[T, JsonObject]:
+def read_fields(shape: type[T], data: object, where: str, /) -> tuple[T, JsonObject]:
     """What we know of an object that a client sent, checked, and the rest of it verbatim.
 
     >>> class Point(msgspec.Struct):
     ...     x: int
-    >>> read_shape(Point, {"x": 1, "y": 2}, "$")
+    >>> read_fields(Point, {"x": 1, "y": 2}, "$")
     (Point(x=1), {'y': 2})
     """
     try:
@@ -49,17 +49,17 @@ def _unfit(error: msgspec.ValidationError, where: str) -> InvalidRequest:
     reason, _, path = str(error).partition(" - at `$")
     place = where + path.rstrip("`")
     if absent := _MISSING.fullmatch(reason):
-        return missing(f"{place}.{absent[1]}")
-    return invalid(place, reason, code="invalid_type" if ", got " in reason else "invalid_value")
+        return missing_field(f"{place}.{absent[1]}")
+    return invalid_field(place, reason, code="invalid_type" if ", got " in reason else "invalid_value")
 
 
 _MISSING = re.compile("Object missing required field `(.+)`")
 
 
-def invalid(where: str, why: str, /, *, code: str = "invalid_value") -> InvalidRequest:
+def invalid_field(where: str, why: str, /, *, code: str = "invalid_value") -> InvalidRequest:
     """The refusal of a field that a client sent; the code is one of OpenAI's.
 
-    >>> invalid("messages[0].role", "it is none of user, assistant").param
+    >>> invalid_field("messages[0].role", "it is none of user, assistant").param
     'messages[0].role'
     """
     where = where.removeprefix("body.")
@@ -76,16 +76,16 @@ def check_bounds(request: Request, bounds: Iterable[tuple[str, str, float, float
     for option, field, least, most in bounds:
         value = getattr(request, option)
         if value is not None and not least <= value <= most:
-            raise invalid(field, f"it must be at least {least}" + (f" and at most {most}" if most < inf else ""))
+            raise invalid_field(field, f"it must be at least {least}" + (f" and at most {most}" if most < inf else ""))
 
 
-def missing(field: str, /) -> InvalidRequest:
+def missing_field(field: str, /) -> InvalidRequest:
     """The refusal of a request without a field that it must have.
 
-    >>> missing("messages").message
+    >>> missing_field("messages").message
     'messages: it is required'
     """
-    return invalid(field, "it is required", code="missing_required_parameter")
+    return invalid_field(field, "it is required", code="missing_required_parameter")
 
 
 @cache
@@ -101,7 +101,7 @@ def decode_request_json(http: HttpRequest, /) -> JsonObject:
     """
     try:
         return _OBJECT.decode(http.body)
-    except UNREADABLE as error:
+    except DECODE_ERRORS as error:
         half = " (half of a character, as where a text was cut; send it whole)" if "surrogate" in str(error) else ""
         raise InvalidRequest(f"the body is not a JSON object: {error}{half}") from error
 

@@ -122,8 +122,10 @@ class StoredResponse(msgspec.Struct, frozen=True, kw_only=True):
     """What the answer says of it stands in its `extra`."""
 
 
-Question: TypeAlias = ListModels | ShowModel | CountTokens | Embed | FetchResponse | DropResponse | StaticDocument
-Found: TypeAlias = tuple[ModelInfo, ...] | ModelInfo | int | Embeddings | StoredResponse | None
+EndpointRequest: TypeAlias = (
+    ListModels | ShowModel | CountTokens | Embed | FetchResponse | DropResponse | StaticDocument
+)
+EndpointResult: TypeAlias = tuple[ModelInfo, ...] | ModelInfo | int | Embeddings | StoredResponse | None
 
 
 class ServerEndpoint(msgspec.Struct, frozen=True):
@@ -135,7 +137,7 @@ class ServerEndpoint(msgspec.Struct, frozen=True):
     """
 
     route: Route
-    decode: Callable[[HttpRequest], Question]
+    decode: Callable[[HttpRequest], EndpointRequest]
     encode: Callable[[Any, Any], HttpReply]
     """Of the question and what was found."""
     is_open: bool = False
@@ -173,33 +175,33 @@ class StoredConversations(Protocol):
         ...
 
 
-def lists_models(route: Route, encode: Callable[[tuple[ModelInfo, ...]], JsonObject], /) -> ServerEndpoint:
+def list_models_endpoint(route: Route, encode: Callable[[tuple[ModelInfo, ...]], JsonObject], /) -> ServerEndpoint:
     """A service that lists models."""
     return ServerEndpoint(route, lambda _: ListModels(), lambda _, found: json_reply(encode(found)))
 
 
-def shows_model(route: Route, encode: Callable[[ModelInfo], JsonObject], /) -> ServerEndpoint:
+def show_model_endpoint(route: Route, encode: Callable[[ModelInfo], JsonObject], /) -> ServerEndpoint:
     """A service that shows the model whose name is in the path."""
     return ServerEndpoint(
-        route, lambda http: ShowModel(in_path(route, http)), lambda _, found: json_reply(encode(found))
+        route, lambda http: ShowModel(path_parameter(route, http)), lambda _, found: json_reply(encode(found))
     )
 
 
-def counts_tokens(
+def count_tokens_endpoint(
     route: Route, decode: Callable[[HttpRequest], tuple[str, Request]], encode: Callable[[int], JsonObject], /
 ) -> ServerEndpoint:
     """A service that counts the tokens of a request."""
     return ServerEndpoint(route, lambda http: CountTokens(*decode(http)), lambda _, found: json_reply(encode(found)))
 
 
-def embeds(
+def embeddings_endpoint(
     route: Route, decode: Callable[[HttpRequest], Embed], encode: Callable[[Embed, Embeddings], JsonObject], /
 ) -> ServerEndpoint:
     """A service that makes vectors of texts."""
     return ServerEndpoint(route, decode, lambda asked, found: json_reply(encode(asked, found)))
 
 
-def static_document(route: Route, make: Callable[[], HttpReply], /) -> ServerEndpoint:
+def static_endpoint(route: Route, make: Callable[[], HttpReply], /) -> ServerEndpoint:
     """A service that always says the same."""
     return ServerEndpoint(route, lambda _: StaticDocument(), lambda _asked, _found: make(), is_open=True)
 
@@ -213,10 +215,10 @@ def json_reply(body: JsonObject, /) -> HttpReply:
     return HttpReply(body=encode_json(body))
 
 
-def in_path(route: Route, http: HttpRequest, /) -> str:
+def path_parameter(route: Route, http: HttpRequest, /) -> str:
     """What stands in a path where the route has a name in braces.
 
-    >>> in_path(Route(method="GET", path="/v1/models/{model}"), HttpRequest(method="GET", path="/v1/models/a%2Fb?x=1"))
+    >>> path_parameter(Route(method="GET", path="/v1/models/{model}"), HttpRequest(method="GET", path="/v1/models/a%2Fb?x=1"))
     'a/b'
     """
     pattern = re.sub(r"\\\{\w+\\\}", "(.+)", re.escape(route.path))

@@ -1,24 +1,16 @@
-"""A Request in, the bytes of a generateContent call out; its answer's bytes in, events out."""
+"""The client half of the Gemini API."""
 
-from dragoman.types import JsonObject, Opaque, Request, Tool
-from dragoman.wires.common.client import Client
-from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.options import own_tools
+from dragoman.wires.common.client import WireClient
 from dragoman.wires.google.decoder import ChunkReader, Framing
 from dragoman.wires.google.encoder import encode_request, encode_tools
 from dragoman.wires.google.parts import encode_result
 from dragoman.wires.google.schema import NAME
 
-
-def _encode_tools(tools: tuple[Tool | Opaque, ...]) -> list[JsonObject]:
-    notes = NoticeCollector(NAME)
-    return encode_tools(own_tools(Request(tools=tools), notes), notes)
-
-
-CLIENT = Client(
+CLIENT = WireClient(
+    NAME,
     encode_request=encode_request,
-    encode_tools=_encode_tools,
+    encode_tools=encode_tools,
     encode_result=encode_result,
-    reader=ChunkReader,
+    decoder=ChunkReader,
     framing=Framing,
 )

@@ -20,9 +20,9 @@ from dragoman.types import (
     ToolResult,
     is_list,
 )
-from dragoman.wires.common.client import latest_usage, truncated
-from dragoman.wires.common.errors import read_failure
-from dragoman.wires.common.extra import own_extra, wire_extra
+from dragoman.wires.common.client import merge_usage, truncated
+from dragoman.wires.common.errors import error_from_json
+from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.framing import Frame, FrameDecoder, JsonArrayDecoder, SseDecoder
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, without_none
@@ -143,7 +143,7 @@ class ChunkReader:
     def end(self) -> None:
         """The connection closed: the only farewell there is, once a finish reason was told."""
         if self._finish is None:
-            raise truncated(NAME)
+            raise truncated(NAME, "finishReason")
         self.finish()
 
     def finish(self) -> None:
@@ -160,16 +160,16 @@ class ChunkReader:
         if self._candidates > 1:
             why = f"there were {self._candidates} candidates; the first is the response"
             out.notices.append(Notice(kind="info", what="candidates", why=why))
-        extra = own_extra(NAME, {**self._ending, **self._notes})
+        extra = make_extra(NAME, {**self._ending, **self._notes})
         out.finish(Finish(reason=reason, raw=self._finish or None, extra=extra))
 
     def _read(self, chunk: Chunk) -> None:
         if chunk.error:
-            raise read_failure({"error": chunk.error})
+            raise error_from_json({"error": chunk.error})
         out = self.out
         out.start(id=chunk.response_id, model=chunk.model_version, created=_seconds(chunk.create_time))
         if chunk.usage_metadata is not None and (usage := read_usage(chunk.usage_metadata)) is not None:
-            out.usage = latest_usage(out.usage, usage)
+            out.usage = merge_usage(out.usage, usage)
         for candidate in chunk.candidates or ():
             self._candidates = max(self._candidates, (candidate.index or 0) + 1)
             if not candidate.index:

@@ -10,12 +10,20 @@ from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
-from dragoman.wires.common.http import http_request
+from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.options import Told, encode_options, max_tokens, own_tools, tool_choice
-from dragoman.wires.common.reasoning import as_budget, as_effort, wanted
+from dragoman.wires.common.options import (
+    OptionField,
+    encode_options,
+    max_tokens,
+    requested_reasoning,
+    supported_tools,
+    to_budget,
+    to_effort,
+    tool_choice,
+)
 from dragoman.wires.google.messages import encode_turns
 from dragoman.wires.google.parts import encode_tool
 from dragoman.wires.google.schema import (
@@ -42,7 +50,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     theirs = _section(extra, "generationConfig")
     system, contents = encode_turns(request, target, notes)
     check_prompt(request, contents, target)
-    tools = own_tools(request, notes)
+    tools = supported_tools(request, notes)
     config: JsonObject = {}
     for encode in (_options, _reasoning):
         config.update(encode(request, target, notes, theirs))
@@ -58,7 +66,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         "toolConfig": _choice(request, target, notes, _section(extra, "toolConfig")) or None,
         "generationConfig": {**_giving_way(config, theirs), **theirs} or None,
     }
-    return http_request(target, _path(request, target), {**without_none(body), **extra}, notes)
+    return post_request(target, _path(request, target), {**without_none(body), **extra}, notes)
 
 
 def _path(request: Request, target: Target) -> str:
@@ -113,7 +121,7 @@ def _choice(request: Request, target: Target, notes: NoticeCollector, theirs: Js
 
 def _options(request: Request, target: Target, notes: NoticeCollector, theirs: JsonObject) -> JsonObject:
     quirks = target.quirks
-    told: tuple[Told, ...] = (
+    told: tuple[OptionField, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
         ("top_p", request.top_p, "topP" if quirks.sampling else None),
         ("top_k", request.top_k, "topK" if quirks.sampling else None),
@@ -150,20 +158,20 @@ def _schema(request: Request, notes: NoticeCollector, theirs: JsonObject) -> Jso
     if not request.schema or theirs.keys() & {"responseJsonSchema", *SAME_CONCEPT["responseJsonSchema"]}:
         return config
     schema, notices = adapt(request.schema, SCHEMA_DIALECT, where="schema")
-    notes.take(*notices)
+    notes.extend(*notices)
     return {**config, "responseJsonSchema": schema}
 
 
 def _reasoning(request: Request, target: Target, notes: NoticeCollector, theirs: JsonObject) -> JsonObject:
     """A level for targets that take one, else a budget; both are refused."""
-    reasoning = None if "thinkingConfig" in theirs else wanted(request, target, notes)
+    reasoning = None if "thinkingConfig" in theirs else requested_reasoning(request, target, notes)
     if reasoning is None:
         return {}
     if target.quirks.reasoning != "level":
-        budget = as_budget(reasoning)
+        budget = to_budget(reasoning)
         budget = min(budget, MAX_BUDGET) if isinstance(reasoning, str) else budget
         return {"thinkingConfig": {**({"includeThoughts": True} if budget else {}), "thinkingBudget": budget}}
-    effort = as_effort(reasoning, target, notes)
+    effort = to_effort(reasoning, target, notes)
     if effort in ("none", "max"):
         notes.add("changed", "reasoning", f"it does not take {effort!r}, so it got {LEVELS[effort]}")
     shown = {} if reasoning in ("none", 0) else {"includeThoughts": True}

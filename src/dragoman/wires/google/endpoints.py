@@ -7,8 +7,8 @@ import msgspec
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import ModelInfo, Request
-from dragoman.wires.common.endpoints import Embeddable, Endpoints, words_of
-from dragoman.wires.common.http import http_get, http_request
+from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
+from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.google.encoder import encode_request
@@ -18,11 +18,11 @@ _GENERATE = ":generateContent"
 
 
 class _Endpoints(Endpoints):
-    most_texts = 100
+    max_texts = 100
 
     def encode_models(self, target: Target, /) -> HttpRequest:
         """GET /models."""
-        return http_get(target, "/models?pageSize=1000")
+        return get_request(target, "/models?pageSize=1000")
 
     def decode_models(self, body: bytes, /) -> tuple[ModelInfo, ...]:
         """The models of a page; protobuf's JSON leaves out a list that is empty."""
@@ -46,9 +46,9 @@ class _Endpoints(Endpoints):
                     "outputDimensionality": dimensions,
                 }
             )
-            for text in words_of(texts, target)
+            for text in require_texts(texts, target)
         ]
-        return http_request(
+        return post_request(
             target, f"/{_resource(target)}:batchEmbedContents", {"requests": requests}, NoticeCollector(NAME)
         )
 

@@ -15,7 +15,7 @@ from dragoman.types import (
     ToolResult,
 )
 from dragoman.wires.common.extra import wire_extra
-from dragoman.wires.common.history import check_urls, from_user, merge, repair, result_media
+from dragoman.wires.common.history import check_urls, merge_turns, repair, result_media, start_with_user
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.google.parts import encode_call, encode_part, encode_result, part_extra, wire_id
 from dragoman.wires.google.schema import DUMMY_SIGNATURE, NAME
@@ -26,7 +26,7 @@ def encode_turns(request: Request, target: Target, notes: NoticeCollector) -> tu
     history = repair(request, notes)
     contents: list[JsonObject] = []
     ids: dict[str, str | None] = {}
-    for turn in from_user(merge(history.turns), notes):
+    for turn in start_with_user(merge_turns(history.turns), notes):
         ids.update((call.id, wire_id(call)) for call in turn.tool_calls)
         if turn.role == "tool":
             contents += _encode_results(turn, ids, target, notes)

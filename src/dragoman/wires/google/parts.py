@@ -23,11 +23,11 @@ from dragoman.types import (
     encode_base64,
     is_object,
 )
-from dragoman.wires.common.extra import own_extra, wire_extra
-from dragoman.wires.common.history import refuse
+from dragoman.wires.common.extra import make_extra, wire_extra
+from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.request_body import invalid, read_shape
+from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.google.openapi import from_openapi
 from dragoman.wires.google.schema import (
     FILES,
@@ -65,7 +65,7 @@ def encode_part(part: Part) -> JsonObject:
         case Opaque():
             return part.data
         case _:
-            raise refuse(part, NAME)
+            raise cannot_send(part, NAME)
 
 
 def _guessed(url: str) -> str:
@@ -121,7 +121,7 @@ def encode_tool(tool: Tool, notes: NoticeCollector) -> JsonObject:
     schema = None
     if tool.parameters is not None and not _is_empty(tool.parameters) and not _SCHEMAS & extra.keys():
         schema, notices = adapt(tool.parameters, SCHEMA_DIALECT, where=f"tools.{tool.name}")
-        notes.take(*notices)
+        notes.extend(*notices)
     if tool.strict:
         notes.add("dropped", f"tool {tool.name}: strict", "it has no strict tools")
     told = {"name": tool.name, "description": tool.description, "parametersJsonSchema": schema}
@@ -141,7 +141,7 @@ def decode_tools(tools: list[JsonObject]) -> tuple[Tool | Opaque, ...]:
     """The functions of all tools, and the tools that run at the provider."""
     decoded: list[Tool | Opaque] = []
     for i, data in enumerate(tools):
-        shape, others = read_shape(ToolShape, camel(data), f"tools[{i}]")
+        shape, others = read_fields(ToolShape, camel(data), f"tools[{i}]")
         for j, declaration in enumerate(listed(shape.function_declarations)):
             decoded.append(_tool(declaration, f"tools[{i}].functionDeclarations[{j}]"))
         decoded += [Opaque(wire=NAME, data={name: value}) for name, value in others.items()]
@@ -149,14 +149,14 @@ def decode_tools(tools: list[JsonObject]) -> tuple[Tool | Opaque, ...]:
 
 
 def _tool(data: JsonObject, where: str) -> Tool:
-    shape, extra = read_shape(DeclarationShape, camel(data), where)
+    shape, extra = read_fields(DeclarationShape, camel(data), where)
     parameters = shape.parameters_json_schema
     if parameters is not None and (_is_empty(parameters) or adapt(parameters, SCHEMA_DIALECT, where=where)[1]):
         extra["parametersJsonSchema"] = parameters
     if shape.parameters is not None:
         extra["parameters"] = shape.parameters
         parameters = from_openapi(shape.parameters)
-    return Tool(name=shape.name, description=shape.description, parameters=parameters, extra=own_extra(NAME, extra))
+    return Tool(name=shape.name, description=shape.description, parameters=parameters, extra=make_extra(NAME, extra))
 
 
 def decode_part(data: JsonObject, where: str) -> Part | None:
@@ -172,7 +172,7 @@ def decode_part(data: JsonObject, where: str) -> Part | None:
     try:
         part = _DECODERS[kind](fields, where)
     except TypeError as error:
-        raise invalid(f"{where}.{kind}", str(error)) from error
+        raise invalid_field(f"{where}.{kind}", str(error)) from error
     return part or Opaque(wire=NAME, data=data)
 
 
@@ -185,7 +185,7 @@ def _text(fields: JsonObject, _: str) -> Part | None:
         return None
     if thought:
         return Thinking(text=text or "", redacted=text is None, extra={NAME: fields})
-    return Text(text=text or "", extra=own_extra(NAME, fields))
+    return Text(text=text or "", extra=make_extra(NAME, fields))
 
 
 _BESIDE_A_THOUGHT = frozenset(("thoughtSignature", "partMetadata"))
@@ -201,9 +201,9 @@ def _inline(fields: JsonObject, where: str) -> Part | None:
     try:
         data = decode_base64(str(blob.pop("data", "")))
     except ValueError as error:
-        raise invalid(f"{where}.inlineData", str(error)) from error
+        raise invalid_field(f"{where}.inlineData", str(error)) from error
     name = {"name": blob["displayName"]} if kind is Document and "displayName" in blob else {}
-    extra = own_extra(NAME, {**fields, **({"inlineData": blob} if blob else {})})
+    extra = make_extra(NAME, {**fields, **({"inlineData": blob} if blob else {})})
     return kind(data=data, mime=str(mime), extra=extra, **name)
 
 
@@ -231,17 +231,17 @@ def _inner(fields: JsonObject, name: str) -> JsonObject:
 
 def _call(fields: JsonObject, where: str) -> ToolCall:
     """Its extra always has this wire's name: a call that is known here, with the id that it had here, or none."""
-    shape, inner = read_shape(CallShape, _inner(fields, "functionCall"), f"{where}.functionCall")
+    shape, inner = read_fields(CallShape, _inner(fields, "functionCall"), f"{where}.functionCall")
     return ToolCall(
         id=shape.id or "",
         name=shape.name,
         arguments=shape.args,
-        extra={NAME: {**({"id": shape.id} if shape.id else {}), **fields, **own_extra("functionCall", inner)}},
+        extra={NAME: {**({"id": shape.id} if shape.id else {}), **fields, **make_extra("functionCall", inner)}},
     )
 
 
 def _result(fields: JsonObject, where: str) -> ToolResult:
-    shape, extra = read_shape(ResultShape, _inner(fields, "functionResponse"), f"{where}.functionResponse")
+    shape, extra = read_fields(ResultShape, _inner(fields, "functionResponse"), f"{where}.functionResponse")
     text, is_error, whole = _decode_response(shape.response)
     if not whole:
         extra["response"] = shape.response
@@ -253,7 +253,7 @@ def _result(fields: JsonObject, where: str) -> ToolResult:
         media = [_media(part, f"{where}.functionResponse.parts[{i}]") for i, part in enumerate(shape.parts) if part]
         content = (Text(text=text), *media)
     return ToolResult(
-        id=shape.id or "", name=shape.name, content=content, is_error=is_error, extra=own_extra(NAME, extra)
+        id=shape.id or "", name=shape.name, content=content, is_error=is_error, extra=make_extra(NAME, extra)
     )
 
 

@@ -29,10 +29,16 @@ from dragoman.types import (
 )
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import error_headers
-from dragoman.wires.common.extra import own_extra, request_extra, wire_extra
+from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
 from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import encode_json, whole_number, without_none
-from dragoman.wires.common.request_body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.wires.common.request_body import (
+    check_bounds,
+    decode_request_json,
+    invalid_field,
+    missing_field,
+    read_fields,
+)
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.google.openapi import from_openapi
 from dragoman.wires.google.parts import decode_part, decode_tools, wire_id
@@ -85,9 +91,9 @@ class Server:
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
-        shape, extra = read_shape(GenerateRequest, camel(decode_request_json(http)), "body")
+        shape, extra = read_fields(GenerateRequest, camel(decode_request_json(http)), "body")
         model, stream, array = _decode_path(http.path, shape.model)
-        config, more = read_shape(ConfigShape, _decode_config(shape.generation_config or {}), "generationConfig")
+        config, more = read_fields(ConfigShape, _decode_config(shape.generation_config or {}), "generationConfig")
         schema, kept, said = _decode_schema(config, more)
         reasoning, is_whole = _decode_reasoning(kept)
         said |= {"thinkingConfig"} if is_whole else set()
@@ -122,10 +128,10 @@ class Server:
     def check(self, _model: str, request: Request, /) -> None:
         """Refuse what can be read, and is no request that servers answer; no path is without a model."""
         if not request.messages:
-            raise missing("contents")
+            raise missing_field("contents")
         config = wire_extra(wire_extra(request.extra, NAME), "generationConfig")
         if (whole_number(config.get("candidateCount")) or 1) > 1:
-            raise invalid("generationConfig.candidateCount", "a request has one answer; ask again for another")
+            raise invalid_field("generationConfig.candidateCount", "a request has one answer; ask again for another")
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
@@ -142,7 +148,7 @@ class Server:
         }
         return HttpReply(body=encode_json(without_none(body)))
 
-    def says(self, part: Part, /) -> bool:
+    def supports_part(self, part: Part, /) -> bool:
         """Whether an answer in this dialect has a place for a part."""
         return encode_said(part) is not None or isinstance(part, Text | Thinking)
 
@@ -172,7 +178,7 @@ def _decode_system(data: str | JsonObject | None) -> tuple[list[Text], JsonObjec
     """The system texts; one that is more than text is kept as it is, too."""
     if isinstance(data, str):
         return [Text(text=data)], {}
-    shape, _ = read_shape(ContentShape, camel(data or {}), "systemInstruction")
+    shape, _ = read_fields(ContentShape, camel(data or {}), "systemInstruction")
     parts = _decode_parts(shape, "systemInstruction")
     texts = [part for part in parts if isinstance(part, Text)]
     return texts, {} if len(texts) == len(parts) else {"systemInstruction": data}
@@ -189,10 +195,10 @@ def _decode_contents(contents: list[JsonObject]) -> tuple[Message, ...]:
     calls = _Calls()
     for i, data in enumerate(contents):
         where = f"contents[{i}]"
-        shape, rest = read_shape(ContentShape, camel(data), where)
+        shape, rest = read_fields(ContentShape, camel(data), where)
         role = _ROLES.get(shape.role)
         if role is None:
-            raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
+            raise invalid_field(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
         results: list[Part] = []
         others: list[Part] = []
         for part in _decode_parts(shape, where):
@@ -205,7 +211,7 @@ def _decode_contents(contents: list[JsonObject]) -> tuple[Message, ...]:
         if any(isinstance(part, ToolCall) for part in others):
             role = "assistant"
         if others or not results:
-            _add(turns, _Turn(role=role, parts=others, extra=own_extra(NAME, rest)))
+            _add(turns, _Turn(role=role, parts=others, extra=make_extra(NAME, rest)))
         calls.turned = role == "user"
     return tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
 
@@ -260,7 +266,7 @@ class _Calls:
 
 
 def _with_id(result: ToolResult, id: str) -> ToolResult:
-    return msgspec.structs.replace(result, extra=own_extra(NAME, {**wire_extra(result.extra, NAME), "id": id}))
+    return msgspec.structs.replace(result, extra=make_extra(NAME, {**wire_extra(result.extra, NAME), "id": id}))
 
 
 def _decode_choice(config: JsonObject | None) -> tuple[str | None, bool]:

@@ -6,7 +6,13 @@ from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, ModelInfo, Request, is_object
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.request_body import decode_request_json
-from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, counts_tokens, lists_models, shows_model
+from dragoman.wires.common.server_endpoints import (
+    Route,
+    ServerEndpoint,
+    count_tokens_endpoint,
+    list_models_endpoint,
+    show_model_endpoint,
+)
 from dragoman.wires.google.schema import camel
 from dragoman.wires.google.server import Server
 
@@ -41,9 +47,9 @@ def _decode_count(http: HttpRequest) -> tuple[str, Request]:
 def _services(version: str, header: str | None) -> tuple[ServerEndpoint, ...]:
     path = f"/{version}/models"
     return (
-        lists_models(Route(method="GET", path=path, header=header), _encode_models),
-        shows_model(Route(method="GET", path=f"{path}/{{model}}", header=header), _encode_model),
-        counts_tokens(
+        list_models_endpoint(Route(method="GET", path=path, header=header), _encode_models),
+        show_model_endpoint(Route(method="GET", path=f"{path}/{{model}}", header=header), _encode_model),
+        count_tokens_endpoint(
             Route(method="POST", path=f"{path}/{{model}}{_COUNT}"), _decode_count, lambda count: {"totalTokens": count}
         ),
     )

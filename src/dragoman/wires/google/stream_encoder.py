@@ -7,7 +7,7 @@ import msgspec
 from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.types import Finish, JsonObject, Opaque, Part, Request, Text, Thinking, ToolCall, ToolResult, Usage
-from dragoman.wires.common.errors import too_long
+from dragoman.wires.common.errors import context_error_message
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import JsonArrayEncoder, encode_sse
 from dragoman.wires.common.json import encode_json, without_none
@@ -101,7 +101,7 @@ def encode_failure(error: DragomanError) -> JsonObject:
     if error.param is not None:
         violation = {"field": error.param, "description": error.message}
         details.append({"@type": f"{_RPC}.BadRequest", "fieldViolations": [violation]})
-    told = {"code": status, "message": too_long(error, TOO_LONG), "status": word}
+    told = {"code": status, "message": context_error_message(error, TOO_LONG), "status": word}
     return {"error": {**told, **({"details": details} if details else {})}}
 
 

@@ -8,5 +8,10 @@ from dragoman.wires.native.server import Server
 from dragoman.wires.native.server_endpoints import SERVER_ENDPOINTS
 
 WIRE = Wire(
-    name=NAME, client=CLIENT, server=Server(), own_ids=True, endpoints=ENDPOINTS, server_endpoints=SERVER_ENDPOINTS
+    name=NAME,
+    client=CLIENT,
+    server=Server(),
+    gateway_call_ids=True,
+    endpoints=ENDPOINTS,
+    server_endpoints=SERVER_ENDPOINTS,
 )

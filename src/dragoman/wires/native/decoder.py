@@ -7,7 +7,7 @@ from dragoman.events import Assembler
 from dragoman.http import Head
 from dragoman.types import Finish, JsonObject, Request, Text, Thinking, ToolCall
 from dragoman.wires.common.client import truncated
-from dragoman.wires.common.errors import decode_failure, read_failure
+from dragoman.wires.common.errors import decode_http_error, error_from_json
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
@@ -33,17 +33,17 @@ class ChunkReader:
     def read_frame(self, frame: Frame) -> None:
         """One event of a stream."""
         if frame.data.strip() == b"[DONE]":
-            self._end(truncated(NAME))
+            self._end(truncated(NAME, "finish_reason"))
         elif frame.data.strip():
             self._read(decode_frame(_CHUNK, frame))
 
     def end(self) -> None:
         """The connection closed, without the farewell."""
-        raise truncated(NAME)
+        raise truncated(NAME, "[DONE]")
 
     def _read(self, chunk: Chunk) -> None:
         if chunk.error is not None:
-            raise _typed(read_failure(chunk.error))
+            raise _typed(error_from_json(chunk.error))
         self.out.start(id=chunk.id, model=chunk.model, created=chunk.created)
         self.out.notices += chunk.notices
         if chunk.usage is not None:
@@ -107,7 +107,7 @@ class ChunkReader:
 
 def decode_error(head: Head, body: bytes) -> ProviderError:
     """The typed error of an answer that is no: of the class that the other gateway had."""
-    return _typed(decode_failure(head, body))
+    return _typed(decode_http_error(head, body))
 
 
 def _typed(error: ProviderError) -> ProviderError:

@@ -7,10 +7,16 @@ from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Message, Opaque, Request, Tool
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import repair
-from dragoman.wires.common.http import http_request
+from dragoman.wires.common.http import post_request
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.options import Told, encode_options, max_tokens, own_tools, tool_choice
-from dragoman.wires.common.reasoning import wanted
+from dragoman.wires.common.options import (
+    OptionField,
+    encode_options,
+    max_tokens,
+    requested_reasoning,
+    supported_tools,
+    tool_choice,
+)
 from dragoman.wires.native.parts import encode_assistant, encode_message, encode_result, encode_tool
 from dragoman.wires.native.schema import MAX_STOPS, NAME
 
@@ -27,7 +33,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         **encode_options(_options(request, target, notes), extra, notes),
         **({"stream": True} if request.stream else {}),
     }
-    return http_request(target, "/chat/completions", {**body, **extra}, notes)
+    return post_request(target, "/chat/completions", {**body, **extra}, notes)
 
 
 def _messages(request: Request, notes: NoticeCollector) -> list[JsonObject]:
@@ -47,7 +53,7 @@ def _encode_turn(turn: Message) -> Iterable[JsonObject]:
 
 
 def _tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    own = own_tools(request, notes)
+    own = supported_tools(request, notes)
     if request.parallel_tool_calls is not None:
         notes.add("dropped", "parallel_tool_calls", "it has no such switch")
     choice = tool_choice(request, target, own, notes)
@@ -72,7 +78,7 @@ def _schema(request: Request, notes: NoticeCollector) -> JsonObject:
     return {"schema": request.schema, **named}
 
 
-def _options(request: Request, target: Target, notes: NoticeCollector) -> tuple[Told, ...]:
+def _options(request: Request, target: Target, notes: NoticeCollector) -> tuple[OptionField, ...]:
     if len(request.stop) > MAX_STOPS:
         notes.add("dropped", "stop", f"it takes {MAX_STOPS} sequences at most")
     return (
@@ -80,7 +86,7 @@ def _options(request: Request, target: Target, notes: NoticeCollector) -> tuple[
         ("top_p", request.top_p, "top_p"),
         ("max_tokens", max_tokens(request, target, notes), "max_tokens"),
         ("stop", list(request.stop[:MAX_STOPS]) or None, "stop"),
-        ("reasoning", wanted(request, target, notes), "reasoning"),
+        ("reasoning", requested_reasoning(request, target, notes), "reasoning"),
         ("top_k", request.top_k, None),
         ("seed", request.seed, None),
         ("user", request.user or None, None),

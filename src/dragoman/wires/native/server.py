@@ -62,7 +62,7 @@ class Server:
         """The whole answer."""
         return HttpReply(body=encode_json(encode_answer(response)))
 
-    def says(self, part: Part, /) -> bool:
+    def supports_part(self, part: Part, /) -> bool:
         """Whether an answer has a place for a part: for all that a model says."""
         return not isinstance(part, ToolResult)
 

@@ -5,7 +5,7 @@ from functools import cache
 from dragoman.http import HttpReply
 from dragoman.types import JsonObject, ModelInfo
 from dragoman.wires.common.json import encode_json, without_none
-from dragoman.wires.common.server_endpoints import Route, lists_models, static_document
+from dragoman.wires.common.server_endpoints import Route, list_models_endpoint, static_endpoint
 from dragoman.wires.native.openapi import document
 from dragoman.wires.native.page import page
 from dragoman.wires.native.schema import PATH
@@ -40,7 +40,7 @@ def _page() -> HttpReply:
 
 
 SERVER_ENDPOINTS = (
-    lists_models(Route(method="GET", path=f"{PATH}/models"), _encode_models),
-    static_document(Route(method="GET", path="/native/openapi.json"), _document),
-    static_document(Route(method="GET", path="/native/docs"), _page),
+    list_models_endpoint(Route(method="GET", path=f"{PATH}/models"), _encode_models),
+    static_endpoint(Route(method="GET", path="/native/openapi.json"), _document),
+    static_endpoint(Route(method="GET", path="/native/docs"), _page),
 )

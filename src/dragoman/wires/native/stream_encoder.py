@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from dragoman.errors import AuthFailed, ChainExhausted, DragomanError, ProviderError, RequestError, Unsupported
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
 from dragoman.types import Attempt, Finish, JsonObject, Notice, Response, Text, Thinking, ToolCall, ToolResult
-from dragoman.wires.common.errors import PLACE, lacks_credit
+from dragoman.wires.common.errors import URL_PATTERN, is_out_of_credit
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.native.parts import encode_assistant, encode_call, encode_part
@@ -101,7 +101,7 @@ def _refusal_of(error: DragomanError) -> Refusal:
     found = next((refusal for kind, refusal in ERRORS if isinstance(error, kind)), INTERNAL)
     if found is INTERNAL or isinstance(error, RequestError | AuthFailed):
         found = BY_STATUS.get(status_of(error), found)
-    return replace(found, code=NO_CREDIT) if lacks_credit(error) else found
+    return replace(found, code=NO_CREDIT) if is_out_of_credit(error) else found
 
 
 def encode_failure(error: DragomanError) -> JsonObject:
@@ -129,11 +129,11 @@ def _words(error: DragomanError, refusal: Refusal) -> str:
         return refusal.instead
     if isinstance(error, ProviderError) and error.message.lstrip()[:1] in ("<", "{", "["):
         return "the provider refused, and gave no reason in words"
-    return re.sub(PLACE, "[address]", error.message)
+    return re.sub(URL_PATTERN, "[address]", error.message)
 
 
 def _tried(attempt: Attempt) -> str:
     """How an attempt ended; why, where no byte had left, so that the words are ours."""
     told = f"{attempt.target} {attempt.outcome}"
     why = attempt.error or ""
-    return f"{told} ({re.sub(PLACE, '[address]', why)})" if why.startswith(_OURS) else told
+    return f"{told} ({re.sub(URL_PATTERN, '[address]', why)})" if why.startswith(_OURS) else told

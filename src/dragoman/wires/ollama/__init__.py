@@ -12,8 +12,8 @@ WIRE = Wire(
     name=NAME,
     client=Client(),
     server=Server(),
-    others=(Generate(),),
-    loads=True,
+    other_servers=(Generate(),),
+    empty_request_loads_model=True,
     endpoints=ENDPOINTS,
     server_endpoints=SERVER_ENDPOINTS,
 )

@@ -24,16 +24,23 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wires.base import StreamDecoder
-from dragoman.wires.common.client import Reader, truncated
-from dragoman.wires.common.errors import decode_failure, read_failure
+from dragoman.wires.common.client import FramedStreamDecoder, truncated
+from dragoman.wires.common.errors import decode_http_error, error_from_json
 from dragoman.wires.common.extra import body_extra, wire_extra
 from dragoman.wires.common.framing import Frame, NdjsonDecoder
 from dragoman.wires.common.history import calls_before, error_text, repair, result_media
-from dragoman.wires.common.http import http_request
+from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import decode_frame, decode_json
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.options import encode_options, max_tokens, own_tools, tool_choice
-from dragoman.wires.common.reasoning import as_budget, as_effort, wanted
+from dragoman.wires.common.options import (
+    encode_options,
+    max_tokens,
+    requested_reasoning,
+    supported_tools,
+    to_budget,
+    to_effort,
+    tool_choice,
+)
 from dragoman.wires.ollama.context import context_size, is_cut
 from dragoman.wires.ollama.parts import (
     arguments_text,
@@ -75,12 +82,12 @@ class Client:
             options["num_ctx"] = size
         if options:
             body["options"] = options
-        return http_request(target, "/api/chat", {**body, **extra}, notes)
+        return post_request(target, "/api/chat", {**body, **extra}, notes)
 
     def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
         """The definitions of some tools."""
         notes = NoticeCollector(NAME)
-        return [encode_tool(tool, notes) for tool in own_tools(Request(tools=tools), notes)]
+        return [encode_tool(tool, notes) for tool in supported_tools(Request(tools=tools), notes)]
 
     def encode_result(self, result: ToolResult, /) -> JsonObject:
         """The message that answers one call."""
@@ -89,7 +96,7 @@ class Client:
     def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
         """The events of a whole body."""
         reader = _Reader(request, whole=True)
-        decoder = Reader(NdjsonDecoder(), reader.out, reader.read_frame, reader.end)
+        decoder = FramedStreamDecoder(NdjsonDecoder(), reader)
         events = decoder.feed(body) if body else []
         if decoder.error is None:
             events += decoder.feed(b"")
@@ -99,7 +106,7 @@ class Client:
 
     def decode_error(self, head: Head, body: bytes, /) -> ProviderError:
         """The typed error of an answer that is no."""
-        error = decode_failure(head, body)
+        error = decode_http_error(head, body)
         if isinstance(error, BadRequest) and re.search(_CANNOT, error.message):
             error.fail_over = True
         return error
@@ -107,7 +114,7 @@ class Client:
     def stream_decoder(self, request: Request | None = None, /) -> StreamDecoder:
         """A reader of one streamed answer."""
         reader = _Reader(request)
-        return Reader(NdjsonDecoder(), reader.out, reader.read_frame, reader.end)
+        return FramedStreamDecoder(NdjsonDecoder(), reader)
 
 
 def _encode_messages(request: Request, notes: NoticeCollector) -> list[JsonObject]:
@@ -161,7 +168,7 @@ def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> l
         return []
     if request.parallel_tool_calls is False:
         notes.add("dropped", "parallel_tool_calls", "it has no such switch")
-    own = own_tools(request, notes)
+    own = supported_tools(request, notes)
     if tool_choice(request, target, own, notes) not in (None, "auto"):
         notes.add("changed", "tool_choice", "a call cannot be forced, so the choice is its own")
     return [encode_tool(tool, notes) for tool in own]
@@ -176,15 +183,15 @@ def _encode_schema(schema: JsonObject, tools: list[JsonObject], notes: NoticeCol
 
 
 def _encode_think(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    reasoning = wanted(request, target, notes)
+    reasoning = requested_reasoning(request, target, notes)
     if reasoning is None:
         return {}
     if target.quirks.reasoning == "level":
-        effort = as_effort(reasoning, target, notes)
+        effort = to_effort(reasoning, target, notes)
         if effort == "minimal":
             notes.add("changed", "reasoning", "it does not take 'minimal', so it got 'low'")
         return {"think": _LEVELS.get(effort, effort)}
-    if as_budget(reasoning) <= 0:
+    if to_budget(reasoning) <= 0:
         return {"think": False}
     if reasoning != "medium":
         notes.add("changed", "reasoning", f"it thinks or does not, so {reasoning!r} became true")
@@ -248,7 +255,7 @@ class _Reader:
             self._read(decode_json(_LINE, body) if self._whole else decode_frame(_LINE, cut), body)
         if not self.out.is_finished():
             if not self._is_body or self._count != 1:
-                raise truncated(NAME)
+                raise truncated(NAME, "line with done: true")
             if not self._started:
                 raise Malformed(f"{NAME}: the body has no message")
             # A server that aborts a runaway repetition says done: false in a whole body (seen 2026-11).
@@ -324,10 +331,10 @@ class _Reader:
 
 def _failure(data: object) -> ProviderError:
     """The error of a line: it has no status and no code, so that its words are read as those of a refusal."""
-    error = read_failure(data)
+    error = error_from_json(data)
     if error.status is not None:
         return error
-    told = read_failure(data, Head(status=400))
+    told = error_from_json(data, Head(status=400))
     return error if isinstance(told, BadRequest) else told
 
 

@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable
 
 from dragoman.types import JsonObject, Request, Text, ToolResult, is_object
-from dragoman.wires.common.extra import said_verbatim
+from dragoman.wires.common.extra import full_extra
 from dragoman.wires.common.history import system_texts
 from dragoman.wires.common.json import encode_json, whole_number
 from dragoman.wires.ollama.schema import NAME
@@ -43,7 +43,7 @@ def context_size(
 
 def is_cut(request: Request, counted: int) -> bool:
     """Whether so few tokens of prompt cannot be the whole of it."""
-    options = said_verbatim(request, NAME).get("options")
+    options = full_extra(request, NAME).get("options")
     asked = whole_number(options.get("num_ctx")) if is_object(options) else None
     if asked is not None and counted >= asked - 1:
         return True

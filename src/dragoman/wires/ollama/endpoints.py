@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
-from dragoman.wires.common.endpoints import Embeddable, Endpoints, words_of
-from dragoman.wires.common.http import http_get, http_request
+from dragoman.wires.common.endpoints import Embeddable, Endpoints, require_texts
+from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.ollama.schema import NAME
@@ -14,12 +14,16 @@ from dragoman.wires.ollama.schema import NAME
 class _Endpoints(Endpoints):
     def encode_models(self, target: Target, /) -> HttpRequest:
         """GET /api/tags."""
-        return http_get(target, "/api/tags")
+        return get_request(target, "/api/tags")
 
     def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
         """POST /api/embed."""
-        body = {"model": target.model, "input": words_of(texts, target), **without_none({"dimensions": dimensions})}
-        return http_request(target, "/api/embed", body, NoticeCollector(NAME))
+        body = {
+            "model": target.model,
+            "input": require_texts(texts, target),
+            **without_none({"dimensions": dimensions}),
+        }
+        return post_request(target, "/api/embed", body, NoticeCollector(NAME))
 
 
 ENDPOINTS = _Endpoints()

@@ -8,7 +8,7 @@ import msgspec
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Part, Request, Text, Thinking
 from dragoman.wires.common.json import encode_json, without_none
-from dragoman.wires.common.request_body import decode_request_json, read_shape
+from dragoman.wires.common.request_body import decode_request_json, read_fields
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.ollama.schema import GenerateRequest
 from dragoman.wires.ollama.server import Server
@@ -27,7 +27,7 @@ class Generate(Server):
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
-        shape, rest = read_shape(GenerateRequest, decode_request_json(http), "body")
+        shape, rest = read_fields(GenerateRequest, decode_request_json(http), "body")
         turn = without_none({"role": "user", "content": shape.prompt, "images": shape.images})
         system = [{"role": "system", "content": shape.system}] if shape.system else []
         # Without a prompt the model is loaded, whatever it is to be told.
@@ -35,6 +35,6 @@ class Generate(Server):
         body = encode_json({**rest, "messages": messages})
         return super().decode_request(msgspec.structs.replace(http, body=body))
 
-    def says(self, part: Part, /) -> bool:
+    def supports_part(self, part: Part, /) -> bool:
         """Whether an answer in this dialect has a place for a part."""
         return isinstance(part, Text | Thinking)

@@ -22,11 +22,11 @@ from dragoman.types import (
     encode_base64,
     is_object,
 )
-from dragoman.wires.common.extra import own_extra, wire_extra
-from dragoman.wires.common.history import refuse
+from dragoman.wires.common.extra import make_extra, wire_extra
+from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.request_body import invalid, read_shape
+from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.ollama.schema import (
     FORMAT_DIALECT,
     JSON_WANTED,
@@ -84,7 +84,7 @@ def encode_message(role: str, parts: Iterable[Part], separator: str, *, calls_be
             case Opaque():
                 more.update(part.data)
             case _:
-                raise refuse(part, NAME, takes="text and images")
+                raise cannot_send(part, NAME, takes="text and images")
     message: JsonObject = {"role": role, "content": separator.join(texts)}
     fields: JsonObject = {"thinking": "".join(thoughts), "images": images, "tool_calls": calls}
     return {**message, **{field: value for field, value in fields.items() if value}, **more}
@@ -104,7 +104,7 @@ def split_call(data: JsonObject) -> tuple[ToolCall, Any]:
     extra = {key: value for key, value in data.items() if key not in ("id", "type", "function")}
     if rest := {key: value for key, value in inner.items() if key not in ("index", "name", "arguments")}:
         extra["function"] = rest
-    call = ToolCall(id=str(data.get("id") or ""), name=str(inner.get("name") or ""), extra=own_extra(NAME, extra))
+    call = ToolCall(id=str(data.get("id") or ""), name=str(inner.get("name") or ""), extra=make_extra(NAME, extra))
     return call, inner.get("arguments")
 
 
@@ -118,14 +118,14 @@ def arguments_text(arguments: object) -> str:
 def decode_call(data: JsonObject, where: str) -> ToolCall:
     """The mirror of `encode_call`; arguments may also be the text of an object."""
     if not is_object(data.get("function")):
-        raise invalid(f"{where}.function", "expected an object")
+        raise invalid_field(f"{where}.function", "expected an object")
     call, given = split_call(data)
     if is_object(given):
         return msgspec.structs.replace(call, arguments=given)
     text = arguments_text(given)
     arguments = parse_arguments(text)
     if arguments is None:
-        raise invalid(f"{where}.function.arguments", f"expected an object, got {text[:100]}")
+        raise invalid_field(f"{where}.function.arguments", f"expected an object, got {text[:100]}")
     return msgspec.structs.replace(call, arguments=arguments, raw=raw_arguments(text, arguments))
 
 
@@ -136,7 +136,7 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
     parameters = tool.parameters
     if parameters is not None:
         parameters, notices = adapt(parameters, TOOL_DIALECT, where=f"tools.{tool.name}")
-        notes.take(*notices)
+        notes.extend(*notices)
     if tool.strict:
         notes.add("dropped", f"tools.{tool.name}: strict", "arguments are never enforced")
     extra = wire_extra(tool.extra, NAME)
@@ -149,7 +149,7 @@ def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
     """The mirror of `encode_tool`; tools that are not functions are kept as they are."""
     if "function" not in data:
         return Opaque(wire=NAME, data=data)
-    shape, inner = read_shape(ToolFunction, data["function"], f"{where}.function")
+    shape, inner = read_fields(ToolFunction, data["function"], f"{where}.function")
     extra: JsonObject = {key: value for key, value in data.items() if key not in ("type", "function")}
     if inner:
         extra["function"] = inner
@@ -157,7 +157,7 @@ def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
         name=shape.name,
         description=shape.description,
         parameters=None if shape.parameters == NO_ARGUMENTS else shape.parameters,
-        extra=own_extra(NAME, extra),
+        extra=make_extra(NAME, extra),
     )
 
 
@@ -170,7 +170,7 @@ def encode_format(schema: JsonObject, notes: NoticeCollector) -> str | JsonObjec
     if not schema:
         return "json"
     fitted, notices = adapt(schema, FORMAT_DIALECT, where="schema")
-    notes.take(*notices)
+    notes.extend(*notices)
     return fitted
 
 

@@ -27,13 +27,13 @@ from dragoman.types import (
     Usage,
 )
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.common.errors import error_headers, too_long
-from dragoman.wires.common.extra import own_extra, request_extra, wire_extra
+from dragoman.wires.common.errors import context_error_message, error_headers
+from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
 from dragoman.wires.common.framing import encode_ndjson
 from dragoman.wires.common.history import as_system, split_error
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.options import finish_word
-from dragoman.wires.common.request_body import decode_request_json, invalid, missing, read_shape
+from dragoman.wires.common.request_body import decode_request_json, invalid_field, missing_field, read_fields
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.ollama.context import context_size
 from dragoman.wires.ollama.parts import (
@@ -73,7 +73,7 @@ class Server:
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
-        shape, rest = read_shape(ChatRequest, decode_request_json(http), "body")
+        shape, rest = read_fields(ChatRequest, decode_request_json(http), "body")
         system, messages = _History().read(shape.messages or [])
         system, schema = _split_schema(system)
         wanted = _decode_format(shape.format)
@@ -101,7 +101,7 @@ class Server:
     def check(self, model: str, _: Request, /) -> None:
         """Refuse what can be read, and is no request that servers answer: without messages, a model is loaded."""
         if not model:
-            raise missing("model")
+            raise missing_field("model")
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
         """The whole answer in this dialect."""
@@ -112,13 +112,13 @@ class Server:
         more = {"logprobs": logprobs} if logprobs else {}
         return HttpReply(body=encode_json({**head, **self._say(message), **last, **more}))
 
-    def says(self, part: Part, /) -> bool:
+    def supports_part(self, part: Part, /) -> bool:
         """Whether an answer in this dialect has a place for a part."""
         return is_sayable(part)
 
     def encode_error(self, error: DragomanError, /) -> HttpReply:
         """The refusal in this dialect."""
-        body = encode_json({"error": too_long(error, TOO_LONG)})
+        body = encode_json({"error": context_error_message(error, TOO_LONG)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
@@ -142,19 +142,19 @@ class _History:
         """Leading system messages, and the turns; results that follow each other are one turn."""
         for i, data in enumerate(messages):
             where = f"messages[{i}]"
-            shape, rest = read_shape(MessageShape, data, where)
+            shape, rest = read_fields(MessageShape, data, where)
             role = _ROLES.get(shape.role.lower())
             if role is None:
-                raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
+                raise invalid_field(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
             if role == "tool":
                 self._results.append(self._result(shape, rest, where))
                 continue
             self._end_results()
             if role == "system" and not self._turns:
-                self._system.append(Text(text=shape.content or "", extra=own_extra(NAME, rest)))
+                self._system.append(Text(text=shape.content or "", extra=make_extra(NAME, rest)))
             else:
                 parts = self._parts(shape, where)
-                self._turns.append(Message(role=role, parts=parts, extra=own_extra(NAME, rest)))
+                self._turns.append(Message(role=role, parts=parts, extra=make_extra(NAME, rest)))
         self._end_results()
         return self._system, tuple(self._turns)
 
@@ -198,7 +198,7 @@ class _History:
             name=self._names.get(id) or shape.tool_name or "",
             content=(Text(text=text), *images) if images else text,
             is_error=is_error,
-            extra=own_extra(NAME, rest),
+            extra=make_extra(NAME, rest),
         )
 
 
@@ -235,7 +235,7 @@ def _decode_images(shape: MessageShape, where: str) -> list[Image]:
         try:
             images.append(decode_image(text))
         except ValueError as error:
-            raise invalid(f"{where}.images[{i}]", str(error)) from error
+            raise invalid_field(f"{where}.images[{i}]", str(error)) from error
     return images
 
 
@@ -252,7 +252,7 @@ def _decode_format(format: str | JsonObject | None) -> JsonObject | None:
     if format is None or format == "":
         return None
     if isinstance(format, str) and format != "json":
-        raise invalid("format", f"expected 'json' or a JSON Schema, got {format!r}")
+        raise invalid_field("format", f"expected 'json' or a JSON Schema, got {format!r}")
     return {} if isinstance(format, str) else format
 
 
@@ -260,13 +260,13 @@ def _decode_think(shape: ChatRequest) -> Effort | None:
     if shape.think is None:
         return None
     if shape.think not in THINK:
-        raise invalid("think", f"expected true, false, low, medium, high or max, got {shape.think!r}")
+        raise invalid_field("think", f"expected true, false, low, medium, high or max, got {shape.think!r}")
     return THINK[shape.think]
 
 
 def _decode_options(shape: ChatRequest) -> tuple[dict[str, Any], JsonObject]:
     """The options that we have a word for, and the rest; without a `num_ctx` that our own client half would say."""
-    known, rest = read_shape(OptionsShape, shape.options or {}, "body.options")
+    known, rest = read_fields(OptionsShape, shape.options or {}, "body.options")
     limit = known.num_predict
     if limit is not None and limit < 0:
         # -1 is until the end, -2 until the context is full: no numbers of tokens.
@@ -335,7 +335,7 @@ class _Writer:
             case Finished():
                 return self._line({}, **_last(event.finish, event.usage))
             case DragomanError():
-                return encode_ndjson(encode_json({"error": too_long(event, TOO_LONG)}))
+                return encode_ndjson(encode_json({"error": context_error_message(event, TOO_LONG)}))
             case _:
                 # A ping. Readers take every line for JSON, so there is none that says nothing.
                 return b""

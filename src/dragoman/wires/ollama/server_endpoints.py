@@ -3,16 +3,16 @@
 from dragoman.http import HttpRequest
 from dragoman.types import Embeddings, JsonObject, ModelInfo
 from dragoman.wires.common.json import without_none
-from dragoman.wires.common.request_body import decode_request_json, invalid, read_shape
+from dragoman.wires.common.request_body import decode_request_json, invalid_field, read_fields
 from dragoman.wires.common.server_endpoints import (
     Embed,
     Route,
     ServerEndpoint,
     ShowModel,
-    embeds,
+    embeddings_endpoint,
     json_reply,
-    lists_models,
-    static_document,
+    list_models_endpoint,
+    static_endpoint,
 )
 from dragoman.wires.ollama.schema import EmbedRequest, ShowRequest, write_moment
 
@@ -38,10 +38,10 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 
 
 def _decode_show(http: HttpRequest) -> ShowModel:
-    shape, _ = read_shape(ShowRequest, decode_request_json(http), "body")
+    shape, _ = read_fields(ShowRequest, decode_request_json(http), "body")
     name = shape.model or shape.name
     if not name:
-        raise invalid("model", "it is required")
+        raise invalid_field("model", "it is required")
     return ShowModel(name)
 
 
@@ -59,7 +59,7 @@ def _encode_show(model: ModelInfo) -> JsonObject:
 
 
 def _decode_embed(http: HttpRequest) -> Embed:
-    shape, rest = read_shape(EmbedRequest, decode_request_json(http), "body")
+    shape, rest = read_fields(EmbedRequest, decode_request_json(http), "body")
     texts = (shape.input,) if isinstance(shape.input, str) else tuple(shape.input)
     return Embed(shape.model, texts, shape.dimensions, unread=tuple(without_none(rest)))
 
@@ -70,11 +70,11 @@ def _encode_embeddings(asked: Embed, found: Embeddings) -> JsonObject:
 
 
 SERVER_ENDPOINTS = (
-    lists_models(Route(method="GET", path="/api/tags"), _encode_models),
+    list_models_endpoint(Route(method="GET", path="/api/tags"), _encode_models),
     ServerEndpoint(
         Route(method="POST", path="/api/show"), _decode_show, lambda _, found: json_reply(_encode_show(found))
     ),
-    embeds(Route(method="POST", path="/api/embed"), _decode_embed, _encode_embeddings),
-    static_document(Route(method="GET", path="/api/version"), lambda: json_reply({"version": VERSION})),
-    static_document(Route(method="GET", path="/api/ps"), lambda: json_reply({"models": []})),
+    embeddings_endpoint(Route(method="POST", path="/api/embed"), _decode_embed, _encode_embeddings),
+    static_endpoint(Route(method="GET", path="/api/version"), lambda: json_reply({"version": VERSION})),
+    static_endpoint(Route(method="GET", path="/api/ps"), lambda: json_reply({"models": []})),
 )

@@ -1,10 +1,25 @@
 """OpenAI Chat Completions, and the many servers that speak it."""
 
 from dragoman.wires.base import Wire
-from dragoman.wires.openai_chat.client import CLIENT
+from dragoman.wires.common.client import WireClient
+from dragoman.wires.openai_chat.decoder import ChatDecoder
+from dragoman.wires.openai_chat.encoder import encode_request, encode_tools
 from dragoman.wires.openai_chat.endpoints import ENDPOINTS
+from dragoman.wires.openai_chat.messages import encode_result
 from dragoman.wires.openai_chat.schema import NAME
-from dragoman.wires.openai_chat.server import Server
+from dragoman.wires.openai_chat.server import OpenAIChatServer
 from dragoman.wires.openai_chat.server_endpoints import SERVER_ENDPOINTS
 
-WIRE = Wire(name=NAME, client=CLIENT, server=Server(), endpoints=ENDPOINTS, server_endpoints=SERVER_ENDPOINTS)
+WIRE = Wire(
+    name=NAME,
+    client=WireClient(
+        NAME,
+        encode_request=encode_request,
+        encode_tools=encode_tools,
+        encode_result=encode_result,
+        decoder=ChatDecoder,
+    ),
+    server=OpenAIChatServer(),
+    endpoints=ENDPOINTS,
+    server_endpoints=SERVER_ENDPOINTS,
+)

@@ -5,12 +5,12 @@ import msgspec
 from dragoman.errors import Malformed
 from dragoman.events import Assembler
 from dragoman.types import JsonObject
-from dragoman.wires.common.json import convert_loosely, encode_json
+from dragoman.wires.common.json import convert_tolerantly, encode_json
 from dragoman.wires.openai_chat.parts import call_rest
-from dragoman.wires.openai_chat.schema import NAME, Call, Function
+from dragoman.wires.openai_chat.schema import NAME, ChatFunctionCall, ChatToolCall
 
 
-class Calls:
+class ToolCallJoiner:
     """Joins fragments by their index. Servers reuse index 0, leave index or id out, and repeat an id (seen 2026-08)."""
 
     def __init__(self, out: Assembler) -> None:
@@ -25,7 +25,7 @@ class Calls:
         """More of a call."""
         call = _convert(data)
         custom = call.custom if call.custom and (call.custom.name or call.custom.input) else None
-        function = call.function or Function()
+        function = call.function or ChatFunctionCall()
         id, name = str(call.id or ""), (custom.name if custom else function.name) or ""
         text = None if custom else _text(function.arguments)
         slot = self._slot(call.index, id, name, text or "")
@@ -73,9 +73,9 @@ class Calls:
         return text.lstrip()[:1] in ("{", "n") and self._out.call_is_complete(slot)
 
 
-def _convert(data: JsonObject) -> Call:
+def _convert(data: JsonObject) -> ChatToolCall:
     try:
-        return convert_loosely(data, Call)
+        return convert_tolerantly(data, ChatToolCall)
     except msgspec.ValidationError as error:
         raise Malformed(f"{NAME}: a call is not what the protocol says: {error}") from error
 

@@ -9,22 +9,22 @@ import msgspec
 from dragoman.errors import InvalidRequest, Malformed, ProviderError
 from dragoman.events import Assembler
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Part, Request, Thinking, is_list, is_object
-from dragoman.wires.common.client import latest_usage, truncated
-from dragoman.wires.common.errors import read_failure
-from dragoman.wires.common.extra import own_extra
+from dragoman.wires.common.client import merge_usage, truncated
+from dragoman.wires.common.errors import error_from_json
+from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import (
-    UNREADABLE,
-    decode_again,
+    DECODE_ERRORS,
     decode_frame,
     decode_json,
+    decode_tolerantly,
     encode_json,
-    moment,
+    to_timestamp,
     whole_number,
 )
-from dragoman.wires.openai_chat.calls import Calls
-from dragoman.wires.openai_chat.delta_template import Refrain
+from dragoman.wires.openai_chat.calls import ToolCallJoiner
+from dragoman.wires.openai_chat.delta_template import DeltaTemplate
 from dragoman.wires.openai_chat.parts import add_logprobs, decode_made, decode_thinking, reasoning_fields
 from dragoman.wires.openai_chat.schema import (
     BASE_CODES,
@@ -33,20 +33,20 @@ from dragoman.wires.openai_chat.schema import (
     FINISH,
     LONE,
     NAME,
-    Choice,
-    Chunk,
-    Said,
-    Tokens,
+    ChatChoice,
+    ChatChunk,
+    ChatMessage,
+    ChatUsage,
     read_usage,
 )
 
-_CHUNK = msgspec.json.Decoder(Chunk, strict=False)
+_CHUNK = msgspec.json.Decoder(ChatChunk, strict=False)
 _MEMBERS = msgspec.json.Decoder(JsonObject)
 _JOINED = ("text", "summary", "data", "transcript")
 """Members of details and of audio that come in pieces; the others are whole wherever they stand."""
 
 
-class ChatReader:
+class ChatDecoder:
     """Reads chunks; a whole body has a `message` in place of a `delta`."""
 
     _finish: str | None = None
@@ -56,7 +56,7 @@ class ChatReader:
     _has_thought = False
     _blank_fields: tuple[str, ...] = ()
     _audio: "_Pieces | None" = None
-    _calls: Calls | None = None
+    _calls: ToolCallJoiner | None = None
     _choices = 0
 
     def __init__(self, request: Request | None) -> None:
@@ -64,7 +64,7 @@ class ChatReader:
         self._details: dict[tuple[str, int], _Pieces] = {}
         self._notes: JsonObject = {}
         self._images: list[JsonObject] = []
-        self._refrain = Refrain()
+        self._refrain = DeltaTemplate()
 
     def read_body(self, body: bytes) -> None:
         """A whole answer."""
@@ -83,7 +83,7 @@ class ChatReader:
             raise _read_failure(data)
         if not data:
             return
-        chunk: Chunk = decode_frame(_CHUNK, frame)
+        chunk: ChatChunk = decode_frame(_CHUNK, frame)
         if frame.name == BARE:
             self._read_whole(chunk, data)
             return
@@ -100,10 +100,10 @@ class ChatReader:
     def end(self) -> None:
         """The connection closed. Servers that never say [DONE] end with a finish reason and the usage (2026-08)."""
         if not self._is_over or self.out.usage is None:
-            raise truncated(NAME)
+            raise truncated(NAME, "finish_reason or [DONE]")
         self._end()
 
-    def _read_whole(self, chunk: Chunk, body: bytes) -> None:
+    def _read_whole(self, chunk: ChatChunk, body: bytes) -> None:
         if (failure := _failure(chunk, body)) is not None:
             raise failure
         if chunk.choices is None:
@@ -111,7 +111,7 @@ class ChatReader:
         self._read(chunk, _message)
         self._end()
 
-    def _read(self, chunk: Chunk, said_by: Callable[[Choice], Said | None]) -> None:
+    def _read(self, chunk: ChatChunk, said_by: Callable[[ChatChoice], ChatMessage | None]) -> None:
         if chunk.usage is not None:
             self._usage(chunk.usage)
         for key in CITATIONS:
@@ -123,15 +123,15 @@ class ChatReader:
                 continue
             if not self._has_begun:
                 self._has_begun = True
-                self.out.start(id=str(chunk.id or ""), model=chunk.model, created=moment(chunk.created))
+                self.out.start(id=str(chunk.id or ""), model=chunk.model, created=to_timestamp(chunk.created))
             self._choice(choice, said_by(choice))
 
-    def _usage(self, tokens: Tokens) -> None:
-        self.out.usage = latest_usage(self.out.usage, read_usage(tokens))
+    def _usage(self, tokens: ChatUsage) -> None:
+        self.out.usage = merge_usage(self.out.usage, read_usage(tokens))
 
-    def _choice(self, choice: Choice, said: Said | None) -> None:
+    def _choice(self, choice: ChatChoice, said: ChatMessage | None) -> None:
         if choice.error:
-            raise read_failure({"error": choice.error})
+            raise error_from_json({"error": choice.error})
         if choice.usage is not None:
             self._usage(choice.usage)
         if choice.logprobs is not None and is_object(choice.logprobs):
@@ -142,7 +142,7 @@ class ChatReader:
             self._finish = choice.finish_reason
             self._is_over = True
 
-    def _said(self, said: Said) -> None:
+    def _said(self, said: ChatMessage) -> None:
         if said.reasoning_content is not None or said.reasoning is not None or said.reasoning_details:
             self._reasoning(said)
         if said.content is not None:
@@ -166,10 +166,10 @@ class ChatReader:
     def _call(self, call: JsonObject) -> None:
         self._is_over = False
         if self._calls is None:
-            self._calls = Calls(self.out)
+            self._calls = ToolCallJoiner(self.out)
         self._calls.read(call)
 
-    def _reasoning(self, said: Said) -> None:
+    def _reasoning(self, said: ChatMessage) -> None:
         if fields := reasoning_fields(said):
             text = getattr(said, fields[0])
             self._delta("thinking", text, {"fields": fields})
@@ -238,7 +238,7 @@ class ChatReader:
 
     def _end(self) -> None:
         if self._finish in FAILED:
-            failure = read_failure({"code": self._finish, "message": f"the server broke off: {self._finish}"})
+            failure = error_from_json({"code": self._finish, "message": f"the server broke off: {self._finish}"})
             failure.usage = self.out.usage
             raise failure
         word = self._finish or ""
@@ -247,7 +247,7 @@ class ChatReader:
             self._calls.finish(cut=reason == "length")
         self._leftovers()
         unknown = {"finish_reason": word} if word and reason == "other" and word not in FINISH else {}
-        self.out.finish(Finish(reason=reason, raw=self._finish, extra=own_extra(NAME, unknown)))
+        self.out.finish(Finish(reason=reason, raw=self._finish, extra=make_extra(NAME, unknown)))
 
     def _leftovers(self) -> None:
         """What came without the part that it belongs to, or has no end of its own."""
@@ -280,48 +280,48 @@ def _text(data: bytes) -> str | None:
     choice, text = chunk.choices[0], chunk.choices[0].delta.content
     if not isinstance(text, str) or choice.index:
         return None
-    alone = [Choice(index=choice.index, delta=Said(content=text))]
-    plain = Chunk(id=chunk.id, object=chunk.object, model=chunk.model, created=chunk.created, choices=alone)
+    alone = [ChatChoice(index=choice.index, delta=ChatMessage(content=text))]
+    plain = ChatChunk(id=chunk.id, object=chunk.object, model=chunk.model, created=chunk.created, choices=alone)
     return text if chunk == plain else None
 
 
-def _delta(choice: Choice) -> Said | None:
+def _delta(choice: ChatChoice) -> ChatMessage | None:
     return choice.delta
 
 
-def _message(choice: Choice) -> Said | None:
+def _message(choice: ChatChoice) -> ChatMessage | None:
     return choice.message or choice.delta
 
 
-def _failure(chunk: Chunk, data: bytes) -> ProviderError | None:
+def _failure(chunk: ChatChunk, data: bytes) -> ProviderError | None:
     """The error that stands in place of an answer, in any of the shapes that servers give it."""
     if chunk.error or chunk.object == "error":
         return _read_failure(data)
     if chunk.choices:
         return None
     if chunk.base_resp is not None and (code := chunk.base_resp.status_code):
-        return read_failure({"code": code, "type": BASE_CODES.get(code), "message": chunk.base_resp.status_msg})
+        return error_from_json({"code": code, "type": BASE_CODES.get(code), "message": chunk.base_resp.status_msg})
     told = chunk.errors or chunk.message or chunk.detail
     return _read_failure(data) if chunk.choices is None and told else None
 
 
-def _usage_beside(data: bytes) -> Tokens | None:
+def _usage_beside(data: bytes) -> ChatUsage | None:
     """The usage that the last chunk has in a member of the server's own (seen 2025-04)."""
     try:
-        members = decode_again(_MEMBERS, data)
-    except UNREADABLE:
+        members = decode_tolerantly(_MEMBERS, data)
+    except DECODE_ERRORS:
         # What is spoilt is a member that nobody reads.
         return None
     for member in members.values():
         usage = member.get("usage") if is_object(member) else None
         if is_object(usage) and whole_number(usage.get("completion_tokens")) is not None:
-            return msgspec.convert({key: n for key in usage if (n := whole_number(usage[key])) is not None}, Tokens)
+            return msgspec.convert({key: n for key in usage if (n := whole_number(usage[key])) is not None}, ChatUsage)
     return None
 
 
 def _read_failure(data: bytes) -> ProviderError:
     """The error that some bytes say, as JSON or in words."""
-    return read_failure(data.decode("utf-8", "replace"))
+    return error_from_json(data.decode("utf-8", "replace"))
 
 
 def _image(data: JsonObject) -> Part:

@@ -13,7 +13,7 @@ _TRIES = 4
 """How often it is looked for: where each frame has a number of its own, there is none."""
 
 
-class Refrain:
+class DeltaTemplate:
     """What stands around the piece of text in frame after frame."""
 
     _name = ""

@@ -7,21 +7,22 @@ from dragoman.schema.strict import is_strict
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
 from dragoman.wires.common.extra import body_extra, wire_extra
-from dragoman.wires.common.http import http_request
+from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
-    Told,
+    OptionField,
     encode_options,
     max_tokens,
     only_tool,
-    own_tools,
     parallel_tool_calls,
+    requested_reasoning,
     schema_name,
+    supported_tools,
+    to_effort,
     tool_choice,
     why_not_strict,
 )
-from dragoman.wires.common.reasoning import as_effort, wanted
 from dragoman.wires.openai_chat.messages import encode_messages
 from dragoman.wires.openai_chat.parts import encode_tool
 from dragoman.wires.openai_chat.schema import NAME, REASONING_OPTIONS, SAME_CONCEPT
@@ -51,11 +52,16 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         body["stream"] = True
         if target.quirks.stream_usage:
             body["stream_options"] = {**(options if is_object(options) else {}), "include_usage": True}
-    return http_request(target, "/chat/completions", body | extra, notes)
+    return post_request(target, "/chat/completions", body | extra, notes)
+
+
+def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObject]:
+    """The definitions of tools as they stand in a request."""
+    return [encode_tool(tool) for tool in tools]
 
 
 def _tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    own = own_tools(request, notes)
+    own = supported_tools(request, notes)
     choice: str | JsonObject | None = tool_choice(request, target, own, notes)
     if choice == "required":
         choice = target.quirks.required_choice
@@ -101,7 +107,7 @@ def _schema(request: Request, schema: JsonObject, target: Target, notes: NoticeC
 
 def _options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
     quirks = target.quirks
-    told: tuple[Told, ...] = (
+    told: tuple[OptionField, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
         ("top_p", request.top_p, "top_p" if quirks.sampling else None),
         ("top_k", request.top_k, "top_k" if quirks.top_k else None),
@@ -115,12 +121,12 @@ def _options(request: Request, target: Target, extra: JsonObject, notes: NoticeC
 
 
 def _reasoning(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    reasoning, quirks = wanted(request, target, notes), target.quirks
+    reasoning, quirks = requested_reasoning(request, target, notes), target.quirks
     if reasoning is None:
         return {}
     if quirks.reasoning == "object" and isinstance(reasoning, int):
         return {"reasoning": {"max_tokens": reasoning}}
-    effort = as_effort(reasoning, target, notes)
+    effort = to_effort(reasoning, target, notes)
     match quirks.reasoning:
         case "object":
             return {"reasoning": {"effort": effort}}

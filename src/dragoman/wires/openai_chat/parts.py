@@ -25,20 +25,20 @@ from dragoman.types import (
     is_object,
     split_data_url,
 )
-from dragoman.wires.common.extra import own_extra, wire_extra
-from dragoman.wires.common.history import refuse
+from dragoman.wires.common.extra import make_extra, wire_extra
+from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
-from dragoman.wires.common.request_body import invalid, read_shape
+from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.openai_chat.schema import (
     AUDIO_FORMATS,
     AUDIO_TYPES,
     LONE,
     NAME,
     REASONING_FIELDS,
-    AssistantShape,
-    CallShape,
-    FunctionShape,
-    Said,
+    ChatAssistantMessage,
+    ChatFunctionDefinition,
+    ChatInputCall,
+    ChatMessage,
 )
 
 
@@ -59,7 +59,7 @@ def encode_part(part: Part) -> JsonObject:
         case Opaque():
             return part.data
         case _:
-            raise refuse(part, NAME)
+            raise cannot_send(part, NAME)
 
 
 def _with_extra(kind: str, inner: JsonObject, extra: JsonObject) -> JsonObject:
@@ -76,7 +76,7 @@ def decode_part(data: str | JsonObject, where: str) -> Part:
     try:
         part = read(data) if read else None
     except ValueError as error:
-        raise invalid(where, str(error)) from error
+        raise invalid_field(where, str(error)) from error
     return part or Opaque(wire=NAME, data=data)
 
 
@@ -129,7 +129,7 @@ def decode_made(data: JsonObject, where: str) -> Part:
     return msgspec.structs.replace(part, extra={NAME: wire_extra(part.extra, NAME)})
 
 
-def reasoning_fields(said: Said | AssistantShape) -> list[str]:
+def reasoning_fields(said: ChatMessage | ChatAssistantMessage) -> list[str]:
     """The fields that hold the thinking; some servers say it twice, and some have a second field that is empty."""
     if said.reasoning_content is None and said.reasoning is None:
         return []
@@ -152,13 +152,13 @@ def decode_thinking(data: JsonObject) -> Thinking | None:
 
 def _rest(data: JsonObject, known: str) -> JsonObject:
     rest = {key: value for key, value in data.items() if key not in ("type", known)}
-    return own_extra(NAME, rest)
+    return make_extra(NAME, rest)
 
 
 def _extra(data: JsonObject, kind: str, inner: JsonObject, *known: str) -> JsonObject:
     """What a part has beside its data, and inside it."""
     rest = {key: value for key, value in inner.items() if key not in known and value is not None}
-    return own_extra(NAME, {**wire_extra(_rest(data, kind), NAME), **own_extra(kind, rest)})
+    return make_extra(NAME, {**wire_extra(_rest(data, kind), NAME), **make_extra(kind, rest)})
 
 
 def image_url(image: Image) -> str:
@@ -197,16 +197,16 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
         extra = {"type": "custom", **extra}
         return ToolCall(id=id, name=str(custom.get("name", "")), arguments=given, extra={NAME: extra})
     call = decode_function(data.get("function"), f"{where}.function")
-    return msgspec.structs.replace(call, id=id, extra=own_extra(NAME, extra))
+    return msgspec.structs.replace(call, id=id, extra=make_extra(NAME, extra))
 
 
 def decode_function(data: object, where: str) -> ToolCall:
     """A call without an id, from its function."""
-    shape, _ = read_shape(CallShape, data, where)
+    shape, _ = read_fields(ChatInputCall, data, where)
     given = shape.arguments
     text = given if isinstance(given, str) else encode_json(given or {}).decode()
     arguments, raw = parse_history_arguments(text)
-    extra = own_extra(NAME, call_rest({"function": data}))
+    extra = make_extra(NAME, call_rest({"function": data}))
     return ToolCall(id="", name=shape.name, arguments=arguments, raw=raw, extra=extra)
 
 
@@ -254,7 +254,7 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
             case Opaque():
                 chunks += [part.data] if part.wire == NAME else []
             case _:
-                raise refuse(part, NAME)
+                raise cannot_send(part, NAME)
     if chunks:
         plain = len(chunks) == len(texts) and all(chunk.keys() == {"type", "text"} for chunk in chunks)
         message["content"] = "".join([text.text for text in texts]) if plain else chunks
@@ -283,7 +283,7 @@ def add_logprobs(notes: JsonObject, new: JsonObject) -> None:
 
 def _request_extra(text: Text) -> JsonObject:
     extra = {key: value for key, value in wire_extra(text.extra, NAME).items() if key not in RESPONSE_ONLY}
-    return own_extra(NAME, extra)
+    return make_extra(NAME, extra)
 
 
 def _encode_thinking(part: Thinking, message: JsonObject, chunks: list[JsonObject], default_field: str | None) -> None:
@@ -319,12 +319,12 @@ def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
         return Opaque(wire=NAME, data=data)
     tool = decode_definition(data["function"], f"{where}.function")
     outer = {key: value for key, value in data.items() if key not in ("type", "function")}
-    return msgspec.structs.replace(tool, extra=own_extra(NAME, {**outer, **wire_extra(tool.extra, NAME)}))
+    return msgspec.structs.replace(tool, extra=make_extra(NAME, {**outer, **wire_extra(tool.extra, NAME)}))
 
 
 def decode_definition(data: object, where: str) -> Tool:
     """A tool, from its function."""
-    shape, inner = read_shape(FunctionShape, data, where)
+    shape, inner = read_fields(ChatFunctionDefinition, data, where)
     if shape.strict and shape.parameters is not None and not is_strict(shape.parameters):
         # Some servers take the flag for any schema (2026-08), so a client's own word stands on its own wire.
         inner = {**inner, "strict": True}
@@ -333,5 +333,5 @@ def decode_definition(data: object, where: str) -> Tool:
         description=shape.description,
         parameters=shape.parameters,
         strict=shape.strict,
-        extra=own_extra(NAME, {"function": inner} if inner else {}),
+        extra=make_extra(NAME, {"function": inner} if inner else {}),
     )

@@ -86,24 +86,24 @@ BASE_CODES = {
 """What the codes of a `base_resp` mean (documented 2026-06); any other is a fault of the server."""
 
 
-class Function(msgspec.Struct):
+class ChatFunctionCall(msgspec.Struct):
     name: str | None = None
     arguments: Any = None
 
 
-class Custom(msgspec.Struct):
+class ChatCustomCall(msgspec.Struct):
     name: str | None = None
     input: str | None = None
 
 
-class Call(msgspec.Struct):
+class ChatToolCall(msgspec.Struct):
     index: int | None = None
     id: str | int | None = None
-    function: Function | None = None
-    custom: Custom | None = None
+    function: ChatFunctionCall | None = None
+    custom: ChatCustomCall | None = None
 
 
-class Said(msgspec.Struct, gc=False):
+class ChatMessage(msgspec.Struct, gc=False):
     """A `message` or a `delta`."""
 
     content: Any = None
@@ -118,17 +118,17 @@ class Said(msgspec.Struct, gc=False):
     audio: JsonObject | None = None
 
 
-class Choice(msgspec.Struct, gc=False):
+class ChatChoice(msgspec.Struct, gc=False):
     index: int | None = None
-    delta: Said | None = None
-    message: Said | None = None
+    delta: ChatMessage | None = None
+    message: ChatMessage | None = None
     finish_reason: str | None = None
     logprobs: Any = None
-    usage: "Tokens | None" = None
+    usage: "ChatUsage | None" = None
     error: Any = None
 
 
-class Tokens(msgspec.Struct, gc=False):
+class ChatUsage(msgspec.Struct, gc=False):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     total_tokens: int | None = None
@@ -143,25 +143,25 @@ class Tokens(msgspec.Struct, gc=False):
     reasoning_tokens: int | None = None
 
 
-class BaseResponse(msgspec.Struct):
+class ChatBaseResponse(msgspec.Struct):
     status_code: int = 0
     status_msg: str | None = None
 
 
-class Chunk(msgspec.Struct, gc=False):
+class ChatChunk(msgspec.Struct, gc=False):
     """A chunk of a stream, or a whole body: they differ in `delta` and `message` only."""
 
     id: str | int | None = None
     object: str | None = None
     model: str | None = None
     created: Any = None
-    choices: list[Choice] | None = None
-    usage: Tokens | None = None
+    choices: list[ChatChoice] | None = None
+    usage: ChatUsage | None = None
     error: Any = None
     errors: Any = None
     message: Any = None
     detail: Any = None
-    base_resp: BaseResponse | None = None
+    base_resp: ChatBaseResponse | None = None
     citations: Any = None
     search_results: Any = None
 
@@ -187,25 +187,25 @@ class ChatRequest(msgspec.Struct):
     metadata: dict[str, str] | None = None
 
 
-class PlainMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
+class ChatPlainMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
     """A text that a client sent, and nothing beside it."""
 
     role: Literal["system", "user", "assistant"]
     content: Annotated[str, Meta(min_length=1)]
 
 
-class PlainRequest(msgspec.Struct, forbid_unknown_fields=True):
+class ChatPlainRequest(msgspec.Struct, forbid_unknown_fields=True):
     """What a client asks that sends nothing but texts, as most do."""
 
     model: str
-    messages: list[PlainMessage]
+    messages: list[ChatPlainMessage]
     temperature: float | None = None
     top_p: float | None = None
     max_tokens: int | None = None
     stream: bool = False
 
 
-class EmbeddingsRequest(msgspec.Struct):
+class OpenAIEmbeddingsRequest(msgspec.Struct):
     """What a client wants vectors of."""
 
     model: str
@@ -214,7 +214,7 @@ class EmbeddingsRequest(msgspec.Struct):
     encoding_format: Literal["float", "base64"] | None = None
 
 
-class MessageShape(msgspec.Struct):
+class ChatInputMessage(msgspec.Struct):
     """One message that a client sent."""
 
     role: str
@@ -222,7 +222,7 @@ class MessageShape(msgspec.Struct):
     tool_call_id: str | None = None
 
 
-class AssistantShape(MessageShape):
+class ChatAssistantMessage(ChatInputMessage):
     """One message of an assistant's that a client sent."""
 
     tool_calls: list[JsonObject] | None = None
@@ -234,14 +234,14 @@ class AssistantShape(MessageShape):
     images: list[JsonObject] | None = None
 
 
-class CallShape(msgspec.Struct):
+class ChatInputCall(msgspec.Struct):
     """The function of a call that a client sent."""
 
     name: str
     arguments: Any = None
 
 
-class FunctionShape(msgspec.Struct):
+class ChatFunctionDefinition(msgspec.Struct):
     """The function of a tool that a client sent."""
 
     name: str
@@ -250,7 +250,7 @@ class FunctionShape(msgspec.Struct):
     strict: bool | None = None
 
 
-def read_usage(tokens: Tokens) -> Usage:
+def read_usage(tokens: ChatUsage) -> Usage:
     """Totals and their portions, wherever a server puts them."""
     prompt = tokens.prompt_tokens_details if is_object(tokens.prompt_tokens_details) else {}
     completion = tokens.completion_tokens_details if is_object(tokens.completion_tokens_details) else {}

@@ -31,12 +31,18 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.common.errors import error_headers, openai_failure
-from dragoman.wires.common.extra import own_extra, request_extra, wire_extra
+from dragoman.wires.common.errors import encode_openai_error, error_headers
+from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
 from dragoman.wires.common.history import as_system, split_error
 from dragoman.wires.common.json import encode_json, whole_number, without_none
-from dragoman.wires.common.reasoning import EFFORTS
-from dragoman.wires.common.request_body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.wires.common.options import EFFORTS
+from dragoman.wires.common.request_body import (
+    check_bounds,
+    decode_request_json,
+    invalid_field,
+    missing_field,
+    read_fields,
+)
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_chat.parts import (
     decode_call,
@@ -57,13 +63,13 @@ from dragoman.wires.openai_chat.schema import (
     NAME,
     REASONING_FIELDS,
     REASONING_OPTIONS,
-    AssistantShape,
+    ChatAssistantMessage,
+    ChatInputMessage,
+    ChatPlainRequest,
     ChatRequest,
-    MessageShape,
-    PlainRequest,
     write_usage,
 )
-from dragoman.wires.openai_chat.stream_encoder import ChatWriter, encode_finish, is_sayable, text_notes
+from dragoman.wires.openai_chat.stream_encoder import ChatStreamEncoder, encode_finish, is_sayable, text_notes
 
 _NEAREST: dict[str, Effort] = {**{effort: effort for effort in EFFORTS}, "xhigh": "max"}
 _CHOICES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
@@ -84,7 +90,7 @@ BOUNDS = (
 """What OpenAI refuses to go beyond."""
 
 
-class Server:
+class OpenAIChatServer:
     """They call us."""
 
     routes = (Route(method="POST", path="/v1/chat/completions"),)
@@ -96,11 +102,11 @@ class Server:
     def check(self, model: str, request: Request, /) -> None:
         """Refuse what can be read, and is no request that servers answer."""
         if not model:
-            raise missing("model")
+            raise missing_field("model")
         if not (request.messages or request.system):
-            raise missing("messages")
+            raise missing_field("messages")
         if (whole_number(wire_extra(request.extra, NAME).get("n")) or 1) > 1:
-            raise invalid("n", "a request has one answer; ask again for another")
+            raise invalid_field("n", "a request has one answer; ask again for another")
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
@@ -127,18 +133,18 @@ class Server:
         }
         return HttpReply(body=encode_json(body))
 
-    def says(self, part: Part, /) -> bool:
+    def supports_part(self, part: Part, /) -> bool:
         """Whether an answer in this dialect has a place for a part."""
         return is_sayable(part)
 
     def encode_error(self, error: DragomanError, /) -> HttpReply:
         """The refusal in this dialect."""
-        body = encode_json({"error": openai_failure(error)})
+        body = encode_json({"error": encode_openai_error(error)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         """A writer of one streamed answer."""
-        return ChatWriter(request)
+        return ChatStreamEncoder(request)
 
 
 def decode_plain(body: bytes) -> tuple[str, Request] | None:
@@ -159,12 +165,12 @@ def decode_plain(body: bytes) -> tuple[str, Request] | None:
     )
 
 
-_PLAIN = msgspec.json.Decoder(PlainRequest)
+_PLAIN = msgspec.json.Decoder(ChatPlainRequest)
 
 
 def decode_any(http: HttpRequest) -> tuple[str, Request]:
     """As `decode_request`, whatever is asked."""
-    shape, rest = read_shape(ChatRequest, decode_request_json(http), "body")
+    shape, rest = read_fields(ChatRequest, decode_request_json(http), "body")
     system, messages = _decode_messages(shape.messages)
     extra = without_none(rest)
     seed = whole_number(extra.get("random_seed")) if shape.seed is None else shape.seed
@@ -207,18 +213,18 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
     calls = _Calls()
     for i, data in enumerate(messages):
         where = f"messages[{i}]"
-        expected = AssistantShape if data.get("role") == "assistant" else MessageShape
-        shape, nullable = read_shape(expected, data, where)
+        expected = ChatAssistantMessage if data.get("role") == "assistant" else ChatInputMessage
+        shape, nullable = read_fields(expected, data, where)
         rest = without_none(nullable) if nullable else nullable
         role = _ROLES.get(shape.role)
         if role is None:
-            raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
+            raise invalid_field(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
         if role == "tool":
             if not turns or turns[-1][0] != "tool":
                 turns.append(("tool", [], {}))
             turns[-1][1].append(_decode_result(shape, rest, where, calls))
             continue
-        if isinstance(shape, AssistantShape):
+        if isinstance(shape, ChatAssistantMessage):
             parts = _decode_assistant(shape, where, calls)
         else:
             parts = _decode_content(shape, where)
@@ -227,7 +233,7 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
         else:
             turns.append((role, parts, rest))
     return system, tuple(
-        [Message(role=role, parts=tuple(parts), extra=own_extra(NAME, rest)) for role, parts, rest in turns]
+        [Message(role=role, parts=tuple(parts), extra=make_extra(NAME, rest)) for role, parts, rest in turns]
     )
 
 
@@ -261,13 +267,13 @@ class _Calls:
 
 def _system_text(part: Part, message: JsonObject, where: str) -> Text:
     if not isinstance(part, Text):
-        raise invalid(f"{where}.content", "a system message takes text only")
+        raise invalid_field(f"{where}.content", "a system message takes text only")
     if not message:
         return part
     return Text(text=part.text, extra={NAME: {**wire_extra(part.extra, NAME), "message": message}})
 
 
-def _decode_content(shape: MessageShape, where: str) -> list[Part]:
+def _decode_content(shape: ChatInputMessage, where: str) -> list[Part]:
     content = shape.content
     if content is None:
         return []
@@ -277,7 +283,7 @@ def _decode_content(shape: MessageShape, where: str) -> list[Part]:
     return [decode_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(pieces)]
 
 
-def _decode_assistant(shape: AssistantShape, where: str, calls: _Calls) -> list[Part]:
+def _decode_assistant(shape: ChatAssistantMessage, where: str, calls: _Calls) -> list[Part]:
     parts: list[Part] = []
     fields = reasoning_fields(shape)
     if fields or shape.reasoning_details:
@@ -307,7 +313,7 @@ def _decode_said(part: Part) -> Part:
             return part
 
 
-def _decode_result(shape: MessageShape, rest: JsonObject, where: str, calls: _Calls) -> ToolResult:
+def _decode_result(shape: ChatInputMessage, rest: JsonObject, where: str, calls: _Calls) -> ToolResult:
     parts = [_result_part(part) for part in _decode_content(shape, where)]
     texts = [part for part in parts if isinstance(part, Text) and not part.extra]
     content: str | tuple[ResultPart, ...]
@@ -316,7 +322,7 @@ def _decode_result(shape: MessageShape, rest: JsonObject, where: str, calls: _Ca
     else:
         content, is_error = _split_first(parts)
     id, name = calls.answer(shape.tool_call_id, str(rest.get("name") or ""))
-    return ToolResult(id=id, name=name, content=content, is_error=is_error, extra=own_extra(NAME, rest))
+    return ToolResult(id=id, name=name, content=content, is_error=is_error, extra=make_extra(NAME, rest))
 
 
 def _result_part(part: Part) -> ResultPart:

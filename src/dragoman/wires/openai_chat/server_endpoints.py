@@ -5,9 +5,15 @@ import struct
 from dragoman.http import HttpRequest
 from dragoman.types import Embeddings, JsonObject, ModelInfo, encode_base64
 from dragoman.wires.common.json import without_none
-from dragoman.wires.common.request_body import decode_request_json, invalid, read_shape
-from dragoman.wires.common.server_endpoints import Embed, Route, embeds, lists_models, shows_model
-from dragoman.wires.openai_chat.schema import EmbeddingsRequest
+from dragoman.wires.common.request_body import decode_request_json, invalid_field, read_fields
+from dragoman.wires.common.server_endpoints import (
+    Embed,
+    Route,
+    embeddings_endpoint,
+    list_models_endpoint,
+    show_model_endpoint,
+)
+from dragoman.wires.openai_chat.schema import OpenAIEmbeddingsRequest
 
 
 def _encode_model(model: ModelInfo) -> JsonObject:
@@ -20,7 +26,7 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 
 
 def _decode_embed(http: HttpRequest) -> Embed:
-    shape, rest = read_shape(EmbeddingsRequest, decode_request_json(http), "body")
+    shape, rest = read_fields(OpenAIEmbeddingsRequest, decode_request_json(http), "body")
     texts = _decode_texts(shape.input)
     packed = shape.encoding_format == "base64"
     return Embed(shape.model, texts, shape.dimensions, packed, unread=tuple(without_none(rest)))
@@ -31,7 +37,7 @@ def _decode_texts(given: str | list[str | int | list[int]]) -> tuple[str | tuple
     pieces = [given] if isinstance(given, str) else given
     tokens = tuple(piece for piece in pieces if isinstance(piece, int))
     if not pieces or (tokens and len(tokens) < len(pieces)):
-        raise invalid("input", "expected a text, a list of texts, a list of tokens or a list of these")
+        raise invalid_field("input", "expected a text, a list of texts, a list of tokens or a list of these")
     if tokens:
         return (tokens,)
     return tuple(tuple(piece) if isinstance(piece, list) else piece for piece in pieces if not isinstance(piece, int))
@@ -53,7 +59,7 @@ def _pack(vector: tuple[float, ...]) -> str:
 
 
 SERVER_ENDPOINTS = (
-    lists_models(Route(method="GET", path="/v1/models"), _encode_models),
-    shows_model(Route(method="GET", path="/v1/models/{model}"), _encode_model),
-    embeds(Route(method="POST", path="/v1/embeddings"), _decode_embed, _encode_embeddings),
+    list_models_endpoint(Route(method="GET", path="/v1/models"), _encode_models),
+    show_model_endpoint(Route(method="GET", path="/v1/models/{model}"), _encode_model),
+    embeddings_endpoint(Route(method="POST", path="/v1/embeddings"), _decode_embed, _encode_embeddings),
 )

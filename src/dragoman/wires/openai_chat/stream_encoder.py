@@ -18,8 +18,8 @@ from dragoman.types import (
     Usage,
     is_object,
 )
-from dragoman.wires.common.errors import openai_failure
-from dragoman.wires.common.extra import said_verbatim, wire_extra
+from dragoman.wires.common.errors import encode_openai_error
+from dragoman.wires.common.extra import full_extra, wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.options import finish_word
@@ -36,13 +36,13 @@ from dragoman.wires.openai_chat.schema import (
 )
 
 
-class ChatWriter:
+class ChatStreamEncoder:
     """Events to chunks."""
 
     content_type = "text/event-stream"
 
     def __init__(self, request: Request) -> None:
-        options = said_verbatim(request, NAME).get("stream_options")
+        options = full_extra(request, NAME).get("stream_options")
         self._usage_chunk = is_object(options) and bool(options.get("include_usage"))
         self._head: JsonObject = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": ""}
         self._fields: dict[int, tuple[str, ...]] = {}
@@ -71,7 +71,7 @@ class ChatWriter:
             case Ping():
                 return b": ping\n\n"
             case _:
-                return encode_sse(encode_json({"error": openai_failure(event)}))
+                return encode_sse(encode_json({"error": encode_openai_error(event)}))
 
     def _frame(self, index: int) -> list[bytes]:
         """What stands around a piece of text in each chunk of a part: written once, not with every piece."""

@@ -1,17 +1,26 @@
 """OpenAI Responses, and the servers that speak it."""
 
 from dragoman.wires.base import Wire
-from dragoman.wires.openai_responses.client import CLIENT
+from dragoman.wires.common.client import WireClient
+from dragoman.wires.openai_responses.decoder import ResponsesDecoder
+from dragoman.wires.openai_responses.encoder import encode_request, encode_tools
 from dragoman.wires.openai_responses.endpoints import ENDPOINTS
+from dragoman.wires.openai_responses.messages import encode_result
 from dragoman.wires.openai_responses.previous_response import PreviousResponse
 from dragoman.wires.openai_responses.schema import NAME
-from dragoman.wires.openai_responses.server import Server
+from dragoman.wires.openai_responses.server import OpenAIResponsesServer
 from dragoman.wires.openai_responses.server_endpoints import SERVER_ENDPOINTS
 
 WIRE = Wire(
     name=NAME,
-    client=CLIENT,
-    server=Server(),
+    client=WireClient(
+        NAME,
+        encode_request=encode_request,
+        encode_tools=encode_tools,
+        encode_result=encode_result,
+        decoder=ResponsesDecoder,
+    ),
+    server=OpenAIResponsesServer(),
     endpoints=ENDPOINTS,
     server_endpoints=SERVER_ENDPOINTS,
     stored_conversations=PreviousResponse(),

@@ -10,10 +10,10 @@ from dragoman.errors import Malformed, ProviderError
 from dragoman.events import Assembler, check_open, parse_arguments
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Request, Text, ToolCall, is_list, is_object
 from dragoman.wires.common.client import truncated
-from dragoman.wires.common.errors import read_failure
+from dragoman.wires.common.errors import error_from_json
 from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
-from dragoman.wires.common.json import decode_frame, decode_json, encode_json, moment, without_none
+from dragoman.wires.common.json import decode_frame, decode_json, encode_json, to_timestamp, without_none
 from dragoman.wires.openai_responses.parts import (
     EMPTY,
     call_extra,
@@ -29,14 +29,14 @@ from dragoman.wires.openai_responses.schema import (
     CUSTOM,
     NAME,
     PERMANENT_CODES,
-    Reply,
-    StreamEvent,
+    ResponsesReply,
+    ResponsesStreamEvent,
     finish_reason,
     read_usage,
 )
 
-_EVENT = msgspec.json.Decoder(StreamEvent, strict=False)
-_REPLY = msgspec.json.Decoder(Reply, strict=False)
+_EVENT = msgspec.json.Decoder(ResponsesStreamEvent, strict=False)
+_REPLY = msgspec.json.Decoder(ResponsesReply, strict=False)
 _OBJECT = msgspec.json.Decoder(JsonObject)
 _CALLS = ("function_call", CUSTOM)
 
@@ -69,7 +69,7 @@ class _Slot(msgspec.Struct):
         return item_rest(self.added, *_UNSETTLED)
 
 
-class ItemReader:
+class ResponsesDecoder:
     """Items to events; a whole body is a stream whose items are done at once."""
 
     def __init__(self, request: Request | None) -> None:
@@ -80,7 +80,7 @@ class ItemReader:
         self._by_key: dict[int | str | None, _Slot] = {}
         self._refused = False
         self._asks = False
-        self._readers: dict[str, Callable[[StreamEvent], None]] = {
+        self._readers: dict[str, Callable[[ResponsesStreamEvent], None]] = {
             **dict.fromkeys(_BEGINNINGS, self._started),
             **dict.fromkeys(_ENDS, self._completed),
             **dict.fromkeys(("output_text.annotation.added", "output_text_annotation.added"), self._annotation),
@@ -102,12 +102,12 @@ class ItemReader:
 
     def read_frame(self, frame: Frame) -> None:
         if frame.data.strip() == b"[DONE]":
-            raise truncated(NAME)
+            raise truncated(NAME, "response.completed event")
         if frame.name == BARE:
             self._read_whole(decode_frame(_REPLY, frame), frame.data)
             return
         try:
-            event: StreamEvent = decode_frame(_EVENT, frame)
+            event: ResponsesStreamEvent = decode_frame(_EVENT, frame)
         except Malformed:
             # An event that we do not know may use our words for other things.
             if self._kind(decode_frame(_OBJECT, frame).get("type"), frame) in self._readers:
@@ -126,7 +126,7 @@ class ItemReader:
     def _kind(told: object, frame: Frame) -> str:
         return str(told or frame.name).removeprefix("response.")
 
-    def _read_whole(self, reply: Reply, body: bytes) -> None:
+    def _read_whole(self, reply: ResponsesReply, body: bytes) -> None:
         if reply.output is None and reply.status is None:
             data = decode_json(_OBJECT, body)
             if {"error", "message", "detail", "code"} & data.keys():
@@ -136,11 +136,11 @@ class ItemReader:
 
     def end(self) -> None:
         """The connection closed without a terminal event."""
-        raise truncated(NAME)
+        raise truncated(NAME, "response.completed event")
 
     # Which item -------------------------------------------------------------------------------------------------------
 
-    def _slot(self, event: StreamEvent, kind: str) -> _Slot | None:
+    def _slot(self, event: ResponsesStreamEvent, kind: str) -> _Slot | None:
         """The item that an event tells more of; None where that item is over, or of another kind."""
         slot = self._find(event.output_index, event.item_id)
         if slot is None or (slot.type != kind and slot.type in _STREAMED and kind in _STREAMED):
@@ -152,7 +152,7 @@ class ItemReader:
         told = tuple(key for key in keys if key is not None) or (None,)
         return next((self._by_key[key] for key in told if key in self._by_key), None)
 
-    def _new_slot(self, event: StreamEvent, kind: str, item: JsonObject) -> _Slot:
+    def _new_slot(self, event: ResponsesStreamEvent, kind: str, item: JsonObject) -> _Slot:
         last = self._slots[-1] if self._slots else None
         if last is not None and last.type == "reasoning" and last.final is None:
             self._think(last, None)
@@ -164,11 +164,11 @@ class ItemReader:
             self._by_key[key] = slot
         return slot
 
-    def _added(self, event: StreamEvent) -> None:
+    def _added(self, event: ResponsesStreamEvent) -> None:
         item = event.item or {}
         self._new_slot(event, type_of(item), item)
 
-    def _done(self, event: StreamEvent) -> None:
+    def _done(self, event: ResponsesStreamEvent) -> None:
         item = event.item or {}
         kind = type_of(item)
         slot = self._find(event.output_index, _id(item))
@@ -207,27 +207,27 @@ class ItemReader:
 
     # Messages ---------------------------------------------------------------------------------------------------------
 
-    def _part_added(self, event: StreamEvent) -> None:
+    def _part_added(self, event: ResponsesStreamEvent) -> None:
         kind = type_of(event.part or {})
         if kind == "reasoning_text":
             self._thought(event, "content", "")
         elif kind in ("output_text", "refusal"):
             self._say(event, "", refused=kind == "refusal")
 
-    def _part_done(self, event: StreamEvent) -> None:
+    def _part_done(self, event: ResponsesStreamEvent) -> None:
         part = event.part or {}
         slot = self._slot(event, "message") if type_of(part) in ("output_text", "refusal") else None
         if slot is not None:
             self.out.spend(len(encode_json(part)))
             slot.texts[event.content_index or 0] = part
 
-    def _text_delta(self, event: StreamEvent) -> None:
+    def _text_delta(self, event: ResponsesStreamEvent) -> None:
         self._say(event, event.delta, refused=False)
 
-    def _refusal_delta(self, event: StreamEvent) -> None:
+    def _refusal_delta(self, event: ResponsesStreamEvent) -> None:
         self._say(event, event.delta, refused=True)
 
-    def _say(self, event: StreamEvent, text: object, *, refused: bool) -> None:
+    def _say(self, event: ResponsesStreamEvent, text: object, *, refused: bool) -> None:
         slot = self._slot(event, "message")
         if slot is not None and isinstance(text, str):
             index = event.content_index or 0
@@ -245,7 +245,7 @@ class ItemReader:
             self.out.open(key, "text", text_extra(slot.hint, {}, refused=refused))
         return key
 
-    def _annotation(self, event: StreamEvent) -> None:
+    def _annotation(self, event: ResponsesStreamEvent) -> None:
         self._say(event, "", refused=False)
         slot = self._slot(event, "message")
         if slot is not None:
@@ -283,13 +283,13 @@ class ItemReader:
 
     # Reasoning --------------------------------------------------------------------------------------------------------
 
-    def _summary_delta(self, event: StreamEvent) -> None:
+    def _summary_delta(self, event: ResponsesStreamEvent) -> None:
         self._thought(event, "summary", event.delta)
 
-    def _content_delta(self, event: StreamEvent) -> None:
+    def _content_delta(self, event: ResponsesStreamEvent) -> None:
         self._thought(event, "content", event.delta)
 
-    def _thought(self, event: StreamEvent, form: str, text: object) -> None:
+    def _thought(self, event: ResponsesStreamEvent, form: str, text: object) -> None:
         slot = self._slot(event, "reasoning")
         if slot is None or not isinstance(text, str):
             return
@@ -320,19 +320,19 @@ class ItemReader:
 
     # Calls ------------------------------------------------------------------------------------------------------------
 
-    def _arguments_delta(self, event: StreamEvent) -> None:
+    def _arguments_delta(self, event: ResponsesStreamEvent) -> None:
         self._arguments(event, "function_call", event.delta)
 
-    def _input_delta(self, event: StreamEvent) -> None:
+    def _input_delta(self, event: ResponsesStreamEvent) -> None:
         self._arguments(event, CUSTOM, event.delta)
 
-    def _arguments(self, event: StreamEvent, kind: str, text: object) -> None:
+    def _arguments(self, event: ResponsesStreamEvent, kind: str, text: object) -> None:
         slot = self._slot(event, kind)
         if slot is not None and isinstance(text, str):
             self.out.spend(len(text))
             slot.pieces.append(text)
 
-    def _arguments_done(self, event: StreamEvent) -> None:
+    def _arguments_done(self, event: ResponsesStreamEvent) -> None:
         slot = self._slot(event, "function_call")
         if slot is not None and isinstance(event.arguments, str):
             self.out.spend(len(event.arguments))
@@ -356,18 +356,18 @@ class ItemReader:
 
     # The end ----------------------------------------------------------------------------------------------------------
 
-    def _started(self, event: StreamEvent) -> None:
-        self._start(event.response or Reply())
+    def _started(self, event: ResponsesStreamEvent) -> None:
+        self._start(event.response or ResponsesReply())
 
-    def _start(self, reply: Reply) -> None:
-        self.out.start(id=str(reply.id or ""), model=reply.model, created=moment(reply.created_at))
+    def _start(self, reply: ResponsesReply) -> None:
+        self.out.start(id=str(reply.id or ""), model=reply.model, created=to_timestamp(reply.created_at))
 
-    def _completed(self, event: StreamEvent) -> None:
-        reply = event.response or Reply()
+    def _completed(self, event: ResponsesStreamEvent) -> None:
+        reply = event.response or ResponsesReply()
         kind = str(event.type).removeprefix("response.")
         self._end_with(reply, reply.status or ("completed" if kind == "done" else kind))
 
-    def _end_with(self, reply: Reply, status: str | None) -> None:
+    def _end_with(self, reply: ResponsesReply, status: str | None) -> None:
         out = self.out
         self._start(reply)
         if reply.usage is not None:
@@ -382,7 +382,7 @@ class ItemReader:
             if slot.final is None:
                 self._end_item(slot, _so_far(slot, status) if item is None else item)
         for item in output.left():
-            self._end_item(self._new_slot(StreamEvent(), type_of(item), item), item)
+            self._end_item(self._new_slot(ResponsesStreamEvent(), type_of(item), item), item)
         told = (reply.incomplete_details or {}).get("reason")
         word = told if isinstance(told, str) and told else status
         reason = finish_reason(word, calls=out.has_calls, asks=self._asks, refused=self._refused)
@@ -427,7 +427,7 @@ def _failure(data: JsonObject) -> ProviderError:
     told = {key: value for key, value in data.items() if key not in ("type", "sequence_number")}
     error = told.get("error")
     code = error.get("code") if is_object(error) else told.get("code")
-    return read_failure({**told, "status_code": 400} if str(code) in PERMANENT_CODES else told)
+    return error_from_json({**told, "status_code": 400} if str(code) in PERMANENT_CODES else told)
 
 
 def _id(item: JsonObject) -> int | str | None:

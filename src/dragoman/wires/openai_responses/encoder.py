@@ -9,21 +9,22 @@ from dragoman.schema.strict import is_strict
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, is_list, is_object
 from dragoman.wires.common.extra import body_extra, wire_extra
-from dragoman.wires.common.http import http_request
+from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import (
-    Told,
+    OptionField,
     encode_options,
     max_tokens,
     only_tool,
-    own_tools,
     parallel_tool_calls,
+    requested_reasoning,
     schema_name,
+    supported_tools,
+    to_effort,
     tool_choice,
     why_not_strict,
 )
-from dragoman.wires.common.reasoning import as_effort, wanted
 from dragoman.wires.openai_responses.messages import encode_input
 from dragoman.wires.openai_responses.parts import encode_tool
 from dragoman.wires.openai_responses.schema import ENCRYPTED, MIN_OUTPUT, NAME, STATEFUL
@@ -47,7 +48,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         body["stream"] = True
     else:
         extra.pop("stream_options", None)
-    return http_request(target, "/responses", {**body, **extra}, notes)
+    return post_request(target, "/responses", {**body, **extra}, notes)
 
 
 def _object(value: object) -> JsonObject:
@@ -60,8 +61,13 @@ def _include(given: object, target: Target) -> list[Any]:
     return wanted if ENCRYPTED in wanted or not target.capabilities.thinking else [*wanted, ENCRYPTED]
 
 
+def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObject]:
+    """The definitions of tools as they stand in a request."""
+    return [encode_tool(tool) for tool in tools]
+
+
 def _tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    own = own_tools(request, notes)
+    own = supported_tools(request, notes)
     choice: str | JsonObject | None = tool_choice(request, target, own, notes)
     if choice == "required":
         choice = target.quirks.required_choice
@@ -108,7 +114,7 @@ def _text(request: Request, target: Target, given: JsonObject, notes: NoticeColl
 
 def _options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
     quirks = target.quirks
-    told: tuple[Told, ...] = (
+    told: tuple[OptionField, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
         ("top_p", request.top_p, "top_p" if quirks.sampling else None),
         ("top_k", request.top_k, None),
@@ -123,5 +129,5 @@ def _options(request: Request, target: Target, extra: JsonObject, notes: NoticeC
 
 def _reasoning(request: Request, target: Target, given: JsonObject, notes: NoticeCollector) -> JsonObject:
     """How hard to think, beside what a client's own `reasoning` says."""
-    reasoning = None if "effort" in given else wanted(request, target, notes)
-    return given if reasoning is None else {"effort": as_effort(reasoning, target, notes), **given}
+    reasoning = None if "effort" in given else requested_reasoning(request, target, notes)
+    return given if reasoning is None else {"effort": to_effort(reasoning, target, notes), **given}

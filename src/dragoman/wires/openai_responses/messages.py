@@ -21,7 +21,7 @@ from dragoman.types import (
     ToolResult,
 )
 from dragoman.wires.common.extra import wire_extra
-from dragoman.wires.common.history import History, check_urls, error_text, fit_id, refuse, repair
+from dragoman.wires.common.history import History, cannot_send, check_urls, error_text, fit_id, repair
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import ERROR_PREFIX
@@ -159,7 +159,7 @@ def _encode_assistant(turn: Message, notes: NoticeCollector) -> list[JsonObject]
             case Opaque():
                 items.append(part.data)
             case _:
-                raise refuse(part, NAME)
+                raise cannot_send(part, NAME)
     return items
 
 

@@ -24,11 +24,11 @@ from dragoman.types import (
     is_object,
     split_data_url,
 )
-from dragoman.wires.common.extra import own_extra, wire_extra
-from dragoman.wires.common.history import refuse
+from dragoman.wires.common.extra import make_extra, wire_extra
+from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
-from dragoman.wires.common.request_body import invalid, read_shape
-from dragoman.wires.openai_responses.schema import CUSTOM, NAME, CallShape, FunctionShape, is_invented
+from dragoman.wires.common.request_body import invalid_field, read_fields
+from dragoman.wires.openai_responses.schema import CUSTOM, NAME, ResponsesCall, ResponsesFunction, is_invented
 
 _NO_ARGUMENTS: dict[bool, JsonObject] = {
     False: {"type": "object", "properties": {}},
@@ -60,7 +60,7 @@ def encode_content(part: Part) -> JsonObject:
         case Opaque():
             return part.data
         case _:
-            raise refuse(part, NAME)
+            raise cannot_send(part, NAME)
 
 
 def decode_content(data: JsonObject, where: str) -> Text | Image | Document | Opaque:
@@ -69,13 +69,13 @@ def decode_content(data: JsonObject, where: str) -> Text | Image | Document | Op
     try:
         part = read(data) if read else None
     except ValueError as error:
-        raise invalid(where, str(error)) from error
+        raise invalid_field(where, str(error)) from error
     return part or Opaque(wire=NAME, data=data)
 
 
 def _text(data: JsonObject) -> Text | None:
     text = data.get("text")
-    return Text(text=text, extra=own_extra(NAME, _rest(data, "text"))) if isinstance(text, str) else None
+    return Text(text=text, extra=make_extra(NAME, _rest(data, "text"))) if isinstance(text, str) else None
 
 
 def _image(data: JsonObject) -> Image | None:
@@ -83,7 +83,7 @@ def _image(data: JsonObject) -> Image | None:
     if not isinstance(url, str) or not isinstance(detail, str | None):
         return None
     detail = None if detail == _USUAL_DETAIL else detail
-    extra = own_extra(NAME, _rest(data, "image_url", "detail"))
+    extra = make_extra(NAME, _rest(data, "image_url", "detail"))
     if is_data_url(url):
         return msgspec.structs.replace(Image.from_data_url(url, detail=detail), extra=extra)
     return Image(url=url, detail=detail, extra=extra)
@@ -94,7 +94,7 @@ def _file(data: JsonObject) -> Document | None:
     if not isinstance(file, str) or not is_data_url(file) or not isinstance(name, str | None):
         return None
     mime, content = split_data_url(file)
-    extra = own_extra(NAME, _rest(data, "file_data", "filename"))
+    extra = make_extra(NAME, _rest(data, "file_data", "filename"))
     return Document(data=content, mime=mime, name=None if name == _UNNAMED else name, extra=extra)
 
 
@@ -147,7 +147,7 @@ def decode_said(part: JsonObject, item: JsonObject) -> Text | Opaque:
 def text_extra(item: JsonObject, rest: JsonObject, *, refused: bool) -> dict[str, JsonObject]:
     """The extra of a text: of its item, of itself, and whether it is a refusal."""
     own = {**({"item": item} if item else {}), **rest, **({"refusal": True} if refused else {})}
-    return own_extra(NAME, own)
+    return make_extra(NAME, own)
 
 
 EMPTY = "empty"
@@ -229,8 +229,8 @@ def call_extra(item: JsonObject) -> JsonObject:
 
 def decode_call(data: JsonObject, where: str) -> ToolCall:
     """The mirror of `encode_call`."""
-    shape, _ = read_shape(CallShape, data, where)
-    extra = own_extra(NAME, call_extra(data))
+    shape, _ = read_fields(ResponsesCall, data, where)
+    extra = make_extra(NAME, call_extra(data))
     if shape.type == CUSTOM:
         return ToolCall(id=shape.call_id, name=shape.name, arguments={"input": shape.input or ""}, extra=extra)
     text = shape.arguments if isinstance(shape.arguments, str) else encode_json(shape.arguments or {}).decode()
@@ -279,10 +279,10 @@ def decode_made(item: JsonObject) -> Image | Opaque:
     if not isinstance(result, str):
         return Opaque(wire=NAME, data=item)
     if result.startswith("http"):
-        return Image(url=result, extra=own_extra(NAME, item_rest(item, "result")))
+        return Image(url=result, extra=make_extra(NAME, item_rest(item, "result")))
     form = item.get("output_format") or _USUAL_FORM
     known = ("result",) if form == _USUAL_FORM else ("result", "output_format")
-    extra = own_extra(NAME, item_rest(item, *known))
+    extra = make_extra(NAME, item_rest(item, *known))
     try:
         return Image(data=decode_base64(result), mime=f"image/{form}", extra=extra)
     except ValueError:
@@ -317,7 +317,7 @@ def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
     inner = data.get("function")
     # The form of Chat Completions is taken too, where the name stands outside as well (seen 2025-10).
     nested = is_object(inner)
-    shape, rest = read_shape(FunctionShape, inner if nested else data, f"{where}.function" if nested else where)
+    shape, rest = read_fields(ResponsesFunction, inner if nested else data, f"{where}.function" if nested else where)
     # Some servers take the flag for any schema (2026-08), so a client's own word stands on its own wire.
     loose = shape.strict and shape.parameters is not None and not is_strict(shape.parameters)
     flag = {"strict": shape.strict} if loose or shape.strict is None else {}
@@ -327,5 +327,5 @@ def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
         description=shape.description,
         parameters=None if shape.parameters == _NO_ARGUMENTS[bool(shape.strict)] else shape.parameters,
         strict=shape.strict or None,
-        extra=own_extra(NAME, extra),
+        extra=make_extra(NAME, extra),
     )

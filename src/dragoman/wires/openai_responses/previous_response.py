@@ -3,7 +3,7 @@
 from msgspec.structs import replace
 
 from dragoman.types import Message, Notice, Opaque, Part, Request, Response, ToolResult
-from dragoman.wires.common.extra import own_extra, wire_extra
+from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import system_texts
 from dragoman.wires.common.server_endpoints import StoredResponse, StoredResponseQuery
 from dragoman.wires.openai_responses.request_echo import ECHO, read_echo
@@ -23,14 +23,14 @@ class PreviousResponse:
         """What is asked of the server's memory, and the request without it. Where nothing is said, an answer is kept."""
         extra = wire_extra(request.extra, NAME)
         previous = extra.get("previous_response_id")
-        rest = own_extra(NAME, {field: value for field, value in extra.items() if field not in _FIELDS})
+        rest = make_extra(NAME, {field: value for field, value in extra.items() if field not in _FIELDS})
         others = {name: data for name, data in request.extra.items() if name != NAME}
         wanted = StoredResponseQuery(
             previous=previous if isinstance(previous, str) else None,
             keep=extra.get("store") is not False,
             notices=(_AT_ONCE,) if extra.get("background") else (),
         )
-        return wanted, replace(request, extra={**others, **rest, **own_extra(ECHO, read_echo(body))})
+        return wanted, replace(request, extra={**others, **rest, **make_extra(ECHO, read_echo(body))})
 
     def join(self, stored: StoredResponse, request: Request, /) -> Request:
         """The request with all that came before it; results whose calls stand there find them."""
@@ -46,7 +46,7 @@ class PreviousResponse:
     def record(self, request: Request, response: Response, /) -> StoredResponse:
         """What the next request may go on from. Instructions hold for one answer only; system items stay."""
         system = (Message(role="system", parts=(text,)) for text in system_texts(request) if NAME in text.extra)
-        asked = Request(extra=own_extra(ECHO, wire_extra(request.extra, ECHO)))
+        asked = Request(extra=make_extra(ECHO, wire_extra(request.extra, ECHO)))
         return StoredResponse(messages=(*system, *request.messages, response.message), response=response, request=asked)
 
 

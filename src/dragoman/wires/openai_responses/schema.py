@@ -57,7 +57,7 @@ PERMANENT_CODES = frozenset(
 _INVENTED = r"(?:msg|fc|ctc|rs|ig)_dragoman_"
 
 
-class Tokens(msgspec.Struct):
+class ResponsesUsage(msgspec.Struct):
     input_tokens: int | None = None
     output_tokens: int | None = None
     total_tokens: int | None = None
@@ -65,7 +65,7 @@ class Tokens(msgspec.Struct):
     output_tokens_details: JsonObject | None = None
 
 
-class Reply(msgspec.Struct):
+class ResponsesReply(msgspec.Struct):
     """A response object: a whole body, or the snapshot inside an event."""
 
     id: str | int | None = None
@@ -74,16 +74,16 @@ class Reply(msgspec.Struct):
     created_at: Any = None
     status: str | None = None
     output: list[JsonObject] | None = None
-    usage: Tokens | None = None
+    usage: ResponsesUsage | None = None
     error: Any = None
     incomplete_details: JsonObject | None = None
 
 
-class StreamEvent(msgspec.Struct):
+class ResponsesStreamEvent(msgspec.Struct):
     """One event of a stream."""
 
     type: str | None = None
-    response: Reply | None = None
+    response: ResponsesReply | None = None
     output_index: int | None = None
     content_index: int | None = None
     summary_index: int | None = None
@@ -118,7 +118,7 @@ class ResponsesRequest(msgspec.Struct):
     metadata: dict[str, str] | None = None
 
 
-class MessageShape(msgspec.Struct):
+class ResponsesMessage(msgspec.Struct):
     """A message item that a client sent."""
 
     role: str
@@ -126,7 +126,7 @@ class MessageShape(msgspec.Struct):
     type: str | None = None
 
 
-class CallShape(msgspec.Struct):
+class ResponsesCall(msgspec.Struct):
     """A call that a client sent back."""
 
     type: str
@@ -136,7 +136,7 @@ class CallShape(msgspec.Struct):
     input: str | None = None
 
 
-class OutputShape(msgspec.Struct):
+class ResponsesCallOutput(msgspec.Struct):
     """The result of a call that a client sent."""
 
     type: str
@@ -144,7 +144,7 @@ class OutputShape(msgspec.Struct):
     output: str | list[JsonObject]
 
 
-class FunctionShape(msgspec.Struct):
+class ResponsesFunction(msgspec.Struct):
     """A function tool that a client sent."""
 
     name: str
@@ -172,7 +172,7 @@ def is_invented(id: object) -> bool:
     return isinstance(id, str) and re.match(_INVENTED, id) is not None
 
 
-def read_usage(tokens: Tokens) -> Usage:
+def read_usage(tokens: ResponsesUsage) -> Usage:
     """Totals and their portions."""
     inner, outer = tokens.input_tokens_details or {}, tokens.output_tokens_details or {}
     return Usage(

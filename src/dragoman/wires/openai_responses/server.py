@@ -28,12 +28,18 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.common.errors import error_headers, openai_failure
-from dragoman.wires.common.extra import own_extra, request_extra, wire_extra
+from dragoman.wires.common.errors import encode_openai_error, error_headers
+from dragoman.wires.common.extra import make_extra, request_extra, wire_extra
 from dragoman.wires.common.history import as_system, split_error
 from dragoman.wires.common.json import encode_json, without_none
-from dragoman.wires.common.reasoning import EFFORTS
-from dragoman.wires.common.request_body import check_bounds, decode_request_json, invalid, missing, read_shape
+from dragoman.wires.common.options import EFFORTS
+from dragoman.wires.common.request_body import (
+    check_bounds,
+    decode_request_json,
+    invalid_field,
+    missing_field,
+    read_fields,
+)
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_responses.parts import (
     EMPTY,
@@ -55,11 +61,11 @@ from dragoman.wires.openai_responses.schema import (
     IDLE,
     NAME,
     STATEFUL,
-    MessageShape,
-    OutputShape,
+    ResponsesCallOutput,
+    ResponsesMessage,
     ResponsesRequest,
 )
-from dragoman.wires.openai_responses.stream_encoder import Writer, encode_output, ended
+from dragoman.wires.openai_responses.stream_encoder import ResponsesStreamEncoder, encode_output, ended
 
 _CHOICES = ("auto", "none", "required")
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
@@ -74,14 +80,14 @@ BOUNDS = (
 """What OpenAI refuses to go beyond."""
 
 
-class Server:
+class OpenAIResponsesServer:
     """They call us."""
 
     routes = (Route(method="POST", path="/v1/responses"),)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
-        shape, nullable = read_shape(ResponsesRequest, decode_request_json(http), "body")
+        shape, nullable = read_fields(ResponsesRequest, decode_request_json(http), "body")
         extra = without_none(nullable)
         remembers = any(extra.get(field) for field in STATEFUL) or bool(extra.get("store"))
         conversation = _Conversation(remembers=remembers)
@@ -112,9 +118,9 @@ class Server:
     def check(self, model: str, request: Request, /) -> None:
         """Refuse what can be read, and is no request that servers answer: what is said may be known to them."""
         if not model:
-            raise missing("model")
+            raise missing_field("model")
         if not (request.messages or request.system or _goes_on(request)):
-            raise missing("input")
+            raise missing_field("input")
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
@@ -124,18 +130,18 @@ class Server:
         asked = {} if request is None else wire_extra(request.extra, ECHO)
         return HttpReply(body=encode_json(ended(head, asked, output, response.finish, response.usage)))
 
-    def says(self, part: Part, /) -> bool:
+    def supports_part(self, part: Part, /) -> bool:
         """Whether an answer in this dialect has a place for a part."""
         return part.wire == NAME if isinstance(part, Opaque) else isinstance(part, Text | Thinking | ToolCall | Image)
 
     def encode_error(self, error: DragomanError, /) -> HttpReply:
         """The refusal in this dialect."""
-        body = encode_json({"error": openai_failure(error)})
+        body = encode_json({"error": encode_openai_error(error)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         """A writer of one streamed answer."""
-        return Writer(wire_extra(request.extra, ECHO))
+        return ResponsesStreamEncoder(wire_extra(request.extra, ECHO))
 
 
 def _goes_on(request: Request) -> bool:
@@ -153,7 +159,9 @@ class _Conversation:
         self._names: dict[str, str] = {}
 
     def messages(self) -> tuple[Message, ...]:
-        return tuple(Message(role=r, parts=tuple(parts), extra=own_extra(NAME, rest)) for r, parts, rest in self._turns)
+        return tuple(
+            Message(role=r, parts=tuple(parts), extra=make_extra(NAME, rest)) for r, parts, rest in self._turns
+        )
 
     def read(self, given: str | list[JsonObject]) -> None:
         items: list[JsonObject] = [{"role": "user", "content": given}] if isinstance(given, str) else given
@@ -184,10 +192,10 @@ class _Conversation:
         self._turns[-1][1].extend(parts)
 
     def _message(self, item: JsonObject, where: str) -> None:
-        shape, rest = read_shape(MessageShape, item, where)
+        shape, rest = read_fields(ResponsesMessage, item, where)
         role = _ROLES.get(shape.role)
         if role is None:
-            raise invalid(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
+            raise invalid_field(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
         if role == "assistant":
             self._said(shape, message_extra(item))
             return
@@ -202,9 +210,9 @@ class _Conversation:
         """A text of the system prompt. Where the server remembers, an item is not what `instructions` are."""
         extra = {**wire_extra(text.extra, NAME), **rest}
         kept = {"role": role, **extra} if extra or self._remembers else {}
-        return Text(text=text.text, extra=own_extra(NAME, kept))
+        return Text(text=text.text, extra=make_extra(NAME, kept))
 
-    def _said(self, shape: MessageShape, item: JsonObject) -> None:
+    def _said(self, shape: ResponsesMessage, item: JsonObject) -> None:
         content = [{"type": "output_text", "text": shape.content}] if isinstance(shape.content, str) else shape.content
         parts: list[Part] = [decode_said(part, item) for part in content or ()]
         if not parts:
@@ -230,9 +238,9 @@ def _kind(item: JsonObject) -> str:
 
 def decode_result(item: JsonObject, where: str, names: Mapping[str, str]) -> ToolResult:
     """The result that answers a call; `names` are those of the calls so far."""
-    shape, rest = read_shape(OutputShape, item, where)
+    shape, rest = read_fields(ResponsesCallOutput, item, where)
     content, is_error = _decode_output(shape.output, f"{where}.output")
-    extra = own_extra(NAME, item_rest(rest))
+    extra = make_extra(NAME, item_rest(rest))
     name = names.get(shape.call_id, "")
     return ToolResult(id=shape.call_id, name=name, content=content, is_error=is_error, extra=extra)
 

@@ -7,18 +7,18 @@ from dragoman.wires.common.server_endpoints import (
     Route,
     ServerEndpoint,
     StoredResponse,
-    counts_tokens,
-    in_path,
+    count_tokens_endpoint,
     json_reply,
+    path_parameter,
 )
-from dragoman.wires.openai_responses.server import Server
+from dragoman.wires.openai_responses.server import OpenAIResponsesServer
 
 _FETCH = Route(method="GET", path="/v1/responses/{id}")
 _DROP = Route(method="DELETE", path="/v1/responses/{id}")
 
 
 def _say(_: FetchResponse, found: StoredResponse) -> HttpReply:
-    return Server().encode_body(found.response, found.request)
+    return OpenAIResponsesServer().encode_body(found.response, found.request)
 
 
 def _say_dropped(asked: DropResponse, _: None) -> HttpReply:
@@ -26,11 +26,11 @@ def _say_dropped(asked: DropResponse, _: None) -> HttpReply:
 
 
 SERVER_ENDPOINTS = (
-    ServerEndpoint(_FETCH, lambda http: FetchResponse(in_path(_FETCH, http)), _say),
-    ServerEndpoint(_DROP, lambda http: DropResponse(in_path(_DROP, http)), _say_dropped),
-    counts_tokens(
+    ServerEndpoint(_FETCH, lambda http: FetchResponse(path_parameter(_FETCH, http)), _say),
+    ServerEndpoint(_DROP, lambda http: DropResponse(path_parameter(_DROP, http)), _say_dropped),
+    count_tokens_endpoint(
         Route(method="POST", path="/v1/responses/input_tokens"),
-        Server().decode_request,
+        OpenAIResponsesServer().decode_request,
         lambda count: {"object": "response.input_tokens", "input_tokens": count},
     ),
 )

@@ -7,7 +7,7 @@ import msgspec
 from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started
 from dragoman.types import Finish, Image, JsonObject, Opaque, Part, Text, Thinking, ToolCall, Usage, is_list
-from dragoman.wires.common.errors import openai_failure
+from dragoman.wires.common.errors import encode_openai_error
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json
@@ -140,7 +140,7 @@ class _Part(msgspec.Struct):
     streamed: bool = False
 
 
-class Writer:
+class ResponsesStreamEncoder:
     """Events to the events of this dialect."""
 
     content_type = "text/event-stream"
@@ -171,7 +171,7 @@ class Writer:
                 return self._leave_message() + self._finished(event)
             case DragomanError():
                 # The SDKs raise on an `error` object only; their event type has the same fields flat (2026-11).
-                error = openai_failure(event)
+                error = encode_openai_error(event)
                 flat = {key: error[key] for key in ("code", "message", "param")}
                 return self._event("error", **flat, error=error)
             case _:

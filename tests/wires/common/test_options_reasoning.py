@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import Effort, Request, Tool
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.reasoning import BUDGETS, EFFORTS, as_budget, as_effort, wanted
+from dragoman.wires.common.options import BUDGETS, EFFORTS, requested_reasoning, to_budget, to_effort
 
 TOOLS = (Tool(name="now"),)
 
@@ -13,7 +13,7 @@ TOOLS = (Tool(name="now"),)
 def effort(reasoning: Effort | int, allowed: tuple[Effort, ...] | None = None) -> tuple[Effort, list[str]]:
     notes = NoticeCollector("w")
     target = Target(provider="p", model="m", wire="w", base_url="https://x", quirks=Quirks(efforts=allowed))
-    return as_effort(reasoning, target, notes), [notice.why for notice in notes.notices]
+    return to_effort(reasoning, target, notes), [notice.why for notice in notes.notices]
 
 
 @pytest.mark.parametrize("word", EFFORTS)
@@ -79,17 +79,17 @@ def test_a_target_thinks_as_hard_as_it_can_and_is_asked(
 ) -> None:
     notes = NoticeCollector("w")
     target = Target(provider="p", model="m", wire="w", base_url="https://x", capabilities=capabilities, quirks=quirks)
-    assert wanted(Request(tools=tools, reasoning=asked), target, notes) == got
+    assert requested_reasoning(Request(tools=tools, reasoning=asked), target, notes) == got
     assert [notice.kind for notice in notes.notices] == noted
 
 
 @pytest.mark.parametrize(("word", "tokens"), BUDGETS.items())
 def test_a_word_stands_for_a_budget(word: Effort, tokens: int) -> None:
-    assert as_budget(word) == tokens
+    assert to_budget(word) == tokens
 
 
 def test_a_budget_is_sent_as_it_is() -> None:
-    assert as_budget(500) == 500
+    assert to_budget(500) == 500
 
 
 def test_more_effort_is_a_larger_budget() -> None:
