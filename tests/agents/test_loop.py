@@ -42,7 +42,7 @@ from dragoman import (
     user,
 )
 from dragoman.agents.events import RunEvent
-from dragoman.agents.loop import NUDGE, LoopSettings, Run
+from dragoman.agents.loop import EMPTY_ANSWER, LoopSettings, Run
 from dragoman.engine.effects import Emit, Plan, Sleep, StartJobs
 from dragoman.events import PartDelta
 from dragoman.schema.output_type import OutputType
@@ -93,18 +93,18 @@ def last_only(messages: tuple[Message, ...]) -> tuple[Message, ...]:
     return messages[-1:]
 
 
-class CallOptions:
-    """A model by a script: what it was asked, and how long it may take."""
+class ScriptedModel:
+    """A model that follows a script and records the requests and time limits."""
 
     def __init__(self, *lines: ScriptLine, seconds: float = 0.0) -> None:
         self.lines = list(lines)
         self.requests: list[Request] = []
-        self.left: list[float | None] = []
+        self.seconds_left: list[float | None] = []
         self.seconds = seconds
 
-    def __call__(self, request: Request, left: float | None) -> Plan[Response]:
+    def __call__(self, request: Request, seconds: float | None) -> Plan[Response]:
         self.requests.append(request)
-        self.left.append(left)
+        self.seconds_left.append(seconds)
         if self.seconds:
             yield Sleep(self.seconds)
         line = self.lines.pop(0)
@@ -118,16 +118,15 @@ class CallOptions:
 
 
 def run(
-    asked: CallOptions, /, *, world: World | None = None, prompt: Sequence[Message] = (user("?"),), **told: Any
+    model: ScriptedModel, /, *, world: World | None = None, prompt: Sequence[Message] = (user("?"),), **settings: Any
 ) -> Result[Any]:
-    fields: dict[str, Any] = {"tools": gather([tide, broken]), **told}
-    settings = LoopSettings[Any](**fields)
-    return (world or World()).run(Run(prompt, settings, asked).plan())
+    fields: dict[str, Any] = {"tools": gather([tide, broken]), **settings}
+    return (world or World()).run(Run(prompt, LoopSettings[Any](**fields), model).plan())
 
 
-def stopped(kind: type[DragomanError], asked: CallOptions, /, **told: Any) -> DragomanError:
+def stopped(kind: type[DragomanError], model: ScriptedModel, /, **settings: Any) -> DragomanError:
     with pytest.raises(kind) as caught:
-        run(asked, **told)
+        run(model, **settings)
     assert isinstance(caught.value.result, Result)
     return caught.value
 
@@ -136,15 +135,15 @@ def stopped(kind: type[DragomanError], asked: CallOptions, /, **told: Any) -> Dr
 
 
 def test_an_answer_without_calls_is_the_end() -> None:
-    result = run(CallOptions("Noon."))
+    result = run(ScriptedModel("Noon."))
     assert result.output == "Noon."
     assert result.messages == (user("?"), assistant("Noon."))
     assert [step.index for step in result.steps] == [0]
 
 
 def test_calls_are_run_and_the_model_is_asked_again() -> None:
-    asked = CallOptions((call(), call("broken", "call_2")), "4.2 m.")
-    result = run(asked)
+    model = ScriptedModel((call(), call("broken", "call_2")), "4.2 m.")
+    result = run(model)
     assert result.output == "4.2 m."
     first, second = result.steps
     assert [one.text for one in first.results] == ["4.2 m in Brest", "RuntimeError: no water"]
@@ -152,27 +151,27 @@ def test_calls_are_run_and_the_model_is_asked_again() -> None:
     assert second.results == ()
     assert result.messages[1] == assistant(call(), call("broken", "call_2"))
     assert result.messages[2] == tool_results(*first.results)
-    assert asked.last == result.messages[:3]
+    assert model.last == result.messages[:3]
 
 
 def test_jobs_begin_together_or_one_after_the_other() -> None:
     for parallel, sizes in ((True, [2]), (False, [1, 1])):
         world = World()
-        run(CallOptions((call(), call(id="call_2")), "ok"), world=world, parallel=parallel)
+        run(ScriptedModel((call(), call(id="call_2")), "ok"), world=world, parallel=parallel)
         timed = [len(jobs) for jobs in world.jobs if jobs[0].timeout is not None]
         assert timed == sizes
 
 
 def test_events_tell_what_happens() -> None:
     world = World()
-    run(CallOptions(call(), "ok"), world=world)
+    run(ScriptedModel(call(), "ok"), world=world)
     kinds = [StepStarted, ToolStarted, ToolFinished, StepFinished, StepStarted, StepFinished]
     assert [type(event) for event in world.shown if isinstance(event, RunEvent)] == kinds
 
 
 def test_an_answer_that_is_not_streamed_is_shown_at_once() -> None:
     world = World()
-    run(CallOptions("Noon."), world=world)
+    run(ScriptedModel("Noon."), world=world)
     assert [event.text for event in world.shown if isinstance(event, PartDelta)] == ["Noon."]
 
 
@@ -185,7 +184,7 @@ def test_the_time_of_steps_and_tools_is_told() -> None:
         world.now += 2.0
         return "done"
 
-    result = run(CallOptions(call("slow"), "ok", seconds=1.0), world=world, tools=gather([slow]))
+    result = run(ScriptedModel(call("slow"), "ok", seconds=1.0), world=world, tools=gather([slow]))
     assert result.steps[0].duration == 3.0
     assert result.steps[0].durations == (2.0,)
 
@@ -200,7 +199,7 @@ def test_usage_is_summed_with_what_tools_spent() -> None:
         return "x"
 
     outer = Response(message=assistant(call("ask")), finish=Finish(reason="tool_calls"), usage=Usage(input=3, output=4))
-    result = run(CallOptions(outer, "ok"), tools=gather([ask]))
+    result = run(ScriptedModel(outer, "ok"), tools=gather([ask]))
     assert (result.usage.input, result.usage.output) == (3 + 100 + 1, 4 + 50 + 1)
 
 
@@ -214,37 +213,37 @@ def test_a_context_knows_its_call_step_messages_and_data() -> None:
         return "seen"
 
     settings = LoopSettings[str](tools=gather([look]))
-    World().run(Run([user("?")], settings, CallOptions(call("look"), "ok"), data={"a": 1}).plan())
+    World().run(Run([user("?")], settings, ScriptedModel(call("look"), "ok"), data={"a": 1}).plan())
     assert (seen[0].call, seen[0].step, seen[0].data) == (call("look"), 0, {"a": 1})
     assert [message.role for message in seen[0].messages] == ["user", "assistant"]
 
 
 def test_a_run_goes_on_from_its_messages() -> None:
-    first = run(CallOptions(call(), "4.2 m."))
-    asked = CallOptions("As I said, 4.2 m, and that will not change before the evening.")
-    run(asked, prompt=[*first.messages, user("Sure?")])
-    assert asked.last == (*first.messages, user("Sure?"))
+    first = run(ScriptedModel(call(), "4.2 m."))
+    model = ScriptedModel("As I said, 4.2 m, and that will not change before the evening.")
+    run(model, prompt=[*first.messages, user("Sure?")])
+    assert model.last == (*first.messages, user("Sure?"))
 
 
 def test_a_forced_choice_holds_for_the_first_step() -> None:
-    asked = CallOptions(call(), "ok")
-    run(asked, request=Request(tool_choice="required"))
-    assert [request.tool_choice for request in asked.requests] == ["required", "auto"]
+    model = ScriptedModel(call(), "ok")
+    run(model, request=Request(tool_choice="required"))
+    assert [request.tool_choice for request in model.requests] == ["required", "auto"]
 
 
 def test_a_pause_of_the_provider_is_gone_over() -> None:
     paused = Response(message=assistant("Searching"), finish=Finish(reason="pause"))
-    result = run(CallOptions(paused, "Found."))
+    result = run(ScriptedModel(paused, "Found."))
     assert result.output == "Found."
     assert result.messages[1:] == (assistant("Searching"), assistant("Found."))
-    assert len(stopped(MaxSteps, CallOptions(*[paused] * 3), max_steps=2).result.steps) == 3
+    assert len(stopped(MaxSteps, ScriptedModel(*[paused] * 3), max_steps=2).result.steps) == 3
 
 
 # ── what ends a run early ───────────────────────────────────────────────────
 
 
 def test_an_error_of_the_model_has_the_result_so_far() -> None:
-    error = stopped(AuthFailed, CallOptions(call(), AuthFailed("no key", usage=Usage(input=5))))
+    error = stopped(AuthFailed, ScriptedModel(call(), AuthFailed("no key", usage=Usage(input=5))))
     assert error.result.output is None
     assert len(error.result.steps) == 1
     assert [message.role for message in error.result.messages] == ["user", "assistant", "tool"]
@@ -254,8 +253,8 @@ def test_an_error_of_the_model_has_the_result_so_far() -> None:
 @pytest.mark.parametrize("limit", [2, two], ids=["number", "function"])
 def test_n_steps_are_n_rounds_of_tools(limit: Any) -> None:
     lines = [call(port="Brest"), call(port="Cork"), call(port="Riga")]
-    assert run(CallOptions(*lines[:2], "done"), max_steps=limit).output == "done"
-    error = stopped(MaxSteps, CallOptions(*lines), max_steps=limit)
+    assert run(ScriptedModel(*lines[:2], "done"), max_steps=limit).output == "done"
+    error = stopped(MaxSteps, ScriptedModel(*lines), max_steps=limit)
     assert [one.text for step in error.result.steps for one in step.results][:2] == ["4.2 m in Brest", "4.2 m in Cork"]
     assert error.result.steps[2].results[0].text.startswith("not run")
     assert error.result.messages[-1].role == "tool"
@@ -263,7 +262,7 @@ def test_n_steps_are_n_rounds_of_tools(limit: Any) -> None:
 
 def test_a_limit_that_fails_is_the_usual_one() -> None:
     world = World()
-    result = run(CallOptions(call(), "ok"), world=world, max_steps=fails)
+    result = run(ScriptedModel(call(), "ok"), world=world, max_steps=fails)
     assert result.output == "ok"
     assert [event.hook for event in world.shown if isinstance(event, HookFailed)] == ["max_steps"]
 
@@ -271,28 +270,30 @@ def test_a_limit_that_fails_is_the_usual_one() -> None:
 @pytest.mark.parametrize("off", [None, 0])
 def test_the_guards_may_be_off(off: int | None) -> None:
     lines = [call("broken")] * 5
-    assert run(CallOptions(*lines, "ok"), tools=gather([broken]), tool_error_limit=off, repeat_limit=off).output == "ok"
+    assert (
+        run(ScriptedModel(*lines, "ok"), tools=gather([broken]), tool_error_limit=off, repeat_limit=off).output == "ok"
+    )
 
 
 def test_steps_may_be_without_limit() -> None:
     lines = [call(port=f"port {number}") for number in range(20)]
-    assert run(CallOptions(*lines, "ok"), max_steps=None).output == "ok"
+    assert run(ScriptedModel(*lines, "ok"), max_steps=None).output == "ok"
 
 
 def test_steps_that_only_fail_are_a_loop() -> None:
     lines = [call("broken"), call("broken", a=1), call("nothing")]
-    error = stopped(ToolLoop, CallOptions(*lines))
+    error = stopped(ToolLoop, ScriptedModel(*lines))
     assert "3 steps in a row gave only errors" in error.message
     assert len(error.result.steps) == 3
 
 
 def test_one_good_result_breaks_the_row_of_errors() -> None:
     both = (call(), call("broken", "call_2"))
-    assert run(CallOptions(call("broken"), call("nothing"), both, call("broken", a=2), "ok")).output == "ok"
+    assert run(ScriptedModel(call("broken"), call("nothing"), both, call("broken", a=2), "ok")).output == "ok"
 
 
 def test_the_same_calls_with_the_same_results_are_a_loop() -> None:
-    error = stopped(ToolLoop, CallOptions(*[call(id=f"call_{number}") for number in range(3)]))
+    error = stopped(ToolLoop, ScriptedModel(*[call(id=f"call_{number}") for number in range(3)]))
     assert "3 steps in a row made the same calls" in error.message
 
 
@@ -304,52 +305,52 @@ def test_the_same_call_with_another_result_is_none() -> None:
         """Gauge."""
         return next(heights)
 
-    assert run(CallOptions(*[call("gauge")] * 4, "ok"), tools=gather([gauge])).output == "ok"
+    assert run(ScriptedModel(*[call("gauge")] * 4, "ok"), tools=gather([gauge])).output == "ok"
 
 
 @pytest.mark.parametrize(
     ("budget", "why"),
     [
-        (Budget(tokens=3), "4 of 3 tokens are used"),
+        (Budget(tokens=3), "4 of 3 tokens used"),
         (Budget(money=0.5, price=saying(0.6)), "0.6000 of 0.5000 dollars"),
         (Budget(seconds=1.5), "2.0 of 1.5 seconds"),
     ],
 )
 def test_a_budget_ends_a_run_before_the_next_step(budget: Budget, why: str) -> None:
     response = Response(message=assistant(call()), finish=Finish(reason="tool_calls"), usage=Usage(input=3, output=1))
-    error = stopped(BudgetExceeded, CallOptions(response, seconds=2.0), budget=budget)
+    error = stopped(BudgetExceeded, ScriptedModel(response, seconds=2.0), budget=budget)
     assert why in error.message
     assert len(error.result.steps) == 1
 
 
 @pytest.mark.parametrize("price", [fails, saying(None)])
 def test_a_price_that_fails_is_told_with_the_result_so_far(price: Any) -> None:
-    error = stopped(InvalidRequest, CallOptions("4.2 m"), budget=Budget(money=1.0, price=price))
-    assert "budget: price= failed: " in error.message
+    error = stopped(InvalidRequest, ScriptedModel("4.2 m"), budget=Budget(money=1.0, price=price))
+    assert "budget.price must return the dollars of a response, got " in error.message
     assert error.result.messages[-1].text == "4.2 m"
 
 
 def test_an_answer_is_given_though_it_used_up_the_budget() -> None:
-    result = run(CallOptions("Here it is."), budget=Budget(tokens=1, money=0.1, price=saying(3.0)))
+    result = run(ScriptedModel("Here it is."), budget=Budget(tokens=1, money=0.1, price=saying(3.0)))
     assert result.output == "Here it is."
     assert result.cost == 3.0
 
 
 def test_the_time_that_is_left_is_told_to_the_model_and_the_tools() -> None:
     world = World()
-    asked = CallOptions(call(), "ok", seconds=1.0)
-    run(asked, world=world, budget=Budget(seconds=10.0), step_timeout=9.5)
-    assert asked.left == [9.5, 9.0]
+    model = ScriptedModel(call(), "ok", seconds=1.0)
+    run(model, world=world, budget=Budget(seconds=10.0), step_timeout=9.5)
+    assert model.seconds_left == [9.5, 9.0]
     assert [job.timeout for jobs in world.jobs for job in jobs if job.timeout] == [9.0]
 
 
 def test_a_model_that_is_out_of_time_by_the_budget_exceeds_it() -> None:
-    error = stopped(BudgetExceeded, CallOptions(TimedOut("slow"), seconds=5.0), budget=Budget(seconds=5.0))
+    error = stopped(BudgetExceeded, ScriptedModel(TimedOut("slow"), seconds=5.0), budget=Budget(seconds=5.0))
     assert isinstance(error.__cause__, TimedOut)
 
 
 def test_a_run_that_is_out_of_time_is_timed_out() -> None:
-    assert "more than 5 s" in stopped(TimedOut, CallOptions(call(), seconds=6.0), total_timeout=5.0).message
+    assert "more than 5 s" in stopped(TimedOut, ScriptedModel(call(), seconds=6.0), total_timeout=5.0).message
 
 
 # ── saying nothing ──────────────────────────────────────────────────────────
@@ -360,39 +361,39 @@ def blank(reason: Any = "length") -> Response:
 
 
 @pytest.mark.parametrize("nothing", [EmptyResponse("blank", usage=Usage(input=1)), blank()], ids=["error", "response"])
-def test_a_blank_stop_is_asked_again_with_a_nudge(nothing: Any) -> None:
-    asked = CallOptions(nothing, nothing, nothing, "Noon.")
-    result = run(asked)
+def test_a_blank_stop_is_asked_again_with_a_message(nothing: Any) -> None:
+    model = ScriptedModel(nothing, nothing, nothing, "Noon.")
+    result = run(model)
     assert result.output == "Noon."
-    assert asked.last == (user("?"), user(NUDGE), user(NUDGE), user(NUDGE))
+    assert model.last == (user("?"), user(EMPTY_ANSWER), user(EMPTY_ANSWER), user(EMPTY_ANSWER))
     assert result.usage.input == 4
 
 
-def test_after_three_nudges_a_blank_stop_is_the_end() -> None:
+def test_after_three_retries_a_blank_stop_is_the_end() -> None:
     error = EmptyResponse("blank")
-    assert len(stopped(EmptyResponse, CallOptions(*[error] * 4)).result.messages) == 4
-    assert run(CallOptions(*[blank()] * 4)).output == " "
+    assert len(stopped(EmptyResponse, ScriptedModel(*[error] * 4)).result.messages) == 4
+    assert run(ScriptedModel(*[blank()] * 4)).output == " "
 
 
-def test_nudges_are_no_steps() -> None:
-    assert run(CallOptions(blank(), call(), "ok"), max_steps=1).output == "ok"
+def test_empty_retries_are_not_steps() -> None:
+    assert run(ScriptedModel(blank(), call(), "ok"), max_steps=1).output == "ok"
 
 
 def test_what_was_said_before_serves_when_nothing_is_said_at_the_end() -> None:
     said = Response(message=assistant(LONG, call()), finish=Finish(reason="tool_calls"))
-    assert run(CallOptions(said, *[EmptyResponse("blank")] * 4)).output == LONG
+    assert run(ScriptedModel(said, *[EmptyResponse("blank")] * 4)).output == LONG
 
 
 def test_a_blocked_answer_is_not_asked_for_again() -> None:
-    assert run(CallOptions(blank("blocked"))).output == " "
+    assert run(ScriptedModel(blank("blocked"))).output == " "
 
 
 # ── calls that are malformed ────────────────────────────────────────────────
 
 
 def test_a_malformed_call_becomes_an_error_result() -> None:
-    slip = MalformedToolCall("arguments of tide are not a JSON object: {", id="call_1", name="tide", text="{")
-    result = run(CallOptions(slip, "ok"))
+    malformed = MalformedToolCall("arguments of tide are not a JSON object: {", id="call_1", name="tide", text="{")
+    result = run(ScriptedModel(malformed, "ok"))
     assert result.output == "ok"
     assert result.steps[0].results[0].is_error
     assert "not a JSON object" in result.steps[0].results[0].text
@@ -400,23 +401,23 @@ def test_a_malformed_call_becomes_an_error_result() -> None:
 
 
 def test_a_stream_that_broke_by_a_malformed_call_keeps_what_was_said() -> None:
-    slip = MalformedToolCall("no JSON", name="tide", text="{", usage=Usage(input=2))
+    malformed = MalformedToolCall("no JSON", name="tide", text="{", usage=Usage(input=2))
     partial = Response(message=assistant("Let me see."), finish=Finish(reason="other"))
     error = Interrupted("broke", partial=partial)
-    error.__cause__ = slip
-    result = run(CallOptions(error, "ok"))
+    error.__cause__ = malformed
+    result = run(ScriptedModel(error, "ok"))
     assert result.messages[1] == assistant("Let me see.", ToolCall(id="malformed_0", name="tide"))
 
 
 def test_a_malformed_call_of_nothing_becomes_an_error_result() -> None:
-    result = run(CallOptions(MalformedToolCall("no JSON"), "ok"))
+    result = run(ScriptedModel(MalformedToolCall("no JSON"), "ok"))
     assert (result.output, result.steps[0].results[0].is_error) == ("ok", True)
     assert result.messages[1] == assistant(ToolCall(id="malformed_0", name="unnamed"))
 
 
 def test_a_refusal_holds_for_one_step_though_ids_come_again() -> None:
-    slip = MalformedToolCall("no JSON", id="call_1", name="tide")
-    assert run(CallOptions(slip, call(id="call_1"), "ok")).steps[1].results[0].text == "4.2 m in Brest"
+    malformed = MalformedToolCall("no JSON", id="call_1", name="tide")
+    assert run(ScriptedModel(malformed, call(id="call_1"), "ok")).steps[1].results[0].text == "4.2 m in Brest"
 
 
 # ── the caller's functions ──────────────────────────────────────────────────
@@ -431,20 +432,20 @@ def test_a_refusal_holds_for_one_step_though_ids_come_again() -> None:
         (saying(ToolResult(id="?", content="3 m")), "3 m", False),
         (
             saying(ToolResult(id="?", content=(Image(data=b"<svg/>"),))),
-            "tide: its result cannot be told: an image is of no type that is known",
+            "tide: the result cannot be sent: an image is of no type that is known",
             True,
         ),
-        (fails, "tide was not run: nobody could approve it (ZeroDivisionError)", True),
+        (fails, "tide was not run: the approve hook failed (ZeroDivisionError)", True),
     ],
 )
 def test_a_call_is_run_when_it_is_approved(approve: Callable[[ToolCall], Any], text: str, is_error: object) -> None:
-    (result,) = run(CallOptions(call(), "ok"), approve=approve).steps[0].results
+    (result,) = run(ScriptedModel(call(), "ok"), approve=approve).steps[0].results
     assert (result.id, result.text, result.is_error) == ("call_1", text, is_error)
 
 
 def test_approval_that_fails_is_told() -> None:
     world = World()
-    run(CallOptions(call(), "ok"), approve=fails, world=world)
+    run(ScriptedModel(call(), "ok"), approve=fails, world=world)
     assert [event for event in world.shown if isinstance(event, HookFailed)] == [
         HookFailed("approve", "ZeroDivisionError: division by zero")
     ]
@@ -452,35 +453,35 @@ def test_approval_that_fails_is_told() -> None:
 
 def test_steering_adds_messages_before_a_step() -> None:
     given: list[Any] = [None, ["Hurry.", user("Please.")], "Now."]
-    asked = CallOptions(call(), call(port="Cork"), "ok")
-    result = run(asked, steer=lambda: given.pop(0))
-    assert [message.text for message in asked.requests[1].messages if message.role == "user"] == [
+    model = ScriptedModel(call(), call(port="Cork"), "ok")
+    result = run(model, steer=lambda: given.pop(0))
+    assert [message.text for message in model.requests[1].messages if message.role == "user"] == [
         "?",
         "Hurry.",
         "Please.",
     ]
-    assert asked.last[-1] == user("Now.")
+    assert model.last[-1] == user("Now.")
     assert user("Hurry.") in result.messages
 
 
 def test_compaction_shortens_what_is_sent_and_not_the_transcript() -> None:
-    asked = CallOptions(call(), "ok")
-    result = run(asked, compact=last_only)
-    assert [len(request.messages) for request in asked.requests] == [1, 1]
+    model = ScriptedModel(call(), "ok")
+    result = run(model, compact=last_only)
+    assert [len(request.messages) for request in model.requests] == [1, 1]
     assert len(result.messages) == 4
 
 
 @pytest.mark.parametrize("compact", [fails, saying(7), saying([7])])
 def test_compaction_that_fails_leaves_the_original(compact: Any) -> None:
-    asked, world = CallOptions("ok"), World()
-    run(asked, world=world, compact=compact)
-    assert asked.last == (user("?"),)
+    model, world = ScriptedModel("ok"), World()
+    run(model, world=world, compact=compact)
+    assert model.last == (user("?"),)
     assert [event.hook for event in world.shown if isinstance(event, HookFailed)] == ["compact"]
 
 
 def test_steering_that_fails_is_told_and_harmless() -> None:
     world = World()
-    assert run(CallOptions("ok"), world=world, steer=lambda: 1 / 0).output == "ok"
+    assert run(ScriptedModel("ok"), world=world, steer=lambda: 1 / 0).output == "ok"
     assert [event.why for event in world.shown if isinstance(event, HookFailed)] == [
         "ZeroDivisionError: division by zero"
     ]
@@ -489,24 +490,24 @@ def test_steering_that_fails_is_told_and_harmless() -> None:
 # ── the output ──────────────────────────────────────────────────────────────
 
 
-def test_a_last_word_that_points_back_gives_way_to_what_it_means() -> None:
+def test_the_last_text_is_the_output() -> None:
     said = Response(message=assistant(LONG, call()), finish=Finish(reason="tool_calls"))
-    assert run(CallOptions(said, "See above.")).output == LONG
-    assert run(CallOptions(said, "4.2 m")).output == "4.2 m"
+    assert run(ScriptedModel(said, "See above.")).output == "See above."
+    assert run(ScriptedModel(said, "4.2 m")).output == "4.2 m"
 
 
 def test_a_typed_output_is_read_from_the_last_text() -> None:
-    assert run(CallOptions(call(), '{"value": 4}'), form=OutputType[int](int)).output == 4
+    assert run(ScriptedModel(call(), '{"value": 4}'), output_type=OutputType[int](int)).output == 4
 
 
 def test_a_wrong_output_is_asked_for_again_with_the_reasons() -> None:
-    asked = CallOptions("four", '{"value": 4}')
-    assert run(asked, form=OutputType[int](int)).output == 4
-    assert "not JSON" in asked.last[-1].text
+    model = ScriptedModel("four", '{"value": 4}')
+    assert run(model, output_type=OutputType[int](int)).output == 4
+    assert "not JSON" in model.last[-1].text
 
 
 def test_an_output_that_stays_wrong_is_an_error_with_all_that_was_used() -> None:
-    error = stopped(OutputError, CallOptions("four", "4 m"), form=OutputType[int](int))
+    error = stopped(OutputError, ScriptedModel("four", "4 m"), output_type=OutputType[int](int))
     assert isinstance(error, OutputError)
     assert error.text == "4 m"
     assert error.usage is not None
@@ -522,29 +523,32 @@ def test_an_output_whose_validator_raises_anything_is_asked_for_again() -> None:
             if self.metres > 9:
                 raise LookupError("too high")
 
-    asked = CallOptions('{"metres": 10}', '{"metres": 4}')
-    assert run(asked, form=OutputType[Picky](Picky)).output == Picky(4)
-    assert "LookupError: too high" in asked.last[-1].text
+    model = ScriptedModel('{"metres": 10}', '{"metres": 4}')
+    assert run(model, output_type=OutputType[Picky](Picky)).output == Picky(4)
+    assert "LookupError: too high" in model.last[-1].text
 
 
 def test_an_output_that_was_cut_off_says_so() -> None:
     cut = Response(message=assistant('{"value'), finish=Finish(reason="length"))
-    assert "length limit" in stopped(OutputError, CallOptions(cut), form=OutputType[int](int), max_repairs=0).message
+    assert (
+        "length limit"
+        in stopped(OutputError, ScriptedModel(cut), output_type=OutputType[int](int), max_repairs=0).message
+    )
 
 
-def test_a_terminal_call_ends_the_run_undispatched() -> None:
-    asked = CallOptions((call("finish", "call_1", answer="4.2 m"), call(id="call_2")))
-    result = run(asked, terminal="finish", tools=gather([tide, Tool(name="finish", description="End")]))
+def test_a_terminal_call_ends_the_run_unexecuteed() -> None:
+    model = ScriptedModel((call("finish", "call_1", answer="4.2 m"), call(id="call_2")))
+    result = run(model, terminal="finish", tools=gather([tide, Tool(name="finish", description="End")]))
     assert result.output == {"answer": "4.2 m"}
-    assert [one.text for one in result.steps[0].results] == ["accepted", "not run: the run ended with this turn"]
+    assert [one.text for one in result.steps[0].results] == ["accepted", "not run: the run ended with this step"]
     assert result.messages[-1].role == "tool"
 
 
 def test_a_terminal_call_can_be_typed_and_is_refused_where_it_does_not_fit() -> None:
     form = OutputType[int](int)
     finish = Tool(name="finish", description="End", parameters=form.schema)
-    asked = CallOptions(call("finish", value="four"), call("finish", "call_2", value=4))
-    result = run(asked, terminal="finish", form=form, tools=(finish,))
+    model = ScriptedModel(call("finish", value="four"), call("finish", "call_2", value=4))
+    result = run(model, terminal="finish", output_type=form, tools=(finish,))
     assert result.output == 4
     refused = result.steps[0].results[0]
     assert refused.is_error
@@ -553,31 +557,31 @@ def test_a_terminal_call_can_be_typed_and_is_refused_where_it_does_not_fit() -> 
 
 def test_a_malformed_call_of_the_terminal_tool_is_no_end() -> None:
     finish = Tool(name="finish", description="End")
-    slip = MalformedToolCall("no JSON", id="call_1", name="finish", text="{")
-    result = run(CallOptions(slip, call("finish", port="Brest")), terminal="finish", tools=gather([finish]))
+    malformed = MalformedToolCall("no JSON", id="call_1", name="finish", text="{")
+    result = run(ScriptedModel(malformed, call("finish", port="Brest")), terminal="finish", tools=gather([finish]))
     assert result.output == {"port": "Brest"}
     assert result.steps[0].results[0].is_error
 
 
 def test_a_terminal_call_is_refused_where_its_arguments_are_wrong() -> None:
     wrong, right = call(port=4), call()
-    result = run(CallOptions(wrong, right), terminal="tide")
+    result = run(ScriptedModel(wrong, right), terminal="tide")
     assert result.output == {"port": "Brest"}
-    assert "as its arguments are wrong: $.port" in result.steps[0].results[0].text
+    assert "was not run: invalid arguments: $.port" in result.steps[0].results[0].text
 
 
 def test_a_forced_choice_stays_where_a_terminal_tool_ends_the_run() -> None:
-    asked = CallOptions(call(), call("finish"))
+    model = ScriptedModel(call(), call("finish"))
     tools = gather([tide, Tool(name="finish", description="End")])
-    run(asked, terminal="finish", tools=tools, request=Request(tool_choice="required"))
-    assert [request.tool_choice for request in asked.requests] == ["required", "required"]
+    run(model, terminal="finish", tools=tools, request=Request(tool_choice="required"))
+    assert [request.tool_choice for request in model.requests] == ["required", "required"]
 
 
 # ── leaving it ──────────────────────────────────────────────────────────────
 
 
 def test_a_plan_that_is_closed_among_its_tools_leaves_what_there_was() -> None:
-    going = Run([user("?")], LoopSettings[str](tools=gather([tide])), CallOptions(call(), "never"))
+    going = Run([user("?")], LoopSettings[str](tools=gather([tide])), ScriptedModel(call(), "never"))
     plan, world = going.plan(), World()
     effect = next(plan)
     while not (isinstance(effect, StartJobs) and effect.jobs[0].timeout):
@@ -589,7 +593,7 @@ def test_a_plan_that_is_closed_among_its_tools_leaves_what_there_was() -> None:
 
 def test_a_plan_that_is_closed_among_its_tools_keeps_the_results_that_there_are() -> None:
     calls = (call(id="call_1"), call(id="call_2", port="Cork"))
-    going = Run([user("?")], LoopSettings[str](tools=gather([tide]), parallel=False), CallOptions(calls, "never"))
+    going = Run([user("?")], LoopSettings[str](tools=gather([tide]), parallel=False), ScriptedModel(calls, "never"))
     plan, world = going.plan(), World()
     effect = next(plan)
     while not (isinstance(effect, Emit) and isinstance(effect.events[0], ToolFinished)):
@@ -603,4 +607,4 @@ def test_a_plan_that_is_closed_among_its_tools_keeps_the_results_that_there_are(
 
 def test_thinking_and_parts_stay_in_the_transcript() -> None:
     message = assistant(Text(text="Look", extra={"x": 1}), call())
-    assert run(CallOptions(message, "ok")).messages[1] == message
+    assert run(ScriptedModel(message, "ok")).messages[1] == message

@@ -224,8 +224,8 @@ def test_a_tool_without_a_description_is_refused_when_defined() -> None:
     ("schema", "why"),
     [
         ({"type": "array"}, "of type 'array'"),
-        ({"type": "object", "properties": 3}, "not a valid JSON Schema"),
-        ({"type": "object", "properties": {"a": {"type": "word"}}}, "not a valid JSON Schema"),
+        ({"type": "object", "properties": 3}, "must be a valid JSON Schema"),
+        ({"type": "object", "properties": {"a": {"type": "word"}}}, "must be a valid JSON Schema"),
     ],
 )
 def test_an_invalid_schema_is_refused_when_defined(schema: dict[str, Any], why: str) -> None:

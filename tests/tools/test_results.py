@@ -19,7 +19,7 @@ import pytest
 from pydantic import BaseModel
 
 from dragoman import AuthFailed, Document, Image, MalformedToolCall, Text, ToolCall, ToolResult
-from dragoman.tools.results import failure, result_of
+from dragoman.tools.results import error_result, to_tool_result
 from dragoman.types import data_url
 from tests.support.images import bomb, picture
 
@@ -100,7 +100,7 @@ class EndlessMap(Mapping[int, int]):
 
 
 def result(value: object, limit: int = 1000) -> ToolResult:
-    return result_of(CALL, value, limit)
+    return to_tool_result(CALL, value, limit)
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def result(value: object, limit: int = 1000) -> ToolResult:
         (array.array("i", [1, 2]), "[1,2]"),
     ],
 )
-def test_a_value_is_told_as_json_and_text_as_it_is(value: object, content: str) -> None:
+def test_a_value_is_sent_as_json_and_text_as_it_is(value: object, content: str) -> None:
     assert result(value) == ToolResult(id="call_1", name="tide", content=content)
 
 
@@ -156,15 +156,15 @@ def circle() -> list[Any]:
 @pytest.mark.parametrize(
     ("value", "why"),
     [
-        (b"abc", "bytes are no text"),
-        ({"a": [b"abc"]}, "bytes are no text"),
-        ((bytearray(b"abc"),), "bytes are no text"),
-        (object(), "object has no form in JSON"),
+        (b"abc", "must be text, got bytes"),
+        ({"a": [b"abc"]}, "must be text, got bytes"),
+        ((bytearray(b"abc"),), "must be text, got bytes"),
+        (object(), "a dataclass, got object"),
         (circle(), "recursion"),
-        (Data(object()), "object has no form in JSON"),
-        (iter([1]), "list_iterator has no form in JSON"),
-        ({(1, 2): 3}, "tuple is no key"),
-        (Image(data=b"<svg/>", mime="image/svg+xml"), "tide: its result cannot be told: an image is of no type that"),
+        (Data(object()), "a dataclass, got object"),
+        (iter([1]), "a dataclass, got list_iterator"),
+        ({(1, 2): 3}, "a key of a dict must be text or a number, got tuple"),
+        (Image(data=b"<svg/>", mime="image/svg+xml"), "tide: the result cannot be sent: an image is of no type that"),
         (Image(data=picture(9, 9)[:60]), "an image (image/png, 9 by 9) is cut off"),
         (Image(data=bomb(30_000, 30_000)), "too large to be decoded"),
         (Image(data=b""), "an image is empty"),
@@ -175,10 +175,10 @@ def circle() -> list[Any]:
         (Document(data=b"", mime="application/pdf"), "a document is empty"),
     ],
 )
-def test_what_cannot_be_told_is_an_error(value: object, why: str) -> None:
-    told = result(value)
-    assert told.is_error
-    assert why in told.text
+def test_what_cannot_be_sent_is_an_error(value: object, why: str) -> None:
+    sent = result(value)
+    assert sent.is_error
+    assert why in sent.text
 
 
 @pytest.mark.parametrize(
@@ -193,17 +193,17 @@ def test_what_cannot_be_told_is_an_error(value: object, why: str) -> None:
         (range(1001), "range"),
     ],
 )
-def test_what_makes_more_items_than_bytes_may_be_told_is_an_error(value: object, name: str) -> None:
-    told = result(value, limit=1000)
-    assert told.is_error
-    assert told.text == f"tide: its result cannot be told: {name} has more than 1000 items"
+def test_what_makes_more_items_than_bytes_may_be_sent_is_an_error(value: object, name: str) -> None:
+    sent = result(value, limit=1000)
+    assert sent.is_error
+    assert sent.text == f"tide: the result cannot be sent: {name} has more than 1000 items"
 
 
 @pytest.mark.parametrize("value", [[1] * 2000, (1,) * 2000, range(1000), dict.fromkeys(range(2000))])
 def test_what_is_in_memory_or_short_is_cut(value: object) -> None:
-    told = result(value, limit=1000)
-    assert not told.is_error
-    assert "[cut: these are the first 1000 of" in told.text
+    sent = result(value, limit=1000)
+    assert not sent.is_error
+    assert "[cut: these are the first 1000 of" in sent.text
 
 
 def test_pictures_and_documents_are_parts() -> None:
@@ -223,17 +223,17 @@ def test_what_only_a_target_can_judge_stays() -> None:
 
 def test_words_stand_for_a_broken_picture_among_others() -> None:
     given = ToolResult(id="", content=(Text(text="See:"), Image(data=b"<svg/>"), DOT))
-    told = result(given)
-    assert told.content == (Text(text="See:"), Text(text="[left out: an image is of no type that is known]"), DOT)
-    assert told.is_error
+    sent = result(given)
+    assert sent.content == (Text(text="See:"), Text(text="[left out: an image is of no type that is known]"), DOT)
+    assert sent.is_error
 
 
 @pytest.mark.parametrize(
-    ("content", "told"),
+    ("content", "sent"),
     [((), ""), (None, ""), ({"a": 1}, '{"a":1}'), (["See:", DOT], (Text(text="See:"), DOT)), (Word("b"), "b")],
 )
-def test_a_result_with_any_content_is_one_that_can_be_told(content: Any, told: object) -> None:
-    assert result(ToolResult(id="", content=content)).content == told
+def test_a_result_with_any_content_is_one_that_can_be_sent(content: Any, sent: object) -> None:
+    assert result(ToolResult(id="", content=content)).content == sent
 
 
 def test_a_result_is_taken_as_it_is_and_gets_the_calls_id() -> None:
@@ -246,14 +246,14 @@ def test_a_half_letter_in_a_part_is_replaced() -> None:
 
 
 def test_a_long_text_is_cut_at_a_letter_and_says_so() -> None:
-    told = result("é" * 100, limit=51)
-    assert told.text == "é" * 25 + "\n[cut: these are the first 51 of 200 bytes]"
-    assert not told.is_error
+    sent = result("é" * 100, limit=51)
+    assert sent.text == "é" * 25 + "\n[cut: these are the first 51 of 200 bytes]"
+    assert not sent.is_error
 
 
 def test_texts_share_the_limit_and_pictures_stay_whole() -> None:
-    told = result([Text(text="a" * 6), DOT, Text(text="b" * 6), "ccc"], limit=8)
-    first, picture, second, third = told.parts
+    sent = result([Text(text="a" * 6), DOT, Text(text="b" * 6), "ccc"], limit=8)
+    first, picture, second, third = sent.parts
     assert first == Text(text="a" * 6)
     assert picture == DOT
     assert isinstance(second, Text)
@@ -276,9 +276,9 @@ def test_texts_share_the_limit_and_pictures_stay_whole() -> None:
     ],
 )
 def test_a_failure_has_kind_and_message_and_no_secret(why: str | BaseException, content: str) -> None:
-    assert failure(CALL, why) == ToolResult(id="call_1", name="tide", content=content, is_error=True)
+    assert error_result(CALL, why) == ToolResult(id="call_1", name="tide", content=content, is_error=True)
 
 
 def test_a_malformed_call_can_fail_too() -> None:
-    told = failure(MalformedToolCall("no JSON", id="call_7", name="tide"), "not run")
-    assert (told.id, told.name) == ("call_7", "tide")
+    sent = error_result(MalformedToolCall("no JSON", id="call_7", name="tide"), "not run")
+    assert (sent.id, sent.name) == ("call_7", "tide")

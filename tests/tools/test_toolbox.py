@@ -85,7 +85,7 @@ def test_a_tool_without_parameters_takes_no_arguments(execute: Way) -> None:
 
 def test_an_unknown_tool_is_an_error_with_the_known_names(execute: Way) -> None:
     result = execute(Toolbox(tide, later), call("tied"))
-    assert (result.text, result.is_error) == ("no tool 'tied'; there are tide, later", True)
+    assert (result.text, result.is_error) == ("no tool named 'tied'; the tools are tide, later", True)
 
 
 def test_a_malformed_call_is_an_error_result(execute: Way) -> None:
@@ -105,13 +105,13 @@ def test_data_is_in_the_context(execute: Way) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "message"),
     [
         (LookupError, "LookupError: not x"),
-        (ValueError, "take was not run, as its arguments are wrong: $.odd: not x"),
+        (ValueError, "take was not run: invalid arguments: $.odd: not x"),
     ],
 )
-def test_validators_of_the_users_types_may_raise_anything(execute: Way, kind: type[Exception], told: str) -> None:
+def test_validators_of_the_users_types_may_raise_anything(execute: Way, kind: type[Exception], message: str) -> None:
     @dataclasses.dataclass
     class Odd:
         name: str
@@ -125,7 +125,7 @@ def test_validators_of_the_users_types_may_raise_anything(execute: Way, kind: ty
 
     result = execute(Toolbox(take), call("take", odd={"name": "x"}))
     assert result.is_error
-    assert result.text == told
+    assert result.text == message
 
 
 def test_an_error_that_cannot_say_what_it_is_is_a_result_too(execute: Way) -> None:

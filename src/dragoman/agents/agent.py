@@ -1,4 +1,4 @@
-"""A model, tools and a prompt in, what came of it out: what users hold. Thin: it sets up a run and drives it."""
+"""`Agent`: the public interface to the tool loop. It checks the options, sets up a `Run` and drives it."""
 
 import asyncio
 import inspect
@@ -7,10 +7,10 @@ from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
 
-from dragoman.agents.budget import Budget
+from dragoman import api
+from dragoman.agents.budget import Budget, check_prices_installed, price
 from dragoman.agents.events import Result, RunEvent
-from dragoman.agents.loop import LoopSettings, Run
-from dragoman.api import model
+from dragoman.agents.loop import CallModel, LoopSettings, Run
 from dragoman.engine.attempt import Timeouts
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions, ErrorPolicy
@@ -27,39 +27,44 @@ from dragoman.tools.skills import Skill
 from dragoman.types import Message, Request, Response, Text, Tool, ToolCall
 
 T = TypeVar("T")
-Shown: TypeAlias = RunEvent | TextDelta | ThinkingDelta | Restarted
-"""What a run shows while it goes on."""
+AgentStreamItem: TypeAlias = RunEvent | TextDelta | ThinkingDelta | Restarted
+"""An item of an agent stream, besides the final Result."""
+Spend: TypeAlias = Callable[[Response], None]
 
 
 class AgentOptions(TypedDict, total=False):
-    """What an agent may be told beside its model. None is what there is without it; a limit that is None is off."""
+    """The options of an agent. None means the default; for a limit it means no limit."""
 
     system: str | None
     tools: Iterable[ToolLike] | ToolLike | None
     """Functions, tools and toolboxes, or one of these."""
     skills: Iterable[Skill] | Skill | None
     terminal_tool: str | ToolLike | None
+    """A call of this tool ends the run, and its arguments are the output. The tool itself does not run."""
     max_steps: int | Callable[[Result[Any]], Any] | None
-    """Rounds of tools: 0 allows none, None any number."""
+    """How many steps may call tools: 0 allows none, None any number."""
     parallel: bool
+    """Whether the calls of one step run in parallel."""
     on_event: Callable[[Any], object] | None
     approve: Approve | None
     steer: Callable[[], Any] | None
+    """Called before each step; returns messages to add."""
     compact: Callable[[tuple[Message, ...]], Any] | None
+    """Called before each step; returns the messages to send instead of the whole transcript."""
     budget: Budget | None
     timeout: float | Timeouts | None
     tool_error_limit: int | None
-    """Rounds in a row that may give only errors; None or 0 is off."""
+    """Steps in a row whose results may all be errors; None or 0 has no limit."""
     repeat_limit: int | None
-    """Rounds in a row that may be the same; None or 0 is off."""
-    nudges: int | None
-    """How often a model that says nothing is asked again."""
+    """Steps in a row that may be identical; None or 0 has no limit."""
+    max_empty_retries: int | None
+    """How often an empty answer is retried."""
     max_repairs: int | None
-    """How often an output that is not of its type is asked for again."""
+    """How often an answer that does not fit the output type is retried."""
 
 
 class Agent(Generic[T]):
-    """A model that is asked again and again, with the results of the tools that it calls, until it has an answer.
+    """Calls a model and the tools it asks for, until the model gives its answer.
 
     >>> from dragoman import Registry, tool
     >>> @tool
@@ -73,35 +78,30 @@ class Agent(Generic[T]):
     """
 
     @overload
-    def __init__(self: "Agent[str]", model: Model | str, /, **chain_options: Unpack[AgentOptions]) -> None: ...
+    def __init__(self: "Agent[str]", model: Model | str, **options: Unpack[AgentOptions]) -> None: ...
     @overload
-    def __init__(self, model: Model | str, /, *, output: type[T], **chain_options: Unpack[AgentOptions]) -> None: ...
+    def __init__(self, model: Model | str, *, output: type[T], **options: Unpack[AgentOptions]) -> None: ...
     @overload
-    def __init__(
-        self: "Agent[Any]", model: Model | str, /, *, output: Any, **chain_options: Unpack[AgentOptions]
-    ) -> None: ...
-    def __init__(self, by: Model | str, /, *, output: Any = None, **chain_options: Unpack[AgentOptions]) -> None:
-        _check(chain_options)
-        self.model = model(by) if isinstance(by, str) else by
-        self._chain_options = chain_options
-        self._tools: tuple[ToolLike, ...] = _several("tools", chain_options.get("tools"))
-        self._skills: tuple[Skill, ...] = _several("skills", chain_options.get("skills"))
-        self._form: OutputType[T] | None = None if output is None or output is str else OutputType(output)
-        budget = chain_options.get("budget") or Budget()
+    def __init__(self: "Agent[Any]", model: Model | str, *, output: Any, **options: Unpack[AgentOptions]) -> None: ...
+    def __init__(self, model: Model | str, *, output: Any = None, **options: Unpack[AgentOptions]) -> None:
+        _check(options)
+        self.model = api.model(model) if isinstance(model, str) else model
+        self._options = options
+        self._tools: tuple[ToolLike, ...] = _as_tuple("tools", options.get("tools"))
+        self._skills: tuple[Skill, ...] = _as_tuple("skills", options.get("skills"))
+        self._output_type: OutputType[T] | None = None if output is None or output is str else OutputType(output)
+        budget = options.get("budget") or Budget()
         if budget.money is not None and budget.price is None:
-            from dragoman.agents.prices import check_installed, price
-
-            check_installed()
+            check_prices_installed()
             budget = replace(budget, price=price)
         self._budget = budget
 
     def __repr__(self) -> str:
-        """Its model."""
         return f"Agent({self.model.spec!r})"
 
-    def run(self, prompt: Prompt, /, *, data: Any = None, **options: Unpack[CallOptions]) -> Result[T]:
-        """The result, blocking. `data` is what tools find in their Context."""
-        stream = self._stream(prompt, data, options, is_shown=False)
+    def run(self, prompt: Prompt, *, data: Any = None, **options: Unpack[CallOptions]) -> Result[T]:
+        """Run the agent and return the result. Tools find `data` in their Context."""
+        stream = self._stream(prompt, data, options, is_watched=False)
         try:
             for _ in stream:
                 continue
@@ -110,43 +110,41 @@ class Agent(Generic[T]):
             raise
         return stream.result
 
-    async def arun(self, prompt: Prompt, /, *, data: Any = None, **options: Unpack[CallOptions]) -> Result[T]:
-        """The result, async. `data` is what tools find in their Context."""
+    async def arun(self, prompt: Prompt, *, data: Any = None, **options: Unpack[CallOptions]) -> Result[T]:
+        """Run the agent and return the result, async. Tools find `data` in their Context."""
         return await self._arun(prompt, data, options, None)
 
-    def stream(self, prompt: Prompt, /, *, data: Any = None, **options: Unpack[CallOptions]) -> "AgentStream[T]":
-        """What happens, as it happens, blocking; last comes the result."""
-        return self._stream(prompt, data, options, is_shown=True)
+    def stream(self, prompt: Prompt, *, data: Any = None, **options: Unpack[CallOptions]) -> "AgentStream[T]":
+        """Run the agent and iterate over its events; the last item is the result."""
+        return self._stream(prompt, data, options, is_watched=True)
 
-    def astream(self, prompt: Prompt, /, *, data: Any = None, **options: Unpack[CallOptions]) -> "AsyncAgentStream[T]":
-        """What happens, as it happens, async; last comes the result."""
-        return self._astream(prompt, data, options, None, is_shown=True)
+    def astream(self, prompt: Prompt, *, data: Any = None, **options: Unpack[CallOptions]) -> "AsyncAgentStream[T]":
+        """Run the agent and iterate over its events, async; the last item is the result."""
+        return self._astream(prompt, data, options, None, is_watched=True)
 
     def as_tool(self, name: str, description: str, *, timeout: float | None = None) -> Tool:
-        """The agent as a tool of another one: what it uses counts there, too, and it is cancelled with it.
+        """Return a tool that runs this agent. Its usage counts in the run that calls it, and it is cancelled with it.
 
-        It runs async, in a blocking run on the loop of that run.
+        The tool is async, also within a blocking run.
         """
 
         @tool(name=name, description=description, timeout=timeout)
-        async def ask(prompt: str, context: Context) -> Any:
-            """Ask another agent.
+        async def run_agent(prompt: str, context: Context) -> Any:
+            """Run the agent.
 
             Args:
-                prompt: What it shall do, with all that it needs to know for it.
-                context: The run that asks.
+                prompt: The task, with everything that the agent needs to know.
+                context: The context of the calling run.
             """
             result = await self._arun(prompt, context.data, {}, context.spend)
             return result.output
 
-        return tool_of(ask)
+        return tool_of(run_agent)
 
     # Setting up ------------------------------------------------------------------------------------------------------
 
-    async def _arun(
-        self, prompt: Prompt, data: Any, options: CallOptions, spend: Callable[[Response], None] | None
-    ) -> Result[T]:
-        stream = self._astream(prompt, data, options, spend, is_shown=False)
+    async def _arun(self, prompt: Prompt, data: Any, options: CallOptions, spend: Spend | None) -> Result[T]:
+        stream = self._astream(prompt, data, options, spend, is_watched=False)
         try:
             async for _ in stream:
                 continue
@@ -155,170 +153,159 @@ class Agent(Generic[T]):
             raise
         return stream.result
 
-    def _stream(self, prompt: Prompt, data: Any, options: CallOptions, *, is_shown: bool) -> "AgentStream[T]":
-        run = self._run(prompt, data, options, None, is_shown=is_shown)
-        return AgentStream(run, self.model.driver.iterate(run.plan()), self._chain_options.get("on_event"))
+    def _stream(self, prompt: Prompt, data: Any, options: CallOptions, *, is_watched: bool) -> "AgentStream[T]":
+        run = self._run(prompt, data, options, None, is_watched=is_watched)
+        return AgentStream(run, self.model.driver.iterate(run.plan()), self._options.get("on_event"))
 
     def _astream(
-        self,
-        prompt: Prompt,
-        data: Any,
-        options: CallOptions,
-        spend: Callable[[Response], None] | None,
-        *,
-        is_shown: bool,
+        self, prompt: Prompt, data: Any, options: CallOptions, spend: Spend | None, *, is_watched: bool
     ) -> "AsyncAgentStream[T]":
-        run = self._run(prompt, data, options, spend, is_shown=is_shown)
+        run = self._run(prompt, data, options, spend, is_watched=is_watched)
         results: list[Result[T]] = []
         events = self.model.driver.aiterate(run.plan(), results.append)
-        return AsyncAgentStream(run, events, results, self._chain_options.get("on_event"))
+        return AsyncAgentStream(run, events, results, self._options.get("on_event"))
 
-    def _run(
-        self,
-        prompt: Prompt,
-        data: Any,
-        options: CallOptions,
-        spend: Callable[[Response], None] | None,
-        *,
-        is_shown: bool,
-    ) -> Run[T]:
-        is_watched = is_shown or self._chain_options.get("on_event") is not None
+    def _run(self, prompt: Prompt, data: Any, options: CallOptions, spend: Spend | None, *, is_watched: bool) -> Run[T]:
+        is_watched = is_watched or self._options.get("on_event") is not None
         is_streamed = is_watched and all(target.capabilities.streaming for target in self.model.targets())
-        system = self._chain_options.get("system")
-        given: CallOptions = options if system is None else {"system": system, **options}
-        request, chain_options = self.model.request(prompt, stream=is_streamed, **given)
-        return Run(request.messages, self._settings(request), self._ask(chain_options), data=data, spend=spend)
+        system = self._options.get("system")
+        call_options: CallOptions = options if system is None else {"system": system, **options}
+        request, chain_options = self.model.request(prompt, stream=is_streamed, **call_options)
+        return Run(request.messages, self._settings(request), self._call_model(chain_options), data=data, spend=spend)
 
-    def _ask(self, chain_options: ChainOptions) -> Callable[[Request, float | None], Plan[Response]]:
-        def ask(request: Request, seconds: float | None) -> Plan[Response]:
+    def _call_model(self, chain_options: ChainOptions) -> CallModel:
+        def call_model(request: Request, seconds: float | None) -> Plan[Response]:
             limits = [limit for limit in (chain_options.timeouts.total, seconds) if limit is not None]
             timeouts = replace(chain_options.timeouts, total=min(limits, default=None))
             return self.model.plan(request, replace(chain_options, timeouts=timeouts, classify=classify))
 
         def classify(error: DragomanError) -> ErrorPolicy | None:
-            """A blank stop is the conversation's fault more than the target's: it is nudged, and benches nobody."""
-            told = None if chain_options.classify is None else chain_options.classify(error)
-            blank = (
-                ErrorPolicy(retry=False, fail_over=True, count_failure=False)
-                if isinstance(error, EmptyResponse)
-                else None
-            )
-            return told or blank
+            """An empty answer is rarely the target's fault: the loop retries it, and no target goes on cooldown."""
+            policy = None if chain_options.classify is None else chain_options.classify(error)
+            if policy or not isinstance(error, EmptyResponse):
+                return policy
+            return ErrorPolicy(retry=False, fail_over=True, count_failure=False)
 
-        return ask
+        return call_model
 
     def _settings(self, request: Request) -> LoopSettings[T]:
-        """How the run goes; InvalidTool where two tools have one name, or one has nothing to run."""
-        told = self._chain_options
-        own = [one for one in request.tools if isinstance(one, Tool)]
-        tools = gather([*own, *self._tools, *self._skills])
-        terminal, named = self._terminal(tools)
-        tools = gather([*tools, *terminal])
+        options = self._options
+        request_tools = [one for one in request.tools if isinstance(one, Tool)]
+        provider_tools = tuple(one for one in request.tools if not isinstance(one, Tool))
+        tools = gather([*request_tools, *self._tools, *self._skills])
+        extra_tools, terminal = self._terminal(tools)
+        tools = gather([*tools, *extra_tools])
         for one in tools:
-            if one.name != named:
-                handler_of(one)
-        foreign = tuple(one for one in request.tools if not isinstance(one, Tool))
-        request = replace(request, tools=(*tools, *foreign), system=_taught(request.system, self._skills))
-        if self._form is not None and named is None:
-            request = shaped(request, self._form, self.model.targets())
-        timeout = told.get("timeout")
-        limits = timeout if isinstance(timeout, Timeouts) else Timeouts(total=timeout)
-        chosen: dict[str, Any] = {name: value for name, value in told.items() if name in _PASSED_ON}
+            if one.name != terminal:
+                handler_of(one)  # raises InvalidTool if nothing can run it
+        system = _with_instructions(request.system, self._skills)
+        request = replace(request, tools=(*tools, *provider_tools), system=system)
+        if self._output_type is not None and terminal is None:
+            request = shaped(request, self._output_type, self.model.targets())
+        timeout = options.get("timeout")
+        timeouts = timeout if isinstance(timeout, Timeouts) else Timeouts(total=timeout)
+        loop_options: dict[str, Any] = {name: value for name, value in options.items() if name in _LOOP_OPTIONS}
         return LoopSettings(
             request=request,
             tools=tools,
-            form=self._form,
-            terminal=named,
+            output_type=self._output_type,
+            terminal=terminal,
             budget=self._budget,
-            step_timeout=limits.step,
-            tool_timeout=limits.tool,
-            total_timeout=limits.total,
-            **chosen,
+            step_timeout=timeouts.step,
+            tool_timeout=timeouts.tool,
+            total_timeout=timeouts.total,
+            **loop_options,
         )
 
     def _terminal(self, tools: tuple[Tool, ...]) -> tuple[tuple[Tool, ...], str | None]:
-        """The tool whose call ends a run, where it is not among the others already, and its name."""
-        given = self._chain_options.get("terminal_tool")
-        if given is None:
+        """Return the terminal tool, if it is not one of the other tools already, and its name."""
+        terminal = self._options.get("terminal_tool")
+        if terminal is None:
             return (), None
-        if not isinstance(given, str):
-            (one,) = gather([given])
-            return (one,), one.name
-        if any(one.name == given for one in tools):
-            return (), given
-        if self._form is None:
+        if not isinstance(terminal, str):
+            (terminal_tool,) = gather([terminal])
+            return (terminal_tool,), terminal_tool.name
+        if any(one.name == terminal for one in tools):
+            return (), terminal
+        if self._output_type is None:
             raise InvalidTool(
-                f"terminal_tool: there is no tool {given!r}; give the tool itself, or output= for its type"
+                f"terminal_tool must be a tool or the name of one of the tools, got {terminal!r}; "
+                "pass the tool itself, or output= for its type"
             )
-        return (Tool(name=given, description="Give the final answer.", parameters=self._form.schema),), given
+        answer_tool = Tool(name=terminal, description="Give the final answer.", parameters=self._output_type.schema)
+        return (answer_tool,), terminal
 
 
-_PASSED_ON = frozenset("max_steps parallel approve steer compact tool_error_limit repeat_limit nudges repairs".split())
-"""What the plan takes as it is told."""
+_LOOP_OPTIONS = frozenset(AgentOptions.__annotations__) & frozenset(LoopSettings.__struct_fields__) - {
+    "tools",
+    "budget",
+}
+"""Options that go into the LoopSettings unchanged."""
 
 
-def _check(chain_options: AgentOptions) -> None:
-    """InvalidRequest where an option is none, or not what it can be."""
-    if unknown := chain_options.keys() - AgentOptions.__annotations__.keys():
+def _check(options: AgentOptions) -> None:
+    if unknown := options.keys() - AgentOptions.__annotations__.keys():
         known = ", ".join(AgentOptions.__annotations__)
-        raise InvalidRequest(f"an agent has no option {', '.join(sorted(unknown))}; there are output, {known}")
-    for name, (can_be, wanted) in _CHECKS.items():
-        given: Any = chain_options.get(name)
-        if given is not None and not can_be(given):
-            raise InvalidRequest(f"{name}: {given!r} is not {wanted}; give that, or None")
-    if inspect.iscoroutinefunction(chain_options.get("on_event")):
-        raise InvalidRequest("on_event is called and not awaited; give a plain function")
+        raise InvalidRequest(f"Agent has no option {', '.join(sorted(unknown))}; the options are output, {known}")
+    for name, (is_valid, expected) in _CHECKS.items():
+        value: Any = options.get(name)
+        if value is not None and not is_valid(value):
+            raise InvalidRequest(f"{name} must be {expected} or None, got {value!r}")
+    if inspect.iscoroutinefunction(options.get("on_event")):
+        raise InvalidRequest("on_event must be a plain function, got a coroutine function; it is not awaited")
 
 
-def _is_count(given: Any) -> bool:
-    return isinstance(given, int) and not isinstance(given, bool) and given >= 0
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def _is_time(given: Any) -> bool:
-    return isinstance(given, Timeouts) or (isinstance(given, int | float) and given > 0)
+def _is_timeout(value: Any) -> bool:
+    return isinstance(value, Timeouts) or (isinstance(value, int | float) and value > 0)
 
 
 _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
-    "system": (lambda given: isinstance(given, str), "a text"),
-    "max_steps": (lambda given: _is_count(given) or callable(given), "a number from 0 on, or a function"),
-    "budget": (lambda given: isinstance(given, Budget), "a Budget"),
-    "timeout": (_is_time, "a number of seconds above 0, or Timeouts"),
+    "system": (lambda value: isinstance(value, str), "a string"),
+    "max_steps": (lambda value: _is_count(value) or callable(value), "a number >= 0, a function"),
+    "budget": (lambda value: isinstance(value, Budget), "a Budget"),
+    "timeout": (_is_timeout, "seconds > 0, Timeouts"),
     **dict.fromkeys(("on_event", "approve", "steer", "compact"), (callable, "a function")),
-    **dict.fromkeys(("tool_error_limit", "repeat_limit", "nudges", "max_repairs"), (_is_count, "a number from 0 on")),
+    **dict.fromkeys(
+        ("tool_error_limit", "repeat_limit", "max_empty_retries", "max_repairs"), (_is_count, "a number >= 0")
+    ),
 }
 
 
-def _several(name: str, given: Any) -> tuple[Any, ...]:
-    """Some tools or skills, from some, one or none."""
-    if given is None:
+def _as_tuple(name: str, value: Any) -> tuple[Any, ...]:
+    if value is None:
         return ()
-    if isinstance(given, Tool | Skill | HasTools) or callable(given):
-        return (given,)
-    if isinstance(given, str) or not hasattr(given, "__iter__"):
-        raise InvalidRequest(f"{name}: {given!r} is none; give a list of {name}")
-    return tuple(given)
+    if isinstance(value, Tool | Skill | HasTools) or callable(value):
+        return (value,)
+    if isinstance(value, str) or not hasattr(value, "__iter__"):
+        raise InvalidRequest(f"{name} must be a {name[:-1]} or a list of {name}, got {value!r}")
+    return tuple(value)
 
 
-def _taught(system: str | tuple[Text, ...] | None, skills: tuple[Skill, ...]) -> str | tuple[Text, ...] | None:
-    """The system prompt with the instructions of the skills, in order, blank lines between them."""
-    taught = [skill.instructions for skill in skills if skill.instructions]
+def _with_instructions(
+    system: str | tuple[Text, ...] | None, skills: tuple[Skill, ...]
+) -> str | tuple[Text, ...] | None:
+    """Append the instructions of the skills to the system prompt, separated by blank lines."""
+    instructions = [skill.instructions for skill in skills if skill.instructions]
     if isinstance(system, tuple):
-        return (*system, *(Text(text=words) for words in taught))
-    return "\n\n".join([*([system] if system else []), *taught]) or None
+        return (*system, *(Text(text=text) for text in instructions))
+    return "\n\n".join([*([system] if system else []), *instructions]) or None
 
 
-# What is shown --------------------------------------------------------------------------------------------------------
+# Streams --------------------------------------------------------------------------------------------------------------
 
 
-class _Items:
-    """The events of a run as users like to see them."""
+class _ItemFilter:
+    """Turns the events of a run into the items of a stream, and passes them to `on_event`."""
 
     def __init__(self, on_event: Callable[[Any], object] | None) -> None:
         self._view = View()
         self._observers = [on_event] if on_event is not None else []
 
-    def item(self, event: Any) -> Shown | None:
-        """What is shown of an event, and told to whoever asked for it; None for nothing."""
+    def item(self, event: Any) -> AgentStreamItem | None:
         item = event if isinstance(event, RunEvent) else self._view.item(event)
         if item is None or isinstance(item, ToolCall | Response):
             return None
@@ -327,7 +314,7 @@ class _Items:
 
 
 class AgentStream(Closing, Generic[T]):
-    """A run as it goes on: iterate it for what happens; the last item is the Result. Leaving it ends the run.
+    """A running agent. Iterate over it for the events; the last item is the Result. Leaving the loop ends the run.
 
     >>> from dragoman import Registry
     >>> with Agent(Registry(env={}).model("demo/any")).stream("hello") as stream:
@@ -341,15 +328,14 @@ class AgentStream(Closing, Generic[T]):
     ) -> None:
         self._run = run
         super().__init__(events)
-        self._items = _Items(on_event)
+        self._items = _ItemFilter(on_event)
 
     @property
     def result(self) -> Result[T]:
-        """What there is by now; once the run is at its end, all of it."""
+        """The result so far; the whole result once the run is at its end."""
         return self._run.result
 
-    def __iter__(self) -> Iterator[Shown | Result[T]]:
-        """Steps, pieces of text, tools, and last the result."""
+    def __iter__(self) -> Iterator[AgentStreamItem | Result[T]]:
         for event in self._rest():
             if (item := self._items.item(event)) is not None:
                 yield item
@@ -357,7 +343,7 @@ class AgentStream(Closing, Generic[T]):
 
 
 class AsyncAgentStream(AsyncClosing, Generic[T]):
-    """A run as it goes on, async: iterate it for what happens; the last item is the Result.
+    """A running agent, async. Iterate over it for the events; the last item is the Result.
 
     >>> from dragoman import Registry
     >>> async def main() -> str:
@@ -378,15 +364,14 @@ class AsyncAgentStream(AsyncClosing, Generic[T]):
     ) -> None:
         self._run = run
         super().__init__(events, results)
-        self._items = _Items(on_event)
+        self._items = _ItemFilter(on_event)
 
     @property
     def result(self) -> Result[T]:
-        """What there is by now; once the run is at its end, all of it."""
+        """The result so far; the whole result once the run is at its end."""
         return self._run.result
 
-    async def __aiter__(self) -> AsyncIterator[Shown | Result[T]]:
-        """Steps, pieces of text, tools, and last the result."""
+    async def __aiter__(self) -> AsyncIterator[AgentStreamItem | Result[T]]:
         try:
             async for event in self._events:
                 if (item := self._items.item(event)) is not None:

@@ -1,15 +1,19 @@
-"""What a run used in, whether it may go on out: tokens, money, seconds."""
+"""The limits of a run in tokens, money and seconds, and the counting of what the run has used.
+
+Prices come from the package genai-prices, unless you pass your own function.
+"""
 
 from collections.abc import Callable
+from importlib import import_module
 
 import msgspec
 
-from dragoman.errors import BudgetExceeded, DragomanError, TimedOut
+from dragoman.errors import BudgetExceeded, DragomanError, SetupError, TimedOut, Unsupported
 from dragoman.types import Response, Usage, add_usage
 
 
 class Budget(msgspec.Struct, frozen=True, kw_only=True):
-    """What a run may use. It is looked at before each step, so the last one may pass it by a little.
+    """The limits of a run. They are checked before each step, so the last step may exceed them a little.
 
     >>> Budget(tokens=10_000, seconds=30).money is None
     True
@@ -20,15 +24,15 @@ class Budget(msgspec.Struct, frozen=True, kw_only=True):
     """In dollars."""
     seconds: float | None = None
     price: Callable[[Response], float] | None = None
-    """What a response cost, in dollars; without it the package genai-prices is asked."""
+    """Returns the cost of a response in dollars. Without it, genai-prices is used."""
 
 
 class BudgetTracker:
-    """What one run has used so far, beside what it may use.
+    """Counts what a run has used, and compares it with the budget.
 
-    >>> purse = BudgetTracker(Budget(seconds=30))
-    >>> purse.begin(100.0)
-    >>> purse.left(110.0), purse.left(110.0, 5.0)
+    >>> tracker = BudgetTracker(Budget(seconds=30))
+    >>> tracker.start(100.0)
+    >>> tracker.remaining_seconds(110.0), tracker.remaining_seconds(110.0, 5.0)
     (20.0, 5.0)
     """
 
@@ -37,54 +41,92 @@ class BudgetTracker:
     ) -> None:
         self._budget = budget
         self._timeout = timeout
-        self._above = spend
+        self._parent_spend = spend
         self._usages: list[Usage] = []
         self._costs: list[float] = []
-        self._began = 0.0
+        self._started_at = 0.0
 
     @property
     def usage(self) -> Usage:
-        """All that was used."""
+        """The usage of all responses so far."""
         return add_usage(self._usages)
 
     @property
     def cost(self) -> float | None:
-        """What it cost, where prices are asked for."""
+        """The cost in dollars so far; None if the budget has no price."""
         return None if self._budget.price is None else sum(self._costs)
 
-    def begin(self, now: float) -> None:
-        """From now on time counts."""
-        self._began = now
+    def start(self, now: float) -> None:
+        """Start the clock of the run."""
+        self._started_at = now
 
-    def take(self, response: Response) -> None:
-        """Count a response, of the run or of what it called."""
+    def add_response(self, response: Response) -> None:
+        """Count a response of the run or of one of its sub-agents."""
         self._usages.append(response.usage)
-        if self._above is not None:
-            self._above(response)
+        if self._parent_spend is not None:
+            self._parent_spend(response)
         if self._budget.price is not None:
             self._costs.append(float(self._budget.price(response)))
 
-    def spend(self, usage: Usage | None) -> None:
-        """Count what a failure used, where that was told."""
+    def add_usage(self, usage: Usage | None) -> None:
+        """Count the usage of a failed call, if the provider reported it."""
         if usage is not None:
             self._usages.append(usage)
 
-    def left(self, now: float, *limits: float | None) -> float | None:
-        """The seconds that something may take: the least of what is left and of some limits."""
-        given = [limit for limit in limits if limit is not None]
-        given += [self._began + most - now for most in (self._budget.seconds, self._timeout) if most is not None]
-        return max(min(given), 0.001) if given else None
+    def remaining_seconds(self, now: float, *limits: float | None) -> float | None:
+        """Return the smallest of the remaining time and the other limits; None if there is no limit."""
+        seconds = [limit for limit in limits if limit is not None]
+        totals = (self._budget.seconds, self._timeout)
+        seconds += [self._started_at + total - now for total in totals if total is not None]
+        return max(min(seconds), 0.001) if seconds else None
 
     def check(self, now: float, cause: DragomanError | None = None) -> None:
-        """Go on where nothing is used up."""
-        used = self.usage
-        tokens, cost, seconds = (used.input or 0) + (used.output or 0), sum(self._costs), now - self._began
+        """Raise if the budget or the time is used up."""
+        usage = self.usage
+        tokens, cost, seconds = (usage.input or 0) + (usage.output or 0), sum(self._costs), now - self._started_at
         budget = self._budget
         if budget.tokens is not None and tokens >= budget.tokens:
-            raise BudgetExceeded(f"{tokens} of {budget.tokens} tokens are used") from cause
+            raise BudgetExceeded(f"budget exceeded: {tokens} of {budget.tokens} tokens used") from cause
         if budget.money is not None and cost >= budget.money:
-            raise BudgetExceeded(f"{cost:.4f} of {budget.money:.4f} dollars are used") from cause
+            raise BudgetExceeded(f"budget exceeded: {cost:.4f} of {budget.money:.4f} dollars used") from cause
         if budget.seconds is not None and seconds >= budget.seconds:
-            raise BudgetExceeded(f"{seconds:.1f} of {budget.seconds:.1f} seconds are used") from cause
+            raise BudgetExceeded(f"budget exceeded: {seconds:.1f} of {budget.seconds:.1f} seconds used") from cause
         if self._timeout is not None and seconds >= self._timeout:
             raise TimedOut(f"the run took more than {self._timeout:g} s", retry=False, fail_over=False) from cause
+
+
+def price(response: Response, /) -> float:
+    """Return the cost of a response in dollars, by the prices of genai-prices.
+
+    >>> from dragoman.types import Finish, Usage, assistant
+    >>> usage = Usage(input=1_000_000, output=0)
+    >>> answer = Response(message=assistant("hi"), finish=Finish(reason="stop"), target="openai/gpt-4o", usage=usage)
+    >>> price(answer) > 0
+    True
+    """
+    check_prices_installed()
+    from genai_prices import Usage, calc_price
+
+    provider, _, model = (response.target or "").partition("/")
+    usage = Usage(
+        input_tokens=response.usage.input,
+        output_tokens=response.usage.output,
+        cache_read_tokens=response.usage.cache_read,
+        cache_write_tokens=response.usage.cache_write,
+    )
+    for provider_id in (provider, None):
+        try:
+            return float(calc_price(usage, model, provider_id=provider_id).total_price)
+        except (LookupError, ValueError):
+            continue
+    raise Unsupported(f"{response.target}: no known price; pass Budget(price=...) with a function of the response")
+
+
+def check_prices_installed() -> None:
+    """Raise SetupError if genai-prices is not installed."""
+    try:
+        import_module("genai_prices")
+    except ImportError as error:
+        raise SetupError(
+            "Budget(money=...) needs prices; pip install 'dragoman[prices]', or pass Budget(price=...)"
+        ) from error

@@ -1,26 +1,26 @@
-"""A long conversation in, a short one that says the same out: its middle summed up by a model."""
+"""Shortens a long conversation: a model summarises the older messages, the last ones stay as they are."""
 
 from collections.abc import Sequence
 
 import msgspec
 
-from dragoman.api import model
+from dragoman import api
 from dragoman.models import Model
 from dragoman.schema.validate import shorten_middle
 from dragoman.types import Image, Message, Text, Thinking, ToolCall, ToolResult, user
 
 SUMMARY = "Summary of the conversation so far:\n\n"
-_ASKED = (
-    "Sum up this conversation for somebody who has to carry on with it: what was asked, what was found out (with "
-    "names, numbers and sources), what was decided, what is left to do. Leave out nothing that may be needed. Answer "
-    "with the summary alone."
+_INSTRUCTIONS = (
+    "Summarise this conversation for somebody who has to continue it: what the user wanted, what was found out (with "
+    "names, numbers and sources), what was decided, what remains to do. Leave out nothing that may be needed. Answer "
+    "with the summary only."
 )
-_LONGEST = 4_000
-"""Characters that are shown of one part."""
+_MAX_PART_LENGTH = 4_000
+"""Characters of one part that the summarising model sees."""
 
 
-def compact(by: Model | str, /, *, keep: int = 10) -> "Compaction":
-    """What to give an agent as `compact=`: the last messages stay, those before them are summed up by a model.
+def compact(model: Model | str, *, keep: int = 10) -> "Compaction":
+    """Return a hook for `Agent(compact=...)` that keeps the last messages and summarises the older ones.
 
     >>> import asyncio
     >>> from dragoman import Registry, user
@@ -28,60 +28,64 @@ def compact(by: Model | str, /, *, keep: int = 10) -> "Compaction":
     >>> [message.text[:7] for message in asyncio.run(shorten([user(f"number {n}") for n in range(9)]))]
     ['Summary', 'number ', 'number ']
     """
-    return Compaction(model(by) if isinstance(by, str) else by, keep)
+    return Compaction(api.model(model) if isinstance(model, str) else model, keep)
 
 
 class Compaction:
-    """Sums up what is older than the last `keep` messages, once there are as many of these again."""
+    """Summarises all but the last `keep` messages whenever more than twice as many have gathered."""
 
     def __init__(self, model: Model, keep: int) -> None:
         self._model = model
         self._keep = max(keep, 1)
-        self._summed: tuple[tuple[Message, ...], tuple[Message, ...]] = (), ()
-        """What was summed up, and the summary of it."""
+        self._covered: tuple[Message, ...] = ()
+        """The messages that the summary stands for."""
+        self._summary: tuple[Message, ...] = ()
 
     async def __call__(self, messages: Sequence[Message], /) -> tuple[Message, ...]:
-        """The messages to send. System messages stay, and no call is parted from its result."""
+        """Return the messages to send. System messages stay, and no call is separated from its result."""
         system = tuple(message for message in messages if message.role == "system")
-        said = tuple(message for message in messages if message.role != "system")
-        covered, summary = self._summed
-        if said[: len(covered)] != covered:
+        conversation = tuple(message for message in messages if message.role != "system")
+        covered, summary = self._covered, self._summary
+        if conversation[: len(covered)] != covered:
             covered, summary = (), ()
-        rest = said[len(covered) :]
+        rest = conversation[len(covered) :]
         if len(rest) > 2 * self._keep:
-            end = _cut(rest, self._keep)
-            summary = (await self._sum_up((*summary, *rest[:end])),)
+            end = _split_index(rest, self._keep)
+            summary = (await self._summarise((*summary, *rest[:end])),)
             covered, rest = (*covered, *rest[:end]), rest[end:]
-            self._summed = covered, summary
+            self._covered, self._summary = covered, summary
         return (*system, *summary, *rest)
 
-    async def _sum_up(self, messages: Sequence[Message]) -> Message:
-        told = "\n\n".join(_told(message) for message in messages)
-        response = await self._model.agenerate(user(told), system=_ASKED)
+    async def _summarise(self, messages: Sequence[Message]) -> Message:
+        transcript = "\n\n".join(map(_message_text, messages))
+        response = await self._model.agenerate(user(transcript), system=_INSTRUCTIONS)
         return user(SUMMARY + response.text.strip())
 
 
-def _cut(messages: Sequence[Message], keep: int) -> int:
-    """Where the messages begin that stay: `keep` from the end, or before that, so that results follow their calls."""
+def _split_index(messages: Sequence[Message], keep: int) -> int:
+    """Return where the last `keep` messages start, or earlier, so that results stay with their calls."""
     start = len(messages) - keep
     while start > 0 and messages[start].role == "tool":
         start -= 1
     return start
 
 
-def _told(message: Message) -> str:
-    parts = (_part(part) for part in message.parts)
+def _message_text(message: Message) -> str:
+    parts = (_part_text(part) for part in message.parts)
     return f"{message.role}: " + "\n".join(part for part in parts if part)
 
 
-def _part(part: object) -> str:
+def _part_text(part: object) -> str:
     match part:
         case Text():
-            return shorten_middle(part.text, _LONGEST)
+            return shorten_middle(part.text, _MAX_PART_LENGTH)
         case ToolCall():
-            return f"[calls {part.name} with {shorten_middle(msgspec.json.encode(part.arguments).decode(), _LONGEST)}]"
+            arguments = msgspec.json.encode(part.arguments).decode()
+            return f"[calls {part.name} with {shorten_middle(arguments, _MAX_PART_LENGTH)}]"
         case ToolResult():
-            return f"[{part.name} {'fails' if part.is_error else 'gives'}: {shorten_middle(part.text, _LONGEST)}]"
+            return (
+                f"[{part.name} {'fails' if part.is_error else 'gives'}: {shorten_middle(part.text, _MAX_PART_LENGTH)}]"
+            )
         case Image():
             return "[an image]"
         case Thinking():

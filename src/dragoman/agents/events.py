@@ -1,4 +1,4 @@
-"""What an agent did, as values: its steps, the events of a run, and its result."""
+"""The values of a run: its steps, its result, and the events it emits."""
 
 from typing import Generic, TypeAlias, TypeVar
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Step(msgspec.Struct, frozen=True, kw_only=True):
-    """One answer of the model, and the results of the tools that it called.
+    """One response of the model, and the results of its tool calls.
 
     >>> from dragoman.types import Finish, assistant
     >>> Step(index=0, response=Response(message=assistant("hi"), finish=Finish(reason="stop"))).results
@@ -21,13 +21,13 @@ class Step(msgspec.Struct, frozen=True, kw_only=True):
     response: Response
     results: tuple[ToolResult, ...] = ()
     duration: float = 0.0
-    """Seconds of the whole step."""
+    """Seconds for the whole step."""
     durations: tuple[float, ...] = ()
-    """Seconds of each tool, in the order of the results."""
+    """Seconds for each tool, in the order of the results."""
 
 
 class Result(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
-    """What came of a run; of one that was stopped, what there was by then, with no output.
+    """The result of a run. If the run was stopped, it is the result so far, and the output is None.
 
     >>> Result(output="4.2 m").output
     '4.2 m'
@@ -35,17 +35,17 @@ class Result(msgspec.Struct, Generic[T], frozen=True, kw_only=True):
 
     output: T
     messages: tuple[Message, ...] = ()
-    """The whole conversation: pass it to the next run to go on."""
+    """The whole conversation. Pass it to the next run to continue."""
     steps: tuple[Step, ...] = ()
     usage: Usage = UNKNOWN_USAGE
-    """Of all steps, and of the sub-agents that they ran."""
+    """Of all steps and their sub-agents."""
     attempts: tuple[Attempt, ...] = ()
     cost: float | None = None
-    """What it cost in dollars, where there is a budget of money."""
+    """Dollars, if the budget limits money."""
 
 
 class StepStarted(msgspec.Struct, frozen=True):
-    """The model is about to be asked.
+    """A step starts: the model will be called.
 
     >>> StepStarted(0).index
     0
@@ -55,7 +55,7 @@ class StepStarted(msgspec.Struct, frozen=True):
 
 
 class ToolStarted(msgspec.Struct, frozen=True):
-    """A tool begins to run.
+    """A tool starts to run.
 
     >>> ToolStarted(ToolCall(id="call_1", name="tide")).call.name
     'tide'
@@ -65,7 +65,7 @@ class ToolStarted(msgspec.Struct, frozen=True):
 
 
 class ToolFinished(msgspec.Struct, frozen=True):
-    """A call has its result, whether its tool ran or not.
+    """A call has its result. The result is an error if the tool failed or did not run.
 
     >>> ToolFinished(ToolCall(id="call_1", name="tide"), ToolResult(id="call_1", content="4.2 m"), 0.1).result.text
     '4.2 m'
@@ -77,7 +77,7 @@ class ToolFinished(msgspec.Struct, frozen=True):
 
 
 class StepFinished(msgspec.Struct, frozen=True):
-    """A step is done: its answer, and the results of all its calls.
+    """A step is complete, with the results of all its calls.
 
     >>> from dragoman.types import Finish, assistant
     >>> StepFinished(Step(index=0, response=Response(message=assistant("hi"), finish=Finish(reason="stop")))).step.index
@@ -88,7 +88,7 @@ class StepFinished(msgspec.Struct, frozen=True):
 
 
 class HookFailed(msgspec.Struct, frozen=True):
-    """A function of the caller's raised an error; the run goes on without it.
+    """One of your hooks raised an error; the run continues without it.
 
     >>> HookFailed("compact", "KeyError: 'x'").hook
     'compact'

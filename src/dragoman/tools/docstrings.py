@@ -30,7 +30,7 @@ def describe(docstring: str | None, /) -> DocstringInfo:
     """What a docstring says.
 
     >>> describe("The tide.\\n\\nArgs:\\n    port: Where.")
-    Described(summary='The tide.', parameters={'port': 'Where.'})
+    DocstringInfo(summary='The tide.', parameters={'port': 'Where.'})
     """
     lines = inspect.cleandoc(docstring or "").splitlines()
     parameters = _entries(lines, _SPHINX)

@@ -1,4 +1,7 @@
-"""Tool calls in, their results out, in order: checked, approved, run. A plan; whatever goes wrong is a result, too."""
+"""Runs tool calls: check the arguments, ask for approval, run the tools, return the results in order.
+
+It is a plan. Nothing that goes wrong raises: every error becomes a result that the model can read.
+"""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -11,129 +14,119 @@ from dragoman.engine.effects import Emit, Job, JobGroup, JobResult, NextResult, 
 from dragoman.errors import OutputError, redact
 from dragoman.schema.validate import validate
 from dragoman.tools.decorator import Context, Handler, handler_of
-from dragoman.tools.results import failure, result_of
+from dragoman.tools.results import error_result, to_tool_result
 from dragoman.types import JsonObject, Tool, ToolCall, ToolResult
 
 Approve: TypeAlias = Callable[[ToolCall], Any]
-"""Whether a call may be run: a bool, or the result that it gets instead. It may be async."""
-_NOTHING: JsonObject = {"type": "object", "properties": {}, "additionalProperties": False}
+"""Returns whether a call may run, or the result that it gets instead. It may be async."""
+_NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}, "additionalProperties": False}
 
 
 class TimedResult(msgspec.Struct, frozen=True):
-    """A result, and the seconds that it took.
-
-    >>> TimedResult(ToolResult(id="call_1")).duration
-    0.0
-    """
+    """A result, and the seconds that the tool took."""
 
     result: ToolResult
     duration: float = 0.0
 
 
 class ToolRunner(msgspec.Struct, frozen=True, kw_only=True):
-    """Where calls are run: which tools there are, and on which terms.
-
-    >>> ToolRunner(tools={}, context=lambda call: Context(call=call)).parallel
-    True
-    """
+    """The tools of a run, and how to run them."""
 
     tools: Mapping[str, Tool]
     context: Callable[[ToolCall], Context]
     approve: Approve | None = None
     parallel: bool = True
-    longest: float | None = None
-    """Seconds that no tool may exceed, whatever its own limit is."""
+    max_timeout: float | None = None
+    """Seconds. A tool's own timeout may be shorter, not longer."""
     refusals: Mapping[str, str] = {}
-    """Why a call is not run at all, by its id."""
-    ran: dict[int, TimedResult] = msgspec.field(default_factory=dict[int, TimedResult])
-    """What has come of each call by now, by its number: there for whoever leaves the plan before its end."""
+    """Calls that must not run: the reason by call id."""
+    results: dict[int, TimedResult] = msgspec.field(default_factory=dict[int, TimedResult])
+    """The results so far, by the position of the call. They stay available if the plan is closed early."""
 
 
-def dispatch(calls: Sequence[ToolCall], bench: ToolRunner, /) -> Plan[tuple[TimedResult, ...]]:
-    """The results of some calls, in their order. Tools run all at once, or one after the other.
+def execute(calls: Sequence[ToolCall], runner: ToolRunner, /) -> Plan[tuple[TimedResult, ...]]:
+    """Run calls, in parallel or one after the other, and return their results in order.
 
-    >>> plan = dispatch([ToolCall(id="call_1", name="tide")], ToolRunner(tools={}, context=lambda call: Context(call=call)))
-    >>> next(plan).events[0].result.content
-    "no tool 'tide'; there is none"
+    >>> runner = ToolRunner(tools={}, context=lambda call: Context(call=call))
+    >>> next(execute([ToolCall(id="call_1", name="tide")], runner)).events[0].result.content
+    "no tool named 'tide'; there are no tools"
     """
-    ran = bench.ran
+    results = runner.results
     jobs: list[tuple[int, Job]] = []
-    for number, call in enumerate(calls):
-        prepared = yield from _prepare(call, bench)
+    for index, call in enumerate(calls):
+        prepared = yield from _prepare(call, runner)
         if isinstance(prepared, Job):
-            jobs.append((number, prepared))
+            jobs.append((index, prepared))
         else:
-            ran[number] = TimedResult(prepared)
+            results[index] = TimedResult(prepared)
             yield Emit([ToolFinished(call, prepared, 0.0)])
-    for group in filter(None, [jobs] if bench.parallel else [[job] for job in jobs]):
-        yield Emit([ToolStarted(calls[number]) for number, _ in group])
+    for group in filter(None, [jobs] if runner.parallel else [[job] for job in jobs]):
+        yield Emit([ToolStarted(calls[index]) for index, _ in group])
         running: JobGroup = yield StartJobs(tuple(job for _, job in group))
         for _ in group:
-            ended: tuple[int, JobResult] = yield NextResult(running)
-            number, outcome = group[ended[0]][0], ended[1]
-            ran[number] = yield from _conclude(calls[number], bench, outcome)
-            yield Emit([ToolFinished(calls[number], ran[number].result, outcome.duration)])
-    return tuple(ran[number] for number in range(len(calls)))
+            finished: tuple[int, JobResult] = yield NextResult(running)
+            index, outcome = group[finished[0]][0], finished[1]
+            results[index] = yield from _to_result(calls[index], runner, outcome)
+            yield Emit([ToolFinished(calls[index], results[index].result, outcome.duration)])
+    return tuple(results[index] for index in range(len(calls)))
 
 
-def _prepare(call: ToolCall, bench: ToolRunner) -> Plan[Job | ToolResult]:
-    """What is to be run for a call, or why nothing is."""
-    if call.id in bench.refusals:
-        return failure(call, bench.refusals[call.id])
-    tool = bench.tools.get(call.name)
-    if tool is None:
-        known = f"there are {', '.join(bench.tools)}" if bench.tools else "there is none"
-        return failure(call, f"no tool {call.name!r}; {known}")
-    if reasons := misfits(call, tool):
-        return failure(call, refusal(call, reasons))
-    handler = handler_of(tool)
-    # Made by the user's own types, whose validators may raise anything.
-    bound = yield from perform(Job(partial(handler.bind, call.arguments, bench.context(call)), is_quick=True))
-    if isinstance(bound.error, OutputError):
-        return failure(call, refusal(call, bound.error.reasons))
-    if bound.error is not None:
-        return failure(call, bound.error)
-    refused = yield from _approve(call, bench)
-    if refused is not None:
-        return refused
-    capabilities = [limit for limit in (handler.timeout, bench.longest) if limit is not None]
-    return Job(bound.value, timeout=min(capabilities, default=None), is_quick=handler.is_async)
+def argument_errors(call: ToolCall, tool: Tool, /) -> tuple[str, ...]:
+    """Validate the arguments of a call against the schema of its tool.
 
-
-def misfits(call: ToolCall, tool: Tool, /) -> tuple[str, ...]:
-    """Why the arguments of a call are not what its tool takes.
-
-    >>> misfits(ToolCall(id="call_1", name="now", arguments={"zone": 1}), Tool(name="now"))[0]
+    >>> argument_errors(ToolCall(id="call_1", name="now", arguments={"zone": 1}), Tool(name="now"))[0]
     "$: Additional properties are not allowed ('zone' was unexpected)"
     """
-    return validate(call.arguments, tool.parameters or _NOTHING)
+    return validate(call.arguments, tool.parameters or _NO_PARAMETERS)
 
 
-def refusal(call: ToolCall, reasons: Sequence[str], /) -> str:
-    """What a model is told of a call whose arguments are wrong.
-
-    >>> refusal(ToolCall(id="call_1", name="now"), ["$: 'zone' is required"])
-    "now was not run, as its arguments are wrong: $: 'zone' is required"
-    """
-    return f"{call.name} was not run, as its arguments are wrong: {'; '.join(reasons)}"
+def invalid_arguments(call: ToolCall, reasons: Sequence[str], /) -> str:
+    """Write the message that tells the model why a call did not run."""
+    return f"{call.name} was not run: invalid arguments: {'; '.join(reasons)}"
 
 
-def _approve(call: ToolCall, bench: ToolRunner) -> Plan[ToolResult | None]:
-    """None where the call may be run; otherwise the result that it gets instead. Who cannot answer says no."""
-    if bench.approve is None:
+def _prepare(call: ToolCall, runner: ToolRunner) -> Plan[Job | ToolResult]:
+    """Return the job for a call, or the error result if it must not run."""
+    if call.id in runner.refusals:
+        return error_result(call, runner.refusals[call.id])
+    tool = runner.tools.get(call.name)
+    if tool is None:
+        known = f"the tools are {', '.join(runner.tools)}" if runner.tools else "there are no tools"
+        return error_result(call, f"no tool named {call.name!r}; {known}")
+    if reasons := argument_errors(call, tool):
+        return error_result(call, invalid_arguments(call, reasons))
+    handler = handler_of(tool)
+    # A job, because validators of the user's own types may raise anything.
+    bound = yield from perform(Job(partial(handler.bind, call.arguments, runner.context(call)), is_quick=True))
+    if isinstance(bound.error, OutputError):
+        return error_result(call, invalid_arguments(call, bound.error.reasons))
+    if bound.error is not None:
+        return error_result(call, bound.error)
+    refusal = yield from _approve(call, runner)
+    if refusal is not None:
+        return refusal
+    timeouts = [timeout for timeout in (handler.timeout, runner.max_timeout) if timeout is not None]
+    return Job(bound.value, timeout=min(timeouts, default=None), is_quick=handler.is_async)
+
+
+def _approve(call: ToolCall, runner: ToolRunner) -> Plan[ToolResult | None]:
+    """Return None if the call may run, otherwise its result. A hook that fails does not approve."""
+    if runner.approve is None:
         return None
-    asked = yield from perform(Job(partial(bench.approve, call)))
-    if asked.error is not None:
-        yield Emit([HookFailed("approve", redact(f"{type(asked.error).__name__}: {asked.error}"))])
-        return failure(call, f"{call.name} was not run: nobody could approve it ({type(asked.error).__name__})")
-    if isinstance(asked.value, ToolResult):
-        return (yield from _conclude(call, bench, asked)).result
-    return None if asked.value is True else failure(call, f"{call.name} was not run: it was not approved")
-
-
-def _conclude(call: ToolCall, bench: ToolRunner, outcome: JobResult) -> Plan[TimedResult]:
+    outcome = yield from perform(Job(partial(runner.approve, call)))
     if outcome.error is not None:
-        return TimedResult(failure(call, outcome.error), outcome.duration)
-    handler: Handler = handler_of(bench.tools[call.name])
-    told = yield from perform(Job(partial(result_of, call, outcome.value, handler.limit), is_quick=True))
-    return TimedResult(failure(call, told.error) if told.error is not None else told.value, outcome.duration)
+        kind = type(outcome.error).__name__
+        yield Emit([HookFailed("approve", redact(f"{kind}: {outcome.error}"))])
+        return error_result(call, f"{call.name} was not run: the approve hook failed ({kind})")
+    if isinstance(outcome.value, ToolResult):
+        return (yield from _to_result(call, runner, outcome)).result
+    return None if outcome.value is True else error_result(call, f"{call.name} was not run: it was not approved")
+
+
+def _to_result(call: ToolCall, runner: ToolRunner, outcome: JobResult) -> Plan[TimedResult]:
+    if outcome.error is not None:
+        return TimedResult(error_result(call, outcome.error), outcome.duration)
+    handler: Handler = handler_of(runner.tools[call.name])
+    encoded = yield from perform(Job(partial(to_tool_result, call, outcome.value, handler.limit), is_quick=True))
+    result = error_result(call, encoded.error) if encoded.error is not None else encoded.value
+    return TimedResult(result, outcome.duration)

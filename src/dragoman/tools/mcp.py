@@ -35,7 +35,7 @@ STOP_TIMEOUT = 15.0
 """Seconds that it may take to end."""
 
 
-class Connecting:
+class McpConnection:
     """A toolbox that is about to be opened: await it, or enter it with `async with` or `with`."""
 
     def __init__(
