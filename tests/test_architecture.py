@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import architecture
 from tests.support.architecture import CHECKS, HEAVY, LAYERS, MAX_LINES, TOP, Module, layer
+from tests.support.paths import ROOT, TESTS
 
 MAX_ENTRIES = 24
 Check = Callable[[Module], Iterator[str]]
@@ -210,3 +211,9 @@ def test_public_classes_have_names_of_their_own() -> None:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places.setdefault(node.name, []).append(module.path)
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_every_folder_of_tests_is_in_a_group_of_the_makefile() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    folders = {path.relative_to(TESTS).parts[0] for path in TESTS.rglob("test_*.py") if path.parent != TESTS}
+    assert [folder for folder in sorted(folders) if f"tests/{folder}" not in makefile] == []

@@ -10,7 +10,8 @@ from dragoman.cli.translation import CANONICAL, Kind, Said, Streamed, Translated
 from dragoman.errors import DragomanError, InvalidRequest, RequestError
 from dragoman.events import Event, PartDelta, fold
 from dragoman.types import Request, Response, Text
-from tests.support.corpus.exchanges import Exchange, exchanges
+from tests.support.batch import grouped
+from tests.support.corpus.exchanges import Exchange, by_folder, exchanges
 from tests.support.paths import TESTS
 
 TAPES = sorted(TESTS.glob("wires/*/tapes/*"))
@@ -87,7 +88,7 @@ def test_a_tape_survives(tape: Path) -> None:
     survives(said, kind=kind, model="model", status=status)
 
 
-@pytest.mark.parametrize("exchange", exchanges(), ids=[f"{one.wire}:{one.id}" for one in exchanges()])
+@grouped(by_folder(exchanges()))
 def test_a_recorded_exchange_survives(exchange: Exchange) -> None:
     model, status = exchange.model or "model", exchange.status
     kind: Kind = "error" if status >= 400 else "stream" if exchange.streamed else "response"
@@ -106,7 +107,7 @@ def test_a_recorded_exchange_survives(exchange: Exchange) -> None:
         survives(asked, kind="request", model=model, status=status)
 
 
-@pytest.mark.parametrize("exchange", exchanges(), ids=[f"{one.wire}:{one.id}" for one in exchanges()])
+@grouped(by_folder(exchanges()))
 def test_a_shape_tells_what_it_is(exchange: Exchange) -> None:
     found = kind_of(exchange.body)
     if exchange.status >= 400:

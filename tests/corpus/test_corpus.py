@@ -2,7 +2,6 @@
 
 import contextlib
 import re
-from collections.abc import Callable
 
 import msgspec
 import pytest
@@ -15,7 +14,7 @@ from dragoman.targets.providers import target
 from dragoman.types import Request, Response
 from tests.support.batch import grouped
 from tests.support.corpus.errors import expected_error
-from tests.support.corpus.exchanges import FOLDER, Exchange, exchanges
+from tests.support.corpus.exchanges import FOLDER, Exchange, by_folder, exchanges
 from tests.support.corpus.rules import level
 from tests.support.wires import laws
 
@@ -29,21 +28,13 @@ HOME = {
 }
 
 
-def every(*recordings: Exchange) -> Callable[[Callable[[Exchange], None]], Callable[..., None]]:
-    """One test per folder of recordings; it reports every recording that fails."""
-    groups: dict[str, dict[str, dict[str, Exchange]]] = {}
-    for recording in recordings:
-        groups.setdefault(f"{recording.wire}-{recording.folder}", {})[recording.id] = {"exchange": recording}
-    return grouped(groups)
-
-
 ANSWERED = [exchange for exchange in exchanges() if exchange.status < 400]
 REFUSED = [exchange for exchange in exchanges() if exchange.status >= 400]
 STREAMED = [exchange for exchange in ANSWERED if exchange.streamed]
 ASKED = [exchange for exchange in exchanges() if exchange.request is not None]
 
 
-@every(*ANSWERED)
+@grouped(by_folder(ANSWERED))
 def test_a_response_survives(exchange: Exchange) -> None:
     wire = wires.get(exchange.wire)
     events, error = decode(exchange)
@@ -96,7 +87,7 @@ def view(response: Response) -> dict[str, object]:
     }
 
 
-@every(*STREAMED)
+@grouped(by_folder(STREAMED))
 def test_a_stream_reads_the_same_however_it_is_cut(exchange: Exchange) -> None:
     client = wires.get(exchange.wire).client
     whole = laws.read(client.stream_decoder(), [exchange.body])
@@ -123,7 +114,7 @@ WRITTEN: tuple[tuple[str, str], ...] = (
 """Ways in which the same events may be written: what is put in place of what."""
 
 
-@every(*[exchange for exchange in STREAMED if exchange.kind == "sse"])
+@grouped(by_folder([exchange for exchange in STREAMED if exchange.kind == "sse"]))
 def test_a_stream_reads_the_same_however_it_is_written(exchange: Exchange) -> None:
     client = wires.get(exchange.wire).client
     plain = re.sub(r"\r\n?", "\n", exchange.body.decode())
@@ -134,7 +125,7 @@ def test_a_stream_reads_the_same_however_it_is_written(exchange: Exchange) -> No
         assert type(error) is type(whole[1])
 
 
-@every(*STREAMED)
+@grouped(by_folder(STREAMED))
 def test_a_cut_stream_is_truncated_or_a_prefix(exchange: Exchange) -> None:
     client = wires.get(exchange.wire).client
     whole, error = laws.read(client.stream_decoder(), [exchange.body])
@@ -144,7 +135,7 @@ def test_a_cut_stream_is_truncated_or_a_prefix(exchange: Exchange) -> None:
         assert cut_error is not None or (error is None and events == whole)
 
 
-@every(*ASKED)
+@grouped(by_folder(ASKED))
 def test_a_request_survives(exchange: Exchange) -> None:
     assert exchange.request is not None
     wire = wires.get(exchange.wire)
@@ -163,7 +154,7 @@ def test_a_request_survives(exchange: Exchange) -> None:
     assert level(exchange.wire, body) == level(exchange.wire, exchange.request)
 
 
-@every(*ASKED)
+@grouped(by_folder(ASKED))
 def test_a_request_is_taken_by_every_wire_or_refused_with_a_reason(exchange: Exchange) -> None:
     if exchange.status in (400, 404, 422):
         return
@@ -173,7 +164,7 @@ def test_a_request_is_taken_by_every_wire_or_refused_with_a_reason(exchange: Exc
             assert wires.get(to.wire).client.encode_request(decoded_request(exchange), to).body
 
 
-@every(*REFUSED)
+@grouped(by_folder(REFUSED))
 def test_an_error_is_typed(exchange: Exchange) -> None:
     error = wires.get(exchange.wire).client.decode_error(
         Head(status=exchange.status, headers=exchange.headers), exchange.body

@@ -1,6 +1,7 @@
 """The recorded exchanges with real providers, read where they are; none where that folder is not there."""
 
 import functools
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -47,6 +48,14 @@ def exchanges() -> tuple[Exchange, ...]:
     """All that are of a wire we speak."""
     found = (_read(path) for path in sorted(FOLDER.glob("*/*.json")))
     return tuple(exchange for exchange in found if exchange is not None)
+
+
+def by_folder(recordings: Iterable[Exchange]) -> dict[str, dict[str, dict[str, Exchange]]]:
+    """The recordings as batches, one per folder and wire, for `tests.support.batch.grouped`."""
+    groups: dict[str, dict[str, dict[str, Exchange]]] = {}
+    for recording in recordings:
+        groups.setdefault(f"{recording.wire}-{recording.folder}", {})[recording.id] = {"exchange": recording}
+    return groups
 
 
 def _read(path: Path) -> Exchange | None:
