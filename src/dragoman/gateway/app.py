@@ -1,9 +1,13 @@
-"""A client's request in, the answer in its own dialect out: decode, choose, ask, encode. Knows no server protocol."""
+"""The gateway's application: an HTTP request in any dialect in, the response in the same dialect out.
+
+`App.answer` is the whole way of a request: find the route, authenticate, decode, choose targets, reserve limits, run the
+chain, encode. What is known of the request on the way is in its `RequestContext`. Errors of all steps end in `answer`,
+which records them and encodes them in the client's dialect; errors after the first byte of a stream end in
+`_Stream.write`. The app knows no server protocol: adapters in `gateway/server` call it.
+"""
 
 import asyncio
 import logging
-import re
-import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
 from typing import TypeAlias, cast
@@ -12,55 +16,37 @@ from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.engine.effects import Emit
-from dragoman.errors import (
-    ChainExhausted,
-    DragomanError,
-    Interrupted,
-    InvalidRequest,
-    ModelNotFound,
-    ProviderError,
-    RequestError,
-    StoreDown,
-    TransportError,
-    WireError,
-)
+from dragoman.errors import DragomanError, StoreDown
 from dragoman.events import Event, Finished, Ping, Started, fold
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import Headers, OverLimit
 from dragoman.gateway.auth.authenticate import identify, identify_operator
-from dragoman.gateway.chat import Chat, begin
 from dragoman.gateway.dashboard import Dashboard
-from dragoman.gateway.endpoints import find
-from dragoman.gateway.errors import Busy, InternalFault, NoRoute, Stopping, WrongMethod
+from dragoman.gateway.endpoints import answer_question
+from dragoman.gateway.errors import Busy, NoRoute, Stopping, WrongMethod, to_client_error, to_dragoman_error
 from dragoman.gateway.observability import health
-from dragoman.gateway.observability.access_log import where
 from dragoman.gateway.observability.metrics import CONTENT_TYPE
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.server.depth import check_depth
-from dragoman.gateway.server.replies import notes, plain, receipt, refusal, said
-from dragoman.gateway.server.response import GatewayResponse, Write
+from dragoman.gateway.server.limits import CONTENT_ENCODING, check_depth, decompress
+from dragoman.gateway.server.response import GatewayResponse, Write, error_response, from_reply, json_response
 from dragoman.gateway.server.router import Routes
-from dragoman.gateway.server.unpacking import HEADER, unpack
-from dragoman.http import HttpRequest, redact_url
+from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
 from dragoman.types import Notice, Response
 from dragoman.wires.base import StreamEncoder, Wire, unsupported_parts
-from dragoman.wires.common.errors import URL_PATTERN, shorten
 from dragoman.wires.common.server_endpoints import Route, ServerEndpoint
 
 log = logging.getLogger("dragoman.gateway")
 
 TICKS = 4
-"""Looks at all streams within the seconds after which one that is silent says that it lives."""
-FAILED = "the gateway failed; its log has the reason"
-
+"""How often per `ping` interval the app looks for silent streams."""
 
 Endpoint: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse]]
 
 
 class App:
-    """All dialects before all targets.
+    """Serves all dialects.
 
     >>> from dragoman.gateway.config import decode_config
     >>> app = App(Runtime(decode_config(""), {}))
@@ -70,12 +56,11 @@ class App:
     """
 
     def __init__(self, runtime: Runtime, /, *, is_local: bool = False) -> None:
-        """`is_local`: nobody reaches it from elsewhere, so that its dashboard needs no key where there are none."""
+        """`is_local`: only this machine can reach the gateway, so its dashboard needs no key if there are no keys."""
         self.runtime = runtime
-        """What the next request is answered by; those under way keep theirs."""
+        """What the next request uses; requests in progress keep theirs."""
         self.is_stopping = False
-        """Whether nothing more should come: those who ask whether it is ready are told."""
-        self._under_way = 0
+        self._in_flight = 0
         self._dashboard = Dashboard(is_local=is_local)
         self._streams: set[_Stream] = set()
         self._is_ticking = False
@@ -83,165 +68,124 @@ class App:
 
     def _table(self) -> Iterator[tuple[Route, tuple[Wire | None, Endpoint]]]:
         for wire in map(wires.get, wires.NAMES):
-            for half in (wire.server, *wire.other_servers):
+            for half in (wire.server, *wire.others):
                 for route in half.routes:
-                    yield route, (replace(wire, server=half), self._chat)
-            for service in wire.server_endpoints:
-                yield service.route, (wire, partial(_serve, service))
-        for path, endpoint in (
-            ("/health/live", self._live),
-            ("/health/ready", self._ready),
-            ("/health", self._health),
-            ("/metrics", self._metrics),
-        ):
-            yield Route(method="GET", path=path), (None, endpoint)
-        for route, shown in self._dashboard.table():
-            yield route, (None, shown)
+                    yield route, (replace(wire, server=half), self._generate)
+            for endpoint in wire.server_endpoints:
+                yield endpoint.route, (wire, partial(_serve_endpoint, endpoint))
+        yield Route(method="GET", path="/health/live"), (None, self._live)
+        yield Route(method="GET", path="/health/ready"), (None, self._ready)
+        yield Route(method="GET", path="/health"), (None, self._health)
+        yield Route(method="GET", path="/metrics"), (None, self._metrics)
+        for route, page in self._dashboard.table():
+            yield route, (None, page)
+
+    # Every request ---------------------------------------------------------------------------------------------------
 
     async def answer(self, http: HttpRequest, /) -> GatewayResponse:
-        """The answer to one request; whatever happens, it is one."""
+        """The response to one request; errors are responses, too."""
         context = RequestContext(self.runtime, http)
         try:
-            endpoint = self._find(context)
-            most = context.runtime.config.gateway.max_requests
-            if self._under_way >= most and context.wire is not None:
-                raise Busy(f"{most} requests are under way", retry_after=1.0)
-            self._under_way += 1
-            try:
-                if HEADER in http.headers:
-                    identify(http, context.runtime.keys)  # nobody else may make us unpack
-                    context.http = await unpack(http, context.runtime.config.gateway.max_body)
-                return await endpoint(context)
-            finally:
-                self._under_way -= 1
-        except Exception as error:  # noqa: BLE001 - a client is told in its own dialect, whatever it was
-            told = explain(error, context.id)
-            if context.wire is not None and not (context.is_counted or isinstance(told, NoRoute)):
-                await context.runtime.accounting.refuse(context.as_row(), told)
-            return refused(context, told, () if isinstance(told, OverLimit) else await context.limit_headers())
+            return await self._answer(context)
+        except asyncio.CancelledError:
+            if context.record is not None:
+                await context.record.client_disconnected(context.current_target)
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it was, the client gets it in its own dialect
+            return await self._failed(context, to_dragoman_error(error, context.id))
 
-    def refuse(self, http: HttpRequest, error: DragomanError, /) -> GatewayResponse:
-        """A refusal to a request that could not be read, in its own dialect."""
-        context = RequestContext(self.runtime, http)
+    async def _answer(self, context: RequestContext) -> GatewayResponse:
+        endpoint = self._find(context)
+        limits = context.runtime.config.gateway
+        if self._in_flight >= limits.max_requests and context.wire is not None:
+            raise Busy(f"{limits.max_requests} requests are in progress; try again later", retry_after=1.0)
+        self._in_flight += 1
         try:
-            self._find(context)
-        except DragomanError as found:
-            error = found
-        if context.wire is not None and not isinstance(error, NoRoute):
-            context.runtime.accounting.tell_refused(context.as_row(), error)
-        return refused(context, error)
+            if CONTENT_ENCODING in context.http.headers:
+                identify(context.http, context.runtime.keys)  # only clients with a key may cost us this work
+                context.http = await decompress(context.http, limits.max_body)
+            return await endpoint(context)
+        finally:
+            self._in_flight -= 1
 
     def _find(self, context: RequestContext) -> Endpoint:
         try:
             context.wire, endpoint = self._routes.find(context.http)
         except (NoRoute, WrongMethod):
+            # The error is in the dialect whose paths begin like this one, if that is only one dialect.
             near = {wire.name: wire for wire, _ in self._routes.find_near(context.http) if wire is not None}
-            # It is said in the dialect whose paths begin like this; where several do, in that of nobody.
             context.wire = next(iter(near.values())) if len(near) == 1 else None
             raise
         return endpoint
 
-    async def live(self) -> None:
-        """Tend to what is shared with other gateways, until cancelled."""
-        await self.runtime.accounting.run()
+    async def _failed(self, context: RequestContext, error: DragomanError) -> GatewayResponse:
+        if context.record is not None:
+            await context.record.fail(error)
+        elif context.wire is not None and not isinstance(error, NoRoute):
+            await context.runtime.accounting.refuse(context, error)
+        return _encode_error(context, error, () if isinstance(error, OverLimit) else await context.limit_headers())
 
-    def drain(self) -> None:
-        """Say that nothing more should come, and answer what comes."""
-        self.is_stopping = True
-
-    async def close(self) -> None:
-        """Write what waits, and let go of what is held; all requests have ended."""
+    def refuse(self, http: HttpRequest, error: DragomanError, /) -> GatewayResponse:
+        """The response to a request that could not be read."""
+        context = RequestContext(self.runtime, http)
         try:
-            await self.runtime.accounting.aclose()
-        except StoreDown as error:
-            log.error("usage was lost: %s", error)  # noqa: TRY400 - no bug of ours
-        self.runtime.registry.close()
-        await self.runtime.store.aclose()
+            self._find(context)
+        except DragomanError as no_route:
+            error = no_route
+        if context.wire is not None and not isinstance(error, NoRoute):
+            context.runtime.accounting.count_refused(context, error)
+        return _encode_error(context, error)
 
-    # An answer -------------------------------------------------------------------------------------------------------
+    # Generation ------------------------------------------------------------------------------------------------------
 
-    async def _chat(self, context: RequestContext) -> GatewayResponse:
+    async def _generate(self, context: RequestContext) -> GatewayResponse:
         wire, runtime = cast("Wire", context.wire), context.runtime
         context.key = identify(context.http, runtime.keys)
         check_depth(context.http.body, runtime.config.gateway.max_depth)
-        chat = await begin(context, *wire.server.decode_request(context.http))
-        account = await chat.open()
+        await context.prepare(*wire.server.decode_request(context.http))
+        record = await context.open()
         registry = runtime.registry
-        driver = Driver(registry.transport, (context.observe, account.observe), fetcher=registry.driver.fetcher)
-        try:
-            if chat.request.stream:
-                return await self._stream(context, chat, account, driver.aemissions(chat.plan(), _forget))
-            return await self._whole(context, chat, account, driver)
-        except asyncio.CancelledError:
-            await account.leave(chat.asked)
-            raise
-        except DragomanError as error:
-            await account.fail(error)
-            raise
-        except Exception as error:
-            told = explain(error, context.id)
-            await account.fail(told)
-            raise told from error
+        driver = Driver(registry.transport, (record.observe,), fetcher=registry.driver.fetcher)
+        if context.request.stream:
+            return await self._stream(context, record, driver.aemissions(context.plan(), _ignore))
+        return await self._whole(context, record, await driver.arun(context.plan()))
 
-    async def _whole(
-        self, context: RequestContext, chat: Chat, account: RequestRecord, driver: Driver
-    ) -> GatewayResponse:
+    async def _whole(self, context: RequestContext, record: RequestRecord, response: Response) -> GatewayResponse:
         wire = cast("Wire", context.wire)
-        response = _completed(chat.lift(await driver.arun(chat.plan())), context, chat.id)
-        # What was used is booked first: it is paid for, whether or not it can be remembered.
-        await account.settle("served", status=200, target=response.target, usage=response.usage, response=response)
-        unkept = await chat.settle(response)
-        reply = wire.server.encode_body(response, chat.request)
-        notices = (*response.notices, *unkept, *unsupported_parts(wire, response.message.parts))
-        return said(reply, [*_told(context, response.target, notices), *chat.headers(), *account.headers])
+        if context.tool_ids is not None:
+            response = context.tool_ids.to_client(response)
+        response = context.complete(response)
+        # Accounting comes first: the response is paid for even if it cannot be stored.
+        await record.finish("served", status=200, target=response.target, usage=response.usage, response=response)
+        not_stored = await context.remember(response) if context.is_stored else ()
+        reply = wire.server.encode_body(response, context.request)
+        notices = (*response.notices, *not_stored, *unsupported_parts(wire, response.message.parts))
+        return from_reply(reply, [*context.response_headers(response.target, notices), *record.limit_headers])
 
     async def _stream(
-        self, context: RequestContext, chat: Chat, account: RequestRecord, emissions: AsyncGenerator[Emit, None]
+        self, context: RequestContext, record: RequestRecord, emissions: AsyncGenerator[Emit, None]
     ) -> GatewayResponse:
-        encoder = cast("Wire", context.wire).server.stream_encoder(chat.request)
-        stream = _Stream(context, chat, account, emissions, encoder)
+        encoder = cast("Wire", context.wire).server.stream_encoder(context.request)
+        stream = _Stream(context, record, emissions, encoder)
         ping = context.runtime.config.gateway.ping
-        await stream.begin(ping)
+        await stream.wait_for_first(ping)
         target, notices = (None, ()) if stream.first is None else (stream.first.target, stream.first.notices)
-        # The one that answers is noted when it has ended.
-        context.attempts += stream.first is not None
 
         async def write(write: Write) -> None:
-            self._under_way += 1
+            self._in_flight += 1
             self._streams.add(stream)
             self._tick_later(ping)
             try:
                 await stream.write(write)
             finally:
-                self._under_way -= 1
+                self._in_flight -= 1
                 self._streams.discard(stream)
 
         headers = [("content-type", encoder.content_type), ("cache-control", "no-cache")]
-        return GatewayResponse(
-            200, [*headers, *_told(context, target, notices), *chat.headers(), *account.headers], write
-        )
+        headers += context.response_headers(target, notices)
+        return GatewayResponse(200, [*headers, *record.limit_headers], write)
 
-    # How it is -------------------------------------------------------------------------------------------------------
-
-    async def _live(self, _context: RequestContext) -> GatewayResponse:
-        return plain({"status": "live"})
-
-    async def _ready(self, context: RequestContext) -> GatewayResponse:
-        if self.is_stopping:
-            raise Stopping("the gateway is stopping")
-        await context.runtime.store.read("ready")
-        return plain({"status": "ready"})
-
-    async def _health(self, context: RequestContext) -> GatewayResponse:
-        context.key = identify(context.http, context.runtime.keys)
-        return plain(await health.report(context.runtime, context.key, in_flight=self._under_way))
-
-    async def _metrics(self, context: RequestContext) -> GatewayResponse:
-        runtime = context.runtime
-        context.key = identify_operator(context.http, runtime.keys)
-        return GatewayResponse(200, [("content-type", CONTENT_TYPE)], await runtime.accounting.scrape())
-
-    # Keeping idle streams open ---------------------------------------------------------------------------------------
+    # Keeping silent streams open -------------------------------------------------------------------------------------
 
     def _tick_later(self, ping: float) -> None:
         if not self._is_ticking and self._streams:
@@ -254,39 +198,72 @@ class App:
             stream.tick()
         self._tick_later(ping)
 
+    # Operation -------------------------------------------------------------------------------------------------------
+
+    async def _live(self, _context: RequestContext) -> GatewayResponse:
+        return json_response({"status": "live"})
+
+    async def _ready(self, context: RequestContext) -> GatewayResponse:
+        if self.is_stopping:
+            raise Stopping("the gateway is stopping")
+        await context.runtime.store.read("ready")
+        return json_response({"status": "ready"})
+
+    async def _health(self, context: RequestContext) -> GatewayResponse:
+        context.key = identify(context.http, context.runtime.keys)
+        return json_response(await health.report(context.runtime, context.key, in_flight=self._in_flight))
+
+    async def _metrics(self, context: RequestContext) -> GatewayResponse:
+        context.key = identify_operator(context.http, context.runtime.keys)
+        return GatewayResponse(200, [("content-type", CONTENT_TYPE)], await context.runtime.accounting.scrape())
+
+    async def run(self) -> None:
+        """Do the background work of the accounting, until cancelled."""
+        await self.runtime.accounting.run()
+
+    def drain(self) -> None:
+        """Report not ready, but go on answering."""
+        self.is_stopping = True
+
+    async def close(self) -> None:
+        """Write what is waiting and release everything. Call it after all requests have ended."""
+        try:
+            await self.runtime.accounting.aclose()
+        except StoreDown as error:
+            log.error("usage rows were lost: %s", error)  # noqa: TRY400 - no bug of ours
+        self.runtime.registry.close()
+        await self.runtime.store.aclose()
+
 
 class _Stream:
-    """One streamed answer: what is emitted together is written together."""
+    """One streamed response. Events that arrive together are written together."""
 
     def __init__(
         self,
         context: RequestContext,
-        chat: Chat,
-        account: RequestRecord,
+        record: RequestRecord,
         emissions: AsyncGenerator[Emit, None],
         encoder: StreamEncoder,
     ) -> None:
         self.first: Emit | None = None
-        """What came first, once it has come."""
+        """The first batch of events, once it is there."""
         self._context = context
-        self._chat = chat
-        self._account = account
+        self._record = record
         self._emissions = emissions
         self._encoder = encoder
-        self._begun: asyncio.Task[bytes | DragomanError | None] | None = None
+        self._first_batch: asyncio.Task[bytes | DragomanError | None] | None = None
         self._write: Write | None = None
-        self._pinging: asyncio.Future[None] | None = None
-        self._quiet = 0
-        """Ticks since something was said."""
-        self._is_kept = chat.is_remembered or account.span is not None
-        self._seen: list[Event] = []
-        """All of it, where somebody wants it as a whole."""
+        self._ping_write: asyncio.Future[None] | None = None
+        self._silent_ticks = 0
+        self._needs_response = context.is_stored or record.span is not None
+        self._events: list[Event] = []
+        """All events, if the whole response is needed at the end."""
 
-    async def begin(self, patience: float) -> None:
-        """Wait for what comes first, so that a refusal has its own status; but not for ever."""
-        self._begun = task = asyncio.create_task(self._next())
+    async def wait_for_first(self, timeout: float) -> None:  # noqa: ASYNC109 - the task goes on after the timeout
+        """Wait for the first events, so that an error before them gets its own status. After `timeout` it goes on."""
+        self._first_batch = task = asyncio.create_task(self._next())
         try:
-            await asyncio.wait((task,), timeout=patience)
+            await asyncio.wait((task,), timeout=timeout)
         except asyncio.CancelledError:
             task.cancel()
             raise
@@ -294,158 +271,97 @@ class _Stream:
             raise error
 
     async def write(self, write: Write) -> None:
-        """All of it, to where it goes."""
+        """Write the whole stream."""
         self._write = write
         try:
             if self.first is None:
-                self._ping()  # nothing was said for as long as that may be
-            told = await (self._begun or self._next())
-            while isinstance(told, bytes):
-                if told:
-                    self._quiet = 0
-                    await write(told)
-                told = await self._next()
-            if told is not None:
-                await self._account.fail(told)
-                await write(self._encoder.feed(as_told(told, self._context.id)))
+                self._ping()
+            batch = await (self._first_batch or self._next())
+            while isinstance(batch, bytes):
+                if batch:
+                    self._silent_ticks = 0
+                    await write(batch)
+                batch = await self._next()
+            if batch is not None:
+                await self._record.fail(batch)
+                await write(self._encoder.feed(to_client_error(batch, self._context.id)))
         finally:
             self._write = None
             await self._emissions.aclose()
-            await self._account.leave(self._chat.asked)
-
-    def tick(self) -> None:
-        """Say that it lives, if it has said nothing for so many ticks."""
-        self._quiet += 1
-        if self._quiet >= TICKS:
-            self._ping()
-
-    def _ping(self) -> None:
-        self._quiet = 0
-        if self._write is not None and (ping := self._encoder.feed(Ping())):
-            self._pinging = asyncio.ensure_future(self._write(ping))
-            self._pinging.add_done_callback(_unheard)
+            if not self._record.is_finished:
+                await self._record.client_disconnected(self._context.current_target)
 
     async def _next(self) -> bytes | DragomanError | None:
-        """The bytes of what is emitted next; an error is the last, and None comes after all of it."""
+        """The next events, encoded; the error that ends the stream; None at the end."""
         try:
             emission = await anext(self._emissions, None)
             if emission is None:
                 return None
-            # Nothing is restarted here: the options of a gateway do not ask for it.
+            context = self._context
+            # No Restarted: the chain of a gateway never restarts a stream.
             events = cast("Sequence[Event]", emission.events)
+            self._record.count_streamed(events)
             if self.first is None:
                 self.first = emission
-                self._account.first()
-                events = [_begun(event, self._context, self._chat.id) for event in events]
-            self._account.heard(events)
-            if self._chat.has_ids:
-                events = [self._chat.lift_event(event) for event in events]
-            if self._is_kept:
-                self._seen += events
+                events = [context.complete(event) if isinstance(event, Started) else event for event in events]
+            if context.tool_ids is not None:
+                events = [context.tool_ids.event_to_client(event) for event in events]
+            if self._needs_response:
+                self._events += events
             if isinstance(last := events[-1], Finished):
-                unkept = await self._finish(last, emission.target)
-                if notices := (*emission.notices, *unkept):
+                not_stored = await self._finish(last, emission.target)
+                if notices := (*emission.notices, *not_stored):
                     events = [*events[:-1], replace(last, notices=notices + last.notices)]
             feed = self._encoder.feed
             return b"".join([feed(event) for event in events])
-        except Exception as error:  # noqa: BLE001 - it is said as the dialect says it, and ends the stream
-            return explain(error, self._context.id)
+        except Exception as error:  # noqa: BLE001 - it ends the stream, in the client's dialect
+            return to_dragoman_error(error, self._context.id)
 
     async def _finish(self, finished: Finished, target: str | None) -> tuple[Notice, ...]:
-        """All is there: remember it before the farewell, as the next request of the conversation may follow at once."""
-        response = replace(fold(self._seen), target=target) if self._is_kept else None
-        await self._account.settle("served", status=200, target=target, usage=finished.usage, response=response)
-        if response is not None and self._chat.is_remembered:
-            return await self._chat.settle(response)
+        """Store everything before the last byte is sent: the next request of the conversation may follow at once."""
+        response = replace(fold(self._events), target=target) if self._needs_response else None
+        await self._record.finish("served", status=200, target=target, usage=finished.usage, response=response)
+        if response is not None and self._context.is_stored:
+            return await self._context.remember(response)
         return ()
 
+    def tick(self) -> None:
+        """Send a ping if the stream was silent for a whole interval."""
+        self._silent_ticks += 1
+        if self._silent_ticks >= TICKS:
+            self._ping()
 
-def _unheard(ping: "asyncio.Future[None]") -> None:
-    """A client that has gone hears no ping: what is written next, or the server, tells."""
+    def _ping(self) -> None:
+        self._silent_ticks = 0
+        if self._write is not None and (ping := self._encoder.feed(Ping())):
+            self._ping_write = asyncio.ensure_future(self._write(ping))
+            self._ping_write.add_done_callback(_ignore_failure)
+
+
+def _ignore_failure(ping: "asyncio.Future[None]") -> None:
+    # If the client is gone, the next write or the server adapter finds out.
     if not ping.cancelled():
         ping.exception()
 
 
-async def _serve(service: ServerEndpoint, context: RequestContext) -> GatewayResponse:
-    """The answer to what a client asks beside generation."""
-    if not service.is_open:
+def _ignore(_response: Response) -> None:
+    """The stream has all events; the folded response is not needed."""
+
+
+async def _serve_endpoint(endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:
+    """Model lists, token counts, embeddings, stored responses."""
+    if not endpoint.is_open:
         context.key = identify(context.http, context.runtime.keys)
     check_depth(context.http.body, context.runtime.config.gateway.max_depth)
-    question = service.decode(context.http)
-    found = await find(context, question)
-    return said(service.encode(question, found), [*_told(context, None, ()), *await context.limit_headers()])
+    question = endpoint.decode(context.http)
+    reply = endpoint.encode(question, await answer_question(context, question))
+    return from_reply(reply, [*context.response_headers(), *await context.limit_headers()])
 
 
-def explain(error: Exception, id: str, /) -> DragomanError:
-    """The same, where it is one of ours; otherwise it goes to the log, and the client learns that it is our fault."""
-    if isinstance(error, DragomanError):
-        return error
-    if isinstance(error, RecursionError):
-        return InvalidRequest("the body is nested too deeply")
-    # Not what it says: that may quote the request, and other formatters than ours would show it.
-    log.error("request %s failed: %s", id, where(error))
-    return InternalFault(FAILED)
-
-
-def as_told(error: DragomanError, id: str, /) -> DragomanError:
-    """The error as its client hears it: of a stream that broke, what broke it; and the id by which we know it."""
-    cause = error.__cause__
-    if isinstance(error, Interrupted) and isinstance(cause, DragomanError):
-        # Not the cause itself: its words are those of the provider, and may hold a key.
-        error = type(cause)(
-            error.message,
-            provider=error.provider,
-            model=error.model,
-            status=error.status,
-            code=error.code,
-            retry_after=error.retry_after,
-            retry=cause.retry,
-        )
-    if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted | ModelNotFound):
-        error.message = re.sub(URL_PATTERN, "[address]", error.message)  # where providers are is no client's business
-    elif isinstance(error, ProviderError):
-        error.message = re.sub(URL_PATTERN, _without_secrets, error.message)
-    if not isinstance(error, RequestError | ChainExhausted):
-        error.message = shorten(error.message)
-    error.request_id = id
-    return error
-
-
-def _without_secrets(place: "re.Match[str]") -> str:
-    return redact_url(place[0].replace("[redacted]@", ""))
-
-
-def refused(context: RequestContext, error: DragomanError, limits: Headers = (), /) -> GatewayResponse:
-    """A refusal in the client's dialect, where that is known."""
+def _encode_error(context: RequestContext, error: DragomanError, limits: Headers = ()) -> GatewayResponse:
     if context.wire is None:
-        return refusal(error, context.id)
-    headers = receipt(context.id, None, context.tier, context.attempts)
+        return error_response(error, context.id)
+    headers = context.routing_headers()
     if isinstance(error, OverLimit | WrongMethod):
         headers += error.headers
-    return said(context.wire.server.encode_error(as_told(error, context.id)), [*headers, *limits])
-
-
-def _told(context: RequestContext, target: str | None, notices: tuple[Notice, ...]) -> list[tuple[str, str]]:
-    headers = receipt(context.id, target, context.tier, context.attempts)
-    notices = context.notices + notices
-    return [*headers, *notes(notices)] if notices else headers
-
-
-def _forget(_response: Response) -> None:
-    """What a stream folds to is nobody's wish here."""
-
-
-def _completed(response: Response, context: RequestContext, own_id: str | None) -> Response:
-    """With an id, a model and a time, where the provider told none: here we are the server."""
-    if response.id and response.model and response.created and own_id is None:
-        return response
-    id, model = own_id or response.id or context.id, response.model or context.model
-    return replace(response, id=id, model=model, created=response.created or int(time.time()))
-
-
-def _begun(event: Event, context: RequestContext, own_id: str | None) -> Event:
-    """As `_completed`, for a stream."""
-    if not isinstance(event, Started):
-        return event
-    id, model = own_id or event.id or context.id, event.model or context.model
-    return Started(id=id, model=model, created=event.created or int(time.time()))
+    return from_reply(context.wire.server.encode_error(to_client_error(error, context.id)), [*headers, *limits])

@@ -1,140 +1,123 @@
-"""A question beside generation in, what was found out: models, tokens, vectors, answers that were kept."""
+"""The endpoints besides generation: model lists, token counts, embeddings, stored responses."""
 
-import asyncio
 from collections.abc import Callable
 from typing import TypeVar, cast
 
-from dragoman.engine import endpoints as ask
+from dragoman.engine import endpoints
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions
-from dragoman.errors import DragomanError, ProviderError, Unsupported
+from dragoman.errors import ProviderError, Unsupported
 from dragoman.gateway.accounting.estimates import prompt_tokens
-from dragoman.gateway.auth.authenticate import check_model, check_name
 from dragoman.gateway.catalog import TargetChoice
 from dragoman.gateway.errors import NotStored
 from dragoman.gateway.observability.tracing import Operation
 from dragoman.gateway.request import RequestContext
 from dragoman.targets.target import Target
-from dragoman.types import Embeddings, ModelInfo, Notice, Request, Usage, load, user
+from dragoman.types import Embeddings, ModelInfo, Notice, Request, Usage, user
 from dragoman.wires.base import Wire
-from dragoman.wires.common.request_body import missing_field
+from dragoman.wires.common.request_body import missing
 from dragoman.wires.common.server_endpoints import (
     CountTokens,
     DropResponse,
     Embed,
-    EndpointRequest,
-    EndpointResult,
     FetchResponse,
+    Found,
     ListModels,
+    Question,
     ShowModel,
     StaticDocument,
-    StoredResponse,
 )
 
 T = TypeVar("T")
 NO_USAGE = Usage(input=0, output=0)
-"""Counting tokens takes none."""
+"""Providers count tokens for free."""
+NO_SUCH_PATH = frozenset({404, 405, 501})
+"""Statuses of a server that does not know the path."""
 
 
-async def find(context: RequestContext, question: EndpointRequest, /) -> EndpointResult:
-    """What a dialect's service asks for."""
+async def answer_question(context: RequestContext, question: Question, /) -> Found:
+    """What the endpoint of a dialect asks for."""
     runtime = context.runtime
     match question:
         case ListModels():
             key = context.key
             return tuple(model for model in runtime.catalog.models() if key is None or key.may_use(model.id))
         case ShowModel(id=id):
-            check_name(id)
-            check_model(context.key, id)
+            context.set_model(id)
             runtime.catalog.find(id)
             return next((model for model in runtime.catalog.models() if model.id == id), ModelInfo(id=id))
         case CountTokens():
-            cast("Wire", context.wire).server.check(question.model, question.request)
-            choice = _choose(context, question.model)
-            counting = _count(question.request, choice.targets[0], choice.options)
-            count = await _ask(context, choice, "count_tokens", Request(), counting, lambda _: NO_USAGE)
-            if count is None:
-                why = f"{choice.targets[0].provider}: it counts no tokens, so this is an estimate"
-                context.notices += (Notice(kind="info", what="count of tokens", why=why),)
-            return prompt_tokens(question.request) if count is None else count
+            return await _count_tokens(context, question)
         case Embed():
-            choice = _choose(context, question.model)
-            context.notices += tuple(Notice(kind="dropped", what=field, why=_UNREAD) for field in question.unread)
-            embedding = ask.embed(question.texts, question.dimensions, choice.targets[0], choice.options)
-            request = Request(messages=tuple(user(_words(text)) for text in question.texts))
-            return await _ask(context, choice, "embeddings", request, embedding, _used)
+            return await _embed(context, question)
         case FetchResponse(id=id):
-            kept = await recalled(context, id)
-            if kept is None:
-                raise NotStored(f"no response {id[:200]!r} is kept here")
-            return kept
+            if (stored := await runtime.responses.load(context.owner, id)) is None:
+                raise NotStored(f"no stored response {id[:200]!r}")
+            return stored
         case DropResponse(id=id):
             if not await runtime.responses.delete(context.owner, id):
-                raise NotStored(f"no response {id[:200]!r} is kept here")
+                raise NotStored(f"no stored response {id[:200]!r}")
             return None
         case StaticDocument():
             return None
 
 
-_UNREAD = "it is no option of vectors that targets are told of"
-_NOWHERE = frozenset({404, 405, 501})
-"""Statuses of a server that does not know the path."""
+async def _count_tokens(context: RequestContext, question: CountTokens) -> int:
+    cast("Wire", context.wire).server.check(question.model, question.request)
+    target, options = _choose_target(context, question.model)
+    # The prompt is not sent to a model, so it is not counted as used.
+    count = await _run(context, "count_tokens", Request(), _provider_count(question.request, target, options), _no_usage)
+    if count is not None:
+        return count
+    why = f"{target.provider} does not count tokens, so this is an estimate"
+    context.notices += (Notice(kind="info", what="token count", why=why),)
+    return prompt_tokens(question.request)
 
 
-def _count(request: Request, target: Target, options: ChainOptions) -> Plan[int | None]:
-    """How many tokens there are as the provider counts them; None where it does not."""
+async def _embed(context: RequestContext, question: Embed) -> Embeddings:
+    target, options = _choose_target(context, question.model)
+    why = "not an option of embeddings that targets know"
+    context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in question.unread)
+    plan = endpoints.embed(question.texts, question.dimensions, target, options)
+    request = Request(messages=tuple(user(_as_text(text)) for text in question.texts))
+    return await _run(context, "embeddings", request, plan, lambda embeddings: embeddings.usage)
+
+
+def _choose_target(context: RequestContext, model: str) -> tuple[Target, ChainOptions]:
+    if not model:
+        raise missing("model")
+    context.set_model(model)
+    choice = context.runtime.catalog.find(model)
+    context.choice = TargetChoice(choice.targets[:1], choice.options)
+    return choice.targets[0], choice.options
+
+
+async def _run(
+    context: RequestContext, operation: Operation, request: Request, plan: Plan[T], usage_of: Callable[[T], Usage]
+) -> T:
+    """Run a plan within the limits of the key, with a row in the usage log."""
+    context.operation, context.request = operation, request
+    record = await context.open()
+    result = await context.runtime.registry.driver.arun(plan)
+    await record.finish("served", status=200, target=context.current_target, usage=usage_of(result))
+    return result
+
+
+def _provider_count(request: Request, target: Target, options: ChainOptions) -> Plan[int | None]:
+    """The token count of the provider; None if it has no endpoint for it."""
     try:
-        return (yield from ask.count_tokens(request, target, options))
+        return (yield from endpoints.count_tokens(request, target, options))
     except Unsupported:
         return None
     except ProviderError as error:
-        if error.status not in _NOWHERE or error.code is not None:
+        if error.status not in NO_SUCH_PATH or error.code is not None:
             raise
         return None
 
 
-def _words(text: str | tuple[int, ...]) -> str:
+def _no_usage(_count: int | None) -> Usage:
+    return NO_USAGE
+
+
+def _as_text(text: str | tuple[int, ...]) -> str:
     return text if isinstance(text, str) else " ".join(map(str, text))
-
-
-def _choose(context: RequestContext, name: str) -> TargetChoice:
-    if not name:
-        raise missing_field("model")
-    context.name(name)
-    return context.runtime.catalog.find(name)
-
-
-async def _ask(
-    context: RequestContext,
-    choice: TargetChoice,
-    operation: Operation,
-    request: Request,
-    plan: Plan[T],
-    used: Callable[[T], Usage],
-) -> T:
-    """What a provider says, within the limits of the key; it has a row as an answer has."""
-    target = choice.targets[0].name
-    account = await context.open(request, choice.targets[:1], operation)
-    try:
-        found = await context.runtime.registry.driver.arun(plan)
-        await account.settle("served", status=200, target=target, usage=used(found))
-    except asyncio.CancelledError:
-        await account.leave(target)
-        raise
-    except DragomanError as error:
-        await account.fail(error)
-        raise
-    finally:
-        # Nothing is done here but where the fault is our own.
-        await account.settle("failed", status=500, target=target)
-    return found
-
-
-def _used(found: Embeddings) -> Usage:
-    return found.usage
-
-
-async def recalled(context: RequestContext, id: str, /) -> StoredResponse | None:
-    """An answer that was kept for the same key."""
-    value = await context.runtime.responses.load(context.owner, id)
-    return None if value is None else load(value, StoredResponse)

@@ -1,39 +1,48 @@
-"""What the gateway itself says no to, as errors of the one tree: every dialect can say them."""
+"""Errors of the gateway itself, and how every error is shown to a client.
 
+They belong to the tree of `dragoman.errors`, so every dialect can encode them.
+"""
+
+import logging
+import re
 from collections.abc import Sequence
 
-from dragoman.errors import AuthFailed, DragomanError, InvalidRequest, Overloaded, RequestError
+from dragoman.errors import (
+    AuthFailed,
+    ChainExhausted,
+    DragomanError,
+    Interrupted,
+    InvalidRequest,
+    ModelNotFound,
+    Overloaded,
+    ProviderError,
+    RequestError,
+    TransportError,
+    WireError,
+)
+from dragoman.gateway.observability.access_log import where
+from dragoman.http import shown_url
+from dragoman.wires.common.errors import PLACE, shorten
 
-MAX_HEADERS = 64 * 1024
-"""Bytes that the head of a request may have."""
-MAX_DRAINED = 64 * 1024 * 1024
-"""Bytes beyond the limit that are read for nothing: many clients hear no answer before all of their body is sent."""
+log = logging.getLogger("dragoman.gateway")
 
 
 class NoRoute(RequestError):
-    """Nobody answers at that path.
-
-    >>> NoRoute("nothing at /v2").http_status
-    404
-    """
+    """The gateway has no such path."""
 
     http_status = 404
 
 
 class NotStored(RequestError):
-    """An earlier answer is asked for that is not kept, or not for this key.
-
-    >>> NotStored("no response 'resp_1' is kept here").http_status
-    404
-    """
+    """No response with this id is stored for this key."""
 
     http_status = 404
 
 
 class UnknownPreviousResponse(RequestError):
-    """A request goes on from an earlier answer that is not kept, or not for this key; OpenAI's own code for it.
+    """A request continues from a response that is not stored for this key; the code is OpenAI's.
 
-    >>> UnknownPreviousResponse("no response 'resp_1' is kept here").code
+    >>> UnknownPreviousResponse("no stored response 'resp_1'").code
     'previous_response_not_found'
     """
 
@@ -44,19 +53,15 @@ class UnknownPreviousResponse(RequestError):
 
 
 class NoModelNamed(RequestError):
-    """Neither a model nor a tier is named, and there is none for those who name none.
-
-    >>> NoModelNamed("say which").param
-    'model'
-    """
+    """The request names neither a model nor a tier, and there is no default tier."""
 
     param = "model"
 
 
 class WrongMethod(RequestError):
-    """The path is known, the method is not; the headers say which are.
+    """The path exists, but not for this method.
 
-    >>> WrongMethod("POST only", methods=("POST",)).headers
+    >>> WrongMethod("use POST", methods=("POST",)).headers
     (('allow', 'POST'),)
     """
 
@@ -68,74 +73,88 @@ class WrongMethod(RequestError):
 
 
 class Forbidden(AuthFailed):
-    """The key is known, and may not do this.
-
-    >>> Forbidden("no model 'groq/*' for this key").http_status
-    403
-    """
+    """The key is known, but may not do this."""
 
     http_status = 403
 
 
 class BodyTooLarge(InvalidRequest):
-    """More bytes than the gateway takes.
-
-    >>> BodyTooLarge("40 MiB").http_status
-    413
-    """
+    """The body is larger than `max_body`."""
 
     http_status = 413
 
 
 class HeadTooLarge(InvalidRequest):
-    """More bytes of headers than the gateway takes.
-
-    >>> HeadTooLarge("200 kB").http_status
-    431
-    """
+    """The headers are too large."""
 
     http_status = 431
 
 
 class UnknownEncoding(InvalidRequest):
-    """The body was packed in a way that the gateway does not read.
-
-    >>> UnknownEncoding("br").http_status
-    415
-    """
+    """The body has a content-encoding that the gateway cannot read."""
 
     http_status = 415
 
 
 class BodyTooSlow(InvalidRequest):
-    """The body did not come in time.
-
-    >>> BodyTooSlow("60 s").http_status
-    408
-    """
+    """The body did not arrive within `body_timeout`."""
 
     http_status = 408
 
 
 class Stopping(Overloaded):
-    """The gateway finishes what it has, and takes nothing more.
-
-    >>> Stopping("stopping").http_status
-    503
-    """
+    """The gateway is shutting down."""
 
 
 class Busy(Overloaded):
-    """As many requests are under way as the gateway bears.
-
-    >>> Busy("1000 requests are under way", retry_after=1.0).http_status
-    503
-    """
+    """`max_requests` requests are in progress."""
 
 
 class InternalFault(DragomanError):
-    """A mistake of our own.
+    """A bug in the gateway."""
 
-    >>> InternalFault("the gateway failed").http_status
-    500
+
+def to_dragoman_error(error: Exception, request_id: str, /) -> DragomanError:
+    """The error itself if it is one of ours. Anything else is a bug: it goes to the log, and clients get no details.
+
+    >>> to_dragoman_error(RecursionError(), "req_1").http_status
+    400
     """
+    if isinstance(error, DragomanError):
+        return error
+    if isinstance(error, RecursionError):
+        return InvalidRequest("the body is nested too deep")
+    # Not the message: it may quote the request.
+    log.error("request %s failed: %s", request_id, where(error))
+    return InternalFault("internal error; the log of the gateway has the details")
+
+
+def to_client_error(error: DragomanError, request_id: str, /) -> DragomanError:
+    """The error as a client may see it: without addresses of providers, and with the id of the request.
+
+    If a stream was interrupted, it has the type of what interrupted it.
+    """
+    cause = error.__cause__
+    if isinstance(error, Interrupted) and isinstance(cause, DragomanError):
+        # Not the cause itself: its message is the provider's, and may contain a key.
+        error = type(cause)(
+            error.message,
+            provider=error.provider,
+            model=error.model,
+            status=error.status,
+            code=error.code,
+            retry_after=error.retry_after,
+            retry=cause.retry,
+        )
+    if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted | ModelNotFound):
+        error.message = re.sub(PLACE, "[address]", error.message)
+    elif isinstance(error, ProviderError):
+        error.message = re.sub(PLACE, _without_credentials, error.message)
+    if not isinstance(error, RequestError | ChainExhausted):
+        error.message = shorten(error.message)
+    error.request_id = request_id
+    return error
+
+
+def _without_credentials(url: "re.Match[str]") -> str:
+    return shown_url(url[0].replace("[redacted]@", ""))

@@ -1,140 +1,295 @@
-"""One request on its way through the gateway, and what is known of it so far."""
+"""One request on its way through the gateway.
 
+`RequestContext` holds all that is known of a request so far. The app makes it when the request arrives. `prepare` takes
+the decoded request, chooses its targets and loads what is stored of its conversation. `open` reserves what it may use,
+`plan` is what the driver runs, and `remember` stores what the next request of the conversation needs.
+"""
+
+import random
 import secrets
-from collections.abc import Sequence
+import time
 from itertools import count
 from os import getpid
+from typing import TypeVar, cast
 
+from msgspec.structs import replace
+
+from dragoman.engine.effects import Emit, Plan
+from dragoman.engine.failover import Chain, ChainOptions, weighted_order
+from dragoman.errors import StoreDown
+from dragoman.events import Started, to_events
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import Headers
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.auth.authenticate import check_model, check_name
+from dragoman.gateway.catalog import TargetChoice
+from dragoman.gateway.conversations import ConversationState
+from dragoman.gateway.errors import UnknownPreviousResponse
 from dragoman.gateway.observability.tracing import Operation
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.server.replies import request_id
-from dragoman.gateway.store.base import UsageRow
+from dragoman.gateway.server.response import header_value, id_headers, notice_headers
+from dragoman.gateway.tiers import effective_tier, order_targets
+from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
-from dragoman.targets.target import Target
-from dragoman.types import Attempt, Notice, Request
+from dragoman.types import Finish, Message, Notice, Request, Response, Usage
 from dragoman.wires.base import Wire
+from dragoman.wires.common.extra import VERBATIM, wire_extra
+from dragoman.wires.common.server_endpoints import StoredResponseQuery
+from dragoman.wires.native.schema import NAME as NATIVE
 
-
-class _Ids:
-    """Ids of requests: one throw of the dice a process, and a count."""
-
-    def __init__(self) -> None:
-        self._process = 0
-        self._start = ""
-        self._count = count()
-
-    def fresh(self) -> str:
-        if self._process != getpid():
-            self._process, self._start = getpid(), secrets.token_hex(8)
-        return f"req_{self._start}{next(self._count):08x}"
-
-
-fresh_id = _Ids().fresh
+MAX_ID = 128
+"""Characters of a request id that a client chose."""
+GATEWAY_FIELDS = NATIVE + VERBATIM
+"""Where the native dialect puts fields that are for the gateway, not for a model."""
+NO_REQUEST = Request()
+NO_CHOICE = TargetChoice((), ChainOptions())
+NOT_STORED = StoredResponseQuery()
+S = TypeVar("S", Response, Started)
 
 
 class RequestContext:
-    """It keeps the set-up that it began with, whatever is reloaded meanwhile.
-
-    >>> from dragoman.gateway.config import Config
-    >>> RequestContext(Runtime(Config(), {}), HttpRequest(method="GET", path="/health")).owner is None
-    True
-    """
+    """All that is known of one request. It keeps the runtime it started with, even if the config is reloaded."""
 
     __slots__ = (
-        "account",
-        "attempts",
+        "_chain",
+        "_stored",
+        "choice",
+        "conversation",
+        "conversation_id",
         "http",
         "id",
-        "is_counted",
         "key",
         "model",
         "notices",
+        "operation",
+        "record",
+        "request",
+        "response_id",
         "runtime",
-        "tier",
+        "tool_ids",
         "wire",
     )
 
     def __init__(self, runtime: Runtime, http: HttpRequest, /) -> None:
         self.runtime = runtime
         self.http = http
-        self.id = request_id(http.headers, fresh_id())
+        self.id = _client_request_id(http) or new_request_id()
         self.wire: Wire | None = None
-        """The dialect of the client, once it is known."""
+        """The client's dialect, once it is known."""
         self.key: Key | None = None
+        self.operation: Operation = "chat"
         self.model = ""
-        """What was asked for, by the name that the client said."""
-        self.tier: str | None = None
-        self.attempts = 0
-        self.is_counted = False
-        """Whether the books know of it."""
+        """The model, alias or tier that the client named."""
+        self.request = NO_REQUEST
+        self.choice = NO_CHOICE
+        """The targets that may answer, and the options of their chain."""
         self.notices: tuple[Notice, ...] = ()
-        """What the gateway itself left out or changed."""
-        self.account: RequestRecord | None = None
-        """What is kept of it, once it may go on."""
+        """What the gateway itself dropped or changed."""
+        self.record: RequestRecord | None = None
+        """The accounting of this request, once its key's limits let it pass."""
+        self.conversation_id: str | None = None
+        self.conversation: ConversationState | None = None
+        """What was stored of the conversation when this request came."""
+        self.tool_ids: ToolCallIds | None = None
+        """The gateway's own tool call ids; None if the dialect does not need them."""
+        self.response_id: str | None = None
+        """The id of the response if clients can fetch it later; None for the provider's."""
+        self._stored = NOT_STORED
+        self._chain: Chain | None = None
 
-    def name(self, model: str, /) -> None:
-        """Note what is asked for, where that is a name and its key may ask for it."""
+    # Facts -----------------------------------------------------------------------------------------------------------
+
+    @property
+    def owner(self) -> str | None:
+        """The id of the key; conversations and stored responses belong to it."""
+        return None if self.key is None else self.key.id
+
+    @property
+    def dialect(self) -> str | None:
+        """The name of the client's dialect."""
+        return None if self.wire is None else self.wire.name
+
+    @property
+    def usage_id(self) -> str:
+        """The id of the row in the usage log: unlike `id`, clients cannot send the same one twice."""
+        is_from_client = self.http.headers.get("x-request-id") == self.id
+        return f"{self.id}~{new_request_id()}" if is_from_client else self.id
+
+    @property
+    def current_target(self) -> str | None:
+        """The target that is being called."""
+        if self.operation != "chat":
+            return self.choice.targets[0].name
+        return None if self._chain is None else self._chain.asked
+
+    @property
+    def is_stored(self) -> bool:
+        """Whether `remember` has something to store."""
+        return self.conversation_id is not None or self._stored.keep
+
+    # Before the call -------------------------------------------------------------------------------------------------
+
+    def set_model(self, model: str, /) -> None:
+        """Note the model that the client named, and check that its key may use it."""
         check_name(model)
         self.model = model
         check_model(self.key, model)
 
-    async def open(
-        self,
-        request: Request,
-        targets: Sequence[Target],
-        operation: Operation = "chat",
-        /,
-        *,
-        conversation: str | None = None,
-    ) -> RequestRecord:
-        """Ask its key's limits whether it may go on."""
-        self.is_counted = True
-        self.account = await self.runtime.accounting.open(
-            self._row,
-            model=self.model,
-            request=request,
-            key=self.key,
-            dialect=self._dialect,
-            targets=targets,
-            answer_tokens=self.runtime.config.gateway.answer_tokens,
-            headers=self.http.headers,
-            operation=operation,
-            conversation=conversation,
-        )
-        return self.account
+    async def prepare(self, model: str, request: Request, /) -> None:
+        """Choose the targets, and load what is stored of the conversation."""
+        wire, runtime = cast("Wire", self.wire), self.runtime
+        wire.server.check(model, request)
+        self.set_model(model or runtime.catalog.default())
+        choice = runtime.catalog.find(self.model)
+        if GATEWAY_FIELDS in request.extra:
+            self.conversation_id, request = take_conversation_id(request)
+        if request.schema is not None:  # clients cannot know which targets have native structured output
+            request = replace(request, schema_mode="auto")
+        if self.conversation_id is not None:
+            self.conversation = await runtime.conversations.load(self.owner, self.conversation_id)
+            choice = self._choice_for_conversation(choice)
+        self.choice = choice
+        if wire.own_ids:
+            header = self.http.headers.get(HEADER, "")
+            known = decode_ids(header) if self.conversation is None else self.conversation.ids
+            self.tool_ids = ToolCallIds(known)
+            request = self.tool_ids.to_provider(request)
+        if wire.stored_conversations is not None:
+            request = await self._load_previous(request)
+        self.request = request
+
+    def _choice_for_conversation(self, choice: TargetChoice) -> TargetChoice:
+        """The tier never goes down, and the target of the conversation comes first."""
+        if choice.tier is not None and (tier := effective_tier(choice.tier, self.conversation)) != choice.tier:
+            choice = self.runtime.catalog.find(tier)
+        targets, options = list(choice.targets), choice.options
+        if options.order == "weighted":
+            targets = weighted_order(targets, options.costs, [random.random() for _ in targets])  # noqa: S311 - no secret
+            options = replace(options, order="given")
+        return TargetChoice(tuple(order_targets(targets, self.conversation, choice.tier)), options, choice.tier)
+
+    async def _load_previous(self, request: Request) -> Request:
+        """The request with the stored messages that it continues from."""
+        stored_conversations = cast("Wire", self.wire).stored_conversations
+        if stored_conversations is None:
+            return request
+        self.response_id = stored_conversations.PREFIX + secrets.token_hex(24)
+        self._stored, request = stored_conversations.split(request, self.http.body)
+        self.notices = self._stored.notices
+        if (id := self._stored.previous) is None:
+            return request
+        previous = await self.runtime.responses.load(self.owner, id)
+        if previous is None:
+            raise UnknownPreviousResponse(f"previous_response_id must be the id of a stored response, got {id[:200]!r}")
+        return stored_conversations.join(previous, request)
+
+    async def open(self) -> RequestRecord:
+        """Reserve what the request may use of its key's limits; raises OverLimit if they do not allow it."""
+        self.record = await self.runtime.accounting.open(self)
+        return self.record
+
+    def plan(self) -> Plan[Response]:
+        """The chain of targets. Ollama's empty "load model" request is answered without a call."""
+        request = self.request
+        if cast("Wire", self.wire).loads and not (request.messages or request.system):
+            return _model_loaded()
+        self._chain = Chain(request, self.runtime.registry.health, self.choice.options)
+        return self._chain.run(self.choice.targets)
+
+    # After the call --------------------------------------------------------------------------------------------------
+
+    def complete(self, value: S, /) -> S:
+        """Fill in the id, model and time if the provider sent none."""
+        if value.id and value.model and value.created and self.response_id is None:
+            return value
+        id, created = self.response_id or value.id or self.id, value.created or int(time.time())
+        return replace(value, id=id, model=value.model or self.model, created=created)
+
+    async def remember(self, response: Response, /) -> tuple[Notice, ...]:
+        """Store what the next request of the conversation needs, and the response if the client wants it stored."""
+        runtime, stored_conversations = self.runtime, cast("Wire", self.wire).stored_conversations
+        if self.conversation_id is not None and response.target is not None:
+            ids = {} if self.tool_ids is None else self.tool_ids.new
+            state = ConversationState(target=response.target, tier=self.choice.tier, ids=ids)
+            await runtime.conversations.update(self.owner, self.conversation_id, state, before=self.conversation)
+        if self._stored.keep and stored_conversations is not None and response.id is not None:
+            try:
+                stored = stored_conversations.record(self.request, response)
+                await runtime.responses.save(self.owner, response.id, stored)
+            except StoreDown:
+                why = "the store is down, so the response is not stored"
+                return (Notice(kind="dropped", what="store", why=why),)
+        return ()
+
+    def routing_headers(self, target: str | None = None, /) -> list[tuple[str, str]]:
+        """The id of the request, which target and tier answered, and how many attempts it took."""
+        headers = id_headers(self.id)
+        if target is not None:
+            headers.append(("x-dragoman-target", header_value(target)))
+        if self.choice.tier is not None:
+            headers.append(("x-dragoman-tier", header_value(self.choice.tier)))
+        if self.record is not None and self.record.attempts:
+            headers.append(("x-dragoman-attempts", str(self.record.attempts)))
+        return headers
+
+    def response_headers(
+        self, target: str | None = None, notices: tuple[Notice, ...] = (), /
+    ) -> list[tuple[str, str]]:
+        """The routing headers, what was dropped or changed, and the tool call ids that only the client remembers."""
+        headers = self.routing_headers(target)
+        if notices or self.notices:
+            headers += notice_headers(self.notices + notices)
+        if self.tool_ids is not None and self.conversation_id is None and (ids := self.tool_ids.header()):
+            headers.append((HEADER, ids))
+        return headers
 
     async def limit_headers(self) -> Headers:
-        """What the client is told of its limits, wherever its key is known."""
-        if self.account is not None:
-            return self.account.headers
+        """How much of the key's limits is used; empty if there is no key, or the key has no limits."""
+        if self.record is not None:
+            return self.record.limit_headers
         if self.key is None or not self.key.is_limited:
             return ()
-        return await self.runtime.accounting.limits.limit_headers(self.key)
+        return await self.runtime.accounting.quotas.limit_headers(self.key)
 
-    def as_row(self) -> UsageRow:
-        """What is known of it, where it never began."""
-        return self.runtime.accounting.row(self._row, model=self.model, key=self.key, dialect=self._dialect)
 
-    @property
-    def _row(self) -> str:
-        """The id of its row in the ledger: clients may say the same id twice."""
-        told = self.http.headers.get("x-request-id")
-        return self.id if told != self.id else f"{self.id}~{fresh_id()}"
+def take_conversation_id(request: Request, /) -> tuple[str | None, Request]:
+    """The conversation id of a request, and the request without the fields that are for the gateway.
 
-    @property
-    def _dialect(self) -> str | None:
-        return None if self.wire is None else self.wire.name
+    >>> take_conversation_id(Request(extra={"native.verbatim": {"conversation_id": "c1"}}))[0]
+    'c1'
+    """
+    fields = wire_extra(request.extra, GATEWAY_FIELDS)
+    extra = {name: data for name, data in request.extra.items() if name != GATEWAY_FIELDS}
+    return fields.get("conversation_id"), replace(request, extra=extra)
 
-    @property
-    def owner(self) -> str | None:
-        """Whose sessions and responses these are."""
-        return None if self.key is None else self.key.id
 
-    def observe(self, what: object, /) -> None:
-        """Count those who were asked."""
-        if isinstance(what, Attempt) and what.outcome != "skipped":
-            self.attempts += 1
+class _RequestIds:
+    """Ids of requests: random per process, then counted."""
+
+    def __init__(self) -> None:
+        self._process = 0
+        self._prefix = ""
+        self._count = count()
+
+    def next(self) -> str:
+        if self._process != getpid():
+            self._process, self._prefix = getpid(), secrets.token_hex(8)
+        return f"req_{self._prefix}{next(self._count):08x}"
+
+
+new_request_id = _RequestIds().next
+
+
+def _client_request_id(http: HttpRequest) -> str | None:
+    """The id that a client or a proxy gave the request, if it can be used."""
+    id = http.headers.get("x-request-id")
+    if not id or len(id) > MAX_ID or not id.isascii() or not id.isprintable() or " " in id:
+        return None
+    return id
+
+
+def _model_loaded() -> Plan[Response]:
+    finish, usage = Finish(reason="stop", raw="load"), Usage(input=0, output=0)
+    response = Response(message=Message(role="assistant"), finish=finish, usage=usage)
+    yield Emit(to_events(response))
+    return response

@@ -1,4 +1,4 @@
-"""Targets of a tier and the session of a conversation in, the order to try them out. Pure."""
+"""Tiers: classes of models with an order from low to high, and the order in which a conversation tries their targets."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -6,14 +6,14 @@ from typing import TYPE_CHECKING
 from dragoman.targets.target import Target
 
 if TYPE_CHECKING:
-    from dragoman.gateway.sessions import ConversationState
+    from dragoman.gateway.conversations import ConversationState
 
 TIERS = ("simple", "moderate", "complex")
-"""From low to high, the first where none is told; others have no height, and move nothing."""
+"""From low to high. A request without a model or tier gets the first. Tiers with other names have no order."""
 
 
 def is_higher(tier: str | None, other: str | None, tiers: Sequence[str] = TIERS, /) -> bool:
-    """Whether a tier is higher than another. What is no tier is not higher than any.
+    """Whether a tier is higher than another; False if one of them is not in `tiers`.
 
     >>> is_higher("complex", "simple"), is_higher("simple", None), is_higher("mine", "simple")
     (True, False, False)
@@ -21,28 +21,34 @@ def is_higher(tier: str | None, other: str | None, tiers: Sequence[str] = TIERS,
     return tier in tiers and other in tiers and tiers.index(tier) > tiers.index(other)
 
 
-def tier_of(wanted: str, session: "ConversationState | None", tiers: Sequence[str] = TIERS, /) -> str:
-    """The tier whose targets a request goes to: the wanted one, or that of its session, which never goes down.
+def effective_tier(
+    requested: str, conversation: "ConversationState | None", tiers: Sequence[str] = TIERS, /
+) -> str:
+    """The requested tier, or that of the conversation if it is higher: a conversation never moves down.
 
-    >>> from dragoman.gateway.sessions import ConversationState
-    >>> tier_of("simple", ConversationState(target="groq/llama", tier="complex"))
+    >>> from dragoman.gateway.conversations import ConversationState
+    >>> effective_tier("simple", ConversationState(target="groq/llama", tier="complex"))
     'complex'
     """
-    if session is not None and session.tier is not None and is_higher(session.tier, wanted, tiers):
-        return session.tier
-    return wanted
+    if conversation is not None and conversation.tier is not None and is_higher(conversation.tier, requested, tiers):
+        return conversation.tier
+    return requested
 
 
-def arrange(targets: Sequence[Target], session: "ConversationState | None", tier: str | None = None, /) -> list[Target]:
-    """The pinned target first; where the session moves to another tier, the other models of its provider after it.
+def order_targets(
+    targets: Sequence[Target], conversation: "ConversationState | None", tier: str | None = None, /
+) -> list[Target]:
+    """The conversation's target first; if it moves to another tier, then the other models of its provider.
 
-    >>> from dragoman.gateway.sessions import ConversationState
+    >>> from dragoman.gateway.conversations import ConversationState
     >>> from dragoman.targets.providers import target
     >>> targets = [target("groq/small"), target("ollama/big"), target("ollama/huge")]
-    >>> [each.name for each in arrange(targets, ConversationState(target="ollama/tiny", tier="simple"), "complex")]
+    >>> before = ConversationState(target="ollama/tiny", tier="simple")
+    >>> [each.name for each in order_targets(targets, before, "complex")]
     ['ollama/big', 'ollama/huge', 'groq/small']
     """
-    if session is None:
+    if conversation is None:
         return list(targets)
-    provider = session.target.partition("/")[0] if tier != session.tier else None
-    return sorted(targets, key=lambda target: (target.name != session.target, target.provider != provider))
+    current = conversation.target
+    provider = current.partition("/")[0] if tier != conversation.tier else None
+    return sorted(targets, key=lambda target: (target.name != current, target.provider != provider))

@@ -1,17 +1,19 @@
-"""Requests that come and go in, all that is kept of them out: limits, usage, metrics, spans, log. Three calls each.
+"""The accounting of requests: limits, usage log, metrics, traces and access log behind one object.
 
-    account = await books.open(…)      may it go on? reserves what it may use; raises OverLimit or StoreDown
-    account.observe(…), heard(…)       what the chain tells: who was tried; which events are shown
-    await account.settle(…)            how it ended: before the last byte goes out, or when the client has gone
+    record = await accounting.open(context)    reserves what the request may use; raises OverLimit or StoreDown
+    record.observe(attempt)                    called by the chain after each attempt
+    record.count_streamed(events)              called for each batch of events that the client gets
+    await record.finish(...)                   before the last byte is sent, or when the client has disconnected
 
-`run` tends to what is shared, `aclose` writes what waits.
+`run` exchanges what is shared with other processes every second. `aclose` writes what is still waiting.
 """
 
 import asyncio
 import time
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
+from contextlib import suppress
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,7 +21,6 @@ from dragoman.errors import DragomanError, StoreDown, redact
 from dragoman.events import PartDelta
 from dragoman.gateway.accounting.estimates import (
     BYTES_PER_TOKEN,
-    byte_length,
     estimate_usage,
     has_open_length,
     prompt_tokens,
@@ -33,164 +34,144 @@ from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.metrics import Lines, Metrics, encode_text
 from dragoman.gateway.observability.shared_health import SharedHealthStore
-from dragoman.gateway.observability.tracing import OWN, Operation, RequestSpan, Tracing
+from dragoman.gateway.observability.tracing import OWN, RequestSpan, Tracing
 from dragoman.gateway.server.workers import Workers
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.base import UsageRow
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response, Usage
 
+if TYPE_CHECKING:
+    from dragoman.gateway.request import RequestContext
+
 INTERVAL = 1.0
 """Seconds between two rounds of `run`."""
 MAX_NAME = 200
-"""Characters of what was asked for: a client may ask for anything."""
-CLOSED = 499
-"""nginx's word for a client that went."""
+"""Characters of a model's name in logs and metrics: clients may send any name."""
+CLIENT_CLOSED_REQUEST = 499
+"""nginx's status for a client that disconnected before the response."""
 
 
 class Accounting:
-    """What a gateway keeps of its requests.
-
-    >>> from dragoman.gateway.store import open_store
-    >>> async def main() -> int:
-    ...     accounting = Accounting(open_store("memory"))
-    ...     account = await accounting.open("req_1", model="fast", request=Request(), dialect="ollama")
-    ...     await account.settle("served", status=200, target="groq/llama", usage=Usage(input=5, output=2))
-    ...     await accounting.aclose()
-    ...     return (await accounting.usage_log.rows())[0].output
-    >>> asyncio.run(main())
-    2
-    """
+    """The accounting of one gateway process."""
 
     def __init__(
         self,
         store: Store,
         /,
         *,
-        limits: Quotas | None = None,
+        quotas: Quotas | None = None,
         prices: Prices | None = None,
-        traces: Tracing | None = None,
+        tracing: Tracing | None = None,
         log: AccessLog | None = None,
-        conditions: SharedHealthStore | None = None,
+        shared_health: SharedHealthStore | None = None,
         workers: Workers | None = None,
         clock: Callable[[], float] = time.time,
         timer: Callable[[], float] = time.perf_counter,
     ) -> None:
         self.store = store
-        self.limits = limits or Quotas(store)
+        self.quotas = quotas or Quotas(store)
         self.usage_log = UsageLog(store)
         self.metrics = Metrics()
         self.recent = RecentRequests()
-        self.problem: StoreDown | None = None
-        """Why the store could not be reached at the last round."""
         self.prices = prices or Prices()
-        self.traces = traces
+        self.tracing = tracing
         self.log = log
         self.clock = clock
         self.timer = timer
-        self._conditions = conditions
+        self._shared_health = shared_health
         self._workers = workers
         self._tasks: set[asyncio.Task[Any]] = set()
 
-    async def open(
-        self,
-        id: str,
-        /,
-        *,
-        model: str,
-        request: Request,
-        key: Key | None = None,
-        dialect: str | None = None,
-        targets: Sequence[Target] = (),
-        answer_tokens: int | None = None,
-        headers: Mapping[str, str] | None = None,
-        operation: Operation = "chat",
-        conversation: str | None = None,
-    ) -> "RequestRecord":
-        """Begin a request. `targets` may be asked: what the longest and dearest of their answers takes is reserved;
-        `answer_tokens` for one whose length the client leaves open.
-        """
-        row = self.row(id, model=model, key=key, dialect=dialect, stream=request.stream)
-        account = RequestRecord(self, row, request)
+    # Requests --------------------------------------------------------------------------------------------------------
+
+    async def open(self, context: "RequestContext", /) -> "RequestRecord":
+        """Start a request: reserve the longest and most expensive response that its targets may give."""
+        record = RequestRecord(self, self._row(context), context.request)
+        key, targets = context.key, context.choice.targets
         if key is not None and key.is_limited:
-            try:
-                account.admission = await self._admit(key, request, targets, operation, answer_tokens)
-            except DragomanError as error:
-                await self.refuse(row, error)
-                raise
-        if self.traces is not None:
-            provider = targets[0].provider if targets else OWN
-            account.span = self.traces.begin(
-                row.model, request, headers or {}, operation, provider=provider, conversation=conversation
+            record.admission = await self._admit(key, context)
+        if self.tracing is not None:
+            record.span = self.tracing.begin(
+                redact_name(context.model),
+                context.request,
+                context.http.headers,
+                context.operation,
+                provider=targets[0].provider if targets else OWN,
+                conversation=context.conversation_id,
             )
         self.metrics.request_started()
         if self.store.is_shared:
-            await account.begin()
-        return account
+            await record.write_first_row()
+        return record
 
-    async def _admit(
-        self, key: Key, request: Request, targets: Sequence[Target], operation: Operation, answer: int | None
-    ) -> Admission:
-        if operation != "chat":
-            return await self.limits.admit(key, self._need(key, targets, Usage(input=prompt_tokens(request))))
-        expected = estimate_usage(request, targets, answer=answer)
-        minimum = self._need(key, targets, Usage(input=expected.input)) if has_open_length(request) else None
-        return await self.limits.admit(key, self._need(key, targets, expected), minimum=minimum)
+    async def _admit(self, key: Key, context: "RequestContext") -> Admission:
+        request, targets = context.request, context.choice.targets
+        if context.operation != "chat":
+            return await self.quotas.admit(key, self._expected(key, targets, Usage(input=prompt_tokens(request))))
+        usage = estimate_usage(request, targets, answer=context.runtime.config.gateway.answer_tokens)
+        minimum = self._expected(key, targets, Usage(input=usage.input)) if has_open_length(request) else None
+        return await self.quotas.admit(key, self._expected(key, targets, usage), minimum=minimum)
 
-    def _need(self, key: Key, targets: Sequence[Target], usage: Usage) -> ExpectedUsage:
+    def _expected(self, key: Key, targets: Sequence[Target], usage: Usage) -> ExpectedUsage:
         costs = [self.prices.cost(target.name, usage) for target in targets] if key.budgets else []
         return ExpectedUsage(total_tokens(usage) or 0, max((cost for cost in costs if cost is not None), default=None))
 
-    def row(
-        self, id: str, /, *, model: str, key: Key | None = None, dialect: str | None = None, stream: bool = False
-    ) -> UsageRow:
-        """What is known of a request when it begins."""
-        owner = None if key is None else key.id
-        return UsageRow(id=id, moment=self.clock(), key=owner, model=named(model), dialect=dialect, stream=stream)
+    def _row(self, context: "RequestContext") -> UsageRow:
+        return UsageRow(
+            id=context.usage_id,
+            moment=self.clock(),
+            key=context.owner,
+            model=redact_name(context.model),
+            dialect=context.dialect,
+            stream=context.request.stream,
+        )
 
-    async def refuse(self, row: UsageRow, error: DragomanError, /) -> None:
-        """A request was refused before it began. Only those with a key have a row: others could fill the store."""
-        row = self.tell_refused(row, error)
+    async def refuse(self, context: "RequestContext", error: DragomanError, /) -> None:
+        """Record a request that was refused before it started.
+
+        It gets a row only if its key is known: others could fill the store.
+        """
+        row = self.count_refused(context, error)
         if row.key is not None:
             await self.usage_log.record(row)
 
-    def tell_refused(self, row: UsageRow, error: DragomanError, /) -> UsageRow:
-        """Count a request that was refused, and log it."""
+    def count_refused(self, context: "RequestContext", error: DragomanError, /) -> UsageRow:
+        """Count and log a refused request, without a row in the usage log."""
+        row = self._row(context)
         row = msgspec.structs.replace(row, outcome="refused", status=error.http_status, duration=0.0)
-        self.tell(row)
+        self.count_finished(row)
         return row
 
-    def tell(self, row: UsageRow, /, *, attempts: Sequence[Attempt] = (), was_started: bool = False) -> None:
-        """Count a request that ended, and log it."""
+    def count_finished(self, row: UsageRow, /, *, attempts: Sequence[Attempt] = (), was_started: bool = False) -> None:
+        """Count and log a finished request."""
         self.metrics.request_ended(row, was_started=was_started)
         self.recent.add(row, attempts)
         if self.log is not None:
             self.log.write_request(row)
 
+    # Background work -------------------------------------------------------------------------------------------------
+
     async def run(self) -> None:
-        """Tend to what is shared, every second, until cancelled."""
+        """Exchange with the store every second, until cancelled."""
         await asyncio.to_thread(self.prices.load)
         while True:
             await asyncio.sleep(INTERVAL)
-            await self.tend()
+            await self.exchange()
 
-    async def tend(self) -> None:
-        """One round: benches, seats, what is owed and what waits. A store that is down is asked again at the next."""
-        problem = None
-        steps = [self.limits.maintain, self.usage_log.flush]
-        if self._conditions is not None and self.store.is_shared:
-            steps.append(self._conditions.sync)
+    async def exchange(self) -> None:
+        """One round: cooldowns, concurrency slots, quotas and usage rows. If the store is down, the next round retries."""
+        steps = [self.quotas.maintain, self.usage_log.flush]
+        if self._shared_health is not None and self.store.is_shared:
+            steps.append(self._shared_health.sync)
         if self._workers is not None:
-            steps.append(self._tell_workers)
+            steps.append(self._report_to_workers)
         for step in steps:
-            try:
+            with suppress(StoreDown):
                 await step()
-            except StoreDown as error:
-                problem = error
-        self.problem = problem
 
     async def scrape(self) -> bytes:
-        """What Prometheus reads: of all workers of this gateway, where they share a store."""
+        """The metrics for Prometheus: of all workers of this gateway if they share a store."""
         if self._workers is None:
             return encode_text({"": self._lines()})
         try:
@@ -199,24 +180,24 @@ class Accounting:
             return encode_text({self._workers.name: self._lines()})
 
     def _lines(self) -> Lines:
-        conditions = {} if self._conditions is None else self._conditions.all()
-        return self.metrics.lines(conditions, pending=self.usage_log.pending, lost=self.usage_log.lost)
+        targets = {} if self._shared_health is None else self._shared_health.all()
+        return self.metrics.lines(targets, pending=self.usage_log.pending, lost=self.usage_log.lost)
 
-    async def _tell_workers(self) -> None:
+    async def _report_to_workers(self) -> None:
         if self._workers is not None and self._workers.is_due:
             await self._workers.exchange(self._lines())
 
     async def aclose(self) -> None:
-        """Write all that waits. The store stays open: it belongs to whoever opened it."""
+        """Write everything that is waiting. The store stays open: its owner closes it."""
         while self._tasks:
             await asyncio.wait(self._tasks)
         if self.log is not None:
             self.log.flush()
-        await self.limits.aclose()
+        await self.quotas.aclose()
         await self.usage_log.aclose()
 
-    def later(self, work: Coroutine[Any, Any, None], /) -> "asyncio.Task[None]":
-        """Do something that nobody's going away stops."""
+    def start_task(self, work: Coroutine[Any, Any, None], /) -> "asyncio.Task[None]":
+        """Run something that goes on if the client disconnects."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
@@ -224,66 +205,68 @@ class Accounting:
 
 
 class RequestRecord:
-    """What is kept of one request.
-
-    >>> from dragoman.gateway.store import open_store
-    >>> RequestRecord(Accounting(open_store("memory")), UsageRow(id="req_1", moment=0.0, model="fast"), Request()).headers
-    ()
-    """
+    """The accounting of one request."""
 
     def __init__(self, accounting: Accounting, row: UsageRow, request: Request, /) -> None:
         self.admission: Admission = UNLIMITED
         self.span: RequestSpan | None = None
+        self.is_finished = False
         self._accounting = accounting
         self._row = row
         self._request = request
-        self._heard = 0
-        self._began = accounting.timer()
+        self._start = accounting.timer()
         self._first: float | None = None
+        self._streamed_bytes = 0
         self._attempts: list[Attempt] = []
         self._failures = 0
-        self._spent = UNKNOWN_USAGE
-        self._spent_cost: int | None = None
-        self._is_settled = False
+        self._is_answered = False
+        self._failed_usage = UNKNOWN_USAGE
+        self._failed_cost: int | None = None
 
     @property
-    def headers(self) -> Headers:
-        """What the client is told of its limits: with what is reserved, and once it has ended with what it used."""
-        return self.admission.headers
+    def limit_headers(self) -> Headers:
+        """How much of the key's limits is used: first with what is reserved, at the end with what was really used."""
+        return () if self.admission is UNLIMITED else self.admission.headers
 
-    async def begin(self) -> None:
-        """Write its row before anybody is asked: it may outlive this process."""
+    @property
+    def attempts(self) -> int:
+        """How many attempts there were, with the one that is streaming its answer."""
+        return self._failures + self._is_answered
+
+    async def write_first_row(self) -> None:
+        """Write the row before the call: it is there even if this process dies."""
         try:
-            await asyncio.shield(self._accounting.later(self._accounting.usage_log.record(self._row)))
+            await asyncio.shield(self._accounting.start_task(self._accounting.usage_log.record(self._row)))
         except asyncio.CancelledError:
-            await self.leave()
+            await self.client_disconnected()
             raise
 
-    def observe(self, what: object, /) -> None:
-        """What the chain tells."""
-        if not isinstance(what, Attempt):
+    def observe(self, attempt: object, /) -> None:
+        """Count an attempt of the chain; other observations are ignored."""
+        if not isinstance(attempt, Attempt):
             return
-        if (name := named(what.target)) != what.target:
-            what = msgspec.structs.replace(what, target=name)
-        self._accounting.metrics.record_attempt(what)
-        self._attempts.append(what)
-        if what.outcome == "failed":
+        if (name := redact_name(attempt.target)) != attempt.target:
+            attempt = msgspec.structs.replace(attempt, target=name)
+        self._accounting.metrics.record_attempt(attempt)
+        self._attempts.append(attempt)
+        if attempt.outcome == "failed":
+            self._is_answered = False
             self._failures += 1
-            self._spent = add(self._spent, what.usage)
-            self._spent_cost = plus(self._spent_cost, self._accounting.prices.cost(what.target, what.usage))
+            self._failed_usage = add(self._failed_usage, attempt.usage)
+            self._failed_cost = plus(self._failed_cost, self._accounting.prices.cost(attempt.target, attempt.usage))
+        elif attempt.outcome == "served":
+            self._is_answered = True
 
-    def first(self) -> None:
-        """The first piece of an answer is there."""
+    def count_streamed(self, events: Iterable[object], /) -> None:
+        """Count what the client gets: if it disconnects, this is what the usage is estimated from."""
         if self._first is None:
-            self._first = self._accounting.timer() - self._began
-
-    def heard(self, events: Iterable[object], /) -> None:
-        """Pieces of an answer that are shown; where the client leaves, they tell what it used."""
+            self._first = self._accounting.timer() - self._start
+            self._is_answered = True
         for event in events:
             if type(event) is PartDelta:
-                self._heard += byte_length(event.text)
+                self._streamed_bytes += len(event.text.encode(errors="surrogatepass"))
 
-    async def settle(
+    async def finish(
         self,
         outcome: str,
         /,
@@ -294,90 +277,90 @@ class RequestRecord:
         response: Response | None = None,
         error: BaseException | None = None,
     ) -> None:
-        """It ended: served, failed, or client_disconnected. What it used is the usage, and that of targets that failed before."""
-        if self._is_settled:
+        """Record the outcome: served, failed, or client_disconnected. Only the first call counts."""
+        if self.is_finished:
             return
-        self._is_settled = True
-        if total_tokens(usage) is None:
-            usage = self._guess(outcome, target)
-        accounting, used = self._accounting, add(usage, self._spent)
+        self.is_finished = True
+        if usage.input is None and usage.output is None:
+            usage = self._estimated_usage(outcome, target)
+        accounting, total = self._accounting, add(usage, self._failed_usage)
         row = msgspec.structs.replace(
             self._row,
-            target=None if target is None else named(target),
+            target=None if target is None else redact_name(target),
             status=status,
             outcome=outcome,
-            input=used.input,
-            output=used.output,
-            cache_read=used.cache_read,
+            input=total.input,
+            output=total.output,
+            cache_read=total.cache_read,
             estimated=usage.source == "estimated",
-            cost=plus(accounting.prices.cost(target, usage), self._spent_cost),
-            duration=accounting.timer() - self._began,
+            cost=plus(accounting.prices.cost(target, usage), self._failed_cost),
+            duration=accounting.timer() - self._start,
             first=self._first,
-            # Of a stream, the target that answers is told when all of it was read.
+            # The chain reports the attempt of a stream only after its last event, which is after this.
             attempts=self._failures + (outcome != "failed" and target is not None),
         )
         if outcome == "client_disconnected" and row.target is not None:
-            self.observe(Attempt(target=row.target, outcome=outcome))  # the plan that asked cannot tell any more
-        accounting.tell(row, attempts=self._attempts, was_started=True)
+            self.observe(Attempt(target=row.target, outcome=outcome))  # the chain was closed and cannot report it
+        accounting.count_finished(row, attempts=self._attempts, was_started=True)
         if self.span is not None:
             self.span.end(row, response, error=error)
-        closing = self._close(row)
-        await (asyncio.shield(accounting.later(closing)) if accounting.store.is_shared else closing)
+        writing = self._write(row)
+        await (asyncio.shield(accounting.start_task(writing)) if accounting.store.is_shared else writing)
 
     async def fail(self, error: DragomanError, /) -> None:
-        """It failed; the error says at whom. What that one used was told when it was tried."""
+        """Record a failure. What failed attempts used was counted when they failed."""
         target = f"{error.provider}/{error.model}" if error.provider and error.model else None
-        await self.settle("failed", status=error.http_status, target=target, error=error)
+        await self.finish("failed", status=error.http_status, target=target, error=error)
 
-    async def leave(self, target: str | None = None, /) -> None:
-        """Its client has gone while a target was asked, or none; nothing is done where it has ended before."""
-        await self.settle("client_disconnected", status=CLOSED, target=target)
+    async def client_disconnected(self, target: str | None = None, /) -> None:
+        """Record that the client disconnected; `target` was being called. Does nothing after `finish`."""
+        await self.finish("client_disconnected", status=CLIENT_CLOSED_REQUEST, target=target)
 
-    def _guess(self, outcome: str, target: str | None) -> Usage:
-        """What an answer used that was left or broke off before anybody told, or told all of it."""
-        shown = self._heard // BYTES_PER_TOKEN
+    def _estimated_usage(self, outcome: str, target: str | None) -> Usage:
+        """The usage of a response that ended before the provider reported all of it."""
+        streamed = self._streamed_bytes // BYTES_PER_TOKEN
         if outcome == "client_disconnected" and target is not None:
-            # Of an answer that was to come as a whole nobody knows how long it was by then.
-            output = shown if self._request.stream else None
+            # The length of a response that is not streamed is unknown until it is complete.
+            output = streamed if self._request.stream else None
             return Usage(input=prompt_tokens(self._request), output=output, source="estimated")
-        if outcome != "failed" or not self._heard:
+        if outcome != "failed" or not self._streamed_bytes:
             return UNKNOWN_USAGE
-        told = self._attempts[-1].usage if self._attempts else UNKNOWN_USAGE
-        if total_tokens(told) is None:
-            return Usage(input=prompt_tokens(self._request), output=shown, source="estimated")
-        missing = shown - (told.output or 0)
-        return Usage(output=missing, source="estimated") if missing > 0 else UNKNOWN_USAGE
+        reported = self._attempts[-1].usage if self._attempts else UNKNOWN_USAGE
+        if total_tokens(reported) is None:
+            return Usage(input=prompt_tokens(self._request), output=streamed, source="estimated")
+        unreported = streamed - (reported.output or 0)
+        return Usage(output=unreported, source="estimated") if unreported > 0 else UNKNOWN_USAGE
 
-    async def _close(self, row: UsageRow) -> None:
+    async def _write(self, row: UsageRow) -> None:
         if self.admission.limits:
-            await self._settle(row)
+            await self._return_unused(row)
         if self._accounting.store.is_shared:
             await self._accounting.usage_log.record(row)
         else:
             self._accounting.usage_log.queue(row)
 
-    async def _settle(self, row: UsageRow) -> None:
+    async def _return_unused(self, row: UsageRow) -> None:
         tokens = total_tokens(Usage(input=row.input, output=row.output))
         if row.outcome == "client_disconnected" and row.target is not None and row.output is None:
-            tokens = None  # what was reserved for it stays
+            tokens = None  # unknown: the whole reservation counts as used
         elif tokens is None and row.outcome != "served":
-            tokens = 0  # a provider that refuses counts nothing, and one that was not asked
-        limits = self._accounting.limits
-        self.admission = await limits.finish(self.admission, tokens=tokens, cost=row.cost if tokens else tokens)
+            tokens = 0  # no target was called, or the provider refused and charges nothing
+        cost = row.cost if tokens else tokens
+        self.admission = await self._accounting.quotas.finish(self.admission, tokens=tokens, cost=cost)
 
 
 @lru_cache(maxsize=1024)
-def named(name: str, /) -> str:
-    """The name of a model or target as it may be kept: clients make names up, and put keys where names belong.
+def redact_name(name: str, /) -> str:
+    """The name of a model or target for logs and metrics: clients send any name, even keys.
 
-    >>> named("demo/sk-proj-12345678")
+    >>> redact_name("demo/sk-proj-12345678")
     'demo/[redacted]'
     """
     return redact(name)[:MAX_NAME]
 
 
 def add(one: Usage, other: Usage, /) -> Usage:
-    """Both together; what neither tells stays untold.
+    """The sum of two usages; a count that both lack stays None.
 
     >>> add(Usage(input=5, output=2), Usage(input=1)).input
     6
@@ -395,7 +378,7 @@ def add(one: Usage, other: Usage, /) -> Usage:
 
 
 def plus(one: int | None, other: int | None, /) -> int | None:
-    """The sum of two numbers that may not be known; None where neither is.
+    """The sum of two numbers that may be None.
 
     >>> plus(1, None), plus(1, 2), plus(None, None)
     (1, 3, None)

@@ -1,0 +1,112 @@
+"""What the gateway stores between the requests of a conversation.
+
+A conversation stays with the target that answered it, and never moves to a lower tier. It belongs to the API key that
+started it: the same `conversation_id` of another key is another conversation. Requests of one conversation may run at
+the same time, in several processes, so every write is a compare-and-swap that merges with what is stored.
+
+Responses that a client asked to store are kept here, too.
+"""
+
+from collections.abc import Sequence
+from hashlib import blake2b
+
+import msgspec
+
+from dragoman.errors import StoreDown
+from dragoman.gateway.store import ANY, Store
+from dragoman.gateway.tiers import TIERS, is_higher
+from dragoman.types import dump, load
+from dragoman.wires.common.server_endpoints import StoredResponse
+
+DAY = 86400.0
+MAX_IDS = 1000
+"""Tool call ids of one conversation; the oldest are dropped."""
+MAX_SWAPS = 200
+"""Tries to write before giving up because others wrote first."""
+
+
+class ConversationState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The target of a conversation, its tier, and its tool call ids: the gateway's id to the provider's."""
+
+    target: str
+    tier: str | None = None
+    ids: dict[str, str] = {}
+
+
+class ConversationStore:
+    """The conversations in a store. Each expires a day after its last use.
+
+    >>> import asyncio
+    >>> from dragoman.gateway.store import open_store
+    >>> async def main() -> str:
+    ...     conversations = ConversationStore(open_store("memory"))
+    ...     await conversations.update("team", "c1", ConversationState(target="groq/llama", tier="simple"), before=None)
+    ...     return (await conversations.load("team", "c1")).target
+    >>> asyncio.run(main())
+    'groq/llama'
+    """
+
+    def __init__(self, store: Store, /, *, tiers: Sequence[str] = TIERS, ttl: float = DAY) -> None:
+        self._store = store
+        self._tiers = tiers
+        self._ttl = ttl
+
+    async def load(self, owner: str | None, id: str, /) -> ConversationState | None:
+        """The state of a conversation; None if nothing is stored."""
+        entry = await self._store.read(_store_key("session", owner, id))
+        return None if entry is None else _decode(entry.value)
+
+    async def update(
+        self, owner: str | None, id: str, new: ConversationState, /, *, before: ConversationState | None
+    ) -> ConversationState:
+        """Merge the state after a request into the stored one; `before` is what the request had loaded."""
+        key = _store_key("session", owner, id)
+        for _ in range(MAX_SWAPS):
+            entry = await self._store.read(key)
+            state = new if entry is None else self._merge(_decode(entry.value), new, before)
+            version = None if entry is None else entry.version
+            if await self._store.write(key, msgspec.json.encode(state), ttl=self._ttl, expects=version):
+                return state
+        raise StoreDown(
+            f"conversation: not written, {MAX_SWAPS} other requests wrote first; send the request again", retry_after=1.0
+        )
+
+    def _merge(
+        self, stored: ConversationState, new: ConversationState, before: ConversationState | None
+    ) -> ConversationState:
+        """Another request may have moved the conversation meanwhile: then it stays there, unless the new tier is higher."""
+        ids = dict(list({**stored.ids, **new.ids}.items())[-MAX_IDS:])
+        is_unchanged = before is not None and (before.target, before.tier) == (stored.target, stored.tier)
+        moves_up = is_higher(new.tier, stored.tier, self._tiers)
+        moves_down = is_higher(stored.tier, new.tier, self._tiers)
+        current = new if moves_up or (is_unchanged and not moves_down) else stored
+        return ConversationState(target=current.target, tier=current.tier, ids=ids)
+
+
+class ResponseStore:
+    """Responses that clients asked to store, by owner and id. Each expires after thirty days."""
+
+    def __init__(self, store: Store, /, *, ttl: float = 30 * DAY) -> None:
+        self._store = store
+        self._ttl = ttl
+
+    async def save(self, owner: str | None, id: str, response: StoredResponse, /) -> None:
+        """Store a response."""
+        await self._store.write(_store_key("response", owner, id), dump(response), ttl=self._ttl, expects=ANY)
+
+    async def load(self, owner: str | None, id: str, /) -> StoredResponse | None:
+        """A stored response; None if the owner has none with this id."""
+        entry = await self._store.read(_store_key("response", owner, id))
+        return None if entry is None else load(entry.value, StoredResponse)
+
+    async def delete(self, owner: str | None, id: str, /) -> bool:
+        """Delete a response; False if there was none."""
+        return await self._store.delete(_store_key("response", owner, id))
+
+
+_decode = msgspec.json.Decoder(ConversationState).decode
+
+
+def _store_key(kind: str, owner: str | None, id: str) -> str:
+    # Clients choose ids of any length and with any character; a digest has neither problem.
+    return f"{kind}:{blake2b(msgspec.json.encode((owner, id)), digest_size=24).hexdigest()}"
