@@ -9,11 +9,13 @@ import pytest
 from dragoman.engine.failover import weighted_order
 from dragoman.engine.health import Health, Probe
 from dragoman.errors import StoreDown
+from dragoman.gateway.conversations import DAY, ConversationState, ConversationStore, ResponseStore
 from dragoman.gateway.observability.shared_health import SharedHealthStore
-from dragoman.gateway.sessions import DAY, ConversationState, ConversationStore, Responses
 from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.store.memory import MemoryStore
-from dragoman.gateway.tiers import arrange, is_higher, tier_of
+from dragoman.gateway.tiers import effective_tier, is_higher, order_targets
+from dragoman.types import Finish, Response, assistant, user
+from dragoman.wires.common.server_endpoints import StoredResponse
 from tests.gateway.conftest import Clock
 from tests.support.gateway.dialects import app_of, look, post
 from tests.support.gateway.live import PATIENCE
@@ -34,24 +36,25 @@ def run(opened: Opened, work: Callable[[Store], Awaitable[None]]) -> None:
     asyncio.run(main())
 
 
-async def settle(
-    sessions: ConversationStore,
+async def update(
+    conversations: ConversationStore,
     to: str,
     *,
     tier: str | None = None,
-    seen: ConversationState | None = None,
+    before: ConversationState | None = None,
     owner: str = "team",
     ids: dict[str, str] | None = None,
 ) -> ConversationState:
-    return await sessions.settle(owner, "c1", target=to, tier=tier, ids=ids or {}, seen=seen)
+    new = ConversationState(target=to, tier=tier, ids=ids or {})
+    return await conversations.update(owner, "c1", new, before=before)
 
 
 def test_a_conversation_stays_where_it_was_answered(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        sessions = ConversationStore(store)
-        assert await sessions.load("team", "c1") is None
-        await settle(sessions, "a/x", tier="simple", ids={"call_1": "toolu_1"})
-        assert await sessions.load("team", "c1") == ConversationState(
+        conversations = ConversationStore(store)
+        assert await conversations.load("team", "c1") is None
+        await update(conversations, "a/x", tier="simple", ids={"call_1": "toolu_1"})
+        assert await conversations.load("team", "c1") == ConversationState(
             target="a/x", tier="simple", ids={"call_1": "toolu_1"}
         )
 
@@ -60,10 +63,10 @@ def test_a_conversation_stays_where_it_was_answered(opened: Opened) -> None:
 
 def test_a_session_is_its_keys_own(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        sessions = ConversationStore(store)
-        await settle(sessions, "a/x")
-        await settle(sessions, "b/y", owner="other")
-        found = [await sessions.load(owner, "c1") for owner in ("team", "other", None)]
+        conversations = ConversationStore(store)
+        await update(conversations, "a/x")
+        await update(conversations, "b/y", owner="other")
+        found = [await conversations.load(owner, "c1") for owner in ("team", "other", None)]
         assert [session and session.target for session in found] == ["a/x", "b/y", None]
 
     run(opened, work)
@@ -71,33 +74,33 @@ def test_a_session_is_its_keys_own(opened: Opened) -> None:
 
 def test_a_session_lasts_a_day_from_its_last_use(clock: Clock) -> None:
     async def work(store: Store) -> None:
-        sessions = ConversationStore(store)
-        first = await settle(sessions, "a/x")
+        conversations = ConversationStore(store)
+        first = await update(conversations, "a/x")
         clock.now += DAY - 1
-        await settle(sessions, "a/x", seen=first)
+        await update(conversations, "a/x", before=first)
         clock.now += DAY - 1
-        assert await sessions.load("team", "c1") is not None
+        assert await conversations.load("team", "c1") is not None
         clock.now += 2
-        assert await sessions.load("team", "c1") is None
+        assert await conversations.load("team", "c1") is None
 
     run(lambda: MemoryStore(clock=clock), work)
 
 
 def test_a_session_follows_when_its_target_was_benched() -> None:
     async def work(store: Store) -> None:
-        sessions = ConversationStore(store)
-        seen = await settle(sessions, "a/x")
-        assert (await settle(sessions, "b/y", seen=seen)).target == "b/y"
+        conversations = ConversationStore(store)
+        before = await update(conversations, "a/x")
+        assert (await update(conversations, "b/y", before=before)).target == "b/y"
 
     run(MemoryStore, work)
 
 
 def test_a_session_that_another_moved_stays_there() -> None:
     async def work(store: Store) -> None:
-        sessions = ConversationStore(store)
-        seen = await settle(sessions, "a/x")
-        await settle(sessions, "b/y", seen=seen, ids={"call_1": "1"})
-        assert await settle(sessions, "c/z", seen=seen, ids={"call_2": "2"}) == ConversationState(
+        conversations = ConversationStore(store)
+        before = await update(conversations, "a/x")
+        await update(conversations, "b/y", before=before, ids={"call_1": "1"})
+        assert await update(conversations, "c/z", before=before, ids={"call_2": "2"}) == ConversationState(
             target="b/y", ids={"call_1": "1", "call_2": "2"}
         )
 
@@ -106,22 +109,22 @@ def test_a_session_that_another_moved_stays_there() -> None:
 
 def test_a_session_moves_up_and_not_down() -> None:
     async def work(store: Store) -> None:
-        sessions = ConversationStore(store)
-        low = await settle(sessions, "a/x", tier="simple")
-        high = await settle(sessions, "a/big", tier="complex", seen=low)
+        conversations = ConversationStore(store)
+        low = await update(conversations, "a/x", tier="simple")
+        high = await update(conversations, "a/big", tier="complex", before=low)
         assert high.target == "a/big"
-        late = await settle(sessions, "a/x", tier="simple", seen=low)
+        late = await update(conversations, "a/x", tier="simple", before=low)
         assert (late.target, late.tier) == ("a/big", "complex")
-        assert (await settle(sessions, "b/y", tier="simple", seen=high)).tier == "complex"
+        assert (await update(conversations, "b/y", tier="simple", before=high)).tier == "complex"
 
     run(MemoryStore, work)
 
 
 def test_fifty_at_once_lose_no_id_and_agree_on_the_target(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        sessions = ConversationStore(store)
-        made = await asyncio.gather(*(settle(sessions, f"a/{n}", ids={f"call_{n}": str(n)}) for n in range(50)))
-        found = await sessions.load("team", "c1")
+        conversations = ConversationStore(store)
+        made = await asyncio.gather(*(update(conversations, f"a/{n}", ids={f"call_{n}": str(n)}) for n in range(50)))
+        found = await conversations.load("team", "c1")
         assert found is not None
         assert found.ids == {f"call_{n}": str(n) for n in range(50)}
         assert {session.target for session in made} == {found.target}
@@ -133,9 +136,9 @@ def test_two_gateways_share_a_conversation(redis: RedisServer) -> None:
     async def work(store: Store) -> None:
         other = open_store(redis.url)
         both = [ConversationStore(store), ConversationStore(other)]
-        settled = [settle(both[n % 2], f"a/{n}", owner="shared", ids={f"call_{n}": str(n)}) for n in range(50)]
+        settled = [update(both[n % 2], f"a/{n}", owner="shared", ids={f"call_{n}": str(n)}) for n in range(50)]
         made = await asyncio.gather(*settled)
-        found = [await sessions.load("shared", "c1") for sessions in both]
+        found = [await conversations.load("shared", "c1") for conversations in both]
         await other.aclose()
         assert found[0] is not None
         assert found[0] == found[1]
@@ -149,18 +152,18 @@ def test_a_session_is_there_again_when_redis_is() -> None:
     server = RedisServer(keeps=True)
 
     async def work(store: Store) -> None:
-        sessions = ConversationStore(store)
-        session = await settle(sessions, "a/x", ids={"call_1": "1"})
+        conversations = ConversationStore(store)
+        session = await update(conversations, "a/x", ids={"call_1": "1"})
         server.kill()
         with pytest.raises(StoreDown):
-            await sessions.load("team", "c1")
+            await conversations.load("team", "c1")
         with pytest.raises(StoreDown):
-            await settle(sessions, "b/y", seen=session)
+            await update(conversations, "b/y", before=session)
         server.start()
         async with asyncio.timeout(PATIENCE):
-            while await loaded(sessions) is None:  # noqa: ASYNC110 - Redis tells nobody
+            while await loaded(conversations) is None:  # noqa: ASYNC110 - Redis tells nobody
                 await asyncio.sleep(0)
-        assert await loaded(sessions) == session
+        assert await loaded(conversations) == session
 
     try:
         server.start()
@@ -169,19 +172,19 @@ def test_a_session_is_there_again_when_redis_is() -> None:
         server.stop()
 
 
-async def loaded(sessions: ConversationStore) -> ConversationState | None:
+async def loaded(conversations: ConversationStore) -> ConversationState | None:
     try:
-        return await sessions.load("team", "c1")
+        return await conversations.load("team", "c1")
     except StoreDown:
         return None
 
 
 def test_a_session_keeps_its_newest_ids() -> None:
     async def work(store: Store) -> None:
-        sessions = ConversationStore(store)
-        session = await settle(sessions, "a/x")
+        conversations = ConversationStore(store)
+        session = await update(conversations, "a/x")
         for n in range(3):
-            session = await settle(sessions, "a/x", seen=session, ids={f"call_{n}_{i}": "" for i in range(500)})
+            session = await update(conversations, "a/x", before=session, ids={f"call_{n}_{i}": "" for i in range(500)})
         assert len(session.ids) == 1000
         assert "call_2_499" in session.ids
         assert "call_0_0" not in session.ids
@@ -189,11 +192,14 @@ def test_a_session_keeps_its_newest_ids() -> None:
     run(MemoryStore, work)
 
 
-def test_a_stored_response_is_its_keys_own_and_can_be_deleted(opened: Opened) -> None:
+def test_a_stored_response_belongs_to_its_key_and_can_be_deleted(opened: Opened) -> None:
+    response = Response(id="resp_1", message=assistant("Hello!"), finish=Finish(reason="stop"))
+    stored = StoredResponse(messages=(user("hi"),), response=response)
+
     async def work(store: Store) -> None:
-        responses = Responses(store)
-        await responses.save("team", "resp_1", b'{"id":1}')
-        assert await responses.load("team", "resp_1") == b'{"id":1}'
+        responses = ResponseStore(store)
+        await responses.save("team", "resp_1", stored)
+        assert await responses.load("team", "resp_1") == stored
         assert await responses.load("other", "resp_1") is None
         assert not await responses.delete("other", "resp_1")
         assert await responses.delete("team", "resp_1")
@@ -217,7 +223,7 @@ SMALL, BIG, HUGE = target("aa/small"), target("bb/big"), target("aa/huge")
     ],
 )
 def test_a_session_is_not_moved_down(wanted: str, pinned: str | None, expected: str) -> None:
-    assert tier_of(wanted, ConversationState(target="aa/small", tier=pinned)) == expected
+    assert effective_tier(wanted, ConversationState(target="aa/small", tier=pinned)) == expected
 
 
 def test_tiers_of_the_config_have_their_own_heights() -> None:
@@ -225,7 +231,7 @@ def test_tiers_of_the_config_have_their_own_heights() -> None:
 
 
 def test_the_pinned_target_comes_first() -> None:
-    assert arrange([SMALL, BIG, HUGE], ConversationState(target="aa/huge", tier="simple"), "simple") == [
+    assert order_targets([SMALL, BIG, HUGE], ConversationState(target="aa/huge", tier="simple"), "simple") == [
         HUGE,
         SMALL,
         BIG,
@@ -233,11 +239,11 @@ def test_the_pinned_target_comes_first() -> None:
 
 
 def test_a_session_that_moves_up_prefers_its_provider() -> None:
-    assert arrange([BIG, HUGE], ConversationState(target="aa/small", tier="simple"), "complex") == [HUGE, BIG]
+    assert order_targets([BIG, HUGE], ConversationState(target="aa/small", tier="simple"), "complex") == [HUGE, BIG]
 
 
 def test_without_a_session_the_order_stays() -> None:
-    assert arrange([BIG, HUGE], None) == [BIG, HUGE]
+    assert order_targets([BIG, HUGE], None) == [BIG, HUGE]
 
 
 def test_a_target_of_twice_the_cost_comes_first_half_as_often() -> None:
@@ -258,8 +264,8 @@ def test_requests_with_and_without_a_conversation_are_split_by_the_same_weights(
             body: dict[str, Any] = {"tier": "simple", "messages": [{"role": "user", "content": "hi"}]}
             if in_conversations:
                 body["conversation_id"] = f"c{number}"
-            seen = await look(app, post("/native/v1/chat/completions", json.dumps(body).encode()))
-            count += seen.headers["x-dragoman-target"] == "demo/any"
+            before = await look(app, post("/native/v1/chat/completions", json.dumps(body).encode()))
+            count += before.headers["x-dragoman-target"] == "demo/any"
         return count / number_of_requests
 
     plain = asyncio.run(share_of_the_cheap(200, in_conversations=False))

@@ -134,6 +134,6 @@ def test_an_answer_that_redis_cannot_keep_is_given_and_told(tmp_path: Path, own_
         asked = {"model": "demo/any", "input": "hello"}
         status, headers, _ = gateway.post("/v1/responses", asked)
         assert status == 200
-        assert "is not kept" in headers["x-dragoman-notice"]
+        assert "is not stored" in headers["x-dragoman-notice"]
         assert gateway.post("/v1/responses", {**asked, "stream": True})[2].rstrip().endswith(b"}")
         assert gateway.post("/v1/responses", {**asked, "store": False})[0] == 200

@@ -12,8 +12,9 @@ from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from dragoman.gateway.app import App, explain
+from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
+from dragoman.gateway.errors import to_dragoman_error
 from dragoman.gateway.observability.access_log import AccessLog, JsonFormatter
 from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.reload import Reloader
@@ -152,7 +153,7 @@ def test_no_secret_is_in_anything_that_a_gateway_keeps(server: FaultyServer) -> 
             await look(app, http)
         accounting = app.runtime.accounting
         rows = await accounting.usage_log.rows(1000)
-        conditions = [repr(condition) for condition in app.runtime.conditions.all().values()]
+        conditions = [repr(condition) for condition in app.runtime.shared_health.all().values()]
         trials = [repr(accounting.recent.attempts(row.id)) for row in rows]
         told = [
             (await accounting.scrape()).decode(),
@@ -164,7 +165,7 @@ def test_no_secret_is_in_anything_that_a_gateway_keeps(server: FaultyServer) -> 
         return "".join(told)
 
     app = app_of(config(server))
-    app.runtime.accounting.traces, app.runtime.accounting.log = Tracing(provider), AccessLog(lines.append)
+    app.runtime.accounting.tracing, app.runtime.accounting.log = Tracing(provider), AccessLog(lines.append)
     kept = asyncio.run(walk(app))
     spans = [span.to_json() for span in exporter.get_finished_spans()]
     assert len(lines) > len(spans) > 10
@@ -178,7 +179,7 @@ def test_a_fault_of_our_own_is_logged_without_what_it_says(caplog: pytest.LogCap
     try:
         raise ValueError("".join([*PROMPT]))
     except ValueError as error:
-        explain(error, "req_1")
+        to_dragoman_error(error, "req_1")
     (record,) = caplog.records
     assert record.levelno == logging.ERROR
     for formatter in (JsonFormatter(), logging.Formatter()):  # an application that it is mounted in has its own

@@ -7,8 +7,8 @@ import pytest
 
 from dragoman.errors import InvalidRequest
 from dragoman.events import Finished, PartEnded
-from dragoman.gateway.tool_call_ids import MAX_PAIRS, CallIds, decode_ids, fresh_id
-from dragoman.gateway.wish import Wish, split_wish
+from dragoman.gateway.request import take_conversation_id
+from dragoman.gateway.tool_call_ids import MAX_PAIRS, ToolCallIds, decode_ids, new_call_id
 from dragoman.types import Finish, Request, Response, Text, ToolCall, ToolResult, assistant, tool_results, user
 
 UUID4 = r"call_[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}"
@@ -16,12 +16,12 @@ TIDE = ToolCall(id="toolu_1", name="tide")
 NOW = ToolCall(id="a=b,c", name="now")
 
 
-def ids(known: dict[str, str] | None = None) -> CallIds:
+def ids(known: dict[str, str] | None = None) -> ToolCallIds:
     numbers = count(1)
-    return CallIds(known or {}, fresh=lambda: f"call_{next(numbers)}")
+    return ToolCallIds(known or {}, new_id=lambda: f"call_{next(numbers)}")
 
 
-def asked(*names: str) -> Request:
+def tool_request(*names: str) -> Request:
     return Request(
         messages=(
             user("?"),
@@ -32,46 +32,46 @@ def asked(*names: str) -> Request:
 
 
 def test_an_id_is_a_uuid_of_version_four() -> None:
-    assert re.fullmatch(UUID4, fresh_id())
-    assert fresh_id() != fresh_id()
+    assert re.fullmatch(UUID4, new_call_id())
+    assert new_call_id() != new_call_id()
 
 
 def test_an_answer_comes_up_with_our_ids() -> None:
     mine = ids()
-    response = mine.lift(Response(message=assistant("Well.", TIDE, NOW), finish=Finish(reason="tool_calls")))
+    response = mine.to_client(Response(message=assistant("Well.", TIDE, NOW), finish=Finish(reason="tool_calls")))
     assert [call.id for call in response.tool_calls] == ["call_1", "call_2"]
     assert response.text == "Well."
-    assert mine.made == {"call_1": "toolu_1", "call_2": "a=b,c"}
+    assert mine.new == {"call_1": "toolu_1", "call_2": "a=b,c"}
 
 
 def test_an_answer_without_calls_is_itself() -> None:
     response = Response(message=assistant("Well."), finish=Finish(reason="stop"))
-    assert ids().lift(response) is response
+    assert ids().to_client(response) is response
 
 
 def test_a_stream_comes_up_with_our_ids() -> None:
     mine = ids()
-    assert mine.lift_event(PartEnded(index=0, part=TIDE)).part == ToolCall(id="call_1", name="tide")
+    assert mine.event_to_client(PartEnded(index=0, part=TIDE)).part == ToolCall(id="call_1", name="tide")
     text, end = PartEnded(index=1, part=Text(text="")), Finished(finish=Finish(reason="stop"))
-    assert mine.lift_event(text) is text
-    assert mine.lift_event(end) is end
+    assert mine.event_to_client(text) is text
+    assert mine.event_to_client(end) is end
 
 
 def test_a_request_goes_down_with_the_providers_ids() -> None:
-    request = ids({"call_1": "toolu_1"}).lower(asked("call_1", "call_2"))
+    request = ids({"call_1": "toolu_1"}).to_provider(tool_request("call_1", "call_2"))
     assert [call.id for call in request.messages[1].tool_calls] == ["toolu_1", "call_2"]
     assert [result.id for result in request.messages[2].tool_results] == ["toolu_1", "call_2"]
 
 
 def test_a_request_without_known_ids_is_itself() -> None:
-    request = asked("call_1")
-    assert ids().lower(request) is request
+    request = tool_request("call_1")
+    assert ids().to_provider(request) is request
 
 
 def test_the_header_tells_all_that_the_next_request_needs() -> None:
     mine = ids({"call_a": "toolu_1", "call_gone": "x"})
-    mine.lower(asked("call_a"))
-    mine.ours(NOW)
+    mine.to_provider(tool_request("call_a"))
+    mine.replace_id(NOW)
     header = mine.header()
     assert header == "call_a=toolu_1,call_1=a%3Db%2Cc"
     assert decode_ids(header) == {"call_a": "toolu_1", "call_1": "a=b,c"}
@@ -81,7 +81,7 @@ def test_the_header_tells_all_that_the_next_request_needs() -> None:
 def test_a_header_has_at_most_so_many_pairs() -> None:
     mine = ids()
     for _ in range(MAX_PAIRS + 1):
-        mine.ours(TIDE)
+        mine.replace_id(TIDE)
     assert len(decode_ids(mine.header() or "")) == MAX_PAIRS
 
 
@@ -93,5 +93,4 @@ def test_a_header_that_is_none_is_refused(header: str) -> None:
 
 def test_what_is_asked_of_the_gateway_goes_no_further() -> None:
     request = Request(extra={"native.verbatim": {"conversation_id": "c1", "tier": "complex"}, "x": {"a": 1}})
-    assert split_wish(request) == (Wish("c1", "complex"), Request(extra={"x": {"a": 1}}))
-    assert split_wish(Request()) == (Wish(), Request())
+    assert take_conversation_id(request) == ("c1", Request(extra={"x": {"a": 1}}))

@@ -22,7 +22,7 @@ from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import Headers, OverLimit
 from dragoman.gateway.auth.authenticate import identify, identify_operator
 from dragoman.gateway.dashboard import Dashboard
-from dragoman.gateway.endpoints import answer_question
+from dragoman.gateway.endpoints import run_endpoint
 from dragoman.gateway.errors import Busy, NoRoute, Stopping, WrongMethod, to_client_error, to_dragoman_error
 from dragoman.gateway.observability import health
 from dragoman.gateway.observability.metrics import CONTENT_TYPE
@@ -68,7 +68,7 @@ class App:
 
     def _table(self) -> Iterator[tuple[Route, tuple[Wire | None, Endpoint]]]:
         for wire in map(wires.get, wires.NAMES):
-            for half in (wire.server, *wire.others):
+            for half in (wire.server, *wire.other_servers):
                 for route in half.routes:
                     yield route, (replace(wire, server=half), self._generate)
             for endpoint in wire.server_endpoints:
@@ -353,8 +353,8 @@ async def _serve_endpoint(endpoint: ServerEndpoint, context: RequestContext) -> 
     if not endpoint.is_open:
         context.key = identify(context.http, context.runtime.keys)
     check_depth(context.http.body, context.runtime.config.gateway.max_depth)
-    question = endpoint.decode(context.http)
-    reply = endpoint.encode(question, await answer_question(context, question))
+    request = endpoint.decode(context.http)
+    reply = endpoint.encode(request, await run_endpoint(context, request))
     return from_reply(reply, [*context.response_headers(), *await context.limit_headers()])
 
 

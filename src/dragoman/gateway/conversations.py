@@ -68,7 +68,8 @@ class ConversationStore:
             if await self._store.write(key, msgspec.json.encode(state), ttl=self._ttl, expects=version):
                 return state
         raise StoreDown(
-            f"conversation: not written, {MAX_SWAPS} other requests wrote first; send the request again", retry_after=1.0
+            f"conversation: not written, {MAX_SWAPS} other requests wrote first; send the request again",
+            retry_after=1.0,
         )
 
     def _merge(

@@ -8,6 +8,7 @@ from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions
 from dragoman.errors import ProviderError, Unsupported
 from dragoman.gateway.accounting.estimates import prompt_tokens
+from dragoman.gateway.auth.authenticate import check_model, check_name
 from dragoman.gateway.catalog import TargetChoice
 from dragoman.gateway.errors import NotStored
 from dragoman.gateway.observability.tracing import Operation
@@ -15,15 +16,15 @@ from dragoman.gateway.request import RequestContext
 from dragoman.targets.target import Target
 from dragoman.types import Embeddings, ModelInfo, Notice, Request, Usage, user
 from dragoman.wires.base import Wire
-from dragoman.wires.common.request_body import missing
+from dragoman.wires.common.request_body import missing_field
 from dragoman.wires.common.server_endpoints import (
     CountTokens,
     DropResponse,
     Embed,
+    EndpointRequest,
+    EndpointResult,
     FetchResponse,
-    Found,
     ListModels,
-    Question,
     ShowModel,
     StaticDocument,
 )
@@ -35,21 +36,22 @@ NO_SUCH_PATH = frozenset({404, 405, 501})
 """Statuses of a server that does not know the path."""
 
 
-async def answer_question(context: RequestContext, question: Question, /) -> Found:
+async def run_endpoint(context: RequestContext, endpoint_request: EndpointRequest, /) -> EndpointResult:
     """What the endpoint of a dialect asks for."""
     runtime = context.runtime
-    match question:
+    match endpoint_request:
         case ListModels():
             key = context.key
             return tuple(model for model in runtime.catalog.models() if key is None or key.may_use(model.id))
         case ShowModel(id=id):
-            context.set_model(id)
+            check_name(id)
+            check_model(context.key, id)
             runtime.catalog.find(id)
             return next((model for model in runtime.catalog.models() if model.id == id), ModelInfo(id=id))
         case CountTokens():
-            return await _count_tokens(context, question)
+            return await _count_tokens(context, endpoint_request)
         case Embed():
-            return await _embed(context, question)
+            return await _embed(context, endpoint_request)
         case FetchResponse(id=id):
             if (stored := await runtime.responses.load(context.owner, id)) is None:
                 raise NotStored(f"no stored response {id[:200]!r}")
@@ -62,30 +64,32 @@ async def answer_question(context: RequestContext, question: Question, /) -> Fou
             return None
 
 
-async def _count_tokens(context: RequestContext, question: CountTokens) -> int:
-    cast("Wire", context.wire).server.check(question.model, question.request)
-    target, options = _choose_target(context, question.model)
+async def _count_tokens(context: RequestContext, body: CountTokens) -> int:
+    cast("Wire", context.wire).server.check(body.model, body.request)
+    target, options = _choose_target(context, body.model)
     # The prompt is not sent to a model, so it is not counted as used.
-    count = await _run(context, "count_tokens", Request(), _provider_count(question.request, target, options), _no_usage)
+    count = await _run(
+        context, "count_tokens", Request(), _provider_count(body.request, target, options), _no_usage
+    )
     if count is not None:
         return count
     why = f"{target.provider} does not count tokens, so this is an estimate"
     context.notices += (Notice(kind="info", what="token count", why=why),)
-    return prompt_tokens(question.request)
+    return prompt_tokens(body.request)
 
 
-async def _embed(context: RequestContext, question: Embed) -> Embeddings:
-    target, options = _choose_target(context, question.model)
+async def _embed(context: RequestContext, body: Embed) -> Embeddings:
+    target, options = _choose_target(context, body.model)
     why = "not an option of embeddings that targets know"
-    context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in question.unread)
-    plan = endpoints.embed(question.texts, question.dimensions, target, options)
-    request = Request(messages=tuple(user(_as_text(text)) for text in question.texts))
+    context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.unread)
+    plan = endpoints.embed(body.texts, body.dimensions, target, options)
+    request = Request(messages=tuple(user(_as_text(text)) for text in body.texts))
     return await _run(context, "embeddings", request, plan, lambda embeddings: embeddings.usage)
 
 
 def _choose_target(context: RequestContext, model: str) -> tuple[Target, ChainOptions]:
     if not model:
-        raise missing("model")
+        raise missing_field("model")
     context.set_model(model)
     choice = context.runtime.catalog.find(model)
     context.choice = TargetChoice(choice.targets[:1], choice.options)

@@ -21,8 +21,8 @@ from dragoman.errors import (
     WireError,
 )
 from dragoman.gateway.observability.access_log import where
-from dragoman.http import shown_url
-from dragoman.wires.common.errors import PLACE, shorten
+from dragoman.http import redact_url
+from dragoman.wires.common.errors import URL_PATTERN, shorten
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -147,9 +147,9 @@ def to_client_error(error: DragomanError, request_id: str, /) -> DragomanError:
             retry=cause.retry,
         )
     if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted | ModelNotFound):
-        error.message = re.sub(PLACE, "[address]", error.message)
+        error.message = re.sub(URL_PATTERN, "[address]", error.message)
     elif isinstance(error, ProviderError):
-        error.message = re.sub(PLACE, _without_credentials, error.message)
+        error.message = re.sub(URL_PATTERN, _without_credentials, error.message)
     if not isinstance(error, RequestError | ChainExhausted):
         error.message = shorten(error.message)
     error.request_id = request_id
@@ -157,4 +157,4 @@ def to_client_error(error: DragomanError, request_id: str, /) -> DragomanError:
 
 
 def _without_credentials(url: "re.Match[str]") -> str:
-    return shown_url(url[0].replace("[redacted]@", ""))
+    return redact_url(url[0].replace("[redacted]@", ""))

@@ -149,7 +149,7 @@ class RequestContext:
             self.conversation = await runtime.conversations.load(self.owner, self.conversation_id)
             choice = self._choice_for_conversation(choice)
         self.choice = choice
-        if wire.own_ids:
+        if wire.gateway_call_ids:
             header = self.http.headers.get(HEADER, "")
             known = decode_ids(header) if self.conversation is None else self.conversation.ids
             self.tool_ids = ToolCallIds(known)
@@ -191,7 +191,7 @@ class RequestContext:
     def plan(self) -> Plan[Response]:
         """The chain of targets. Ollama's empty "load model" request is answered without a call."""
         request = self.request
-        if cast("Wire", self.wire).loads and not (request.messages or request.system):
+        if cast("Wire", self.wire).empty_request_loads_model and not (request.messages or request.system):
             return _model_loaded()
         self._chain = Chain(request, self.runtime.registry.health, self.choice.options)
         return self._chain.run(self.choice.targets)
@@ -232,9 +232,7 @@ class RequestContext:
             headers.append(("x-dragoman-attempts", str(self.record.attempts)))
         return headers
 
-    def response_headers(
-        self, target: str | None = None, notices: tuple[Notice, ...] = (), /
-    ) -> list[tuple[str, str]]:
+    def response_headers(self, target: str | None = None, notices: tuple[Notice, ...] = (), /) -> list[tuple[str, str]]:
         """The routing headers, what was dropped or changed, and the tool call ids that only the client remembers."""
         headers = self.routing_headers(target)
         if notices or self.notices:

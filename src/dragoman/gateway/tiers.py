@@ -21,9 +21,7 @@ def is_higher(tier: str | None, other: str | None, tiers: Sequence[str] = TIERS,
     return tier in tiers and other in tiers and tiers.index(tier) > tiers.index(other)
 
 
-def effective_tier(
-    requested: str, conversation: "ConversationState | None", tiers: Sequence[str] = TIERS, /
-) -> str:
+def effective_tier(requested: str, conversation: "ConversationState | None", tiers: Sequence[str] = TIERS, /) -> str:
     """The requested tier, or that of the conversation if it is higher: a conversation never moves down.
 
     >>> from dragoman.gateway.conversations import ConversationState

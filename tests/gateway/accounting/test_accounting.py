@@ -25,6 +25,7 @@ from dragoman.gateway.store.memory import MemoryStore
 from dragoman.targets.providers import target
 from dragoman.types import Attempt, Request, Usage, user
 from tests.gateway.conftest import Clock
+from tests.support.gateway.contexts import context_of
 from tests.support.gateway.live import PATIENCE
 from tests.support.gateway.redis_server import RedisServer
 
@@ -32,10 +33,10 @@ Opened = Callable[[], Store]
 USED = Usage(input=5, output=2)
 
 
-def run(opened: Opened, work: Callable[[Accounting], Awaitable[None]], **given: Any) -> None:
+def run(opened: Opened, work: Callable[[Accounting], Awaitable[None]], **options: Any) -> None:
     async def main() -> None:
         store = opened()
-        accounting = Accounting(store, **given)
+        accounting = Accounting(store, **options)
         try:
             await work(accounting)
         finally:
@@ -50,13 +51,13 @@ def key(**limits: Any) -> Key:
 
 def test_a_request_has_one_row_with_all_that_it_used(opened: Opened) -> None:
     async def work(accounting: Accounting) -> None:
-        account = await accounting.open("r1", model="fast", request=Request(stream=True), key=key(), dialect="ollama")
-        account.observe(Attempt(target="a/x", outcome="skipped"))
-        account.observe(Attempt(target="b/y", outcome="failed", usage=Usage(input=3)))
-        account.observe(Attempt(target="c/z", outcome="served", usage=USED))
-        account.first()
-        await account.settle("served", status=200, target="c/z", usage=USED)
-        await account.settle("failed", status=500)
+        record = await accounting.open(context_of("r1", request=Request(stream=True), key=key(), dialect="ollama"))
+        record.observe(Attempt(target="a/x", outcome="skipped"))
+        record.observe(Attempt(target="b/y", outcome="failed", usage=Usage(input=3)))
+        record.observe(Attempt(target="c/z", outcome="served", usage=USED))
+        record.count_streamed(())
+        await record.finish("served", status=200, target="c/z", usage=USED)
+        await record.finish("failed", status=500)
         (row,) = await accounting.usage_log.rows()
         assert (row.key, row.target, row.outcome, row.input, row.output, row.attempts) == (
             *("team", "c/z", "served"),
@@ -71,9 +72,9 @@ def test_a_request_has_one_row_with_all_that_it_used(opened: Opened) -> None:
 
 def test_costs_are_those_of_each_target() -> None:
     async def work(accounting: Accounting) -> None:
-        account = await accounting.open("r1", model="fast", request=Request())
-        account.observe(Attempt(target="openai/gpt-4o", outcome="failed", usage=Usage(input=1000)))
-        await account.settle("served", status=200, target="openai/gpt-4o-mini", usage=Usage(input=1000, output=0))
+        record = await accounting.open(context_of("r1"))
+        record.observe(Attempt(target="openai/gpt-4o", outcome="failed", usage=Usage(input=1000)))
+        await record.finish("served", status=200, target="openai/gpt-4o-mini", usage=Usage(input=1000, output=0))
         (row,) = await accounting.usage_log.rows()
         assert row.cost == 2_500_000 + 150_000
 
@@ -84,7 +85,7 @@ def test_a_row_is_written_before_anybody_is_asked(opened: Opened) -> None:
     async def work(accounting: Accounting) -> None:
         if not accounting.store.is_shared:
             return
-        await accounting.open("r1", model="fast", request=Request())
+        await accounting.open(context_of("r1"))
         (row,) = await accounting.usage_log.rows()
         assert not row.is_finished
 
@@ -94,16 +95,16 @@ def test_a_row_is_written_before_anybody_is_asked(opened: Opened) -> None:
 def test_a_client_that_left_is_counted_and_leaves_its_seat(opened: Opened) -> None:
     async def work(accounting: Accounting) -> None:
         team = key(concurrent=1, tokens_per_minute=5000)
-        account = await accounting.open("r1", model="fast", request=Request(), key=team)
-        settling = asyncio.ensure_future(account.settle("client_disconnected", status=499, target="a/x", usage=USED))
+        record = await accounting.open(context_of("r1", key=team))
+        finishing = asyncio.ensure_future(record.finish("client_disconnected", status=499, target="a/x", usage=USED))
         await asyncio.sleep(0)
-        settling.cancel()
-        await asyncio.wait([settling])
+        finishing.cancel()
+        await asyncio.wait([finishing])
         await accounting.aclose()
         (row,) = await accounting.usage_log.rows()
         assert (row.outcome, row.output) == ("client_disconnected", 2)
-        again = await accounting.open("r2", model="fast", request=Request(), key=team)
-        assert dict(again.headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 7 - 4096)
+        again = await accounting.open(context_of("r2", key=team))
+        assert dict(again.limit_headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 7 - 4096)
 
     run(opened, work)
 
@@ -111,16 +112,14 @@ def test_a_client_that_left_is_counted_and_leaves_its_seat(opened: Opened) -> No
 def test_what_a_client_heard_before_it_left_is_what_it_used() -> None:
     async def work(accounting: Accounting) -> None:
         request = Request(messages=(user("x" * 30),), stream=True)
-        account = await accounting.open("r1", model="fast", request=request, key=key(tokens_per_minute=5000))
-        account.heard([PartStarted(index=0, kind="text"), PartDelta(index=0, text="y" * 30)])
-        account.heard([PartDelta(index=0, text="字" * 10)])
-        await account.settle("client_disconnected", status=499, target="a/x")
+        record = await accounting.open(context_of("r1", request=request, key=key(tokens_per_minute=5000)))
+        record.count_streamed([PartStarted(index=0, kind="text"), PartDelta(index=0, text="y" * 30)])
+        record.count_streamed([PartDelta(index=0, text="字" * 10)])
+        await record.finish("client_disconnected", status=499, target="a/x")
         (row,) = await accounting.usage_log.rows()
         assert (row.input, row.output, row.estimated, row.attempts) == (10, 20, True, 1)
-        again = await accounting.open(
-            "r2", model="fast", request=Request(max_tokens=1), key=key(tokens_per_minute=5000)
-        )
-        assert dict(again.headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 30 - 1)
+        again = await accounting.open(context_of("r2", request=Request(max_tokens=1), key=key(tokens_per_minute=5000)))
+        assert dict(again.limit_headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 30 - 1)
 
     run(MemoryStore, work)
 
@@ -128,9 +127,11 @@ def test_what_a_client_heard_before_it_left_is_what_it_used() -> None:
 def test_a_refused_request_has_a_row_where_it_has_a_key() -> None:
     async def work(accounting: Accounting) -> None:
         team = key(requests_per_minute=1)
-        await accounting.open("r1", model="fast", request=Request(), key=team)
-        with pytest.raises(OverLimit):
-            await accounting.open("r2", model="fast", request=Request(), key=team)
+        await accounting.open(context_of("r1", key=team))
+        refused = context_of("r2", key=team)
+        with pytest.raises(OverLimit) as error:
+            await accounting.open(refused)
+        await accounting.refuse(refused, error.value)
         (row,) = await accounting.usage_log.rows()
         assert (row.id, row.outcome, row.status) == ("r2", "refused", 429)
 
@@ -140,9 +141,9 @@ def test_a_refused_request_has_a_row_where_it_has_a_key() -> None:
 def test_a_failure_that_used_nothing_gives_all_back() -> None:
     async def work(accounting: Accounting) -> None:
         team = key(tokens_per_minute=4096)
-        account = await accounting.open("r1", model="fast", request=Request(), key=team)
-        await account.settle("failed", status=502, error=Overloaded("busy"))
-        await accounting.open("r2", model="fast", request=Request(), key=team)
+        record = await accounting.open(context_of("r1", key=team))
+        await record.finish("failed", status=502, error=Overloaded("busy"))
+        await accounting.open(context_of("r2", key=team))
 
     run(MemoryStore, work)
 
@@ -153,10 +154,10 @@ def test_a_budget_of_money_counts_what_it_cost(clock: Clock) -> None:
         asked, name = [target("openai/gpt-4o-mini"), target("openai/gpt-4o")], "openai/gpt-4o"
         for n in range(3):
             request = Request(max_tokens=1024)
-            account = await accounting.open(f"r{n}", model="fast", request=request, key=team, targets=asked)
-            await account.settle("served", status=200, target=name, usage=Usage(input=1000, output=1000))
+            record = await accounting.open(context_of(f"r{n}", request=request, key=team, targets=asked))
+            await record.finish("served", status=200, target=name, usage=Usage(input=1000, output=1000))
         with pytest.raises(OverLimit, match="dollars a day"):
-            await accounting.open("r4", model="fast", request=Request(max_tokens=1251), key=team, targets=asked)
+            await accounting.open(context_of("r4", request=Request(max_tokens=1251), key=team, targets=asked))
 
     run(lambda: MemoryStore(clock=clock), work)
 
@@ -166,23 +167,23 @@ def test_a_store_that_is_down_stops_nobody_without_a_budget() -> None:
 
     async def work(accounting: Accounting) -> None:
         for n in range(3):
-            account = await accounting.open(f"a{n}", model="fast", request=Request(), key=key(requests_per_minute=100))
-            await account.settle("served", status=200, usage=USED)
+            record = await accounting.open(context_of(f"a{n}", key=key(requests_per_minute=100)))
+            await record.finish("served", status=200, usage=USED)
         server.kill()
         for n in range(3):
-            account = await accounting.open(f"b{n}", model="fast", request=Request(), key=key(requests_per_minute=100))
-            await account.settle("served", status=200, usage=USED)
-        with pytest.raises(StoreDown):
-            await accounting.open(
-                "c", model="fast", request=Request(), key=key(budgets=(KeyBudget(per="day", tokens=9),))
-            )
-        await accounting.tend()
-        assert is_down(accounting)
+            record = await accounting.open(context_of(f"b{n}", key=key(requests_per_minute=100)))
+            await record.finish("served", status=200, usage=USED)
+        refused = context_of("c", key=key(budgets=(KeyBudget(per="day", tokens=9),)))
+        with pytest.raises(StoreDown) as error:
+            await accounting.open(refused)
+        await accounting.refuse(refused, error.value)
+        await accounting.exchange()
+        assert await is_down(accounting)
         server.start()
         async with asyncio.timeout(PATIENCE):
-            while is_down(accounting):
+            while await is_down(accounting):
                 await asyncio.sleep(0)
-                await accounting.tend()
+                await accounting.exchange()
         await accounting.aclose()
         rows = await accounting.usage_log.rows()
         assert sorted(row.id for row in rows) == ["a0", "a1", "a2", "b0", "b1", "b2", "c"]
@@ -195,8 +196,12 @@ def test_a_store_that_is_down_stops_nobody_without_a_budget() -> None:
         server.stop()
 
 
-def is_down(accounting: Accounting) -> bool:
-    return accounting.problem is not None
+async def is_down(accounting: Accounting) -> bool:
+    try:
+        await accounting.store.read("ready")
+    except StoreDown:
+        return True
+    return False
 
 
 def test_a_round_shares_benches(redis: RedisServer) -> None:
@@ -206,10 +211,10 @@ def test_a_round_shares_benches(redis: RedisServer) -> None:
     async def main() -> None:
         stores = [RedisStore(redis.url, prefix="round:") for _ in range(2)]
         shared = [SharedHealthStore(store) for store in stores]
-        one, other = (Accounting(store, conditions=each) for store, each in zip(stores, shared, strict=True))
+        one, other = (Accounting(store, shared_health=each) for store, each in zip(stores, shared, strict=True))
         Health(conditions=shared[0]).rest("aa/m", 10.0**12, "busy")
-        await one.tend()
-        await other.tend()
+        await one.exchange()
+        await other.exchange()
         assert shared[1].read("aa/m").state == "cooldown"
         for store in stores:
             await store.aclose()
@@ -229,9 +234,9 @@ def test_no_secret_is_kept_anywhere() -> None:
         team = Key(id="team", hash=hash, tokens_per_minute=10_000)
         headers = {"authorization": f"Bearer {plain}", "x-api-key": plain}
         for n, model in enumerate(("fast", plain)):
-            account = await accounting.open(f"r{n}", model=model, request=request, key=team, headers=headers)
-            account.observe(Attempt(target="a/x", outcome="failed", error=f"said {plain}"))
-            await account.settle("failed", status=502, target="a/x", error=Overloaded(f"said {plain}"))
+            record = await accounting.open(context_of(f"r{n}", model=model, request=request, key=team, headers=headers))
+            record.observe(Attempt(target="a/x", outcome="failed", error=f"said {plain}"))
+            await record.finish("failed", status=502, target="a/x", error=Overloaded(f"said {plain}"))
         spans = "".join(span.to_json() for span in exporter.get_finished_spans())
         kept = "".join(
             [*lines, spans, accounting.metrics.text().decode(), repr(await accounting.usage_log.rows()), repr(team)]
@@ -240,14 +245,14 @@ def test_no_secret_is_kept_anywhere() -> None:
         for secret in (plain, hash, "my-secret-prompt"):
             assert secret not in kept
 
-    run(MemoryStore, work, traces=Tracing(provider), log=AccessLog(lines.append), limits=None)
+    run(MemoryStore, work, tracing=Tracing(provider), log=AccessLog(lines.append))
 
 
-def test_limits_may_be_given() -> None:
+def test_quotas_may_be_passed_in() -> None:
     async def main() -> None:
         store = MemoryStore()
-        limits = Quotas(store, rates="closed")
-        assert Accounting(store, limits=limits).limits is limits
+        quotas = Quotas(store, rates="closed")
+        assert Accounting(store, quotas=quotas).quotas is quotas
 
     asyncio.run(main())
 
@@ -258,7 +263,8 @@ from dragoman.errors import Overloaded
 from dragoman.gateway.accounting.accounting import Accounting
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.store import open_store
-from dragoman.types import Attempt, Request, Usage
+from dragoman.types import Attempt, Usage
+from tests.support.gateway.contexts import context_of
 
 async def main(url, name):
     store = open_store(url)
@@ -271,17 +277,17 @@ async def main(url, name):
         n = 0
         while not stop.is_set():
             id, n = f"{name}-{number}-{n}", n + 1
-            account = await accounting.open(id, model="fast", request=Request(), key=team)
+            record = await accounting.open(context_of(id, key=team))
             used = Usage(input=dice.randrange(50), output=dice.randrange(50))
-            account.observe(Attempt(target="a/x", outcome="served"))
+            record.observe(Attempt(target="a/x", outcome="served"))
             outcome = dice.choice(["served", "failed", "client_disconnected"])
-            settling = asyncio.ensure_future(account.settle(outcome, status=200, target="a/x", usage=used))
+            finishing = asyncio.ensure_future(record.finish(outcome, status=200, target="a/x", usage=used))
             if outcome == "client_disconnected":
                 await asyncio.sleep(0)
-                settling.cancel()
-                await asyncio.wait([settling])
+                finishing.cancel()
+                await asyncio.wait([finishing])
             else:
-                await settling
+                await finishing
                 print(id, used.input, used.output, flush=True)
 
     await asyncio.gather(*(client(number) for number in range(20)))

@@ -322,7 +322,7 @@ def traced(app: App) -> InMemorySpanExporter:
     """Where its spans go from now on."""
     exporter, provider = InMemorySpanExporter(), TracerProvider(shutdown_on_exit=False)
     provider.add_span_processor(SimpleSpanProcessor(exporter))
-    app.runtime.accounting.traces = Tracing(provider)
+    app.runtime.accounting.tracing = Tracing(provider)
     return exporter
 
 

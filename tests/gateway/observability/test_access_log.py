@@ -84,7 +84,7 @@ def test_lines_of_a_moment_are_written_together() -> None:
 def test_no_line_waits_when_the_books_are_closed(capsys: pytest.CaptureFixture[str]) -> None:
     async def work() -> None:
         accounting = Accounting(open_store("memory"), log=AccessLog())
-        accounting.tell(UsageRow(id="req_1", moment=0.0, model="fast", outcome="served"))
+        accounting.count_finished(UsageRow(id="req_1", moment=0.0, model="fast", outcome="served"))
         await accounting.aclose()
 
     asyncio.run(work())

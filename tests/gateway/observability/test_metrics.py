@@ -106,7 +106,7 @@ def test_whichever_worker_is_asked_tells_of_all(opened: Callable[[], Store], clo
         for accounting in both:
             accounting.metrics.request_ended(row())
             accounting.metrics.request_ended(row())
-            await accounting.tend()
+            await accounting.exchange()
         found = parsed(await both[0].scrape())
         labels = {"dialect": "openai_chat", "target": "a/x", "outcome": "served", "status": "200"}
         assert [found[named("dragoman_requests_total", worker=name, **labels)] for name in "ab"] == [2, 2]
@@ -124,7 +124,7 @@ def test_a_worker_alone_has_no_label_and_tells_its_benches() -> None:
         store = MemoryStore()
         conditions = SharedHealthStore(store)
         Health(conditions=conditions).rest("aa/m", 10.0**12, "busy")
-        found = parsed(await Accounting(store, conditions=conditions).scrape())
+        found = parsed(await Accounting(store, shared_health=conditions).scrape())
         assert found[named("dragoman_target_cooldown", target="aa/m")] == 1
 
     asyncio.run(main())

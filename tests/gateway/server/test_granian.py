@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.gateway.accounting.accounting import CLOSED
+from dragoman.gateway.accounting.accounting import CLIENT_CLOSED_REQUEST
 from dragoman.gateway.server.granian import Rsgi
 from dragoman.testing import CloseAfter, FaultyServer
 from tests.support.gateway.dialects import app_of
@@ -111,4 +111,4 @@ class Closed(Exchange):
 def test_a_client_that_has_gone_is_no_fault(within_body: bool) -> None:  # noqa: FBT001
     exchange = Closed(msgspec.json.encode(chat("demo/any", stream=True)), within_body=within_body)
     asyncio.run(Rsgi(app_of()).__rsgi__(exchange, exchange))
-    assert exchange.statuses == [CLOSED]
+    assert exchange.statuses == [CLIENT_CLOSED_REQUEST]

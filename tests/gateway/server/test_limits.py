@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.errors import BodyTooLarge
-from dragoman.gateway.server.depth import check_depth
+from dragoman.gateway.server.limits import check_depth
 from dragoman.http import HttpRequest
 from dragoman.testing import CloseAfter, FaultyServer, StallAfter
 from tests.support.gateway.dialects import app_of, hello, look, post, request_of, see
@@ -121,7 +121,7 @@ def test_half_a_character_is_told_as_what_it_is() -> None:
 def test_an_address_of_an_image_is_refused_without_advice_that_no_client_can_follow() -> None:
     parts = [{"type": "image_url", "image_url": {"url": "https://example.org/a.png"}}]
     body = {"model": "demo/any", "messages": [{"role": "user", "content": parts}]}
-    seen = see(app_of('[limits."demo/any"]\nimage_urls = false\n'), post(CHAT, json.dumps(body).encode()))
+    seen = see(app_of('[capabilities."demo/any"]\nimage_urls = false\n'), post(CHAT, json.dumps(body).encode()))
     assert seen.status == 400
     assert b"give the bytes of the image" in seen.body
     assert b"fetch_images" not in seen.body

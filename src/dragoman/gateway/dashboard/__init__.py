@@ -21,14 +21,12 @@ import msgspec
 
 from dragoman import wires
 from dragoman.errors import InvalidRequest, ModelNotFound
-from dragoman.gateway.chat import begin
 from dragoman.gateway.dashboard import views
 from dragoman.gateway.dashboard.files import FILES, PAGE, file
 from dragoman.gateway.dashboard.guard import check
 from dragoman.gateway.request import RequestContext
-from dragoman.gateway.server.depth import check_depth
-from dragoman.gateway.server.replies import plain
-from dragoman.gateway.server.response import GatewayResponse
+from dragoman.gateway.server.limits import check_depth
+from dragoman.gateway.server.response import GatewayResponse, json_response
 from dragoman.wires.common.json import DECODE_ERRORS
 from dragoman.wires.common.server_endpoints import Route
 
@@ -147,9 +145,10 @@ async def _explain(context: RequestContext) -> GatewayResponse:
     """What a request of the playground would look like to each target; nothing is sent."""
     context.wire = wire = wires.get("native")
     check_depth(context.http.body, context.runtime.config.gateway.max_depth)
-    chat = await begin(context, *wire.server.decode_request(context.http))
-    # Pictures are fitted on the way, which takes long.
-    return _told(await asyncio.to_thread(views.explain, chat.request, chat.targets, context.runtime.config.options))
+    await context.prepare(*wire.server.decode_request(context.http))
+    options = context.runtime.config.options
+    # In a thread: fitting images takes long.
+    return _told(await asyncio.to_thread(views.explain, context.request, context.choice.targets, options))
 
 
 def _known(context: RequestContext, name: str) -> str:
@@ -159,7 +158,7 @@ def _known(context: RequestContext, name: str) -> str:
 
 
 def _told(value: object) -> GatewayResponse:
-    answer = plain(value)
+    answer = json_response(value)
     answer.headers.append(("cache-control", "no-store"))
     return answer
 

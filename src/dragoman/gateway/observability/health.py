@@ -5,7 +5,7 @@ from time import monotonic
 
 from dragoman.engine.health import TargetHealth
 from dragoman.errors import StoreDown
-from dragoman.gateway.accounting.accounting import named
+from dragoman.gateway.accounting.accounting import redact_name
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.runtime import Runtime
 from dragoman.types import JsonObject
@@ -49,7 +49,7 @@ def usable_by(runtime: Runtime, key: Key, /) -> frozenset[str]:
 def _told(targets: Mapping[str, TargetHealth]) -> JsonObject:
     now = monotonic()
     return {
-        named(name): without_none(
+        redact_name(name): without_none(
             {
                 "state": condition.state,
                 "seconds_left": None if condition.until is None else round(max(0.0, condition.until - now), 1),

@@ -8,8 +8,9 @@ from typing import Any, TypeAlias
 
 from dragoman.errors import DragomanError
 from dragoman.gateway.app import App
-from dragoman.gateway.errors import MAX_DRAINED, MAX_HEADERS, BodyTooLarge, BodyTooSlow, HeadTooLarge
+from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow, HeadTooLarge
 from dragoman.gateway.runtime import Runtime, read_config
+from dragoman.gateway.server.limits import MAX_DRAINED, MAX_HEADERS
 from dragoman.gateway.server.response import GatewayResponse
 from dragoman.http import HttpRequest
 
@@ -72,7 +73,7 @@ class Asgi:
     async def _live(self, receive: Receive, send: Send) -> None:
         """From start-up to shutdown: those who ask are told that it stops, and what waits is written before the end."""
         await receive()
-        living = asyncio.create_task(self._app.live())
+        living = asyncio.create_task(self._app.run())
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self._app.drain()

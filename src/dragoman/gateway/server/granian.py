@@ -6,9 +6,10 @@ from importlib import import_module
 from typing import Protocol, Self
 
 from dragoman.errors import DragomanError
-from dragoman.gateway.accounting.accounting import CLOSED
+from dragoman.gateway.accounting.accounting import CLIENT_CLOSED_REQUEST
 from dragoman.gateway.app import App
-from dragoman.gateway.errors import MAX_DRAINED, BodyTooLarge, BodyTooSlow
+from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow
+from dragoman.gateway.server.limits import MAX_DRAINED
 from dragoman.gateway.server.response import GatewayResponse
 from dragoman.http import HttpRequest
 
@@ -93,9 +94,9 @@ class Rsgi:
         except asyncio.CancelledError:
             if not watch.is_gone:
                 raise
-            protocol.response_empty(CLOSED, [])
+            protocol.response_empty(CLIENT_CLOSED_REQUEST, [])
         except _closed():
-            protocol.response_empty(CLOSED, [])
+            protocol.response_empty(CLIENT_CLOSED_REQUEST, [])
         finally:
             watch.end()
 

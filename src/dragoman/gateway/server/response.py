@@ -9,7 +9,7 @@ from dragoman.errors import DragomanError
 from dragoman.gateway.errors import WrongMethod
 from dragoman.http import HttpReply
 from dragoman.types import Notice
-from dragoman.wires.common.errors import error_headers, openai_failure
+from dragoman.wires.common.errors import encode_openai_error, error_headers
 from dragoman.wires.common.json import encode_json
 
 Write: TypeAlias = Callable[[bytes], Awaitable[None]]
@@ -57,7 +57,7 @@ def error_response(error: DragomanError, id: str, /) -> GatewayResponse:
     >>> error_response(NoRoute("no route for /v2"), "req_1").status
     404
     """
-    body = encode_json({"error": {**openai_failure(error), "request_id": id}})
+    body = encode_json({"error": {**encode_openai_error(error), "request_id": id}})
     headers = [*error_headers(error).items(), *id_headers(id)]
     if isinstance(error, WrongMethod):
         headers += error.headers

@@ -18,11 +18,11 @@ from typing import Any
 from dragoman.errors import SetupError
 from dragoman.gateway.app import App
 from dragoman.gateway.config import Config, Gateway
-from dragoman.gateway.errors import MAX_HEADERS
 from dragoman.gateway.observability import access_log as logs
 from dragoman.gateway.reload import Reloader
 from dragoman.gateway.runtime import Runtime, read_config
 from dragoman.gateway.server.granian import Rsgi
+from dragoman.gateway.server.limits import MAX_HEADERS
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -138,7 +138,7 @@ class Worker(Rsgi):
         logs.configure_logging(logging.WARNING)
         app = App(Runtime(read_config(path), os.environ, workers=workers), is_local=is_local)
         super().__init__(app)
-        self._life = app.live, app.close
+        self._life = app.run, app.close
         self._reloader = Reloader(app, path, os.environ)
         self._living: asyncio.Task[None] | None = None
 
