@@ -130,7 +130,7 @@ def test_names_are_checked_though_a_record_is_wrong() -> None:
         "capabilities.groq/x: no limit 'max_imges'",
         "no limit 'tols'",
         "at `$.max_images`; a limit: ",
-        "limits.grok/x: no provider 'grok'",
+        "capabilities.grok/x: no provider 'grok'",
         "aliases.a: aliases go in a circle",
         "aliases: 'x/y' cannot be an alias",
         "tiers.simple: no provider 'nix'",

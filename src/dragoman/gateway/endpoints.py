@@ -68,9 +68,7 @@ async def _count_tokens(context: RequestContext, body: CountTokens) -> int:
     cast("Wire", context.wire).server.check(body.model, body.request)
     target, options = _choose_target(context, body.model)
     # The prompt is not sent to a model, so it is not counted as used.
-    count = await _run(
-        context, "count_tokens", Request(), _provider_count(body.request, target, options), _no_usage
-    )
+    count = await _run(context, "count_tokens", Request(), _provider_count(body.request, target, options), _no_usage)
     if count is not None:
         return count
     why = f"{target.provider} does not count tokens, so this is an estimate"

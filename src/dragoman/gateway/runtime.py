@@ -49,7 +49,7 @@ class Runtime:
         self.conversations = ConversationStore(self.store)
         self.responses = ResponseStore(self.store)
         self.keys = Keys(config.keys)
-        self.registry = Registry(env=env, health=health, http_client=transport)
+        self.registry: Registry = Registry(env=env, health=health, http_client=transport)
         fill(self.registry, config)
         self.catalog = Catalog(self.registry, providers=config.providers, tiers=config.tiers, options=config.options)
 
