@@ -19,7 +19,7 @@ import httpx
 import pytest
 import trustme
 
-from dragoman.demo import Demo
+from dragoman.demo.provider import DemoTransport
 from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
 from dragoman.errors import (
     ConnectFailed,
@@ -698,7 +698,7 @@ def test_what_is_no_transport_is_told() -> None:
 
 def test_the_demo_is_reached_by_every_transport() -> None:
     request = HttpRequest(method="GET", origin="demo://local", path="/v1/models")
-    for client in (None, Scripted(), httpx.Client(), Demo()):
+    for client in (None, Scripted(), httpx.Client(), DemoTransport()):
         assert b'"any"' in transport_of(client).send(Send(request)).body
 
 

@@ -1,4 +1,4 @@
-"""A request in, the demo's response out: words, calls, JSON and thinking, always the same for the same request."""
+"""The answers of the demo: text, tool calls, JSON and thinking. The same request always gets the same answer."""
 
 import re
 import zlib
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import msgspec
 
-from dragoman.demo.schema_example import fill
+from dragoman.demo.schema_example import example_value
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Started, kind_of
 from dragoman.media import measure
 from dragoman.types import (
@@ -39,7 +39,7 @@ _GREETING = re.compile(r"\s*(hello|hi|hey|good (morning|day|evening)|bonjour|hal
 
 
 def answer(request: Request, model: str, /) -> Response:
-    """What the demo says.
+    """Answer a request.
 
     >>> from dragoman.types import user
     >>> answer(Request(messages=(user("What is love?"),)), "any").text
@@ -47,13 +47,13 @@ def answer(request: Request, model: str, /) -> Response:
     """
     parts: list[Part] = []
     if request.reasoning not in (None, "none", 0):
-        parts.append(Thinking(text=_think(request)))
-    calls = _calls(request)
+        parts.append(Thinking(text=_thinking(request)))
+    calls = _tool_calls(request)
     reason: FinishReason = "tool_calls" if calls else "stop"
     if calls:
         parts += calls
     else:
-        text, reason = _limited(_say(request), request)
+        text, reason = _limit(_text(request), request)
         parts.append(Text(text=text))
     message = Message(role="assistant", parts=tuple(parts))
     return Response(
@@ -65,8 +65,8 @@ def answer(request: Request, model: str, /) -> Response:
     )
 
 
-def pieces(response: Response, /) -> Iterator[Event]:
-    """The events of a stream that gives the response word by word, and JSON comma by comma."""
+def stream_events(response: Response, /) -> Iterator[Event]:
+    """Return the events of a stream that sends the response word by word."""
     yield Started(id=response.id, model=response.model, created=response.created)
     for index, part in enumerate(response.message.parts):
         yield PartStarted(index=index, kind=kind_of(part))
@@ -78,7 +78,7 @@ def pieces(response: Response, /) -> Iterator[Event]:
 
 
 def count_tokens(text: str, /) -> int:
-    """Words and marks: near enough for a demo, and always the same.
+    """Count words and punctuation marks: close enough to tokens for a demo.
 
     >>> count_tokens("Is it so?")
     4
@@ -87,7 +87,7 @@ def count_tokens(text: str, /) -> int:
 
 
 def embed(text: str, /, *, size: int = 32) -> list[float]:
-    """A vector of length one: texts that share words are near each other.
+    """Return a vector of length one. Texts that share words are close to each other.
 
     >>> embed("a b") == embed("b a")
     True
@@ -104,41 +104,40 @@ def _prompt(request: Request) -> str:
 
 
 def _results(request: Request) -> tuple[ToolResult, ...]:
-    """The results that wait for an answer."""
     last = request.messages[-1] if request.messages else None
     return last.tool_results if last is not None else ()
 
 
-def _think(request: Request) -> str:
-    return f"The user asks: “{_shortened(_prompt(request))}”. I shall answer in a sentence."
+def _thinking(request: Request) -> str:
+    return f"The user asks: “{_shorten(_prompt(request))}”. I will answer in one sentence."
 
 
-def _say(request: Request) -> str:
+def _text(request: Request) -> str:
     if request.schema is not None:
         schema = request.schema or {"type": "object", "properties": {"answer": {"type": "string"}}}
-        value = fill(schema, words=_names(_prompt(request)), numbers=_numbers(_prompt(request)))
+        value = example_value(schema, words=_names(_prompt(request)), numbers=_numbers(_prompt(request)))
         return msgspec.json.encode(value).decode()
     if results := _results(request):
         return " ".join(_quote(result) for result in results)
     prompt = _prompt(request)
     last = request.messages[-1].parts if request.messages else ()
-    seen = [sentence for part in last if (sentence := _see(part))]
+    seen = [sentence for part in last if (sentence := _describe(part))]
     if not prompt:
-        said = "You said nothing." if not seen else ""
+        text = "You said nothing." if not seen else ""
     elif _GREETING.match(prompt):
-        said = "Hello! I am the demo of dragoman: I need no key and no network, and say the same every time."
+        text = "Hello! I am the demo of dragoman: I need no key and no network, and say the same every time."
     else:
         words = len(prompt.split())
-        said = f"You said “{_shortened(prompt)}”, which is {words} word{'s' * (words != 1)}."
-    return " ".join([*([said] if said else []), *seen])
+        text = f"You said “{_shorten(prompt)}”, which is {words} word{'s' * (words != 1)}."
+    return " ".join([*([text] if text else []), *seen])
 
 
-def _see(part: Part) -> str:
+def _describe(part: Part) -> str:
     match part:
         case Image(data=bytes(data)):
-            seen = measure(data)
-            size = f" of {seen.width} by {seen.height} pixels" if seen else ""
-            return f"I see an image ({part.mime}){size}, {len(data)} bytes."
+            size = measure(data)
+            pixels = f" of {size.width} by {size.height} pixels" if size else ""
+            return f"I see an image ({part.mime}){pixels}, {len(data)} bytes."
         case Image():
             return f"I see an image at {part.url}."
         case Document():
@@ -150,42 +149,42 @@ def _see(part: Part) -> str:
 
 
 def _quote(result: ToolResult) -> str:
-    text = _shortened(result.text)
-    pictures = " ".join(_see(part) for part in result.parts if isinstance(part, Image | Document))
-    said = f"{result.name or 'The tool'} {'failed' if result.is_error else 'says'}: {text}"
-    return f"{said} {pictures}".strip()
+    text = _shorten(result.text)
+    pictures = " ".join(_describe(part) for part in result.parts if isinstance(part, Image | Document))
+    sentence = f"{result.name or 'The tool'} {'failed' if result.is_error else 'says'}: {text}"
+    return f"{sentence} {pictures}".strip()
 
 
-def _calls(request: Request) -> list[ToolCall]:
+def _tool_calls(request: Request) -> list[ToolCall]:
     tools = [tool for tool in request.tools if isinstance(tool, Tool)]
     if not tools or request.tool_choice == "none" or _results(request):
         return []
     prompt = _prompt(request)
     scores = {tool.name: _score(tool, prompt) for tool in tools}
-    fitting = sorted((tool for tool in tools if scores[tool.name] >= 2), key=lambda tool: -scores[tool.name])
+    matching = sorted((tool for tool in tools if scores[tool.name] >= 2), key=lambda tool: -scores[tool.name])
     if request.tool_choice == "required":
-        fitting = fitting or [max(tools, key=lambda tool: scores[tool.name])]
+        matching = matching or [max(tools, key=lambda tool: scores[tool.name])]
     elif request.tool_choice not in (None, "auto"):
-        fitting = [tool for tool in tools if tool.name == request.tool_choice]
+        matching = [tool for tool in tools if tool.name == request.tool_choice]
     if request.parallel_tool_calls is False:
-        fitting = fitting[:1]
-    before = sum(len(turn.tool_calls) for turn in request.messages)
+        matching = matching[:1]
+    previous_calls = sum(len(turn.tool_calls) for turn in request.messages)
     return [
-        ToolCall(id=f"call_{before + number}", name=tool.name, arguments=_arguments(tool, prompt))
-        for number, tool in enumerate(fitting, 1)
+        ToolCall(id=f"call_{previous_calls + number}", name=tool.name, arguments=_arguments(tool, prompt))
+        for number, tool in enumerate(matching, 1)
     ]
 
 
 def _arguments(tool: Tool, prompt: str) -> JsonObject:
-    value = fill(tool.parameters or {"type": "object"}, words=_names(prompt), numbers=_numbers(prompt))
+    value = example_value(tool.parameters or {"type": "object"}, words=_names(prompt), numbers=_numbers(prompt))
     return value if is_object(value) else {}
 
 
 def _score(tool: Tool, prompt: str) -> int:
-    """How well a tool fits what is asked: a word of its name counts for two of its description."""
-    asked = _stems(prompt)
+    """Rate how well a tool fits the prompt. A word of its name counts twice as much as one of its description."""
+    words = _stems(prompt)
     spaced = re.sub(r"([a-z])([A-Z])", r"\1 \2", tool.name).replace("_", " ").replace("-", " ")
-    return 2 * len(asked & _stems(spaced)) + len(asked & _stems(tool.description or ""))
+    return 2 * len(words & _stems(spaced)) + len(words & _stems(tool.description or ""))
 
 
 def _stems(text: str) -> set[str]:
@@ -194,7 +193,7 @@ def _stems(text: str) -> set[str]:
 
 
 def _names(prompt: str) -> tuple[str, ...]:
-    """Words of the prompt that look like somebody's or some place's name, or that stand in quotes."""
+    """Return the words of the prompt that look like names, or are in quotes."""
     quoted = re.findall(r"[\"“']([^\"”']{1,80})[\"”']", prompt)
     named = re.findall(r"(?<=[a-z,:] )[A-ZÀ-Ý][\w-]+(?: [A-ZÀ-Ý][\w-]+)*", prompt)
     return tuple(dict.fromkeys(quoted + named))
@@ -204,7 +203,7 @@ def _numbers(prompt: str) -> tuple[float, ...]:
     return tuple(float(number) for number in re.findall(r"(?<![\w.])-?\d+(?:\.\d+)?(?![\w])", prompt))
 
 
-def _limited(text: str, request: Request) -> tuple[str, FinishReason]:
+def _limit(text: str, request: Request) -> tuple[str, FinishReason]:
     for stop in request.stop:
         if stop and stop in text:
             text = text[: text.index(stop)]
@@ -215,23 +214,23 @@ def _limited(text: str, request: Request) -> tuple[str, FinishReason]:
 
 
 def _usage(request: Request, message: Message) -> Usage:
-    thought = count_tokens(message.thinking)
-    said = [
+    reasoning = count_tokens(message.thinking)
+    outputs = [
         message.thinking,
         message.text,
         *(msgspec.json.encode(call.arguments).decode() for call in message.tool_calls),
     ]
     system = request.system if isinstance(request.system, str) else "".join(part.text for part in request.system or ())
-    heard = [system, *(_plain(part) for turn in request.messages for part in turn.parts)]
-    heard += [msgspec.json.encode(tool.parameters).decode() for tool in request.tools if isinstance(tool, Tool)]
+    inputs = [system, *(_part_text(part) for turn in request.messages for part in turn.parts)]
+    inputs += [msgspec.json.encode(tool.parameters).decode() for tool in request.tools if isinstance(tool, Tool)]
     return Usage(
-        input=sum(map(count_tokens, heard)),
-        output=sum(map(count_tokens, said)),
-        reasoning=thought or None,
+        input=sum(map(count_tokens, inputs)),
+        output=sum(map(count_tokens, outputs)),
+        reasoning=reasoning or None,
     )
 
 
-def _plain(part: Part) -> str:
+def _part_text(part: Part) -> str:
     match part:
         case Text() | Thinking():
             return part.text
@@ -245,6 +244,6 @@ def _plain(part: Part) -> str:
             return ""
 
 
-def _shortened(text: str) -> str:
+def _shorten(text: str) -> str:
     text = " ".join(text.split())
     return text if len(text) <= 200 else f"{text[:199]}…"

@@ -1,21 +1,25 @@
-"""A JSON Schema in, a value that satisfies it out: always the same one, with words and numbers of the prompt in it."""
+"""Makes an example value for a JSON Schema: always the same one, with words and numbers of the prompt in it.
+
+It follows references and combinations (allOf, anyOf, oneOf, if), then builds a value by type. A `pattern` is not
+analysed: a few simple texts are tried. A schema without an example is refused with InvalidRequest. The number of steps
+is limited, because a small schema can describe a huge value.
+"""
 
 import math
 import re
 from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
-from dragoman.demo.patterns import example_of
 from dragoman.errors import InvalidRequest
 from dragoman.schema.validate import schema_error, validate
 from dragoman.types import JsonObject, is_list, is_object
 
 Schema: TypeAlias = JsonObject | bool
-DEEPEST = 4
-"""Beyond this level only what must be there is filled in."""
-END = 24
-MAX_VALUES = 5_000
-MAX_LETTERS = 10_000
+MAX_OPTIONAL_DEPTH = 4
+"""Below this level, only required properties get a value."""
+MAX_DEPTH = 24
+MAX_STEPS = 5_000
+MAX_TEXT_LENGTH = 10_000
 
 FORMATS = {
     "date": "2026-01-31",
@@ -41,36 +45,38 @@ FORMATS = {
     "byte": "ZGVtbw==",
     "base64": "ZGVtbw==",
 }
+_PATTERN_CANDIDATES = (*(letter * count for count in range(1, 17) for letter in "aA0"), *FORMATS.values())
+"""Texts to try for a `pattern`."""
 
-_TELLING = (
+_TYPE_KEYWORDS = (
     ("object", ("properties", "required", "additionalProperties", "patternProperties", "minProperties")),
     ("array", ("items", "prefixItems", "minItems", "maxItems", "contains", "uniqueItems")),
     ("string", ("pattern", "format", "minLength", "maxLength", "contentEncoding")),
     ("number", ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")),
 )
-"""Keywords that tell a type where none is given."""
-_CONFLICTS = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
+"""Keywords that imply a type if the schema names none."""
+_LOWER_BOUNDS = frozenset({"minimum", "exclusiveMinimum", "minLength", "minItems", "minProperties"})
 
 
-def fill(schema: JsonObject, /, *, words: tuple[str, ...] = (), numbers: tuple[float, ...] = ()) -> Any:
-    """A value for a schema; the first texts and numbers in it are those given, where they fit.
+def example_value(schema: JsonObject, /, *, words: tuple[str, ...] = (), numbers: tuple[float, ...] = ()) -> Any:
+    """Make an example value. It uses the words and numbers first, if they fit.
 
-    >>> fill({"type": "object", "properties": {"port": {"type": "string"}}}, words=("Brest",))
+    >>> example_value({"type": "object", "properties": {"port": {"type": "string"}}}, words=("Brest",))
     {'port': 'Brest'}
     """
     try:
-        return _Filler(schema, words, numbers).value(schema, 0, "text")
+        return _ExampleBuilder(schema, words, numbers).value(schema, 0, "text")
     except (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError, re.error) as error:
         raise InvalidRequest(f"the demo cannot fill this schema: {schema_error(schema) or error}") from error
 
 
-class _Filler:
+class _ExampleBuilder:
     def __init__(self, root: JsonObject, words: tuple[str, ...], numbers: tuple[float, ...]) -> None:
         self._root = root
-        self._left = MAX_VALUES
+        self._remaining_steps = MAX_STEPS
         self._words = list(words)
         self._numbers = list(numbers)
-        self._kinds: dict[str, Callable[[JsonObject, int, str], Any]] = {
+        self._builders: dict[str, Callable[[JsonObject, int, str], Any]] = {
             "object": self._object,
             "array": self._array,
             "string": self._string,
@@ -81,13 +87,11 @@ class _Filler:
         }
 
     def value(self, schema: Schema, level: int, name: str) -> Any:
-        """A value; `name` is what a text without any other rule will be."""
-        self._left -= 1
-        if self._left < 0:
-            raise ValueError(f"it asks for more than {MAX_VALUES} values")
-        if isinstance(schema, bool) or level > END:
+        """Make a value; `name` is the text for a string without other rules."""
+        self._count_step()
+        if isinstance(schema, bool) or level > MAX_DEPTH:
             return name
-        schema = self._flat(schema)
+        schema = self._resolve(schema)
         if "const" in schema:
             return schema["const"]
         if schema.get("enum"):
@@ -97,175 +101,186 @@ class _Filler:
             return self._branch(schema, branches, level, name)
         if is_object(schema.get("if")):
             return self._conditional(schema, level, name)
-        return self._kinds.get(self._kind(schema, level), self._string)(schema, level, name)
+        return self._builders.get(_type_of(schema, level), self._string)(schema, level, name)
 
-    def _flat(self, schema: JsonObject) -> JsonObject:
-        """The same with what it refers to, and all that must hold at once, laid into it."""
-        for _ in range(END):
+    def _count_step(self) -> None:
+        self._remaining_steps -= 1
+        if self._remaining_steps < 0:
+            raise ValueError(f"it needs more than {MAX_STEPS} steps")
+
+    def _resolve(self, schema: JsonObject) -> JsonObject:
+        """Merge the schemas behind `$ref` and `allOf` into this one."""
+        for _ in range(MAX_DEPTH):
+            self._count_step()
             if isinstance(reference := schema.get("$ref"), str):
-                schema = _joined(
-                    {key: value for key, value in schema.items() if key != "$ref"}, self._target(reference)
-                )
+                rest = {key: value for key, value in schema.items() if key != "$ref"}
+                schema = _merge(rest, self._definition(reference))
             elif is_list(parts := schema.get("allOf")):
                 schema = {key: value for key, value in schema.items() if key != "allOf"}
                 for part in parts:
-                    schema = _joined(schema, self._flat(part) if is_object(part) else {})
+                    schema = _merge(schema, self._resolve(part) if is_object(part) else {})
             else:
                 break
         return schema
 
-    def _target(self, reference: str) -> JsonObject:
-        found: Any = self._root
+    def _definition(self, reference: str) -> JsonObject:
+        node: Any = self._root
         for step in reference.removeprefix("#").split("/"):
             key = step.replace("~1", "/").replace("~0", "~")
             if key:
-                found = found.get(key) if is_object(found) else None
-        return found if is_object(found) else {}
+                node = node.get(key) if is_object(node) else None
+        return node if is_object(node) else {}
 
     def _is_valid(self, value: object, schema: JsonObject) -> bool:
-        shared: JsonObject = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
-        return not validate(value, {**shared, **schema})
+        definitions: JsonObject = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
+        return not validate(value, {**definitions, **schema})
 
     def _first_valid(self, values: Iterator[Any], schema: JsonObject) -> Any:
-        first: list[Any] = []
+        invalid: list[Any] = []
         for value in values:
             if self._is_valid(value, schema):
                 return value
-            first.append(value)
-        return first[0] if first else None
+            invalid.append(value)
+        return invalid[0] if invalid else None
 
     def _branch(self, schema: JsonObject, branches: list[Any], level: int, name: str) -> Any:
         rest = {key: value for key, value in schema.items() if key not in ("anyOf", "oneOf")}
-        flat = [self._flat(branch) for branch in branches if is_object(branch)]
-        flat.sort(key=lambda branch: _weight(branch, deep=level >= DEEPEST))
-        return self._first_valid((self.value(_joined(rest, branch), level + 1, name) for branch in flat), schema)
+        resolved = [self._resolve(branch) for branch in branches if is_object(branch)]
+        resolved.sort(key=lambda branch: _branch_rank(branch, is_deep=level >= MAX_OPTIONAL_DEPTH))
+        return self._first_valid((self.value(_merge(rest, branch), level + 1, name) for branch in resolved), schema)
 
     def _conditional(self, schema: JsonObject, level: int, name: str) -> Any:
         rest = {key: value for key, value in schema.items() if key not in ("if", "then", "else")}
-        ways = (
-            _joined(_joined(rest, schema["if"]), _as_object(schema.get("then"))),
-            _joined(rest, _as_object(schema.get("else"))),
+        branches = (
+            _merge(_merge(rest, schema["if"]), _as_object(schema.get("then"))),
+            _merge(rest, _as_object(schema.get("else"))),
         )
-        return self._first_valid((self.value(way, level, name) for way in ways), schema)
-
-    @staticmethod
-    def _kind(schema: JsonObject, level: int) -> str:
-        told = schema.get("type")
-        if is_list(told):
-            if level >= DEEPEST and "null" in told:
-                return "null"
-            return next((kind for kind in told if kind != "null"), "null")
-        if isinstance(told, str):
-            return told
-        return next((kind for kind, keywords in _TELLING if schema.keys() & set(keywords)), "string")
+        return self._first_valid((self.value(branch, level, name) for branch in branches), schema)
 
     def _object(self, schema: JsonObject, level: int, _name: str) -> JsonObject:
         properties: dict[str, Any] = schema.get("properties") or {}
         required: list[str] = list(schema.get("required") or ())
-        most = schema.get("maxProperties", math.inf)
+        maximum = schema.get("maxProperties", math.inf)
+        can_have_optional = level < MAX_OPTIONAL_DEPTH and len(required) <= maximum
         value: JsonObject = {}
         for name in sorted(properties, key=lambda name: name not in required):
-            wanted = name in required or (level < DEEPEST and properties[name] is not False and len(required) <= most)
-            if wanted and len(value) < most:
+            is_wanted = name in required or (can_have_optional and properties[name] is not False)
+            if is_wanted and len(value) < maximum:
                 value[name] = self.value(properties[name], level + 1, name)
         for name in required:
             if name not in value:
-                value[name] = self.value(self._schema_of(name, schema), level + 1, name)
+                value[name] = self.value(_schema_of_extra(name, schema), level + 1, name)
         number = 1
         while len(value) < schema.get("minProperties", 0) and number < 1000:
             name = self._new_name(schema, number)
-            value.setdefault(name, self.value(self._schema_of(name, schema), level + 1, name))
+            value.setdefault(name, self.value(_schema_of_extra(name, schema), level + 1, name))
             number += 1
         return {name: value[name] for name in [*(key for key in properties if key in value), *value]}
 
-    @staticmethod
-    def _schema_of(name: str, schema: JsonObject) -> Schema:
-        patterned = _as_object(schema.get("patternProperties"))
-        other = schema.get("additionalProperties")
-        fitting: list[Schema] = [patterned[pattern] for pattern in patterned if re.search(pattern, name)]
-        return fitting[0] if fitting else other if is_object(other) else {}
-
     def _new_name(self, schema: JsonObject, number: int) -> str:
         patterns = list(schema.get("patternProperties") or ())
-        names = schema.get("propertyNames")
         if patterns:
-            return example_of(patterns[0], number)
+            return self._matching({"type": "string", "pattern": patterns[0]}, f"key{number}")
+        names = schema.get("propertyNames")
         return str(self.value({"type": "string", **names}, 1, f"key{number}")) if is_object(names) else f"key{number}"
 
     def _array(self, schema: JsonObject, level: int, name: str) -> list[Any]:
         first: list[Any] = schema.get("prefixItems") or []
         items = schema.get("items", True)
         contained = schema.get("contains")
-        least = max(schema.get("minItems", 0), schema.get("minContains", 1) if contained is not None else 0)
-        usual = max(least, len(first), 1 if level < DEEPEST and items is not False else 0)
+        minimum = max(schema.get("minItems", 0), schema.get("minContains", 1) if contained is not None else 0)
+        usual = max(minimum, len(first), 1 if level < MAX_OPTIONAL_DEPTH and items is not False else 0)
         count = min(usual, schema.get("maxItems", usual))
         values: list[Any] = []
         for index in range(count):
-            part = first[index] if index < len(first) else contained if contained is not None else items
-            values.append(self._distinct(part, values, level, name, unique=bool(schema.get("uniqueItems"))))
+            item = first[index] if index < len(first) else contained if contained is not None else items
+            values.append(self._item(item, values, level, name, is_unique=bool(schema.get("uniqueItems"))))
         return values
 
-    def _distinct(self, schema: Schema, others: list[Any], level: int, name: str, *, unique: bool) -> Any:
+    def _item(self, schema: Schema, others: list[Any], level: int, name: str, *, is_unique: bool) -> Any:
         value = self.value(schema, level + 1, name.removesuffix("s") or name)
-        if not unique or value not in others or isinstance(schema, bool):
+        if not is_unique or value not in others or isinstance(schema, bool):
             return value
         for option in schema.get("enum") or ():
             if option not in others:
                 return option
         for number in range(2, 1000):
-            value = self.value(_moved(self._flat(schema), number), level + 1, f"{name}{number}")
+            value = self.value(_with_higher_minimum(self._resolve(schema), number), level + 1, f"{name}{number}")
             if value not in others:
                 return value
         return value
 
     def _string(self, schema: JsonObject, _level: int, name: str) -> str:
-        least, most = schema.get("minLength", 0), schema.get("maxLength", math.inf)
-        if least > MAX_LETTERS:
-            raise ValueError(f"it asks for a text of more than {MAX_LETTERS} letters")
-        if isinstance(pattern := schema.get("pattern"), str):
-            texts = (example_of(pattern, size) for size in (1, least, 2, 3, 5, 8))
-            return str(self._first_valid(texts, schema))
+        minimum, maximum = schema.get("minLength", 0), schema.get("maxLength", math.inf)
+        if minimum > MAX_TEXT_LENGTH:
+            raise ValueError(f"it needs a text of more than {MAX_TEXT_LENGTH} characters")
+        if isinstance(schema.get("pattern"), str):
+            return self._matching(schema, name)
         if schema.get("format") in FORMATS:
             return FORMATS[schema["format"]]
-        text: str = self._words.pop(0) if self._words and least <= len(self._words[0]) <= most else name
-        text += "x" * max(0, least - len(text))
-        return text if most == math.inf else text[: int(most)]
+        text: str = self._words.pop(0) if self._words and minimum <= len(self._words[0]) <= maximum else name
+        text += "x" * max(0, minimum - len(text))
+        return text if maximum == math.inf else text[: int(maximum)]
+
+    def _matching(self, schema: JsonObject, name: str) -> str:
+        """Try simple texts for a pattern: the schema's own examples, the pattern itself, the prompt's words, runs."""
+        pattern: str = schema["pattern"]
+        own = [*_as_list(schema.get("examples", [])), schema.get("default"), pattern.strip("^$")]
+        for text in (*own, *self._words, name, *_PATTERN_CANDIDATES):
+            if isinstance(text, str) and self._is_valid(text, schema):
+                return text
+        raise ValueError(f"no simple text matches the pattern {pattern!r}; add one to the schema as 'examples'")
 
     def _number(self, schema: JsonObject, _level: int, _name: str) -> float:
-        whole = schema.get("type") == "integer" or (is_list(kinds := schema.get("type")) and "integer" in kinds)
+        is_integer = "integer" in _as_list(schema.get("type"))
         step = schema.get("multipleOf") or 1
         low = schema.get("minimum", schema.get("exclusiveMinimum"))
         high = schema.get("maximum", schema.get("exclusiveMaximum"))
-        tries: list[float] = [*self._numbers[:1], 1, 0]
+        candidates: list[float] = [*self._numbers[:1], 1, 0]
         for edge, sign in ((low, 1), (high, -1)):
             if edge is not None:
                 nearest = math.ceil(edge / step) * step if sign > 0 else math.floor(edge / step) * step
-                tries += [edge, nearest, nearest + sign * step, edge + sign]
-        tries += [step, -step]
+                candidates += [edge, nearest, nearest + sign * step, edge + sign]
+        candidates += [step, -step]
         if low is not None and high is not None:
-            tries.append((low + high) / 2)
-        exact = [int(number) if float(number).is_integer() else number for number in tries]
-        kind = {**schema, "type": "integer" if whole else "number"}
-        value = self._first_valid(iter(exact), {key: kind[key] for key in kind if key not in ("anyOf", "oneOf")})
+            candidates.append((low + high) / 2)
+        exact = [int(number) if float(number).is_integer() else number for number in candidates]
+        rules = {key: rule for key, rule in schema.items() if key not in ("anyOf", "oneOf")}
+        value = self._first_valid(iter(exact), {**rules, "type": "integer" if is_integer else "number"})
         if self._numbers and value == self._numbers[0]:
             self._numbers.pop(0)
         return float(value) if isinstance(value, float) else int(value)
 
 
-def _as_object(schema: object) -> JsonObject:
-    return schema if is_object(schema) else {}
+def _type_of(schema: JsonObject, level: int) -> str:
+    types = schema.get("type")
+    if is_list(types):
+        if level >= MAX_OPTIONAL_DEPTH and "null" in types:
+            return "null"
+        return next((one for one in types if one != "null"), "null")
+    if isinstance(types, str):
+        return types
+    return next((one for one, keywords in _TYPE_KEYWORDS if schema.keys() & set(keywords)), "string")
 
 
-def _weight(branch: JsonObject, *, deep: bool) -> int:
-    """What is tried first: anything but null; deep down null, and what has nothing inside."""
+def _schema_of_extra(name: str, schema: JsonObject) -> Schema:
+    """Return the schema of a property that is not in `properties`."""
+    by_pattern = _as_object(schema.get("patternProperties"))
+    other = schema.get("additionalProperties")
+    matches: list[Schema] = [by_pattern[pattern] for pattern in by_pattern if re.search(pattern, name)]
+    return matches[0] if matches else other if is_object(other) else {}
+
+
+def _branch_rank(branch: JsonObject, *, is_deep: bool) -> int:
+    """Order branches: null comes last, but deep down it comes first, and objects and arrays come last."""
     kind = branch.get("type")
-    if not deep:
+    if not is_deep:
         return int(kind == "null")
     return 0 if kind == "null" else 1 if kind not in ("object", "array") and "properties" not in branch else 2
 
 
-def _joined(left: JsonObject, right: JsonObject) -> JsonObject:
-    """Both at once; of two limits the tighter one."""
+def _merge(left: JsonObject, right: JsonObject) -> JsonObject:
+    """Merge two schemas that must both hold; of two limits the stricter one stays."""
     both = {**right, **left}
     for key in left.keys() & right.keys():
         mine, theirs = left[key], right[key]
@@ -277,23 +292,24 @@ def _joined(left: JsonObject, right: JsonObject) -> JsonObject:
         elif key == "enum":
             both[key] = [option for option in mine if option in theirs]
         elif key == "type" and mine != theirs:
-            kinds = [
-                kind for kind in _listed(mine) if kind in _listed(theirs) or (kind, theirs) == ("integer", "number")
-            ]
-            both[key] = "integer" if not kinds and (mine, theirs) == ("number", "integer") else kinds
+            types = [one for one in _as_list(mine) if one in _as_list(theirs) or (one, theirs) == ("integer", "number")]
+            both[key] = "integer" if not types and (mine, theirs) == ("number", "integer") else types
         elif isinstance(mine, int | float) and isinstance(theirs, int | float):
-            both[key] = max(mine, theirs) if key in _CONFLICTS else min(mine, theirs)
+            both[key] = max(mine, theirs) if key in _LOWER_BOUNDS else min(mine, theirs)
     return both
 
 
-def _listed(value: Any) -> list[Any]:
+def _with_higher_minimum(schema: JsonObject, number: int) -> JsonObject:
+    """Raise the minimum of a number, so that its example differs."""
+    if schema.get("type") not in ("integer", "number"):
+        return schema
+    minimum: float = schema.get("minimum") or schema.get("exclusiveMinimum") or 0
+    return {**schema, "minimum": minimum + number}
+
+
+def _as_object(schema: object) -> JsonObject:
+    return schema if is_object(schema) else {}
+
+
+def _as_list(value: Any) -> list[Any]:
     return value if is_list(value) else [value]
-
-
-def _moved(schema: JsonObject, number: int) -> JsonObject:
-    """The same with another least number or length, so that its value is another."""
-    kind = schema.get("type")
-    if kind in ("integer", "number"):
-        least: float = schema.get("minimum") or schema.get("exclusiveMinimum") or 0
-        return {**schema, "minimum": least + number}
-    return schema

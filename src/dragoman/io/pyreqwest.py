@@ -120,9 +120,9 @@ class RoutingTransport:
 
     def _route(self, effect: E) -> tuple[Transport, E]:
         if effect.request.origin.startswith("demo://"):
-            from dragoman.demo import Demo
+            from dragoman.demo.provider import DemoTransport
 
-            return Demo(), effect
+            return DemoTransport(), effect
         if effect.transport is None:
             return self.transport, effect
         return transport_of(effect.transport), replace(effect, transport=None)

@@ -1,0 +1,180 @@
+"""The transport of the `demo` provider. It answers in process, without a key and without a network.
+
+It speaks Chat Completions with the server half of that wire, so a demo answer takes the same path as a real one.
+
+    demo/any          answers, calls tools, fills schemas, sees images, thinks if the request asks for it
+    demo/overloaded   always status 503               demo/ratelimited   status 429 with Retry-After
+    demo/slow         30 seconds to the first byte    demo/empty         an empty answer
+    demo/cut          breaks off in the middle
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+import msgspec
+
+from dragoman import wires
+from dragoman.demo import replies
+from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
+from dragoman.errors import DragomanError, ModelNotFound, Overloaded, RateLimited, TimedOut
+from dragoman.http import Head, HttpReply, HttpRequest
+from dragoman.types import Finish, Request, Response, assistant, is_list
+from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.request_body import decode_request_json, invalid_field
+
+SLOW_SECONDS = 30.0
+"""Seconds until the first byte of demo/slow."""
+RETRY_AFTER = 20.0
+MAX_DIMENSIONS = 4096
+
+
+class DemoTransport:
+    """Answers requests to the `demo` provider.
+
+    >>> from dragoman import Registry
+    >>> Registry(env={}).model("demo/any").generate("Is it so?").text
+    'You said “Is it so?”, which is 3 words.'
+    """
+
+    def send(self, effect: Send, /) -> HttpResponse:
+        time.sleep(_delay(effect))
+        return _reply(effect)
+
+    async def asend(self, effect: Send, /) -> HttpResponse:
+        await asyncio.sleep(_delay(effect))
+        return _reply(effect)
+
+    def open(self, effect: Open, /) -> Exchange:
+        time.sleep(_delay(effect))
+        return _exchange(effect)
+
+    async def aopen(self, effect: Open, /) -> Exchange:
+        await asyncio.sleep(_delay(effect))
+        return _exchange(effect)
+
+    def close(self) -> None:
+        """Do nothing: there is no connection to close."""
+
+
+class _MemoryHandle:
+    """Reads chunks from memory."""
+
+    def __init__(self, chunks: list[bytes]) -> None:
+        self._chunks = chunks
+
+    def read(self, _within: float | None, /) -> bytes:
+        return self._chunks.pop(0) if self._chunks else b""
+
+    async def aread(self, within: float | None, /) -> bytes:
+        return self.read(within)
+
+    def finish(self) -> None:
+        self._chunks.clear()
+
+    async def afinish(self) -> None:
+        self.finish()
+
+    def close(self) -> None:
+        self.finish()
+
+    async def aclose(self) -> None:
+        self.finish()
+
+
+def _delay(effect: Send | Open) -> float:
+    """Return the seconds to wait before the answer; not more than the time limit of the request."""
+    if _model_of(effect.request) != "slow":
+        return 0.0
+    return SLOW_SECONDS if effect.timeout is None else min(SLOW_SECONDS, effect.timeout)
+
+
+def _check_time(effect: Send | Open) -> None:
+    if effect.timeout is not None and effect.timeout <= SLOW_SECONDS and _model_of(effect.request) == "slow":
+        raise TimedOut("demo: no response in time")
+
+
+def _model_of(request: HttpRequest) -> str:
+    return str(decode_request_json(request).get("model", "")) if request.body else ""
+
+
+def _reply(effect: Send) -> HttpResponse:
+    _check_time(effect)
+    reply = _route(effect.request)
+    return HttpResponse(Head(status=reply.status, headers=reply.headers), reply.body)
+
+
+def _exchange(effect: Open) -> Exchange:
+    _check_time(effect)
+    server = wires.get("openai_chat").server
+    try:
+        model, request = server.decode_request(effect.request)
+        response = _respond(model, request)
+    except DragomanError as error:
+        reply = server.encode_error(error)
+        return Exchange(Head(status=reply.status, headers=reply.headers), _MemoryHandle([reply.body]))
+    encoder = server.stream_encoder(request)
+    chunks = [chunk for event in replies.stream_events(response) if (chunk := encoder.feed(event))]
+    if model == "cut":
+        chunks = chunks[: max(2, len(chunks) // 2)]
+    return Exchange(Head(status=200, headers={"content-type": encoder.content_type}), _MemoryHandle(chunks))
+
+
+def _route(http: HttpRequest) -> HttpReply:
+    server = wires.get("openai_chat").server
+    if http.path.endswith("/models"):
+        models = [{"id": name, "object": "model", "owned_by": "demo"} for name in BEHAVIOURS]
+        return HttpReply(body=encode_json({"object": "list", "data": models}))
+    try:
+        if http.path.endswith("/embeddings"):
+            return _embeddings(http)
+        model, request = server.decode_request(http)
+        reply = server.encode_body(_respond(model, request), request)
+    except DragomanError as error:
+        return server.encode_error(error)
+    return msgspec.structs.replace(reply, body=reply.body[: len(reply.body) // 2]) if model == "cut" else reply
+
+
+def _embeddings(http: HttpRequest) -> HttpReply:
+    body = decode_request_json(http)
+    texts = body.get("input")
+    inputs = [str(text) for text in texts] if is_list(texts) else [str(texts)]
+    size = body.get("dimensions", 32)
+    if not isinstance(size, int) or not 1 <= size <= MAX_DIMENSIONS:
+        raise invalid_field("dimensions", f"it must be a whole number from 1 to {MAX_DIMENSIONS}")
+    vectors = [replies.embed(text, size=size) for text in inputs]
+    tokens = sum(map(replies.count_tokens, inputs))
+    data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
+    return HttpReply(
+        body=encode_json(
+            {"object": "list", "data": data, "model": body.get("model"), "usage": {"prompt_tokens": tokens}}
+        )
+    )
+
+
+def _respond(model: str, request: Request) -> Response:
+    if model not in BEHAVIOURS:
+        raise ModelNotFound(f"the demo has no model {model!r}; the models are {', '.join(BEHAVIOURS)}")
+    return BEHAVIOURS[model](request, model)
+
+
+def _overloaded(_request: Request, _model: str) -> Response:
+    raise Overloaded("the demo is overloaded on purpose", code="overloaded_error")
+
+
+def _rate_limited(_request: Request, _model: str) -> Response:
+    raise RateLimited("the demo is rate limited on purpose", code="rate_limit_exceeded", retry_after=RETRY_AFTER)
+
+
+def _empty(_request: Request, model: str) -> Response:
+    return Response(model=model, message=assistant(), finish=Finish(reason="stop"))
+
+
+BEHAVIOURS: dict[str, Callable[[Request, str], Response]] = {
+    "any": replies.answer,
+    "overloaded": _overloaded,
+    "slow": replies.answer,
+    "empty": _empty,
+    "cut": replies.answer,
+    "ratelimited": _rate_limited,
+}
