@@ -96,7 +96,7 @@ def test_a_base_url_is_split(url: str, parts: tuple[str, str]) -> None:
 
 @pytest.mark.parametrize("url", ["", "localhost:11434", "api.example.org/v1", "/v1", "https://"])
 def test_a_base_url_that_is_not_whole_is_a_wrong_set_up(url: str) -> None:
-    with pytest.raises(SetupError, match="write it with its scheme"):
+    with pytest.raises(SetupError, match="must be a URL with a scheme"):
         split_base_url(url)
 
 
@@ -235,7 +235,7 @@ def test_any_headers_tell_a_time_or_nothing(headers: dict[str, str]) -> None:
 
 @pytest.mark.parametrize("base_url", ["user:hush@host/v1", "https://user:hush@[bad"])
 def test_a_bad_base_url_shows_no_password(base_url: str) -> None:
-    with pytest.raises(SetupError, match="is not whole") as caught:
+    with pytest.raises(SetupError, match="must be a URL with a scheme") as caught:
         split_base_url(base_url)
     assert "hush" not in str(caught.value)
 
@@ -266,13 +266,13 @@ def test_a_key_is_known_by_its_value_too(secret: str | None, value: str, shown: 
 )
 def test_a_base_url_that_is_not_whole_is_refused_and_not_shown(url: str) -> None:
     with pytest.raises(
-        SetupError, match=r"^the base URL is not whole; write it with its scheme, as https://host/path$"
+        SetupError, match=r"^base_url must be a URL with a scheme and a host, such as https://host/path$"
     ):
         split_base_url(url)
 
 
 @pytest.mark.parametrize("url", ["https://box?a=hush", "https://box/v1#hush"])
 def test_a_base_url_has_neither_query_nor_fragment(url: str) -> None:
-    with pytest.raises(SetupError, match=r"^the base URL has a query or a fragment") as caught:
+    with pytest.raises(SetupError, match=r"^base_url must not have a query or a fragment") as caught:
         split_base_url(url)
     assert "hush" not in str(caught.value)

@@ -13,7 +13,7 @@ from dragoman.types import Notice
 
 MIN_SECRET = 6
 """Characters of a key that is one: local servers are given words such as "x"."""
-SECRET_NAMES = "auth|key|token|secret|cookie|password|credential|signature"
+SENSITIVE_NAME = "auth|key|token|secret|cookie|password|credential|signature"
 """What stands in the name of a header or query field that holds a secret: a target may name its own."""
 
 
@@ -41,10 +41,10 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     def redacted(self) -> "HttpRequest":
         """The same with its keys blotted out."""
         headers = {
-            name: "[redacted]" if re.search(SECRET_NAMES, name.lower()) or self._tells(value) else value
+            name: "[redacted]" if re.search(SENSITIVE_NAME, name.lower()) or self._tells(value) else value
             for name, value in self.headers.items()
         }
-        path = re.sub(rf"(?i)([?&][^=&]*(?:{SECRET_NAMES})[^=&]*=)[^&#]*", r"\1[redacted]", self.path)
+        path = re.sub(rf"(?i)([?&][^=&]*(?:{SENSITIVE_NAME})[^=&]*=)[^&#]*", r"\1[redacted]", self.path)
         origin = re.sub(r"//[^/@]*@", "//[redacted]@", self.origin)
         return msgspec.structs.replace(self, headers=headers, path=path, origin=origin, secret=None)
 
@@ -106,9 +106,9 @@ def split_base_url(base_url: str, /) -> tuple[str, str]:
     except ValueError:
         parts, is_whole = urlsplit(""), False
     if not is_whole:  # and not shown: what of it is misread may be a password
-        raise SetupError("the base URL is not whole; write it with its scheme, as https://host/path")
+        raise SetupError("base_url must be a URL with a scheme and a host, such as https://host/path")
     if parts.query or parts.fragment:
-        raise SetupError("the base URL has a query or a fragment, which cannot be kept; use headers= for what it says")
+        raise SetupError("base_url must not have a query or a fragment; use headers= instead")
     return f"{parts.scheme}://{parts.netloc}", parts.path.rstrip("/")
 
 

@@ -305,7 +305,8 @@ class Registry:
         if variable in self.env:
             return self._define(name, self.env[variable])
         raise SetupError(
-            f"no provider {name!r}: it is not registered, and {variable} is not set{did_you_mean(name, self._providers)}"
+            f"unknown provider {name!r}: it is not registered, and {variable} is not set"
+            f"{did_you_mean(name, self._providers)}"
         )
 
     def providers(self) -> list[str]:
@@ -356,7 +357,8 @@ class Registry:
         if name in self._providers:
             raise SetupError(f"{name!r} is a provider and names no model{_inside(path)}; write {name}/model")
         raise SetupError(
-            f"no alias {name!r}{_inside(path)}; write provider/model, or define the alias{did_you_mean(name, self._aliases)}"
+            f"unknown alias {name!r}{_inside(path)}; write provider/model, or define the alias"
+            f"{did_you_mean(name, self._aliases)}"
         )
 
 

@@ -71,7 +71,7 @@ def test_misuse_is_one_line_and_exit_code_2(words: tuple[str, ...], said: str) -
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("chat", "-m", "grok/x", "hi"), "dragoman: no provider 'grok'"),
+        (("chat", "-m", "grok/x", "hi"), "dragoman: unknown provider 'grok'"),
         (("chat", "-m", "groq/x", "hi"), "dragoman: AuthFailed: no target answered: groq/x failed ("),
         (("chat", "-i", "nowhere.png", "hi"), "dragoman: nowhere.png: No such file or directory"),
         (("explain", "x", "--config", "nowhere.toml"), "dragoman: nowhere.toml: No such file or directory"),

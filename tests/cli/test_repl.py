@@ -88,7 +88,7 @@ def test_the_model_can_be_changed(tmp_path: Path) -> None:
     terminal.expect("demo/overloaded failed")
     terminal.expect(PROMPT)
     terminal.say("/model grok/x")
-    terminal.expect("no provider 'grok'")
+    terminal.expect("unknown provider 'grok'")
     terminal.expect(PROMPT)
     terminal.say("/quit")
     assert terminal.leave() == 0

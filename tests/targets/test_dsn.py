@@ -57,7 +57,7 @@ def test_a_missing_scheme_or_host_is_malformed(dsn: str) -> None:
 
 @pytest.mark.parametrize("scheme", ["opnai", "openai+tcp"])
 def test_an_unknown_scheme_is_told_with_the_nearest(scheme: str) -> None:
-    with pytest.raises(SetupError, match=re.escape(f"LLM_BOX: no scheme '{scheme}'; did you mean 'openai'")):
+    with pytest.raises(SetupError, match=re.escape(f"LLM_BOX: unknown scheme '{scheme}'; did you mean 'openai'")):
         decode_dsn("box", f"{scheme}://box", PROVIDERS)
 
 
@@ -89,13 +89,13 @@ def test_a_variable_is_named_after_its_provider() -> None:
 @pytest.mark.parametrize("scheme", ["http", "https"])
 def test_a_plain_url_is_told_to_say_what_is_spoken(scheme: str) -> None:
     with pytest.raises(
-        SetupError, match=re.escape(f"LLM_BOX: {scheme} does not say what is spoken there; write openai+{scheme}://")
+        SetupError, match=re.escape(f"LLM_BOX: {scheme} does not name a provider; write openai+{scheme}://")
     ):
         decode_dsn("box", f"{scheme}://hush@box", PROVIDERS)
 
 
 def test_a_scheme_that_is_like_none_may_be_a_key_and_is_not_shown() -> None:
-    with pytest.raises(SetupError, match=r"^LLM_BOX: no such scheme; there are openai, ") as caught:
+    with pytest.raises(SetupError, match=r"^LLM_BOX: unknown scheme; use one of openai, ") as caught:
         decode_dsn("box", "sk-hush-hush://box", PROVIDERS)
     assert "hush" not in str(caught.value)
 

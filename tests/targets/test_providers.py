@@ -64,7 +64,7 @@ def test_a_spec_without_a_model_is_a_wrong_set_up(spec: str) -> None:
 
 
 def test_an_unknown_provider_is_a_wrong_set_up_that_names_the_known() -> None:
-    with pytest.raises(SetupError, match=r"no provider 'grok'; there are anthropic, .*groq"):
+    with pytest.raises(SetupError, match=r"unknown provider 'grok'; use one of anthropic, .*groq"):
         target("grok/x")
 
 

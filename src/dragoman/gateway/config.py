@@ -110,7 +110,7 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     env = env or {}
     problems: list[str] = []
     told: dict[str, Any] = settings.expand_variables(settings.decode_toml(text), env, "", problems)
-    problems += [f"{name}: no such table{did_you_mean(name, TABLES)}" for name in told if name not in TABLES]
+    problems += [settings.unknown_table(name, TABLES) for name in told if name not in TABLES]
     timeouts = _read(Timeouts, told.get("timeouts", {}), "timeouts", problems)
     options = _read(
         ChainOptions,

@@ -1,1 +1,1 @@
-"""Who can be called: providers, model families, DSNs and the config file."""
+"""Targets: provider records, model families, DSNs and the config of providers and aliases."""

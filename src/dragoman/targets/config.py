@@ -1,4 +1,8 @@
-"""A user's own words about providers in, records out: what `add_provider` takes, and the tables of a dragoman.toml."""
+"""The tables [providers], [aliases] and [capabilities] of a dragoman.toml, and the checks of their values.
+
+`read_config` collects every problem of a config and raises them together. The functions that check one value are also
+used by `Registry.add_provider`, `alias` and `set_capabilities`. Errors never show a value that may be a key.
+"""
 
 import re
 import tomllib
@@ -16,13 +20,20 @@ from dragoman.targets.target import Capabilities, Quirks
 from dragoman.types import is_list, is_object
 
 TABLES = ("providers", "aliases", "capabilities")
+RENAMED = {
+    "limits": "capabilities",
+    "lone_temperature": "temperature_excludes_top_p",
+    "other_fields": "accepts_unknown_fields",
+    "replayed": "reasoning_replay_fields",
+}
+"""Names of version 0.1 that changed."""
 _VARIABLE = r"\$\{(\w+)(?::([^}]*))?\}"
 _HEADER = r"[!#$%&'*+.^_`|~0-9A-Za-z-]+"
 _FIELDS = (*Provider.__struct_fields__, "like")
 
 
 class ModelFacts(msgspec.Struct, frozen=True):
-    """What is told of a provider or a model, over what is known of it.
+    """Capabilities and quirks that override those of a provider or a model.
 
     >>> ModelFacts({"max_images": 3}).over(Capabilities(), Quirks())[0].max_images
     3
@@ -32,158 +43,158 @@ class ModelFacts(msgspec.Struct, frozen=True):
     quirks: dict[str, Any] = {}
 
     def over(self, capabilities: Capabilities, quirks: Quirks, /) -> tuple[Capabilities, Quirks]:
-        """Limits and quirks with these facts laid over them."""
+        """The records with these facts in place of theirs."""
         return override(capabilities, self.capabilities), override(quirks, self.quirks)
 
 
 class LibraryConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """What a config says, checked.
-
-    >>> LibraryConfig(providers={}, aliases={"fast": "groq/llama"}, facts={}).aliases
-    {'fast': 'groq/llama'}
-    """
+    """The checked content of the tables."""
 
     providers: dict[str, Provider]
     aliases: dict[str, str]
     facts: dict[str, ModelFacts]
 
 
+# Values ---------------------------------------------------------------------------------------------------------------
+
+
 def make_provider(
     fields: Mapping[str, Any], known: Mapping[str, Provider], record: Provider | None = None, /
 ) -> Provider:
-    """The record that some fields tell; `like` names one to start from, whose key goes to its own place only.
+    """A provider from its fields. They override `record`, or the provider that `like` names.
 
-    A base URL without a path has that of the record to start from, and counts more than its variables.
+    A base URL without a path gets the path of that record, and overrides its environment variables. Credentials of the
+    record are not copied to another base URL.
 
     >>> from dragoman.targets.providers import PROVIDERS
     >>> make_provider({"name": "box", "like": "vllm", "base_url": "http://box:8000/v1"}, PROVIDERS)
     Provider(box, wire=openai_chat, http://box:8000/v1)
     """
-    told = dict(fields)
-    _refuse_unknown("a provider has no", told, _FIELDS)
-    like = told.pop("like", None)
+    own = dict(fields)
+    _refuse_unknown("provider field", own, _FIELDS)
+    like = own.pop("like", None)
     if like is not None:
         if like not in known:
-            raise SetupError(f"like: {_unlike('provider', str(like), known)}")
+            raise SetupError(f"like: {_unknown('provider', str(like), known)}")
         record = known[like]
-    base = {} if record is None else _inherited(record, told)
-    given = {field: told.pop(field) for field in ("capabilities", "quirks") if field in told}
-    facts = [_table_of(given.get("capabilities", {})), _table_of(given.get("quirks", {}))]
-    _refuse_unknown("no limit", facts[0], Capabilities.__struct_fields__)
-    _refuse_unknown("no quirk", facts[1], Quirks.__struct_fields__)
+    base = {} if record is None else _inherited(record, own)
+    capabilities = _table_of("capabilities", own.pop("capabilities", {}))
+    quirks = _table_of("quirks", own.pop("quirks", {}))
+    _refuse_unknown("capability", capabilities, Capabilities.__struct_fields__)
+    _refuse_unknown("quirk", quirks, Quirks.__struct_fields__)
     try:
-        made = msgspec.convert({**base, **told}, Provider)
-        capabilities, quirks = override(made.capabilities, facts[0]), override(made.quirks, facts[1])
+        provider = msgspec.convert({**base, **own}, Provider)
+        provider = msgspec.structs.replace(
+            provider,
+            capabilities=override(provider.capabilities, capabilities),
+            quirks=override(provider.quirks, quirks),
+        )
     except msgspec.ValidationError as error:
-        raise SetupError(f"a provider: {error}") from error
-    path = record.default_path if record is not None and made.path is None else made.path
-    return check_provider(msgspec.structs.replace(made, capabilities=capabilities, quirks=quirks), path or "")
+        raise SetupError(f"invalid provider: {error}") from error
+    path = record.default_path if record is not None and provider.path is None else provider.path
+    return check_provider(provider, path or "")
 
 
-def _inherited(record: Provider, told: Mapping[str, Any]) -> dict[str, Any]:
-    """The fields of a record; without what opens its place where another one at another place is made of it."""
-    name = told.get("name", record.name)
+def _inherited(record: Provider, own: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields to start from: those of a record, without its credentials if the new provider is another server."""
+    name = own.get("name", record.name)
     family = record.family if name == record.name else record.family or record.name
-    is_elsewhere = name != record.name and "base_url" in told
-    start = without_credentials(record) if is_elsewhere else record
+    is_other_server = name != record.name and "base_url" in own
+    start = without_credentials(record) if is_other_server else record
     base: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(start, family=family, http_client=None))
     base["http_client"] = start.http_client
-    if told.get("base_url"):
+    if own.get("base_url"):
         base["base_url_names"] = ()
-    if is_elsewhere:
+    if is_other_server:
         base["key_names"] = (f"{str(name).upper().replace('-', '_')}_API_KEY",)
     return base
 
 
-def _table_of(told: Any) -> dict[str, Any]:
-    """The facts of a table or a record."""
-    table: Any = msgspec.to_builtins(told) if isinstance(told, Capabilities | Quirks) else told
+def _table_of(name: str, value: Any) -> dict[str, Any]:
+    table: Any = msgspec.to_builtins(value) if isinstance(value, Capabilities | Quirks) else value
     if not is_object(table):
-        raise SetupError("not a table")
+        raise SetupError(_not_a_table(name, value))
     return table
 
 
 def check_provider(provider: Provider, path: str = "", /) -> Provider:
-    """The same, when its name can be written in a spec, there is such a wire, and its place and headers can be used.
-
-    `path` is for a place that tells none.
+    """The provider with a clean base URL, key and headers, or SetupError. `path` is for a base URL without a path.
 
     >>> check_provider(Provider(name="own", wire="ollama", base_url="https://x"))
     Provider(own, wire=ollama, https://x)
     """
     if not provider.name or set(provider.name) & set("/, \t\n"):
-        raise SetupError(f"{provider.name!r} cannot be a provider's name: it is empty, or has a slash, comma or blank")
+        raise SetupError(f"name must be a provider's name without slash, comma and blank, got {provider.name!r}")
     if provider.wire not in wires.NAMES:
-        raise SetupError(f"{provider.name}: {_unlike('wire', provider.wire, wires.NAMES)}")
+        raise SetupError(f"{provider.name}: {_unknown('wire', provider.wire, wires.NAMES)}")
     try:
         return msgspec.structs.replace(
             provider,
             base_url=with_default_path(provider.base_url, path) if provider.base_url else "",
             api_key=clean_key(provider.api_key, "api_key") if provider.api_key else None,
-            auth=_checked_auth(provider.auth),
-            headers={name: _checked_header(name, value) for name, value in provider.headers.items()},
+            auth=_check_auth(provider.auth),
+            headers={name: _check_header(name, value) for name, value in provider.headers.items()},
         )
     except SetupError as error:
         raise SetupError(f"{provider.name}: {error}") from None
 
 
-def _checked_auth(auth: str) -> str:
-    told = auth.strip()
-    if not re.fullmatch(_HEADER, told):
-        raise SetupError("auth is 'bearer', or the name of the header that takes the key as it is")
-    return "bearer" if told.lower() == "bearer" else told
+def _check_auth(auth: str) -> str:
+    name = auth.strip()
+    if not re.fullmatch(_HEADER, name):
+        raise SetupError("auth must be 'bearer' or the name of the header that holds the key")
+    return "bearer" if name.lower() == "bearer" else name
 
 
-def _checked_header(name: str, value: str) -> str:
-    """The value without the blanks around it; it is in no error, as it may be a key."""
-    told = value.strip()
-    if not re.fullmatch(_HEADER, name) or re.search(r"[\x00-\x08\x0a-\x1f\x7f]", told):
-        raise SetupError(f"header {name!r} cannot be sent: its name or value has a character that none may have")
-    return told
+def _check_header(name: str, value: str) -> str:
+    text = value.strip()
+    if not re.fullmatch(_HEADER, name) or re.search(r"[\x00-\x08\x0a-\x1f\x7f]", text):
+        raise SetupError(f"header {name!r} cannot be sent: its name or value has a character that is not allowed")
+    return text
 
 
-def make_facts(told: Mapping[str, Any], /) -> ModelFacts:
-    """The limits and quirks among some facts, each of the right type.
+def make_facts(facts: Mapping[str, Any], /) -> ModelFacts:
+    """Checked capabilities and quirks.
 
     >>> make_facts({"max_images": 3}).capabilities
     {'max_images': 3}
     """
-    _refuse_unknown("no limit", told, (*Capabilities.__struct_fields__, *Quirks.__struct_fields__))
-    facts = ModelFacts(
-        {name: value for name, value in told.items() if name in Capabilities.__struct_fields__},
-        {name: value for name, value in told.items() if name in Quirks.__struct_fields__},
-    )
-    problems = [why for name, value in told.items() if (why := _why_wrong(name, value)) is not None]
-    if problems:
+    _refuse_unknown("capability", facts, (*Capabilities.__struct_fields__, *Quirks.__struct_fields__))
+    if problems := [problem for name, value in facts.items() if (problem := _check_fact(name, value)) is not None]:
         raise SetupError("; ".join(problems))
-    return facts
+    return ModelFacts(
+        {name: value for name, value in facts.items() if name in Capabilities.__struct_fields__},
+        {name: value for name, value in facts.items() if name in Quirks.__struct_fields__},
+    )
 
 
-def _why_wrong(name: str, value: Any) -> str | None:
-    """What is wrong with one fact, by itself."""
+def _check_fact(name: str, value: Any) -> str | None:
     fact = ModelFacts({name: value}) if name in Capabilities.__struct_fields__ else ModelFacts({}, {name: value})
     try:
         fact.over(Capabilities(), Quirks())
     except msgspec.ValidationError as error:
-        return f"a limit: {error}"
+        return f"invalid capability: {error}"
     return None
 
 
 def check_alias(name: str, spec: object, /) -> tuple[str, str]:
-    """A bare name and what it stands for.
+    """The name and the spec of an alias, or SetupError.
 
     >>> check_alias(" fast ", "groq/llama")
     ('fast', 'groq/llama')
     """
     if "/" in name or "," in name or not name.strip():
-        raise SetupError(f"{name!r} cannot be an alias: it is empty, or has a slash or a comma")
+        raise SetupError(f"the name of an alias must be a text without slash and comma, got {name!r}")
     if not isinstance(spec, str) or not all(element.strip() for element in spec.split(",")):
-        raise SetupError(f"alias {name!r}: a spec is a text without empty elements, as 'groq/llama, fast'")
+        raise SetupError(f"alias {name!r}: spec must be a str such as 'groq/llama, fast', without empty elements")
     return name.strip(), spec
 
 
+# Configs --------------------------------------------------------------------------------------------------------------
+
+
 def decode_toml(text: str, /) -> dict[str, Any]:
-    """The tables of a TOML text; an editor's mark at its start is none of it.
+    """The tables of a TOML text, which may start with a byte order mark.
 
     >>> decode_toml("\\ufeffa = 1")
     {'a': 1}
@@ -192,32 +203,30 @@ def decode_toml(text: str, /) -> dict[str, Any]:
         return tomllib.loads(text.removeprefix("\ufeff"))
     except tomllib.TOMLDecodeError as error:
         if text.endswith(".toml") and "\n" not in text:
-            raise SetupError(f"{text!r} is a path, and the config a text: pass Path({text!r})") from None
+            raise SetupError(f"config must be TOML text, got a path; pass Path({text!r})") from None
         raise SetupError(f"the config is not TOML: {error}") from error
 
 
-def expand_variables(told: Any, env: Mapping[str, str], where: str, problems: list[str], /) -> Any:
-    """The same with the values of variables in place of `${NAME}` and `${NAME:default}`, in every text.
+def expand_variables(value: Any, env: Mapping[str, str], where: str, problems: list[str], /) -> Any:
+    """A value with `${NAME}` and `${NAME:default}` replaced in every text.
 
     >>> expand_variables({"url": "http://${HOST:box}"}, {}, "", [])
     {'url': 'http://box'}
     """
-    if is_object(told):
-        return {
-            key: expand_variables(value, env, f"{where}.{key}".lstrip("."), problems) for key, value in told.items()
-        }
-    if is_list(told):
-        return [expand_variables(value, env, f"{where}[{index}]", problems) for index, value in enumerate(told)]
-    if not isinstance(told, str):
-        return told
+    if is_object(value):
+        return {key: expand_variables(item, env, f"{where}.{key}".lstrip("."), problems) for key, item in value.items()}
+    if is_list(value):
+        return [expand_variables(item, env, f"{where}[{index}]", problems) for index, item in enumerate(value)]
+    if not isinstance(value, str):
+        return value
 
-    def value_of(found: re.Match[str]) -> str:
-        name, default = found.groups()
+    def value_of(match: re.Match[str]) -> str:
+        name, default = match.groups()
         if name not in env and default is None:
-            problems.append(f"{where}: no variable {name}; set it, or write ${{{name}:default}}")
+            problems.append(f"{where}: variable {name} is not set; set it, or write ${{{name}:default}}")
         return env.get(name, default or "")
 
-    return re.sub(_VARIABLE, value_of, told)
+    return re.sub(_VARIABLE, value_of, value)
 
 
 def read_config(
@@ -228,10 +237,10 @@ def read_config(
     aliases: Mapping[str, str] | None = None,
     env: Mapping[str, str] | None = None,
 ) -> LibraryConfig:
-    """What a dragoman.toml says, as text or as its tables; all that is wrong with it is in one error.
+    """The tables of a dragoman.toml, given as text or as tables. One SetupError lists all problems.
 
-    Tables of other names belong to others, as the gateway, and are left to them. `aliases` are those that there are
-    already; `env` has the variables that it names, and without one their names stay as they are.
+    Other tables, such as [gateway], are ignored. `aliases` are those that exist already. Without `env`, variables are
+    not expanded.
 
     >>> read_config('[aliases]\\nfast = "groq/llama"', {}).aliases
     {'fast': 'groq/llama'}
@@ -239,31 +248,49 @@ def read_config(
     if isinstance(config, str):
         config = decode_toml(config)
     if not hasattr(config, "keys"):
-        raise SetupError(f"the config is a text, its tables, or the Path of a file, no {type(config).__name__}")
-    problems = [f"{name}: no such table{did_you_mean(name, TABLES)}" for name in config if name not in TABLES]
-    problems = [problem for problem in problems if "did you mean" in problem]
-    told = {name: config[name] for name in TABLES if name in config}
+        raise SetupError(f"config must be a Path, a TOML text or its tables, got {type(config).__name__}")
+    misspelled = [name for name in config if name not in TABLES and (name in RENAMED or did_you_mean(name, TABLES))]
+    problems = [unknown_table(name, TABLES) for name in misspelled]
+    tables: dict[str, Any] = {name: config[name] for name in TABLES if name in config}
     if env is not None:
-        told = expand_variables(told, env, "", problems)
-    tables = {name: _table(name, told, problems) for name in TABLES}
-    settings = LibraryConfig(
-        providers=_read_providers(tables["providers"], known, problems),
-        aliases=_read_aliases(tables["aliases"], aliases or {}, problems),
-        facts=_read_facts(tables["capabilities"], problems),
+        tables = expand_variables(tables, env, "", problems)
+    for name, table in tables.items():
+        if not is_object(table):
+            problems.append(_not_a_table(name, table))
+            tables[name] = {}
+    result = LibraryConfig(
+        providers=_read_providers(tables.get("providers", {}), known, problems),
+        aliases=_read_aliases(tables.get("aliases", {}), aliases or {}, problems),
+        facts=_read_facts(tables.get("capabilities", {}), problems),
     )
     if problems:
         raise config_error(problems)
-    return settings
+    return result
+
+
+def unknown_table(name: str, known: Iterable[str], /) -> str:
+    """The problem of a table that nothing reads.
+
+    >>> unknown_table("limits", TABLES), unknown_table("alias", TABLES)
+    ('limits: the table is now called [capabilities]', "alias: unknown table; did you mean 'aliases'?")
+    """
+    if name in RENAMED:
+        return f"{name}: the table is now called [{RENAMED[name]}]"
+    return f"{name}: unknown table{did_you_mean(name, known)}"
 
 
 def config_error(problems: Iterable[str], /) -> SetupError:
-    """The error that tells all problems of a config; a variable that it names may hold a key, which is not shown.
+    """The error for all problems of a config. Keys are redacted: a variable may have put one in a wrong place.
 
-    >>> print(config_error(["aliases: not a table"]))
-    the config is wrong:
-    - aliases: not a table
+    >>> print(config_error(["aliases must be a table, got int"]))
+    invalid config:
+    - aliases must be a table, got int
     """
-    return SetupError(redact("the config is wrong:\n" + "\n".join(f"- {problem}" for problem in problems)))
+    return SetupError(redact("invalid config:\n" + "\n".join(f"- {problem}" for problem in problems)))
+
+
+def _not_a_table(name: str, value: object) -> str:
+    return f"{name} must be a table, got {type(value).__name__}".lstrip()
 
 
 def _read_aliases(table: dict[str, Any], known: Mapping[str, str], problems: list[str]) -> dict[str, str]:
@@ -273,85 +300,82 @@ def _read_aliases(table: dict[str, Any], known: Mapping[str, str], problems: lis
             aliases.update([check_alias(name, spec)])
         except SetupError as error:
             problems.append(f"aliases: {error}")
-    problems += [f"aliases.{circle[0]}: {cycle_message(circle)}" for circle in _circles(aliases, {**known, **aliases})]
+    problems += [f"aliases.{cycle[0]}: {cycle_message(cycle)}" for cycle in _cycles(aliases, {**known, **aliases})]
     return aliases
 
 
-def _circles(names: Iterable[str], aliases: Mapping[str, str]) -> list[tuple[str, ...]]:
-    """The ways on which some of these names come back to themselves, each circle once."""
-    found: dict[frozenset[str], tuple[str, ...]] = {}
+def _cycles(names: Iterable[str], aliases: Mapping[str, str]) -> list[tuple[str, ...]]:
+    """The paths on which these names come back to themselves, each cycle once."""
+    cycles: dict[frozenset[str], tuple[str, ...]] = {}
     for name in names:
-        ways: list[tuple[str, ...]] = [(name,)]
+        paths: list[tuple[str, ...]] = [(name,)]
         seen = {name}
-        while ways:
-            way = ways.pop()
-            for element in map(str.strip, aliases[way[-1]].split(",")):
+        while paths:
+            path = paths.pop()
+            for element in map(str.strip, aliases[path[-1]].split(",")):
                 if element == name:
-                    found.setdefault(frozenset(way), (*way, name))
+                    cycles.setdefault(frozenset(path), (*path, name))
                 elif element in aliases and element not in seen:
                     seen.add(element)
-                    ways.append((*way, element))
-    return list(found.values())
+                    paths.append((*path, element))
+    return list(cycles.values())
 
 
-def cycle_message(way: Iterable[str], /) -> str:
-    """The words for aliases that come back to themselves.
+def cycle_message(path: Iterable[str], /) -> str:
+    """The message for an alias that refers to itself.
 
     >>> cycle_message(("a", "b", "a"))
-    'aliases go in a circle: a -> b -> a'
+    'aliases form a cycle: a -> b -> a'
     """
-    return f"aliases go in a circle: {' -> '.join(way)}"
+    return f"aliases form a cycle: {' -> '.join(path)}"
 
 
 def _read_facts(table: dict[str, Any], problems: list[str]) -> dict[str, ModelFacts]:
     facts: dict[str, ModelFacts] = {}
-    for name, told in table.items():
+    for name, value in table.items():
         try:
-            facts[name] = make_facts(_table_of(told))
+            facts[name] = make_facts(_table_of("", value))
         except SetupError as error:
             problems.append(f"capabilities.{name}: {error}")
     return facts
 
 
-def _table(name: str, config: Mapping[str, Any], problems: list[str]) -> dict[str, Any]:
-    table = config.get(name, {})
-    if is_object(table):
-        return table
-    problems.append(f"{name}: not a table")
-    return {}
-
-
 def _read_providers(table: dict[str, Any], known: Mapping[str, Provider], problems: list[str]) -> dict[str, Provider]:
-    """Each after the one that it is like, whatever their order."""
-    made: dict[str, Provider] = {}
-    left = dict(table)
-    while left:
-        ready = [name for name, told in left.items() if not _waits(name, told, left)] or list(left)
+    """Every provider after the one that it is like, in whatever order the table has them."""
+    providers: dict[str, Provider] = {}
+    remaining = dict(table)
+    while remaining:
+        ready = [name for name, value in remaining.items() if not _waits(name, value, remaining)] or list(remaining)
         for name in ready:
-            told = left.pop(name)
             try:
-                fields = _table_of(told)
+                fields = _table_of("", remaining.pop(name))
                 if fields.get("name", name) != name:
-                    raise SetupError("name: a provider is called as its table is; leave it out")
-                made[name] = make_provider({**fields, "name": name}, {**known, **made})
+                    raise SetupError("name must be the name of the table; leave it out")
+                providers[name] = make_provider({**fields, "name": name}, {**known, **providers})
             except SetupError as error:
                 problems.append(f"providers.{name}: {error}")
-    return made
+    return providers
 
 
-def _waits(name: str, told: Any, left: Mapping[str, Any]) -> bool:
-    """Whether it is made like one that is not made yet."""
-    return is_object(told) and told.get("like") != name and told.get("like") in left
+def _waits(name: str, fields: Any, remaining: Mapping[str, Any]) -> bool:
+    return is_object(fields) and fields.get("like") != name and fields.get("like") in remaining
 
 
-def _unlike(what: str, told: str, known: Iterable[str]) -> str:
-    """That there is none of this name; one that is like none is not shown: a variable may have put a key there."""
-    if meant := did_you_mean(told, known):
-        return f"no {what} {told!r}{meant}"
-    return f"no such {what}; there are {', '.join(known)}"
+def _unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """A name that resembles no other is not shown: a variable may have put a key there."""
+    if hint := did_you_mean(name, known):
+        return f"unknown {what} {name!r}{hint}"
+    return f"unknown {what}; use one of {', '.join(known)}"
 
 
-def _refuse_unknown(what: str, told: Mapping[str, Any], known: Iterable[str]) -> None:
+def _refuse_unknown(what: str, names: Iterable[str], known: Iterable[str]) -> None:
     known = tuple(known)
-    if problems := [f"{what} {name!r}{did_you_mean(name, known)}" for name in told if name not in known]:
+    problems = [
+        f"{name!r} is now called {RENAMED[name]!r}"
+        if RENAMED.get(name) in known
+        else f"unknown {what} {name!r}{did_you_mean(name, known)}"
+        for name in names
+        if name not in known
+    ]
+    if problems:
         raise SetupError("; ".join(problems))

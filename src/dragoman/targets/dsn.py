@@ -1,4 +1,7 @@
-"""`scheme://[token@]host[:port][/path]` in, the provider that it defines out."""
+"""DSNs: an environment variable such as LLM_BOX=ollama+http://box:11434 defines a provider.
+
+The scheme names a provider record to start from; the rest says where the server is and which key to use.
+"""
 
 from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
@@ -13,7 +16,7 @@ FORM = "scheme://[token@]host[:port][/path]"
 
 
 def variable_of(name: str, /) -> str:
-    """The variable that may define a provider of that name.
+    """The variable that may define a provider of this name.
 
     >>> variable_of("my-box")
     'LLM_MY_BOX'
@@ -22,30 +25,30 @@ def variable_of(name: str, /) -> str:
 
 
 def decode_dsn(name: str, dsn: object, schemes: Mapping[str, Provider], /) -> Provider:
-    """The provider of that name: after the record of the scheme, but at this place and as this token says.
+    """The provider that a DSN defines.
 
-    The value is in no error: it may hold a key. A scheme's own key, client and secret headers do not count here, so
-    that none goes to a place that it was not made for.
+    Errors do not show the DSN: it may hold a key. The key, client and secret headers of the scheme's record are not
+    copied, so that they are never sent to another server.
 
     >>> from dragoman.targets.providers import PROVIDERS
     >>> decode_dsn("box", "ollama+http://box:11434", PROVIDERS)
     Provider(box, wire=ollama, http://box:11434)
     """
-    where = variable_of(name)
+    variable = variable_of(name)
     scheme, separator, rest = (dsn if isinstance(dsn, str) else "").strip().partition("://")
-    token, at, place = rest.partition("@")
-    host, slash, path = (place if at else rest).rstrip("/").partition("/")
+    token, at, address = rest.partition("@")
+    host, slash, path = (address if at else rest).rstrip("/").partition("/")
     if not separator or not scheme or not host or host.startswith(":"):
-        raise SetupError(f"{where} is malformed; write {FORM}")
+        raise SetupError(f"{variable} is malformed; write {FORM}")
     kind, plus, transport = scheme.lower().partition("+")
     if kind not in schemes or (plus and transport not in ("http", "https")):
-        raise SetupError(f"{where}: {_no_scheme(scheme, kind, schemes)}")
+        raise SetupError(f"{variable}: {_unknown_scheme(scheme, kind, schemes)}")
     record = schemes[kind]
     try:
         base_url = with_default_path(f"{_transport(record, transport)}://{host}{slash}{path}", record.default_path)
         key = clean_key(token, "its token") if at else None
     except SetupError as error:
-        raise SetupError(f"{where}: {error}") from None
+        raise SetupError(f"{variable}: {error}") from None
     return replace(
         without_credentials(record),
         name=name,
@@ -56,29 +59,29 @@ def decode_dsn(name: str, dsn: object, schemes: Mapping[str, Provider], /) -> Pr
     )
 
 
-def _no_scheme(scheme: str, kind: str, schemes: Mapping[str, Provider]) -> str:
-    """What is wrong with a scheme. One that is like none is not shown: somebody may have put a key there."""
+def _unknown_scheme(scheme: str, kind: str, schemes: Mapping[str, Provider]) -> str:
+    """A scheme that resembles no other is not shown: it may be a key."""
     if kind in ("http", "https"):
-        return f"{kind} does not say what is spoken there; write openai+{kind}://…, or another of {', '.join(schemes)}"
-    if meant := did_you_mean(kind, schemes):
-        return f"no scheme {scheme!r}{meant}"
-    return f"no such scheme; there are {', '.join(schemes)}"
+        return f"{kind} does not name a provider; write openai+{kind}://…, or another of {', '.join(schemes)}"
+    if hint := did_you_mean(kind, schemes):
+        return f"unknown scheme {scheme!r}{hint}"
+    return f"unknown scheme; use one of {', '.join(schemes)}"
 
 
-def _transport(record: Provider, told: str) -> str:
-    """https, but where the scheme says otherwise; what is embedded stays so."""
+def _transport(record: Provider, transport: str) -> str:
+    """The default is https, unless the scheme or the record says otherwise; the demo has a scheme of its own."""
     own = record.base_url.partition("://")[0]
-    if told or own not in ("", "http", "https"):
-        return told or own
+    if transport or own not in ("", "http", "https"):
+        return transport or own
     return "http" if record.plain_http else "https"
 
 
 def did_you_mean(name: str, known: Iterable[str], /) -> str:
-    """What somebody may have meant, as the end of an error's message.
+    """A suggestion for the end of an error message; empty if no known name is similar.
 
     >>> did_you_mean("grok", ["groq", "openai"])
     "; did you mean 'groq'?"
     """
-    spelled = {one.lower(): one for one in sorted(known)}
-    close = [spelled[match] for match in get_close_matches(name.lower(), spelled, n=3)]
+    spellings = {one.lower(): one for one in sorted(known)}
+    close = [spellings[match] for match in get_close_matches(name.lower(), spellings, n=3)]
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""

@@ -1,6 +1,6 @@
-"""A target's name in, what is known of its model's family out: limits and quirks, by glob, from model_families.json.
+"""Facts about families of models, by glob, from model_families.json. So no wire looks at a model's name.
 
-So no wire looks at a model's name. The file's later entries win over its earlier ones.
+All entries whose pattern matches apply, in the order of the file; later entries override earlier ones.
 """
 
 from fnmatch import fnmatchcase
@@ -16,11 +16,7 @@ T = TypeVar("T", Capabilities, Quirks)
 
 
 class Family(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Facts about the models whose `provider/model` matches, on every wire or on one.
-
-    >>> Family(match="openai/gpt-*").capabilities
-    {}
-    """
+    """Facts about the models whose `provider/model` matches, on one wire or on all."""
 
     match: str
     wire: str | None = None
@@ -30,18 +26,14 @@ class Family(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 @cache
 def families() -> tuple[Family, ...]:
-    """All that the file has, read at first use.
-
-    >>> len(families()) > 0
-    True
-    """
+    """The entries of the file, read at first use."""
     data = Path(__file__).with_name("model_families.json").read_bytes()
     return msgspec.json.decode(data, type=tuple[Family, ...])
 
 
 @lru_cache(maxsize=1024)
 def apply_families(name: str, wire: str, capabilities: Capabilities, quirks: Quirks, /) -> tuple[Capabilities, Quirks]:
-    """Limits and quirks of a provider with what is known of one of its models laid over them.
+    """The capabilities and quirks of a provider, overridden by the facts about one of its models.
 
     >>> apply_families("ollama/gpt-oss:20b", "ollama", Capabilities(), Quirks())[1].reasoning
     'level'
@@ -53,7 +45,7 @@ def apply_families(name: str, wire: str, capabilities: Capabilities, quirks: Qui
 
 
 def override(record: T, facts: dict[str, Any], /) -> T:
-    """A record with some facts laid over it; ValidationError where one has the wrong type.
+    """A record with some fields replaced; ValidationError if one has the wrong type.
 
     >>> override(Capabilities(tools=False), {"max_images": 3}).max_images
     3

@@ -1,6 +1,7 @@
-"""A provider's name in, its record out: which wire, where, as whom, with which limits and quirks.
+"""Provider records: wire, base URL, key variables, capabilities and quirks of each known provider.
 
-Facts about compatible servers are of November 2026; those about families of models are in model_families.json.
+Facts about servers that speak Chat Completions are of November 2026. Facts about families of models are in
+model_families.json.
 """
 
 import re
@@ -13,12 +14,12 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.errors import SetupError
-from dragoman.http import SECRET_NAMES, redact_url, split_base_url
+from dragoman.http import SENSITIVE_NAME, redact_url, split_base_url
 from dragoman.targets.target import Capabilities, Quirks, Target
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
-    """One provider: a wire, a place, a way to say who asks, and what is known of it. Its repr shows no key.
+    """One provider: its wire, base URL, key, capabilities and quirks. Its repr does not show the key.
 
     >>> PROVIDERS["anthropic"]
     Provider(anthropic, wire=anthropic, https://api.anthropic.com/v1)
@@ -27,35 +28,36 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     wire: str
     base_url: str = ""
-    """Empty where there is no place that all users share: then a DSN, a variable or base_url= must tell."""
+    """Empty if every user has another one; then a DSN, a variable or `base_url=` must set it."""
     base_url_names: tuple[str, ...] = ()
-    """The environment variables that may hold another base URL."""
+    """Environment variables that may hold another base URL."""
     path: str | None = None
-    """What follows where only a host is told; None is what follows the host of base_url."""
+    """The path for a base URL without one; None is the path of `base_url`."""
     key_names: tuple[str, ...] = ()
-    """The environment variables that may hold the key; the first that does counts."""
+    """Environment variables that may hold the key; the first that is set is used."""
     needs_key: bool = True
     api_key: str | None = None
     auth: str = "bearer"
+    """`bearer`, or the name of the header that holds the key."""
     plain_http: bool = False
-    """Whether a DSN of this scheme means http."""
+    """Whether a DSN with this scheme means http, not https."""
     headers: Mapping[str, str] = {}
     capabilities: Capabilities = Capabilities()
     quirks: Quirks = Quirks()
     family: str | None = None
-    """The provider whose facts about model families hold here too; None is its own."""
+    """The provider whose entries in model_families.json apply; None is its own."""
     http_client: object = None
-    """Who sends its requests: an httpx client or a Transport; None is what the registry has."""
+    """An httpx client or a Transport for its requests; None is the registry's."""
 
     @property
     def default_path(self) -> str:
-        """What follows where only a host is told."""
+        """The path for a base URL without one."""
         return urlsplit(self.base_url).path if self.path is None else self.path
 
     def target(self, model: str, *, env: Mapping[str, str] | None = None) -> Target:
-        """One model of this provider, with the key and the place that the environment tells."""
-        seen = env or {}
-        base_url = self._base_url(seen)
+        """One model of this provider, with the key and the base URL from the environment."""
+        env = env or {}
+        base_url = self._base_url(env)
         if not base_url:
             names = " or ".join((*self.base_url_names, f"LLM_{self.name.upper().replace('-', '_')}"))
             raise SetupError(f"{self.name}: no base URL; set {names}, or pass base_url=")
@@ -64,7 +66,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
             model=model,
             wire=self.wire,
             base_url=base_url,
-            api_key=self._key(seen),
+            api_key=self._key(env),
             needs_key=self.needs_key,
             key_names=self.key_names,
             auth=self.auth,
@@ -76,9 +78,9 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
 
     def _base_url(self, env: Mapping[str, str]) -> str:
         for name in self.base_url_names:
-            if told := env.get(name, "").strip():
+            if value := env.get(name, "").strip():
                 try:
-                    return _place(told, self.base_url, self.default_path)
+                    return _complete_url(value, self.base_url, self.default_path)
                 except SetupError as error:
                     raise SetupError(f"{self.name}: {name}: {error}") from None
         return self.base_url
@@ -87,43 +89,42 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
         if self.api_key and (key := clean_key(self.api_key, self.name, "api_key")):
             return key
         for name in self.key_names:
-            if (told := env.get(name)) and (key := clean_key(told, self.name, name)):
+            if (value := env.get(name)) and (key := clean_key(value, self.name, name)):
                 return key
         return None
 
     def __repr__(self) -> str:
-        """Without the key."""
         return f"Provider({self.name}, wire={self.wire}, {redact_url(self.base_url)})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """As `repr`: msgspec's own would show the key."""
+        # msgspec's own would show the key.
         return [("name", self.name), ("wire", self.wire), ("base_url", redact_url(self.base_url))]
 
 
 def without_credentials(record: Provider, /) -> Provider:
-    """The same without what opens its own place, for one at another place to start from.
+    """A record without keys, secret headers and client, as the start for another server.
 
     >>> without_credentials(Provider(name="a", wire="ollama", headers={"x-api-key": "k", "x-team": "b"})).headers
     {'x-team': 'b'}
     """
-    headers = {name: value for name, value in record.headers.items() if not re.search(SECRET_NAMES, name.lower())}
+    headers = {name: value for name, value in record.headers.items() if not re.search(SENSITIVE_NAME, name.lower())}
     return replace(record, api_key=None, key_names=(), base_url_names=(), headers=headers, http_client=None)
 
 
-def clean_key(key: object, /, *whose: str) -> str | None:
-    """A key without the blanks and line breaks around it, which files of secrets have; None where nothing is left.
+def clean_key(key: object, /, *names: str) -> str | None:
+    """A key without the blanks and line breaks around it, which secret files often have; None if it is empty.
 
     >>> clean_key("sk-1\\n", "GROQ_API_KEY")
     'sk-1'
     """
     text = key.strip() if isinstance(key, str) else "\n"
     if not text.isascii() or not text.isprintable():
-        raise SetupError(f"{': '.join(whose)} is no key: it has a character that cannot be sent, or is no text")
+        raise SetupError(f"{': '.join(names)} must be a str of printable ASCII characters")
     return text or None
 
 
 def with_default_path(base_url: str, path: str, /) -> str:
-    """A base URL, with this path where it tells none.
+    """A base URL, with this path if it has none.
 
     >>> with_default_path("https://api.anthropic.com/", "/v1"), with_default_path("https://proxy/llm", "/v1")
     ('https://api.anthropic.com/v1', 'https://proxy/llm')
@@ -133,20 +134,20 @@ def with_default_path(base_url: str, path: str, /) -> str:
 
 
 @lru_cache(maxsize=256)
-def _place(text: str, usual: str, path: str) -> str:
-    """A base URL from a variable that may hold less of one, as OLLAMA_HOST does: `box`, `:8080`, `0.0.0.0`."""
+def _complete_url(text: str, default: str, path: str) -> str:
+    """A base URL from a variable such as OLLAMA_HOST, which may hold only a part of one: `box`, `:8080`, `0.0.0.0`."""
     text = text.strip(" \t\r\n\"'").rstrip("/")
     scheme, separator, rest = text.partition("://")
     host, slash, own = (rest if separator else text).partition("/")
     if not separator:
-        scheme, host = "http", _with_port(host, urlsplit(usual).port)
-    # A server that listens on every address is reached on the machine's own.
+        scheme, host = "http", _with_port(host, urlsplit(default).port)
+    # A server that listens on every address is reached at the loopback address.
     host = host.replace("0.0.0.0", "127.0.0.1", 1) if host.startswith("0.0.0.0") else host  # noqa: S104
     return with_default_path(f"{scheme}://{host}{slash}{own}", path)
 
 
 def _with_port(host: str, port: int | None) -> str:
-    """`box` with the usual port, `:8080` with the machine's own name, and IPv6 in brackets."""
+    """`box` gets the default port, `:8080` the loopback address, and IPv6 its brackets."""
     if host.startswith(":") and host[1:].isdecimal():
         return f"127.0.0.1{host}"
     bare = host.strip("[]")
@@ -157,19 +158,19 @@ def _with_port(host: str, port: int | None) -> str:
 
 
 _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
-"""What Chat Completions takes, and with it those who say nothing else."""
+"""The types that OpenAI's Chat Completions takes; the default of servers that speak it."""
 _MIB = 1024 * 1024
 _COMPATIBLE = Quirks(max_tokens_field="max_tokens", metadata=False, strict=False)
-"""What most servers that speak Chat Completions have in common."""
+"""The quirks that most servers with Chat Completions share."""
 _LOCAL = replace(_COMPATIBLE, top_k=True)
 _LLAMA_CPP = replace(_LOCAL, named_choice=False, reasoning_replay_fields=("reasoning_content",))
-"""tool_choice is a word: an object is taken for auto, without an error."""
-_LLAMA_CPP_LIMITS = Capabilities(
+"""tool_choice must be a string; an object is treated as auto, without an error."""
+_LLAMA_CPP_CAPABILITIES = Capabilities(
     image_urls=True,
     documents=False,
     allowed_image_types=("image/png", "image/jpeg", "image/gif", "image/bmp"),
 )
-"""It reads pictures by stb_image, which knows no WebP; its own reader of those fails at some (2026-09)."""
+"""It decodes images with stb_image, which has no WebP; its own WebP decoder fails at some files (2026-09)."""
 
 
 _OPENAI = Capabilities(
@@ -250,10 +251,10 @@ _RECORDS = (
             allowed_image_types=_IMAGES,
             max_images=100,
             max_image_side=8000,
-            max_image_bytes=10 * _MIB * 3 // 4,  # it counts the base64 of it
+            max_image_bytes=10 * _MIB * 3 // 4,  # the limit counts base64
             many_images=20,
             many_images_side=2000,
-            # A request may have 32 MB, and holds the base64 of them.
+            # A request may have 32 MB, with base64.
             max_images_bytes=23_000_000,
             max_document_bytes=24_000_000,
             audio=False,
@@ -270,7 +271,7 @@ _RECORDS = (
             allowed_image_types=("image/jpeg", "image/png", "image/webp", "image/heic", "image/heif"),
             max_images=100,
             max_image_bytes=15 * _MIB,
-            # A request may have 20 MB, and holds the base64 of them.
+            # A request may have 20 MB, with base64.
             max_images_bytes=15 * _MIB,
             max_document_bytes=15_000_000,
             max_audio_bytes=15_000_000,
@@ -290,7 +291,7 @@ _RECORDS = (
         "http://localhost:8080/v1",
         "LLAMA_SWAP",
         _LLAMA_CPP,
-        _LLAMA_CPP_LIMITS,
+        _LLAMA_CPP_CAPABILITIES,
         plain_http=True,
     ),
     _chat(
@@ -336,7 +337,7 @@ _RECORDS = (
             user_after_tool=False,
             reasoning_replay_fields=("content",),
         ),
-        # Its documents and sounds have shapes of their own, so they are not sent.
+        # Its documents and audio have a format of their own, which is not implemented.
         capabilities=Capabilities(
             image_urls=True,
             max_images=8,
@@ -453,7 +454,7 @@ _RECORDS = (
         "http://localhost:8080/v1",
         "LLAMA_CPP",
         _LLAMA_CPP,
-        _LLAMA_CPP_LIMITS,
+        _LLAMA_CPP_CAPABILITIES,
     ),
     _local(
         "lmstudio",
@@ -484,7 +485,7 @@ PROVIDERS["gemini"] = replace(PROVIDERS["google"], name="gemini", family="google
 
 
 def target(spec: str, /, *, api_key: str | None = None, base_url: str | None = None) -> Target:
-    """The target that `provider/model` names, of the providers known from the start, without facts about its family.
+    """The target `provider/model` of a built-in provider, without the facts about its model family.
 
     >>> target("anthropic/claude-x", api_key="k").name
     'anthropic/claude-x'
@@ -493,7 +494,7 @@ def target(spec: str, /, *, api_key: str | None = None, base_url: str | None = N
     if not slash or not model:
         raise SetupError(f"{spec!r} names no model; write provider/model")
     if name not in PROVIDERS:
-        raise SetupError(f"no provider {name!r}; there are {', '.join(sorted(PROVIDERS))}")
+        raise SetupError(f"unknown provider {name!r}; use one of {', '.join(sorted(PROVIDERS))}")
     record = PROVIDERS[name]
-    place = with_default_path(base_url, record.default_path) if base_url else record.base_url
-    return replace(record, api_key=api_key, base_url=place).target(model)
+    base_url = with_default_path(base_url, record.default_path) if base_url else record.base_url
+    return replace(record, api_key=api_key, base_url=base_url).target(model)

@@ -1,4 +1,4 @@
-"""Where a request goes, as whom, and what is known of the place: Target, Limits, Quirks."""
+"""Target: one model at one provider, with its Capabilities and its Quirks."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
@@ -13,97 +13,127 @@ _Mime: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\s/]+/[^\s/]+$")]
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a target can do. None means: not known, so not limited.
+    """What a target can do. None means unknown, which is treated as no limit.
 
     >>> Capabilities(max_images=0).max_images
     0
     """
 
     tools: bool = True
+    """Takes tools."""
     structured: bool = True
+    """Answers after a JSON Schema."""
     streaming: bool = True
+    """Can stream its answer."""
     forced_choice: bool = True
+    """Can be forced to call a tool."""
     thinking: bool = True
+    """Can think before it answers."""
     documents: bool = True
+    """Takes documents."""
     audio: bool = True
+    """Takes audio."""
     image_urls: bool = False
+    """Fetches images by their URL."""
     max_images: _Count | None = None
+    """Images in one request; 0 if it takes none."""
     max_image_bytes: _Size | None = None
-    """Of the image itself: where a provider counts its base64, three quarters of what it says."""
+    """Bytes of one image before base64. If a provider counts the base64, use three quarters of its limit."""
     max_images_bytes: _Size | None = None
-    """Of all images together: where they have more, the small ones keep theirs, and the large ones share the rest."""
+    """Bytes of all images together before base64."""
     max_image_side: _Size | None = None
-    """Pixels."""
+    """Pixels of the longer side."""
     many_images: _Count | None = None
-    """With more images than these, each keeps to `many_images_side`."""
+    """A request with more images than this is limited to `many_images_side`."""
     many_images_side: _Size | None = None
+    """Pixels of the longer side if there are many images."""
     allowed_image_types: tuple[_Mime, ...] = ()
-    """Empty where not known."""
+    """MIME types of images; empty means unknown."""
     animated_images: bool = True
+    """Takes animated images."""
     allowed_document_types: tuple[_Mime, ...] = ("application/pdf", "text/*")
+    """MIME types of documents."""
     max_document_bytes: _Size | None = None
+    """Bytes of one document before base64."""
     max_audio_bytes: _Size | None = None
+    """Bytes of one audio part before base64."""
     context_window: _Size | None = None
+    """Tokens of prompt and answer together."""
     max_output: _Size | None = None
+    """Tokens of the answer."""
 
 
 class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How a target's dialect differs from its wire's plain form. Facts, never guessed from a model's name.
+    """How a target differs from the plain form of its wire. Quirks are known facts, never guessed from a model's name.
 
     >>> Quirks(max_tokens_field="max_tokens").named_choice
     True
     """
 
     max_tokens_field: str | None = None
+    """The field for `max_tokens`; None is the wire's own."""
     seed_field: str | None = "seed"
+    """The field for `seed`; None if it is not supported."""
     required_choice: str = "required"
+    """The value of tool_choice that forces any tool call."""
     named_choice: bool = True
+    """tool_choice can name a tool."""
     parallel_tool_calls: bool = True
+    """The option `parallel_tool_calls` is supported."""
     stream_usage: bool = True
+    """stream_options.include_usage is supported and needed for the usage of a stream."""
     user_field: str | None = "user"
+    """The field for `user`; None if it is not supported."""
     metadata: bool = True
+    """The option `metadata` is supported."""
     stop: bool = True
+    """The option `stop` is supported."""
     top_k: bool = False
+    """The option `top_k` is supported."""
     sampling: bool = True
+    """The options `temperature`, `top_p` and `top_k` are supported."""
     json_schema: bool = True
+    """Structured output takes a schema; False if it only has a plain JSON mode."""
     call_id: str | None = None
-    """A regular expression that call ids must match whole."""
+    """A regular expression that tool call ids must match completely."""
     call_id_length: int = 9
+    """Length of the ids that replace those that do not match `call_id`."""
     reasoning: Literal["effort", "object", "switch", "budget", "adaptive", "level", "think"] | None = None
-    """The form in which thinking is asked for; None is the wire's own."""
+    """The form of the field for `reasoning`; None is the wire's own."""
     efforts: tuple[Effort, ...] | None = None
-    """The words that the target takes; None is all."""
+    """The supported values of `reasoning`; None means all."""
     api_version: str | None = None
+    """The version header of the API; None is the wire's own."""
     system_turns: bool = False
-    """A system message may stand inside the history."""
+    """System messages may stand inside the history."""
     temperature_excludes_top_p: bool = False
-    """A temperature and top_p together are refused."""
+    """A request may have `temperature` or `top_p`, not both."""
     signed_thinking: bool = False
-    """Thinking without a signature is refused."""
+    """Thinking in the history needs its signature."""
     thought_signatures: bool = False
-    """The first call of a step is refused without a thought signature."""
+    """The first tool call of a step in the history needs its thought signature."""
     embeddings: Literal["texts", "output_dimension"] | None = None
-    """How vectors are asked for: None is the wire's own way, `texts` Cohere's, else the field of their size."""
+    """The form of an embeddings request: None is the wire's own, `texts` Cohere's, else the field for `dimensions`."""
     result_media: bool = False
-    """A tool's result may hold pictures and documents."""
+    """A tool result may have images and documents."""
     schema_with_tools: bool = True
-    """A schema of the answer may be asked for beside tools."""
+    """A schema and tools may be in the same request."""
     recursive_schemas: bool = True
-    """A schema of the answer may come back to itself."""
+    """A schema may refer to itself."""
     strict: bool = True
-    """The strict flag of tools and schemas is known."""
+    """The strict flag of tools and schemas is supported."""
     reasoning_with_tools: bool = True
-    """A model that has tools may think."""
+    """`reasoning` and tools may be in the same request."""
     user_after_tool: bool = True
-    """A user's message may follow a tool's result."""
+    """A user message may follow a tool result."""
     accepts_unknown_fields: bool = True
-    """Fields for which there is no word of ours are known, as far as they are of the wire."""
+    """Fields of the wire that the vocabulary does not have may be sent, from `extra`."""
     reasoning_replay_fields: tuple[str, ...] | None = None
-    """The fields in which earlier thinking is taken back; None is wherever it came in."""
+    """The fields in which earlier thinking is sent back; None is the field in which it came."""
 
 
 class Target(msgspec.Struct, frozen=True, kw_only=True):
-    """One model at one provider. Its repr shows no key.
+    """One model at one provider. Its repr does not show the key.
 
     >>> Target(provider="groq", model="llama", wire="openai_chat", base_url="https://x/v1", api_key="k")
     Target(groq/llama)
@@ -115,15 +145,15 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     api_key: str | None = None
     auth: str = "bearer"
-    """`bearer`, or the name of the header that takes the key as it is."""
+    """`bearer`, or the name of the header that holds the key."""
     needs_key: bool = False
     key_names: tuple[str, ...] = ()
-    """The environment variables that may hold the key."""
+    """Environment variables that may hold the key."""
     headers: Mapping[str, str] = {}
     capabilities: Capabilities = Capabilities()
     quirks: Quirks = Quirks()
     http_client: object = None
-    """Who sends its requests, where that is not the driver's own transport."""
+    """The transport for its requests; None is the driver's own."""
 
     @property
     def name(self) -> str:
@@ -131,15 +161,14 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         return f"{self.provider}/{self.model}"
 
     def auth_headers(self) -> dict[str, str]:
-        """The header that says who asks; none without a key."""
+        """The header with the key; empty without a key."""
         if not self.api_key:
             return {}
         return {"authorization": f"Bearer {self.api_key}"} if self.auth == "bearer" else {self.auth: self.api_key}
 
     def __repr__(self) -> str:
-        """Without the key."""
         return f"Target({self.name})"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """As `repr`: msgspec's own would show the key."""
+        # msgspec's own would show the key.
         return [("name", self.name)]

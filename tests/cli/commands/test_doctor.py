@@ -31,7 +31,7 @@ def test_what_is_wrong_is_found_all_at_once(tmp_path: Path) -> None:
     assert done.code == 1
     assert len(wrong) == 5
     assert "LLM_BOX is malformed" in wrong[0]
-    assert "aliases go in a circle" in wrong[2]
+    assert "aliases form a cycle" in wrong[2]
 
 
 def test_json_has_verdicts() -> None:

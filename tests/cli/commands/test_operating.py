@@ -98,7 +98,7 @@ def test_a_wrong_config_stops_serve_in_one_line(tmp_path: Path) -> None:
     path.write_text("[gatewya]\nport = 1\n", encoding="utf-8")
     done = dragoman("serve", "--config", path)
     assert done.code == 1
-    assert done.err == f"dragoman: {path}: the config is wrong: - gatewya: no such table; did you mean 'gateway'?\n"
+    assert done.err == f"dragoman: {path}: invalid config: - gatewya: unknown table; did you mean 'gateway'?\n"
 
 
 def test_serve_beyond_this_machine_needs_keys() -> None:
@@ -208,7 +208,7 @@ def test_a_port_that_is_taken_is_an_error_before_anything_is_served() -> None:
 def test_a_target_that_nobody_could_ask_is_not_benched(config: Path) -> None:
     done = dragoman("bench", "nobody/x", "--config", config)
     assert done.code == 1
-    assert "no provider 'nobody'" in done.err
+    assert "unknown provider 'nobody'" in done.err
 
 
 def test_an_alias_is_not_benched(config: Path) -> None:
