@@ -307,3 +307,12 @@ def test_a_path_in_the_place_of_a_config_is_told() -> None:
 def test_what_is_no_config_is_told(config: Any) -> None:
     with pytest.raises(SetupError, match="config must be a Path, a TOML text or its tables, got "):
         empty().load_config(config)
+
+
+def test_names_of_the_version_before_are_refused_with_the_new_ones() -> None:
+    with pytest.raises(SetupError, match=r"- limits: the table is now called \[capabilities\]$"):
+        empty().load_config('[limits."groq/llama"]\nmax_images = 0')
+    with pytest.raises(SetupError, match="^'limits' is now called 'capabilities'$"):
+        empty().add_provider(name="x", like="groq", limits={"max_images": 0})
+    with pytest.raises(SetupError, match="^'lone_temperature' is now called 'temperature_excludes_top_p'$"):
+        empty().set_capabilities("groq", lone_temperature=True)
