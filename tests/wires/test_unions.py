@@ -21,8 +21,8 @@ from dragoman.events import fold, to_events
 from dragoman.http import HttpRequest
 from dragoman.targets.providers import target
 from dragoman.types import Request, Response, ToolResult, tool_results, user
-from dragoman.wires.anthropic.schema import FINISH as STOP_REASONS
-from dragoman.wires.google.schema import FINISH as FINISH_REASONS
+from dragoman.wires.anthropic.schema import FINISH_REASONS as STOP_REASONS
+from dragoman.wires.google.schema import FINISH_REASONS
 from tests.support.batch import grouped
 from tests.support.wires import laws
 from tests.support.wires.unions import examples

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dragoman.schema.adapt import adapt
-from dragoman.wires.ollama.parts import split_instruction
+from dragoman.wires.common.json_prompt import split_json_instruction
 from dragoman.wires.ollama.schema import TOOL_DIALECT
 from tests.support.corpus.rules import Rule, without_nulls
 
@@ -27,7 +27,7 @@ def _system(body: Json) -> Json:
             texts.append(message["content"])
         else:
             others.append(message)
-    prompt = split_instruction("\n\n".join(texts))[0] if texts else None
+    prompt = split_json_instruction("\n\n".join(texts))[0] if texts else None
     return {**body, "messages": [*([{"role": "system", "content": prompt}] if prompt else []), *others]}
 
 

@@ -48,7 +48,7 @@ from dragoman.types import (
 )
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.google import WIRE
-from dragoman.wires.google.decoder import ChunkReader
+from dragoman.wires.google.decoder import GeminiDecoder
 from dragoman.wires.google.parts import encode_part
 from tests.support.wires import laws
 
@@ -930,7 +930,7 @@ def test_members_of_a_call_that_are_unknown_are_kept() -> None:
 
 
 def test_partial_arguments_have_a_limit() -> None:
-    reader = ChunkReader(None)
+    reader = GeminiDecoder(None)
     reader.out = Assembler(limit=10)
     call = {"name": "now", "partialArgs": [{"jsonPath": "$.a", "stringValue": "x" * 11}]}
     with pytest.raises(TooLarge):
@@ -939,7 +939,7 @@ def test_partial_arguments_have_a_limit() -> None:
 
 def test_calls_and_notes_have_a_limit() -> None:
     for candidate in ({"content": {"parts": [{"functionCall": {"name": "now"}}]}}, {"avgLogprobs": -0.123456789}):
-        reader = ChunkReader(None)
+        reader = GeminiDecoder(None)
         reader.out = Assembler(limit=10)
         with pytest.raises(TooLarge):
             reader.read_body(msgspec.json.encode({"candidates": [candidate]}))

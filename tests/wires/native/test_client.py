@@ -201,7 +201,7 @@ def test_a_tool_without_a_description_is_described_by_its_name() -> None:
             "function": {"name": "now", "description": "now", "parameters": {"type": "object", "properties": {}}},
         }
     ]
-    assert notices_of(request) == ["repaired the description of now"]
+    assert notices_of(request) == ["repaired description of now"]
     assert CLIENT.encode_tools((Tool(name="now"), Opaque(wire="native", data={"a": 1})))[1] == {"a": 1}
 
 

@@ -40,7 +40,7 @@ from dragoman.types import (
     user,
 )
 from dragoman.wires.common.server_endpoints import ListModels, StaticDocument
-from dragoman.wires.native.problems import MAX_PROBLEMS, Problem, Refused
+from dragoman.wires.native.problems import MAX_PROBLEMS, InvalidNativeRequest, Problem
 from dragoman.wires.native.schema import BODY
 
 SERVER = wires.get("native").server
@@ -64,7 +64,7 @@ def asked(**body: Any) -> Request:
 
 def problems(**body: Any) -> list[tuple[str, str]]:
     """Place and code of all that is wrong."""
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(InvalidNativeRequest) as caught:
         asked(**body)
     return [(problem.param, problem.code) for problem in caught.value.problems]
 
@@ -162,7 +162,7 @@ def test_unknown_fields_are_refused() -> None:
 
 
 def test_messages_are_demanded() -> None:
-    with pytest.raises(Refused, match="messages: it is required"):
+    with pytest.raises(InvalidNativeRequest, match="messages: it is required"):
         SERVER.decode_request(http())
 
 
@@ -204,7 +204,7 @@ def test_a_choice_must_be_possible() -> None:
 
 
 def test_all_problems_are_told_at_once_with_their_places() -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(InvalidNativeRequest) as caught:
         asked(
             messages=[{"role": "robot"}, 7],
             tools=[tool(name="?", description=""), tool(parameters={"type": "objekt"})],
@@ -438,7 +438,7 @@ class Large(InvalidRequest):
 
 
 def test_a_refusal_has_the_first_place_and_all_problems() -> None:
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(InvalidNativeRequest) as caught:
         asked(messages=[ANSWER], temperature=3)
     caught.value.request_id = "q1"
     reply = SERVER.encode_error(caught.value)
@@ -545,7 +545,7 @@ def test_what_is_answered_satisfies_the_document() -> None:
         notices=(Notice(kind="dropped", what="seed", why="no such option"),),
     )
     assert fits("Completion", msgspec.json.decode(SERVER.encode_body(response).body)) == ()
-    refused = Refused([Problem("messages", "missing", "it is required")])
+    refused = InvalidNativeRequest([Problem("messages", "missing", "it is required")])
     assert fits("Error", msgspec.json.decode(SERVER.encode_error(refused).body)) == ()
     listed = wires.get("native").server_endpoints[0].encode(ListModels(), (ModelInfo(id="fast", context_window=3),))
     assert fits("Models", msgspec.json.decode(listed.body)) == ()

@@ -49,17 +49,17 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from dragoman.wires.ollama.client import Client
+from dragoman.wires.ollama import WIRE
 from tests.support.wires.laws import read
 
-CLIENT = Client()
+CLIENT = WIRE.client
 TAPES = Path(__file__).parent / "tapes"
 TARGET = target("ollama/qwen")
 PNG = b"\x89PNG\r\n\x1a\n"
 PORT = {"type": "object", "properties": {"port": {"type": "string"}}, "required": ["port"]}
 TIDE = Tool(name="tide", description="Tide height", parameters=PORT)
 TIDE_JSON = {"type": "function", "function": {"name": "tide", "description": "Tide height", "parameters": PORT}}
-SAID = "Your whole answer must be JSON that satisfies this JSON Schema, with no text around it: "
+SAID = "Answer with one JSON value and nothing else: no prose, no code fence. It must satisfy this JSON Schema: "
 ASKED = (user("?"),)
 
 
@@ -171,7 +171,7 @@ def test_images_are_bare_base64_beside_the_text() -> None:
 def test_an_image_before_its_text_is_told_to_have_lost_its_place() -> None:
     request = Request(messages=(user(Image(data=PNG, mime="image/png"), "What is this?"),))
     assert sent(request)["messages"] == [{"role": "user", "content": "What is this?", "images": ["iVBORw0KGgo="]}]
-    assert noted(request) == [("info", "the places of images")]
+    assert noted(request) == [("info", "position of images")]
 
 
 def test_the_detail_of_an_image_is_dropped_with_a_notice() -> None:
@@ -188,7 +188,7 @@ def test_the_detail_of_an_image_is_dropped_with_a_notice() -> None:
     ids=lambda part: type(part).__name__,
 )
 def test_what_the_wire_cannot_carry_is_unsupported(part: Part) -> None:
-    with pytest.raises(Unsupported, match=r"^ollama: cannot carry an? (image by its URL|document|audio file)"):
+    with pytest.raises(Unsupported, match=r"^ollama: cannot (send|carry) an? (image by URL|document|audio file)"):
         CLIENT.encode_request(Request(messages=(user(part),)), TARGET)
 
 
@@ -380,7 +380,7 @@ def test_a_schema_is_the_format_and_is_said_in_the_system_prompt() -> None:
 def test_an_empty_schema_asks_for_any_json() -> None:
     body = sent(asked(schema={}))
     assert body["format"] == "json"
-    assert body["messages"][0]["content"] == "Your whole answer must be JSON, with no text around it."
+    assert body["messages"][0]["content"] == "Answer with one JSON value and nothing else: no prose, no code fence."
 
 
 def test_a_format_is_fitted_and_the_whole_schema_is_said() -> None:
@@ -525,7 +525,7 @@ def test_a_model_that_may_not_think_beside_tools_is_told_not_to() -> None:
 def test_a_budget_of_a_model_that_thinks_or_does_not_is_told_once() -> None:
     assert sent(asked(reasoning=9000))["think"] is True
     assert CLIENT.encode_request(asked(reasoning=9000), TARGET).notices == (
-        Notice(kind="changed", what="reasoning", why="ollama: it thinks or does not, so 9000 became true"),
+        Notice(kind="changed", what="reasoning", why="ollama: thinking is only on or off; 9000 is sent as true"),
     )
 
 
@@ -592,7 +592,7 @@ def counted(request: Request, tokens: int) -> list[Notice]:
 def test_a_prompt_that_was_cut_silently_is_told() -> None:
     [notice] = counted(LONG, 4095)
     assert (notice.kind, notice.what) == ("dropped", "a part of the prompt")
-    assert notice.why.startswith("ollama: it read 4095 tokens")
+    assert notice.why.startswith("ollama: it read only 4095 tokens")
 
 
 def test_a_prompt_that_was_cut_silently_is_truncated_under_strict() -> None:

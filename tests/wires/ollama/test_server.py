@@ -362,7 +362,7 @@ def test_no_limit_is_no_number() -> None:
 WRONG: list[tuple[JsonObject, str]] = [
     ({"messages": "x"}, "messages: Expected `array | null`, got `str`"),
     ({"messages": [{"content": "a"}]}, "messages[0].role: it is required"),
-    ({"messages": [{"role": "bard"}]}, "messages[0].role: 'bard' is none of system, user, assistant, tool"),
+    ({"messages": [{"role": "bard"}]}, "messages[0].role: must be one of system, user, assistant, tool, got 'bard'"),
     ({"messages": [{"role": "user", "content": []}]}, "messages[0].content: Expected `str | null`, got `array`"),
     ({"messages": [{"role": "user", "images": ["?"]}]}, "messages[0].images[0]: not base64"),
     ({"messages": [asking({"id": "a"})]}, "messages[0].tool_calls[0].function: expected an object"),
@@ -371,8 +371,8 @@ WRONG: list[tuple[JsonObject, str]] = [
         "messages[0].tool_calls[0].function.arguments: expected an object, got [1]",
     ),
     ({"tools": [{"function": {}}]}, "tools[0].function.name: it is required"),
-    ({"format": "xml"}, "format: expected 'json' or a JSON Schema, got 'xml'"),
-    ({"think": "hard"}, "think: expected true, false, low, medium, high or max, got 'hard'"),
+    ({"format": "xml"}, "format: must be 'json' or a JSON Schema, got 'xml'"),
+    ({"think": "hard"}, "think: must be true, false, low, medium, high or max, got 'hard'"),
     ({"options": {"seed": "x"}}, "options.seed: Expected `int | null`, got `str`"),
 ]
 
@@ -412,8 +412,8 @@ def test_another_size_of_the_context_is_kept() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        "Your whole answer must be JSON that satisfies this JSON Schema, with no text around it: {",
-        "Your whole answer must be JSON that satisfies this JSON Schema, with no text around it: 7",
+        "Answer with one JSON value and nothing else: no prose, no code fence. It must satisfy this JSON Schema: {",
+        "Answer with one JSON value and nothing else: no prose, no code fence. It must satisfy this JSON Schema: 7",
     ],
 )
 def test_an_instruction_that_is_not_ours_stays_in_the_prompt(text: str) -> None:

@@ -1,10 +1,24 @@
-"""Anthropic Messages, and the servers that speak it."""
+"""Anthropic's Messages API, as a client and as a server."""
 
-from dragoman.wires.anthropic.client import CLIENT
+from dragoman.wires.anthropic.decoder import AnthropicDecoder
+from dragoman.wires.anthropic.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.anthropic.endpoints import ENDPOINTS
 from dragoman.wires.anthropic.schema import NAME
-from dragoman.wires.anthropic.server import Server
+from dragoman.wires.anthropic.server import AnthropicServer
 from dragoman.wires.anthropic.server_endpoints import SERVER_ENDPOINTS
 from dragoman.wires.base import Wire
+from dragoman.wires.common.client import WireClient
 
-WIRE = Wire(name=NAME, client=CLIENT, server=Server(), endpoints=ENDPOINTS, server_endpoints=SERVER_ENDPOINTS)
+WIRE = Wire(
+    name=NAME,
+    client=WireClient(
+        NAME,
+        encode_request=encode_request,
+        encode_tools=encode_tools,
+        encode_result=encode_tool_result,
+        decoder=AnthropicDecoder,
+    ),
+    server=AnthropicServer(),
+    endpoints=ENDPOINTS,
+    server_endpoints=SERVER_ENDPOINTS,
+)

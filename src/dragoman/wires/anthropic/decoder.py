@@ -12,10 +12,10 @@ from dragoman.wires.anthropic.parts import decode_block, decode_redacted, thinki
 from dragoman.wires.anthropic.schema import (
     COUNTS,
     EVENT_FIELDS,
-    FINISH,
+    FINISH_REASONS,
     MESSAGE_FIELDS,
     NAME,
-    StreamEvent,
+    AnthropicEvent,
     read_usage,
 )
 from dragoman.wires.common.client import truncated
@@ -25,7 +25,7 @@ from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json
 
-_EVENT = msgspec.json.Decoder(StreamEvent, strict=False)
+_EVENT = msgspec.json.Decoder(AnthropicEvent, strict=False)
 _ANY = msgspec.json.Decoder()
 
 
@@ -62,7 +62,7 @@ class _Block(msgspec.Struct):
         return {**self.data, **{key: "".join(pieces) for key, pieces in self.grown.items()}}
 
 
-class MessageReader:
+class AnthropicDecoder:
     """Events of the API to ours; a whole message is its blocks, each begun and ended at once."""
 
     def __init__(self, request: Request | None) -> None:
@@ -85,22 +85,22 @@ class MessageReader:
             return
         if frame.data.strip() == b"[DONE]":
             self.end()
-        event = StreamEvent() if frame.name == "error" else self._decode(frame)
+        event = AnthropicEvent() if frame.name == "error" else self._decode(frame)
         kind = event.type or frame.name
         if event.error or kind == "error":
             raise error_from_json(frame.data.decode("utf-8", "replace"))
         if (read := self._events.get(kind)) is not None:
             read(self, event)
 
-    def _decode(self, frame: Frame) -> StreamEvent:
+    def _decode(self, frame: Frame) -> AnthropicEvent:
         try:
-            event: StreamEvent = decode_frame(_EVENT, frame)
+            event: AnthropicEvent = decode_frame(_EVENT, frame)
         except Malformed:
             # An event that we do not know may use our words for other things.
             data = decode_frame(_ANY, frame)
             if not is_object(data) or str(data.get("type") or frame.name) in self._events:
                 raise
-            return StreamEvent(type="unknown", error=data.get("error"))
+            return AnthropicEvent(type="unknown", error=data.get("error"))
         return event
 
     def end(self) -> None:
@@ -110,10 +110,10 @@ class MessageReader:
     def _read_message(self, message: object) -> None:
         if not is_object(message) or message.get("error") or "content" not in message:
             raise _failure(message)
-        self._message_start(StreamEvent(message=message))
-        self._message_stop(StreamEvent())
+        self._message_start(AnthropicEvent(message=message))
+        self._message_stop(AnthropicEvent())
 
-    def _message_start(self, event: StreamEvent) -> None:
+    def _message_start(self, event: AnthropicEvent) -> None:
         """A message begins: with its blocks in a body, and in the stream of a turn that goes on (seen 2026-04)."""
         message: JsonObject = event.message if is_object(event.message) else {}
         self.out.start(id=str(message.get("id") or ""), model=str(message.get("model") or ""))
@@ -121,12 +121,12 @@ class MessageReader:
         for index, block in enumerate(_content(message.get("content"))):
             has_input = block.get("input") is not None
             start: JsonObject = {**block, "input": {}} if has_input else block
-            self._block_start(StreamEvent(index=index, content_block=start))
+            self._block_start(AnthropicEvent(index=index, content_block=start))
             if has_input:
                 self._input(self._blocks[index], encode_json(block["input"]).decode())
             self._close(index)
 
-    def _message_delta(self, event: StreamEvent) -> None:
+    def _message_delta(self, event: AnthropicEvent) -> None:
         rest = {field: getattr(event, field) for field in EVENT_FIELDS}
         self._tell({**(event.delta or {}), **rest, "usage": event.usage})
 
@@ -141,20 +141,22 @@ class MessageReader:
             known = read_usage(self._usage)
             self.out.usage = known if known.input or known.output else None
 
-    def _ping(self, _: StreamEvent) -> None:
+    def _ping(self, _: AnthropicEvent) -> None:
         self.out.ping()
 
-    def _message_stop(self, _: StreamEvent) -> None:
+    def _message_stop(self, _: AnthropicEvent) -> None:
         for index in list(self._blocks):
             self._close(index)
         word = self._stop_reason
-        if word is not None and word not in FINISH:
+        if word is not None and word not in FINISH_REASONS:
             self._told["stop_reason"] = word
         if usage := {key: value for key, value in self._usage.items() if key not in COUNTS}:
             self._told["usage"] = usage
-        self.out.finish(Finish(reason=FINISH.get(word or "", "other"), raw=word, extra=make_extra(NAME, self._told)))
+        self.out.finish(
+            Finish(reason=FINISH_REASONS.get(word or "", "other"), raw=word, extra=make_extra(NAME, self._told))
+        )
 
-    def _block_start(self, event: StreamEvent) -> None:
+    def _block_start(self, event: AnthropicEvent) -> None:
         self._close(event.index)
         if self._held is not None:
             self.out.close(self._held)
@@ -176,12 +178,12 @@ class MessageReader:
             case _:
                 pass
 
-    def _block_delta(self, event: StreamEvent) -> None:
+    def _block_delta(self, event: AnthropicEvent) -> None:
         delta = event.delta or {}
         kind = str(delta.get("type"))
         block = self._blocks.get(event.index)
         if block is None and kind in _IMPLIED:
-            self._block_start(StreamEvent(index=event.index, content_block={"type": _IMPLIED[kind]}))
+            self._block_start(AnthropicEvent(index=event.index, content_block={"type": _IMPLIED[kind]}))
             block = self._blocks[event.index]
         if block is None:
             raise Malformed(f"{NAME}: a {kind} of block {event.index}, which is not open")
@@ -212,7 +214,7 @@ class MessageReader:
             self.out.spend(len(text))
             block.pieces.append(text)
 
-    def _block_stop(self, event: StreamEvent) -> None:
+    def _block_stop(self, event: AnthropicEvent) -> None:
         self._close(event.index)
 
     def _close(self, index: int | None) -> None:
@@ -262,7 +264,7 @@ class MessageReader:
         except InvalidRequest:
             return Opaque(wire=NAME, data=data)
 
-    _events: ClassVar[dict[str, "Callable[[MessageReader, StreamEvent], None]"]] = {
+    _events: ClassVar[dict[str, "Callable[[AnthropicDecoder, AnthropicEvent], None]"]] = {
         "message_start": _message_start,
         "content_block_start": _block_start,
         "content_block_delta": _block_delta,

@@ -23,7 +23,7 @@ from dragoman.types import (
     is_list,
     is_object,
 )
-from dragoman.wires.anthropic.parts import encode_block, encode_tool, says_something
+from dragoman.wires.anthropic.parts import encode_block, encode_result, encode_tool, says_something
 from dragoman.wires.anthropic.schema import (
     BETA,
     CHOICES,
@@ -57,6 +57,16 @@ from dragoman.wires.common.options import (
 def encode_request(request: Request, target: Target) -> HttpRequest:
     """The exact bytes for this target."""
     return _Encoder(request, target).post_request()
+
+
+def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
+    """The definitions of some tools."""
+    return [encode_tool(tool, notes) for tool in tools]
+
+
+def encode_tool_result(result: ToolResult) -> JsonObject:
+    """The block with the result of one call."""
+    return encode_result(result, NoticeCollector(NAME))
 
 
 class _Encoder:

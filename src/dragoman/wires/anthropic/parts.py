@@ -27,11 +27,11 @@ from dragoman.wires.anthropic.schema import (
     NAME,
     NO_ARGUMENTS,
     SCHEMA_DIALECT,
+    AnthropicTool,
     MediaBlock,
     TextBlock,
     ThinkingBlock,
     ToolResultBlock,
-    ToolShape,
     ToolUseBlock,
 )
 from dragoman.wires.common.extra import make_extra, wire_extra
@@ -252,7 +252,7 @@ def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
     """The mirror of `encode_tool`; tools that run at the provider are kept as they are."""
     if "input_schema" not in data:
         return Opaque(wire=NAME, data=data)
-    shape, rest = read_fields(ToolShape, data, where)
+    shape, rest = read_fields(AnthropicTool, data, where)
     return Tool(
         name=shape.name,
         description=shape.description,

@@ -35,7 +35,7 @@ BETA = r"[A-Za-z0-9_.:-]+"
 PATH_MODEL = r".*/models/([^/:]+):(rawPredict|streamRawPredict)(?:\?.*)?"
 """Clouds that serve this dialect have the model, and whether it streams, in the path."""
 
-FINISH: dict[str, FinishReason] = {
+FINISH_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
     "stop_sequence": "stop",
     "max_tokens": "length",
@@ -45,7 +45,7 @@ FINISH: dict[str, FinishReason] = {
     "compaction": "pause",
     "refusal": "blocked",
 }
-FINISH_WORD: dict[FinishReason, str] = {
+STOP_REASONS: dict[FinishReason, str] = {
     "stop": "end_turn",
     "length": "max_tokens",
     "tool_calls": "tool_use",
@@ -113,7 +113,7 @@ COUNTS = frozenset(
 )
 
 
-class StreamEvent(msgspec.Struct, gc=False):
+class AnthropicEvent(msgspec.Struct, gc=False):
     """One event of a stream."""
 
     type: str | None = None
@@ -126,7 +126,7 @@ class StreamEvent(msgspec.Struct, gc=False):
     error: Any = None
 
 
-class MessagesRequest(msgspec.Struct):
+class AnthropicRequest(msgspec.Struct):
     """What a client asks."""
 
     model: str = ""
@@ -150,7 +150,7 @@ class MessagesRequest(msgspec.Struct):
     anthropic_beta: list[str] | None = None
 
 
-class MessageShape(msgspec.Struct):
+class AnthropicMessage(msgspec.Struct):
     """One message that a client sent."""
 
     role: str
@@ -189,7 +189,7 @@ class MediaBlock(msgspec.Struct):
     title: str | None = None
 
 
-class ToolShape(msgspec.Struct):
+class AnthropicTool(msgspec.Struct):
     """A tool that a client sent."""
 
     name: str

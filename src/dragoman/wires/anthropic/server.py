@@ -30,10 +30,10 @@ from dragoman.wires.anthropic.schema import (
     NAME,
     OVERLOADED,
     PATH_MODEL,
-    MessageShape,
-    MessagesRequest,
+    AnthropicMessage,
+    AnthropicRequest,
 )
-from dragoman.wires.anthropic.stream_encoder import MessageWriter, encode_failure, encode_message, encode_said
+from dragoman.wires.anthropic.stream_encoder import AnthropicStreamEncoder, encode_failure, encode_message, encode_said
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.common.errors import error_headers
 from dragoman.wires.common.extra import make_extra, request_extra
@@ -57,14 +57,14 @@ BOUNDS = (
 """What Anthropic refuses to go beyond."""
 
 
-class Server:
+class AnthropicServer:
     """They call us."""
 
     routes = (Route(method="POST", path="/v1/messages"),)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
-        shape, extra = read_fields(MessagesRequest, decode_request_json(http), "body")
+        shape, extra = read_fields(AnthropicRequest, decode_request_json(http), "body")
         system, messages = _decode_messages(shape)
         choice, parallel, beside_choice = _decode_choice(shape.tool_choice or {})
         schema, output_config = _decode_format(shape)
@@ -125,10 +125,10 @@ class Server:
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         """A writer of one streamed answer."""
         del request
-        return MessageWriter()
+        return AnthropicStreamEncoder()
 
 
-def _decode_messages(shape: MessagesRequest) -> tuple[list[Text], tuple[Message, ...]]:
+def _decode_messages(shape: AnthropicRequest) -> tuple[list[Text], tuple[Message, ...]]:
     """The system prompt, and the turns: results stand in turns of their own, before the user's words."""
     given = [shape.system] if isinstance(shape.system, str) else shape.system or []
     system = _system_texts(given, "system")
@@ -136,7 +136,7 @@ def _decode_messages(shape: MessagesRequest) -> tuple[list[Text], tuple[Message,
     names: dict[str, str] = {}
     for i, data in enumerate(shape.messages):
         where = f"messages[{i}]"
-        message, rest = read_fields(MessageShape, data, where)
+        message, rest = read_fields(AnthropicMessage, data, where)
         blocks = [message.content] if isinstance(message.content, str) else message.content or []
         extra = make_extra(NAME, rest)
         match message.role:
@@ -192,7 +192,7 @@ def _add_user(turns: list[_Turn], blocks: list[Any], where: str, names: dict[str
         turns.append(_Turn(role="user", parts=parts, extra=extra))
 
 
-def _betas(http: HttpRequest, shape: MessagesRequest) -> list[str]:
+def _betas(http: HttpRequest, shape: AnthropicRequest) -> list[str]:
     headers = [value for name, value in http.headers.items() if name.lower() == "anthropic-beta"]
     words = [word.strip() for value in headers for word in value.split(",")]
     return [*dict.fromkeys(word for word in (*words, *(shape.anthropic_beta or ())) if word)]
@@ -207,7 +207,7 @@ def _decode_choice(data: JsonObject) -> tuple[str | None, bool | None, JsonObjec
     return choice, parallel, {} if covered else data
 
 
-def _decode_format(shape: MessagesRequest) -> tuple[JsonObject | None, JsonObject]:
+def _decode_format(shape: AnthropicRequest) -> tuple[JsonObject | None, JsonObject]:
     """The schema of the answer, and what else stands beside it in `output_config`."""
     config = shape.output_config or {}
     # Until 2026 the format stood alone, as `output_format`.

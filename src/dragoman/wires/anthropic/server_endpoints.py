@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 from dragoman.types import JsonObject, ModelInfo
-from dragoman.wires.anthropic.server import Server
+from dragoman.wires.anthropic.server import AnthropicServer
 from dragoman.wires.common.server_endpoints import (
     Route,
     count_tokens_endpoint,
@@ -31,7 +31,7 @@ SERVER_ENDPOINTS = (
     show_model_endpoint(Route(method="GET", path="/v1/models/{model}", header=_HEADER), _encode_model),
     count_tokens_endpoint(
         Route(method="POST", path="/v1/messages/count_tokens"),
-        Server().decode_request,
+        AnthropicServer().decode_request,
         lambda count: {"input_tokens": count},
     ),
 )

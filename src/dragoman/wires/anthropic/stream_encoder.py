@@ -25,9 +25,9 @@ from dragoman.wires.anthropic.schema import (
     ERRORS_BY_STATUS,
     EVENT_FIELDS,
     FINER_ERRORS,
-    FINISH,
-    FINISH_WORD,
+    FINISH_REASONS,
     NAME,
+    STOP_REASONS,
     TOO_LONG,
     write_usage,
 )
@@ -63,7 +63,7 @@ def _end(finish: Finish, usage: Usage) -> tuple[JsonObject, JsonObject]:
     """Why it ended, with what else was told of that, and the tokens."""
     extra = wire_extra(finish.extra, NAME)
     rest = {key: value for key, value in extra.items() if key != "usage"}
-    stop = {"stop_reason": finish_word(finish, FINISH, FINISH_WORD), "stop_sequence": None, **rest}
+    stop = {"stop_reason": finish_word(finish, FINISH_REASONS, STOP_REASONS), "stop_sequence": None, **rest}
     return stop, {**write_usage(usage), **extra.get("usage", {})}
 
 
@@ -98,7 +98,7 @@ def _sse(kind: str, **members: Any) -> bytes:
     return encode_sse(encode_json({"type": kind, **members}), name=kind)
 
 
-class MessageWriter:
+class AnthropicStreamEncoder:
     """Events to the API's: one block at a time, so parts that interleave wait for their turn."""
 
     content_type = "text/event-stream"

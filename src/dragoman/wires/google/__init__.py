@@ -1,10 +1,26 @@
-"""Google generateContent, as the Gemini API and Vertex speak it."""
+"""Google's generateContent, as the Gemini API and Vertex AI offer it, as a client and as a server."""
 
 from dragoman.wires.base import Wire
-from dragoman.wires.google.client import CLIENT
+from dragoman.wires.common.client import WireClient
+from dragoman.wires.google.decoder import GeminiDecoder, GeminiFraming
+from dragoman.wires.google.encoder import encode_request, encode_tools
 from dragoman.wires.google.endpoints import ENDPOINTS
+from dragoman.wires.google.parts import encode_result
 from dragoman.wires.google.schema import NAME
-from dragoman.wires.google.server import Server
+from dragoman.wires.google.server import GeminiServer
 from dragoman.wires.google.server_endpoints import SERVER_ENDPOINTS
 
-WIRE = Wire(name=NAME, client=CLIENT, server=Server(), endpoints=ENDPOINTS, server_endpoints=SERVER_ENDPOINTS)
+WIRE = Wire(
+    name=NAME,
+    client=WireClient(
+        NAME,
+        encode_request=encode_request,
+        encode_tools=encode_tools,
+        encode_result=encode_result,
+        decoder=GeminiDecoder,
+        framing=GeminiFraming,
+    ),
+    server=GeminiServer(),
+    endpoints=ENDPOINTS,
+    server_endpoints=SERVER_ENDPOINTS,
+)

@@ -28,26 +28,26 @@ from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, without_none
 from dragoman.wires.google.parts import decode_part
 from dragoman.wires.google.schema import (
-    FINISH,
     FINISH_NOTES,
+    FINISH_REASONS,
     NAME,
     TEXT_NOTES,
     UNBLOCKED,
     UNFINISHED,
-    Candidate,
-    Chunk,
+    GeminiCandidate,
+    GeminiChunk,
     camel,
     join_notes,
     listed,
     read_usage,
 )
 
-_CHUNK = msgspec.json.Decoder(Chunk, strict=False)
-_BODY = msgspec.json.Decoder(Chunk | list[Chunk], strict=False)
-_FIELDS = dict(zip(Candidate.__struct_encode_fields__, Candidate.__struct_fields__, strict=True))
+_CHUNK = msgspec.json.Decoder(GeminiChunk, strict=False)
+_BODY = msgspec.json.Decoder(GeminiChunk | list[GeminiChunk], strict=False)
+_FIELDS = dict(zip(GeminiCandidate.__struct_encode_fields__, GeminiCandidate.__struct_fields__, strict=True))
 
 
-class Framing:
+class GeminiFraming:
     """Events or a JSON array or one object, whatever was asked for: the first byte tells which."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class _Streamed(msgspec.Struct):
         return msgspec.structs.replace(self.call, arguments=self.arguments)
 
 
-class ChunkReader:
+class GeminiDecoder:
     """Chunks to events; a whole body is one chunk, or a list of them."""
 
     def __init__(self, request: Request | None) -> None:
@@ -127,7 +127,7 @@ class ChunkReader:
 
     def read_body(self, body: bytes) -> None:
         """A whole answer."""
-        read: Chunk | list[Chunk] = decode_json(_BODY, body)
+        read: GeminiChunk | list[GeminiChunk] = decode_json(_BODY, body)
         for chunk in read if isinstance(read, list) else [read]:
             self._read(chunk)
         if self.out.usage is None and not self._candidates and self._finish is None:
@@ -149,7 +149,7 @@ class ChunkReader:
     def finish(self) -> None:
         """Say what is left, and why it ended."""
         out = self.out
-        reason = "blocked" if "promptFeedback" in self._ending else FINISH.get(self._finish or "", "other")
+        reason = "blocked" if "promptFeedback" in self._ending else FINISH_REASONS.get(self._finish or "", "other")
         self._settle()
         if self._streamed is not None and reason == "length":
             call = self._streamed.whole()
@@ -163,7 +163,7 @@ class ChunkReader:
         extra = make_extra(NAME, {**self._ending, **self._notes})
         out.finish(Finish(reason=reason, raw=self._finish or None, extra=extra))
 
-    def _read(self, chunk: Chunk) -> None:
+    def _read(self, chunk: GeminiChunk) -> None:
         if chunk.error:
             raise error_from_json({"error": chunk.error})
         out = self.out
@@ -185,7 +185,7 @@ class ChunkReader:
             self._finish = str(reason or "")
             self._ending["promptFeedback"] = feedback
 
-    def _candidate(self, candidate: Candidate) -> None:
+    def _candidate(self, candidate: GeminiCandidate) -> None:
         for part in (candidate.content and candidate.content.parts) or ():
             self._part(part)
         told = without_none({name: getattr(candidate, field) for name, field in _FIELDS.items()})

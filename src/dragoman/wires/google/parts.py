@@ -34,10 +34,10 @@ from dragoman.wires.google.schema import (
     NAME,
     SCHEMA_DIALECT,
     TEXT_NOTES,
-    CallShape,
-    DeclarationShape,
-    ResultShape,
-    ToolShape,
+    FunctionCall,
+    FunctionDeclaration,
+    FunctionResponse,
+    GeminiTool,
     camel,
     listed,
 )
@@ -141,7 +141,7 @@ def decode_tools(tools: list[JsonObject]) -> tuple[Tool | Opaque, ...]:
     """The functions of all tools, and the tools that run at the provider."""
     decoded: list[Tool | Opaque] = []
     for i, data in enumerate(tools):
-        shape, others = read_fields(ToolShape, camel(data), f"tools[{i}]")
+        shape, others = read_fields(GeminiTool, camel(data), f"tools[{i}]")
         for j, declaration in enumerate(listed(shape.function_declarations)):
             decoded.append(_tool(declaration, f"tools[{i}].functionDeclarations[{j}]"))
         decoded += [Opaque(wire=NAME, data={name: value}) for name, value in others.items()]
@@ -149,7 +149,7 @@ def decode_tools(tools: list[JsonObject]) -> tuple[Tool | Opaque, ...]:
 
 
 def _tool(data: JsonObject, where: str) -> Tool:
-    shape, extra = read_fields(DeclarationShape, camel(data), where)
+    shape, extra = read_fields(FunctionDeclaration, camel(data), where)
     parameters = shape.parameters_json_schema
     if parameters is not None and (_is_empty(parameters) or adapt(parameters, SCHEMA_DIALECT, where=where)[1]):
         extra["parametersJsonSchema"] = parameters
@@ -231,7 +231,7 @@ def _inner(fields: JsonObject, name: str) -> JsonObject:
 
 def _call(fields: JsonObject, where: str) -> ToolCall:
     """Its extra always has this wire's name: a call that is known here, with the id that it had here, or none."""
-    shape, inner = read_fields(CallShape, _inner(fields, "functionCall"), f"{where}.functionCall")
+    shape, inner = read_fields(FunctionCall, _inner(fields, "functionCall"), f"{where}.functionCall")
     return ToolCall(
         id=shape.id or "",
         name=shape.name,
@@ -241,7 +241,7 @@ def _call(fields: JsonObject, where: str) -> ToolCall:
 
 
 def _result(fields: JsonObject, where: str) -> ToolResult:
-    shape, extra = read_fields(ResultShape, _inner(fields, "functionResponse"), f"{where}.functionResponse")
+    shape, extra = read_fields(FunctionResponse, _inner(fields, "functionResponse"), f"{where}.functionResponse")
     text, is_error, whole = _decode_response(shape.response)
     if not whole:
         extra["response"] = shape.response

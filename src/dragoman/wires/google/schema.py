@@ -19,7 +19,7 @@ FILES = "https://generativelanguage.googleapis.com/"
 MAX_STOPS = 5
 MAX_SEED = 2**31
 
-FINISH: dict[str, FinishReason] = {
+FINISH_REASONS: dict[str, FinishReason] = {
     "STOP": "stop",
     "MAX_TOKENS": "length",
     "CONTINUATION": "pause",
@@ -34,7 +34,7 @@ FINISH: dict[str, FinishReason] = {
         "other",
     ),
 }
-FINISH_WORD: dict[FinishReason, str] = {
+FINISH_VALUES: dict[FinishReason, str] = {
     "stop": "STOP",
     "length": "MAX_TOKENS",
     "tool_calls": "STOP",
@@ -115,7 +115,7 @@ SCHEMA_DIALECT = SchemaDialect(
 """What parametersJsonSchema and responseJsonSchema can say; the rest is ignored without a word (2026-09)."""
 
 
-class Tokens(msgspec.Struct, rename="camel"):
+class GeminiUsage(msgspec.Struct, rename="camel"):
     prompt_token_count: int | None = None
     tool_use_prompt_token_count: int | None = None
     cached_content_token_count: int | None = None
@@ -124,13 +124,13 @@ class Tokens(msgspec.Struct, rename="camel"):
     total_token_count: int | None = None
 
 
-class Content(msgspec.Struct):
+class GeminiContent(msgspec.Struct):
     parts: list[JsonObject] | None = None
 
 
-class Candidate(msgspec.Struct, rename="camel"):
+class GeminiCandidate(msgspec.Struct, rename="camel"):
     index: int | None = None
-    content: Content | None = None
+    content: GeminiContent | None = None
     finish_reason: str | None = None
     finish_message: str | None = None
     continuation_token: Any = None
@@ -142,19 +142,19 @@ class Candidate(msgspec.Struct, rename="camel"):
     safety_ratings: Any = None
 
 
-class Chunk(msgspec.Struct, rename="camel"):
+class GeminiChunk(msgspec.Struct, rename="camel"):
     """A chunk of a stream, or a whole body: they are the same."""
 
-    candidates: list[Candidate] | None = None
+    candidates: list[GeminiCandidate] | None = None
     prompt_feedback: JsonObject | None = None
-    usage_metadata: Tokens | None = None
+    usage_metadata: GeminiUsage | None = None
     model_version: str | None = None
     response_id: str | None = None
     create_time: str | None = None
     error: Any = None
 
 
-class GenerateRequest(msgspec.Struct, rename="camel"):
+class GeminiRequest(msgspec.Struct, rename="camel"):
     """What a client asks."""
 
     contents: list[JsonObject] | JsonObject = []
@@ -165,7 +165,7 @@ class GenerateRequest(msgspec.Struct, rename="camel"):
     model: str = ""
 
 
-class ConfigShape(msgspec.Struct, rename="camel"):
+class GenerationConfig(msgspec.Struct, rename="camel"):
     """How a client wants it made."""
 
     temperature: float | None = None
@@ -178,20 +178,20 @@ class ConfigShape(msgspec.Struct, rename="camel"):
     response_json_schema: JsonObject | None = None
 
 
-class ContentShape(msgspec.Struct):
+class GeminiTurn(msgspec.Struct):
     """One turn that a client sent."""
 
     role: str = "user"
     parts: list[JsonObject] | JsonObject = []
 
 
-class ToolShape(msgspec.Struct, rename="camel"):
+class GeminiTool(msgspec.Struct, rename="camel"):
     """An entry of the tools that a client sent."""
 
     function_declarations: list[JsonObject] | JsonObject | None = None
 
 
-class DeclarationShape(msgspec.Struct, rename="camel"):
+class FunctionDeclaration(msgspec.Struct, rename="camel"):
     """A function that a client declared."""
 
     name: str
@@ -200,7 +200,7 @@ class DeclarationShape(msgspec.Struct, rename="camel"):
     parameters_json_schema: JsonObject | None = None
 
 
-class CallShape(msgspec.Struct, rename="camel"):
+class FunctionCall(msgspec.Struct, rename="camel"):
     """A function call, whoever made it."""
 
     name: str = ""
@@ -210,7 +210,7 @@ class CallShape(msgspec.Struct, rename="camel"):
     will_continue: Any = None
 
 
-class ResultShape(msgspec.Struct):
+class FunctionResponse(msgspec.Struct):
     """A function response that a client sent."""
 
     name: str = ""
@@ -257,7 +257,7 @@ def _grown(old: Any, new: Any) -> Any:
     return old
 
 
-def read_usage(tokens: Tokens) -> Usage | None:
+def read_usage(tokens: GeminiUsage) -> Usage | None:
     """Totals and their portions; None where nothing is counted yet. Zeros are left out, so the total tells them."""
     prompt, tools = tokens.prompt_token_count, tokens.tool_use_prompt_token_count
     said, thought = tokens.candidates_token_count, tokens.thoughts_token_count

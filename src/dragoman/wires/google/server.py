@@ -49,16 +49,16 @@ from dragoman.wires.google.schema import (
     MODES,
     NAME,
     SCHEMA_DIALECT,
-    ConfigShape,
-    ContentShape,
-    GenerateRequest,
+    GeminiRequest,
+    GeminiTurn,
+    GenerationConfig,
     camel,
     join_notes,
     listed,
     write_usage,
 )
 from dragoman.wires.google.stream_encoder import (
-    ChunkWriter,
+    GeminiStreamEncoder,
     encode_end,
     encode_failure,
     encode_head,
@@ -79,7 +79,7 @@ BOUNDS = (
 """What Google refuses to go beyond."""
 
 
-class Server:
+class GeminiServer:
     """They call us."""
 
     # The official Python package asks for v1 where its base URL is not Google's (2.25, 2026-11).
@@ -91,9 +91,9 @@ class Server:
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The model's name and the request."""
-        shape, extra = read_fields(GenerateRequest, camel(decode_request_json(http)), "body")
+        shape, extra = read_fields(GeminiRequest, camel(decode_request_json(http)), "body")
         model, stream, array = _decode_path(http.path, shape.model)
-        config, more = read_fields(ConfigShape, _decode_config(shape.generation_config or {}), "generationConfig")
+        config, more = read_fields(GenerationConfig, _decode_config(shape.generation_config or {}), "generationConfig")
         schema, kept, said = _decode_schema(config, more)
         reasoning, is_whole = _decode_reasoning(kept)
         said |= {"thinkingConfig"} if is_whole else set()
@@ -159,7 +159,7 @@ class Server:
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         """A writer of one streamed answer, in the form that was asked for."""
-        return ChunkWriter(request)
+        return GeminiStreamEncoder(request)
 
 
 def _decode_path(path: str, model: str) -> tuple[str, bool, bool]:
@@ -178,13 +178,13 @@ def _decode_system(data: str | JsonObject | None) -> tuple[list[Text], JsonObjec
     """The system texts; one that is more than text is kept as it is, too."""
     if isinstance(data, str):
         return [Text(text=data)], {}
-    shape, _ = read_fields(ContentShape, camel(data or {}), "systemInstruction")
+    shape, _ = read_fields(GeminiTurn, camel(data or {}), "systemInstruction")
     parts = _decode_parts(shape, "systemInstruction")
     texts = [part for part in parts if isinstance(part, Text)]
     return texts, {} if len(texts) == len(parts) else {"systemInstruction": data}
 
 
-def _decode_parts(shape: ContentShape, where: str) -> list[Part]:
+def _decode_parts(shape: GeminiTurn, where: str) -> list[Part]:
     decoded = [decode_part(part, f"{where}.parts[{i}]") for i, part in enumerate(listed(shape.parts))]
     return [part for part in decoded if part is not None]
 
@@ -195,7 +195,7 @@ def _decode_contents(contents: list[JsonObject]) -> tuple[Message, ...]:
     calls = _Calls()
     for i, data in enumerate(contents):
         where = f"contents[{i}]"
-        shape, rest = read_fields(ContentShape, camel(data), where)
+        shape, rest = read_fields(GeminiTurn, camel(data), where)
         role = _ROLES.get(shape.role)
         if role is None:
             raise invalid_field(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
@@ -299,7 +299,7 @@ def _decode_config(data: JsonObject) -> JsonObject:
     return config
 
 
-def _decode_schema(config: ConfigShape, more: JsonObject) -> tuple[JsonObject | None, JsonObject, set[str]]:
+def _decode_schema(config: GenerationConfig, more: JsonObject) -> tuple[JsonObject | None, JsonObject, set[str]]:
     """The schema of the answer, the config that is kept as it came, and the fields of it that the schema says."""
     mime, schema = config.response_mime_type, config.response_json_schema
     if schema is not None:

@@ -14,7 +14,7 @@ from dragoman.wires.common.server_endpoints import (
     show_model_endpoint,
 )
 from dragoman.wires.google.schema import camel
-from dragoman.wires.google.server import Server
+from dragoman.wires.google.server import GeminiServer
 
 _METHODS = ["generateContent", "streamGenerateContent", "countTokens"]
 _COUNT = ":countTokens"
@@ -41,7 +41,7 @@ def _decode_count(http: HttpRequest) -> tuple[str, Request]:
     inner = body.get("generateContentRequest")
     path = http.path.partition("?")[0].removesuffix(_COUNT) + ":generateContent"
     whole = msgspec.structs.replace(http, path=path, body=encode_json(inner if is_object(inner) else body))
-    return Server().decode_request(whole)
+    return GeminiServer().decode_request(whole)
 
 
 def _services(version: str, header: str | None) -> tuple[ServerEndpoint, ...]:

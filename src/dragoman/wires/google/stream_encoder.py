@@ -15,9 +15,9 @@ from dragoman.wires.common.options import finish_word
 from dragoman.wires.google.parts import encode_call, encode_part, part_extra, wire_id
 from dragoman.wires.google.schema import (
     ALT,
-    FINISH,
     FINISH_NOTES,
-    FINISH_WORD,
+    FINISH_REASONS,
+    FINISH_VALUES,
     NAME,
     STATUS_WORDS,
     TEXT_NOTES,
@@ -26,7 +26,7 @@ from dragoman.wires.google.schema import (
 )
 
 
-class ChunkWriter:
+class GeminiStreamEncoder:
     """Events to chunks."""
 
     def __init__(self, request: Request) -> None:
@@ -151,7 +151,7 @@ def encode_end(finish: Finish, parts: list[JsonObject], notes: JsonObject) -> Js
     candidate = {
         "index": 0,
         "content": {"role": "model", **({"parts": parts} if parts else {})},
-        "finishReason": finish_word(finish, FINISH, FINISH_WORD),
+        "finishReason": finish_word(finish, FINISH_REASONS, FINISH_VALUES),
         **notes,
         **{key: ending[key] for key in (*TEXT_NOTES, *FINISH_NOTES) if key in ending},
     }

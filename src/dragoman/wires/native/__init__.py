@@ -1,16 +1,29 @@
-"""Our own protocol: chat completions with whole calls, objects for arguments, and nothing left out."""
+"""Dragoman's own protocol, as a client of another gateway and as a server.
+
+It resembles chat completions, but arguments are objects, tool calls arrive whole, and no field of a part is lost.
+"""
 
 from dragoman.wires.base import Wire
-from dragoman.wires.native.client import CLIENT
+from dragoman.wires.common.client import WireClient
+from dragoman.wires.native.decoder import NativeDecoder, decode_error
+from dragoman.wires.native.encoder import encode_request, encode_tools
 from dragoman.wires.native.endpoints import ENDPOINTS
+from dragoman.wires.native.parts import encode_result
 from dragoman.wires.native.schema import NAME
-from dragoman.wires.native.server import Server
+from dragoman.wires.native.server import NativeServer
 from dragoman.wires.native.server_endpoints import SERVER_ENDPOINTS
 
 WIRE = Wire(
     name=NAME,
-    client=CLIENT,
-    server=Server(),
+    client=WireClient(
+        NAME,
+        encode_request=encode_request,
+        encode_tools=encode_tools,
+        encode_result=encode_result,
+        decoder=NativeDecoder,
+        decode_error=decode_error,
+    ),
+    server=NativeServer(),
     gateway_call_ids=True,
     endpoints=ENDPOINTS,
     server_endpoints=SERVER_ENDPOINTS,

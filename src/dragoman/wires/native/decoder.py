@@ -12,13 +12,13 @@ from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json
-from dragoman.wires.native.schema import FACTS, KINDS, NAME, Chunk, Content, Said, read_usage
+from dragoman.wires.native.schema import FACTS, KINDS, NAME, Content, NativeChunk, NativeMessage, read_usage
 
 _STREAMED = Text | Thinking
-_CHUNK = msgspec.json.Decoder(Chunk)
+_CHUNK = msgspec.json.Decoder(NativeChunk)
 
 
-class ChunkReader:
+class NativeDecoder:
     """Reads chunks; a whole body has a `message` in place of a `delta`."""
 
     def __init__(self, request: Request | None) -> None:
@@ -41,7 +41,7 @@ class ChunkReader:
         """The connection closed, without the farewell."""
         raise truncated(NAME, "[DONE]")
 
-    def _read(self, chunk: Chunk) -> None:
+    def _read(self, chunk: NativeChunk) -> None:
         if chunk.error is not None:
             raise _typed(error_from_json(chunk.error))
         self.out.start(id=chunk.id, model=chunk.model, created=chunk.created)
@@ -56,13 +56,13 @@ class ChunkReader:
             if choice.finish_reason is not None:
                 self._finish = Finish(reason=choice.finish_reason, raw=choice.finish_raw)
 
-    def _message(self, said: Said) -> None:
+    def _message(self, said: NativeMessage) -> None:
         content = said.content or []
         for part in [Text(text=content)] if isinstance(content, str) else content:
             self._whole(part)
         self._calls(said)
 
-    def _delta(self, said: Said) -> None:
+    def _delta(self, said: NativeMessage) -> None:
         if isinstance(said.content, str):
             self.out.delta(said.index, "text", said.content)
         if said.thinking is not None:
@@ -94,7 +94,7 @@ class ChunkReader:
             self.out.note(key, wire, wire_extra(part.extra, wire))
         self.out.close(key, redacted=isinstance(part, Thinking) and part.redacted)
 
-    def _calls(self, said: Said) -> None:
+    def _calls(self, said: NativeMessage) -> None:
         for call in said.tool_calls or ():
             made = ToolCall(id=call.id, name=call.function.name, arguments=call.function.arguments, extra=call.extra)
             self.out.whole(made)

@@ -36,6 +36,14 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
     return post_request(target, "/chat/completions", {**body, **extra}, notes)
 
 
+def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
+    """The definitions of some tools."""
+    for tool in tools:
+        if isinstance(tool, Tool) and not (tool.description or "").strip():
+            notes.add("repaired", f"description of {tool.name}", "a description is required; the name is sent")
+    return [encode_tool(tool) for tool in tools]
+
+
 def _messages(request: Request, notes: NoticeCollector) -> list[JsonObject]:
     history = repair(request, notes)
     system = [encode_message("system", history.system, {})] if history.system else []
@@ -57,16 +65,10 @@ def _tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObje
     if request.parallel_tool_calls is not None:
         notes.add("dropped", "parallel_tool_calls", "it has no such switch")
     choice = tool_choice(request, target, own, notes)
-    body: JsonObject = {"tools": [_encode_tool(tool, notes) for tool in own]} if own else {}
+    body: JsonObject = {"tools": encode_tools(own, notes)} if own else {}
     if choice in (None, "auto", "none", "required"):
         return {**body, **({"tool_choice": choice} if choice else {})}
     return {**body, "tool_choice": {"type": "function", "function": {"name": choice}}}
-
-
-def _encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
-    if isinstance(tool, Tool) and not (tool.description or "").strip():
-        notes.add("repaired", f"the description of {tool.name}", "one is demanded, so it is the name")
-    return encode_tool(tool)
 
 
 def _schema(request: Request, notes: NoticeCollector) -> JsonObject:

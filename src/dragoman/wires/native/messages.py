@@ -19,14 +19,14 @@ from dragoman.types import (
     is_list,
 )
 from dragoman.wires.common.json import encode_json
-from dragoman.wires.native.problems import Problems
+from dragoman.wires.native.problems import ProblemCollector
 from dragoman.wires.native.schema import CALL, CALLED, MESSAGES, PARTS, REQUIRED, Content
 
 
-class Turns:
+class NativeHistory:
     """Messages to turns; results that follow each other are one."""
 
-    def __init__(self, problems: Problems) -> None:
+    def __init__(self, problems: ProblemCollector) -> None:
         self.system: list[Text] = []
         self._turns: list[tuple[Role, list[Part], dict[str, Any]]] = []
         self._problems = problems

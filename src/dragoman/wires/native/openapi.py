@@ -13,7 +13,18 @@ from dragoman.types import (
     is_object,
 )
 from dragoman.wires.native.problems import Problem
-from dragoman.wires.native.schema import BODY, CALL, CALLED, FUNCTION, MESSAGES, PARTS, PATH, REQUIRED, TOOL, Tokens
+from dragoman.wires.native.schema import (
+    BODY,
+    CALL,
+    CALLED,
+    FUNCTION,
+    MESSAGES,
+    PARTS,
+    PATH,
+    REQUIRED,
+    TOOL,
+    NativeUsage,
+)
 
 VERSION = "1"
 FIELDS: dict[str, str] = {
@@ -50,6 +61,7 @@ ERRORS: dict[int, str] = {
     504: "No answer came in time.",
 }
 """What each status of a refusal means."""
+_COMPONENTS = {NativeUsage.__name__: "Usage"}
 _NOTHING: JsonObject = {"type": "null"}
 _REF = "#/components/schemas/{name}"
 
@@ -116,11 +128,11 @@ def _header(name: str, why: str) -> JsonObject:
 
 def _schemas() -> JsonObject:
     _, made = msgspec.json.schema_components(
-        (*PARTS["assistant"], ModelInfo, Notice, Problem, Tokens), ref_template=_REF
+        (*PARTS["assistant"], ModelInfo, Notice, Problem, NativeUsage), ref_template=_REF
     )
     listed: JsonObject = {"object": {"const": "list"}, "data": {"type": "array", "items": _ref("ModelInfo")}}
     return {
-        **{name: _plain(schema) for name, schema in made.items()},
+        **{_COMPONENTS.get(name, name): _plain(schema) for name, schema in made.items()},
         **_messages(),
         "Request": _request(),
         "Tool": _object(TOOL, required=("type", "function"), known={"function": _ref("Function")}),
@@ -213,7 +225,7 @@ def _completion() -> JsonObject:
             "created": number,
             "model": text,
             "choices": {"type": "array", "items": choice, "minItems": 1, "maxItems": 1},
-            "usage": _ref("Tokens"),
+            "usage": _ref("Usage"),
             "notices": {"type": "array", "items": _ref("Notice")},
         },
         "required": ["id", "object", "created", "model", "choices", "usage"],

@@ -22,10 +22,10 @@ class Problem(msgspec.Struct, frozen=True):
     message: str
 
 
-class Refused(InvalidRequest):
+class InvalidNativeRequest(InvalidRequest):
     """A request with all its problems.
 
-    >>> Refused([Problem("messages", "missing", "there are none")]).message
+    >>> InvalidNativeRequest([Problem("messages", "missing", "there are none")]).message
     'messages: there are none'
     """
 
@@ -34,10 +34,10 @@ class Refused(InvalidRequest):
         self.problems = tuple(problems)
 
 
-class Problems:
+class ProblemCollector:
     """Gathers what is wrong while a request is read.
 
-    >>> problems = Problems()
+    >>> problems = ProblemCollector()
     >>> problems.read("warm", float, "temperature") is None
     True
     >>> problems.found[0]
@@ -55,7 +55,7 @@ class Problems:
     def check(self) -> None:
         """Refuse, if anything is wrong."""
         if self.found:
-            raise Refused(self.found)
+            raise InvalidNativeRequest(self.found)
 
     def read(self, value: object, kind: Any, param: str) -> Any:
         """The value as that kind of thing; None, and a problem, where it is not."""

@@ -50,7 +50,7 @@ NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 
 Content: TypeAlias = Text | Image | Document | Audio | Thinking | Opaque
 """What stands in the `content` of a message: our own parts, as JSON has them."""
-Endpoints: TypeAlias = dict[str, JsonObject]
+ExtraByWire: TypeAlias = dict[str, JsonObject]
 
 _Word = Annotated[str, Meta(min_length=1)]
 _Name = Annotated[str, Meta(min_length=1, max_length=64)]
@@ -72,7 +72,7 @@ BODY: dict[str, Any] = {
     "reasoning": Effort | Annotated[int, Meta(ge=0)],
 }
 """What a request may have, each with what it may hold; null is the same as not told."""
-TOOL: dict[str, Any] = {"type": Literal["function"], "function": JsonObject, "extra": Endpoints}
+TOOL: dict[str, Any] = {"type": Literal["function"], "function": JsonObject, "extra": ExtraByWire}
 FUNCTION: dict[str, Any] = {
     "name": Annotated[str, Meta(pattern=TOOL_NAME)],
     "description": Annotated[str, Meta(pattern=r"\S")],
@@ -80,10 +80,10 @@ FUNCTION: dict[str, Any] = {
     "strict": bool,
 }
 MESSAGES: dict[str, dict[str, Any]] = {
-    "system": {"role": str, "content": str | list[Any], "extra": Endpoints},
-    "user": {"role": str, "content": str | list[Any], "extra": Endpoints},
-    "assistant": {"role": str, "content": str | list[Any], "tool_calls": list[Any], "extra": Endpoints},
-    "tool": {"role": str, "tool_call_id": _Word, "content": Any, "is_error": bool, "extra": Endpoints},
+    "system": {"role": str, "content": str | list[Any], "extra": ExtraByWire},
+    "user": {"role": str, "content": str | list[Any], "extra": ExtraByWire},
+    "assistant": {"role": str, "content": str | list[Any], "tool_calls": list[Any], "extra": ExtraByWire},
+    "tool": {"role": str, "tool_call_id": _Word, "content": Any, "is_error": bool, "extra": ExtraByWire},
 }
 PARTS: dict[str, tuple[type[Part], ...]] = {
     "system": (Text,),
@@ -97,11 +97,11 @@ REQUIRED: dict[str, tuple[str, ...]] = {
     "assistant": ("role",),
     "tool": ("role", "tool_call_id"),
 }
-CALL: dict[str, Any] = {"id": _Word, "type": Literal["function"], "function": JsonObject, "extra": Endpoints}
+CALL: dict[str, Any] = {"id": _Word, "type": Literal["function"], "function": JsonObject, "extra": ExtraByWire}
 CALLED: dict[str, Any] = {"name": _Word, "arguments": JsonObject}
 
 
-class Refusal(msgspec.Struct, frozen=True):
+class NativeError(msgspec.Struct, frozen=True):
     """How a class of errors is said: its type and code; what is said in place of words that are not ours."""
 
     type: str
@@ -112,35 +112,35 @@ class Refusal(msgspec.Struct, frozen=True):
 _UNREACHED = "the provider could not be reached"
 _BROKEN = "the provider's answer was broken"
 
-ERRORS: tuple[tuple[type[DragomanError], Refusal], ...] = (
-    (Unsupported, Refusal("invalid_request", "unsupported")),
-    (RequestError, Refusal("invalid_request", "invalid_request")),
-    (AuthFailed, Refusal("authentication", "authentication")),
-    (RateLimited, Refusal("rate_limited", "rate_limited")),
-    (Overloaded, Refusal("unavailable", "overloaded")),
-    (ContextTooLong, Refusal("invalid_request", "context_too_long")),
-    (Blocked, Refusal("invalid_request", "blocked")),
-    (ModelNotFound, Refusal("not_found", "model_not_found")),
-    (BadRequest, Refusal("invalid_request", "refused_by_provider")),
-    (ServerFault, Refusal("provider_error", "provider_error")),
-    (TimedOut, Refusal("deadline", "deadline", "the provider did not answer in time")),
-    (TransportError, Refusal("provider_error", "unreachable", _UNREACHED)),
-    (WireError, Refusal("provider_error", "broken_answer", _BROKEN)),
-    (EmptyResponse, Refusal("provider_error", "empty_answer")),
-    (OutputError, Refusal("provider_error", "wrong_output", "the answer was not of the form that was asked for")),
-    (ChainExhausted, Refusal("unavailable", "exhausted", "no target could answer")),
+ERRORS: tuple[tuple[type[DragomanError], NativeError], ...] = (
+    (Unsupported, NativeError("invalid_request", "unsupported")),
+    (RequestError, NativeError("invalid_request", "invalid_request")),
+    (AuthFailed, NativeError("authentication", "authentication")),
+    (RateLimited, NativeError("rate_limited", "rate_limited")),
+    (Overloaded, NativeError("unavailable", "overloaded")),
+    (ContextTooLong, NativeError("invalid_request", "context_too_long")),
+    (Blocked, NativeError("invalid_request", "blocked")),
+    (ModelNotFound, NativeError("not_found", "model_not_found")),
+    (BadRequest, NativeError("invalid_request", "refused_by_provider")),
+    (ServerFault, NativeError("provider_error", "provider_error")),
+    (TimedOut, NativeError("deadline", "deadline", "the provider did not answer in time")),
+    (TransportError, NativeError("provider_error", "unreachable", _UNREACHED)),
+    (WireError, NativeError("provider_error", "broken_answer", _BROKEN)),
+    (EmptyResponse, NativeError("provider_error", "empty_answer")),
+    (OutputError, NativeError("provider_error", "wrong_output", "the answer was not of the form that was asked for")),
+    (ChainExhausted, NativeError("unavailable", "exhausted", "no target could answer")),
 )
 """Each class of errors as it is said, the finer ones first; any other is the gateway's own fault."""
 BY_STATUS = {
-    403: Refusal("permission", "forbidden"),
-    404: Refusal("not_found", "no_route"),
-    405: Refusal("invalid_request", "wrong_method"),
-    408: Refusal("deadline", "too_slow"),
-    413: Refusal("too_large", "too_large"),
-    503: Refusal("unavailable", "unavailable", "something that the gateway needs is down"),
+    403: NativeError("permission", "forbidden"),
+    404: NativeError("not_found", "no_route"),
+    405: NativeError("invalid_request", "wrong_method"),
+    408: NativeError("deadline", "too_slow"),
+    413: NativeError("too_large", "too_large"),
+    503: NativeError("unavailable", "unavailable", "something that the gateway needs is down"),
 }
 """What the gateway itself refuses, by its status."""
-INTERNAL = Refusal("internal", "internal")
+INTERNAL = NativeError("internal", "internal")
 NO_CREDIT = "no_credit"
 
 KINDS: dict[str, type[ProviderError]] = {
@@ -155,35 +155,35 @@ KINDS: dict[str, type[ProviderError]] = {
 FACTS: dict[str, dict[str, Any]] = {"unsupported": {"fail_over": True}, NO_CREDIT: {"retry": False}}
 
 
-class Called(msgspec.Struct):
+class NativeFunction(msgspec.Struct):
     name: str
     arguments: JsonObject = {}
 
 
-class Call(msgspec.Struct):
+class NativeCall(msgspec.Struct):
     id: str
-    function: Called
-    extra: Endpoints = {}
+    function: NativeFunction
+    extra: ExtraByWire = {}
 
 
-class Said(msgspec.Struct):
+class NativeMessage(msgspec.Struct):
     """A `message`, or a `delta`, which tells of one part at a time."""
 
     content: str | list[Content] | None = None
     thinking: str | None = None
     part: JsonObject | None = None
     index: int = 0
-    tool_calls: list[Call] | None = None
+    tool_calls: list[NativeCall] | None = None
 
 
-class Choice(msgspec.Struct):
-    message: Said | None = None
-    delta: Said | None = None
+class NativeChoice(msgspec.Struct):
+    message: NativeMessage | None = None
+    delta: NativeMessage | None = None
     finish_reason: FinishReason | None = None
     finish_raw: str | None = None
 
 
-class Tokens(msgspec.Struct):
+class NativeUsage(msgspec.Struct):
     prompt_tokens: int | None = None
     completion_tokens: int | None = None
     cache_read_tokens: int | None = None
@@ -192,19 +192,19 @@ class Tokens(msgspec.Struct):
     source: UsageSource = "unknown"
 
 
-class Chunk(msgspec.Struct):
+class NativeChunk(msgspec.Struct):
     """A chunk of a stream, or a whole body."""
 
     id: str | None = None
     model: str | None = None
     created: int | None = None
-    choices: list[Choice] = []
-    usage: Tokens | None = None
+    choices: list[NativeChoice] = []
+    usage: NativeUsage | None = None
     notices: tuple[Notice, ...] = ()
     error: Any = None
 
 
-def read_usage(tokens: Tokens) -> Usage:
+def read_usage(tokens: NativeUsage) -> Usage:
     """What was counted, and by whom."""
     return Usage(
         input=tokens.prompt_tokens,

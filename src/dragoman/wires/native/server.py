@@ -13,25 +13,25 @@ from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json
 from dragoman.wires.common.server_endpoints import Route
-from dragoman.wires.native.messages import Turns
-from dragoman.wires.native.problems import Problems
+from dragoman.wires.native.messages import NativeHistory
+from dragoman.wires.native.problems import ProblemCollector
 from dragoman.wires.native.schema import BODY, FUNCTION, NAME, NO_ARGUMENTS, PATH, TOOL
-from dragoman.wires.native.stream_encoder import ChunkWriter, encode_answer, encode_failure, status_of
+from dragoman.wires.native.stream_encoder import NativeStreamEncoder, encode_answer, encode_failure, status_of
 
 _OWN = ("conversation_id", "tier")
 """What is asked of the gateway, and not of a model."""
 
 
-class Server:
+class NativeServer:
     """They call us."""
 
     routes = (Route(method="POST", path=f"{PATH}/chat/completions"),)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         """The name of a model or tier, or neither, and the request; all that is wrong with it in one error."""
-        problems = Problems()
+        problems = ProblemCollector()
         body = problems.members(decode_request_json(http), BODY, "", required=("messages",))
-        turns = Turns(problems)
+        turns = NativeHistory(problems)
         turns.read(body.get("messages") or [])
         tools = _decode_tools(body.get("tools") or [], problems)
         choice = _decode_choice(body.get("tool_choice"), tools, problems)
@@ -73,10 +73,10 @@ class Server:
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         """A writer of one streamed answer."""
-        return ChunkWriter()
+        return NativeStreamEncoder()
 
 
-def _check(body: dict[str, Any], problems: Problems) -> None:
+def _check(body: dict[str, Any], problems: ProblemCollector) -> None:
     """What no single field tells."""
     if "model" in body and "tier" in body:
         problems.add("tier", "conflict", "give a model or a tier, not both")
@@ -88,7 +88,7 @@ def _check(body: dict[str, Any], problems: Problems) -> None:
         problems.add("schema", "invalid_schema", why)
 
 
-def _decode_tools(tools: list[Any], problems: Problems) -> tuple[Tool, ...]:
+def _decode_tools(tools: list[Any], problems: ProblemCollector) -> tuple[Tool, ...]:
     decoded: list[Tool] = []
     names: set[str] = set()
     for i, data in enumerate(tools):
@@ -117,14 +117,14 @@ def _decode_tools(tools: list[Any], problems: Problems) -> tuple[Tool, ...]:
     return tuple(decoded)
 
 
-def _check_parameters(schema: JsonObject, where: str, problems: Problems) -> None:
+def _check_parameters(schema: JsonObject, where: str, problems: ProblemCollector) -> None:
     if schema.get("type") != "object":
         problems.add(where, "invalid_schema", 'its type must be "object"')
     if (why := schema_error(schema)) is not None:
         problems.add(where, "invalid_schema", why)
 
 
-def _decode_choice(choice: str | JsonObject | None, tools: tuple[Tool, ...], problems: Problems) -> str | None:
+def _decode_choice(choice: str | JsonObject | None, tools: tuple[Tool, ...], problems: ProblemCollector) -> str | None:
     match choice:
         case None | "auto" | "none":
             return choice

@@ -12,8 +12,8 @@ from dragoman.wires.common.errors import URL_PATTERN, is_out_of_credit
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.native.parts import encode_assistant, encode_call, encode_part
-from dragoman.wires.native.problems import Refused
-from dragoman.wires.native.schema import BY_STATUS, ERRORS, INTERNAL, NO_CREDIT, Refusal, write_usage
+from dragoman.wires.native.problems import InvalidNativeRequest
+from dragoman.wires.native.schema import BY_STATUS, ERRORS, INTERNAL, NO_CREDIT, NativeError, write_usage
 
 _FIELDS = {"text": "content", "thinking": "thinking"}
 _FORBIDDEN = 403
@@ -38,7 +38,7 @@ def _notices(notices: Iterable[Notice]) -> JsonObject:
     return {"notices": told} if told else {}
 
 
-class ChunkWriter:
+class NativeStreamEncoder:
     """Events to chunks; `index` tells of which part, and a part that ends says what its pieces did not."""
 
     content_type = "text/event-stream"
@@ -97,7 +97,7 @@ def status_of(error: DragomanError) -> int:
     return _UNPROCESSABLE if isinstance(error, Unsupported) else error.http_status
 
 
-def _refusal_of(error: DragomanError) -> Refusal:
+def _refusal_of(error: DragomanError) -> NativeError:
     found = next((refusal for kind, refusal in ERRORS if isinstance(error, kind)), INTERNAL)
     if found is INTERNAL or isinstance(error, RequestError | AuthFailed):
         found = BY_STATUS.get(status_of(error), found)
@@ -107,7 +107,7 @@ def _refusal_of(error: DragomanError) -> Refusal:
 def encode_failure(error: DragomanError) -> JsonObject:
     """The refusal: what is wrong, where, and how to find it in the logs; no bytes, key or address of a provider."""
     refusal = _refusal_of(error)
-    problems = error.problems if isinstance(error, Refused) else ()
+    problems = error.problems if isinstance(error, InvalidNativeRequest) else ()
     first = problems[0] if problems else None
     told = {
         "message": _words(error, refusal),
@@ -121,7 +121,7 @@ def encode_failure(error: DragomanError) -> JsonObject:
     return without_none(told)
 
 
-def _words(error: DragomanError, refusal: Refusal) -> str:
+def _words(error: DragomanError, refusal: NativeError) -> str:
     """The words of an error; others in their place where they may hold what a provider sent."""
     if isinstance(error, ChainExhausted) and error.attempts:
         return f"no target could answer: {'; '.join(map(_tried, error.attempts))}"

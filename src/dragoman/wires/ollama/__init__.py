@@ -1,18 +1,30 @@
-"""Ollama's own chat API, local and in the cloud, and the servers that speak it."""
+"""Ollama's own chat API, as a client and as a server."""
 
 from dragoman.wires.base import Wire
-from dragoman.wires.ollama.client import Client
+from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.framing import NdjsonDecoder
+from dragoman.wires.ollama.decoder import OllamaDecoder, decode_error
+from dragoman.wires.ollama.encoder import encode_request, encode_tools
 from dragoman.wires.ollama.endpoints import ENDPOINTS
-from dragoman.wires.ollama.generate import Generate
+from dragoman.wires.ollama.generate import OllamaGenerateServer
+from dragoman.wires.ollama.parts import encode_result
 from dragoman.wires.ollama.schema import NAME
-from dragoman.wires.ollama.server import Server
+from dragoman.wires.ollama.server import OllamaServer
 from dragoman.wires.ollama.server_endpoints import SERVER_ENDPOINTS
 
 WIRE = Wire(
     name=NAME,
-    client=Client(),
-    server=Server(),
-    other_servers=(Generate(),),
+    client=WireClient(
+        NAME,
+        encode_request=encode_request,
+        encode_tools=encode_tools,
+        encode_result=encode_result,
+        decoder=OllamaDecoder,
+        framing=NdjsonDecoder,
+        decode_error=decode_error,
+    ),
+    server=OllamaServer(),
+    other_servers=(OllamaGenerateServer(),),
     empty_request_loads_model=True,
     endpoints=ENDPOINTS,
     server_endpoints=SERVER_ENDPOINTS,

@@ -1,6 +1,6 @@
-"""How long a prompt is in, how large a context it needs out, and whether the server cut it.
+"""The size of the context window that a prompt needs, and whether the server cut the prompt.
 
-The server takes a context of its own (often 4096 tokens) where it is told none, and drops the oldest messages silently.
+Without `num_ctx` the server takes its own default (often 4096 tokens) and silently drops the oldest messages.
 """
 
 import re
@@ -12,45 +12,45 @@ from dragoman.wires.common.history import system_texts
 from dragoman.wires.common.json import encode_json, whole_number
 from dragoman.wires.ollama.schema import NAME
 
-SMALLEST = 4096
-_OLDEST_DEFAULT = 2048
+MIN_SIZE = 4096
+_OLD_DEFAULT = 2048
 _BYTES_PER_TOKEN = 3
 _CHARACTERS_PER_TOKEN = 12
 _TOKENS_PER_IMAGE = 1024
-_RESERVE = 1024
-_LARGEST_RESERVE = 16384
-_RUN = r"(?s)(.)\1+"
+_DEFAULT_RESERVE = 1024
+_MAX_RESERVE = 16384
+_REPETITION = r"(?s)(.)\1+"
 
 
 def context_size(
     messages: Iterable[JsonObject], tools: list[JsonObject], max_tokens: int | None, window: int | None
 ) -> int | None:
-    """`num_ctx` for a body: room for the prompt and its answer, within the model's window; None leaves it unsaid.
+    """`num_ctx` for a body: room for the prompt and the answer within the model's window; None for the default.
 
-    Only powers of two, since another size loads the model anew.
+    Sizes are powers of two, because the server reloads the model for each new size.
     """
     texts = [{key: value for key, value in message.items() if key != "images"} for message in messages]
     images = sum(len(message.get("images") or ()) for message in messages)
     need = len(encode_json([texts, tools])) // _BYTES_PER_TOKEN + images * _TOKENS_PER_IMAGE
-    need += _RESERVE if max_tokens is None else min(max_tokens, _LARGEST_RESERVE)
-    if window is None and need <= SMALLEST:
+    need += _DEFAULT_RESERVE if max_tokens is None else min(max_tokens, _MAX_RESERVE)
+    if window is None and need <= MIN_SIZE:
         return None
-    size = SMALLEST
+    size = MIN_SIZE
     while size < need:
         size *= 2
     return size if window is None else min(size, window)
 
 
-def is_cut(request: Request, counted: int) -> bool:
-    """Whether so few tokens of prompt cannot be the whole of it."""
+def is_cut(request: Request, tokens: int) -> bool:
+    """Whether the prompt is certainly longer than the number of tokens that the server read."""
     options = full_extra(request, NAME).get("options")
-    asked = whole_number(options.get("num_ctx")) if is_object(options) else None
-    if asked is not None and counted >= asked - 1:
+    size = whole_number(options.get("num_ctx")) if is_object(options) else None
+    if size is not None and tokens >= size - 1:
         return True
     text = "".join(_texts(request))
-    if len(text) <= (asked or _OLDEST_DEFAULT) or len(text) // _CHARACTERS_PER_TOKEN <= counted:
+    if len(text) <= (size or _OLD_DEFAULT) or len(text) // _CHARACTERS_PER_TOKEN <= tokens:
         return False
-    return len(re.sub(_RUN, r"\1", text)) // _CHARACTERS_PER_TOKEN > counted
+    return len(re.sub(_REPETITION, r"\1", text)) // _CHARACTERS_PER_TOKEN > tokens
 
 
 def _texts(request: Request) -> Iterable[str]:

@@ -1,4 +1,4 @@
-"""Models and embeddings of Ollama; it counts no tokens."""
+"""Ollama's endpoints besides generation, as a client: models and embeddings."""
 
 from collections.abc import Sequence
 
@@ -13,11 +13,9 @@ from dragoman.wires.ollama.schema import NAME
 
 class _Endpoints(Endpoints):
     def encode_models(self, target: Target, /) -> HttpRequest:
-        """GET /api/tags."""
         return get_request(target, "/api/tags")
 
     def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
-        """POST /api/embed."""
         body = {
             "model": target.model,
             "input": require_texts(texts, target),

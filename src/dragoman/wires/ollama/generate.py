@@ -1,6 +1,6 @@
-"""The bytes of an Ollama generate in, a Request out; a Response or events in, the bytes of its answer out.
+"""The server half of Ollama's `/api/generate`: a chat of one turn with other field names.
 
-It is a chat of one turn under other names: `prompt` and `system` in place of messages, `response` for what is said.
+`prompt` and `system` replace the messages of the request; `response` replaces the message of the answer.
 """
 
 import msgspec
@@ -10,31 +10,29 @@ from dragoman.types import JsonObject, Part, Request, Text, Thinking
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.request_body import decode_request_json, read_fields
 from dragoman.wires.common.server_endpoints import Route
-from dragoman.wires.ollama.schema import GenerateRequest
-from dragoman.wires.ollama.server import Server
+from dragoman.wires.ollama.schema import OllamaGenerateRequest
+from dragoman.wires.ollama.server import OllamaServer
 
 
-def _as_response(said: JsonObject) -> JsonObject:
-    """What is said, beside the rest of the line; a call has no field here."""
-    return without_none({"response": said["content"], "thinking": said.get("thinking")})
+def _response_fields(message: JsonObject) -> JsonObject:
+    """The fields of a line; tool calls have none here."""
+    return without_none({"response": message["content"], "thinking": message.get("thinking")})
 
 
-class Generate(Server):
-    """They call us, for one turn."""
+class OllamaGenerateServer(OllamaServer):
+    """Serves `/api/generate`."""
 
     routes = (Route(method="POST", path="/api/generate"),)
-    _say = staticmethod(_as_response)
+    _content_fields = staticmethod(_response_fields)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        """The model's name and the request."""
-        shape, rest = read_fields(GenerateRequest, decode_request_json(http), "body")
-        turn = without_none({"role": "user", "content": shape.prompt, "images": shape.images})
-        system = [{"role": "system", "content": shape.system}] if shape.system else []
-        # Without a prompt the model is loaded, whatever it is to be told.
-        messages = [*system, turn] if shape.prompt or shape.images else []
+        fields, rest = read_fields(OllamaGenerateRequest, decode_request_json(http), "body")
+        turn = without_none({"role": "user", "content": fields.prompt, "images": fields.images})
+        system = [{"role": "system", "content": fields.system}] if fields.system else []
+        # A request without a prompt only loads the model.
+        messages = [*system, turn] if fields.prompt or fields.images else []
         body = encode_json({**rest, "messages": messages})
         return super().decode_request(msgspec.structs.replace(http, body=body))
 
     def supports_part(self, part: Part, /) -> bool:
-        """Whether an answer in this dialect has a place for a part."""
         return isinstance(part, Text | Thinking)

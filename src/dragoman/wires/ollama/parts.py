@@ -1,6 +1,6 @@
-"""Parts of messages, tools and wished formats to and from Ollama's JSON, for both halves."""
+"""Parts of messages, tools and formats in Ollama's JSON, for the client and the server."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Any
 
 import msgspec
@@ -18,43 +18,34 @@ from dragoman.types import (
     Thinking,
     Tool,
     ToolCall,
+    ToolResult,
     decode_base64,
     encode_base64,
     is_object,
 )
 from dragoman.wires.common.extra import make_extra, wire_extra
-from dragoman.wires.common.history import cannot_send
+from dragoman.wires.common.history import cannot_send, error_text
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.request_body import invalid_field, read_fields
-from dragoman.wires.ollama.schema import (
-    FORMAT_DIALECT,
-    JSON_WANTED,
-    NAME,
-    NO_ARGUMENTS,
-    SCHEMA_WANTED,
-    TOOL_DIALECT,
-    ToolFunction,
-)
-
-_JSON = msgspec.json.Decoder()
+from dragoman.wires.ollama.schema import FORMAT_DIALECT, NAME, NO_ARGUMENTS, TOOL_DIALECT, OllamaFunction
 
 
 def encode_image(image: Image) -> str:
-    """The bytes of an image; a URL cannot be said."""
+    """The base64 of an image; Unsupported if there is only a URL."""
     if image.data is None:
-        raise Unsupported(f"{NAME}: cannot carry an image by its URL; pass its bytes")
+        raise Unsupported(f"{NAME}: cannot send an image by URL; pass its bytes")
     return encode_base64(image.data)
 
 
 def decode_image(text: str) -> Image:
-    """The mirror of `encode_image`; ValueError where it is not base64."""
+    """The mirror of `encode_image`; ValueError if the text is not base64."""
     data = decode_base64(text)
     return Image(data=data, mime=sniff(data) or "application/octet-stream")
 
 
-def is_sayable(part: Part) -> bool:
-    """Whether the dialect has a field for a part."""
+def has_field(part: Part) -> bool:
+    """Whether a message has a field for a part."""
     match part:
         case Image():
             return part.data is not None
@@ -65,7 +56,7 @@ def is_sayable(part: Part) -> bool:
 
 
 def encode_message(role: str, parts: Iterable[Part], separator: str, *, calls_before: int = 0) -> JsonObject:
-    """A message of the user or the assistant; each kind of part has its own field, so their order is lost."""
+    """A message of the user or the assistant. Each kind of part has its own field, so their order is lost."""
     texts: list[str] = []
     thoughts: list[str] = []
     images: list[str] = []
@@ -98,7 +89,7 @@ def encode_call(call: ToolCall, index: int) -> JsonObject:
 
 
 def split_call(data: JsonObject) -> tuple[ToolCall, Any]:
-    """A call without its arguments, and these as they came."""
+    """A call without its arguments, and the arguments as they came."""
     function = data.get("function")
     inner: JsonObject = function if is_object(function) else {}
     extra = {key: value for key, value in data.items() if key not in ("id", "type", "function")}
@@ -109,7 +100,7 @@ def split_call(data: JsonObject) -> tuple[ToolCall, Any]:
 
 
 def arguments_text(arguments: object) -> str:
-    """The JSON text of arguments that are no object; models leave them out where a tool takes none."""
+    """The JSON text of arguments that are not an object; models leave them out if a tool takes none."""
     if arguments is None:
         return ""
     return arguments if isinstance(arguments, str) else encode_json(arguments).decode()
@@ -119,18 +110,24 @@ def decode_call(data: JsonObject, where: str) -> ToolCall:
     """The mirror of `encode_call`; arguments may also be the text of an object."""
     if not is_object(data.get("function")):
         raise invalid_field(f"{where}.function", "expected an object")
-    call, given = split_call(data)
-    if is_object(given):
-        return msgspec.structs.replace(call, arguments=given)
-    text = arguments_text(given)
-    arguments = parse_arguments(text)
-    if arguments is None:
+    call, arguments = split_call(data)
+    if is_object(arguments):
+        return msgspec.structs.replace(call, arguments=arguments)
+    text = arguments_text(arguments)
+    parsed = parse_arguments(text)
+    if parsed is None:
         raise invalid_field(f"{where}.function.arguments", f"expected an object, got {text[:100]}")
-    return msgspec.structs.replace(call, arguments=arguments, raw=raw_arguments(text, arguments))
+    return msgspec.structs.replace(call, arguments=parsed, raw=raw_arguments(text, parsed))
+
+
+def encode_result(result: ToolResult) -> JsonObject:
+    """The message with the result of one call."""
+    message = {"role": "tool", "content": error_text(result), "tool_name": result.name, "tool_call_id": result.id}
+    return {**message, **wire_extra(result.extra, NAME)}
 
 
 def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
-    """A tool's definition, in the words that the server does not drop."""
+    """The definition of a tool, with the schema keywords that the server reads."""
     if isinstance(tool, Opaque):
         return tool.data
     parameters = tool.parameters
@@ -146,17 +143,17 @@ def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
 
 
 def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
-    """The mirror of `encode_tool`; tools that are not functions are kept as they are."""
+    """The mirror of `encode_tool`; a tool that is not a function becomes an Opaque."""
     if "function" not in data:
         return Opaque(wire=NAME, data=data)
-    shape, inner = read_fields(ToolFunction, data["function"], f"{where}.function")
+    function, inner = read_fields(OllamaFunction, data["function"], f"{where}.function")
     extra: JsonObject = {key: value for key, value in data.items() if key not in ("type", "function")}
     if inner:
         extra["function"] = inner
     return Tool(
-        name=shape.name,
-        description=shape.description,
-        parameters=None if shape.parameters == NO_ARGUMENTS else shape.parameters,
+        name=function.name,
+        description=function.description,
+        parameters=None if function.parameters == NO_ARGUMENTS else function.parameters,
         extra=make_extra(NAME, extra),
     )
 
@@ -166,32 +163,9 @@ def _outer(extra: JsonObject) -> JsonObject:
 
 
 def encode_format(schema: JsonObject, notes: NoticeCollector) -> str | JsonObject:
-    """The `format` that a schema asks for; an empty one asks for any JSON."""
+    """The `format` for a schema; an empty schema means any JSON."""
     if not schema:
         return "json"
-    fitted, notices = adapt(schema, FORMAT_DIALECT, where="schema")
+    adapted, notices = adapt(schema, FORMAT_DIALECT, where="schema")
     notes.extend(*notices)
-    return fitted
-
-
-def with_instruction(texts: Sequence[str], schema: JsonObject | None) -> str | None:
-    """The system prompt, with the schema said at its end; None where there is neither."""
-    said: list[str] = []
-    if schema is not None:
-        said = [SCHEMA_WANTED + encode_json(schema).decode() if schema else JSON_WANTED]
-    return "\n\n".join([*texts, *said]) if texts or said else None
-
-
-def split_instruction(text: str) -> tuple[str | None, JsonObject | None]:
-    """The mirror of `with_instruction`: the prompt without the schema, and the schema; None where there is none."""
-    before, gap, last = text.rpartition("\n\n")
-    prompt = before if gap else None
-    if last == JSON_WANTED:
-        return prompt, {}
-    if not last.startswith(SCHEMA_WANTED):
-        return text, None
-    try:
-        schema = _JSON.decode(last.removeprefix(SCHEMA_WANTED))
-    except msgspec.DecodeError:
-        return text, None
-    return (prompt, schema) if is_object(schema) else (text, None)
+    return adapted

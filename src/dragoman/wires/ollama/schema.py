@@ -1,4 +1,4 @@
-"""The fields of Ollama's chat that we read, and the tables that both halves share."""
+"""The fields of Ollama's API that are read, and tables for the client and the server."""
 
 from typing import Any
 
@@ -10,17 +10,17 @@ from dragoman.wires.common.json import without_none
 
 NAME = "ollama"
 TOO_LONG = "the input exceeds the context length"
-"""The words by which clients of this dialect know that the context is full."""
+"""The phrase by which clients recognise a full context."""
 
-FINISH: dict[str, FinishReason] = {"stop": "stop", "length": "length", "load": "stop", "unload": "stop"}
-FINISH_WORD: dict[FinishReason, str] = {
+FINISH_REASONS: dict[str, FinishReason] = {"stop": "stop", "length": "length", "load": "stop", "unload": "stop"}
+DONE_REASONS: dict[FinishReason, str] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "stop",
     "blocked": "stop",
     "pause": "stop",
 }
-"""What is not here has no word, and stands without one."""
+"""A finish reason that is not here is sent without `done_reason`."""
 
 THINK: dict[bool | str, Effort] = {
     True: "medium",
@@ -32,16 +32,11 @@ THINK: dict[bool | str, Effort] = {
 }
 
 NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
-"""The schema of a tool that takes nothing: templates and llama-server want one (2026-08)."""
-
-JSON_WANTED = "Your whole answer must be JSON, with no text around it."
-SCHEMA_WANTED = "Your whole answer must be JSON that satisfies this JSON Schema, with no text around it: "
-"""What stands at the end of the system prompt, since the model is not shown `format`, and the cloud ignores it."""
+"""The schema of a tool without parameters; templates and llama-server require one (2026-08)."""
 
 TOOL_DIALECT = SchemaDialect(
     name=NAME,
-    # The server reads these into structs of its own and drops the others silently, seen 2026-08. It drops
-    # additionalProperties too, which is kept here: nothing in a tool's schema is enforced, so it does no harm.
+    # The server drops all other keywords silently (seen 2026-08), and additionalProperties, which does no harm here.
     keywords=frozenset("type anyOf items description enum properties required additionalProperties".split()),
     root_keywords=frozenset("type items properties required additionalProperties".split()),
     recursion=False,
@@ -49,7 +44,7 @@ TOOL_DIALECT = SchemaDialect(
 )
 FORMAT_DIALECT = SchemaDialect(
     name=NAME,
-    # What llama.cpp makes a grammar of, seen 2026-08, and words that it may skip without harm.
+    # What llama.cpp turns into a grammar (seen 2026-08), and annotations that it ignores.
     keywords=frozenset(
         "type enum const anyOf oneOf allOf $ref $defs definitions properties required additionalProperties items "
         "prefixItems minItems maxItems minLength maxLength pattern format minimum maximum exclusiveMinimum "
@@ -61,8 +56,8 @@ FORMAT_DIALECT = SchemaDialect(
 )
 
 
-class Said(msgspec.Struct):
-    """The `message` of a line."""
+class OllamaMessage(msgspec.Struct):
+    """The `message` of a line, as the server sends it."""
 
     content: str | None = None
     thinking: str | None = None
@@ -70,12 +65,12 @@ class Said(msgspec.Struct):
     images: list[str] | None = None
 
 
-class Line(msgspec.Struct):
-    """A line of a stream, or a whole body: the last line says `done`."""
+class OllamaLine(msgspec.Struct):
+    """A line of a stream, or a whole body; the last line has `done`."""
 
     model: str | None = None
     created_at: Any = None
-    message: Said | None = None
+    message: OllamaMessage | None = None
     done: bool | None = None
     done_reason: str | None = None
     prompt_eval_count: int | None = None
@@ -84,8 +79,8 @@ class Line(msgspec.Struct):
     error: Any = None
 
 
-class ChatRequest(msgspec.Struct):
-    """What a client asks."""
+class OllamaChatRequest(msgspec.Struct):
+    """The body of `/api/chat`."""
 
     model: str = ""
     messages: list[JsonObject] | None = None
@@ -96,8 +91,8 @@ class ChatRequest(msgspec.Struct):
     options: JsonObject | None = None
 
 
-class OptionsShape(msgspec.Struct):
-    """What we know of `options`."""
+class OllamaOptions(msgspec.Struct):
+    """The `options` that have a field in Request."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -107,31 +102,31 @@ class OptionsShape(msgspec.Struct):
     stop: str | list[str] | None = None
 
 
-class GenerateRequest(msgspec.Struct):
-    """What a client asks for in one turn; the rest is as in a chat."""
+class OllamaGenerateRequest(msgspec.Struct):
+    """The fields of `/api/generate` that a chat does not have."""
 
     prompt: str = ""
     system: str | None = None
     images: list[str] | None = None
 
 
-class ShowRequest(msgspec.Struct):
-    """Of which model a client wants to know more."""
+class OllamaShowRequest(msgspec.Struct):
+    """The body of `/api/show`."""
 
     model: str = ""
     name: str = ""
 
 
-class EmbedRequest(msgspec.Struct):
-    """What a client wants vectors of."""
+class OllamaEmbedRequest(msgspec.Struct):
+    """The body of `/api/embed`."""
 
     model: str = ""
     input: str | list[str] = ""
     dimensions: int | None = None
 
 
-class MessageShape(msgspec.Struct):
-    """One message that a client sent."""
+class OllamaRequestMessage(msgspec.Struct):
+    """One message, as a client sends it."""
 
     role: str
     content: str | None = None
@@ -142,16 +137,16 @@ class MessageShape(msgspec.Struct):
     tool_call_id: str | None = None
 
 
-class ToolFunction(msgspec.Struct):
-    """The function of a tool that a client sent."""
+class OllamaFunction(msgspec.Struct):
+    """The function of a tool, as a client sends it."""
 
     name: str
     description: str | None = None
     parameters: JsonObject | None = None
 
 
-def read_usage(line: Line) -> Usage | None:
-    """The counts of a line; None where it has none."""
+def read_usage(line: OllamaLine) -> Usage | None:
+    """The token counts of a line, or None if it has none."""
     if line.prompt_eval_count is None and line.eval_count is None:
         return None
     return Usage(input=line.prompt_eval_count, output=line.eval_count)
@@ -162,24 +157,24 @@ def write_usage(usage: Usage) -> JsonObject:
     return without_none({"prompt_eval_count": usage.input, "eval_count": usage.output})
 
 
-def read_moment(text: object) -> int | None:
-    """Seconds of a time such as `2026-11-15T10:00:00.123456789Z`; the epoch itself means not told."""
+def read_time(text: object) -> int | None:
+    """The Unix time of a text such as `2026-11-15T10:00:00.123456789Z`; the epoch itself means unknown."""
     from datetime import UTC, datetime
 
     try:
-        moment = datetime.fromisoformat(str(text))
+        time = datetime.fromisoformat(str(text))
     except ValueError:
         return None
-    seconds = int((moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp())
+    seconds = int((time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp())
     return seconds if seconds > 0 else None
 
 
-_LAST_MOMENT = 253402300799
+_MAX_TIME = 253402300799
 
 
-def write_moment(seconds: int | None) -> str:
-    """The mirror of `read_moment`: SDKs want a time in every line."""
+def write_time(seconds: int | None) -> str:
+    """The mirror of `read_time`; the SDKs require a time in every line."""
     from datetime import UTC, datetime
 
-    moment = datetime.fromtimestamp(min(max(seconds or 0, 0), _LAST_MOMENT), UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+    time = datetime.fromtimestamp(min(max(seconds or 0, 0), _MAX_TIME), UTC)
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -1,9 +1,9 @@
-"""Models, vectors and the version as Ollama's clients ask for them."""
+"""Ollama's endpoints besides generation, as a server: models, embeddings, version."""
 
 from dragoman.http import HttpRequest
 from dragoman.types import Embeddings, JsonObject, ModelInfo
 from dragoman.wires.common.json import without_none
-from dragoman.wires.common.request_body import decode_request_json, invalid_field, read_fields
+from dragoman.wires.common.request_body import decode_request_json, missing_field, read_fields
 from dragoman.wires.common.server_endpoints import (
     Embed,
     Route,
@@ -14,10 +14,10 @@ from dragoman.wires.common.server_endpoints import (
     list_models_endpoint,
     static_endpoint,
 )
-from dragoman.wires.ollama.schema import EmbedRequest, ShowRequest, write_moment
+from dragoman.wires.ollama.schema import OllamaEmbedRequest, OllamaShowRequest, write_time
 
 VERSION = "0.13.0"
-"""The version whose routes and fields we speak (2026-11); clients ask for it before they send tools or think."""
+"""The version of the API that is served (2026-11); clients ask for it before they send tools or think."""
 _DETAILS: JsonObject = {
     "parent_model": "",
     "format": "",
@@ -29,8 +29,8 @@ _DETAILS: JsonObject = {
 
 
 def _encode_model(model: ModelInfo) -> JsonObject:
-    known = {"name": model.id, "model": model.id, "modified_at": write_moment(model.created)}
-    return {**known, "size": 0, "digest": "", "details": _DETAILS}
+    fields = {"name": model.id, "model": model.id, "modified_at": write_time(model.created)}
+    return {**fields, "size": 0, "digest": "", "details": _DETAILS}
 
 
 def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
@@ -38,10 +38,10 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 
 
 def _decode_show(http: HttpRequest) -> ShowModel:
-    shape, _ = read_fields(ShowRequest, decode_request_json(http), "body")
-    name = shape.model or shape.name
+    body, _ = read_fields(OllamaShowRequest, decode_request_json(http), "body")
+    name = body.model or body.name
     if not name:
-        raise invalid_field("model", "it is required")
+        raise missing_field("model")
     return ShowModel(name)
 
 
@@ -54,25 +54,29 @@ def _encode_show(model: ModelInfo) -> JsonObject:
         "details": _DETAILS,
         "model_info": without_none(info),
         "capabilities": ["completion", "tools", "vision", "thinking"],
-        "modified_at": write_moment(model.created),
+        "modified_at": write_time(model.created),
     }
 
 
 def _decode_embed(http: HttpRequest) -> Embed:
-    shape, rest = read_fields(EmbedRequest, decode_request_json(http), "body")
-    texts = (shape.input,) if isinstance(shape.input, str) else tuple(shape.input)
-    return Embed(shape.model, texts, shape.dimensions, unread=tuple(without_none(rest)))
+    body, rest = read_fields(OllamaEmbedRequest, decode_request_json(http), "body")
+    texts = (body.input,) if isinstance(body.input, str) else tuple(body.input)
+    return Embed(body.model, texts, body.dimensions, unread=tuple(without_none(rest)))
 
 
-def _encode_embeddings(asked: Embed, found: Embeddings) -> JsonObject:
-    vectors = [list(vector) for vector in found.vectors]
-    return {"model": asked.model, "embeddings": vectors, **without_none({"prompt_eval_count": found.usage.input})}
+def _encode_embeddings(query: Embed, embeddings: Embeddings) -> JsonObject:
+    vectors = [list(vector) for vector in embeddings.vectors]
+    return {
+        "model": query.model,
+        "embeddings": vectors,
+        **without_none({"prompt_eval_count": embeddings.usage.input}),
+    }
 
 
 SERVER_ENDPOINTS = (
     list_models_endpoint(Route(method="GET", path="/api/tags"), _encode_models),
     ServerEndpoint(
-        Route(method="POST", path="/api/show"), _decode_show, lambda _, found: json_reply(_encode_show(found))
+        Route(method="POST", path="/api/show"), _decode_show, lambda _, model: json_reply(_encode_show(model))
     ),
     embeddings_endpoint(Route(method="POST", path="/api/embed"), _decode_embed, _encode_embeddings),
     static_endpoint(Route(method="GET", path="/api/version"), lambda: json_reply({"version": VERSION})),

@@ -1,0 +1,115 @@
+"""Encodes a request as a call of Ollama's `/api/chat`."""
+
+from dragoman.http import HttpRequest
+from dragoman.targets.target import Target
+from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
+from dragoman.wires.common.extra import body_extra
+from dragoman.wires.common.http import post_request
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import (
+    encode_options,
+    max_tokens,
+    requested_reasoning,
+    supported_tools,
+    to_budget,
+    to_effort,
+    tool_choice,
+)
+from dragoman.wires.ollama.context import context_size
+from dragoman.wires.ollama.messages import encode_messages
+from dragoman.wires.ollama.parts import encode_format, encode_tool
+from dragoman.wires.ollama.schema import NAME
+
+
+def encode_request(request: Request, target: Target) -> HttpRequest:
+    """The HTTP request for a target, with a notice for everything that it drops or changes."""
+    notes = NoticeCollector(NAME, strict=request.strict)
+    extra = body_extra(request, target, notes)
+    caller_options = extra.pop("options", None)
+    messages = encode_messages(request, notes)
+    tools = _encode_tools(request, target, notes)
+    format = {} if "format" in extra else _encode_schema(request.schema, tools, notes)
+    think = {} if "think" in extra else _encode_think(request, target, notes)
+    limit = max_tokens(request, target, notes)
+    options = {
+        **_context_option(messages, tools, limit, target),
+        **(caller_options if is_object(caller_options) else {}),
+        **_encode_options(request, limit, extra, notes),
+    }
+    body: JsonObject = {
+        "model": target.model,
+        "messages": messages,
+        "stream": request.stream,
+        **({"tools": tools} if tools else {}),
+        **format,
+        **think,
+        **({"options": options} if options else {}),
+        **extra,
+    }
+    return post_request(target, "/api/chat", body, notes)
+
+
+def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
+    """The definitions of some tools."""
+    return [encode_tool(tool, notes) for tool in tools]
+
+
+def _context_option(
+    messages: list[JsonObject], tools: list[JsonObject], limit: int | None, target: Target
+) -> JsonObject:
+    size = context_size(messages, tools, limit, target.capabilities.context_window)
+    return {} if size is None else {"num_ctx": size}
+
+
+def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> list[JsonObject]:
+    if request.tool_choice == "none":
+        return []
+    if request.parallel_tool_calls is False:
+        notes.add("dropped", "parallel_tool_calls", "not supported")
+    own = supported_tools(request, notes)
+    if tool_choice(request, target, own, notes) not in (None, "auto"):
+        notes.add("changed", "tool_choice", "a call cannot be forced; sent as auto")
+    return encode_tools(own, notes)
+
+
+def _encode_schema(schema: JsonObject | None, tools: list[JsonObject], notes: NoticeCollector) -> JsonObject:
+    if schema is None:
+        return {}
+    if not tools:
+        return {"format": encode_format(schema, notes)}
+    notes.add("changed", "schema", "format prevents tool calls; the schema is only in the system prompt")
+    return {}
+
+
+def _encode_think(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
+    reasoning = requested_reasoning(request, target, notes)
+    if reasoning is None:
+        return {}
+    if target.quirks.reasoning == "level":
+        effort = to_effort(reasoning, target, notes)
+        if effort == "minimal":
+            notes.add("changed", "reasoning", "'minimal' is not supported; sent as 'low'")
+        return {"think": _LEVELS.get(effort, effort)}
+    if to_budget(reasoning) <= 0:
+        return {"think": False}
+    if reasoning != "medium":
+        notes.add("changed", "reasoning", f"thinking is only on or off; {reasoning!r} is sent as true")
+    return {"think": True}
+
+
+_LEVELS: dict[str, bool | str] = {"none": False, "minimal": "low"}
+
+
+def _encode_options(request: Request, limit: int | None, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+    options = (
+        ("temperature", request.temperature, "temperature"),
+        ("top_p", request.top_p, "top_p"),
+        ("top_k", request.top_k, "top_k"),
+        ("seed", request.seed, "seed"),
+        ("max_tokens", limit, "num_predict"),
+        ("stop", request.stop or None, "stop"),
+        ("user", request.user or None, None),
+        ("metadata", request.metadata or None, None),
+        ("cache", request.cache or None, None),
+    )
+    return encode_options(options, extra, notes)
