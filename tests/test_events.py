@@ -161,7 +161,7 @@ def test_what_came_before_a_new_start_is_void() -> None:
         PartStarted(index=1, kind="text"),
         PartEnded(index=1, part=Text(text="void")),
         Finished(finish=STOP),
-        Restarted(left="aa/m1", target="bb/m2", why="Reset: by peer"),
+        Restarted(previous="aa/m1", target="bb/m2", why="Reset: by peer"),
         PartStarted(index=0, kind="text"),
         PartDelta(index=0, text="anew"),
     ]

@@ -49,9 +49,9 @@ def test_rich_shows_no_key() -> None:
     [
         ("https://me:hush@x:8443/a.png?token=hush#hush", "https://x:8443/a.png"),
         ("https://[2001:db8::1]/a.png", "https://[2001:db8::1]/a.png"),
-        ("https://me:hu?sh@x/a.png", "a URL that cannot be read"),
-        ("https://me:hu/sh@x/a.png", "a URL that cannot be read"),
-        ("https://[hush", "a URL that cannot be read"),
+        ("https://me:hu?sh@x/a.png", "an invalid URL"),
+        ("https://me:hu/sh@x/a.png", "an invalid URL"),
+        ("https://[hush", "an invalid URL"),
         ("me:hush@x/a.png", "me://x/a.png"),
         ("a.png?hush", "a.png"),
     ],

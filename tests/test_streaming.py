@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from dragoman import Agent, Interrupted, InvalidRequest, Registry, Response
-from dragoman.streaming import AsyncClosing, Closing
+from dragoman.streaming import AsyncClosableStream, ClosableStream
 from dragoman.testing import Scripted
 
 
@@ -36,7 +36,7 @@ def test_a_peek_inside_of_with_loses_nothing() -> None:
     assert rest[-1] is stream.response
 
 
-def test_a_loop_that_is_left_inside_of_with_goes_on_where_it_stood() -> None:
+def test_a_loop_that_is_left_inside_of_with_continues() -> None:
     with model().stream("hello there, friend", reasoning="low") as stream:
         seen: list[Any] = []
         for item in stream:
@@ -47,13 +47,13 @@ def test_a_loop_that_is_left_inside_of_with_goes_on_where_it_stood() -> None:
     assert pieces(seen) == pieces(list(model().stream("hello there, friend", reasoning="low")))
 
 
-def test_events_go_on_where_they_stood() -> None:
+def test_events_continue() -> None:
     with model().stream("hello") as stream:
         events = [next(stream.events()), *stream.events()]
     assert events == list(model().stream("hello").events())
 
 
-def test_an_async_loop_that_is_left_inside_of_with_goes_on_where_it_stood() -> None:
+def test_an_async_loop_that_is_left_inside_of_with_continues() -> None:
     async def work() -> list[Any]:
         async with model().astream("hello") as stream:
             first = await anext(aiter(stream))
@@ -64,7 +64,7 @@ def test_an_async_loop_that_is_left_inside_of_with_goes_on_where_it_stood() -> N
     assert pieces(asyncio.run(work())) == WHOLE
 
 
-def test_a_typed_stream_goes_on_where_it_stood() -> None:
+def test_a_typed_stream_continues() -> None:
     def ask() -> Any:
         return Scripted('{"value": ["ships", "harbours", "tides"]}').model().stream_extract(list[str], "Which?")
 
@@ -74,7 +74,7 @@ def test_a_typed_stream_goes_on_where_it_stood() -> None:
     assert values[-1] == ["ships", "harbours", "tides"]
 
 
-def test_the_stream_of_an_agent_goes_on_where_it_stood() -> None:
+def test_the_stream_of_an_agent_continues() -> None:
     with Agent(model()).stream("hello") as stream:
         kinds = [type(next(iter(stream))).__name__, *(type(item).__name__ for item in stream)]
     assert (kinds[0], kinds[1], kinds[-1]) == ("StepStarted", "TextDelta", "Result")
@@ -146,7 +146,7 @@ def test_a_stream_that_broke_raises_again() -> None:
     assert stream.response is None
 
 
-def test_closing_from_another_thread_is_told() -> None:
+def test_closing_from_another_thread_is_refused() -> None:
     inside, go_on = threading.Event(), threading.Event()
 
     def events() -> Generator[str, None, None]:
@@ -154,7 +154,7 @@ def test_closing_from_another_thread_is_told() -> None:
         go_on.wait(10)
         yield "an event"
 
-    stream = Closing(given := events())
+    stream = ClosableStream(given := events())
     reader = threading.Thread(target=next, args=(given,))
     reader.start()
     assert inside.wait(10)
@@ -166,7 +166,7 @@ def test_closing_from_another_thread_is_told() -> None:
         reader.join()
 
 
-def test_closing_from_another_task_is_told() -> None:
+def test_closing_from_another_task_is_refused() -> None:
     async def work() -> None:
         inside, go_on = asyncio.Event(), asyncio.Event()
 
@@ -175,7 +175,7 @@ def test_closing_from_another_task_is_told() -> None:
             await go_on.wait()
             yield "an event"
 
-        stream = AsyncClosing(given := events(), [])
+        stream = AsyncClosableStream(given := events(), [])
         reading = asyncio.ensure_future(anext(given))
         await inside.wait()
         with pytest.raises(InvalidRequest, match="cancel that task"):

@@ -119,7 +119,7 @@ def test_only_the_answer_is_read() -> None:
 def test_nothing_is_shown_of_what_starts_over() -> None:
     partials = Partials(OutputType(Bill))
     assert partials.feed(PartDelta(index=0, text='{"payee":"A')) == {"payee": "A"}
-    assert partials.feed(Restarted(left="a/m", target="b/m", why="cut")) is NO_VALUE
+    assert partials.feed(Restarted(previous="a/m", target="b/m", why="cut")) is NO_VALUE
     assert partials.feed(PartDelta(index=0, text='{"payee":"B')) is NO_VALUE
 
 

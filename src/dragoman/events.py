@@ -98,12 +98,12 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 class Restarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="restarted"):
     """All that came before is void: another target starts over. Only for those who asked for it.
 
-    >>> Restarted(left="aa/m1", target="bb/m2", why="Reset: by peer").target
+    >>> Restarted(previous="aa/m1", target="bb/m2", why="Reset: by peer").target
     'bb/m2'
     """
 
-    left: str
-    """The target that broke off."""
+    previous: str
+    """The target whose stream broke."""
     target: str
     """The target that starts over."""
     why: str

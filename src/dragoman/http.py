@@ -1,4 +1,4 @@
-"""What a wire wants said and what it heard, as plain values: HttpRequest, Head, HttpReply."""
+"""HTTP as plain values: HttpRequest, Head, HttpReply; base URLs, and the wait that a response asks for."""
 
 import re
 from collections.abc import Mapping
@@ -12,13 +12,13 @@ from dragoman.errors import SetupError
 from dragoman.types import Notice
 
 MIN_SECRET = 6
-"""Characters of a key that is one: local servers are given words such as "x"."""
+"""Characters. A shorter key is a placeholder for a local server, such as "x", and may occur inside other texts."""
 SENSITIVE_NAME = "auth|key|token|secret|cookie|password|credential|signature"
-"""What stands in the name of a header or query field that holds a secret: a target may name its own."""
+"""Matches the name of a header or query field that may hold a secret."""
 
 
 class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
-    """A request to send, or one that came in. Its repr shows no key.
+    """A request to a provider, or one that a server received. Its repr does not show the key.
 
     >>> HttpRequest(method="POST", path="/v1/messages", headers={"x-api-key": "k"}, body=b"{}")
     HttpRequest(POST /v1/messages, headers={'x-api-key': '[redacted]'}, 2 bytes)
@@ -31,42 +31,40 @@ class HttpRequest(msgspec.Struct, frozen=True, kw_only=True):
     origin: str = ""
     notices: tuple[Notice, ...] = ()
     secret: str | None = None
-    """The key, so that it is known wherever it stands: a target may have any header for it."""
+    """The key. A target may send it in any header, so `redacted` looks for the value."""
 
     @property
     def url(self) -> str:
-        """Where it goes."""
+        """The whole URL."""
         return self.origin + self.path
 
     def redacted(self) -> "HttpRequest":
-        """The same with its keys blotted out."""
+        """The same request with its secrets replaced."""
         headers = {
-            name: "[redacted]" if re.search(SENSITIVE_NAME, name.lower()) or self._tells(value) else value
+            name: "[redacted]" if re.search(SENSITIVE_NAME, name.lower()) or self._has_secret(value) else value
             for name, value in self.headers.items()
         }
         path = re.sub(rf"(?i)([?&][^=&]*(?:{SENSITIVE_NAME})[^=&]*=)[^&#]*", r"\1[redacted]", self.path)
         origin = re.sub(r"//[^/@]*@", "//[redacted]@", self.origin)
         return msgspec.structs.replace(self, headers=headers, path=path, origin=origin, secret=None)
 
-    def _tells(self, value: str) -> bool:
-        """Whether the key is in a header's value; one as short as a word only where it is all of it."""
+    def _has_secret(self, value: str) -> bool:
         if not self.secret:
             return False
         return self.secret in value if len(self.secret) >= MIN_SECRET else value.removeprefix("Bearer ") == self.secret
 
     def __repr__(self) -> str:
-        """Without keys and without the body."""
-        shown = self.redacted()
-        return f"HttpRequest({self.method} {shown.url}, headers={shown.headers!r}, {len(self.body)} bytes)"
+        safe = self.redacted()
+        return f"HttpRequest({self.method} {safe.url}, headers={safe.headers!r}, {len(self.body)} bytes)"
 
     def __rich_repr__(self) -> list[tuple[str, Any]]:
-        """As `repr`: msgspec's own would show the keys."""
-        shown = self.redacted()
-        return [("method", shown.method), ("url", shown.url), ("headers", shown.headers)]
+        # msgspec's own would show the key.
+        safe = self.redacted()
+        return [("method", safe.method), ("url", safe.url), ("headers", safe.headers)]
 
 
 class Head(msgspec.Struct, frozen=True, kw_only=True):
-    """Status and headers of an answer.
+    """Status and headers of a response.
 
     >>> Head(status=200, headers={"Retry-After": "3"}).header("retry-after")
     '3'
@@ -76,13 +74,13 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
     headers: Mapping[str, str] = {}
 
     def header(self, name: str, /) -> str | None:
-        """A header's value, whatever the case of its name."""
+        """The value of a header; the case of the name does not matter."""
         name = name.lower()
         return next((value for key, value in self.headers.items() if key.lower() == name), None)
 
 
 class HttpReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole answer to give.
+    """A whole response of a server.
 
     >>> HttpReply(status=200, body=b"{}").headers["content-type"]
     'application/json'
@@ -105,7 +103,7 @@ def split_base_url(base_url: str, /) -> tuple[str, str]:
         is_whole = bool(parts.scheme and parts.hostname) and parts.port != 0
     except ValueError:
         parts, is_whole = urlsplit(""), False
-    if not is_whole:  # and not shown: what of it is misread may be a password
+    if not is_whole:  # the URL is not shown: it may have a password
         raise SetupError("base_url must be a URL with a scheme and a host, such as https://host/path")
     if parts.query or parts.fragment:
         raise SetupError("base_url must not have a query or a fragment; use headers= instead")
@@ -113,7 +111,7 @@ def split_base_url(base_url: str, /) -> tuple[str, str]:
 
 
 def redact_url(url: str, /) -> str:
-    """A URL without what may be secret in it: neither a password nor a query.
+    """A URL without user, password and query.
 
     >>> redact_url("https://me:secret@example.org/a.png?token=1")
     'https://example.org/a.png'
@@ -123,13 +121,13 @@ def redact_url(url: str, /) -> str:
         host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname or ""
         port = "" if parts.port is None else f":{parts.port}"
     except ValueError:
-        return "a URL that cannot be read"
-    place = parts.path if parts.netloc else parts.path.rpartition("@")[2]
-    return f"{parts.scheme}://{host}{port}{place}" if parts.scheme else place
+        return "an invalid URL"
+    path = parts.path if parts.netloc else parts.path.rpartition("@")[2]
+    return f"{parts.scheme}://{host}{port}{path}" if parts.scheme else path
 
 
 MAX_WAIT = 86400.0
-"""Seconds of a wait that a provider asks for and that is believed: one day."""
+"""Seconds. A provider's longer wait is cut to this."""
 _NUMBER = r"\d{1,15}(?:\.\d*)?|\.\d+"
 _DURATION = rf"({_NUMBER})(ns|us|µs|μs|ms|s|m|h|d)"
 _MICRO = 1e-6
@@ -138,7 +136,7 @@ _SECONDS["d"] = 86400.0
 
 
 def decode_duration(text: str, /) -> float | None:
-    """Seconds of a number or of a duration such as `6m0s`, `120ms`, `48s`.
+    """Seconds of a number or of a duration such as `6m0s`, `120ms`, `48s`; None for any other text.
 
     >>> decode_duration("6m0.5s"), decode_duration("3"), decode_duration("soon")
     (360.5, 3.0, None)
@@ -146,31 +144,31 @@ def decode_duration(text: str, /) -> float | None:
     text = text.strip()
     if re.fullmatch(_NUMBER, text, re.ASCII):
         return float(text)
-    found = re.findall(_DURATION, text, re.ASCII)
-    if not found or "".join(number + unit for number, unit in found) != text:
+    pairs = re.findall(_DURATION, text, re.ASCII)
+    if not pairs or "".join(number + unit for number, unit in pairs) != text:
         return None
-    return sum(float(number) * _SECONDS[unit] for number, unit in found)
+    return sum(float(number) * _SECONDS[unit] for number, unit in pairs)
 
 
 def retry_after(head: Head, /) -> float | None:
-    """Seconds to wait, from retry-after-ms, Retry-After (seconds or date), or the reset of a used-up rate limit.
+    """Seconds to wait: from retry-after-ms, Retry-After (seconds or date), or the reset of an exhausted rate limit.
 
-    A date is counted from the answer's own Date header, so that no clock is needed. More than a day is a day.
+    A date is compared with the Date header of the response, so that no clock is needed. The maximum is one day.
 
     >>> retry_after(Head(status=429, headers={"retry-after-ms": "250"}))
     0.25
     >>> retry_after(Head(status=429, headers={"retry-after": "99999999"}))
     86400.0
     """
-    wait = _told_wait(head)
+    wait = _requested_wait(head)
     return None if wait is None else min(MAX_WAIT, wait)
 
 
-def _told_wait(head: Head) -> float | None:
+def _requested_wait(head: Head) -> float | None:
     ms = decode_duration(head.header("retry-after-ms") or "")
     if ms:
         return ms / 1000
-    # Azure says 0 ms beside one second (2026-08): the second is meant.
+    # Azure sends retry-after-ms: 0 with retry-after: 1 (2026-08); the second is right.
     if (seconds := _wait(head.header("retry-after") or "", head)) is not None or ms is not None:
         return seconds or 0.0
     if head.status != 429:
@@ -188,7 +186,7 @@ def _reset(name: str, value: str, head: Head) -> float | None:
 
 
 def _wait(text: str, head: Head) -> float | None:
-    """Seconds to wait: told as a duration, or as a moment, which a number of more than thirty years is, too."""
+    """Seconds to wait, from a duration or a point in time. A number above 1e9 is a timestamp."""
     seconds = decode_duration(text)
     if seconds is not None and seconds < 1e9:
         return seconds

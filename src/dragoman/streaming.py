@@ -1,4 +1,8 @@
-"""The events of a call in, what users like to see out: pieces of text and thinking, calls, and last the response."""
+"""Streams as users see them: iterate one for pieces of text and thinking, tool calls, and last the response.
+
+The driver yields the events of a call. A stream converts them to items, keeps the result, and closes the connection
+when you leave the loop.
+"""
 
 from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
 from types import TracebackType
@@ -15,7 +19,7 @@ from dragoman.types import Response, ToolCall
 
 
 class TextDelta(msgspec.Struct, frozen=True):
-    """A piece of the answer's text.
+    """A piece of the text of an answer.
 
     >>> TextDelta("hel").text
     'hel'
@@ -25,7 +29,7 @@ class TextDelta(msgspec.Struct, frozen=True):
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True):
-    """A piece of the model's thinking.
+    """A piece of the thinking of an answer.
 
     >>> ThinkingDelta("Hmm.").text
     'Hmm.'
@@ -37,14 +41,14 @@ class ThinkingDelta(msgspec.Struct, frozen=True):
 Item: TypeAlias = TextDelta | ThinkingDelta | ToolCall | Restarted | Response
 
 
-class View:
-    """Events to the friendly items."""
+class ItemConverter:
+    """Converts events to the items that users iterate."""
 
     def __init__(self) -> None:
         self._thinking: set[int] = set()
 
-    def item(self, event: StreamEvent) -> Item | None:
-        """What users like to see of an event; None for nothing."""
+    def convert(self, event: StreamEvent) -> Item | None:
+        """The item of an event; None if it has none."""
         match event:
             case PartDelta():
                 return ThinkingDelta(event.text) if event.index in self._thinking else TextDelta(event.text)
@@ -60,106 +64,91 @@ class View:
                 return None
 
 
-_OVER = (
-    "this stream is over: it was closed, left or broken before its end; ask anew, and where a loop is left and taken "
-    "up again, do it inside of `with`"
+_CLOSED = (
+    "the stream is closed: it broke, or its loop ended early; start a new call. To continue a loop after `break`, put "
+    "the stream in a `with` block"
 )
 
 
-class Closing:
-    """What is left by `with` as by `close`: its events end, and with them the connection or the run.
+class ClosableStream:
+    """A stream that closes its events, and so the connection or the agent run, at the end of `with` or by `close`.
 
-    Inside of `with`, a loop that is left can be taken up again where it stood; without it, leaving the loop closes.
-
-    >>> with Closing(event for event in ()) as left:
-    ...     pass
+    Leaving the loop closes it too. Inside a `with` block it does not: there, another loop continues.
     """
 
     def __init__(self, events: Generator[Any, None, Any]) -> None:
         self._events = events
-        self._is_held = False
+        self._in_with_block = False
         self._result: Any = None
 
     def close(self) -> None:
-        """End what is under way, if it is not at its end. It is for the thread that reads; another one is told so."""
+        """Stop the call, if it still runs. Only the thread that reads the stream can do this."""
         try:
             self._events.close()
         except ValueError as error:
-            raise InvalidRequest(
-                "another thread is reading this stream; close it in that one, when it has what it waits for"
-            ) from error
+            raise InvalidRequest("another thread is reading this stream; close it in that thread") from error
 
     def __enter__(self) -> Self:
-        """Itself."""
-        self._is_held = True
+        self._in_with_block = True
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End what is under way, if it is not at its end."""
-        self._is_held = False
+        self._in_with_block = False
         self.close()
 
-    def _rest(self) -> Iterator[Any]:
-        """The events that are left; their result is kept. A generator that is over gives None: a result never is."""
+    def _remaining_events(self) -> Iterator[Any]:
+        """The events that are not read yet; stores the result. A closed generator returns None, which no result is."""
         try:
             while self._result is None:
                 yield next(self._events)
         except StopIteration as stop:
             if stop.value is None:
-                raise InvalidRequest(_OVER) from None
+                raise InvalidRequest(_CLOSED) from None
             self._result = stop.value
         finally:
-            if not self._is_held:
+            if not self._in_with_block:
                 self.close()
 
 
-class AsyncClosing:
-    """The same, async.
-
-    >>> hasattr(AsyncClosing, "aclose")
-    True
-    """
+class AsyncClosableStream:
+    """As ClosableStream, async."""
 
     def __init__(self, events: AsyncGenerator[Any, None], results: list[Any]) -> None:
         self._events = events
         self._results = results
-        self._is_held = False
+        self._in_with_block = False
 
     async def aclose(self) -> None:
-        """End what is under way, if it is not at its end. It is for the task that reads; another one cancels that."""
+        """Stop the call, if it still runs. Only the task that reads the stream can do this; another cancels it."""
         try:
             await self._events.aclose()
         except RuntimeError as error:
             raise InvalidRequest("another task is reading this stream; cancel that task") from error
 
     async def __aenter__(self) -> Self:
-        """Itself."""
-        self._is_held = True
+        self._in_with_block = True
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """End what is under way, if it is not at its end."""
-        self._is_held = False
+        self._in_with_block = False
         await self.aclose()
 
-    async def _leave(self) -> None:
-        """A loop is left: inside of `with` it may be taken up again."""
-        if not self._is_held:
+    async def _loop_ended(self) -> None:
+        if not self._in_with_block:
             await self.aclose()
 
-    def _ended(self) -> Any:
-        """The result of what is at its end."""
+    def _final_result(self) -> Any:
         if not self._results:
-            raise InvalidRequest(_OVER)
+            raise InvalidRequest(_CLOSED)
         return self._results[0]
 
 
-class Stream(Closing):
-    """A streamed answer: iterate it for its items, the last of which is the Response. Leaving it closes the connection.
+class Stream(ClosableStream):
+    """A streamed answer: iterate it for its items; the last is the Response. Leaving the loop closes the connection.
 
     >>> from dragoman import Registry
     >>> with Registry(env={}).model("demo/any").stream("hello") as stream:
@@ -170,28 +159,28 @@ class Stream(Closing):
 
     def __init__(self, events: Generator[StreamEvent, None, Response]) -> None:
         super().__init__(events)
-        self._view = View()
+        self._converter = ItemConverter()
 
     @property
     def response(self) -> Response | None:
-        """The response, once the stream is at its end."""
+        """The response, or None before the end of the stream."""
         response: Response | None = self._result
         return response
 
     def __iter__(self) -> Iterator[Item]:
-        """Pieces of text and thinking, whole calls, and last the response."""
-        for event in self._rest():
-            if (item := self._view.item(event)) is not None:
+        """Pieces of text and thinking, whole tool calls, and last the response."""
+        for event in self._remaining_events():
+            if (item := self._converter.convert(event)) is not None:
                 yield item
         yield self._result
 
     def events(self) -> Iterator[StreamEvent]:
-        """The events themselves."""
-        return self._rest()
+        """The events, in place of the items."""
+        return self._remaining_events()
 
 
-class AsyncStream(AsyncClosing):
-    """A streamed answer, async: iterate it for its items, the last of which is the Response.
+class AsyncStream(AsyncClosableStream):
+    """A streamed answer, async: iterate it for its items; the last one is the Response.
 
     >>> import asyncio
     >>> from dragoman import Registry
@@ -204,40 +193,40 @@ class AsyncStream(AsyncClosing):
 
     def __init__(self, events: AsyncGenerator[StreamEvent, None], results: list[Response]) -> None:
         super().__init__(events, results)
-        self._view = View()
+        self._converter = ItemConverter()
 
     @property
     def response(self) -> Response | None:
-        """The response, once the stream is at its end."""
+        """The response, or None before the end of the stream."""
         return self._results[0] if self._results else None
 
     async def __aiter__(self) -> AsyncIterator[Item]:
-        """Pieces of text and thinking, whole calls, and last the response."""
+        """Pieces of text and thinking, whole tool calls, and last the response."""
         try:
             async for event in self._events:
-                if (item := self._view.item(event)) is not None:
+                if (item := self._converter.convert(event)) is not None:
                     yield item
-            yield self._ended()
+            yield self._final_result()
         finally:
-            await self._leave()
+            await self._loop_ended()
 
     async def events(self) -> AsyncIterator[StreamEvent]:
-        """The events themselves."""
+        """The events, in place of the items."""
         try:
             async for event in self._events:
                 yield event
-            self._ended()
+            self._final_result()
         finally:
-            await self._leave()
+            await self._loop_ended()
 
 
 T = TypeVar("T")
 
 
-class TypedStream(Closing, Generic[T]):
-    """A typed answer as it grows: iterate it for plain JSON values, the last of which is the value of the type.
+class TypedStream(ClosableStream, Generic[T]):
+    """A typed answer while it arrives: iterate it for partial JSON values; the last item is the value of the type.
 
-    What was yielded is never changed or taken back. Leaving the stream closes the connection.
+    Yielded values are never changed. Leaving the loop closes the connection.
 
     >>> from dragoman import Registry
     >>> with Registry(env={}).model("demo/any").stream_extract(list[int], "One, 2, 3") as stream:
@@ -246,31 +235,31 @@ class TypedStream(Closing, Generic[T]):
     True
     """
 
-    def __init__(self, events: Generator[StreamEvent, None, Parsed[T]], form: OutputType[T]) -> None:
+    def __init__(self, events: Generator[StreamEvent, None, Parsed[T]], output_type: OutputType[T]) -> None:
         super().__init__(events)
-        self._partials = Partials(form)
+        self._partials = Partials(output_type)
 
     @property
     def response(self) -> Parsed[T] | None:
-        """The response, once the stream is at its end."""
+        """The response, or None before the end of the stream."""
         response: Parsed[T] | None = self._result
         return response
 
     @property
     def parsed(self) -> T | None:
-        """The value, once the stream is at its end."""
+        """The value, or None before the end of the stream."""
         return self.response.parsed if self.response is not None else None
 
     def __iter__(self) -> Iterator[Any]:
-        """What there is so far, and last the value itself."""
-        for event in self._rest():
+        """Partial JSON values, and last the value itself."""
+        for event in self._remaining_events():
             if (value := self._partials.feed(event)) is not NO_VALUE:
                 yield value
         yield self.parsed
 
 
-class AsyncTypedStream(AsyncClosing, Generic[T]):
-    """A typed answer as it grows, async: iterate it for plain JSON values, the last of which is the value of the type.
+class AsyncTypedStream(AsyncClosableStream, Generic[T]):
+    """A typed answer while it arrives, async: iterate it for partial JSON values; the last item is the value.
 
     >>> import asyncio
     >>> from dragoman import Registry
@@ -282,27 +271,27 @@ class AsyncTypedStream(AsyncClosing, Generic[T]):
     """
 
     def __init__(
-        self, events: AsyncGenerator[StreamEvent, None], results: list[Parsed[T]], form: OutputType[T]
+        self, events: AsyncGenerator[StreamEvent, None], results: list[Parsed[T]], output_type: OutputType[T]
     ) -> None:
         super().__init__(events, results)
-        self._partials = Partials(form)
+        self._partials = Partials(output_type)
 
     @property
     def response(self) -> Parsed[T] | None:
-        """The response, once the stream is at its end."""
+        """The response, or None before the end of the stream."""
         return self._results[0] if self._results else None
 
     @property
     def parsed(self) -> T | None:
-        """The value, once the stream is at its end."""
+        """The value, or None before the end of the stream."""
         return self._results[0].parsed if self._results else None
 
     async def __aiter__(self) -> AsyncIterator[Any]:
-        """What there is so far, and last the value itself."""
+        """Partial JSON values, and last the value itself."""
         try:
             async for event in self._events:
                 if (value := self._partials.feed(event)) is not NO_VALUE:
                     yield value
-            yield self._ended().parsed
+            yield self._final_result().parsed
         finally:
-            await self._leave()
+            await self._loop_ended()

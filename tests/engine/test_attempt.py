@@ -558,7 +558,7 @@ def test_the_words_of_a_refusal_have_a_limit() -> None:
     "script", [[line("fine"), said("")], [b'{"message": {"content": ""}, "done": true, "done_reason": "length"}\n']]
 )
 def test_who_starts_over_says_so_before_anything_else(script: Script) -> None:
-    world, again = World(script), Restarted(left="zz/m", target="aa/m", why="Reset: by peer")
+    world, again = World(script), Restarted(previous="zz/m", target="aa/m", why="Reset: by peer")
     world.run(call(STREAM, AA, Timeouts(), None, restarted=again))
     assert world.shown[0] == again
     assert world.shown.count(again) == 1
@@ -566,14 +566,14 @@ def test_who_starts_over_says_so_before_anything_else(script: Script) -> None:
 
 
 def test_who_cannot_start_over_says_nothing() -> None:
-    world, again = World(EMPTY), Restarted(left="zz/m", target="aa/m", why="Reset: by peer")
+    world, again = World(EMPTY), Restarted(previous="zz/m", target="aa/m", why="Reset: by peer")
     with pytest.raises(EmptyResponse):
         world.run(call(STREAM, AA, Timeouts(), None, restarted=again))
     assert world.shown == []
 
 
 def test_what_came_before_a_restart_is_void() -> None:
-    again = Restarted(left="zz/m", target="aa/m", why="Reset: by peer")
+    again = Restarted(previous="zz/m", target="aa/m", why="Reset: by peer")
     late = Finished(finish=Finish(reason="stop"), usage=Usage(input=1))
     before: list[StreamEvent] = [
         Started(id="old"),

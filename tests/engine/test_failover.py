@@ -513,7 +513,7 @@ def test_who_wants_it_is_started_over() -> None:
     response = ask(world, request=STREAM, on_interrupt="restart")
     assert (response.text, response.target, world.hosts) == ("good", "bb/m2", ["aa", "bb"])
     (again,) = [event for event in world.shown if isinstance(event, Restarted)]
-    assert again == Restarted(left="aa/m1", target="bb/m2", why="the stream broke: Reset: by peer")
+    assert again == Restarted(previous="aa/m1", target="bb/m2", why="the stream broke: Reset: by peer")
     assert fold(world.shown).text == "good"
 
 
@@ -526,7 +526,7 @@ def test_a_restart_is_said_when_somebody_has_something_to_show() -> None:
 def test_a_stream_may_be_started_over_more_than_once() -> None:
     world = World([line("a"), Reset("by peer")], [line("b"), Reset("by peer")], [line("c"), said("")])
     assert ask(world, AA, BB, CC, request=STREAM, on_interrupt="restart").text == "c"
-    assert [event.left for event in world.shown if isinstance(event, Restarted)] == ["aa/m1", "bb/m2"]
+    assert [event.previous for event in world.shown if isinstance(event, Restarted)] == ["aa/m1", "bb/m2"]
     assert isinstance(world.shown[-1], Finished)
 
 

@@ -20,7 +20,7 @@ from dragoman.events import Restarted
 from dragoman.io.driver import tell
 from dragoman.models import CallOptions, Model, Prompt
 from dragoman.schema.output_type import OutputType
-from dragoman.streaming import AsyncClosing, Closing, TextDelta, ThinkingDelta, View
+from dragoman.streaming import AsyncClosableStream, ClosableStream, ItemConverter, TextDelta, ThinkingDelta
 from dragoman.tools.decorator import Context, HasTools, ToolLike, gather, handler_of, tool, tool_of
 from dragoman.tools.executor import Approve
 from dragoman.tools.skills import Skill
@@ -302,18 +302,18 @@ class _ItemFilter:
     """Turns the events of a run into the items of a stream, and passes them to `on_event`."""
 
     def __init__(self, on_event: Callable[[Any], object] | None) -> None:
-        self._view = View()
+        self._converter = ItemConverter()
         self._observers = [on_event] if on_event is not None else []
 
     def item(self, event: Any) -> AgentStreamItem | None:
-        item = event if isinstance(event, RunEvent) else self._view.item(event)
+        item = event if isinstance(event, RunEvent) else self._converter.convert(event)
         if item is None or isinstance(item, ToolCall | Response):
             return None
         tell(self._observers, item)
         return item
 
 
-class AgentStream(Closing, Generic[T]):
+class AgentStream(ClosableStream, Generic[T]):
     """A running agent. Iterate over it for the events; the last item is the Result. Leaving the loop ends the run.
 
     >>> from dragoman import Registry
@@ -336,13 +336,13 @@ class AgentStream(Closing, Generic[T]):
         return self._run.result
 
     def __iter__(self) -> Iterator[AgentStreamItem | Result[T]]:
-        for event in self._rest():
+        for event in self._remaining_events():
             if (item := self._items.item(event)) is not None:
                 yield item
         yield self.result
 
 
-class AsyncAgentStream(AsyncClosing, Generic[T]):
+class AsyncAgentStream(AsyncClosableStream, Generic[T]):
     """A running agent, async. Iterate over it for the events; the last item is the Result.
 
     >>> from dragoman import Registry
@@ -376,6 +376,6 @@ class AsyncAgentStream(AsyncClosing, Generic[T]):
             async for event in self._events:
                 if (item := self._items.item(event)) is not None:
                     yield item
-            yield self._ended()
+            yield self._final_result()
         finally:
-            await self._leave()
+            await self._loop_ended()

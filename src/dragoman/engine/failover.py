@@ -369,7 +369,7 @@ class Chain:
 
 
 def _restarted(target: Target, left: Target, error: Interrupted) -> Restarted:
-    return Restarted(left=left.name, target=target.name, why=error.message)
+    return Restarted(previous=left.name, target=target.name, why=error.message)
 
 
 def _told(error: DragomanError) -> str:

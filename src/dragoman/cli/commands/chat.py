@@ -159,7 +159,7 @@ class _Screen:
             case ThinkingDelta() if self._shown == "all":
                 self.think(item.text)
             case Restarted() if self._shown == "all":
-                self.remark(f"{item.left} broke off ({item.why}); {item.target} starts over")
+                self.remark(f"{item.previous} broke off ({item.why}); {item.target} starts over")
             case Restarted():
                 self.end()
             case ToolFinished() if self._shown == "all":
