@@ -86,7 +86,7 @@ def _read(command: str, words: list[str]) -> Namespace:
 
 def _perform(command: str, arguments: Namespace) -> int:
     try:
-        code: int = import_module(f"dragoman.cli.{COMMANDS[command].module}").run(arguments)
+        code: int = import_module(f"dragoman.cli.commands.{COMMANDS[command].module}").run(arguments)
     except UsageError as error:
         return _fail(error, f"{command}: {error}", as_json=arguments.json)
     except BrokenPipeError:

@@ -106,8 +106,8 @@ def _count(text: str) -> int:
 
 
 def _days(text: str) -> int:
-    if not text.isdecimal() or not 0 < int(text) <= _MOST_DAYS:
-        raise ArgumentTypeError(f"{text!r} is no number of days; there are 1 to {_MOST_DAYS}")
+    if not text.isdecimal() or not 0 < int(text) <= _MAX_DAYS:
+        raise ArgumentTypeError(f"must be 1 to {_MAX_DAYS} days, got {text!r}")
     return int(text)
 
 
@@ -123,7 +123,7 @@ def _port(text: str) -> int:
     return int(text)
 
 
-_MOST_DAYS = 3660
+_MAX_DAYS = 3660
 _LAST_PORT = 65535
 
 
@@ -257,20 +257,19 @@ def _doctor(parser: ArgumentParser) -> None:
 
 def _keys(parser: ArgumentParser) -> None:
     parser.add_argument("action", choices=("new",))
-    parser.add_argument("name", type=_name, help="whose key it is")
+    parser.add_argument("name", type=_name, help="the id of the key, for example the client's name")
 
 
 def _usage(parser: ArgumentParser) -> None:
-    parser.add_argument("--days", type=_days, default=30, metavar="N", help="how far back (default: 30)")
+    parser.add_argument("--days", type=_days, default=30, metavar="N", help="the last N days (default: 30)")
 
 
-def _target(parser: ArgumentParser) -> None:
-    parser.add_argument("target", help="provider/model")
-
-
-def _bench(parser: ArgumentParser) -> None:
-    _target(parser)
-    parser.add_argument("--seconds", type=_seconds, default=300.0, help="for how long (default: 300)")
+def _targets(parser: ArgumentParser) -> None:
+    parser.add_argument("action", choices=("disable", "enable"))
+    parser.add_argument("target", type=_name, help="provider/model")
+    parser.add_argument(
+        "--seconds", type=_seconds, metavar="N", help="how long the target stays disabled (default: 300)"
+    )
 
 
 def _completion(parser: ArgumentParser) -> None:
@@ -321,14 +320,19 @@ COMMANDS = {
     "serve": Command(
         "serve", "The gateway: one server in front of all providers", _serve, ("dragoman serve --port 8080",)
     ),
-    "keys": Command("operating", "Keys for the clients of a gateway", _keys, ("dragoman keys new alice",)),
-    "usage": Command("operating", "Who used how much of a gateway", _usage, ("dragoman usage",)),
-    "health": Command("operating", "How the targets of a gateway are", _gateway, ("dragoman health",)),
-    "bench": Command(
-        "operating", "Take a target of a gateway out", _bench, ("dragoman bench groq/llama-3.3-70b-versatile",)
+    "keys": Command("keys", "Create an API key for a client of a gateway", _keys, ("dragoman keys new alice",)),
+    "usage": Command(
+        "usage", "Requests, tokens and costs of a gateway, by day, key and target", _usage, ("dragoman usage",)
     ),
-    "enable": Command(
-        "operating", "Put a target of a gateway back", _target, ("dragoman unbench groq/llama-3.3-70b-versatile",)
+    "health": Command("health", "The targets of a running gateway and their state", _gateway, ("dragoman health",)),
+    "targets": Command(
+        "targets",
+        "Disable or enable a target of a gateway",
+        _targets,
+        (
+            "dragoman targets disable groq/llama-3.3-70b-versatile --seconds 600",
+            "dragoman targets enable groq/llama-3.3-70b-versatile",
+        ),
     ),
     "completion": Command(
         "completion", "A completion script for your shell", _completion, ('eval "$(dragoman completion bash)"',)

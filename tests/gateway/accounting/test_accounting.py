@@ -63,9 +63,9 @@ def test_a_request_has_one_row_with_all_that_it_used(opened: Opened) -> None:
             *("team", "c/z", "served"),
             *(8, 2, 2),
         )
-        assert row.first is not None
+        assert row.time_to_first_token is not None
         assert row.duration is not None
-        assert row.first <= row.duration
+        assert row.time_to_first_token <= row.duration
 
     run(opened, work)
 

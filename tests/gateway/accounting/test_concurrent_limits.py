@@ -17,16 +17,16 @@ from tests.support.gateway.live import PATIENCE, Gateway, record
 from tests.support.gateway.redis_server import RedisServer
 
 CROWD = 200
-MOST = 50
+LIMIT = 50
 NAMES = [str(number) for number in range(100, 100 + CROWD)]
 """Three letters, so that each counts for one token."""
 LIMITS = {
-    "requests": f"requests_per_minute = {MOST}",
-    "tokens": f"tokens_per_minute = {MOST * 10}",
-    "day": f'budgets = [{{ per = "day", tokens = {MOST * 10} }}]',
-    "month": f'budgets = [{{ per = "month", tokens = {MOST * 10} }}]',
+    "requests": f"requests_per_minute = {LIMIT}",
+    "tokens": f"tokens_per_minute = {LIMIT * 10}",
+    "day": f'budgets = [{{ per = "day", tokens = {LIMIT * 10} }}]',
+    "month": f'budgets = [{{ per = "month", tokens = {LIMIT * 10} }}]',
     # A token in, nine out: 150 and 9 * 600 billionths of a dollar.
-    "dollars": f'budgets = [{{ per = "day", dollars = {MOST * 5550 / 1e9} }}]',
+    "dollars": f'budgets = [{{ per = "day", dollars = {LIMIT * 5550 / 1e9} }}]',
     "concurrent": "concurrent = 8",
     "left": 'budgets = [{ per = "day", tokens = 1_000_000 }]',
 }
@@ -83,12 +83,12 @@ def test_no_more_goes_out_than_a_limit_allows(
 ) -> None:
     upstream.counted.clear()
     heard = crowd(ports, limit)
-    assert Counter(each.status for each in heard) == {200: MOST, 429: CROWD - MOST}
-    assert sum(map(sum, upstream.counted.values())) == MOST * 10
+    assert Counter(each.status for each in heard) == {200: LIMIT, 429: CROWD - LIMIT}
+    assert sum(map(sum, upstream.counted.values())) == LIMIT * 10
     left = sorted(float(each.headers[f"x-ratelimit-remaining-{label}"]) for each in heard if each.status == 200)
     assert left == pytest.approx([step * round(each / step) for each in left], abs=1e-6)
     assert left[0] == 0  # of the one that was let in last
-    assert left[-1] <= step * (MOST - 1) + 1e-6
+    assert left[-1] <= step * (LIMIT - 1) + 1e-6
     for each in heard:
         if each.status == 429:
             assert float(each.headers[f"x-ratelimit-remaining-{label}"]) == 0

@@ -97,20 +97,20 @@ def ask(page: Browser, model: str, prompt: str) -> None:
 # Health ---------------------------------------------------------------------------------------------------------------
 
 
-def test_a_target_turns_red_when_it_is_benched_and_green_again(page: Browser, gateway: Gateway) -> None:
+def test_a_target_turns_red_on_cooldown_and_green_again(page: Browser, gateway: Gateway) -> None:
     card = '.target[data-target="demo/overloaded"]'
 
     def colour() -> str:
         return str(page.run(f"return getComputedStyle(document.querySelector('{card} .dot')).backgroundColor"))
 
-    gateway.post("/admin/api/unbench", {"target": "demo/overloaded"})
+    gateway.post("/admin/api/targets/enable", {"target": "demo/overloaded"})
     page.find(f'{card}[data-state="healthy"]')
     green = colour()
     assert gateway.post("/v1/chat/completions", chat("demo/overloaded"))[0] == 503
     page.find(f'{card}[data-state="cooldown"]')
     red = colour()
     assert "cooldown" in page.text(f"{card} .state")
-    assert page.run("return document.getElementById('news').textContent") == "demo/overloaded is benched"
+    assert page.run("return document.getElementById('news').textContent") == "demo/overloaded is now: cooldown"
     page.find(f"{card} button").click()
     page.find(f'{card}[data-state="healthy"]')
     assert colour() == green
@@ -132,15 +132,15 @@ def test_plots_draw_every_request(page: Browser, gateway: Gateway) -> None:
 
 
 def test_a_request_shows_its_attempts(page: Browser, gateway: Gateway) -> None:
-    gateway.post("/admin/api/unbench", {"target": "demo/overloaded"})
+    gateway.post("/admin/api/targets/enable", {"target": "demo/overloaded"})
     gateway.post("/v1/chat/completions", chat("fast"))
     view(page, "requests")
     page.find("#filter").send_keys("fast")
     row = page.find(".request[data-outcome=served]")
     row.find_element("css selector", "summary").click()
-    trials = [trial.text for trial in page.all(".request[open] .trial")]
-    assert any("demo/overloaded" in trial and "Overloaded" in trial for trial in trials)
-    assert "served" in trials[-1]
+    attempts = [attempt.text for attempt in page.all(".request[open] .attempt")]
+    assert any("demo/overloaded" in attempt and "Overloaded" in attempt for attempt in attempts)
+    assert "served" in attempts[-1]
 
 
 # Playground -----------------------------------------------------------------------------------------------------------
@@ -152,11 +152,11 @@ def test_a_chat_streams_and_can_be_stopped(browser: Browser, tmp_path: Path) -> 
         Gateway(tmp_path, record("up", upstream.base_url())) as gateway,
     ):
         browser.open(gateway.url + "/#/playground")
-        browser.find("#pulse .dot")
+        browser.find("#status .dot")
         ask(browser, "up/m", "Count!")
-        browser.wait(lambda: WORDS in browser.text(".said.wait") or None)
+        browser.wait(lambda: WORDS in browser.text(".message.wait") or None)
         browser.find("#stop").click()
-        browser.wait(lambda: not browser.all(".said.wait") or None)
+        browser.wait(lambda: not browser.all(".message.wait") or None)
         assert upstream.client_disconnected.acquire(timeout=PATIENCE)
         view(browser, "requests")
         browser.find(".request[data-outcome=client_disconnected]")
@@ -164,12 +164,12 @@ def test_a_chat_streams_and_can_be_stopped(browser: Browser, tmp_path: Path) -> 
 
 def test_a_chat_goes_on_over_several_turns(page: Browser) -> None:
     view(page, "playground")
-    page.find("#fresh").click()
+    page.find("#new-chat").click()
     for number, prompt in enumerate(("Is it so?", "And now?"), 1):
         ask(page, "demo/any", prompt)
-        page.wait(lambda n=number: len(page.all(".said.assistant:not(.wait)")) == n or None)  # type: ignore[misc]
+        page.wait(lambda n=number: len(page.all(".message.assistant:not(.wait)")) == n or None)  # type: ignore[misc]
         page.wait(lambda: "answered" in page.text("#receipt") or None)
-        assert prompt in page.all(".said.assistant")[-1].text
+        assert prompt in page.all(".message.assistant")[-1].text
     assert "demo/any" in page.text("#receipt")
     assert page.text("#wire").count("Is it so?") == 2  # asked, and said back
     assert int(page.text("#events-count")) > 3
@@ -183,10 +183,10 @@ def test_a_call_of_a_tool_shows_and_is_answered(page: Browser) -> None:
     page.find("#with-tool").click()
     page.find("#choice").send_keys("required")
     ask(page, "demo/any", "When does the tide turn in Brest?")
-    assert "Brest" in page.text(".said.tool pre")
+    assert "Brest" in page.text(".message.tool pre")
     assert page.focused() == "Result of tide"
     page.press(Keys.ENTER)
-    page.wait(lambda: "half past four" in page.text(".said.assistant:not(.wait)") or None)
+    page.wait(lambda: "half past four" in page.text(".message.assistant:not(.wait)") or None)
 
 
 def test_an_image_is_shown_and_seen(page: Browser, tmp_path: Path) -> None:
@@ -195,13 +195,13 @@ def test_an_image_is_shown_and_seen(page: Browser, tmp_path: Path) -> None:
     page.find("#image").send_keys(str(tmp_path / "red.png"))
     page.wait(lambda: page.text("#image-name") == "red.png" or None)
     ask(page, "demo/any", "What is this?")
-    assert page.run("return document.querySelector('.said.user img').naturalWidth") == 32
-    page.wait(lambda: "32" in page.text(".said.assistant:not(.wait)") or None)
+    assert page.run("return document.querySelector('.message.user img').naturalWidth") == 32
+    page.wait(lambda: "32" in page.text(".message.assistant:not(.wait)") or None)
     assert "image_url" in page.text("#wire pre")
 
 
 def test_the_wire_of_each_attempt_shows_how_it_went(page: Browser, gateway: Gateway) -> None:
-    gateway.post("/admin/api/unbench", {"target": "demo/overloaded"})
+    gateway.post("/admin/api/targets/enable", {"target": "demo/overloaded"})
     view(page, "playground")
     ask(page, "demo/overloaded,demo/any", "Hello!")
     page.find('.wire[data-target="demo/overloaded"] .outcome.failed')
@@ -211,7 +211,7 @@ def test_the_wire_of_each_attempt_shows_how_it_went(page: Browser, gateway: Gate
 def test_a_refusal_is_told_in_words(page: Browser) -> None:
     view(page, "playground")
     ask(page, "nobody/knows", "Hello!")
-    assert "nobody/knows" in page.text(".said.fault")
+    assert "nobody/knows" in page.text(".message.error")
 
 
 # Who may look ---------------------------------------------------------------------------------------------------------
@@ -235,7 +235,7 @@ def test_an_admin_key_is_needed_and_stays_in_the_tab(browser: Browser, tmp_path:
         assert browser.run("return localStorage.length") == 0
         browser.driver.refresh()
         browser.find(".target")
-        browser.find("#leave").click()
+        browser.find("#signout").click()
         assert browser.run("return sessionStorage.length") == 0
         assert browser.find("#key").is_displayed()
 
@@ -301,11 +301,11 @@ def test_all_that_can_be_used_has_a_name(page: Browser, name: str) -> None:
 def test_all_of_it_works_by_keyboard(page: Browser) -> None:
     page.press(Keys.TAB)
     assert page.focused() == "Skip to the content"
-    page.tab_to("Bench: demo/any")
+    page.tab_to("Disable: demo/any")
     assert page.run("return getComputedStyle(document.activeElement).outlineStyle") == "solid"
     page.press(Keys.ENTER)
-    page.find('.target[data-target="demo/any"][data-state="cooldown"]')
-    assert page.focused() == "Put back: demo/any"
+    page.find('.target[data-target="demo/any"][data-state="disabled"]')
+    assert page.focused() == "Enable: demo/any"
     page.press(Keys.SPACE)
     page.find('.target[data-target="demo/any"][data-state="healthy"]')
     page.open(page.driver.current_url)
@@ -314,4 +314,4 @@ def test_all_of_it_works_by_keyboard(page: Browser) -> None:
     page.press(Keys.ENTER)
     page.tab_to("prompt")
     page.press("By keyboard alone", Keys.ENTER)
-    page.wait(lambda: "By keyboard alone" in page.text(".said.assistant:not(.wait)") or None)
+    page.wait(lambda: "By keyboard alone" in page.text(".message.assistant:not(.wait)") or None)

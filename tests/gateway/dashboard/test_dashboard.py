@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from dragoman.errors import Overloaded, StoreDown
-from dragoman.gateway.accounting.recent import MOST, RecentRequests
+from dragoman.gateway.accounting.usage import MAX_RECENT, RecentRequests
 from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.config import decode_config
@@ -67,7 +67,7 @@ def test_only_an_admin_key_may_look(name: str) -> None:
     assert get(app, name, authorization=f"Bearer {admin}").status == 200
 
 
-@pytest.mark.parametrize("name", ["bench", "enable", "explain"])
+@pytest.mark.parametrize("name", ["targets/disable", "targets/enable", "explain"])
 def test_only_an_admin_key_may_do(name: str) -> None:
     app, _, team = keyed()
     assert see(app, post(API + name, b"{}", **JSON)).status == 401
@@ -76,7 +76,7 @@ def test_only_an_admin_key_may_do(name: str) -> None:
 
 def test_what_cannot_be_read_is_refused() -> None:
     app, admin, _ = keyed()
-    http = post(API + "enable", b'{"target": "\xff"}', **JSON, authorization=f"Bearer {admin}")
+    http = post(API + "targets/enable", b'{"target": "\xff"}', **JSON, authorization=f"Bearer {admin}")
     assert see(app, http).status == 400
 
 
@@ -97,7 +97,7 @@ def test_without_keys_this_machine_looks(host: str) -> None:
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", ""])
 def test_what_a_foreign_page_can_send_changes_nothing(kind: str) -> None:
     app = app_of()
-    http = post(API + "bench", b'{"target": "demo/any"}', **{**JSON, "content-type": kind})
+    http = post(API + "targets/disable", b'{"target": "demo/any"}', **{**JSON, "content-type": kind})
     assert see(app, http).status == 400
     assert states(app) == {"demo/any": "healthy"}
 
@@ -105,27 +105,27 @@ def test_what_a_foreign_page_can_send_changes_nothing(kind: str) -> None:
 # What is told ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_target_is_benched_and_put_back() -> None:
+def test_a_target_is_disabled_and_enabled() -> None:
     app = app_of()
-    do(app, "bench", {"target": "demo/any", "seconds": 60})
-    assert states(app) == {"demo/any": "cooldown"}
+    do(app, "targets/disable", {"target": "demo/any", "seconds": 60})
+    assert states(app) == {"demo/any": "disabled"}
     assert see(app, request_of("openai_chat", "demo/any", hello())).status == 503
-    do(app, "enable", {"target": "demo/any"})
+    do(app, "targets/enable", {"target": "demo/any"})
     assert states(app) == {"demo/any": "healthy"}
 
 
 @pytest.mark.parametrize("target", ["fast", "demo/any,demo/slow", "groq/llama", "", "demo/"])
-def test_only_a_target_can_be_benched(target: str) -> None:
+def test_only_a_target_can_be_disabled(target: str) -> None:
     app = app_of('[aliases]\nfast = "demo/any"\n')
-    assert do(app, "bench", {"target": target}).status == 404
+    assert do(app, "targets/disable", {"target": target}).status == 404
     assert states(app) == {"demo/any": "healthy"}
 
 
 @pytest.mark.parametrize(
     "body", [{}, {"target": 1}, {"target": "demo/any", "seconds": 0}, {"target": "x", "more": 1}, []]
 )
-def test_a_bench_that_says_something_else_is_refused(body: object) -> None:
-    assert do(app_of(), "bench", body).status == 400
+def test_a_disable_request_with_other_fields_is_refused(body: object) -> None:
+    assert do(app_of(), "targets/disable", body).status == 400
 
 
 def test_names_are_told_with_what_they_stand_for() -> None:
@@ -143,7 +143,7 @@ def test_names_are_told_with_what_they_stand_for() -> None:
 
 def test_a_target_that_the_config_no_longer_names_is_not_told() -> None:
     app = app_of('[aliases]\nfast = "demo/any"\n')
-    do(app, "bench", {"target": "demo/any"})
+    do(app, "targets/disable", {"target": "demo/any"})
     app.runtime = Runtime(
         decode_config(record("up", "http://127.0.0.1:1/v1") + '[aliases]\nfast = "up/m"\n'), {}, app.runtime
     )
@@ -156,11 +156,11 @@ def test_a_request_is_told_with_all_who_were_tried() -> None:
         see(app, request_of("openai_chat", "demo/overloaded,demo/any", hello(stream=stream)))
     for row in told(get(app, "requests"))["requests"]:
         assert row["outcome"] == "served"
-        assert [(trial["target"], trial["outcome"]) for trial in row["attempt_details"]] == [
+        assert [(attempt["target"], attempt["outcome"]) for attempt in row["attempt_details"]] == [
             ("demo/overloaded", "failed"),
             ("demo/any", "served"),
         ]
-        assert row["attempt_details"][0]["why"] == "Overloaded"
+        assert row["attempt_details"][0]["error"] == "Overloaded"
 
 
 def test_only_what_is_new_is_told_again() -> None:
@@ -190,8 +190,8 @@ def test_a_number_that_makes_no_sense_is_refused_by_its_name(asked: str, param: 
     ("body", "param"),
     [({}, "target"), ({"target": 5}, "target"), ({"target": "demo/any", "seconds": -1}, "seconds"), ([], None)],
 )
-def test_a_wrong_bench_is_refused_by_the_name_of_what_is_wrong(body: object, param: str | None) -> None:
-    seen = do(app_of(), "bench", body)
+def test_a_wrong_disable_request_is_refused_with_the_field_name(body: object, param: str | None) -> None:
+    seen = do(app_of(), "targets/disable", body)
     assert (seen.status, json.loads(seen.body)["error"]["param"]) == (400, param)
 
 
@@ -208,12 +208,12 @@ def test_a_long_request_is_told_when_it_has_ended() -> None:
 
 def test_recent_requests_are_bounded() -> None:
     recent = RecentRequests()
-    for number in range(MOST + 3):
+    for number in range(MAX_RECENT + 3):
         recent.add(
             UsageRow(id=f"r{number}", moment=0.0, model="m"), [Attempt(target="aa/m", outcome="failed", error="X: y")]
         )
-    assert len(recent.rows()) == MOST
-    assert recent.rows()[0].id == f"r{MOST + 2}"
+    assert len(recent.rows()) == MAX_RECENT
+    assert recent.rows()[0].id == f"r{MAX_RECENT + 2}"
     assert not recent.attempts("r0")
 
 

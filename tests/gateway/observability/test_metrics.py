@@ -45,7 +45,7 @@ def test_what_ended_is_counted() -> None:
     metrics.request_started()
     metrics.request_started()
     metrics.request_ended(
-        row(duration=0.3, first=0.06, stream=True, input=5, output=2, cost=1_500_000), was_started=True
+        row(duration=0.3, time_to_first_token=0.06, stream=True, input=5, output=2, cost=1_500_000), was_started=True
     )
     metrics.record_attempt(Attempt(target="a/x", outcome="served"))
     found = samples(metrics)
@@ -88,7 +88,9 @@ def test_any_name_can_be_a_label(name: str) -> None:
 def test_label_values_are_bounded() -> None:
     metrics = Metrics()
     for n in range(10 * MAX_VALUES):
-        metrics.request_ended(row(target=f"a/{n}", duration=0.1, first=0.1, stream=True, input=1, output=1))
+        metrics.request_ended(
+            row(target=f"a/{n}", duration=0.1, time_to_first_token=0.1, stream=True, input=1, output=1)
+        )
         metrics.record_attempt(Attempt(target=f"b/{n}", outcome="failed"))
     found = samples(metrics)
     assert len({dict(labels).get("target") for _, labels in found}) <= MAX_VALUES + 2
@@ -141,7 +143,7 @@ def test_a_worker_whose_store_is_down_tells_of_itself() -> None:
 
 
 def test_a_request_costs_a_few_microseconds() -> None:
-    metrics, each = Metrics(), row(duration=0.3, first=0.06, stream=True, input=5, output=2)
+    metrics, each = Metrics(), row(duration=0.3, time_to_first_token=0.06, stream=True, input=5, output=2)
     began = time.process_time()
     for _ in range(2000):
         metrics.request_ended(each)

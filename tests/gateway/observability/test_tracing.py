@@ -43,7 +43,9 @@ def test_a_span_follows_the_conventions(traces: Tracing, exporter: InMemorySpanE
         message=assistant("secret answer"), finish=Finish(reason="stop"), usage=usage, id="resp_1", model="gemini-3"
     )
     span = traces.begin("fast", request, {})
-    span.end(row(stream=True, first=0.25, input=5, output=2, cache_read=1, status=200, attempts=1), response)
+    span.end(
+        row(stream=True, time_to_first_token=0.25, input=5, output=2, cache_read=1, status=200, attempts=1), response
+    )
     found, attributes = only(exporter)
     assert (found.name, found.kind, found.status.status_code) == ("chat fast", SpanKind.CLIENT, StatusCode.UNSET)
     assert attributes == {
@@ -75,7 +77,9 @@ def test_every_attribute_is_one_of_the_conventions(traces: Tracing, exporter: In
     request = Request(max_tokens=5, temperature=1.0, top_p=0.5, top_k=3, seed=7, schema={}, stream=True)
     usage = Usage(input=5, output=2, cache_read=1, cache_write=1, reasoning=1)
     response = Response(message=assistant("x"), finish=Finish(reason="stop"), usage=usage, id="1", model="m")
-    traces.begin("fast", request, {}).end(row(stream=True, first=0.1, input=5, output=2, cache_read=1), response)
+    traces.begin("fast", request, {}).end(
+        row(stream=True, time_to_first_token=0.1, input=5, output=2, cache_read=1), response
+    )
     _, attributes = only(exporter)
     assert {name for name in attributes if name.startswith("gen_ai.")} <= known
 

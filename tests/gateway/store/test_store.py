@@ -122,7 +122,7 @@ def test_memory_forgets_the_oldest_when_it_is_full() -> None:
             await store.write(name, b"x" * 40, ttl=None)
         assert [name for name in "abc" if await store.read(name)] == ["b", "c"]
 
-    run(lambda: MemoryStore(most_bytes=100), work)
+    run(lambda: MemoryStore(max_bytes=100), work)
 
 
 # Meters ---------------------------------------------------------------------------------------------------------------
@@ -445,7 +445,7 @@ def test_scripts_that_redis_forgot_are_told_again(redis: RedisServer) -> None:
     async def work(store: Store) -> None:
         assert isinstance(store, RedisStore)
         await store.reserve([window()])
-        await store._ask("SCRIPT FLUSH")  # pyright: ignore[reportPrivateUsage] - as an operator would
+        await store._send("SCRIPT FLUSH")  # pyright: ignore[reportPrivateUsage] - as an operator would
         assert (await store.reserve([window()])).levels[0].used == 2
 
     from dragoman.gateway.store.redis import RedisStore

@@ -68,9 +68,9 @@ def _healths(arguments: Namespace) -> dict[str, str] | None:
     """What a gateway knows of its targets, where one is named."""
     if arguments.gateway is None:
         return None
-    from dragoman.cli.commands.operating import conditions
+    from dragoman.cli.commands.health import target_states
 
-    return conditions(arguments)
+    return target_states(arguments)
 
 
 def _aliases(spec: str, registry: Registry) -> dict[str, str]:

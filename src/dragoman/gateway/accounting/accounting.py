@@ -28,8 +28,7 @@ from dragoman.gateway.accounting.estimates import (
 )
 from dragoman.gateway.accounting.pricing import Prices
 from dragoman.gateway.accounting.quotas import UNLIMITED, Admission, ExpectedUsage, Headers, Quotas
-from dragoman.gateway.accounting.recent import RecentRequests
-from dragoman.gateway.accounting.usage import UsageLog
+from dragoman.gateway.accounting.usage import RecentRequests, UsageLog
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.metrics import Lines, Metrics, encode_text
@@ -295,7 +294,7 @@ class RequestRecord:
             estimated=usage.source == "estimated",
             cost=plus(accounting.prices.cost(target, usage), self._failed_cost),
             duration=accounting.timer() - self._start,
-            first=self._first,
+            time_to_first_token=self._first,
             # The chain reports the attempt of a stream only after its last event, which is after this.
             attempts=self._failures + (outcome != "failed" and target is not None),
         )

@@ -1,7 +1,8 @@
-"""Requests that begin and end in, rows of the store out: one a request, and none is lost.
+"""The usage log: one row per request in the store; and the last requests of this process, for the dashboard.
 
-A row is there before its request has been answered, so that whatever kills the gateway leaves a row whose outcome is
-unknown. Rows that come while others are being written are written together. A store that is down gets them later.
+A row is written before a provider is called, with the outcome `unknown`, and again when the request has ended. So a
+killed gateway leaves rows with an unknown outcome, but no request is missing. Rows that arrive while a write is running
+are written together. If the store is down, rows stay pending and are written later.
 """
 
 import asyncio
@@ -9,32 +10,37 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import islice
 
+import msgspec
+
 from dragoman.errors import StoreDown
 from dragoman.gateway.store.base import Store, UsageRow, UsageSum
+from dragoman.types import Attempt
 
 MAX_PENDING = 100_000
-"""Rows that wait for a store that is down; more of them, and the oldest are lost, which is counted."""
+"""Rows that are held for a store that is down. If there are more, the oldest are lost and counted."""
 MAX_BATCH = 500
+"""Rows of one write."""
+MAX_RECENT = 500
+"""Requests whose attempts are kept in memory."""
 
 
 class UsageLog:
-    """The rows of a store.
+    """Writes rows to a store, and reads rows and sums from it.
 
     >>> from dragoman.gateway.store import open_store
     >>> async def main() -> int:
     ...     usage_log = UsageLog(open_store("memory"))
-    ...     begun = UsageRow(id="r1", moment=0.0, model="fast")
-    ...     await usage_log.record(begun)
-    ...     await usage_log.record(msgspec.structs.replace(begun, outcome="served", input=5, output=2))
+    ...     started = UsageRow(id="r1", moment=0.0, model="fast")
+    ...     await usage_log.record(started)
+    ...     await usage_log.record(msgspec.structs.replace(started, outcome="served", input=5, output=2))
     ...     return (await usage_log.usage("1970-01-01", "1970-01-01"))[0].output
-    >>> import msgspec
     >>> asyncio.run(main())
     2
     """
 
     def __init__(self, store: Store, /) -> None:
         self.lost = 0
-        """Rows that found no place."""
+        """Rows that were dropped because too many were pending."""
         self._store = store
         self._lock = asyncio.Lock()
         self._pending: OrderedDict[str, UsageRow] = OrderedDict()
@@ -46,24 +52,20 @@ class UsageLog:
         return len(self._pending)
 
     async def record(self, row: UsageRow, /) -> None:
-        """Write a row, or what became of it. It is written when this is done, unless the store is down: then later."""
-        self._pending[row.id] = row
-        self._bound()
+        """Write a row, or its new version. Returns when it is written, or at once if the store is down."""
+        self.queue(row)
         if not self._is_down:
             await self._write(row.id)
 
     def queue(self, row: UsageRow, /) -> None:
-        """Write a row at the next round: for a store that dies with this process, that loses nothing."""
+        """Write a row at the next `flush`. Use it if the store dies with this process anyway."""
         self._pending[row.id] = row
-        self._bound()
-
-    def _bound(self) -> None:
         if len(self._pending) > MAX_PENDING:
             self._pending.popitem(last=False)
             self.lost += 1
 
     async def flush(self) -> None:
-        """Write what waits for a store that was down."""
+        """Write all pending rows."""
         if self._pending:
             await self._write(None)
 
@@ -73,20 +75,20 @@ class UsageLog:
         return await self._store.rows(limit)
 
     async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
-        """Sums by day, key, model and target, of the days from `first` to `last`."""
+        """Sums by day, key, model and target for the days from `first` to `last`."""
         await self.flush()
         return await self._store.usage(first, last)
 
     async def aclose(self) -> None:
-        """Write all that waits."""
+        """Write all pending rows; raise StoreDown if that is impossible."""
         while self._pending:
             before = len(self._pending)
             await self._write(None)
             if len(self._pending) >= before:
-                raise StoreDown(f"usage: {before} rows could not be written")
+                raise StoreDown(f"usage log: {before} rows could not be written")
 
     async def _write(self, id: str | None) -> None:
-        """Write some of what waits; whoever comes first writes for those who wait behind it."""
+        """Write pending rows in batches, until the row `id` is written, or all are if it is None."""
         async with self._lock:
             while self._pending and (id is None or id in self._pending):
                 rows = list(islice(self._pending.values(), MAX_BATCH))
@@ -96,10 +98,68 @@ class UsageLog:
                     self._is_down = True
                     return
                 self._is_down = False
-                self._written(rows)
+                self._remove(rows)
 
-    def _written(self, rows: Sequence[UsageRow]) -> None:
+    def _remove(self, rows: Sequence[UsageRow]) -> None:
         for row in rows:
-            # One that was settled meanwhile still waits.
+            # A newer version that was queued during the write stays pending.
             if self._pending.get(row.id) is row:
                 del self._pending[row.id]
+
+
+class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One attempt of a request. Only the type of an error is kept: its message may quote the prompt."""
+
+    target: str
+    outcome: str
+    error: str | None = None
+    seconds: float | None = None
+
+
+class RecentRequests:
+    """The last requests of this process.
+
+    >>> recent = RecentRequests()
+    >>> row = UsageRow(id="r1", moment=0.0, model="fast", target="groq/llama", outcome="served")
+    >>> recent.add(row, [Attempt(target="box/m", outcome="failed", error="Overloaded: busy")])
+    >>> [(attempt.target, attempt.error) for attempt in recent.attempts("r1")]
+    [('box/m', 'Overloaded'), ('groq/llama', None)]
+    """
+
+    def __init__(self) -> None:
+        self._requests: OrderedDict[str, tuple[UsageRow, Sequence[Attempt]]] = OrderedDict()
+
+    def add(self, row: UsageRow, attempts: Sequence[Attempt], /) -> None:
+        """Add a request that has ended."""
+        self._requests[row.id] = row, attempts
+        if len(self._requests) > MAX_RECENT:
+            self._requests.popitem(last=False)
+
+    def rows(self) -> tuple[UsageRow, ...]:
+        """All rows, newest first."""
+        return tuple(row for row, _ in reversed(self._requests.values()))
+
+    def attempts(self, id: str, /) -> tuple[AttemptRecord, ...]:
+        """The attempts of a request; empty if this process does not know it."""
+        if id not in self._requests:
+            return ()
+        row, attempts = self._requests[id]
+        records = tuple(_record(attempt) for attempt in attempts)
+        # The attempt that answers a stream is reported after its last event, when the request has already ended.
+        if row.target is None or any(each.target == row.target and each.outcome != "skipped" for each in records):
+            return records
+        return (*records, AttemptRecord(target=row.target, outcome=row.outcome))
+
+
+def error_type(error: str | None, /) -> str | None:
+    """The type of an error, without its message.
+
+    >>> error_type("Overloaded: the model 'x' is busy")
+    'Overloaded'
+    """
+    return None if error is None else error.partition(":")[0]
+
+
+def _record(attempt: Attempt) -> AttemptRecord:
+    error = error_type(attempt.error)
+    return AttemptRecord(target=attempt.target, outcome=attempt.outcome, error=error, seconds=attempt.duration)

@@ -1,13 +1,13 @@
-"""The page of an operator, and the JSON that it asks for: a table of routes and who answers them.
+"""The dashboard: a page for operators, and the JSON API that it calls.
 
-GET  /                          the page; it and its files hold nothing that needs a key
+GET  /                           the page; it and its files need no key, because they hold no data
 GET  /dashboard/{file}
-GET  /admin/api/snapshot        targets, names, the store
-GET  /admin/api/requests        the last ones, ended after ?since=; without a word of content
-GET  /admin/api/usage           sums of the last ?days=
-POST /admin/api/bench           {"target": …, "seconds": …}
-POST /admin/api/unbench         {"target": …}
-POST /admin/api/explain         a native request: what each of its targets would get
+GET  /admin/api/snapshot         targets, names and the store
+GET  /admin/api/requests         the last requests that ended after ?since=, without their content
+GET  /admin/api/usage            sums of the last ?days=
+POST /admin/api/targets/disable  {"target": …, "seconds": …}
+POST /admin/api/targets/enable   {"target": …}
+POST /admin/api/explain          a native request: what each of its targets would receive
 """
 
 import asyncio
@@ -38,151 +38,131 @@ MAX_DAYS = 366
 
 
 class DisableTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which target is to be left alone, and how long.
-
-    >>> DisableTarget(target="groq/llama").seconds
-    300.0
-    """
+    """Which target to disable, and for how long."""
 
     target: str
     seconds: Annotated[float, msgspec.Meta(gt=0, le=86400)] = 300.0
 
 
 class EnableTarget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which target may be asked again.
-
-    >>> EnableTarget(target="groq/llama").target
-    'groq/llama'
-    """
+    """Which target to enable."""
 
     target: str
 
 
-class Since(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The moment after which requests ended that are asked for.
-
-    >>> Since().since
-    0.0
-    """
+class RequestsQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Only requests that ended after `since`, in seconds since the epoch."""
 
     since: Annotated[float, msgspec.Meta(ge=0, le=1e12)] = 0.0
 
 
-class TimeRange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The last days whose sums are asked for.
-
-    >>> TimeRange().days
-    30
-    """
+class UsageQuery(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The sums of the last `days` days."""
 
     days: Annotated[int, msgspec.Meta(ge=1, le=MAX_DAYS)] = 30
 
 
 class Dashboard:
-    """The routes of the dashboard.
-
-    >>> [route.path for route, _ in Dashboard(is_local=True).table()][0]
-    '/'
-    """
+    """The routes of the dashboard. `is_local`: the gateway listens on a loopback address only."""
 
     def __init__(self, *, is_local: bool) -> None:
         self._is_local = is_local
 
     def table(self) -> Iterator[tuple[Route, Endpoint]]:
-        """Every route, and who answers there."""
+        """Every route and its endpoint."""
         for path, name in (("/", PAGE), *((f"/dashboard/{name}", name) for name in FILES)):
-            yield Route(method="GET", path=path), _show(name)
+            yield Route(method="GET", path=path), _static(name)
         for method, name, endpoint in (
             ("GET", "snapshot", _snapshot),
             ("GET", "requests", _requests),
             ("GET", "usage", _usage),
-            ("POST", "bench", _bench),
-            ("POST", "enable", _unbench),
+            ("POST", "targets/disable", _disable),
+            ("POST", "targets/enable", _enable),
             ("POST", "explain", _explain),
         ):
-            yield Route(method=method, path=API + name), self._guarded(endpoint)
+            yield Route(method=method, path=API + name), self._for_operators(endpoint)
 
-    def _guarded(self, endpoint: Endpoint) -> Endpoint:
-        async def answer(context: RequestContext) -> GatewayResponse:
+    def _for_operators(self, endpoint: Endpoint) -> Endpoint:
+        async def checked(context: RequestContext) -> GatewayResponse:
             context.key = check(context.http, context.runtime.keys, is_local=self._is_local)
             return await endpoint(context)
 
-        return answer
+        return checked
 
 
-def _show(name: str) -> Endpoint:
-    async def answer(_context: RequestContext) -> GatewayResponse:
+def _static(name: str) -> Endpoint:
+    async def respond(_context: RequestContext) -> GatewayResponse:
         return file(name)
 
-    return answer
+    return respond
 
 
 async def _snapshot(context: RequestContext) -> GatewayResponse:
-    return _told(await views.snapshot(context.runtime))
+    return _json(await views.snapshot(context.runtime))
 
 
-async def _bench(context: RequestContext) -> GatewayResponse:
-    wish = _decoded(context, DisableTarget)
-    context.runtime.registry.health.disable(_known(context, wish.target), wish.seconds)
+async def _disable(context: RequestContext) -> GatewayResponse:
+    body = _decode_body(context, DisableTarget)
+    context.runtime.registry.health.disable(_check_target(context, body.target), body.seconds)
     return await _snapshot(context)
 
 
-async def _unbench(context: RequestContext) -> GatewayResponse:
-    wish = _decoded(context, EnableTarget)
-    context.runtime.registry.health.enable(_known(context, wish.target))
+async def _enable(context: RequestContext) -> GatewayResponse:
+    body = _decode_body(context, EnableTarget)
+    context.runtime.registry.health.enable(_check_target(context, body.target))
     return await _snapshot(context)
 
 
 async def _requests(context: RequestContext) -> GatewayResponse:
-    return _told(await views.requests(context.runtime, since=_asked(context, Since).since))
+    return _json(await views.requests(context.runtime, since=_decode_query(context, RequestsQuery).since))
 
 
 async def _usage(context: RequestContext) -> GatewayResponse:
-    return _told(await views.usage(context.runtime, days=_asked(context, TimeRange).days, now=time.time()))
+    return _json(await views.usage(context.runtime, days=_decode_query(context, UsageQuery).days, now=time.time()))
 
 
 async def _explain(context: RequestContext) -> GatewayResponse:
-    """What a request of the playground would look like to each target; nothing is sent."""
+    """Show what each target would receive for a request of the playground; nothing is sent."""
     context.wire = wire = wires.get("native")
     check_depth(context.http.body, context.runtime.config.gateway.max_depth)
     await context.prepare(*wire.server.decode_request(context.http))
     options = context.runtime.config.options
-    # In a thread: fitting images takes long.
-    return _told(await asyncio.to_thread(views.explain, context.request, context.choice.targets, options))
+    # In a thread: resizing images takes long.
+    return _json(await asyncio.to_thread(views.explain, context.request, context.choice.targets, options))
 
 
-def _known(context: RequestContext, name: str) -> str:
+def _check_target(context: RequestContext, name: str) -> str:
     if not views.is_target(context.runtime, name):
-        raise ModelNotFound(f"this gateway has no target {name[:200]!r}")
+        raise ModelNotFound(f"target must be a target of this gateway, got {name[:200]!r}")
     return name
 
 
-def _told(value: object) -> GatewayResponse:
-    answer = json_response(value)
-    answer.headers.append(("cache-control", "no-store"))
-    return answer
+def _json(value: object) -> GatewayResponse:
+    response = json_response(value)
+    response.headers.append(("cache-control", "no-store"))
+    return response
 
 
-def _asked(context: RequestContext, shape: type[S]) -> S:
-    """What stands behind the question mark, but for the key."""
-    told = dict(parse_qsl(context.http.path.partition("?")[2], keep_blank_values=True))
-    told.pop("key", None)
+def _decode_query(context: RequestContext, type: type[S]) -> S:
+    fields = dict(parse_qsl(context.http.path.partition("?")[2], keep_blank_values=True))
+    fields.pop("key", None)
     try:
-        return msgspec.convert(told, shape, strict=False)
+        return msgspec.convert(fields, type, strict=False)
     except msgspec.ValidationError as error:
-        raise _wrong(error) from error
+        raise _invalid(error) from error
 
 
-def _decoded(context: RequestContext, shape: type[S]) -> S:
+def _decode_body(context: RequestContext, type: type[S]) -> S:
     try:
-        return msgspec.json.decode(context.http.body, type=shape)
+        return msgspec.json.decode(context.http.body, type=type)
     except DECODE_ERRORS as error:
-        raise _wrong(error) from error
+        raise _invalid(error) from error
 
 
-def _wrong(error: Exception) -> InvalidRequest:
-    """Which field it is stands at the end of what msgspec says."""
-    wrong = InvalidRequest(str(error))
-    found = re.search(r"(?:\$\.|field `)(\w+)`$", wrong.message) if isinstance(error, msgspec.ValidationError) else None
-    wrong.param = None if found is None else found[1]
-    return wrong
+def _invalid(error: Exception) -> InvalidRequest:
+    invalid = InvalidRequest(str(error))
+    if isinstance(error, msgspec.ValidationError):
+        # msgspec puts the path of the field at the end of its message.
+        field = re.search(r"(?:\$\.|field `)(\w+)`$", invalid.message)
+        invalid.param = None if field is None else field[1]
+    return invalid

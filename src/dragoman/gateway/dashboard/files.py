@@ -1,4 +1,4 @@
-"""The name of a file of the page in, the answer that shows it out: read once, and served with a strict policy."""
+"""The static files of the dashboard. Each is read once and sent with a strict Content-Security-Policy."""
 
 from functools import cache
 from pathlib import Path
@@ -12,7 +12,7 @@ POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
-"""Nothing from elsewhere, nothing inline, in nobody's frame."""
+"""Nothing from other origins, nothing inline, no embedding in frames."""
 HEADERS = (
     ("content-security-policy", POLICY),
     ("x-content-type-options", "nosniff"),
@@ -23,7 +23,7 @@ HEADERS = (
 
 
 def file(name: str, /) -> GatewayResponse:
-    """The answer that shows a file.
+    """The response for one file.
 
     >>> file("style.css").headers[0]
     ('content-type', 'text/css; charset=utf-8')
@@ -34,9 +34,5 @@ def file(name: str, /) -> GatewayResponse:
 
 @cache
 def read(name: str, /) -> bytes:
-    """The bytes of a file.
-
-    >>> read(PAGE)[:15]
-    b'<!doctype html>'
-    """
+    """The bytes of a file."""
     return (Path(__file__).parent / "static" / name).read_bytes()

@@ -1,7 +1,8 @@
-"""A request to the dashboard in, the operator's key out, or a refusal.
+"""Who may use the dashboard API.
 
-Without any keys it answers on a loopback address only, and only under a name of it: a page from elsewhere could have
-its own name lead here (DNS rebinding). What changes something has to be JSON, which no page can send elsewhere unasked.
+A gateway with keys requires an admin key. A gateway without keys answers only on a loopback address, and only if the
+`Host` header names that address: a page of another site could point its own name to 127.0.0.1 (DNS rebinding). A body
+must be `application/json`, which a page of another site cannot send without a CORS preflight.
 """
 
 from urllib.parse import urlsplit
@@ -16,21 +17,21 @@ LOCAL = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 def check(http: HttpRequest, keys: Keys, /, *, is_local: bool) -> Key | None:
-    """The key of an operator; None where none is needed.
+    """The operator's key, or None if the gateway needs no key. Everybody else gets an error.
 
     >>> check(HttpRequest(method="GET", path="/", headers={"host": "localhost:8080"}), Keys(), is_local=True) is None
     True
     """
     key = identify_operator(http, keys)
     if key is None and not (is_local and host_of(http) in LOCAL):
-        raise Forbidden("the dashboard needs a key: add one with admin = true to [keys] of the config")
+        raise Forbidden("the dashboard needs an admin key; add a key with admin = true to [keys] of the config")
     if http.method != "GET" and http.headers.get("content-type", "").partition(";")[0] != "application/json":
-        raise InvalidRequest("the body has to be application/json")
+        raise InvalidRequest("content-type must be application/json")
     return key
 
 
 def host_of(http: HttpRequest, /) -> str | None:
-    """The name under which we were called.
+    """The host name of the `Host` header, without the port.
 
     >>> host_of(HttpRequest(method="GET", path="/", headers={"host": "[::1]:8080"}))
     '::1'

@@ -1,8 +1,7 @@
-"""A set-up in, what the dashboard shows of it out, as JSON: never a key, a word of content or a URL's password."""
+"""The JSON of the dashboard API. It never holds a key, content of a request, or the password of a URL."""
 
 from collections.abc import Callable, Iterable, Sequence
 from itertools import islice
-from time import monotonic
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -11,7 +10,7 @@ import msgspec
 from dragoman import models
 from dragoman.engine.failover import ChainOptions
 from dragoman.errors import ModelNotFound, StoreDown, redact
-from dragoman.gateway.accounting.recent import MOST, error_type
+from dragoman.gateway.accounting.usage import MAX_RECENT, error_type
 from dragoman.gateway.observability import health
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.store.base import UsageSum, utc_day
@@ -21,41 +20,41 @@ from dragoman.wires.common.json import without_none
 
 DAY = 86400.0
 MAX_TARGETS = 200
-"""Clients may name as many models of a provider as they like."""
-LONGEST = 400
-"""Characters of one text in an explanation: pictures have millions."""
-SUMS = ("requests", "failed", "unknown", "input", "output", "cost", "unpriced")
+"""Clients can name any number of models of a provider."""
+MAX_TEXT = 400
+"""Characters of one string in an explanation; base64 images have millions."""
+SUM_FIELDS = ("requests", "failed", "unknown", "input", "output", "cost", "unpriced")
 
 
 async def snapshot(runtime: Runtime, /) -> JsonObject:
-    """Targets and how they are, names and what they stand for.
+    """Targets with their state, and tiers and aliases with their targets.
 
     >>> import asyncio
     >>> from dragoman.gateway.config import decode_config
-    >>> told = asyncio.run(snapshot(Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})))
-    >>> told["targets"][0]["name"], told["targets"][0]["state"], told["names"][0]["targets"]
-    ('demo/any', 'well', ['demo/any'])
+    >>> found = asyncio.run(snapshot(Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})))
+    >>> found["targets"][0]["name"], found["targets"][0]["state"], found["names"][0]["targets"]
+    ('demo/any', 'healthy', ['demo/any'])
     """
     in_flight = runtime.accounting.metrics.in_flight
     report = await health.report(runtime, in_flight=in_flight)
     names = dict.fromkeys((*runtime.catalog.tiers, *runtime.registry.aliases()))
-    named = [model.id for model in runtime.catalog.models() if model.id not in names]
-    # Clients put keys where names belong: these are not shown.
-    seen = filter(lambda name: redact(name) == name, sorted(runtime.registry.health.snapshot()))
-    asked = (name for name in seen if is_target(runtime, name))
-    known = islice(dict.fromkeys((*named, *asked)), MAX_TARGETS)
+    configured = [model.id for model in runtime.catalog.models() if model.id not in names]
+    # Clients sometimes send a key as the model name: such names are not shown.
+    called = (name for name in sorted(runtime.registry.health.snapshot()) if redact(name) == name)
+    current = (name for name in called if is_target(runtime, name))
+    targets = islice(dict.fromkeys((*configured, *current)), MAX_TARGETS)
     return {
         "store": report["store"],
         "in_flight": in_flight,
         "pending_rows": runtime.accounting.usage_log.pending,
         "lost_rows": runtime.accounting.usage_log.lost,
-        "targets": [_target(runtime, name) for name in known],
+        "targets": [_target(runtime, name) for name in targets],
         "names": [_name(runtime, name) for name in names],
     }
 
 
 def is_target(runtime: Runtime, name: str, /) -> bool:
-    """Whether this is one target that clients may ask for; the config may have been another one before.
+    """Whether a name is one target of the current config.
 
     >>> from dragoman.gateway.config import decode_config
     >>> runtime = Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})
@@ -69,20 +68,18 @@ def is_target(runtime: Runtime, name: str, /) -> bool:
 
 
 def _target(runtime: Runtime, name: str) -> JsonObject:
-    condition, now = runtime.registry.health.condition(name), monotonic()
-    target = runtime.registry.target(name)
-    left = None if condition.is_healthy or condition.until is None else round(max(0.0, condition.until - now), 1)
+    target, state = runtime.registry.target(name), runtime.registry.health.condition(name)
     return without_none(
         {
             "name": name,
             "wire": target.wire,
             "host": urlsplit(target.base_url).hostname,
             "ready": bool(target.api_key) or not target.needs_key,
-            "state": condition.state,
-            "seconds_left": left,
-            "why": error_type(condition.reason if not condition.is_healthy else condition.last_error),
-            "failures": condition.failures,
-            "latency": condition.last_latency,
+            "state": health.state_of(state),
+            "seconds_left": health.seconds_left(state),
+            "error": error_type(state.last_error if state.is_healthy else state.reason),
+            "failures": state.failures,
+            "latency": state.last_latency,
         }
     )
 
@@ -102,7 +99,10 @@ def _name(runtime: Runtime, name: str) -> JsonObject:
 
 
 async def requests(runtime: Runtime, /, *, since: float = 0.0) -> JsonObject:
-    """The last requests of all workers, newest first, that ended after a moment, with the attempts that this one saw.
+    """The last requests of all workers that ended after `since`, newest first.
+
+    The attempts are those that this worker knows of.
+
 
     >>> import asyncio
     >>> from dragoman.gateway.config import Config
@@ -111,12 +111,15 @@ async def requests(runtime: Runtime, /, *, since: float = 0.0) -> JsonObject:
     """
     recent = runtime.accounting.recent
     try:
-        rows = await runtime.accounting.usage_log.rows(MOST)
+        rows = await runtime.accounting.usage_log.rows(MAX_RECENT)
     except StoreDown:
         rows = recent.rows()
     return {
         "requests": [
-            {**msgspec.to_builtins(row), "attempt_details": msgspec.to_builtins(recent.attempts(row.id))}
+            {
+                **without_none(msgspec.structs.asdict(row)),
+                "attempt_details": msgspec.to_builtins(recent.attempts(row.id)),
+            }
             for row in rows
             if row.moment + (row.duration or 0.0) > since
         ]
@@ -124,7 +127,7 @@ async def requests(runtime: Runtime, /, *, since: float = 0.0) -> JsonObject:
 
 
 async def usage(runtime: Runtime, /, *, days: int, now: float) -> JsonObject:
-    """What was used on the last days: by day, by key, by target.
+    """The usage of the last days, by day, by key and by target.
 
     >>> import asyncio
     >>> from dragoman.gateway.config import Config
@@ -133,36 +136,36 @@ async def usage(runtime: Runtime, /, *, days: int, now: float) -> JsonObject:
     """
     first, last = utc_day(now - (days - 1) * DAY), utc_day(now)
     try:
-        uses = await runtime.accounting.usage_log.usage(first, last)
+        sums = await runtime.accounting.usage_log.usage(first, last)
     except StoreDown as error:
         return {"first": first, "last": last, "problem": error.message, "days": [], "keys": [], "targets": []}
     return {
         "first": first,
         "last": last,
-        "days": sums(uses, lambda use: use.day),
-        "keys": sums(uses, lambda use: use.key),
-        "targets": sums(uses, lambda use: use.target),
+        "days": sum_by(sums, lambda each: each.day),
+        "keys": sum_by(sums, lambda each: each.key),
+        "targets": sum_by(sums, lambda each: each.target),
     }
 
 
-def sums(uses: Iterable[UsageSum], by: Callable[[UsageSum], str | None], /) -> list[JsonObject]:
-    """Uses summed by some name of theirs.
+def sum_by(sums: Iterable[UsageSum], field: Callable[[UsageSum], str | None], /) -> list[JsonObject]:
+    """Add sums that have the same value of a field.
 
-    >>> use = UsageSum(day="2026-11-17", key="team", model="fast", target=None, requests=1, output=2)
-    >>> sums([use, use], lambda use: use.key)[0]["output"]
+    >>> usage = UsageSum(day="2026-11-17", key="team", model="fast", target=None, requests=1, output=2)
+    >>> sum_by([usage, usage], lambda each: each.key)[0]["output"]
     4
     """
-    found: dict[str | None, JsonObject] = {}
-    for use in uses:
-        name = by(use)
-        told = found.setdefault(name, {"name": name, **dict.fromkeys(SUMS, 0)})
-        for field in SUMS:
-            told[field] += getattr(use, field)
-    return list(found.values())
+    totals: dict[str | None, JsonObject] = {}
+    for each in sums:
+        name = field(each)
+        total = totals.setdefault(name, {"name": name, **dict.fromkeys(SUM_FIELDS, 0)})
+        for counted in SUM_FIELDS:
+            total[counted] += getattr(each, counted)
+    return list(totals.values())
 
 
 def explain(request: Request, targets: Sequence[Target], options: ChainOptions, /) -> JsonObject:
-    """What each target would get, without its keys.
+    """What each target would receive, without API keys.
 
     >>> from dragoman.targets.providers import target
     >>> explain(Request(), [target("ollama/x")], ChainOptions())["targets"][0]["body"]["model"]
@@ -171,31 +174,31 @@ def explain(request: Request, targets: Sequence[Target], options: ChainOptions, 
     return {"targets": [_explanation(models.explain_target(request, target, options)) for target in targets]}
 
 
-def _explanation(told: models.Explanation) -> JsonObject:
-    http = told.request
+def _explanation(explanation: models.Explanation) -> JsonObject:
+    http = explanation.request
     return without_none(
         {
-            "target": told.target,
-            "ready": told.ready,
-            "reason": told.reason,
-            "notices": [msgspec.to_builtins(notice) for notice in told.notices],
+            "target": explanation.target,
+            "ready": explanation.ready,
+            "reason": explanation.reason,
+            "notices": [msgspec.to_builtins(notice) for notice in explanation.notices],
             "request": None if http is None else f"{http.method} {http.url}",
             "headers": None if http is None else dict(http.headers),
-            "body": None if http is None else shortened(msgspec.json.decode(http.body)),
+            "body": None if http is None else shorten_texts(msgspec.json.decode(http.body)),
         }
     )
 
 
-def shortened(value: Any, /) -> Any:
-    """The same with its long texts cut.
+def shorten_texts(value: Any, /) -> Any:
+    """Cut long strings inside a JSON value.
 
-    >>> shortened({"image": "A" * 500})["image"][-17:]
+    >>> shorten_texts({"image": "A" * 500})["image"][-17:]
     'A… 500 characters'
     """
     if is_object(value):
-        return {name: shortened(item) for name, item in value.items()}
+        return {name: shorten_texts(item) for name, item in value.items()}
     if is_list(value):
-        return [shortened(item) for item in value]
-    if isinstance(value, str) and len(value) > LONGEST:
-        return f"{value[: LONGEST // 4]}… {len(value)} characters"
+        return [shorten_texts(item) for item in value]
+    if isinstance(value, str) and len(value) > MAX_TEXT:
+        return f"{value[: MAX_TEXT // 4]}… {len(value)} characters"
     return value

@@ -115,7 +115,7 @@ class AccessLog:
             row.input,
             row.output,
             None if row.duration is None else round(row.duration, 6),
-            None if row.first is None else round(row.first, 6),
+            None if row.time_to_first_token is None else round(row.time_to_first_token, 6),
             row.estimated,
         )
         self._write(f"{_encode(line).decode()}\n")

@@ -1,9 +1,10 @@
-"""A set-up and who asks in, how the gateway and its targets are out."""
+"""The health report: the gateway, its store, and each target that it has called."""
 
 from collections.abc import Mapping
 from time import monotonic
+from typing import Literal, TypeAlias
 
-from dragoman.engine.health import TargetHealth
+from dragoman.engine.health import State, TargetHealth
 from dragoman.errors import StoreDown
 from dragoman.gateway.accounting.accounting import redact_name
 from dragoman.gateway.auth.api_keys import Key
@@ -11,9 +12,11 @@ from dragoman.gateway.runtime import Runtime
 from dragoman.types import JsonObject
 from dragoman.wires.common.json import without_none
 
+ReportedState: TypeAlias = State | Literal["disabled"]
+
 
 async def report(runtime: Runtime, key: Key | None = None, /, *, in_flight: int) -> JsonObject:
-    """How the gateway, its store and each target that was asked so far are; a client's key sees only what it may use.
+    """The health of the gateway, its store and its targets. A client's key sees only the targets that it may use.
 
     >>> import asyncio
     >>> from dragoman.gateway.config import Config
@@ -28,13 +31,13 @@ async def report(runtime: Runtime, key: Key | None = None, /, *, in_flight: int)
     status = "ok" if store == "ok" else "degraded"
     targets = runtime.registry.health.snapshot()
     if key is None or key.admin:
-        return {"status": status, "requests": in_flight, "store": store, "targets": _told(targets)}
+        return {"status": status, "requests": in_flight, "store": store, "targets": _as_json(targets)}
     usable = usable_by(runtime, key)
-    return {"status": status, "targets": _told({name: targets[name] for name in targets if name in usable})}
+    return {"status": status, "targets": _as_json({name: targets[name] for name in targets if name in usable})}
 
 
 def usable_by(runtime: Runtime, key: Key, /) -> frozenset[str]:
-    """The targets that a key may use: by their own names, or by names that stand for them.
+    """The targets that a key may use, by their own name or through an alias or tier.
 
     >>> from dragoman.gateway.config import decode_config
     >>> runtime = Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})
@@ -42,20 +45,39 @@ def usable_by(runtime: Runtime, key: Key, /) -> frozenset[str]:
     frozenset({'demo/any'})
     """
     names = (model.id for model in runtime.catalog.models() if key.may_use(model.id))
-    behind = {target.name for name in names for target in runtime.catalog.find(name).targets}
-    return frozenset({*behind, *filter(key.may_use, runtime.registry.health.snapshot())})
+    resolved = {target.name for name in names for target in runtime.catalog.find(name).targets}
+    return frozenset({*resolved, *filter(key.may_use, runtime.registry.health.snapshot())})
 
 
-def _told(targets: Mapping[str, TargetHealth]) -> JsonObject:
-    now = monotonic()
+def state_of(health: TargetHealth, /) -> ReportedState:
+    """The state that operators see: a cooldown that an operator started is `disabled`.
+
+    >>> state_of(TargetHealth(state="cooldown", by_operator=True))
+    'disabled'
+    """
+    return "disabled" if health.by_operator and health.state == "cooldown" else health.state
+
+
+def seconds_left(health: TargetHealth, /) -> float | None:
+    """Seconds until a target may be called again.
+
+    >>> seconds_left(TargetHealth(state="cooldown", until=0.0))
+    0.0
+    """
+    if health.is_healthy or health.until is None:
+        return None
+    return round(max(0.0, health.until - monotonic()), 1)
+
+
+def _as_json(targets: Mapping[str, TargetHealth]) -> JsonObject:
     return {
         redact_name(name): without_none(
             {
-                "state": condition.state,
-                "seconds_left": None if condition.until is None else round(max(0.0, condition.until - now), 1),
-                "reason": condition.reason,
-                "last_latency": condition.last_latency,
+                "state": state_of(health),
+                "seconds_left": seconds_left(health),
+                "reason": health.reason,
+                "last_latency": health.last_latency,
             }
         )
-        for name, condition in sorted(targets.items())
+        for name, health in sorted(targets.items())
     }

@@ -167,8 +167,8 @@ class Metrics:
         self._requests.add(1, dialect, target, row.outcome, status)
         if row.duration is not None:
             self._duration.add(row.duration, dialect, target)
-        if row.first is not None and row.stream:
-            self._first.add(row.first, target)
+        if row.time_to_first_token is not None and row.stream:
+            self._first.add(row.time_to_first_token, target)
         for kind, count in (("input", row.input), ("output", row.output), ("cache_read", row.cache_read)):
             if count:
                 self._tokens.add(count, target, kind)

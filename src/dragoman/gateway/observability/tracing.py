@@ -114,7 +114,7 @@ def _told(row: UsageRow, response: Response | None) -> list[tuple[str, Any]]:
         ("gen_ai.response.id", response and response.id),
         ("gen_ai.response.model", response and response.model),
         ("gen_ai.response.finish_reasons", None if response is None else (response.finish.reason,)),
-        ("gen_ai.response.time_to_first_chunk", row.first if row.stream else None),
+        ("gen_ai.response.time_to_first_chunk", row.time_to_first_token if row.stream else None),
         ("gen_ai.usage.input_tokens", row.input),
         ("gen_ai.usage.output_tokens", row.output),
         ("gen_ai.usage.cache_read.input_tokens", row.cache_read),

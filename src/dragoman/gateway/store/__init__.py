@@ -1,4 +1,4 @@
-"""A URL in, where the gateway remembers out: `memory`, `sqlite:PATH` or `redis://…`."""
+"""Where the gateway keeps what must survive a request: `memory`, `sqlite:PATH` or `redis://…`."""
 
 import os
 from pathlib import Path
@@ -7,11 +7,11 @@ from dragoman.errors import SetupError
 from dragoman.gateway.store.base import ANY, Store, StoredValue
 from dragoman.gateway.store.memory import MemoryStore
 
-__all__ = ["ANY", "StoredValue", "Store", "open_store"]
+__all__ = ["ANY", "Store", "StoredValue", "open_store"]
 
 
 def open_store(url: str = "memory", /) -> Store:
-    """The store of a URL. Nothing is connected yet, but what cannot be is refused.
+    """The store of a URL. It connects at the first call; only mistakes in the URL are raised here.
 
     >>> type(open_store("memory")).__name__
     'MemoryStore'
@@ -30,18 +30,17 @@ def open_store(url: str = "memory", /) -> Store:
 
             try:
                 return RedisStore(url)
-            except ValueError:  # what it says may hold the password
-                raise SetupError("store: the URL of Redis cannot be read") from None
+            except ValueError:  # its message may contain the password
+                raise SetupError("store: the Redis URL is invalid; write redis://HOST:PORT/DB") from None
         case _:
-            raise SetupError(f"store: {kind!r} is none of memory, sqlite:PATH, redis://HOST:PORT/DB")
+            raise SetupError(f"store: must be memory, sqlite:PATH or redis://HOST:PORT/DB, got {kind!r}")
 
 
 def _check_file(path: Path) -> None:
-    """Refuse a file that could neither be opened nor made."""
     folder = path.parent.absolute()
     if not folder.is_dir():
-        raise SetupError(f"store: there is no folder {folder}; make it, or name another")
+        raise SetupError(f"store: the folder {folder} does not exist; create it, or name another file")
     if path.is_dir():
         raise SetupError(f"store: {path} is a folder; name a file in it")
     if not os.access(path if path.exists() else folder, os.W_OK):
-        raise SetupError(f"store: {path} cannot be written; give this user the right to, or name another")
+        raise SetupError(f"store: {path} is not writable; change its permissions, or name another file")

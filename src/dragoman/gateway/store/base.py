@@ -1,4 +1,8 @@
-"""What a gateway remembers: bytes by key, meters that never pass their limit, rows of usage. A port and its values."""
+"""The contract of a store, and the values that go through it.
+
+A store keeps three things: bytes by key, with versions for compare-and-swap; counters that never exceed their limit;
+and the rows of the usage log with their sums.
+"""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,31 +17,23 @@ class _Any(Enum):
 
 
 ANY: Final = _Any.ANY
-"""Whatever stands there."""
+"""Write whatever the current version is."""
 Expected: TypeAlias = str | Literal[_Any.ANY] | None
-"""The version that must stand there, None where nothing must, or ANY."""
+"""The version that must be stored, None if nothing may be stored, or ANY."""
 
 
 class StoredValue(msgspec.Struct, frozen=True):
-    """What stands under a key. A version is never given twice.
-
-    >>> StoredValue(b"{}", version="5f").value
-    b'{}'
-    """
+    """A value and its version. A version is never used twice."""
 
     value: bytes
     version: str
 
 
-# Meters ---------------------------------------------------------------------------------------------------------------
+# Counters -------------------------------------------------------------------------------------------------------------
 
 
 class WindowCounter(msgspec.Struct, frozen=True, kw_only=True, tag="window"):
-    """So much of a limit that holds in any `period` seconds.
-
-    >>> WindowCounter(key="team:requests", amount=1, limit=60, period=60.0).amount
-    1
-    """
+    """Take `amount` from a limit that holds in any `period` seconds (a sliding window)."""
 
     key: str
     amount: int
@@ -45,12 +41,8 @@ class WindowCounter(msgspec.Struct, frozen=True, kw_only=True, tag="window"):
     period: float
 
 
-class PeriodCounter(msgspec.Struct, frozen=True, kw_only=True, tag="total"):
-    """So much of a limit that holds until the moment `ends`, in seconds of the epoch.
-
-    >>> PeriodCounter(key="team:tokens:2026-11-17", amount=900, limit=100_000, ends=1_794_960_000.0).limit
-    100000
-    """
+class PeriodCounter(msgspec.Struct, frozen=True, kw_only=True, tag="period"):
+    """Take `amount` from a limit that holds until the time `ends`, in seconds since the epoch."""
 
     key: str
     amount: int
@@ -58,12 +50,8 @@ class PeriodCounter(msgspec.Struct, frozen=True, kw_only=True, tag="total"):
     ends: float
 
 
-class ConcurrencySlot(msgspec.Struct, frozen=True, kw_only=True, tag="seat"):
-    """One of `limit` seats, left free by itself when it was not renewed for `ttl` seconds.
-
-    >>> ConcurrencySlot(key="team:concurrent", id="r1", limit=4, ttl=60.0).limit
-    4
-    """
+class ConcurrencySlot(msgspec.Struct, frozen=True, kw_only=True, tag="slot"):
+    """Take one of `limit` slots. It becomes free by itself if it is not renewed for `ttl` seconds."""
 
     key: str
     id: str
@@ -75,38 +63,32 @@ Charge: TypeAlias = WindowCounter | PeriodCounter | ConcurrencySlot
 
 
 class CounterLevel(msgspec.Struct, frozen=True, kw_only=True):
-    """How full one meter is.
-
-    >>> CounterLevel(used=3).wait
-    0.0
-    """
+    """How much of one counter is used."""
 
     used: int
     wait: float | None = 0.0
-    """Seconds until the charge would fit, nothing else coming; None where it never will."""
+    """Seconds until the charge would fit if nothing else is charged; None if it never fits."""
     resets: float = 0.0
-    """Seconds until nothing of what is used counts any more."""
+    """Seconds until the counter is empty if nothing else is charged."""
 
 
 class Reservation(msgspec.Struct, frozen=True, kw_only=True):
-    """All charges taken, or none of them; a level for each.
-
-    >>> Reservation(granted=True, moment=0.0, levels=(CounterLevel(used=1),)).granted
-    True
-    """
+    """The result of `Store.reserve`: all charges were taken, or none; one level for each charge."""
 
     granted: bool
     moment: float
     levels: tuple[CounterLevel, ...]
 
 
-# Rows -----------------------------------------------------------------------------------------------------------------
+# The usage log --------------------------------------------------------------------------------------------------------
 
 UNKNOWN: Final = "unknown"
 
 
-class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One request: who asked whom, what it took and how it ended. Its outcome is unknown until it has ended.
+class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"time_to_first_token": "first"}):
+    """One request in the usage log. Its outcome is `unknown` until it has ended.
+
+    Stores keep it as JSON, so a field that gets a new name keeps the old one there (`rename`).
 
     >>> UsageRow(id="r1", moment=1_794_900_000.0, model="fast").day
     '2026-11-17'
@@ -114,45 +96,42 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     id: str
     moment: float
-    """When it began, in seconds of the epoch."""
+    """When it started, in seconds since the epoch."""
     key: str | None = None
     """The id of the client's key."""
     model: str
-    """What was asked for."""
+    """The model name that the client sent."""
     target: str | None = None
     dialect: str | None = None
     stream: bool = False
     status: int | None = None
     outcome: str = UNKNOWN
+    """`served`, `failed`, `refused`, `client_disconnected` or `unknown`."""
     input: int | None = None
     output: int | None = None
     cache_read: int | None = None
     estimated: bool = False
-    """Whether nobody told the tokens, and they are a guess by what was sent and heard."""
+    """Whether the tokens are an estimate, because no provider reported them."""
     cost: int | None = None
     """Billionths of a dollar."""
     duration: float | None = None
-    first: float | None = None
-    """Seconds until the first piece of the answer."""
+    time_to_first_token: float | None = None
+    """Seconds until the first event of the answer."""
     attempts: int = 0
 
     @property
     def day(self) -> str:
-        """The day on which it began, in UTC."""
+        """The day on which it started, in UTC."""
         return utc_day(self.moment)
 
     @property
     def is_finished(self) -> bool:
-        """Whether it has ended, as far as anybody knows."""
+        """Whether its outcome is known."""
         return self.outcome != UNKNOWN
 
 
 class UsageSum(msgspec.Struct, frozen=True, kw_only=True):
-    """Rows of one day, key, model and target, summed.
-
-    >>> UsageSum(day="2026-11-17", key=None, model="fast", target=None).add(UsageRow(id="r1", moment=0.0, model="fast")).unknown
-    1
-    """
+    """The sum of all rows of one day, key, model and target."""
 
     day: str
     key: str | None
@@ -160,7 +139,7 @@ class UsageSum(msgspec.Struct, frozen=True, kw_only=True):
     target: str | None
     requests: int = 0
     unknown: int = 0
-    """Requests whose end nobody saw: in flight, or their gateway was killed."""
+    """Requests without an outcome: in flight, or their gateway was killed."""
     failed: int = 0
     input: int = 0
     output: int = 0
@@ -169,13 +148,13 @@ class UsageSum(msgspec.Struct, frozen=True, kw_only=True):
     """Requests that were served and whose price is not known."""
 
     def add(self, row: UsageRow, /) -> "UsageSum":
-        """The same with one row more."""
+        """The sum with one more row."""
         counts = row_counts(row)
         return msgspec.structs.replace(self, **{name: getattr(self, name) + n for name, n in counts.items()})
 
 
 def row_counts(row: UsageRow, /) -> dict[str, int]:
-    """What a row adds to the sums of its day.
+    """What a row adds to its sum.
 
     >>> row_counts(UsageRow(id="r1", moment=0.0, model="fast", outcome="served", input=5, output=2, cost=40))["output"]
     2
@@ -193,29 +172,39 @@ def row_counts(row: UsageRow, /) -> dict[str, int]:
 
 
 def empty_sum(row: UsageRow, /) -> UsageSum:
-    """The empty sums that a row goes to.
-
-    >>> empty_sum(UsageRow(id="r1", moment=0.0, model="fast")).requests
-    0
-    """
+    """The sum that a row belongs to, with nothing counted yet."""
     return UsageSum(day=row.day, key=row.key, model=row.model, target=row.target)
 
 
-def sum_usage(uses: Sequence[UsageSum], rows: Sequence[UsageRow], /) -> tuple[UsageSum, ...]:
-    """Sums, and rows on top of them, by day, key, model and target.
+def sum_usage(sums: Sequence[UsageSum], rows: Sequence[UsageRow], /) -> tuple[UsageSum, ...]:
+    """Add rows to sums, and sort by day, key, model and target.
 
     >>> sum_usage([], [UsageRow(id="r1", moment=0.0, model="fast")])[0].unknown
     1
     """
-    sums = {(use.day, use.key, use.model, use.target): use for use in uses}
+    totals = {(each.day, each.key, each.model, each.target): each for each in sums}
     for row in rows:
         name = row.day, row.key, row.model, row.target
-        sums[name] = sums.get(name, empty_sum(row)).add(row)
-    return tuple(sorted(sums.values(), key=lambda use: (use.day, use.key or "", use.model, use.target or "")))
+        totals[name] = totals.get(name, empty_sum(row)).add(row)
+    return tuple(sorted(totals.values(), key=lambda each: (each.day, each.key or "", each.model, each.target or "")))
+
+
+def decode_row(data: bytes, /) -> UsageRow:
+    """Decode a stored row.
+
+    >>> decode_row(b'{"id":"r1","moment":0.0,"model":"fast","outcome":"hung_up"}').outcome
+    'client_disconnected'
+    """
+    row = _row_decoder.decode(data)
+    # Version 0.1 called this outcome hung_up.
+    return msgspec.structs.replace(row, outcome="client_disconnected") if row.outcome == "hung_up" else row
+
+
+_row_decoder = msgspec.json.Decoder(UsageRow)
 
 
 def utc_day(moment: float, /) -> str:
-    """The day of a moment, in UTC.
+    """The day of a time in seconds since the epoch, in UTC.
 
     >>> utc_day(0.0)
     '1970-01-01'
@@ -223,44 +212,44 @@ def utc_day(moment: float, /) -> str:
     return datetime.fromtimestamp(moment, UTC).date().isoformat()
 
 
-# The port -------------------------------------------------------------------------------------------------------------
+# The contract ---------------------------------------------------------------------------------------------------------
 
 
 class Store(Protocol):
-    """Where a gateway remembers. Every step is atomic; one that cannot be done now raises StoreDown."""
+    """Where a gateway keeps its state. Every call is atomic; it raises StoreDown if the store cannot be reached."""
 
     is_shared: bool
-    """Whether other processes see the same."""
+    """Whether other processes see the same data."""
 
     async def read(self, key: str, /) -> StoredValue | None:
-        """What stands under a key."""
+        """The value of a key."""
         ...
 
     async def write(self, key: str, value: bytes, /, *, ttl: float | None, expects: Expected = ANY) -> str | None:
-        """Put a value there for `ttl` seconds: its version, or None where something else than expected stands there."""
+        """Write a value for `ttl` seconds. Returns its version, or None if the stored version is not `expects`."""
         ...
 
     async def delete(self, key: str, /) -> bool:
-        """Whether something stood there, which does no more."""
+        """Delete a key. Returns whether it was there."""
         ...
 
     async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
-        """Take all of the charges, or none where one would pass its limit."""
+        """Take all charges, or none if one of them would exceed its limit."""
         ...
 
     async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
-        """Give back what was taken at a moment, and say how full each meter is then.
+        """Give back what was reserved at a moment. Returns the levels afterwards.
 
-        An amount below nothing is what was used on top of it; with nothing to give back it only says how full.
+        A negative amount charges more, from now on. An amount of 0 only reads the level.
         """
         ...
 
-    async def renew(self, seats: Sequence[ConcurrencySlot], /) -> None:
-        """Keep seats for another `ttl` seconds."""
+    async def renew(self, slots: Sequence[ConcurrencySlot], /) -> None:
+        """Keep slots for another `ttl` seconds."""
         ...
 
     async def record(self, rows: Sequence[UsageRow], /) -> None:
-        """Put rows there, or in the place of those with the same id, where these are not settled."""
+        """Write rows. A row replaces the one with the same id, unless that one is finished."""
         ...
 
     async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
@@ -272,5 +261,5 @@ class Store(Protocol):
         ...
 
     async def aclose(self) -> None:
-        """Finish what was begun, and let go."""
+        """Finish the calls under way, and close the connection."""
         ...

@@ -1,8 +1,9 @@
-"""Marks of a meter and a charge in, whether it fits out: the arithmetic of limits, for stores that have none.
+"""The arithmetic of counters, for stores that have none of their own (memory and SQLite).
 
-A window is cut into 60 slots and one that is half over, so what counts is at least the period and at most a sixtieth
-more: never too much, and the state stays small. Marks are amounts by slot, of a total one amount, of seats the moments
-when they fall free.
+The state of a counter is a small dict. A sliding window is cut into 60 buckets, and the state has an amount for each
+bucket; the bucket in which the window starts counts in full. So the effective window is at least the period and at most
+one sixtieth longer, and a limit is never exceeded. The state of a period counter is one amount, and that of concurrency
+slots is the time at which each slot becomes free.
 """
 
 from collections.abc import Callable, Sequence
@@ -11,160 +12,161 @@ from typing import TypeAlias
 
 from dragoman.gateway.store.base import Charge, ConcurrencySlot, CounterLevel, PeriodCounter, Reservation, WindowCounter
 
-SLOTS = 60
-SEAT_WAIT = 1.0
-"""Seconds after which one may ask again for a seat: when one falls free nobody can know."""
+BUCKETS = 60
+SLOT_WAIT = 1.0
+"""Seconds to wait for a slot: nobody knows when a request ends."""
 
-Marks: TypeAlias = dict[str, float]
+CounterState: TypeAlias = dict[str, float]
+CounterStates: TypeAlias = dict[str, tuple[CounterState, float]]
+"""The state of counters by key, and when each expires."""
 
 
-def slot_of(charge: WindowCounter, now: float, /) -> int:
-    """The slot of a window that a moment falls into.
+def bucket_of(charge: WindowCounter, now: float, /) -> int:
+    """The bucket of a window at a time.
 
-    >>> slot_of(WindowCounter(key="k", amount=1, limit=1, period=60.0), 61.5)
+    >>> bucket_of(WindowCounter(key="k", amount=1, limit=1, period=60.0), 61.5)
     61
     """
-    return floor(now / (charge.period / SLOTS))
+    return floor(now / (charge.period / BUCKETS))
 
 
-def alive(charge: Charge, marks: Marks, now: float, /) -> Marks:
-    """The marks that still count.
+def drop_expired(charge: Charge, state: CounterState, now: float, /) -> CounterState:
+    """The part of a state that still counts.
 
-    >>> alive(ConcurrencySlot(key="k", id="b", limit=1, ttl=60.0), {"a": 9.0}, 10.0)
+    >>> drop_expired(ConcurrencySlot(key="k", id="b", limit=1, ttl=60.0), {"a": 9.0}, 10.0)
     {}
     """
     match charge:
         case WindowCounter():
-            first = slot_of(charge, now) - SLOTS
-            return {slot: amount for slot, amount in marks.items() if int(slot) >= first}
+            first = bucket_of(charge, now) - BUCKETS
+            return {bucket: amount for bucket, amount in state.items() if int(bucket) >= first}
         case PeriodCounter():
-            return marks if now < charge.ends else {}
+            return state if now < charge.ends else {}
         case ConcurrencySlot():
-            return {id: until for id, until in marks.items() if until > now}
+            return {id: until for id, until in state.items() if until > now}
 
 
-def level(charge: Charge, marks: Marks, now: float, /) -> tuple[bool, CounterLevel]:
-    """Whether a charge fits, and how full the meter is before it is taken. The marks are alive.
+def measure(charge: Charge, state: CounterState, now: float, /) -> tuple[bool, CounterLevel]:
+    """Whether a charge fits, and the level before it is taken. The state has nothing expired.
 
-    >>> level(WindowCounter(key="k", amount=1, limit=2, period=60.0), {"5": 2}, 8.0)
-    (False, Level(used=2, wait=58.0, resets=58.0))
+    >>> measure(WindowCounter(key="k", amount=1, limit=2, period=60.0), {"5": 2}, 8.0)
+    (False, CounterLevel(used=2, wait=58.0, resets=58.0))
     """
     match charge:
         case WindowCounter():
-            return _window_level(charge, marks, now)
+            return _measure_window(charge, state, now)
         case PeriodCounter():
-            used, left = int(marks.get("", 0)), max(0.0, charge.ends - now)
+            used, remaining = int(state.get("", 0)), max(0.0, charge.ends - now)
             fits = used + charge.amount <= charge.limit
-            wait = 0.0 if fits else left if charge.amount <= charge.limit else None
-            return fits, CounterLevel(used=used, wait=wait, resets=left if used else 0.0)
+            wait = 0.0 if fits else remaining if charge.amount <= charge.limit else None
+            return fits, CounterLevel(used=used, wait=wait, resets=remaining if used else 0.0)
         case ConcurrencySlot():
-            fits = len(marks) < charge.limit
-            wait = 0.0 if fits else SEAT_WAIT if charge.limit > 0 else None
-            return fits, CounterLevel(used=len(marks), wait=wait, resets=max(marks.values(), default=now) - now)
+            fits = len(state) < charge.limit
+            wait = 0.0 if fits else SLOT_WAIT if charge.limit > 0 else None
+            return fits, CounterLevel(used=len(state), wait=wait, resets=max(state.values(), default=now) - now)
 
 
-def _window_level(charge: WindowCounter, marks: Marks, now: float) -> tuple[bool, CounterLevel]:
-    width = charge.period / SLOTS
-    slots = sorted((int(slot), int(amount)) for slot, amount in marks.items() if amount)
-    used = sum(amount for _, amount in slots)
-    resets = (slots[-1][0] + SLOTS + 1) * width - now if slots else 0.0
-    over = used + charge.amount - charge.limit
-    if over <= 0:
+def _measure_window(charge: WindowCounter, state: CounterState, now: float) -> tuple[bool, CounterLevel]:
+    width = charge.period / BUCKETS
+    buckets = sorted((int(bucket), int(amount)) for bucket, amount in state.items() if amount)
+    used = sum(amount for _, amount in buckets)
+    resets = (buckets[-1][0] + BUCKETS + 1) * width - now if buckets else 0.0
+    excess = used + charge.amount - charge.limit
+    if excess <= 0:
         return True, CounterLevel(used=used, resets=resets)
     if charge.amount > charge.limit:
         return False, CounterLevel(used=used, wait=None, resets=resets)
-    for slot, amount in slots:
-        over -= amount
-        if over <= 0:
-            return False, CounterLevel(used=used, wait=(slot + SLOTS + 1) * width - now, resets=resets)
-    raise AssertionError("what is used fits when nothing of it counts")
+    for bucket, amount in buckets:
+        excess -= amount
+        if excess <= 0:
+            return False, CounterLevel(used=used, wait=(bucket + BUCKETS + 1) * width - now, resets=resets)
+    raise AssertionError("a charge within the limit fits into an empty window")
 
 
-def taken(charge: Charge, marks: Marks, now: float, /) -> Marks:
-    """The marks with a charge on them.
+def add_charge(charge: Charge, state: CounterState, now: float, /) -> CounterState:
+    """The state with a charge added.
 
-    >>> taken(WindowCounter(key="k", amount=3, limit=9, period=60.0), {"5": 2}, 5.5)
+    >>> add_charge(WindowCounter(key="k", amount=3, limit=9, period=60.0), {"5": 2}, 5.5)
     {'5': 5}
     """
     match charge:
         case WindowCounter():
-            return _plus(marks, str(slot_of(charge, now)), charge.amount)
+            return _plus(state, str(bucket_of(charge, now)), charge.amount)
         case PeriodCounter():
-            return _plus(marks, "", charge.amount)
+            return _plus(state, "", charge.amount)
         case ConcurrencySlot():
-            return {**marks, charge.id: now + charge.ttl}
+            return {**state, charge.id: now + charge.ttl}
 
 
-def given(charge: Charge, marks: Marks, moment: float, now: float, /) -> Marks:
-    """The marks without what was taken at a moment; what was used on top of it counts from now on.
+def remove_charge(charge: Charge, state: CounterState, moment: float, now: float, /) -> CounterState:
+    """The state without a charge of an earlier moment. A negative amount is added now.
 
-    Of nothing to give back nothing comes, but for a seat: that has no amount.
-
-    >>> given(WindowCounter(key="k", amount=3, limit=9, period=60.0), {"5": 5}, 5.5, 9.0)
+    >>> remove_charge(WindowCounter(key="k", amount=3, limit=9, period=60.0), {"5": 5}, 5.5, 9.0)
     {'5': 2}
     """
     match charge:
         case WindowCounter(amount=0) | PeriodCounter(amount=0):
-            return marks
+            return state
         case WindowCounter():
-            slot = str(slot_of(charge, moment if charge.amount >= 0 else now))
-            return _plus(marks, slot, -charge.amount) if charge.amount < 0 or slot in marks else marks
+            bucket = str(bucket_of(charge, moment if charge.amount >= 0 else now))
+            return _plus(state, bucket, -charge.amount) if charge.amount < 0 or bucket in state else state
         case PeriodCounter():
-            return _plus(marks, "", -charge.amount)
+            return _plus(state, "", -charge.amount)
         case ConcurrencySlot():
-            return {id: until for id, until in marks.items() if id != charge.id}
+            return {id: until for id, until in state.items() if id != charge.id}
 
 
-def lasts_until(charge: Charge, now: float, /) -> float:
-    """When a meter that was charged now is certainly empty.
+def expires_at(charge: Charge, now: float, /) -> float:
+    """When a counter that is charged now is certainly empty.
 
-    >>> lasts_until(ConcurrencySlot(key="k", id="a", limit=1, ttl=60.0), 1.0)
+    >>> expires_at(ConcurrencySlot(key="k", id="a", limit=1, ttl=60.0), 1.0)
     61.0
     """
     match charge:
         case WindowCounter():
-            return now + charge.period * (SLOTS + 1) / SLOTS
+            return now + charge.period * (BUCKETS + 1) / BUCKETS
         case PeriodCounter():
             return charge.ends
         case ConcurrencySlot():
             return now + charge.ttl
 
 
-def weigh(
-    charges: Sequence[Charge], marks_of: Callable[[str], Marks], now: float, /
-) -> tuple[Reservation, dict[str, tuple[Marks, float]]]:
-    """Whether all charges fit, each with a key of its own; where they do, the marks with them and how long these last.
+def reserve(
+    charges: Sequence[Charge], read: Callable[[str], CounterState], now: float, /
+) -> tuple[Reservation, CounterStates]:
+    """Take all charges if all fit; each has its own key.
 
-    >>> weigh([WindowCounter(key="k", amount=1, limit=1, period=60.0)], lambda key: {}, 5.0)[1]
+    >>> reserve([WindowCounter(key="k", amount=1, limit=1, period=60.0)], lambda key: {}, 5.0)[1]
     {'k': ({'5': 1}, 66.0)}
     """
-    found = [(charge, alive(charge, marks_of(charge.key), now)) for charge in charges]
-    before = [level(charge, marks, now) for charge, marks in found]
+    states = [(charge, drop_expired(charge, read(charge.key), now)) for charge in charges]
+    before = [measure(charge, state, now) for charge, state in states]
     if not all(fits for fits, _ in before):
         return Reservation(granted=False, moment=now, levels=tuple(level for _, level in before)), {}
-    fresh = {charge.key: (taken(charge, marks, now), lasts_until(charge, now)) for charge, marks in found}
-    return Reservation(granted=True, moment=now, levels=_levels(charges, fresh, now)), fresh
+    changes = {charge.key: (add_charge(charge, state, now), expires_at(charge, now)) for charge, state in states}
+    return Reservation(granted=True, moment=now, levels=_levels(charges, changes, now)), changes
 
 
-def settle(
-    charges: Sequence[Charge], marks_of: Callable[[str], Marks], moment: float, now: float, /
-) -> tuple[tuple[CounterLevel, ...], dict[str, tuple[Marks, float]]]:
-    """How full meters are when charges of a moment were given back; the marks that changed, and how long these last.
+def release(
+    charges: Sequence[Charge], read: Callable[[str], CounterState], moment: float, now: float, /
+) -> tuple[tuple[CounterLevel, ...], CounterStates]:
+    """Give back charges of an earlier moment.
 
-    >>> settle([WindowCounter(key="k", amount=1, limit=3, period=60.0)], lambda key: {"5": 3}, 5.0, 6.0)
-    ((Level(used=2, wait=0.0, resets=60.0),), {'k': ({'5': 2}, 67.0)})
+    >>> release([WindowCounter(key="k", amount=1, limit=3, period=60.0)], lambda key: {"5": 3}, 5.0, 6.0)
+    ((CounterLevel(used=2, wait=0.0, resets=60.0),), {'k': ({'5': 2}, 67.0)})
     """
-    found = [(charge, alive(charge, marks_of(charge.key), now)) for charge in charges]
-    after = {charge.key: (given(charge, marks, moment, now), lasts_until(charge, now)) for charge, marks in found}
-    fresh = {charge.key: after[charge.key] for charge, marks in found if after[charge.key][0] != marks}
-    return _levels(charges, after, now), fresh
+    states = [(charge, drop_expired(charge, read(charge.key), now)) for charge in charges]
+    after = {
+        charge.key: (remove_charge(charge, state, moment, now), expires_at(charge, now)) for charge, state in states
+    }
+    changes = {charge.key: after[charge.key] for charge, state in states if after[charge.key][0] != state}
+    return _levels(charges, after, now), changes
 
 
-def _levels(charges: Sequence[Charge], fresh: dict[str, tuple[Marks, float]], now: float) -> tuple[CounterLevel, ...]:
-    """How full the meters are, whatever was charged last."""
-    found = [level(charge, alive(charge, fresh[charge.key][0], now), now)[1] for charge in charges]
-    return tuple([CounterLevel(used=level.used, resets=level.resets) for level in found])
+def _levels(charges: Sequence[Charge], states: CounterStates, now: float) -> tuple[CounterLevel, ...]:
+    levels = [measure(charge, drop_expired(charge, states[charge.key][0], now), now)[1] for charge in charges]
+    return tuple([CounterLevel(used=level.used, resets=level.resets) for level in levels])
 
 
-def _plus(marks: Marks, name: str, amount: int) -> Marks:
-    return {**marks, name: max(0, marks.get(name, 0) + amount)}
+def _plus(state: CounterState, name: str, amount: int) -> CounterState:
+    return {**state, name: max(0, state.get(name, 0) + amount)}

@@ -1,4 +1,4 @@
-"""A store that lasts as long as its process, and no longer."""
+"""A store in the memory of one process."""
 
 import time
 from collections import OrderedDict, deque
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from secrets import token_hex
 from typing import TypeVar
 
-from dragoman.gateway.store import counters as meters
+from dragoman.gateway.store import counters
 from dragoman.gateway.store.base import (
     ANY,
     Charge,
@@ -26,13 +26,13 @@ V = TypeVar("V")
 
 MAX_BYTES = 256 * 1024 * 1024
 MAX_ROWS = 10_000
-"""Rows that are kept, and sums of them; the oldest go."""
-SWEEP = 1000
-"""Writes after which what is over is thrown away."""
+"""Rows, and sums; beyond that the oldest are deleted."""
+SWEEP_EVERY = 1000
+"""Expired values are deleted after this many writes."""
 
 
 class MemoryStore:
-    """What one process remembers. The oldest entries go when there are too many bytes of them.
+    """A store for one process. If its values exceed `max_bytes`, the oldest are deleted.
 
     >>> import asyncio
     >>> async def main() -> bytes:
@@ -45,94 +45,86 @@ class MemoryStore:
 
     is_shared = False
 
-    def __init__(self, *, clock: Callable[[], float] = time.time, most_bytes: int = MAX_BYTES) -> None:
+    def __init__(self, *, clock: Callable[[], float] = time.time, max_bytes: int = MAX_BYTES) -> None:
         self._clock = clock
-        self._most_bytes = most_bytes
+        self._max_bytes = max_bytes
         self._bytes = 0
         self._writes = 0
-        # What is oldest is found at once only in these: a dict walks over all that was deleted before it.
-        self._entries: OrderedDict[str, tuple[StoredValue, float | None]] = OrderedDict()
-        self._marks: dict[str, tuple[meters.Marks, float]] = {}
+        # Ordered dicts: to find the first item, a plain dict walks over all items that were deleted before it.
+        self._values: OrderedDict[str, tuple[StoredValue, float | None]] = OrderedDict()
+        self._counters: counters.CounterStates = {}
         self._rows: OrderedDict[str, UsageRow] = OrderedDict()
-        self._uses: OrderedDict[tuple[str, str | None, str, str | None], UsageSum] = OrderedDict()
+        self._sums: OrderedDict[tuple[str, str | None, str, str | None], UsageSum] = OrderedDict()
 
     async def read(self, key: str, /) -> StoredValue | None:
-        """What stands under a key."""
-        return self._alive(key)
+        return self._live(key)
 
     async def write(self, key: str, value: bytes, /, *, ttl: float | None, expects: Expected = ANY) -> str | None:
-        """Put a value there."""
-        old = self._alive(key)
+        old = self._live(key)
         if expects is not ANY and expects != (old.version if old else None):
             return None
         self._drop(key)
         version = token_hex(8)
-        self._entries[key] = StoredValue(value, version), None if ttl is None else self._clock() + ttl
+        self._values[key] = StoredValue(value, version), None if ttl is None else self._clock() + ttl
         self._bytes += len(value)
         self._sweep()
-        while self._bytes > self._most_bytes and len(self._entries) > 1:
-            self._drop(next(iter(self._entries)))
+        while self._bytes > self._max_bytes and len(self._values) > 1:
+            self._drop(next(iter(self._values)))
         return version
 
     async def delete(self, key: str, /) -> bool:
-        """Whether something stood there."""
-        return self._alive(key) is not None and self._drop(key)
+        return self._live(key) is not None and self._drop(key)
 
-    def _alive(self, key: str) -> StoredValue | None:
-        found = self._entries.get(key)
-        if found is None:
+    def _live(self, key: str) -> StoredValue | None:
+        if key not in self._values:
             return None
-        entry, until = found
+        value, until = self._values[key]
         if until is None or self._clock() < until:
-            return entry
+            return value
         self._drop(key)
         return None
 
     def _drop(self, key: str) -> bool:
-        found = self._entries.pop(key, None)
-        if found is not None:
-            self._bytes -= len(found[0].value)
-        return found is not None
+        removed = self._values.pop(key, None)
+        if removed is not None:
+            self._bytes -= len(removed[0].value)
+        return removed is not None
 
     def _sweep(self) -> None:
         self._writes += 1
-        if self._writes % SWEEP:
+        if self._writes % SWEEP_EVERY:
             return
         now = self._clock()
-        for key in [key for key, (_, until) in self._entries.items() if until is not None and until <= now]:
+        for key in [key for key, (_, until) in self._values.items() if until is not None and until <= now]:
             self._drop(key)
-        self._marks = {key: (marks, until) for key, (marks, until) in self._marks.items() if until > now}
+        self._counters = {key: (state, until) for key, (state, until) in self._counters.items() if until > now}
 
-    # Meters -----------------------------------------------------------------------------------------------------------
+    # Counters ---------------------------------------------------------------------------------------------------------
 
     async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
-        """Take all of the charges, or none."""
         now = self._clock()
         self._sweep()
-        taken, fresh = meters.weigh(charges, self._marks_of, now)
-        self._marks.update(fresh)
-        return taken
+        reservation, changes = counters.reserve(charges, self._state, now)
+        self._counters.update(changes)
+        return reservation
 
     async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
-        """Give back what was taken at a moment."""
-        levels, fresh = meters.settle(charges, self._marks_of, moment, self._clock())
-        self._marks.update(fresh)
+        levels, changes = counters.release(charges, self._state, moment, self._clock())
+        self._counters.update(changes)
         return levels
 
-    def _marks_of(self, key: str) -> meters.Marks:
-        return self._marks[key][0] if key in self._marks else {}
+    def _state(self, key: str) -> counters.CounterState:
+        return self._counters[key][0] if key in self._counters else {}
 
-    async def renew(self, seats: Sequence[ConcurrencySlot], /) -> None:
-        """Keep seats."""
+    async def renew(self, slots: Sequence[ConcurrencySlot], /) -> None:
         now = self._clock()
-        for seat in seats:
-            marks, _ = self._marks.get(seat.key, ({}, now))
-            self._marks[seat.key] = meters.taken(seat, marks, now), meters.lasts_until(seat, now)
+        for slot in slots:
+            state = counters.add_charge(slot, self._state(slot.key), now)
+            self._counters[slot.key] = state, counters.expires_at(slot, now)
 
-    # Rows -------------------------------------------------------------------------------------------------------------
+    # The usage log ----------------------------------------------------------------------------------------------------
 
     async def record(self, rows: Sequence[UsageRow], /) -> None:
-        """Put rows there."""
         for row in rows:
             old = self._rows.get(row.id)
             if old is not None and old.is_finished:
@@ -140,26 +132,24 @@ class MemoryStore:
             self._rows[row.id] = row
             if row.is_finished:
                 name = row.day, row.key, row.model, row.target
-                use = self._uses.get(name)
-                self._uses[name] = (empty_sum(row) if use is None else use).add(row)
+                total = self._sums.get(name)
+                self._sums[name] = (empty_sum(row) if total is None else total).add(row)
         _trim(self._rows)
-        _trim(self._uses)
+        _trim(self._sums)
 
     async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
-        """The newest rows."""
         return tuple(reversed(deque(self._rows.values(), limit)))
 
     async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
-        """The sums of some days."""
         return sum_usage(
-            [use for use in self._uses.values() if first <= use.day <= last],
+            [each for each in self._sums.values() if first <= each.day <= last],
             [row for row in self._rows.values() if not row.is_finished and first <= row.day <= last],
         )
 
     async def aclose(self) -> None:
-        """Nothing to let go of."""
+        """A store in memory has nothing to close."""
 
 
-def _trim(kept: OrderedDict[K, V]) -> None:
-    while len(kept) > MAX_ROWS:
-        kept.popitem(last=False)
+def _trim(items: OrderedDict[K, V]) -> None:
+    while len(items) > MAX_ROWS:
+        items.popitem(last=False)

@@ -1,6 +1,6 @@
-"""A store in Redis, for gateways on many machines. Every step that must be atomic is a script that runs inside it.
+"""A store in Redis, for gateways on many machines. Calls that must be atomic are Lua scripts (`redis_scripts`).
 
-What is asked for while Redis is being asked goes to it together, so that a hundred requests at once cost a few trips.
+Commands that arrive during a round trip are sent together in the next one: a hundred requests at once cost a few trips.
 """
 
 import asyncio
@@ -27,6 +27,7 @@ from dragoman.gateway.store.base import (
     StoredValue,
     UsageRow,
     UsageSum,
+    decode_row,
     row_counts,
     sum_usage,
 )
@@ -37,91 +38,81 @@ try:
     from redis.asyncio.retry import Retry
     from redis.backoff import NoBackoff
 except ImportError as error:
-    raise SetupError("redis: the package is not installed; pip install 'dragoman[redis]'") from error
+    raise SetupError("redis: the package is missing; run pip install 'dragoman[redis]'") from error
 
-PATIENCE = 2.0
-"""Seconds that one step may take."""
-RESPITE = 0.5
-"""Seconds for which a store that was down is not asked again."""
-MAX_TOGETHER = 256
-"""Commands of one trip."""
-KEPT_ROWS = 90 * 86400
-"""Seconds for which rows are kept; their sums stay."""
+TIMEOUT = 2.0
+"""Seconds for connecting, and for one round trip."""
+DOWN_PAUSE = 0.5
+"""Seconds after a failure in which no command is sent."""
+MAX_BATCH = 256
+"""Commands of one round trip."""
+ROW_TTL = 90 * 86400
+"""Seconds until rows expire. Sums are kept."""
 
 Argument: TypeAlias = str | bytes | int | float
 Command: TypeAlias = tuple[Argument, ...]
 
 
 class RedisStore:
-    """What gateways on many machines remember.
-
-    >>> RedisStore("redis://localhost:6379/0", prefix="mine:")
-    RedisStore(prefix='mine:')
-    """
+    """A store for gateways on many machines."""
 
     is_shared = True
 
     def __init__(self, url: str, /, *, prefix: str = "dragoman:", clock: Callable[[], float] | None = None) -> None:
-        # Nothing is tried twice: what seems lost may have been done, and must not be given back again.
+        # No retries: a command that seems lost may have run, and a release must not run twice.
         self._redis: Redis = Redis.from_url(  # pyright: ignore[reportUnknownMemberType] - redis does not type it
-            url, socket_timeout=PATIENCE, socket_connect_timeout=PATIENCE, retry=Retry(NoBackoff(), 0)
+            url, socket_timeout=TIMEOUT, socket_connect_timeout=TIMEOUT, retry=Retry(NoBackoff(), 0)
         )
         self._prefix = prefix
         self._clock = clock
         self._down_until = 0.0
-        self._waiting: deque[_Asked] = deque()
-        self._sending: asyncio.Task[None] | None = None
+        self._queue: deque[_Pending] = deque()
+        self._sender: asyncio.Task[None] | None = None
         self._is_closed = False
 
     def __repr__(self) -> str:
-        """Without its URL, which may hold a password."""
+        # Without the URL, which may contain a password.
         return f"RedisStore(prefix={self._prefix!r})"
 
     async def read(self, key: str, /) -> StoredValue | None:
-        """What stands under a key."""
-        value, version = await self._ask("HMGET", self._name("entry", key), "value", "version")
+        value, version = await self._send("HMGET", self._name("entry", key), "value", "version")
         return None if version is None else StoredValue(value, version.decode())
 
     async def write(self, key: str, value: bytes, /, *, ttl: float | None, expects: Expected = ANY) -> str | None:
-        """Put a value there."""
         version = token_hex(8)
-        wanted = "*" if expects is ANY else expects or ""
-        alive = "" if ttl is None else max(1, round(ttl * 1000))
-        done = await self._script(scripts.WRITE, [self._name("entry", key)], [value, version, wanted, alive])
+        expected = "*" if expects is ANY else expects or ""
+        lifetime = "" if ttl is None else max(1, round(ttl * 1000))
+        done = await self._script(scripts.WRITE, [self._name("entry", key)], [value, version, expected, lifetime])
         return version if done else None
 
     async def delete(self, key: str, /) -> bool:
-        """Whether something stood there."""
-        return bool(await self._ask("DEL", self._name("entry", key)))
+        return bool(await self._send("DEL", self._name("entry", key)))
 
-    # Meters -----------------------------------------------------------------------------------------------------------
+    # Counters ---------------------------------------------------------------------------------------------------------
 
     async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
-        """Take all of the charges, or none."""
-        text = await self._script(scripts.TAKE, self._meters(charges), [_encode(charges), self._now()])
-        return _decode_taken(text)
+        text = await self._script(scripts.RESERVE, self._counters(charges), [_encode(charges), self._now()])
+        reply = msgspec.json.decode(text)
+        return Reservation(granted=reply["granted"], moment=reply["moment"], levels=_levels(reply["levels"]))
 
     async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
-        """Give back what was taken at a moment."""
-        text = await self._script(scripts.GIVE, self._meters(charges), [_encode(charges), self._now(), moment])
+        text = await self._script(scripts.RELEASE, self._counters(charges), [_encode(charges), self._now(), moment])
         return _levels(msgspec.json.decode(text))
 
-    async def renew(self, seats: Sequence[ConcurrencySlot], /) -> None:
-        """Keep seats."""
-        await self._script(scripts.RENEW, self._meters(seats), [_encode(seats), self._now()])
+    async def renew(self, slots: Sequence[ConcurrencySlot], /) -> None:
+        await self._script(scripts.RENEW, self._counters(slots), [_encode(slots), self._now()])
 
-    def _meters(self, charges: Sequence[Charge]) -> list[str]:
+    def _counters(self, charges: Sequence[Charge]) -> list[str]:
         return [self._name("meter", charge.key) for charge in charges]
 
     def _now(self) -> Argument:
         return "" if self._clock is None else repr(self._clock())
 
-    # Rows -------------------------------------------------------------------------------------------------------------
+    # The usage log ----------------------------------------------------------------------------------------------------
 
     async def record(self, rows: Sequence[UsageRow], /) -> None:
-        """Put rows there."""
         keys = [self._rows, self._open]
-        arguments: list[Argument] = [KEPT_ROWS * 1000]
+        arguments: list[Argument] = [ROW_TTL * 1000]
         for row in rows:
             keys += [self._name("row", row.id), self._name("uses", row.day)]
             name = _encode((row.key, row.model, row.target))
@@ -130,28 +121,26 @@ class RedisStore:
         await self._script(scripts.RECORD, keys, arguments)
 
     async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
-        """The newest rows."""
-        return await self._read_rows(await self._ask("ZREVRANGE", self._rows, 0, limit - 1) if limit > 0 else ())
+        return await self._read_rows(await self._send("ZREVRANGE", self._rows, 0, limit - 1) if limit > 0 else ())
 
     async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
-        """The sums of some days."""
         days = _days(first, last)
-        found = await asyncio.gather(*(self._ask("HGETALL", self._name("uses", day)) for day in days))
-        uses = [use for day, sums in zip(days, found, strict=True) for use in _uses(day, sums)]
-        rows = await self._read_rows(await self._ask("ZRANGE", self._open, 0, -1))
-        return sum_usage(uses, [row for row in rows if first <= row.day <= last])
+        hashes = await asyncio.gather(*(self._send("HGETALL", self._name("uses", day)) for day in days))
+        sums = [each for day, fields in zip(days, hashes, strict=True) for each in _sums(day, fields)]
+        rows = await self._read_rows(await self._send("ZRANGE", self._open, 0, -1))
+        return sum_usage(sums, [row for row in rows if first <= row.day <= last])
 
     async def _read_rows(self, ids: Sequence[bytes]) -> tuple[UsageRow, ...]:
         if not ids:
             return ()
-        found = await self._ask("MGET", *(self._name("row", id.decode()) for id in ids))
-        return tuple(_decode_row(row) for row in found if row is not None)
+        rows = await self._send("MGET", *(self._name("row", id.decode()) for id in ids))
+        return tuple(decode_row(row) for row in rows if row is not None)
 
     async def aclose(self) -> None:
-        """Finish what was begun, and let go of the connection."""
+        """Finish the commands under way, and close the connection."""
         self._is_closed = True
-        if self._sending is not None:
-            await asyncio.wait([self._sending])
+        if self._sender is not None:
+            await asyncio.wait([self._sender])
         await self._redis.aclose()
 
     # The connection ---------------------------------------------------------------------------------------------------
@@ -165,52 +154,53 @@ class RedisStore:
         return self._name("rows", "open")
 
     def _name(self, kind: str, key: str) -> str:
+        # The kinds must not change, because existing databases have them: "meter" is a counter, "uses" are sums.
         return f"{self._prefix}{kind}:{key}"
 
     async def _script(self, text: str, keys: Sequence[str], arguments: Sequence[Argument]) -> Any:
-        return await self._ask("EVALSHA", _digest(text), len(keys), *keys, *arguments)
+        return await self._send("EVALSHA", _digest(text), len(keys), *keys, *arguments)
 
-    async def _ask(self, *command: Argument) -> Any:
+    async def _send(self, *command: Argument) -> Any:
         if self._is_closed:
-            raise StoreDown("redis: this store was closed")
+            raise StoreDown("redis: the store is closed")
         if time.monotonic() < self._down_until:
-            raise StoreDown("redis: it was down a moment ago", retry_after=1.0)
+            raise StoreDown("redis: the server was down a moment ago", retry_after=1.0)
         loop = asyncio.get_running_loop()
-        asked = _Asked(command, loop.create_future())
-        self._waiting.append(asked)
-        if self._sending is None:
-            self._sending = loop.create_task(self._send())
-        return await asked.answer
+        pending = _Pending(command, loop.create_future())
+        self._queue.append(pending)
+        if self._sender is None:
+            self._sender = loop.create_task(self._send_queue())
+        return await pending.reply
 
-    async def _send(self) -> None:
-        """Send what waits until nothing does. Whoever asked may have gone: it is sent all the same."""
-        together: list[_Asked] = []
+    async def _send_queue(self) -> None:
+        """Send queued commands until there are none. A command is sent even if its caller was cancelled meanwhile."""
+        batch: list[_Pending] = []
         try:
-            while self._waiting:
-                together = [self._waiting.popleft() for _ in range(min(MAX_TOGETHER, len(self._waiting)))]
-                await self._trip(together)
+            while self._queue:
+                batch = [self._queue.popleft() for _ in range(min(MAX_BATCH, len(self._queue)))]
+                await self._send_batch(batch)
         finally:
-            self._sending = None
-            for asked in (*together, *self._waiting):
-                asked.fail("not sent")
-            self._waiting.clear()
+            self._sender = None
+            for pending in (*batch, *self._queue):
+                pending.fail("not sent")
+            self._queue.clear()
 
-    async def _trip(self, together: list["_Asked"]) -> None:
+    async def _send_batch(self, batch: list["_Pending"]) -> None:
         try:
-            results = await self._pipe([asked.command for asked in together])
-            unknown = [n for n, result in enumerate(results) if isinstance(result, exceptions.NoScriptError)]
-            if unknown:
-                again = await self._pipe([_with_text(together[n].command) for n in unknown])
-                for n, result in zip(unknown, again, strict=True):
+            results = await self._pipe([pending.command for pending in batch])
+            missing = [n for n, result in enumerate(results) if isinstance(result, exceptions.NoScriptError)]
+            if missing:
+                again = await self._pipe([_with_text(batch[n].command) for n in missing])
+                for n, result in zip(missing, again, strict=True):
                     results[n] = result
         except (exceptions.RedisError, OSError) as error:
-            self._down_until = time.monotonic() + RESPITE
-            for asked in (*together, *self._waiting):
-                asked.fail(type(error).__name__, error)
-            self._waiting.clear()
+            self._down_until = time.monotonic() + DOWN_PAUSE
+            for pending in (*batch, *self._queue):
+                pending.fail(type(error).__name__, error)
+            self._queue.clear()
             return
-        for asked, result in zip(together, results, strict=True):
-            asked.end(result)
+        for pending, result in zip(batch, results, strict=True):
+            pending.finish(result)
 
     async def _pipe(self, commands: list[Command]) -> list[Any]:
         pipe: Any = self._redis.pipeline(transaction=False)
@@ -220,26 +210,26 @@ class RedisStore:
         return results
 
 
-class _Asked:
-    """A command, and where its answer goes."""
+class _Pending:
+    """A command that waits for its reply."""
 
-    __slots__ = ("answer", "command")
+    __slots__ = ("command", "reply")
 
-    def __init__(self, command: "Command", answer: "asyncio.Future[Any]") -> None:
+    def __init__(self, command: "Command", reply: "asyncio.Future[Any]") -> None:
         self.command = command
-        self.answer = answer
+        self.reply = reply
 
-    def end(self, result: Any) -> None:
+    def finish(self, result: Any) -> None:
         if isinstance(result, Exception):
             self.fail(type(result).__name__, result)
-        elif not self.answer.done():
-            self.answer.set_result(result)
+        elif not self.reply.done():
+            self.reply.set_result(result)
 
-    def fail(self, why: str, error: Exception | None = None) -> None:
-        if not self.answer.done():
-            down = StoreDown(f"redis: {why}", retry_after=1.0)
+    def fail(self, reason: str, error: Exception | None = None) -> None:
+        if not self.reply.done():
+            down = StoreDown(f"redis: {reason}", retry_after=1.0)
             down.__cause__ = error
-            self.answer.set_exception(down)
+            self.reply.set_exception(down)
 
 
 @cache
@@ -248,37 +238,31 @@ def _digest(text: str) -> str:
 
 
 def _with_text(command: Command) -> Command:
-    """A script that Redis does not know yet, with its text: from then on it knows it."""
+    """The command with the text of its script: Redis keeps a script once it has run."""
     text = next(text for text in scripts.ALL if _digest(text) == command[1])
     return ("EVAL", text, *command[2:])
 
 
 _encode = msgspec.json.encode
-_decode_row = msgspec.json.Decoder(UsageRow).decode
 _decode_name = msgspec.json.Decoder(tuple[str | None, str, str | None]).decode
 
 
-def _decode_taken(text: bytes) -> Reservation:
-    told = msgspec.json.decode(text)
-    return Reservation(granted=told["granted"], moment=told["moment"], levels=_levels(told["levels"]))
-
-
-def _levels(told: list[tuple[float, float, float]]) -> tuple[CounterLevel, ...]:
+def _levels(levels: list[tuple[float, float, float]]) -> tuple[CounterLevel, ...]:
     return tuple(
-        [CounterLevel(used=int(used), wait=None if wait < 0 else wait, resets=resets) for used, wait, resets in told]
+        [CounterLevel(used=int(used), wait=None if wait < 0 else wait, resets=resets) for used, wait, resets in levels]
     )
 
 
-def _uses(day: str, found: dict[bytes, bytes]) -> list[UsageSum]:
+def _sums(day: str, fields: dict[bytes, bytes]) -> list[UsageSum]:
     counts: dict[bytes, dict[str, int]] = {}
-    for field, count in found.items():
-        what, _, name = field.partition(b" ")
-        counts.setdefault(name, {})[what.decode()] = int(count)
-    uses: list[UsageSum] = []
-    for name, sums in counts.items():
+    for field, count in fields.items():
+        counted, _, name = field.partition(b" ")
+        counts.setdefault(name, {})[counted.decode()] = int(count)
+    sums: list[UsageSum] = []
+    for name, numbers in counts.items():
         key, model, target = _decode_name(name)
-        uses.append(UsageSum(day=day, key=key, model=model, target=target, **sums))
-    return uses
+        sums.append(UsageSum(day=day, key=key, model=model, target=target, **numbers))
+    return sums
 
 
 def _days(first: str, last: str) -> list[str]:

@@ -1,4 +1,7 @@
-"""The steps of the Redis store as Lua: the arithmetic of `meters`, done where the marks are."""
+"""The Lua scripts of the Redis store: the arithmetic of `counters`, inside Redis.
+
+Amounts are written with `%d`, because Lua would write a large number as 1e+15.
+"""
 
 WRITE = """
 local expects = ARGV[3]
@@ -13,7 +16,7 @@ return 1
 """
 
 _CLOCK = """
-local SLOTS = 60
+local BUCKETS = 60
 local now = tonumber(ARGV[2])
 if not now then
   local time = redis.call('TIME')
@@ -22,66 +25,65 @@ end
 local function milliseconds(seconds)
   return string.format('%d', math.max(1, math.ceil(seconds * 1000)))
 end
-local function slot_of(charge, moment)
-  return math.floor(moment / (charge.period / SLOTS))
+local function bucket_of(charge, moment)
+  return math.floor(moment / (charge.period / BUCKETS))
 end
-local function name_of(slot) return string.format('%d', slot) end
-local function plus(charge, key, slot, amount)
-  if redis.call('HINCRBY', key, slot, name_of(amount)) < 0 then redis.call('HSET', key, slot, 0) end
+local function integer(number) return string.format('%d', number) end
+local function plus(charge, key, field, amount)
+  if redis.call('HINCRBY', key, field, integer(amount)) < 0 then redis.call('HSET', key, field, 0) end
   if charge.type == 'window' then
-    redis.call('PEXPIRE', key, milliseconds(charge.period * (SLOTS + 1) / SLOTS))
+    redis.call('PEXPIRE', key, milliseconds(charge.period * (BUCKETS + 1) / BUCKETS))
   else
     redis.call('PEXPIRE', key, milliseconds(charge.ends - now + 60))
   end
 end
 local charges = cjson.decode(ARGV[1])
 """
-"""The number of a negative amount is written as an integer, too: Lua's own would be 1e+15 for large ones."""
 
-_METERS = (
+_COUNTERS = (
     _CLOCK
     + """
-local SEAT_WAIT = 1
+local SLOT_WAIT = 1
 local measure = {}
 
 function measure.window(charge, key)
-  local width = charge.period / SLOTS
-  local first = slot_of(charge, now) - SLOTS
-  local slots, used = {}, 0
-  local found = redis.call('HGETALL', key)
-  for i = 1, #found, 2 do
-    local slot, amount = tonumber(found[i]), tonumber(found[i + 1])
-    if slot < first then
-      redis.call('HDEL', key, found[i])
+  local width = charge.period / BUCKETS
+  local first = bucket_of(charge, now) - BUCKETS
+  local buckets, used = {}, 0
+  local fields = redis.call('HGETALL', key)
+  for i = 1, #fields, 2 do
+    local bucket, amount = tonumber(fields[i]), tonumber(fields[i + 1])
+    if bucket < first then
+      redis.call('HDEL', key, fields[i])
     elseif amount > 0 then
-      table.insert(slots, {slot, amount})
+      table.insert(buckets, {bucket, amount})
       used = used + amount
     end
   end
-  table.sort(slots, function(a, b) return a[1] < b[1] end)
+  table.sort(buckets, function(a, b) return a[1] < b[1] end)
   local resets = 0
-  if #slots > 0 then resets = (slots[#slots][1] + SLOTS + 1) * width - now end
-  local over = used + charge.amount - charge.limit
-  if over <= 0 then return true, {used, 0, resets} end
+  if #buckets > 0 then resets = (buckets[#buckets][1] + BUCKETS + 1) * width - now end
+  local excess = used + charge.amount - charge.limit
+  if excess <= 0 then return true, {used, 0, resets} end
   if charge.amount > charge.limit then return false, {used, -1, resets} end
-  for _, slot in ipairs(slots) do
-    over = over - slot[2]
-    if over <= 0 then return false, {used, (slot[1] + SLOTS + 1) * width - now, resets} end
+  for _, bucket in ipairs(buckets) do
+    excess = excess - bucket[2]
+    if excess <= 0 then return false, {used, (bucket[1] + BUCKETS + 1) * width - now, resets} end
   end
 end
 
-function measure.total(charge, key)
+function measure.period(charge, key)
   local used = 0
   if now < charge.ends then used = tonumber(redis.call('HGET', key, '') or '0') end
-  local left = math.max(0, charge.ends - now)
+  local remaining = math.max(0, charge.ends - now)
   local resets = 0
-  if used > 0 then resets = left end
+  if used > 0 then resets = remaining end
   if used + charge.amount <= charge.limit then return true, {used, 0, resets} end
   if charge.amount > charge.limit then return false, {used, -1, resets} end
-  return false, {used, left, resets}
+  return false, {used, remaining, resets}
 end
 
-function measure.seat(charge, key)
+function measure.slot(charge, key)
   redis.call('ZREMRANGEBYSCORE', key, '-inf', string.format('%.6f', now))
   local used = redis.call('ZCARD', key)
   local last = redis.call('ZRANGE', key, -1, -1, 'WITHSCORES')
@@ -89,10 +91,10 @@ function measure.seat(charge, key)
   if last[2] then resets = tonumber(last[2]) - now end
   if used < charge.limit then return true, {used, 0, resets} end
   if charge.limit <= 0 then return false, {used, -1, resets} end
-  return false, {used, SEAT_WAIT, resets}
+  return false, {used, SLOT_WAIT, resets}
 end
 
-local function told(levels)
+local function as_json(levels)
   local texts = {}
   for i, level in ipairs(levels) do texts[i] = string.format('[%d,%.6f,%.6f]', level[1], level[2], level[3]) end
   return table.concat(texts, ',')
@@ -100,13 +102,13 @@ end
 """
 )
 
-TAKE = (
-    _METERS
+RESERVE = (
+    _COUNTERS
     + """
-local put = {}
-function put.window(charge, key) plus(charge, key, name_of(slot_of(charge, now)), charge.amount) end
-function put.total(charge, key) plus(charge, key, '', charge.amount) end
-function put.seat(charge, key)
+local add = {}
+function add.window(charge, key) plus(charge, key, integer(bucket_of(charge, now)), charge.amount) end
+function add.period(charge, key) plus(charge, key, '', charge.amount) end
+function add.slot(charge, key)
   redis.call('ZADD', key, string.format('%.6f', now + charge.ttl), charge.id)
   redis.call('PEXPIRE', key, milliseconds(charge.ttl))
 end
@@ -119,64 +121,64 @@ for i, charge in ipairs(charges) do
 end
 if granted then
   for i, charge in ipairs(charges) do
-    put[charge.type](charge, KEYS[i])
+    add[charge.type](charge, KEYS[i])
     local _, level = measure[charge.type](charge, KEYS[i])
     levels[i] = {level[1], 0, level[3]}
   end
 end
-return string.format('{"granted":%s,"moment":%.6f,"levels":[%s]}', tostring(granted), now, told(levels))
+return string.format('{"granted":%s,"moment":%.6f,"levels":[%s]}', tostring(granted), now, as_json(levels))
 """
 )
 
-GIVE = (
-    _METERS
+RELEASE = (
+    _COUNTERS
     + """
 local moment = tonumber(ARGV[3])
-local give = {}
-function give.window(charge, key)
-  if charge.amount < 0 then return plus(charge, key, name_of(slot_of(charge, now)), -charge.amount) end
-  local slot = name_of(slot_of(charge, moment))
-  if redis.call('HEXISTS', key, slot) == 1 then plus(charge, key, slot, -charge.amount) end
+local remove = {}
+function remove.window(charge, key)
+  if charge.amount < 0 then return plus(charge, key, integer(bucket_of(charge, now)), -charge.amount) end
+  local bucket = integer(bucket_of(charge, moment))
+  if redis.call('HEXISTS', key, bucket) == 1 then plus(charge, key, bucket, -charge.amount) end
 end
-function give.total(charge, key)
+function remove.period(charge, key)
   if now < charge.ends then plus(charge, key, '', -charge.amount) end
 end
-function give.seat(charge, key) redis.call('ZREM', key, charge.id) end
+function remove.slot(charge, key) redis.call('ZREM', key, charge.id) end
 local levels = {}
 for i, charge in ipairs(charges) do
-  if charge.amount ~= 0 then give[charge.type](charge, KEYS[i]) end
+  if charge.amount ~= 0 then remove[charge.type](charge, KEYS[i]) end
   local _, level = measure[charge.type](charge, KEYS[i])
   levels[i] = {level[1], 0, level[3]}
 end
-return '[' .. told(levels) .. ']'
+return '[' .. as_json(levels) .. ']'
 """
 )
 
 RENEW = (
     _CLOCK
     + """
-for i, seat in ipairs(charges) do
-  redis.call('ZADD', KEYS[i], string.format('%.6f', now + seat.ttl), seat.id)
-  redis.call('PEXPIRE', KEYS[i], milliseconds(seat.ttl))
+for i, slot in ipairs(charges) do
+  redis.call('ZADD', KEYS[i], string.format('%.6f', now + slot.ttl), slot.id)
+  redis.call('PEXPIRE', KEYS[i], milliseconds(slot.ttl))
 end
 """
 )
 
 RECORD = """
-local all, open, kept = KEYS[1], KEYS[2], ARGV[1]
+local all, open, ttl = KEYS[1], KEYS[2], ARGV[1]
 for i = 0, (#ARGV - 1) / 6 - 1 do
-  local row_key, uses_key = KEYS[3 + 2 * i], KEYS[4 + 2 * i]
-  local id, moment, settled, row, name, counts = unpack(ARGV, 2 + 6 * i, 7 + 6 * i)
+  local row_key, sums_key = KEYS[3 + 2 * i], KEYS[4 + 2 * i]
+  local id, moment, finished, row, name, counts = unpack(ARGV, 2 + 6 * i, 7 + 6 * i)
   local is_new = redis.call('EXISTS', row_key) == 0
   if is_new or redis.call('ZSCORE', open, id) then
-    redis.call('SET', row_key, row, 'PX', kept)
+    redis.call('SET', row_key, row, 'PX', ttl)
     redis.call('ZADD', all, moment, id)
-    if settled == '1' then
+    if finished == '1' then
       redis.call('ZREM', open, id)
-      local pairs = cjson.decode(counts)
-      for j = 1, #pairs, 2 do
-        if pairs[j + 1] ~= 0 then
-          redis.call('HINCRBY', uses_key, pairs[j] .. ' ' .. name, string.format('%d', pairs[j + 1]))
+      local fields = cjson.decode(counts)
+      for j = 1, #fields, 2 do
+        if fields[j + 1] ~= 0 then
+          redis.call('HINCRBY', sums_key, fields[j] .. ' ' .. name, string.format('%d', fields[j + 1]))
         end
       end
     else
@@ -184,9 +186,9 @@ for i = 0, (#ARGV - 1) / 6 - 1 do
     end
   end
 end
-local oldest = tonumber(ARGV[#ARGV - 4]) - kept / 1000
+local oldest = tonumber(ARGV[#ARGV - 4]) - ttl / 1000
 redis.call('ZREMRANGEBYSCORE', all, '-inf', oldest)
 redis.call('ZREMRANGEBYSCORE', open, '-inf', oldest)
 """
 
-ALL = (WRITE, TAKE, GIVE, RENEW, RECORD)
+ALL = (WRITE, RESERVE, RELEASE, RENEW, RECORD)

@@ -1,7 +1,7 @@
-"""A store in one SQLite file: outlives its process, however that ends, and may be shared by those of one machine.
+"""A store in one SQLite file. It survives `kill -9`, and the processes of one machine can share it.
 
-One thread has the connection. What was asked for while it was busy goes into one transaction, so that a hundred
-requests at once cost a few commits; the event loop never waits for a disk.
+One thread owns the connection, so the event loop never waits for the disk. All calls that arrive while the thread is
+busy run in one transaction: a hundred requests at once cost a few commits.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 import msgspec
 
 from dragoman.errors import StoreDown
-from dragoman.gateway.store import counters as meters
+from dragoman.gateway.store import counters
 from dragoman.gateway.store.base import (
     ANY,
     Charge,
@@ -28,6 +28,7 @@ from dragoman.gateway.store.base import (
     StoredValue,
     UsageRow,
     UsageSum,
+    decode_row,
     empty_sum,
     sum_usage,
 )
@@ -35,13 +36,13 @@ from dragoman.gateway.store.base import (
 T = TypeVar("T")
 Step: TypeAlias = Callable[[sqlite3.Connection], T]
 
-PATIENCE = 5.0
-"""Seconds to wait for another process that writes."""
-MAX_STEPS = 256
-"""Steps of one transaction."""
-SWEEP = 3600.0
-KEPT_DAYS = 90
-"""Days for which rows are kept; their sums stay."""
+BUSY_TIMEOUT = 5.0
+"""Seconds to wait for the write lock of another process."""
+MAX_CALLS = 256
+"""Calls in one transaction."""
+SWEEP_INTERVAL = 3600.0
+ROW_DAYS = 90
+"""Days until rows are deleted. Sums are kept."""
 
 TABLES = """
 CREATE TABLE IF NOT EXISTS entries (key TEXT PRIMARY KEY, value BLOB, version TEXT, until REAL) WITHOUT ROWID;
@@ -52,18 +53,19 @@ CREATE INDEX IF NOT EXISTS entries_until ON entries (until) WHERE until IS NOT N
 CREATE INDEX IF NOT EXISTS rows_moment ON rows (moment);
 CREATE INDEX IF NOT EXISTS rows_open ON rows (moment) WHERE settled = 0;
 """
+"""Table and column names must not change: existing files have them. `marks` holds counters, `uses` holds sums."""
 
 
 class SqliteStore:
-    """What the processes of one machine remember, in a file.
+    """A store for the processes of one machine.
 
     >>> import asyncio
     >>> async def main() -> bytes:
     ...     store = SqliteStore(":memory:")
     ...     await store.write("greeting", b"hi", ttl=60)
-    ...     entry = await store.read("greeting")
+    ...     stored = await store.read("greeting")
     ...     await store.aclose()
-    ...     return entry.value
+    ...     return stored.value
     >>> asyncio.run(main())
     b'hi'
     """
@@ -74,20 +76,18 @@ class SqliteStore:
         self._path = path
         self._clock = clock
         self._thread = ThreadPoolExecutor(1, "dragoman-sqlite")
-        self._steps: SimpleQueue[_Step[Any]] = SimpleQueue()
+        self._calls: SimpleQueue[_Call[Any]] = SimpleQueue()
         self._connection: sqlite3.Connection | None = None
         self._swept = 0.0
 
     async def read(self, key: str, /) -> StoredValue | None:
-        """What stands under a key."""
-        return await self._run(lambda db: self._alive(db, key))
+        return await self._run(lambda db: self._live(db, key))
 
     async def write(self, key: str, value: bytes, /, *, ttl: float | None, expects: Expected = ANY) -> str | None:
-        """Put a value there."""
 
         def write(db: sqlite3.Connection) -> str | None:
             if expects is not ANY:
-                old = self._alive(db, key)
+                old = self._live(db, key)
                 if expects != (old.version if old else None):
                     return None
             version = token_hex(8)
@@ -98,60 +98,53 @@ class SqliteStore:
         return await self._run(write)
 
     async def delete(self, key: str, /) -> bool:
-        """Whether something stood there."""
 
         def delete(db: sqlite3.Connection) -> bool:
-            was_there = self._alive(db, key) is not None
+            was_there = self._live(db, key) is not None
             db.execute("DELETE FROM entries WHERE key = ?", (key,))
             return was_there
 
         return await self._run(delete)
 
-    def _alive(self, db: sqlite3.Connection, key: str) -> StoredValue | None:
-        found = db.execute("SELECT value, version, until FROM entries WHERE key = ?", (key,)).fetchone()
-        if found is None or (found[2] is not None and found[2] <= self._clock()):
+    def _live(self, db: sqlite3.Connection, key: str) -> StoredValue | None:
+        row = db.execute("SELECT value, version, until FROM entries WHERE key = ?", (key,)).fetchone()
+        if row is None or (row[2] is not None and row[2] <= self._clock()):
             return None
-        return StoredValue(found[0], found[1])
+        return StoredValue(row[0], row[1])
 
-    # Meters -----------------------------------------------------------------------------------------------------------
+    # Counters ---------------------------------------------------------------------------------------------------------
 
     async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
-        """Take all of the charges, or none."""
 
-        def take(db: sqlite3.Connection) -> Reservation:
-            taken, fresh = meters.weigh(charges, lambda key: _marks(db, key), self._clock())
-            for key, (marks, until) in fresh.items():
-                _mark(db, key, marks, until)
-            return taken
+        def reserve(db: sqlite3.Connection) -> Reservation:
+            reservation, changes = counters.reserve(charges, lambda key: _read_counter(db, key), self._clock())
+            _write_counters(db, changes)
+            return reservation
 
-        return await self._run(take)
+        return await self._run(reserve)
 
     async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
-        """Give back what was taken at a moment."""
 
-        def give(db: sqlite3.Connection) -> tuple[CounterLevel, ...]:
-            levels, fresh = meters.settle(charges, lambda key: _marks(db, key), moment, self._clock())
-            for key, (marks, until) in fresh.items():
-                _mark(db, key, marks, until)
+        def release(db: sqlite3.Connection) -> tuple[CounterLevel, ...]:
+            levels, changes = counters.release(charges, lambda key: _read_counter(db, key), moment, self._clock())
+            _write_counters(db, changes)
             return levels
 
-        return await self._run(give)
+        return await self._run(release)
 
-    async def renew(self, seats: Sequence[ConcurrencySlot], /) -> None:
-        """Keep seats."""
+    async def renew(self, slots: Sequence[ConcurrencySlot], /) -> None:
 
         def renew(db: sqlite3.Connection) -> None:
             now = self._clock()
-            for seat in seats:
-                marks = meters.taken(seat, _marks(db, seat.key), now)
-                _mark(db, seat.key, marks, meters.lasts_until(seat, now))
+            for slot in slots:
+                state = counters.add_charge(slot, _read_counter(db, slot.key), now)
+                _write_counters(db, {slot.key: (state, counters.expires_at(slot, now))})
 
         await self._run(renew)
 
-    # Rows -------------------------------------------------------------------------------------------------------------
+    # The usage log ----------------------------------------------------------------------------------------------------
 
     async def record(self, rows: Sequence[UsageRow], /) -> None:
-        """Put rows there."""
 
         def record(db: sqlite3.Connection) -> None:
             for row in rows:
@@ -160,66 +153,64 @@ class SqliteStore:
         await self._run(record)
 
     async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:
-        """The newest rows."""
         query = "SELECT row FROM rows ORDER BY moment DESC LIMIT ?"
-        return await self._run(lambda db: tuple(_decode_row(row) for (row,) in db.execute(query, (limit,))))
+        return await self._run(lambda db: tuple(decode_row(row) for (row,) in db.execute(query, (limit,))))
 
     async def usage(self, first: str, last: str, /) -> tuple[UsageSum, ...]:
-        """The sums of some days."""
 
         def usage(db: sqlite3.Connection) -> tuple[UsageSum, ...]:
-            uses = db.execute("SELECT use FROM uses WHERE day BETWEEN ? AND ?", (first, last))
-            rows = [_decode_row(row) for (row,) in db.execute("SELECT row FROM rows WHERE settled = 0")]
+            sums = db.execute("SELECT use FROM uses WHERE day BETWEEN ? AND ?", (first, last))
+            rows = [decode_row(row) for (row,) in db.execute("SELECT row FROM rows WHERE settled = 0")]
             return sum_usage(
-                [_decode_use(use) for (use,) in uses],
+                [_decode_sum(each) for (each,) in sums],
                 [row for row in rows if first <= row.day <= last],
             )
 
         return await self._run(usage)
 
     async def aclose(self) -> None:
-        """Finish what was begun, and let go of the file."""
+        """Finish the calls under way, and close the file."""
         await asyncio.get_running_loop().run_in_executor(self._thread, self._close)
         self._thread.shutdown(wait=False)
 
     # The thread -------------------------------------------------------------------------------------------------------
 
     async def _run(self, step: Step[T]) -> T:
-        asked = _Step(step)
-        self._steps.put(asked)
+        call = _Call(step)
+        self._calls.put(call)
         try:
             await asyncio.get_running_loop().run_in_executor(self._thread, self._drain)
-        except RuntimeError as error:  # the thread was told to end
+        except RuntimeError as error:  # the thread has ended
             raise StoreDown(f"sqlite: {self._path} is closed") from error
-        return asked.result(self._path)
+        return call.result(self._path)
 
     def _drain(self) -> None:
-        """Do all that was asked for by now, in one transaction; the later of those who asked find it done."""
-        asked: list[_Step[Any]] = []
-        while len(asked) < MAX_STEPS:
+        """Run all waiting calls in one transaction. Each call starts a drain; later drains find the queue empty."""
+        calls: list[_Call[Any]] = []
+        while len(calls) < MAX_CALLS:
             try:
-                asked.append(self._steps.get_nowait())
+                calls.append(self._calls.get_nowait())
             except Empty:
                 break
-        if not asked:
+        if not calls:
             return
         try:
             db = self._open()
             with db:
                 db.execute("BEGIN IMMEDIATE")
                 self._sweep(db)
-                for step in asked:
-                    step.do(db)
+                for call in calls:
+                    call.run(db)
         except sqlite3.Error as error:
-            for step in asked:
-                step.error = error
+            for call in calls:
+                call.error = error
 
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             with ExitStack() as stack:
-                db = sqlite3.connect(self._path, timeout=PATIENCE, isolation_level=None)
+                db = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT, isolation_level=None)
                 stack.callback(db.close)
-                _write_ahead(db)
+                _use_write_ahead_log(db)
                 db.execute("PRAGMA synchronous = NORMAL")
                 db.executescript(TABLES)
                 stack.pop_all()
@@ -228,12 +219,12 @@ class SqliteStore:
 
     def _sweep(self, db: sqlite3.Connection) -> None:
         now = self._clock()
-        if now < self._swept + SWEEP:
+        if now < self._swept + SWEEP_INTERVAL:
             return
         self._swept = now
         db.execute("DELETE FROM entries WHERE until <= ?", (now,))
         db.execute("DELETE FROM marks WHERE until <= ?", (now,))
-        db.execute("DELETE FROM rows WHERE moment < ?", (now - KEPT_DAYS * 86400,))
+        db.execute("DELETE FROM rows WHERE moment < ?", (now - ROW_DAYS * 86400,))
 
     def _close(self) -> None:
         self._drain()
@@ -242,55 +233,56 @@ class SqliteStore:
             self._connection = None
 
 
-def _write_ahead(db: sqlite3.Connection) -> None:
-    """Readers wait for no writer; of two processes that open a new file, one is told at once that it is locked."""
+def _use_write_ahead_log(db: sqlite3.Connection) -> None:
+    """Switch to the write-ahead log, so that readers do not wait for writers."""
     switch = "PRAGMA journal_mode = WAL"
     try:
         db.execute(switch)
     except sqlite3.OperationalError:
-        db.executescript("BEGIN IMMEDIATE; COMMIT")  # which waits, as the switch does not
+        # Two processes opened a new file at once. The switch fails at once if the file is locked; a transaction waits.
+        db.executescript("BEGIN IMMEDIATE; COMMIT")
         db.execute(switch)
 
 
-class _Step(Generic[T]):
-    """Something to be done in the thread, and what came of it."""
+class _Call(Generic[T]):
+    """A call for the thread, and its result."""
 
     def __init__(self, step: Step[T]) -> None:
         self._step = step
         self._results: list[T] = []
         self.error: sqlite3.Error | None = None
 
-    def do(self, db: sqlite3.Connection) -> None:
+    def run(self, db: sqlite3.Connection) -> None:
         self._results.append(self._step(db))
 
     def result(self, path: str) -> T:
         if self.error is not None or not self._results:
-            raise StoreDown(f"sqlite: {path}: {self.error or 'not done'}") from self.error
+            raise StoreDown(f"sqlite: {path}: {self.error or 'the call did not run'}") from self.error
         return self._results[0]
 
 
-_decode_marks = msgspec.json.Decoder(meters.Marks).decode
-_decode_row = msgspec.json.Decoder(UsageRow).decode
-_decode_use = msgspec.json.Decoder(UsageSum).decode
+_decode_state = msgspec.json.Decoder(counters.CounterState).decode
+_decode_sum = msgspec.json.Decoder(UsageSum).decode
 _encode = msgspec.json.encode
 
 
-def _marks(db: sqlite3.Connection, key: str) -> meters.Marks:
-    found = db.execute("SELECT marks FROM marks WHERE key = ?", (key,)).fetchone()
-    return {} if found is None else _decode_marks(found[0])
+def _read_counter(db: sqlite3.Connection, key: str) -> counters.CounterState:
+    row = db.execute("SELECT marks FROM marks WHERE key = ?", (key,)).fetchone()
+    return {} if row is None else _decode_state(row[0])
 
 
-def _mark(db: sqlite3.Connection, key: str, marks: meters.Marks, until: float) -> None:
-    db.execute("REPLACE INTO marks VALUES (?, ?, ?)", (key, _encode(marks), until))
+def _write_counters(db: sqlite3.Connection, states: counters.CounterStates) -> None:
+    for key, (state, until) in states.items():
+        db.execute("REPLACE INTO marks VALUES (?, ?, ?)", (key, _encode(state), until))
 
 
 def _record(db: sqlite3.Connection, row: UsageRow) -> None:
-    found = db.execute("SELECT settled FROM rows WHERE id = ?", (row.id,)).fetchone()
-    if found is not None and found[0]:
+    old = db.execute("SELECT settled FROM rows WHERE id = ?", (row.id,)).fetchone()
+    if old is not None and old[0]:
         return
     db.execute("REPLACE INTO rows VALUES (?, ?, ?, ?)", (row.id, row.moment, row.is_finished, _encode(row)))
     if row.is_finished:
         name = _encode((row.key, row.model, row.target)).decode()
         found = db.execute("SELECT use FROM uses WHERE day = ? AND name = ?", (row.day, name)).fetchone()
-        use = empty_sum(row) if found is None else _decode_use(found[0])
-        db.execute("REPLACE INTO uses VALUES (?, ?, ?)", (row.day, name, _encode(use.add(row))))
+        total = empty_sum(row) if found is None else _decode_sum(found[0])
+        db.execute("REPLACE INTO uses VALUES (?, ?, ?)", (row.day, name, _encode(total.add(row))))

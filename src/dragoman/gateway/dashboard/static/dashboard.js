@@ -1,18 +1,18 @@
-// The page: which view is shown, what the gateway tells every two seconds, and where that stands.
+// The page: shows one of four views, and polls the gateway every two seconds.
 
-import { $, api, clock, count, el, key, money, put, quantile, Refused, seconds } from "./parts.js";
+import { $, api, clock, count, el, key, money, put, quantile, HttpError, seconds } from "./parts.js";
 import * as plots from "./plots.js";
-import { offer } from "./playground.js";
+import { offerModels } from "./playground.js";
 
-const EVERY = 2000, MOST = 500, USAGE_EVERY = 5, SLACK = 5;
+const INTERVAL = 2000, MAX_ROWS = 500, USAGE_ROUNDS = 5, CLOCK_TOLERANCE = 5;
 const VIEWS = ["health", "requests", "usage", "playground"];
-const WORDS = { healthy: "healthy", cooldown: "cooldown", probing: "being probed", due: "waits for a probe", unready: "no key" };
+const STATES = { healthy: "healthy", cooldown: "cooldown", probing: "probing", disabled: "disabled", due: "waits for a probe", unready: "no API key" };
 
 const rows = new Map();
-let states = new Map(), timer = null, round = 0, used = null, is_in = false;
-let turns = 0; // benches by hand: a snapshot that was asked for before one is of the past
+let states = new Map(), timer = null, round = 0, usage = null, isSignedIn = false;
+let changes = 0; // by the operator: a snapshot that was requested before a change is outdated
 
-// Which view ----------------------------------------------------------------------------------------------------------
+// Views ---------------------------------------------------------------------------------------------------------------
 
 function view() {
   const wanted = location.hash.slice(2);
@@ -20,16 +20,16 @@ function view() {
 }
 
 function show() {
-  for (const id of [...VIEWS, "signin"]) $(id).hidden = id !== (is_in ? view() : "signin");
+  for (const id of [...VIEWS, "signin"]) $(id).hidden = id !== (isSignedIn ? view() : "signin");
   for (const link of document.querySelectorAll("nav a")) {
-    if (is_in && link.hash === `#/${view()}`) link.setAttribute("aria-current", "page");
+    if (isSignedIn && link.hash === `#/${view()}`) link.setAttribute("aria-current", "page");
     else link.removeAttribute("aria-current");
   }
-  document.querySelector("nav").hidden = !is_in;
-  $("leave").hidden = !is_in || !key.read();
+  document.querySelector("nav").hidden = !isSignedIn;
+  $("signout").hidden = !isSignedIn || !key.read();
   scrollTo(0, 0);
-  document.title = is_in ? `${view()} · dragoman` : "dragoman";
-  if (is_in) draw();
+  document.title = isSignedIn ? `${view()} · dragoman` : "dragoman";
+  if (isSignedIn) draw();
 }
 
 function draw() {
@@ -38,74 +38,76 @@ function draw() {
   if (view() === "usage") loadUsage();
 }
 
-// Asking the gateway --------------------------------------------------------------------------------------------------
+// Polling -------------------------------------------------------------------------------------------------------------
 
-async function look() {
+async function poll() {
   clearTimeout(timer);
   try {
-    const before = turns;
-    const [snapshot, told] = await Promise.all([api("snapshot"), api(`requests?since=${seen()}`)]);
-    take(told.requests);
-    const was_in = is_in;
-    is_in = true;
-    if (before === turns) drawSnapshot(snapshot);
-    if (!was_in) show();
-    else if (view() !== "usage" || ++round % USAGE_EVERY === 0) draw();
+    const before = changes;
+    const [snapshot, recent] = await Promise.all([api("snapshot"), api(`requests?since=${newest()}`)]);
+    addRows(recent.requests);
+    const wasSignedIn = isSignedIn;
+    isSignedIn = true;
+    if (before === changes) drawSnapshot(snapshot);
+    if (!wasSignedIn) show();
+    else if (view() !== "usage" || ++round % USAGE_ROUNDS === 0) draw();
   } catch (error) {
-    if (error instanceof Refused && (error.status === 401 || error.status === 403)) return leave(key.read() || error.status === 403 ? error.message : "");
-    pulse("cooldown", `not reachable: ${error.message}`);
+    if (error instanceof HttpError && (error.status === 401 || error.status === 403)) return signOut(key.read() || error.status === 403 ? error.message : "");
+    showStatus("cooldown", `not reachable: ${error.message}`);
   }
-  timer = setTimeout(look, document.hidden ? EVERY * 10 : EVERY);
+  timer = setTimeout(poll, document.hidden ? INTERVAL * 10 : INTERVAL);
 }
 
-/** Until when all is known; other gateways have other clocks. */
-function seen() {
-  return Math.max(0, ...[...rows.values()].map((row) => row.moment + (row.duration || 0) - SLACK));
+/** The end of the newest row, with a tolerance, because gateways have different clocks. */
+function newest() {
+  return Math.max(0, ...[...rows.values()].map((row) => row.moment + (row.duration || 0) - CLOCK_TOLERANCE));
 }
 
-function take(told) {
-  for (const row of told.reverse()) rows.set(row.id, row);
-  while (rows.size > MOST) rows.delete(rows.keys().next().value);
+function addRows(newestFirst) {
+  for (const row of newestFirst.reverse()) rows.set(row.id, row);
+  while (rows.size > MAX_ROWS) rows.delete(rows.keys().next().value);
 }
 
-function leave(why) {
+function signOut(problem) {
   key.drop();
-  is_in = false;
+  isSignedIn = false;
   rows.clear();
-  put($("signin-problem"), why);
-  pulse("", "");
+  put($("signin-problem"), problem);
+  showStatus("", "");
   show();
   $("key").focus();
 }
 
-function pulse(state, text) {
-  const place = $("pulse");
-  place.dataset.state = state;
-  if (place.dataset.text === text) return;
-  place.dataset.text = text;
-  place.replaceChildren(...(text ? [el("span", { class: "dot" }), text] : []));
+function showStatus(state, text) {
+  const node = $("status");
+  node.dataset.state = state;
+  if (node.dataset.text === text) return;
+  node.dataset.text = text;
+  node.replaceChildren(...(text ? [el("span", { class: "dot" }), text] : []));
 }
 
 // Health --------------------------------------------------------------------------------------------------------------
 
-const stateOf = (target) =>
-  target.state === "cooldown" && !target.seconds_left ? "due" : target.state === "healthy" && !target.ready ? "unready" : target.state;
+function stateOf(target) {
+  if (["cooldown", "disabled"].includes(target.state) && !target.seconds_left) return "due";
+  return target.state === "healthy" && !target.ready ? "unready" : target.state;
+}
 
-/** Whether requests go there, so far as its health is concerned. */
-const isIn = (state) => state === "healthy" || state === "unready";
+/** Whether an operator may disable the target; otherwise it can be enabled. */
+const isEnabled = (state) => state === "healthy" || state === "unready";
 
-function drawSnapshot(told) {
-  const ill = told.store !== "ok";
-  const lost = told.lost_rows ? ` · ${told.lost_rows} rows of usage lost` : "";
-  pulse(ill ? "cooldown" : "healthy", `${ill ? "store down" : "live"} · ${told.in_flight} under way${lost}`);
-  drawTargets(told.targets);
-  $("names-block").hidden = !told.names.length;
-  const signature = JSON.stringify([told.names, [...states]]);
+function drawSnapshot(snapshot) {
+  const isDown = snapshot.store !== "ok";
+  const lost = snapshot.lost_rows ? ` · ${snapshot.lost_rows} usage rows lost` : "";
+  showStatus(isDown ? "cooldown" : "healthy", `${isDown ? "store down" : "live"} · ${snapshot.in_flight} in flight${lost}`);
+  drawTargets(snapshot.targets);
+  $("names-block").hidden = !snapshot.names.length;
+  const signature = JSON.stringify([snapshot.names, [...states]]);
   if ($("names").dataset.signature !== signature) {
     $("names").dataset.signature = signature;
-    $("names").replaceChildren(...told.names.map(name));
+    $("names").replaceChildren(...snapshot.names.map(nameItem));
   }
-  offer([...told.names.map((each) => each.name), ...told.targets.map((target) => target.name)]);
+  offerModels([...snapshot.names.map((each) => each.name), ...snapshot.targets.map((target) => target.name)]);
 }
 
 function drawTargets(targets) {
@@ -117,50 +119,50 @@ function drawTargets(targets) {
     cards.delete(target.name);
     fillCard(card, target);
     const now = states.get(target.name), was = before.get(target.name);
-    if (was && was !== now) put($("news"), `${target.name} is ${WORDS[now]}`);
+    if (was && was !== now) put($("news"), `${target.name} is now: ${STATES[now]}`);
   }
   for (const card of cards.values()) card.remove();
 }
 
 function blankCard(name) {
-  const turn = async (event) => {
-    const word = isIn(event.target.closest("li").dataset.state) ? "bench" : "unbench";
-    turns++;
-    const told = await api(word, { target: name });
-    turns++;
-    drawSnapshot(told);
+  const toggle = async (event) => {
+    const action = isEnabled(event.target.closest("li").dataset.state) ? "disable" : "enable";
+    changes++;
+    const snapshot = await api(`targets/${action}`, { target: name });
+    changes++;
+    drawSnapshot(snapshot);
   };
   return el("li", { class: "target", "data-target": name },
-    el("span", { class: "dot" }), el("b", {}, name), el("button", { class: "quiet", onclick: turn }),
-    el("span", { class: "how" }, el("span", { class: "state" }), el("span", { class: "more" })));
+    el("span", { class: "dot" }), el("b", {}, name), el("button", { class: "quiet", onclick: toggle }),
+    el("span", { class: "details" }, el("span", { class: "state" }), el("span", { class: "more" })));
 }
 
 function fillCard(card, target) {
   const state = stateOf(target);
   card.dataset.state = state;
-  put(card.querySelector(".state"), WORDS[state]);
-  const told = [
+  put(card.querySelector(".state"), STATES[state]);
+  const details = [
     target.seconds_left ? `for ${seconds(target.seconds_left)}` : null,
-    target.why,
+    target.error,
     target.latency != null && state === "healthy" ? seconds(target.latency) : null,
-    target.failures && state === "healthy" ? `${target.failures} failed in a row` : null,
+    target.failures && state === "healthy" ? `${target.failures} failures in a row` : null,
     target.wire, target.host,
   ];
-  put(card.querySelector(".more"), told.filter(Boolean).map((word) => `\u00a0· ${word.replaceAll(" ", "\u00a0")}`).join(""));
-  const button = card.querySelector("button"), word = isIn(state) ? "Bench" : "Put back";
-  put(button, word);
-  button.ariaLabel = `${word}: ${target.name}`;
+  put(card.querySelector(".more"), details.filter(Boolean).map((text) => `\u00a0· ${text.replaceAll(" ", "\u00a0")}`).join(""));
+  const button = card.querySelector("button"), action = isEnabled(state) ? "Disable" : "Enable";
+  put(button, action);
+  button.ariaLabel = `${action}: ${target.name}`;
 }
 
-function name(told) {
-  const links = told.targets.map((target, i) => [
-    i && told.order === "given" ? el("span", { class: "soft", ariaHidden: "true" }, "→") : null,
+function nameItem(name) {
+  const links = name.targets.map((target, i) => [
+    i && name.order === "given" ? el("span", { class: "soft", ariaHidden: "true" }, "→") : null,
     el("span", { class: "link", "data-state": states.get(target) || "" }, el("span", { class: "dot" }), target,
-      el("span", { class: "unseen" }, ` ${WORDS[states.get(target)] || ""}`),
-      told.costs?.[i] != null ? el("small", {}, `cost ${told.costs[i]}`) : null),
+      el("span", { class: "unseen" }, ` ${STATES[states.get(target)] || ""}`),
+      name.costs?.[i] != null ? el("small", {}, `cost ${name.costs[i]}`) : null),
   ]);
-  const how = told.tier ? `tier, ${told.order === "given" ? "in this order" : told.order}` : "alias";
-  return el("li", {}, el("b", {}, told.name), ...links.flat().filter(Boolean), el("small", { class: "soft" }, how));
+  const kind = name.tier ? `tier, ${name.order === "given" ? "in this order" : name.order}` : "alias";
+  return el("li", {}, el("b", {}, name.name), ...links.flat().filter(Boolean), el("small", { class: "soft" }, kind));
 }
 
 // Traffic -------------------------------------------------------------------------------------------------------------
@@ -168,133 +170,133 @@ function name(told) {
 function drawTraffic() {
   const to = Date.now() / 1000, earliest = to - Number($("span").value);
   const shown = [...rows.values()].filter((row) => row.moment >= earliest);
-  // No wider than what there is to show.
+  // The time axis starts at the first request.
   const from = Math.max(earliest, Math.min(to - 60, ...shown.map((row) => row.moment - 5)));
-  const ended = shown.filter((row) => row.outcome);
+  const ended = shown.filter((row) => row.outcome !== "unknown");
   const served = ended.filter((row) => row.outcome === "served");
   const sorted = (field) => served.map((row) => row[field]).filter((value) => value != null).sort((a, b) => a - b);
   const sum = (field) => shown.reduce((total, row) => total + (row[field] || 0), 0);
-  const took = sorted("duration"), first = sorted("first");
+  const durations = sorted("duration"), firsts = sorted("time_to_first_token");
   figures([
-    ["requests", `${count(shown.length)}${shown.length >= MOST ? "+" : ""}`],
+    ["requests", `${count(shown.length)}${shown.length >= MAX_ROWS ? "+" : ""}`],
     ["served", ended.length ? `${((served.length / ended.length) * 100).toFixed(served.length < ended.length ? 1 : 0)} %` : "–"],
-    ["median", seconds(quantile(took, 0.5))],
-    ["95 % within", seconds(quantile(took, 0.95))],
-    ["to the first token", seconds(quantile(first, 0.5))],
-    ["tokens in and out", `${count(sum("input"))} → ${count(sum("output"))}`],
+    ["median latency", seconds(quantile(durations, 0.5))],
+    ["95th percentile", seconds(quantile(durations, 0.95))],
+    ["time to first token", seconds(quantile(firsts, 0.5))],
+    ["tokens in → out", `${count(sum("input"))} → ${count(sum("output"))}`],
   ]);
   plots.latency($("latency"), shown, from, to);
   plots.tokens($("tokens"), shown, from, to);
 }
 
-function figures(told) {
+function figures(items) {
   const list = $("figures");
-  if (!list.children.length) list.append(...told.map(([word]) => el("div", {}, el("dt", {}, word), el("dd"))));
-  told.forEach(([, value], i) => put(list.children[i].lastChild, value));
+  if (!list.children.length) list.append(...items.map(([title]) => el("div", {}, el("dt", {}, title), el("dd"))));
+  items.forEach(([, value], i) => put(list.children[i].lastChild, value));
 }
 
 // Requests ------------------------------------------------------------------------------------------------------------
 
 function drawRequests() {
-  const wanted = $("filter").value.trim().toLowerCase(), place = $("rows");
-  const fits = (row) => [row.model, row.target, row.key, row.outcome, row.dialect, row.id].join(" ").toLowerCase().includes(wanted);
-  const shown = [...rows.values()].filter(fits).sort((a, b) => b.moment - a.moment).slice(0, 200);
-  const there = new Map([...place.children].map((node) => [node.dataset.id, node]));
+  const query = $("filter").value.trim().toLowerCase(), list = $("rows");
+  const matches = (row) => [row.model, row.target, row.key, row.outcome, row.dialect, row.id].join(" ").toLowerCase().includes(query);
+  const shown = [...rows.values()].filter(matches).sort((a, b) => b.moment - a.moment).slice(0, 200);
+  const old = new Map([...list.children].map((node) => [node.dataset.id, node]));
   shown.forEach((row, i) => {
-    let node = there.get(row.id);
-    if (!node || node.dataset.outcome !== (row.outcome || "")) {
-      const fresh = request(row);
-      fresh.open = node?.open || false;
+    let node = old.get(row.id);
+    if (!node || node.dataset.outcome !== row.outcome) {
+      const replacement = requestItem(row);
+      replacement.open = node?.open || false;
       node?.remove();
-      node = fresh;
+      node = replacement;
     }
-    there.delete(row.id);
-    if (place.children[i] !== node) place.insertBefore(node, place.children[i] || null);
+    old.delete(row.id);
+    if (list.children[i] !== node) list.insertBefore(node, list.children[i] || null);
   });
-  for (const node of there.values()) node.remove();
-  put($("no-rows"), shown.length ? "" : rows.size ? "None of the recent requests fits." : "No request yet. Try the playground.");
+  for (const node of old.values()) node.remove();
+  put($("no-rows"), shown.length ? "" : rows.size ? "No recent request matches the filter." : "No requests yet. Try the playground.");
 }
 
-function request(row) {
-  const outcome = row.outcome || "unknown", word = { client_disconnected: "client left", unknown: "under way" }[outcome] || outcome;
+function requestItem(row) {
+  const { outcome } = row, label = { client_disconnected: "disconnected", unknown: "in flight" }[outcome] || outcome;
   const tokens = row.input == null && row.output == null ? "–" : `${count(row.input || 0)} → ${count(row.output || 0)}`;
   const facts = [
-    row.id, row.key && `key ${row.key}`, row.dialect, row.stream && "streamed", row.first && `first token ${seconds(row.first)}`,
-    row.cache_read && `${count(row.cache_read)} from the cache`, row.estimated && "tokens estimated", row.cost && money(row.cost),
+    row.id, row.key && `key ${row.key}`, row.dialect, row.stream && "streamed", row.time_to_first_token && `first token ${seconds(row.time_to_first_token)}`,
+    row.cache_read && `${count(row.cache_read)} cached`, row.estimated && "tokens estimated", row.cost && money(row.cost),
   ];
-  return el("details", { class: "request", "data-id": row.id, "data-outcome": row.outcome || "" },
+  return el("details", { class: "request", "data-id": row.id, "data-outcome": outcome },
     el("summary", {},
       el("span", {}, clock(row.moment)), el("span", { title: row.model }, row.model),
-      el("span", { title: row.target || "" }, row.target || "–", row.attempts > 1 ? el("small", { class: "soft" }, ` ${row.attempts} tries`) : null), el("span", {}, seconds(row.duration)), el("span", {}, tokens),
-      el("span", { class: `outcome ${outcome}` }, word + (["failed", "refused"].includes(outcome) && row.status ? ` ${row.status}` : ""))),
-    el("div", { class: "inside" }, ...trials(row),
+      el("span", { title: row.target || "" }, row.target || "–", row.attempts > 1 ? el("small", { class: "soft" }, ` ${row.attempts} attempts`) : null), el("span", {}, seconds(row.duration)), el("span", {}, tokens),
+      el("span", { class: `outcome ${outcome}` }, label + (["failed", "refused"].includes(outcome) && row.status ? ` ${row.status}` : ""))),
+    el("div", { class: "inside" }, ...attempts(row),
       el("p", { class: "facts" }, ...facts.filter(Boolean).map((fact) => el("span", {}, fact)))));
 }
 
-function trials(row) {
-  const whole = row.duration || 1, told = row.attempt_details || [];
-  const known = told.reduce((total, trial) => total + (trial.seconds || 0), 0);
-  let at = 0;
-  if (!told.length) return [el("p", { class: "soft" }, row.attempts ? `${row.attempts} attempts, seen by another worker` : "nobody was asked")];
-  return told.map((trial) => {
-    const took = trial.seconds ?? (trial.outcome === "skipped" ? 0 : Math.max(0, whole - known));
-    const bar = el("i", { class: trial.outcome });
-    bar.style.left = `${Math.min(99, (at / whole) * 100)}%`;
-    bar.style.width = `${Math.min(100 - (at / whole) * 100, (took / whole) * 100)}%`;
-    at += took;
-    const end = [trial.outcome, trial.why, took ? seconds(took) : null].filter(Boolean).join(" · ");
-    return el("div", { class: "trial" }, el("span", {}, trial.target), el("span", { class: "track" }, bar), el("span", { class: "soft" }, end));
+function attempts(row) {
+  const total = row.duration || 1, details = row.attempt_details;
+  const measured = details.reduce((sum, attempt) => sum + (attempt.seconds || 0), 0);
+  let start = 0;
+  if (!details.length) return [el("p", { class: "soft" }, row.attempts ? `${row.attempts} attempts, made by another worker` : "no target was called")];
+  return details.map((attempt) => {
+    const duration = attempt.seconds ?? (attempt.outcome === "skipped" ? 0 : Math.max(0, total - measured));
+    const bar = el("i", { class: attempt.outcome });
+    bar.style.left = `${Math.min(99, (start / total) * 100)}%`;
+    bar.style.width = `${Math.min(100 - (start / total) * 100, (duration / total) * 100)}%`;
+    start += duration;
+    const result = [attempt.outcome, attempt.error, duration ? seconds(duration) : null].filter(Boolean).join(" · ");
+    return el("div", { class: "attempt" }, el("span", {}, attempt.target), el("span", { class: "track" }, bar), el("span", { class: "soft" }, result));
   });
 }
 
 // Usage ---------------------------------------------------------------------------------------------------------------
 
 async function loadUsage() {
-  used = await api(`usage?days=${$("days").value}`);
-  drawUsage(used);
+  usage = await api(`usage?days=${$("days").value}`);
+  drawUsage();
 }
 
-function drawUsage(told) {
-  put($("usage-problem"), told.problem || "");
-  plots.days($("by-day"), told.days, told.first, told.last);
-  $("by-key").replaceChildren(table(told.keys, "key", "without a key"));
-  $("by-target").replaceChildren(table(told.targets, "target", "no target"));
+function drawUsage() {
+  put($("usage-problem"), usage.problem || "");
+  plots.days($("by-day"), usage.days, usage.first, usage.last);
+  $("by-key").replaceChildren(table(usage.keys, "key", "without a key"));
+  $("by-target").replaceChildren(table(usage.targets, "target", "no target"));
 }
 
-function table(told, word, none) {
-  const most = Math.max(1, ...told.map((use) => use.input + use.output));
-  const line = (use) => el("tr", {},
-    el("td", {}, use.name ?? el("span", { class: "soft" }, none)),
-    el("td", {}, count(use.requests)), el("td", {}, count(use.failed)), el("td", {}, count(use.input)), el("td", {}, count(use.output)),
-    el("td", { title: use.unpriced ? `${use.unpriced} requests have no known price` : "" }, money(use.cost) + (use.cost && use.unpriced ? " +" : "")),
-    el("td", {}, el("meter", { max: most, value: use.input + use.output, ariaLabel: "Share of the tokens" })));
-  const titles = [word, "requests", "failed", "input", "output", "cost", "share"];
-  const body = told.length ? told.sort((a, b) => b.input + b.output - a.input - a.output).map(line)
-    : [el("tr", {}, el("td", { colSpan: titles.length, class: "soft" }, "nothing yet"))];
+function table(sums, title, unnamed) {
+  const max = Math.max(1, ...sums.map((sum) => sum.input + sum.output));
+  const line = (sum) => el("tr", {},
+    el("td", {}, sum.name ?? el("span", { class: "soft" }, unnamed)),
+    el("td", {}, count(sum.requests)), el("td", {}, count(sum.failed)), el("td", {}, count(sum.input)), el("td", {}, count(sum.output)),
+    el("td", { title: sum.unpriced ? `${sum.unpriced} requests have no known price` : "" }, money(sum.cost) + (sum.cost && sum.unpriced ? " +" : "")),
+    el("td", {}, el("meter", { max, value: sum.input + sum.output, ariaLabel: "Share of the tokens" })));
+  const titles = [title, "requests", "failed", "input", "output", "cost", "share"];
+  const body = sums.length ? sums.sort((a, b) => b.input + b.output - a.input - a.output).map(line)
+    : [el("tr", {}, el("td", { colSpan: titles.length, class: "soft" }, "no data yet"))];
   return el("table", {}, el("thead", {}, el("tr", {}, ...titles.map((title) => el("th", { scope: "col" }, title)))), el("tbody", {}, ...body));
 }
 
-// Beginning -----------------------------------------------------------------------------------------------------------
+// Start ---------------------------------------------------------------------------------------------------------------
 
 $("signin-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  key.keep($("key").value.trim());
+  key.write($("key").value.trim());
   $("key").value = "";
-  look();
+  poll();
 });
-$("leave").addEventListener("click", () => leave(""));
+$("signout").addEventListener("click", () => signOut(""));
 $("span").addEventListener("change", drawTraffic);
 $("days").addEventListener("change", loadUsage);
 $("filter").addEventListener("input", drawRequests);
 addEventListener("hashchange", show);
 addEventListener("resize", () => {
   if (!$("health").hidden) drawTraffic();
-  if (!$("usage").hidden && used) drawUsage(used);
+  if (!$("usage").hidden && usage) drawUsage();
 });
-document.addEventListener("visibilitychange", () => document.hidden || !is_in || look());
-addEventListener("unhandledrejection", (event) => pulse("cooldown", event.reason.message));
+document.addEventListener("visibilitychange", () => document.hidden || !isSignedIn || poll());
+addEventListener("unhandledrejection", (event) => showStatus("cooldown", event.reason.message));
 document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   $("main").focus();
 });
-look();
+poll();

@@ -1,37 +1,36 @@
-// Small words that the other files share: elements, numbers for people, the gateway's JSON.
+// Helpers of the other files: elements, number formats, calls to the gateway.
 
 const KEY = "dragoman.key";
 
 export const $ = (id) => document.getElementById(id);
 
 /** An element: el("p", {class: "soft"}, "text", child). Content is always text, never markup. */
-export function el(tag, given = {}, ...children) {
-  const made = document.createElement(tag);
-  for (const [name, value] of Object.entries(given)) {
-    if (name.startsWith("on")) made.addEventListener(name.slice(2), value);
-    else if (name in made && name !== "list") made[name] = value;
-    else made.setAttribute(name === "class" ? "class" : name, value);
+export function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name in node && name !== "list") node[name] = value;
+    else node.setAttribute(name === "class" ? "class" : name, value);
   }
-  made.append(...children.filter((child) => child != null));
-  return made;
+  node.append(...children.filter((child) => child != null));
+  return node;
 }
 
-/** Put text there only where it is another one, so that nothing is announced or redrawn twice. */
+/** Set the text of a node only if it changes, so that screen readers announce it once. */
 export function put(node, text) {
   if (node.textContent !== text) node.textContent = text;
 }
 
 export const key = {
   read: () => sessionStorage.getItem(KEY),
-  keep: (value) => sessionStorage.setItem(KEY, value),
+  write: (value) => sessionStorage.setItem(KEY, value),
   drop: () => sessionStorage.removeItem(KEY),
 };
 
-export class Refused extends Error {
-  constructor(status, told) {
-    super(told?.error?.message || `the gateway said ${status}`);
+export class HttpError extends Error {
+  constructor(status, body) {
+    super(body?.error?.message || `the gateway answered ${status}`);
     this.status = status;
-    this.told = told;
   }
 }
 
@@ -39,15 +38,15 @@ export async function call(path, body, { signal, headers: more } = {}) {
   const headers = { ...more };
   if (key.read()) headers.authorization = `Bearer ${key.read()}`;
   if (body !== undefined) headers["content-type"] = "application/json";
-  const given = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body), signal };
-  const answer = await fetch(path, given);
-  if (!answer.ok) throw new Refused(answer.status, await answer.json().catch(() => null));
-  return answer;
+  const options = body === undefined ? { headers } : { method: "POST", headers, body: JSON.stringify(body), signal };
+  const response = await fetch(path, options);
+  if (!response.ok) throw new HttpError(response.status, await response.json().catch(() => null));
+  return response;
 }
 
 export const api = async (path, body, headers) => (await call(`admin/api/${path}`, body, { headers })).json();
 
-// Numbers for people ------------------------------------------------------------------------------------------------
+// Number formats ----------------------------------------------------------------------------------------------------
 
 export function seconds(value) {
   if (value == null) return "–";
@@ -68,8 +67,8 @@ export function count(value) {
 /** Billionths of a dollar. */
 export const money = (nano) => (nano ? `$${(nano / 1e9).toFixed(nano < 1e9 ? 4 : 2)}` : "–");
 
-export const clock = (moment, given = { hour: "2-digit", minute: "2-digit", second: "2-digit" }) =>
-  new Date(moment * 1000).toLocaleTimeString([], { ...given, hourCycle: "h23" });
+export const clock = (moment, format = { hour: "2-digit", minute: "2-digit", second: "2-digit" }) =>
+  new Date(moment * 1000).toLocaleTimeString([], { ...format, hourCycle: "h23" });
 
 export function quantile(sorted, part) {
   return sorted.length ? sorted[Math.min(sorted.length - 1, Math.floor(part * sorted.length))] : null;

@@ -1,4 +1,4 @@
-// A chat by the gateway's own native dialect, with what went over the wire beside it.
+// A chat over the gateway's native dialect, next to the HTTP requests that it causes.
 
 import { $, api, call, clock, count, el, put, seconds } from "./parts.js";
 
@@ -12,11 +12,11 @@ const TOOL = {
 };
 
 const IDS = "x-dragoman-tool-ids";
-const MOST_EVENTS = 2000;
+const MAX_EVENTS = 2000;
 
-let messages = [], ids = null, image = null, leaving = null;
+let messages = [], ids = null, image = null, running = null;
 
-export function offer(names) {
+export function offerModels(names) {
   const list = $("models"), signature = names.join();
   if (list.dataset.signature === signature) return;
   list.dataset.signature = signature;
@@ -24,17 +24,17 @@ export function offer(names) {
   if (!$("model").value) $("model").value = names[0] || "";
 }
 
-// What is asked -------------------------------------------------------------------------------------------------------
+// Requests ------------------------------------------------------------------------------------------------------------
 
-function asked() {
+function requestBody() {
   const body = { model: $("model").value.trim(), stream: true, messages };
   if ($("system").value.trim()) body.messages = [{ role: "system", content: $("system").value }, ...messages];
   if ($("max-tokens").value) body.max_tokens = Number($("max-tokens").value);
   if ($("temperature").value) body.temperature = Number($("temperature").value);
   if ($("with-tool").checked) {
     body.tools = [JSON.parse($("tool").value)];
-    const answered = messages.at(-1)?.role === "tool";
-    body.tool_choice = answered && $("choice").value === "required" ? "auto" : $("choice").value;
+    const hasResults = messages.at(-1)?.role === "tool";
+    body.tool_choice = hasResults && $("choice").value === "required" ? "auto" : $("choice").value;
   }
   return body;
 }
@@ -42,34 +42,34 @@ function asked() {
 async function ask() {
   let body;
   try {
-    body = asked();
+    body = requestBody();
   } catch (error) {
-    return fault(`the tool is not JSON: ${error.message}`);
+    return showError(`tool must be JSON: ${error.message}`);
   }
-  leaving = new AbortController();
+  running = new AbortController();
   busy(true);
-  const said = answer(), began = performance.now();
+  const answer = newAnswer(), began = performance.now();
   const headers = ids ? { [IDS]: ids } : {};
-  const explained = explain(body, headers).catch((error) => put($("receipt"), error.message));
+  const explanation = explain(body, headers).catch((error) => put($("receipt"), error.message));
   try {
-    const reply = await call("native/v1/chat/completions", body, { signal: leaving.signal, headers });
+    const reply = await call("native/v1/chat/completions", body, { signal: running.signal, headers });
     ids = reply.headers.get(IDS) || ids;
-    put($("receipt"), `Asked ${body.model}; ${reply.headers.get("x-dragoman-target") || "somebody"} answers.`);
-    await read(reply, said);
-    finish(said);
-    await explained;
-    await receipt(reply.headers.get("x-request-id"), said, performance.now() - began);
+    put($("receipt"), `${reply.headers.get("x-dragoman-target") || body.model} is answering.`);
+    await read(reply, answer);
+    finish(answer);
+    await explanation;
+    await showReceipt(reply.headers.get("x-request-id"), answer, body.model, performance.now() - began);
   } catch (error) {
-    said.node.classList.remove("wait");
-    if (!said.parts.length) said.node.remove();
-    if (error.name !== "AbortError") fault(error.message);
-    if (said.parts.length) finish(said);
-    await explained;
-    const row = await outcomes((each) => each.moment * 1000 >= performance.timeOrigin + began - 1000);
+    answer.node.classList.remove("wait");
+    if (!answer.parts.length) answer.node.remove();
+    if (error.name !== "AbortError") showError(error.message);
+    if (answer.parts.length) finish(answer);
+    await explanation;
+    const row = await showOutcomes((each) => each.moment * 1000 >= performance.timeOrigin + began - 1000);
     put($("receipt"), `${row?.target || body.model} ${error.name === "AbortError" ? "was stopped" : "failed"}.`);
   } finally {
     busy(false);
-    leaving = null;
+    running = null;
   }
 }
 
@@ -82,77 +82,77 @@ async function* lines(reply, began) {
     const pieces = (rest + value).split("\n");
     rest = pieces.pop();
     for (const piece of pieces.filter(Boolean)) {
-      event(piece, performance.now() - began);
+      showEvent(piece, performance.now() - began);
       if (piece.startsWith("data: {")) yield JSON.parse(piece.slice(6));
     }
   }
 }
 
-async function read(reply, said) {
+async function read(reply, answer) {
   $("events").textContent = "";
   $("events").dataset.count = 0;
-  for await (const told of lines(reply, said.began)) {
-    if (told.error) throw new Error(told.error.message);
-    const delta = told.choices[0].delta;
-    if (told.usage) said.usage = told.usage;
-    for (const made of delta.tool_calls || []) said.calls.push(made);
+  for await (const chunk of lines(reply, answer.began)) {
+    if (chunk.error) throw new Error(chunk.error.message);
+    const delta = chunk.choices[0].delta;
+    if (chunk.usage) answer.usage = chunk.usage;
+    answer.calls.push(...(delta.tool_calls || []));
     if (delta.index === undefined) continue;
-    const part = (said.parts[delta.index] ??= { type: delta.thinking === undefined ? "text" : "thinking", text: "" });
+    const part = (answer.parts[delta.index] ??= { type: delta.thinking === undefined ? "text" : "thinking", text: "" });
     part.text += delta.content ?? delta.thinking ?? "";
     Object.assign(part, delta.part);
-    write(said, delta.index, part);
+    showPart(answer, delta.index, part);
   }
 }
 
-// What is shown -------------------------------------------------------------------------------------------------------
+// Conversation --------------------------------------------------------------------------------------------------------
 
-function answer() {
-  const node = $("log").appendChild(el("div", { class: "said assistant wait" }));
+function newAnswer() {
+  const node = $("log").appendChild(el("div", { class: "message assistant wait" }));
   node.scrollIntoView({ block: "nearest" });
-  return { node, parts: [], calls: [], places: [], usage: null, began: performance.now() };
+  return { node, parts: [], calls: [], nodes: [], usage: null, began: performance.now() };
 }
 
-function write(said, index, part) {
-  if (!said.places[index]) {
-    const place = el("span");
-    said.places[index] = place;
-    said.node.append(part.type === "thinking" ? el("details", {}, el("summary", {}, "Thinking"), place) : place);
+function showPart(answer, index, part) {
+  if (!answer.nodes[index]) {
+    const node = el("span");
+    answer.nodes[index] = node;
+    answer.node.append(part.type === "thinking" ? el("details", {}, el("summary", {}, "Thinking"), node) : node);
   }
-  put(said.places[index], part.text || "");
-  said.node.scrollIntoView({ block: "nearest" });
+  put(answer.nodes[index], part.text || "");
+  answer.node.scrollIntoView({ block: "nearest" });
 }
 
-function finish(said) {
-  said.node.classList.remove("wait");
-  const content = said.parts.filter(Boolean);
+function finish(answer) {
+  answer.node.classList.remove("wait");
+  const content = answer.parts.filter(Boolean);
   const message = { role: "assistant", content };
-  if (said.calls.length) message.tool_calls = said.calls;
+  if (answer.calls.length) message.tool_calls = answer.calls;
   if (!content.length) {
-    said.node.remove();
-    if (!said.calls.length) return;
+    answer.node.remove();
+    if (!answer.calls.length) return;
     delete message.content;
   }
   messages.push(message);
-  if (said.calls.length) answerCalls(said.calls);
+  if (answer.calls.length) showCalls(answer.calls);
 }
 
-/** A card for each call; when all have their results, the chat goes on. */
-function answerCalls(calls) {
+/** A form for each tool call; when all have a result, the chat continues. */
+function showCalls(calls) {
   const results = new Map();
-  for (const made of calls) {
-    const field = el("input", { value: '"at half past four"', spellcheck: false, ariaLabel: `Result of ${made.function.name}`, class: "code" });
-    const send = (event) => {
+  for (const call of calls) {
+    const field = el("input", { value: '"at half past four"', spellcheck: false, ariaLabel: `Result of ${call.function.name}`, class: "code" });
+    const sendResult = (event) => {
       event.preventDefault();
       form.querySelectorAll("input, button").forEach((node) => (node.disabled = true));
-      results.set(made.id, valueOf(field.value));
+      results.set(call.id, valueOf(field.value));
       if (results.size < calls.length) return;
       for (const { id } of calls) messages.push({ role: "tool", tool_call_id: id, content: results.get(id) });
       ask();
     };
-    const form = el("form", { class: "said tool", onsubmit: send },
-      el("span", {}, el("b", {}, made.function.name), el("span", { class: "soft" }, " is called")),
-      el("pre", {}, JSON.stringify(made.function.arguments, null, 2)),
-      el("div", { class: "row" }, el("div", {}, field), el("button", {}, "Answer")));
+    const form = el("form", { class: "message tool", onsubmit: sendResult },
+      el("span", {}, el("b", {}, call.function.name), el("span", { class: "soft" }, " is called")),
+      el("pre", {}, JSON.stringify(call.function.arguments, null, 2)),
+      el("div", { class: "row" }, el("div", {}, field), el("button", {}, "Send result")));
     $("log").append(form);
     form.scrollIntoView({ block: "nearest" });
     field.focus();
@@ -167,65 +167,65 @@ function valueOf(text) {
   }
 }
 
-function fault(text) {
-  $("log").append(el("div", { class: "said fault", role: "alert" }, text));
+function showError(text) {
+  $("log").append(el("div", { class: "message error", role: "alert" }, text));
 }
 
-function busy(is) {
-  $("send").disabled = is;
-  $("stop").hidden = !is;
-  $("log").ariaBusy = is;
-  if (!is && document.activeElement === document.body) $("prompt").focus();
+function busy(isBusy) {
+  $("send").disabled = isBusy;
+  $("stop").hidden = !isBusy;
+  $("log").ariaBusy = isBusy;
+  if (!isBusy && document.activeElement === document.body) $("prompt").focus();
 }
 
-// Behind it -----------------------------------------------------------------------------------------------------------
+// Details -------------------------------------------------------------------------------------------------------------
 
-function event(text, ms) {
-  const place = $("events"), number = Number(place.dataset.count || 0) + 1;
-  place.dataset.count = number;
+function showEvent(text, ms) {
+  const list = $("events"), number = Number(list.dataset.count || 0) + 1;
+  list.dataset.count = number;
   put($("events-count"), String(number));
-  if (number <= MOST_EVENTS) place.append(`${String(Math.round(ms)).padStart(6)} ms  ${text}\n`);
+  if (number <= MAX_EVENTS) list.append(`${String(Math.round(ms)).padStart(6)} ms  ${text}\n`);
 }
 
 async function explain(body, headers) {
   const { targets } = await api("explain", body, headers);
-  $("wire").replaceChildren(...targets.map((told, i) => {
-    const lines = told.request ? [told.request, ...Object.entries(told.headers).map((pair) => pair.join(": ")), "", JSON.stringify(told.body, null, 2)] : [];
-    return el("details", { class: "wire", open: i === 0, "data-target": told.target },
-      el("summary", {}, el("b", {}, told.target), el("span", { class: "outcome soft" })),
-      told.reason ? el("p", { class: "soft" }, told.reason) : null,
-      ...told.notices.map((notice) => el("p", { class: "soft" }, `${notice.kind} ${notice.what}: ${notice.why}`)),
-      lines.length ? el("pre", { tabIndex: 0, ariaLabel: `Request to ${told.target}` }, lines.join("\n")) : null);
+  $("wire").replaceChildren(...targets.map((target, i) => {
+    const lines = target.request ? [target.request, ...Object.entries(target.headers).map((pair) => pair.join(": ")), "", JSON.stringify(target.body, null, 2)] : [];
+    return el("details", { class: "wire", open: i === 0, "data-target": target.target },
+      el("summary", {}, el("b", {}, target.target), el("span", { class: "outcome soft" })),
+      target.reason ? el("p", { class: "soft" }, target.reason) : null,
+      ...target.notices.map((notice) => el("p", { class: "soft" }, `${notice.kind} ${notice.what}: ${notice.why}`)),
+      lines.length ? el("pre", { tabIndex: 0, ariaLabel: `Request to ${target.target}` }, lines.join("\n")) : null);
   }));
 }
 
-async function receipt(id, said, ms) {
-  const row = await outcomes((each) => each.id === id);
-  const usage = said.usage ? `, ${count(said.usage.prompt_tokens)} → ${count(said.usage.completion_tokens)} tokens` : "";
+async function showReceipt(id, answer, model, ms) {
+  const row = await showOutcomes((each) => each.id === id);
+  const usage = answer.usage ? `, ${count(answer.usage.prompt_tokens)} → ${count(answer.usage.completion_tokens)} tokens` : "";
   const at = row ? ` at ${clock(row.moment)}` : "";
-  put($("receipt"), `${row?.target || "somebody"} answered${at} in ${seconds(ms / 1000)}${usage}.`);
+  put($("receipt"), `${row?.target || model} answered${at} in ${seconds(ms / 1000)}${usage}.`);
 }
 
-/** Say beside each target how it went. */
-async function outcomes(is) {
+/** Show the outcome of each attempt of the request that matches. */
+async function showOutcomes(matches) {
   const { requests } = await api("requests").catch(() => ({ requests: [] }));
-  const row = requests.find(is);
-  for (const trial of row?.attempt_details || []) {
-    const place = [...$("wire").children].find((node) => node.dataset.target === trial.target);
-    if (!place) continue;
-    const node = place.querySelector(".outcome");
-    node.className = `outcome ${trial.outcome}`;
-    put(node, [trial.outcome, trial.why].filter(Boolean).join(" · "));
+  const row = requests.find(matches);
+  for (const attempt of row?.attempt_details || []) {
+    const item = [...$("wire").children].find((node) => node.dataset.target === attempt.target);
+    if (!item) continue;
+    const node = item.querySelector(".outcome");
+    node.className = `outcome ${attempt.outcome}`;
+    put(node, [attempt.outcome, attempt.error].filter(Boolean).join(" · "));
   }
   return row;
 }
 
-// Beginning -----------------------------------------------------------------------------------------------------------
+// Start ---------------------------------------------------------------------------------------------------------------
 
-function say() {
+function sendPrompt() {
   const text = $("prompt").value.trim();
-  if ((!text && !image) || leaving) return;
-  const node = el("div", { class: "said user" });
+  if ((!text && !image) || running) return;
+  const node = el("div", { class: "message user" });
   let content = text;
   if (image) {
     node.append(el("img", { src: image.url, alt: image.name }));
@@ -235,39 +235,39 @@ function say() {
   $("log").append(node);
   messages.push({ role: "user", content });
   $("prompt").value = "";
-  choose(null);
+  attach(null);
   ask();
 }
 
-function choose(told) {
-  image = told;
-  put($("image-name"), told ? told.name : "");
-  if (!told) $("image").value = "";
+function attach(file) {
+  image = file;
+  put($("image-name"), file ? file.name : "");
+  if (!file) $("image").value = "";
 }
 
 $("tool").value = JSON.stringify(TOOL, null, 2);
-$("say").addEventListener("submit", (event) => {
+$("chat-form").addEventListener("submit", (event) => {
   event.preventDefault();
-  say();
+  sendPrompt();
 });
 $("prompt").addEventListener("keydown", (event) => {
   if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
   event.preventDefault();
-  say();
+  sendPrompt();
 });
-$("stop").addEventListener("click", () => leaving?.abort());
-$("fresh").addEventListener("click", () => {
-  leaving?.abort();
+$("stop").addEventListener("click", () => running?.abort());
+$("new-chat").addEventListener("click", () => {
+  running?.abort();
   messages = [];
   ids = null;
-  choose(null);
+  attach(null);
   for (const id of ["log", "wire", "events"]) $(id).replaceChildren();
   $("prompt").focus();
 });
 $("image").addEventListener("change", () => {
   const file = $("image").files[0];
-  if (!file) return choose(null);
+  if (!file) return attach(null);
   const reader = new FileReader();
-  reader.onload = () => choose({ url: reader.result, mime: file.type, name: file.name });
+  reader.onload = () => attach({ url: reader.result, mime: file.type, name: file.name });
   reader.readAsDataURL(file);
 });

@@ -1,0 +1,59 @@
+"""`dragoman targets disable|enable TARGET`: take a target out of service, for all gateways that share a store."""
+
+import asyncio
+import os
+import time
+from argparse import Namespace
+
+from dragoman.cli import terminal as screen
+from dragoman.cli.gateway_config import gateway_config, gateway_store
+from dragoman.cli.parser import UsageError
+from dragoman.engine.health import Health
+from dragoman.gateway.config import fill
+from dragoman.gateway.observability.health import state_of
+from dragoman.gateway.observability.shared_health import SharedHealthStore
+from dragoman.gateway.store import Store
+from dragoman.registry import Registry
+
+DEFAULT_SECONDS = 300.0
+
+
+def run(arguments: Namespace, /) -> int:
+    """Disable or enable one target."""
+    if arguments.action == "disable":
+        _check_target(arguments)
+    elif arguments.seconds is not None:
+        raise UsageError("--seconds is only for disable")
+    state = asyncio.run(_change(gateway_store(arguments), arguments))
+    if arguments.json:
+        screen.write_json({"target": arguments.target, "state": state})
+    else:
+        screen.note(f"{arguments.target} is {state}; running gateways follow within two seconds")
+    return 0
+
+
+def _check_target(arguments: Namespace) -> None:
+    """Refuse a name that no gateway with this config can call."""
+    registry = Registry(env=os.environ)
+    fill(registry, gateway_config(arguments))
+    names = [target.name for target in registry.targets(arguments.target)]
+    if names != [arguments.target]:
+        raise UsageError(
+            f"TARGET must be provider/model, got {arguments.target!r}, which stands for {', '.join(names)}; "
+            "name one of these"
+        )
+
+
+async def _change(store: Store, arguments: Namespace) -> str:
+    shared = SharedHealthStore(store)
+    health = Health(conditions=shared, clock=time.monotonic)
+    try:
+        await shared.sync()
+        if arguments.action == "disable":
+            health.disable(arguments.target, arguments.seconds or DEFAULT_SECONDS)
+        else:
+            health.enable(arguments.target)
+        await shared.sync()
+    finally:
+        await store.aclose()
+    return state_of(health.condition(arguments.target))
