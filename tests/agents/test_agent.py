@@ -591,13 +591,13 @@ def test_duplicates_fail_at_the_start_of_a_run() -> None:
         Agent(script.model(), tools=[tide, Toolbox(tide)]),
         Agent(script.model(), tools=[tide], skills=[skill]),
     ):
-        with pytest.raises(InvalidTool, match="two tools are called 'tide'"):
+        with pytest.raises(InvalidTool, match="two tools are named 'tide'"):
             agent.run("?")
     assert not script.requests
 
 
 def test_a_tool_that_cannot_be_run_fails_at_the_start() -> None:
-    with pytest.raises(InvalidTool, match="nothing to run"):
+    with pytest.raises(InvalidTool, match="the tool has no handler"):
         Agent("demo/any", tools=[Tool(name="x", description="x")]).run("?")
 
 

@@ -138,7 +138,7 @@ def test_a_call_may_be_cancelled_and_the_server_goes_on(box: Toolbox) -> None:
 
 
 def test_a_tool_that_cannot_be_used_is_left_out_with_a_warning() -> None:
-    with pytest.warns(UserWarning, match="a tool is left out: two tools are called 'harbour_depth'"):
+    with pytest.warns(UserWarning, match="skipped a tool: two tools are named 'harbour_depth'"):
         box = Toolbox.from_mcp(ODD).__enter__()
     with box:
         assert [one.name for one in box] == NAMES
@@ -182,7 +182,7 @@ def test_a_server_that_dies_is_an_error_result() -> None:
 def test_no_server_is_told_without_secrets(server: Any) -> None:
     with pytest.raises(ConnectFailed) as caught, Toolbox.from_mcp(server):
         raise AssertionError
-    assert "no tools came" in caught.value.message
+    assert "cannot list the tools" in caught.value.message
     assert "secret" not in caught.value.message
 
 
@@ -197,18 +197,18 @@ def test_a_program_that_is_no_server_is_told() -> None:
 @pytest.mark.parametrize(
     ("server", "why"),
     [
-        ("python /home/o'brien/s.py", "no closing quotation; quote it as for a shell"),
-        (Path("server.py"), "give the command that runs it, such as"),
-        ("http://localhost:80a/mcp", "its host or its port is wrong"),
-        ("http://[::1/mcp", "its host or its port is wrong"),
-        ("https:///mcp", "its host or its port is wrong"),
-        ("ws://localhost/mcp", "by http or https, not by ws"),
-        (" ", "no command"),
-        ([], "no command"),
-        ([""], "no command"),
-        (None, "NoneType is no server"),
-        ({"command": "python"}, "dict is no server"),
-        (["python", 3], "list is no server"),
+        ("python /home/o'brien/s.py", "no closing quotation; quote it as in a shell"),
+        (Path("server.py"), "a command or a URL, got the file"),
+        ("http://localhost:80a/mcp", "an invalid host or port"),
+        ("http://[::1/mcp", "an invalid host or port"),
+        ("https:///mcp", "an invalid host or port"),
+        ("ws://localhost/mcp", "must start with http:// or https://, got ws"),
+        (" ", "got an empty command"),
+        ([], "got an empty command"),
+        ([""], "got an empty command"),
+        (None, "or a URL, got NoneType"),
+        ({"command": "python"}, "or a URL, got dict"),
+        (["python", 3], "or a URL, got list"),
     ],
 )
 def test_a_mistyped_server_is_refused_at_once(server: Any, why: str, capfd: pytest.CaptureFixture[str]) -> None:

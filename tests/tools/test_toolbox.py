@@ -53,7 +53,7 @@ def test_a_toolbox_is_ordered_and_knows_its_names() -> None:
 
 
 def test_a_duplicate_is_an_error_at_construction() -> None:
-    with pytest.raises(InvalidTool, match="two tools are called 'tide'"):
+    with pytest.raises(InvalidTool, match="two tools are named 'tide'"):
         Toolbox(tide, tide)
 
 

@@ -1,4 +1,8 @@
-"""A Python function in, the Tool that stands for it out: its schema by annotations and docstring, and how to run it."""
+"""`@tool`: makes a Tool from a Python function.
+
+The schema comes from the annotations and the docstring. The decorated function stays as it is and carries its Tool as
+an attribute, so you can pass it wherever a Tool is accepted, and still call it.
+"""
 
 import inspect
 import re
@@ -14,7 +18,7 @@ from dragoman.schema.from_type import parameters_schema
 from dragoman.schema.to_value import decode_arguments
 from dragoman.schema.type_hints import hints_of, unwrap_hint
 from dragoman.schema.validate import validate
-from dragoman.tools.docstrings import describe
+from dragoman.tools.docstrings import parse_docstring
 from dragoman.types import JsonObject, Message, Opaque, Response, Tool, ToolCall, is_list
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,12 +26,12 @@ NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}")
 TIMEOUT = 60.0
 """Seconds that a tool may take."""
 LIMIT = 64 * 1024
-"""Bytes that the text of a result may have."""
-_CARRIED = "__dragoman_tool__"
+"""Bytes of the text of a result."""
+_TOOL_ATTRIBUTE = "__dragoman_tool__"
 
 
 class Context(msgspec.Struct, frozen=True, kw_only=True, eq=False):
-    """What a tool may know of the run that called it: a parameter with this annotation gets it, and no model sees it.
+    """The run that called a tool. A parameter with this annotation gets it; it is hidden from the model.
 
     >>> @tool
     ... def note(text: str, context: Context) -> str:
@@ -41,19 +45,16 @@ class Context(msgspec.Struct, frozen=True, kw_only=True, eq=False):
     step: int = 0
     messages: tuple[Message, ...] = ()
     data: Any = None
-    """Whatever the caller of the run gave as `data=`."""
+    """The `data=` of the run."""
     spend: Callable[[Response], None] = lambda _response: None
-    """Counts the answer of another model as part of the run."""
+    """Counts the response of another model in the usage and the budget of the run."""
 
 
 class Handler:
-    """What runs a tool: a function, which parameter of it gets the Context, and its limits.
+    """Runs a tool: a function, the name of its Context parameter, and the limits.
 
-    Where it is typed, arguments are made what the annotations say; otherwise they are given as JSON has them. It is no
-    Struct: a tool that is saved has no handler.
-
-    >>> Handler(max)(1, 2)
-    2
+    If it is typed, the arguments are decoded into the annotated types; otherwise the function gets plain JSON values.
+    It is not a Struct, because a saved tool has no handler.
     """
 
     __slots__ = ("context", "function", "is_typed", "limit", "timeout")
@@ -74,25 +75,23 @@ class Handler:
         self.is_typed = is_typed
 
     def __repr__(self) -> str:
-        """What it runs."""
         return f"Handler({getattr(self.function, '__qualname__', self.function)})"
 
     def of(self, function: Callable[..., Any], /) -> "Handler":
-        """The same for another function, such as the method of an object."""
+        """Return the same handler for another function, such as the bound method of an object."""
         return Handler(function, context=self.context, timeout=self.timeout, limit=self.limit, is_typed=self.is_typed)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        """Call the function as it is."""
         return self.function(*arguments, **named)
 
     @property
     def is_async(self) -> bool:
-        """Whether it is a coroutine function, or an object that is called like one."""
-        call = getattr(self.function, "__call__", None)  # noqa: B004 - the method itself is looked at
+        """Whether the function, or the `__call__` of the object, is a coroutine function."""
+        call = getattr(self.function, "__call__", None)  # noqa: B004 - the method itself is needed
         return inspect.iscoroutinefunction(self.function) or inspect.iscoroutinefunction(call)
 
     def bind(self, arguments: JsonObject, context: Context, /) -> Callable[[], Any]:
-        """The call that is to be made; OutputError where an argument is not what its annotation says."""
+        """Return the call with decoded arguments. Raises OutputError if an argument does not fit its annotation."""
         hidden = {self.context: context} if self.context else {}
         named = decode_arguments(arguments, self.function, skip=hidden) if self.is_typed else arguments
         return lambda: self.function(**named, **hidden)
@@ -107,7 +106,7 @@ class HasTools(Protocol):
 
 
 ToolLike: TypeAlias = Tool | Callable[..., Any] | HasTools
-"""What can be given as a tool: a Tool, a function, or a collection of tools."""
+"""What you can pass as a tool: a Tool, a function, or a collection of tools."""
 
 
 @overload
@@ -121,8 +120,8 @@ def tool(
     limit: int = LIMIT,
     strict: bool | None = None,
 ) -> Callable[[F], F]: ...
-def tool(function: Any = None, /, **told: Any) -> Any:
-    """Make a tool of a function: it stays what it is, and can be given wherever a Tool can.
+def tool(function: Any = None, /, **options: Any) -> Any:
+    """Make a tool from a function. You can still call the function, and pass it wherever a Tool is accepted.
 
     >>> @tool
     ... def tide(port: str, day: int = 1) -> float:
@@ -136,93 +135,95 @@ def tool(function: Any = None, /, **told: Any) -> Any:
     ('Tide height at a port, in metres.', ['port'])
     """
     if function is None:
-        return partial(tool, **told)
-    made = _define(function, **told)
+        return partial(tool, **options)
+    definition = _define(function, **options)
     try:
-        setattr(function, _CARRIED, made)
+        setattr(function, _TOOL_ATTRIBUTE, definition)
     except AttributeError as error:
-        raise InvalidTool(f"{made.name}: it cannot be marked; give it among the tools as it is") from error
+        raise InvalidTool(
+            f"{definition.name}: @tool cannot set an attribute on it; pass it in tools= without @tool"
+        ) from error
     return function
 
 
-def tool_of(given: Tool | Callable[..., Any], /) -> Tool:
-    """The Tool that stands for a function; a Tool is one already. InvalidTool where it cannot be used.
+def tool_of(function: Tool | Callable[..., Any], /) -> Tool:
+    """Return the Tool of a function, or the Tool itself. Raises InvalidTool if it is not usable.
 
     >>> tool_of(Tool(name="now", description="The time")).name
     'now'
     """
-    if isinstance(given, Tool):
-        return _checked(given)
-    carried: Tool | None = getattr(given, _CARRIED, None)
-    if inspect.isfunction(given) and _selves(given):
-        raise InvalidTool(f"{given.__qualname__}: it is a method, and there is no object; give the object's own")
-    if carried is None:
-        return _define(given)
-    if inspect.ismethod(given):
-        return msgspec.structs.replace(carried, handler=handler_of(carried).of(given))
-    return carried
+    if isinstance(function, Tool):
+        return _checked(function)
+    definition: Tool | None = getattr(function, _TOOL_ATTRIBUTE, None)
+    if inspect.isfunction(function) and _self_parameter(function):
+        raise InvalidTool(f"{function.__qualname__}: a tool must be a bound method; pass it from an object")
+    if definition is None:
+        return _define(function)
+    if inspect.ismethod(function):
+        return msgspec.structs.replace(definition, handler=handler_of(definition).of(function))
+    return definition
 
 
 def handler_of(tool: Tool, /) -> Handler:
-    """What runs a tool; InvalidTool where nothing does.
+    """Return what runs a tool. Raises InvalidTool if nothing does.
 
     >>> handler_of(Tool(name="now", description="The time", handler=lambda: "noon"))()
     'noon'
     """
     if tool.handler is None:
-        raise InvalidTool(f"{tool.name}: there is nothing to run; give the Tool a handler=, or use @tool")
+        raise InvalidTool(f"{tool.name}: the tool has no handler; pass Tool(handler=...), or use @tool")
     return tool.handler if isinstance(tool.handler, Handler) else Handler(tool.handler)
 
 
-def gather(given: Iterable[ToolLike | list[ToolLike]], /) -> tuple[Tool, ...]:
-    """All tools of some tools, functions and toolboxes, in order; InvalidTool where two have one name.
+def gather(tools: Iterable[ToolLike | list[ToolLike]], /) -> tuple[Tool, ...]:
+    """Collect the Tools of functions, tools and toolboxes, in order. Raises InvalidTool if two have the same name.
 
     >>> gather([Tool(name="now", description="The time"), Tool(name="now", description="The time")])
     Traceback (most recent call last):
-    dragoman.errors.InvalidTool: two tools are called 'now'; give one of them another name
+    dragoman.errors.InvalidTool: two tools are named 'now'; rename one of them
     """
-    found: dict[str, Tool] = {}
-    for tool in _flat(given):
-        if tool.name in found:
-            raise InvalidTool(f"two tools are called {tool.name!r}; give one of them another name")
-        found[tool.name] = tool
-    return tuple(found.values())
+    by_name: dict[str, Tool] = {}
+    for tool in _flatten(tools):
+        if tool.name in by_name:
+            raise InvalidTool(f"two tools are named {tool.name!r}; rename one of them")
+        by_name[tool.name] = tool
+    return tuple(by_name.values())
 
 
-def _flat(given: Iterable[Any]) -> Iterator[Tool]:
-    for one in given:
+def _flatten(tools: Iterable[Any]) -> Iterator[Tool]:
+    for one in tools:
         if isinstance(one, HasTools):
-            yield from _flat(_several(one.tools))
+            yield from _flatten(_as_iterable(one.tools))
         elif is_list(one):
-            yield from _flat(one)
+            yield from _flatten(one)
         else:
             yield tool_of(one)
 
 
-def definitions(given: ToolLike | Opaque | Iterable[ToolLike | Opaque], /) -> tuple[Tool | Opaque, ...]:
-    """What a request has of some tools, or of one: as they are, with functions and toolboxes made tools.
+def definitions(tools: ToolLike | Opaque | Iterable[ToolLike | Opaque], /) -> tuple[Tool | Opaque, ...]:
+    """Return the tools of a request. Functions and toolboxes become Tools, all others stay as they are.
 
     >>> definitions([Tool(name="now")])[0].name
     'now'
     """
-    found: list[Tool | Opaque] = []
-    for one in _several(given):
+    result: list[Tool | Opaque] = []
+    for one in _as_iterable(tools):
         if isinstance(one, Tool | Opaque):
-            found.append(one)
+            result.append(one)
         else:
-            found += _flat((one,))
-    return tuple(found)
+            result += _flatten((one,))
+    return tuple(result)
 
 
-def _several(given: Any) -> Iterable[Any]:
-    """Some tools, from some or from one. A list is known at once: to look for tools in something takes long."""
-    is_plain = type(given) in (list, tuple)
-    if not is_plain and (isinstance(given, Tool | Opaque | HasTools) or callable(given)):
-        return (given,)
-    if isinstance(given, str) or not hasattr(given, "__iter__"):
-        raise InvalidTool(f"tools: {given!r} is none; give a list of tools")
-    some: Iterable[Any] = given
-    return some
+def _as_iterable(tools: Any) -> Iterable[Any]:
+    # isinstance with a protocol is slow, so lists and tuples skip it.
+    is_plain = type(tools) in (list, tuple)
+    if not is_plain and (isinstance(tools, Tool | Opaque | HasTools) or callable(tools)):
+        return (tools,)
+    if isinstance(tools, str) or not hasattr(tools, "__iter__"):
+        raise InvalidTool(f"tools must be a tool or a list of tools, got {tools!r}")
+    iterable: Iterable[Any] = tools
+    return iterable
 
 
 # Definition -----------------------------------------------------------------------------------------------------------
@@ -238,34 +239,34 @@ def _define(
     strict: bool | None = None,
 ) -> Tool:
     if not callable(function):
-        raise InvalidTool(f"{function!r} is no tool; give a function, a Tool or a Toolbox")
-    whole = _whole(function)
-    called = name or str(getattr(whole, "__name__", type(whole).__name__))
+        raise InvalidTool(f"a tool must be a function, a Tool or a Toolbox, got {function!r}")
+    whole = _without_partial(function)
+    name = name or str(getattr(whole, "__name__", type(whole).__name__))
     if isinstance(whole, type):
-        raise InvalidTool(f"{called}: it is a class; give a function that makes one, or an object that can be called")
+        raise InvalidTool(f"{name}: a tool must be a function or a callable object, got a class")
     routine: Any = function
     function = routine if inspect.isroutine(function) or whole is not function else routine.__call__
-    said = describe((function is not routine and function.__doc__) or whole.__doc__)
+    docstring = parse_docstring((function is not routine and function.__doc__) or whole.__doc__)
     try:
-        context, hidden = _hidden(function, called)
-        schema = parameters_schema(function, skip=hidden, descriptions=said.parameters)
+        context, hidden = _hidden_parameters(function, name)
+        schema = parameters_schema(function, skip=hidden, descriptions=docstring.parameters)
     except InvalidRequest as error:
-        raise InvalidTool(f"{called}: {error.message}") from error
+        raise InvalidTool(f"{name}: {error.message}") from error
     except ValueError as error:
-        raise InvalidTool(f"{called}: nobody knows its parameters; give a function of yours that calls it") from error
+        raise InvalidTool(f"{name}: its parameters are unknown; wrap it in a Python function") from error
     handler = Handler(function, context=context, timeout=timeout, limit=limit, is_typed=True)
-    told = description or said.summary
-    return _checked(Tool(name=called, description=told, parameters=schema, strict=strict, handler=handler))
+    description = description or docstring.summary
+    return _checked(Tool(name=name, description=description, parameters=schema, strict=strict, handler=handler))
 
 
-def _hidden(function: Callable[..., Any], called: str) -> tuple[str | None, Collection[str]]:
-    """The parameter that gets the Context, and all that no model sees: that, `self`, and what is given already."""
+def _hidden_parameters(function: Callable[..., Any], tool_name: str) -> tuple[str | None, Collection[str]]:
+    """Return the Context parameter, and all parameters that the model does not see."""
     hints = hints_of(function)
-    wanted = [name for name, hint in hints.items() if name != "return" and _is_context(hint)]
-    if len(wanted) > 1:
-        raise InvalidTool(f"{called}: {' and '.join(wanted)} are both a Context; one is enough")
-    given: Mapping[str, Any] = getattr(function, "keywords", {})
-    return (wanted[0] if wanted else None), [*wanted, *_selves(function), *given]
+    contexts = [name for name, hint in hints.items() if name != "return" and _is_context(hint)]
+    if len(contexts) > 1:
+        raise InvalidTool(f"{tool_name}: at most one parameter may be a Context, got {' and '.join(contexts)}")
+    bound: Mapping[str, Any] = getattr(function, "keywords", {})
+    return (contexts[0] if contexts else None), [*contexts, *_self_parameter(function), *bound]
 
 
 def _is_context(hint: Any) -> bool:
@@ -273,15 +274,15 @@ def _is_context(hint: Any) -> bool:
     return kind is Context or {*get_args(kind)} == {Context, NoneType}
 
 
-def _selves(function: Callable[..., Any]) -> list[str]:
-    """The parameter of a method that stands for its object, where none is bound to it."""
+def _self_parameter(function: Callable[..., Any]) -> list[str]:
+    """Return `self` or `cls`, if the function is a method without an object."""
     first = next(iter(inspect.signature(function).parameters.values()), None)
     is_self = first is not None and first.name in ("self", "cls") and first.annotation is first.empty
     return [first.name] if first is not None and is_self else []
 
 
-def _whole(function: Any) -> Any:
-    """The function that a part of one was made from; it has the name and the words."""
+def _without_partial(function: Any) -> Any:
+    """Return the function inside of `functools.partial`; it has the name and the docstring."""
     while isinstance(function, partial):
         function = function.func
     return function
@@ -289,16 +290,16 @@ def _whole(function: Any) -> Any:
 
 def _checked(tool: Tool) -> Tool:
     if NAME.fullmatch(tool.name) is None:
-        raise InvalidTool(f"{tool.name!r} is no name for a tool: it has 1 to 64 of a-z, A-Z, 0-9, _ and -")
+        raise InvalidTool(f"a tool name must have 1 to 64 characters of a-z, A-Z, 0-9, _ and -, got {tool.name!r}")
     if not (tool.description or "").strip():
-        raise InvalidTool(f"{tool.name}: no description; write a docstring, or pass description=")
+        raise InvalidTool(f"{tool.name}: a tool must have a description; write a docstring, or pass description=")
     schema = tool.parameters
     if schema is None:
         return tool
     if schema.get("type", "object") != "object":
-        raise InvalidTool(f"{tool.name}: the schema of its arguments is of type {schema['type']!r}, not an object")
+        raise InvalidTool(f"{tool.name}: parameters must be a schema of type 'object', got {schema['type']!r}")
     try:
-        validate({}, schema)  # by the draft that the schema names
+        validate({}, schema)  # raises InvalidRequest if the schema itself is invalid
     except InvalidRequest as error:
         raise InvalidTool(f"{tool.name}: {error.message}") from error
     return tool

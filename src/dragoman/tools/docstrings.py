@@ -1,4 +1,4 @@
-"""A docstring in, what it says of a function and of its parameters out: in the manner of Google, NumPy or Sphinx."""
+"""Reads the summary and the parameter descriptions from a docstring in Google, NumPy or Sphinx style."""
 
 import inspect
 import re
@@ -9,27 +9,23 @@ import msgspec
 _SECTION = re.compile(r"(?:(?:other |keyword )?(?:args|arguments|parameters|params)):?\s*$", re.IGNORECASE)
 _UNDERLINE = re.compile(r"[-=]{3,}\s*$")
 _FIELD = re.compile(r":[a-z]+ ?[^:]*:")
-# Where an entry begins: the names of its parameters, and the words that follow on the same line.
+# The first line of an entry: the names of its parameters, and the description that follows on the same line.
 _GOOGLE = re.compile(r"(\*{0,2}\w+)\s*(?:\((?:[^()]|\([^()]*\))*\))?\s*:\s*(.*)")
 _NUMPY = re.compile(r"(\*{0,2}\w+(?:\s*,\s*\*{0,2}\w+)*)\s*(?::.*)?()$")
 _SPHINX = re.compile(r":(?:param|parameter|arg|argument|key|keyword)\s+(?:[^:]*\s)?(\*{0,2}\w+)\s*:\s*(.*)")
 
 
 class DocstringInfo(msgspec.Struct, frozen=True):
-    """What a docstring says: its first paragraph, and a description for each parameter that it names.
-
-    >>> DocstringInfo("The tide.", {"port": "Where."}).parameters["port"]
-    'Where.'
-    """
+    """The first paragraph of a docstring, and the description of each parameter."""
 
     summary: str
     parameters: dict[str, str]
 
 
-def describe(docstring: str | None, /) -> DocstringInfo:
-    """What a docstring says.
+def parse_docstring(docstring: str | None, /) -> DocstringInfo:
+    """Parse a docstring.
 
-    >>> describe("The tide.\\n\\nArgs:\\n    port: Where.")
+    >>> parse_docstring("The tide.\\n\\nArgs:\\n    port: Where.")
     DocstringInfo(summary='The tide.', parameters={'port': 'Where.'})
     """
     lines = inspect.cleandoc(docstring or "").splitlines()
@@ -41,12 +37,12 @@ def describe(docstring: str | None, /) -> DocstringInfo:
 
 
 def _summary(lines: list[str]) -> str:
-    words: list[str] = []
+    summary: list[str] = []
     for number, line in enumerate(lines):
         if not line.strip() or _FIELD.match(line) or _SECTION.match(line) or _is_underlined(lines, number):
             break
-        words.append(line.strip())
-    return " ".join(words)
+        summary.append(line.strip())
+    return " ".join(summary)
 
 
 def _is_underlined(lines: list[str], number: int) -> bool:
@@ -54,7 +50,7 @@ def _is_underlined(lines: list[str], number: int) -> bool:
 
 
 def _section(lines: list[str], heading: int) -> dict[str, str]:
-    """The parameters below a heading: NumPy's end at the next one, Google's with the indentation."""
+    """Read the parameters below a heading. A NumPy section ends at the next heading, a Google one with its indent."""
     numbers = range(heading + 1, len(lines))
     if _is_underlined(lines, heading):
         end = next((number for number in numbers[1:] if _is_underlined(lines, number)), len(lines))
@@ -64,17 +60,17 @@ def _section(lines: list[str], heading: int) -> dict[str, str]:
 
 
 def _entries(lines: Iterable[str], begin: re.Pattern[str]) -> dict[str, str]:
-    """Each parameter with its words: those on its own line, and those that are indented below it."""
-    words: dict[str, list[str]] = {}
+    """Return the description of each parameter: the rest of its first line, and the indented lines below."""
+    descriptions: dict[str, list[str]] = {}
     names: list[str] = []
     for line in lines:
         if not line.strip():
             continue
-        found = begin.match(line)
-        if found is not None:
-            names = [name.strip("* \t") for name in found[1].split(",")]
+        match = begin.match(line)
+        if match is not None:
+            names = [name.strip("* \t") for name in match[1].split(",")]
         elif not line[0].isspace():
             names = []
         for name in names:
-            words.setdefault(name, []).append((line if found is None else found[2]).strip())
-    return {name: " ".join(filter(None, said)) for name, said in words.items() if any(said)}
+            descriptions.setdefault(name, []).append((line if match is None else match[2]).strip())
+    return {name: " ".join(filter(None, texts)) for name, texts in descriptions.items() if any(texts)}

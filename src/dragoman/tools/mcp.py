@@ -1,6 +1,7 @@
-"""A command or a URL in, the tools of the MCP server there out. The connection lives on a loop in a thread of its own.
+"""The tools of an MCP server, which is a command to start or a URL.
 
-So the tools can be called from any loop, and from none, for as long as the toolbox is open.
+Each connection has a thread with its own event loop. So you can call the tools from any event loop, or from blocking
+code, while the toolbox is open.
 """
 
 import asyncio
@@ -27,16 +28,16 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     import mcp
-    from mcp import types as shapes
+    from mcp import types as mcp_types
 
-PATIENCE = 30.0
-"""Seconds that a server may take to say which tools it has."""
+CONNECT_TIMEOUT = 30.0
+"""Seconds to connect and to list the tools."""
 STOP_TIMEOUT = 15.0
-"""Seconds that it may take to end."""
+"""Seconds to close the connection and end the command."""
 
 
 class McpConnection:
-    """A toolbox that is about to be opened: await it, or enter it with `async with` or `with`."""
+    """Opens a toolbox: await it, or enter it with `async with` or `with`."""
 
     def __init__(
         self,
@@ -51,52 +52,48 @@ class McpConnection:
         self._session = McpSession(server, env=env, cwd=cwd, headers=headers, timeout=timeout)
 
     def __await__(self) -> Generator[Any, Any, Toolbox]:
-        """The toolbox, open; close it when it is no longer needed."""
+        """Return the open toolbox; close it at the end."""
         return self.__aenter__().__await__()
 
     async def __aenter__(self) -> Toolbox:
-        """The toolbox, open."""
-        coming = self._session.begin()
+        tools = self._session.start()
         async with AsyncExitStack() as stack:
             stack.push_async_callback(self._session.aclose)
-            toolbox = self._toolbox(await asyncio.wrap_future(coming))
+            toolbox = self._toolbox(await asyncio.wrap_future(tools))
             stack.pop_all()
         return toolbox
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the server."""
         await self._session.aclose()
 
     def __enter__(self) -> Toolbox:
-        """The toolbox, open."""
-        coming = self._session.begin()
+        tools = self._session.start()
         with ExitStack() as stack:
             stack.callback(self._session.close)
-            toolbox = self._toolbox(coming.result())
+            toolbox = self._toolbox(tools.result())
             stack.pop_all()
         return toolbox
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Leave the server."""
         self._session.close()
 
-    def _toolbox(self, listed: tuple[Tool, ...]) -> Toolbox:
-        """The tools that can be used; one that cannot is left out, and takes no other with it."""
+    def _toolbox(self, tools: tuple[Tool, ...]) -> Toolbox:
+        """Return a toolbox with the valid tools. An invalid one is skipped with a warning."""
         usable: list[Tool] = []
-        for tool in listed:
+        for tool in tools:
             try:
                 usable = [*gather([*usable, tool])]
             except InvalidTool as error:
-                warnings.warn(f"mcp: {self._session.name}: a tool is left out: {error.message}", stacklevel=4)
+                warnings.warn(f"mcp: {self._session.name}: skipped a tool: {error.message}", stacklevel=4)
         return Toolbox(*usable, session=self._session)
 
 
 class McpSession:
-    """A connection to a server, on its own loop."""
+    """A connection to a server, on its own event loop."""
 
     def __init__(
         self,
@@ -107,7 +104,7 @@ class McpSession:
         headers: Mapping[str, str] | None = None,
         timeout: float | None = TIMEOUT,
     ) -> None:
-        self._url, self._command = _place(server)
+        self._url, self._command = _url_or_command(server)
         self._timeout = timeout
         self._env = env
         self._cwd = cwd
@@ -115,54 +112,54 @@ class McpSession:
         self._tools: Future[tuple[Tool, ...]] = Future()
         self._ended: Future[None] = Future()
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._leave = asyncio.Event()
+        self._stop = asyncio.Event()
 
     @property
     def name(self) -> str:
-        """Where the server is, without what may be secret of it."""
-        return self._command[0] if self._url is None else _shown(self._url)
+        """The URL without secrets, or the command without its arguments."""
+        return self._command[0] if self._url is None else _public_url(self._url)
 
-    def begin(self) -> "Future[tuple[Tool, ...]]":
-        """Connect; what comes of it is the server's tools."""
+    def start(self) -> "Future[tuple[Tool, ...]]":
+        """Connect in a new thread; the future gets the tools of the server."""
         try:
             import_module("mcp")
         except ImportError as error:
-            raise SetupError("MCP servers need the official SDK; pip install 'dragoman[mcp]'") from error
+            raise SetupError("MCP servers need the package mcp; pip install 'dragoman[mcp]'") from error
         begin_thread(lambda: asyncio.run(self._serve()), self._end)
         return self._tools
 
     def close(self) -> None:
-        """Leave the server, and wait until it is left."""
-        self._say_goodbye()
+        """Close the connection, and wait until it is closed."""
+        self._request_stop()
         self._ended.result(STOP_TIMEOUT)
 
     async def aclose(self) -> None:
-        """Leave the server, and wait until it is left."""
-        self._say_goodbye()
+        """Close the connection, and wait until it is closed."""
+        self._request_stop()
         async with asyncio.timeout(STOP_TIMEOUT):
             await asyncio.shield(asyncio.wrap_future(self._ended))
 
-    def _say_goodbye(self) -> None:
+    def _request_stop(self) -> None:
         if self._loop is None or self._ended.done():
             return
         try:
-            self._loop.call_soon_threadsafe(self._leave.set)
+            self._loop.call_soon_threadsafe(self._stop.set)
         except RuntimeError:
-            return  # it has just ended
+            return  # the loop has just ended
 
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         async with AsyncExitStack() as stack:
-            async with asyncio.timeout(PATIENCE):
+            async with asyncio.timeout(CONNECT_TIMEOUT):
                 client = await self._connect(stack)
                 tools = await self._list(client)
             self._tools.set_result(tools)
-            await self._leave.wait()
+            await self._stop.wait()
 
     def _end(self, _value: object, error: BaseException | None) -> None:
-        """The loop has ended: goodbye was said, or there was no connection in the first place, or it broke."""
+        """Called when the loop has ended: after a stop, after a failed connect, or after the connection broke."""
         if not self._tools.done():
-            self._tools.set_exception(ConnectFailed(f"mcp: {self.name}: no tools came: {_told(error)}"))
+            self._tools.set_exception(ConnectFailed(f"mcp: {self.name}: cannot list the tools: {_message(error)}"))
         self._ended.set_result(None)
 
     async def _connect(self, stack: AsyncExitStack) -> "mcp.Client":
@@ -172,36 +169,36 @@ class McpSession:
         if server is None:
             command, *arguments = self._command
             env = None if self._env is None else dict(self._env)
-            started = mcp.StdioServerParameters(command=command, args=arguments, env=env, cwd=self._cwd)
-            return await stack.enter_async_context(mcp.Client(started))
+            parameters = mcp.StdioServerParameters(command=command, args=arguments, env=env, cwd=self._cwd)
+            return await stack.enter_async_context(mcp.Client(parameters))
         if self._headers is None:
             return await stack.enter_async_context(mcp.Client(server))
         import httpx2
         from mcp.client.streamable_http import streamable_http_client
 
-        # A server may hold an answer open for minutes: the SDK's own client waits as long.
-        own = httpx2.AsyncClient(headers=dict(self._headers), timeout=httpx2.Timeout(30.0, read=300.0))
-        http = await stack.enter_async_context(own)
+        # The read timeout of the SDK's own client: a server may take minutes to answer.
+        client = httpx2.AsyncClient(headers=dict(self._headers), timeout=httpx2.Timeout(30.0, read=300.0))
+        http = await stack.enter_async_context(client)
         return await stack.enter_async_context(mcp.Client(streamable_http_client(server, http_client=http)))
 
     async def _list(self, client: "mcp.Client") -> tuple[Tool, ...]:
-        found: list[Tool] = []
+        tools: list[Tool] = []
         cursor: str | None = None
         while True:
             page = await client.list_tools(cursor=cursor)
-            found += [self._tool(listed, client) for listed in page.tools]
+            tools += [self._tool(definition, client) for definition in page.tools]
             cursor = page.next_cursor
             if cursor is None:
-                return tuple(found)
+                return tuple(tools)
 
-    def _tool(self, listed: "shapes.Tool", client: "mcp.Client") -> Tool:
+    def _tool(self, definition: "mcp_types.Tool", client: "mcp.Client") -> Tool:
         async def call(**arguments: Any) -> ToolResult:
-            return await self._call(client, listed.name, arguments)
+            return await self._call(client, definition.name, arguments)
 
         return Tool(
-            name=re.sub(r"[^a-zA-Z0-9_-]", "_", listed.name)[:64],
-            description=listed.description or listed.title or listed.name,
-            parameters=listed.input_schema,
+            name=re.sub(r"[^a-zA-Z0-9_-]", "_", definition.name)[:64],
+            description=definition.description or definition.title or definition.name,
+            parameters=definition.input_schema,
             handler=Handler(call, timeout=self._timeout),
         )
 
@@ -218,62 +215,64 @@ class McpSession:
             raise ConnectFailed(f"mcp: {self.name}: the connection was closed") from error
 
 
-def _place(server: object) -> tuple[str | None, tuple[str, ...]]:
-    """The URL of a server, or the words of its command; SetupError where it is neither."""
+def _url_or_command(server: object) -> tuple[str | None, tuple[str, ...]]:
+    """Return the URL of a server, or its command as a list of arguments."""
     if isinstance(server, str) and (scheme := _SCHEME.match(server.strip())):
         if scheme[1].lower() not in ("http", "https"):
-            raise SetupError(f"mcp: a server is spoken to by http or https, not by {scheme[1]}")
-        _shown(server.strip())
+            raise SetupError(f"mcp: the URL of a server must start with http:// or https://, got {scheme[1]}://")
+        _public_url(server.strip())
         return server.strip(), ()
     if isinstance(server, PathLike):
         path = fspath(cast("PathLike[str]", server))
-        raise SetupError(f"mcp: {path!r} is a file alone; give the command that runs it, such as ['python', {path!r}]")
-    words = _words(server) if isinstance(server, str) else _listed(server)
-    if not words or not words[0].strip():
-        raise SetupError("mcp: no command; give what starts the server, or its URL")
-    return None, words
+        raise SetupError(f"mcp: server must be a command or a URL, got the file {path!r}; pass ['python', {path!r}]")
+    command = _split(server) if isinstance(server, str) else _as_command(server)
+    if not command or not command[0].strip():
+        raise SetupError("mcp: server must be a command or a URL, got an empty command")
+    return None, command
 
 
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*)://")
 
 
-def _shown(url: str) -> str:
-    """A URL without what may be secret of it."""
+def _public_url(url: str) -> str:
+    """Return a URL without user, password and query, which may be secret."""
     try:
-        place = urlsplit(url)
-        host, port = place.hostname, place.port
+        parts = urlsplit(url)
+        host, port = parts.hostname, parts.port
         if not host:
             raise ValueError("no host")
     except ValueError:
-        # Its own words may hold a password.
-        raise SetupError("mcp: the URL cannot be read: its host or its port is wrong") from None
-    return f"{place.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}{place.path}"
+        # The message of the ValueError may contain a password.
+        raise SetupError("mcp: server must be a valid URL, got one with an invalid host or port") from None
+    return f"{parts.scheme}://{f'[{host}]' if ':' in host else host}{f':{port}' if port else ''}{parts.path}"
 
 
-def _words(command: str) -> tuple[str, ...]:
+def _split(command: str) -> tuple[str, ...]:
     try:
         return tuple(shlex.split(command))
     except ValueError as error:
-        why = f"{str(error).lower()}; quote it as for a shell, or give a list of words"
-        raise SetupError(f"mcp: the command cannot be read: {why}") from error
+        reason = str(error).lower()
+        raise SetupError(
+            f"mcp: the command cannot be split: {reason}; quote it as in a shell, or pass a list"
+        ) from error
 
 
-def _listed(command: object) -> tuple[str, ...]:
-    kind, words = type(command).__name__, cast("Sequence[Any]", command)
-    if not isinstance(command, list | tuple) or not all(isinstance(word, str | PathLike) for word in words):
-        raise SetupError(f"mcp: {kind} is no server; give a command, a list of its words, or a URL")
-    return tuple(fspath(cast("str", word)) for word in words)
+def _as_command(command: object) -> tuple[str, ...]:
+    kind, arguments = type(command).__name__, cast("Sequence[Any]", command)
+    if not isinstance(command, list | tuple) or not all(isinstance(one, str | PathLike) for one in arguments):
+        raise SetupError(f"mcp: server must be a command, a list of its arguments, or a URL, got {kind}")
+    return tuple(fspath(cast("str", one)) for one in arguments)
 
 
-def _told(error: BaseException | None) -> str:
-    """The words of an error; of a group those of its first."""
+def _message(error: BaseException | None) -> str:
+    """Return the message of an error; of a group, that of its first error."""
     while inner := getattr(error, "exceptions", None):
         error = inner[0]
-    return "it ended" if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
+    return "the connection ended" if error is None else f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
-def _result(answer: "shapes.CallToolResult") -> ToolResult:
-    """What a server's tool gave, in our words: text, images, documents; where it only gave a structure, its JSON."""
+def _result(answer: "mcp_types.CallToolResult") -> ToolResult:
+    """Convert the result of a server: text, images and documents, or else the structured content as JSON."""
     parts = tuple(_part(block) for block in answer.content)
     if not parts and answer.structured_content is not None:
         return ToolResult(id="", content=encode_json(answer.structured_content).decode(), is_error=answer.is_error)
@@ -284,27 +283,27 @@ def _result(answer: "shapes.CallToolResult") -> ToolResult:
             return ToolResult(id="", content=parts, is_error=answer.is_error)
 
 
-def _part(block: "shapes.ContentBlock") -> ResultPart:
-    from mcp import types as shapes
+def _part(block: "mcp_types.ContentBlock") -> ResultPart:
+    from mcp import types as mcp_types
 
     match block:
-        case shapes.TextContent():
+        case mcp_types.TextContent():
             return Text(text=block.text)
-        case shapes.ImageContent():
+        case mcp_types.ImageContent():
             return Image(data=decode_base64(block.data), mime=block.mime_type)
-        case shapes.AudioContent():
-            return Text(text=f"[a sound of type {block.mime_type}, which cannot be passed on]")
-        case shapes.ResourceLink():
+        case mcp_types.AudioContent():
+            return Text(text=f"[audio of type {block.mime_type}, not supported in a tool result]")
+        case mcp_types.ResourceLink():
             return Text(text=f"[{block.title or block.name}: {block.uri}]")
-        case shapes.EmbeddedResource():
+        case mcp_types.EmbeddedResource():
             return _resource(block.resource)
 
 
-def _resource(found: "shapes.TextResourceContents | shapes.BlobResourceContents") -> ResultPart:
-    from mcp import types as shapes
+def _resource(resource: "mcp_types.TextResourceContents | mcp_types.BlobResourceContents") -> ResultPart:
+    from mcp import types as mcp_types
 
-    if isinstance(found, shapes.TextResourceContents):
-        return Text(text=found.text)
-    mime = found.mime_type or "application/octet-stream"
-    data = decode_base64(found.blob)
+    if isinstance(resource, mcp_types.TextResourceContents):
+        return Text(text=resource.text)
+    mime = resource.mime_type or "application/octet-stream"
+    data = decode_base64(resource.blob)
     return Image(data=data, mime=mime) if mime.startswith("image/") else Document(data=data, mime=mime)

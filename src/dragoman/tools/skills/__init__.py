@@ -1,4 +1,4 @@
-"""What an agent can be taught: instructions, and the tools that they speak of. Shipped: `clock` and `calc`."""
+"""Skills: instructions for an agent together with their tools. `clock` and `calc` are included."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -13,7 +13,7 @@ __all__ = ["Skill", "calc", "clock"]
 
 
 class Skill(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that an agent can do: its instructions join the system prompt, its tools the other tools.
+    """Instructions that are appended to the system prompt, and tools that are added to the other tools.
 
     >>> Skill(name="brief", instructions="Answer in one sentence.").tools
     ()
@@ -25,7 +25,7 @@ class Skill(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def clock(now: Callable[[], datetime] | None = None) -> Skill:
-    """Tells the time. `now` is where it comes from: it gives a moment that knows its zone.
+    """Return a skill that tells the time. `now` is the clock; it returns a datetime with a time zone.
 
     >>> skill = clock(lambda: datetime(2026, 11, 17, 9, 30, tzinfo=UTC))
     >>> skill.tools[0](zone="Europe/Paris")
@@ -40,18 +40,18 @@ def clock(now: Callable[[], datetime] | None = None) -> Skill:
             zone: A time zone by its IANA name, such as Europe/Paris.
         """
         try:
-            place = UTC if zone == "UTC" else ZoneInfo(zone)
+            tz = UTC if zone == "UTC" else ZoneInfo(zone)
         except (KeyError, ValueError, OSError) as error:
             raise ValueError(f"no time zone {zone!r}; use an IANA name such as Europe/Paris") from error
-        moment = (datetime.now(UTC) if now is None else now()).astimezone(place)
+        moment = (datetime.now(UTC) if now is None else now()).astimezone(tz)
         return f"{moment.isoformat(timespec='seconds')} ({moment:%A})"
 
-    told = "You do not know what time it is: call current_time before you speak of now, today or how long ago."
-    return Skill(name="clock", instructions=told, tools=(current_time,))
+    instructions = "You do not know the time: call current_time before you write about now, today or how long ago."
+    return Skill(name="clock", instructions=instructions, tools=(current_time,))
 
 
 def calc() -> Skill:
-    """Calculates, exactly as far as decimals can.
+    """Return a skill that calculates with decimal numbers.
 
     >>> calc().tools[0]("0.1 + 0.2")
     '0.3'
@@ -67,5 +67,5 @@ def calc() -> Skill:
         """
         return evaluate(expression)
 
-    told = "You are bad at arithmetic: call calculate for every sum, even a small one, and trust what it gives."
-    return Skill(name="calc", instructions=told, tools=(calculate,))
+    instructions = "You are bad at arithmetic: call calculate for every calculation, even a small one, and trust it."
+    return Skill(name="calc", instructions=instructions, tools=(calculate,))

@@ -1,4 +1,4 @@
-"""An arithmetic expression in, its value as text out: a small parser of its own, which can do nothing else."""
+"""Evaluates arithmetic expressions with decimals. It has its own small parser, because `eval` would run any code."""
 
 import re
 from collections.abc import Callable
@@ -14,9 +14,8 @@ from decimal import (
     Overflow,
 )
 
-_MOST = 1_000
-"""Characters of an expression."""
-_DEEPEST = 50
+_MAX_LENGTH = 1_000
+_MAX_DEPTH = 50
 _TOKEN = re.compile(r"\s*(?:(\d+(?:\.\d*)?(?:[eE][+-]?\d+)?|\.\d+(?:[eE][+-]?\d+)?)|([a-z]+)|(\*\*|//|[-+*/%^(),]))")
 _EXACT = Context(prec=60, Emax=9_999, Emin=-9_999, traps=[InvalidOperation, DivisionByZero, Overflow])
 _NAMES = {
@@ -25,7 +24,7 @@ _NAMES = {
 }
 
 
-def _rounded(value: Decimal, places: Decimal = Decimal(0)) -> Decimal:
+def _round(value: Decimal, places: Decimal = Decimal(0)) -> Decimal:
     return value.quantize(Decimal(1).scaleb(-int(places)), rounding=ROUND_HALF_EVEN, context=_EXACT)
 
 
@@ -51,7 +50,7 @@ _FUNCTIONS: dict[str, Callable[..., Decimal]] = {
     "floor": _floor,
     "max": _largest,
     "min": _smallest,
-    "round": _rounded,
+    "round": _round,
     "sqrt": _EXACT.sqrt,
 }
 _SUMS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {"+": _EXACT.add, "-": _EXACT.subtract}
@@ -64,18 +63,18 @@ _PRODUCTS: dict[str, Callable[[Decimal, Decimal], Decimal]] = {
 
 
 def evaluate(expression: str, /) -> str:
-    """The value of an expression; ValueError where it has none.
+    """Return the value of an expression as text. Raises ValueError if it is invalid.
 
     >>> evaluate("2 * (3 + 4) ** 2 - 1 / 4")
     '97.75'
     """
-    if len(expression) > _MOST:
-        raise ValueError(f"the expression has more than {_MOST} characters")
+    if len(expression) > _MAX_LENGTH:
+        raise ValueError(f"the expression has more than {_MAX_LENGTH} characters")
     parser = _Parser(expression)
     try:
-        value = parser.whole()
+        value = parser.parse()
     except DecimalException as error:
-        raise ValueError(_PROBLEMS.get(type(error), "there is no such value")) from error
+        raise ValueError(_PROBLEMS.get(type(error), "the value does not exist")) from error
     except TypeError as error:
         raise ValueError("a function has the wrong number of arguments") from error
     plain = value.normalize(_EXACT)
@@ -92,27 +91,27 @@ class _Parser:
         self._text = text
         self._at = 0
         self._depth = 0
-        self._kind, self._word = "", ""
+        self._kind, self._token = "", ""
         self._next()
 
-    def whole(self) -> Decimal:
+    def parse(self) -> Decimal:
         value = self._sum()
         if self._kind:
-            raise self._wrong()
+            raise self._syntax_error()
         return value
 
     def _next(self) -> None:
-        """Go to the next token; at the end its kind is empty."""
-        found = _TOKEN.match(self._text, self._at)
-        if found is None:
-            self._kind, self._word = ("?", self._text[self._at :]) if self._text[self._at :].strip() else ("", "")
+        """Go to the next token. At the end, its kind is empty."""
+        token = _TOKEN.match(self._text, self._at)
+        if token is None:
+            self._kind, self._token = ("?", self._text[self._at :]) if self._text[self._at :].strip() else ("", "")
             return
-        self._at = found.end()
-        self._kind = ("", "number", "name", "mark")[found.lastindex or 0]
-        self._word = found[found.lastindex or 0]
+        self._at = token.end()
+        self._kind = ("", "number", "name", "mark")[token.lastindex or 0]
+        self._token = token[token.lastindex or 0]
 
     def _accept(self, *marks: str) -> str | None:
-        word = self._word
+        word = self._token
         if self._kind != "mark" or word not in marks:
             return None
         self._next()
@@ -132,7 +131,7 @@ class _Parser:
 
     def _sign(self) -> Decimal:
         self._depth += 1
-        if self._depth > _DEEPEST:
+        if self._depth > _MAX_DEPTH:
             raise ValueError("the expression is nested too deeply")
         mark = self._accept("+", "-")
         value = self._power() if mark is None else self._sign()
@@ -144,7 +143,7 @@ class _Parser:
         return _EXACT.power(value, self._sign()) if self._accept("**", "^") else value
 
     def _atom(self) -> Decimal:
-        kind, word = self._kind, self._word
+        kind, word = self._kind, self._token
         if kind == "number":
             self._next()
             return _EXACT.create_decimal(word)
@@ -155,13 +154,13 @@ class _Parser:
             value = self._sum()
             self._close()
             return value
-        raise self._wrong()
+        raise self._syntax_error()
 
     def _named(self, name: str) -> Decimal:
         if name in _NAMES:
             return _NAMES[name]
         if name not in _FUNCTIONS or self._accept("(") is None:
-            raise ValueError(f"{name!r} is not known; there are {', '.join([*_NAMES, *_FUNCTIONS])}")
+            raise ValueError(f"{name!r} is unknown; the names are {', '.join([*_NAMES, *_FUNCTIONS])}")
         values = [self._sum()]
         while self._accept(","):
             values.append(self._sum())
@@ -170,7 +169,7 @@ class _Parser:
 
     def _close(self) -> None:
         if self._accept(")") is None:
-            raise self._wrong()
+            raise self._syntax_error()
 
-    def _wrong(self) -> ValueError:
-        return ValueError(f"unexpected {self._word[:20]!r}" if self._kind else "the expression ends too early")
+    def _syntax_error(self) -> ValueError:
+        return ValueError(f"unexpected {self._token[:20]!r}" if self._kind else "the expression ends too early")
