@@ -545,7 +545,7 @@ def test_what_never_ends_is_too_large(grow: Callable[[Assembler, int], object]) 
     out = Assembler(limit=10)
     for number in range(5):
         grow(out, number)
-    with pytest.raises(TooLarge, match=r"^the response has more than 10 characters; ask for a shorter one$"):
+    with pytest.raises(TooLarge, match=r"^the response has more than 10 characters$"):
         grow(out, 5)
 
 
@@ -586,7 +586,7 @@ def test_too_many_parts_that_do_not_end_are_too_large() -> None:
     out = Assembler()
     for number in range(MAX_OPEN):
         out.open(number, "text")
-    with pytest.raises(TooLarge, match=r"^the response has more than 1000 parts that do not end$"):
+    with pytest.raises(TooLarge, match=r"^the response has more than 1000 open parts$"):
         out.open(MAX_OPEN, "text")
 
 

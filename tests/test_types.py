@@ -113,12 +113,12 @@ def test_a_generator_of_messages_is_dumped() -> None:
     "data", [b"", b"{}", b'[{"role":"bard"}]', b'[{"role":"user","parts":[{"type":"x"}]}]', b"\xff"]
 )
 def test_what_is_no_transcript_is_invalid(data: bytes) -> None:
-    with pytest.raises(InvalidRequest, match=r"^not a transcript: "):
+    with pytest.raises(InvalidRequest, match=r"^data must be the JSON of a list of messages: "):
         load(data)
 
 
 def test_a_transcript_that_is_nested_too_deeply_is_invalid() -> None:
-    with pytest.raises(InvalidRequest, match=r"^not a transcript: "):
+    with pytest.raises(InvalidRequest, match=r"^data must be the JSON of a list of messages: "):
         load(b'[{"role":"user","extra":{"w":' + b"[" * 100_000)
 
 

@@ -1,6 +1,7 @@
-"""What a decoder saw in, events out; events in, a Response out.
+"""The events of a streamed answer, `fold`, which joins them to a Response, and the Assembler, which makes them.
 
-The grammar of every stream, whatever the provider:
+A wire's decoder calls the Assembler with what it reads; the Assembler emits events that follow one grammar for all
+providers:
 
     Started ( PartStarted PartDelta* PartEnded | Ping )* Finished          parts may interleave, by index
 """
@@ -30,7 +31,7 @@ PartKind: TypeAlias = Literal["text", "image", "document", "audio", "thinking", 
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="started"):
-    """The provider began to answer.
+    """The provider has begun to answer.
 
     >>> Started(id="msg_1", model="claude").model
     'claude'
@@ -42,7 +43,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class PartStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="part_started"):
-    """A part of the answer begins; `extra` holds what is known of it already.
+    """A part of the answer begins; `extra` has what is known about it already.
 
     >>> PartStarted(index=0, kind="text").kind
     'text'
@@ -65,7 +66,7 @@ class PartDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
 
 class PartEnded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="part_ended"):
-    """A part is complete; here it is, whole.
+    """A part is complete: `part` is all of it.
 
     >>> PartEnded(index=0, part=Text(text="hello")).part.text
     'hello'
@@ -76,7 +77,7 @@ class PartEnded(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
 
 class Ping(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="ping"):
-    """The provider is alive and has nothing to say.
+    """The provider keeps the connection alive.
 
     >>> Ping()
     Ping()
@@ -84,7 +85,7 @@ class Ping(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="p
 
 
 class Finished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="finished"):
-    """The end: why, what it cost, and what is worth telling. Always last.
+    """The end of the answer: its reason, usage and notices. Always the last event.
 
     >>> Finished(finish=Finish(reason="stop")).finish.reason
     'stop'
@@ -96,7 +97,7 @@ class Finished(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, ta
 
 
 class Restarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="restarted"):
-    """All that came before is void: another target starts over. Only for those who asked for it.
+    """The stream broke, and another target starts over; discard all earlier events. Only with `on_interrupt="restart"`.
 
     >>> Restarted(previous="aa/m1", target="bb/m2", why="Reset: by peer").target
     'bb/m2'
@@ -110,9 +111,9 @@ class Restarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, t
 
 
 Event: TypeAlias = Started | PartStarted | PartDelta | PartEnded | Ping | Finished
-"""What a provider's stream is made of: what wires read and write."""
+"""The events that wires read and write."""
 StreamEvent: TypeAlias = Event | Restarted
-"""What a caller's stream is made of."""
+"""The events that callers of a stream see."""
 
 
 _UNSTARTED = Started()
@@ -120,7 +121,7 @@ _UNFINISHED = Finished(finish=Finish(reason="other"), usage=Usage(source="partia
 
 
 def fold(events: Iterable[StreamEvent]) -> Response:
-    """The response that a stream amounts to; of a stream that broke off, what there was.
+    """The response of a stream; if the stream broke, the part that arrived.
 
     >>> fold([PartEnded(index=0, part=Text(text="hi")), Finished(finish=Finish(reason="stop"))]).text
     'hi'
@@ -159,7 +160,7 @@ def fold(events: Iterable[StreamEvent]) -> Response:
 
 
 def to_events(response: Response) -> list[Event]:
-    """The events of a stream that would have given this response.
+    """The events of a stream that `fold` joins to this response.
 
     >>> fold(to_events(fold([Finished(finish=Finish(reason="stop"))]))).finish.reason
     'stop'
@@ -176,12 +177,12 @@ def to_events(response: Response) -> list[Event]:
 
 
 def kind_of(part: Part, /) -> PartKind:
-    """The kind of a part, as its tag says.
+    """The kind of a part.
 
     >>> kind_of(Text(text=""))
     'text'
     """
-    kind: PartKind = part.__struct_config__.tag  # type: ignore[assignment]  # the tags are these words
+    kind: PartKind = part.__struct_config__.tag  # type: ignore[assignment]  # the tags are the kinds
     return kind
 
 
@@ -200,18 +201,18 @@ class _Call(msgspec.Struct):
 
 
 MAX_RESPONSE = 256 * 1024 * 1024
-"""Characters that one response may have before it is TooLarge."""
+"""Characters of one response; more raise TooLarge."""
 MAX_OPEN = 1000
 """Parts that may be open at once."""
-_SHOWN = 200
-"""Characters of a call's arguments that a message or notice tells."""
+_MAX_SHOWN = 200
+"""Characters of a call's arguments in a message or notice."""
 
 
 class Assembler:
-    """Joins what a wire's decoder reads, and queues events that obey the grammar.
+    """Makes the events of an answer from what a wire's decoder reads.
 
-    Parts are named by keys of the wire's own (an index, an item's id). Calls are buffered by key until they are
-    complete, so that only whole, parseable calls are ever seen.
+    The decoder names parts by keys of its own, such as an index or an id. Tool calls are buffered until they are
+    complete, so that a PartEnded always has a whole call with valid arguments.
 
     >>> out = Assembler()
     >>> out.delta("t", "text", "hi"); out.finish(Finish(reason="stop", raw="stop"))
@@ -236,36 +237,36 @@ class Assembler:
 
     @property
     def has_calls(self) -> bool:
-        """Whether a call was seen, complete or not."""
+        """Whether there was a tool call, complete or not."""
         return bool(self._calls or self._ids)
 
     @property
     def content_length(self) -> int:
-        """Characters of content so far: those of calls that are still being gathered, too, and no pings."""
+        """Characters of content so far, with those of incomplete calls."""
         return self._limit - self._budget
 
     def is_finished(self) -> bool:
-        """Whether Finished was queued."""
+        """Whether Finished is queued."""
         return self._finished
 
     def take(self) -> list[Event]:
-        """What has been queued since the last time."""
+        """The events since the last `take`."""
         queue, self._queue = self._queue, []
         return queue
 
     def ping(self) -> None:
-        """Queue a ping, if the stream has begun and not ended."""
+        """Queue a Ping, if the stream has begun and not ended."""
         if self._started:
             self._push(Ping())
 
     def start(self, *, id: str | None = None, model: str | None = None, created: int | None = None) -> None:
-        """Queue Started, the first time."""
+        """Queue Started, if it is not queued yet."""
         if not self._started:
             self._started = True
             self._push(Started(id=id or None, model=model or None, created=created))
 
     def open(self, key: object, kind: Literal["text", "thinking"], extra: Extra | None = None) -> None:
-        """Begin a text or thinking part, if that key is not open."""
+        """Begin a text or thinking part, if the key is not open."""
         part = self._open.get(key)
         if part is not None and part.kind != kind:
             self.close(key)
@@ -276,7 +277,7 @@ class Assembler:
             self._open[key] = _Open(index=self._begin(kind, extra), kind=kind, extra=extra)
 
     def delta(self, key: object, kind: Literal["text", "thinking"], text: str, extra: Extra | None = None) -> None:
-        """More of a text or thinking part, which begins it where needed; an empty text is nothing."""
+        """Add to a text or thinking part, and begin it if necessary; an empty text is ignored."""
         if text and not self._finished:
             self.spend(len(text))
             part = self._open.get(key)
@@ -287,20 +288,20 @@ class Assembler:
             self._queue.append(PartDelta(index=part.index, text=text))
 
     def note(self, key: object, wire: str, data: JsonObject) -> None:
-        """Merge `data` into the extra of an open part or call."""
+        """Merge `data` into the `extra` of an open part or call."""
         holder = self._open.get(key) or self._call(key)
         holder.extra = {**holder.extra, wire: {**holder.extra.get(wire, {}), **data}}
 
     def text_of(self, key: object) -> str:
-        """What an open part has so far, or "" for one that is not open."""
+        """The text of an open part so far; empty if it is not open."""
         return "".join(self._open[key].pieces) if key in self._open else ""
 
     def is_open(self, key: object) -> bool:
-        """Whether a part or call of that key is open."""
+        """Whether a part or call with this key is open."""
         return key in self._open or key in self._calls
 
     def close(self, key: object, *, redacted: bool = False) -> None:
-        """End a text or thinking part, or a call, if that key is open; thinking may be redacted."""
+        """End the part or call with this key, if it is open."""
         if key in self._open:
             part = self._open.pop(key)
             text = "".join(part.pieces)
@@ -317,19 +318,19 @@ class Assembler:
                 self._emit_call(call, arguments)
 
     def close_others(self, key: object) -> None:
-        """End every open text and thinking part but this one: for wires whose parts have no end of their own."""
+        """End all other text and thinking parts: for wires that do not mark the end of a part."""
         for other in [other for other in self._open if other != key]:
             self.close(other)
 
     def whole(self, part: Part) -> None:
-        """A part that arrived at once."""
+        """Add a part that arrived at once."""
         if isinstance(part, ToolCall):
             part = msgspec.structs.replace(part, id=self._fresh_id(part.id))
         index = self._begin(kind_of(part), part.extra if isinstance(part, Text | Thinking) else {})
         self._push(PartEnded(index=index, part=part))
 
     def fragment(self, key: object, *, id: str | None = None, name: str | None = None, text: str | None = None) -> None:
-        """More of a call: its id and name stand once, its arguments are joined."""
+        """Add to a call: the first id and name count, the texts of the arguments are joined."""
         if key not in self._calls:
             check_open(len(self._calls))
         call = self._calls.setdefault(key, _Call())
@@ -344,13 +345,13 @@ class Assembler:
             call.pieces.append(text)
 
     def call_is_complete(self, key: object) -> bool:
-        """Whether the arguments joined so far are a whole object."""
+        """Whether the arguments so far are a complete object."""
         pieces = self._call(key).pieces
-        # Asked at every fragment, so that they are joined only where the last one can be the end.
+        # Called at every fragment: join the pieces only if the last one can be the end.
         return pieces[-1:] != [] and pieces[-1].rstrip()[-1:] in "}l" and parse_arguments("".join(pieces)) is not None
 
     def finish(self, finish: Finish) -> None:
-        """End all that is open and queue Finished. Calls that the length limit cut off are left out with a notice."""
+        """End all open parts and queue Finished. Calls that the length limit cut off are dropped with a notice."""
         if self._finished:
             return
         if not self._started:
@@ -360,7 +361,7 @@ class Assembler:
             self.close(key)
         for call, arguments in calls:
             if arguments is None:
-                why = f"the length limit cut its arguments off: {''.join(call.pieces)[:_SHOWN]}"
+                why = f"the length limit cut its arguments off: {''.join(call.pieces)[:_MAX_SHOWN]}"
                 self.notices.append(Notice(kind="dropped", what=f"tool call {call.name}", why=why))
             else:
                 self._emit_call(call, arguments)
@@ -385,20 +386,20 @@ class Assembler:
 
     def _call(self, key: object) -> _Call:
         if key not in self._calls:
-            raise Malformed(f"the stream tells more of part {key!r}, which is not open")
+            raise Malformed(f"the stream continues part {key!r}, which is not open")
         return self._calls[key]
 
     def _whole_arguments(self, call: _Call, finish: Finish) -> JsonObject | None:
-        """The arguments of a call that is open at the end; None where the length limit cut them off."""
+        """The arguments of a call that is open at the end; None if the length limit cut them off."""
         text = "".join(call.pieces)
         arguments = parse_arguments(text)
         if finish.reason == "length":
-            # The limit cuts what was written last: a call that has no arguments there was not to have none.
+            # The limit cuts the last call: if it has no arguments yet, they were still to come.
             is_last = call is next(reversed(self._calls.values()))
             return None if is_last and not text else arguments
         if arguments is None:
             raise MalformedToolCall(
-                f"arguments of {call.name or 'a call'} are not a JSON object: {text[:_SHOWN]}",
+                f"arguments of {call.name or 'a call'} are not a JSON object: {text[:_MAX_SHOWN]}",
                 id=call.id,
                 name=call.name,
                 text=text,
@@ -421,28 +422,28 @@ class Assembler:
         return id
 
     def spend(self, size: int) -> None:
-        """Count what is held against the limit."""
+        """Count characters against the limit of the response."""
         self._budget -= size
         if self._budget < 0:
-            raise TooLarge(f"the response has more than {self._limit} characters; ask for a shorter one")
+            raise TooLarge(f"the response has more than {self._limit} characters")
 
 
 def check_open(count: int, /) -> None:
-    """Refuse to begin one more thing beside so many that have no end yet.
+    """Raise TooLarge if too many parts are open.
 
-    >>> check_open(3)
+    >>> check_open(MAX_OPEN - 1)
     """
     if count >= MAX_OPEN:
-        raise TooLarge(f"the response has more than {MAX_OPEN} parts that do not end")
+        raise TooLarge(f"the response has more than {MAX_OPEN} open parts")
 
 
 def parse_arguments(text: str, /) -> JsonObject | None:
-    """A call's arguments: empty text and `null` are {}, and None means that they are not a JSON object.
+    """The arguments of a call: {} for an empty text and `null`, None if the text is not a JSON object.
 
     >>> parse_arguments('{"port": "Brest"}'), parse_arguments(""), parse_arguments("[1]")
     ({'port': 'Brest'}, {}, None)
     """
-    # Llama models at some servers write null where a tool takes no arguments (seen 2026-08).
+    # Llama models at some servers write null if a tool takes no arguments (seen 2026-08).
     if text.strip() in ("", "null"):
         return {}
     try:
@@ -452,7 +453,7 @@ def parse_arguments(text: str, /) -> JsonObject | None:
 
 
 def raw_arguments(text: str, arguments: JsonObject, /) -> str | None:
-    """The provider's own text of some arguments, where it is not what we would write.
+    """The provider's text of some arguments; None if it is the same as ours.
 
     >>> raw_arguments('{"a": 1}', {"a": 1}), raw_arguments('{"a":1}', {"a": 1})
     ('{"a": 1}', None)
@@ -461,13 +462,13 @@ def raw_arguments(text: str, arguments: JsonObject, /) -> str | None:
 
 
 MALFORMED = "malformed_arguments"
-"""The argument that holds the text of arguments that are no JSON object."""
+"""The argument that holds the text of malformed arguments."""
 
 
 def parse_history_arguments(text: str, /) -> tuple[JsonObject, str | None]:
-    """Arguments that a history tells, and their own text where it is not what we would write.
+    """The arguments of a call in a history, and their text if it differs from ours.
 
-    What a model got wrong, and was told so, goes back as the text that it is.
+    Malformed arguments are kept as text, so that the model sees its own mistake again.
 
     >>> parse_history_arguments('{"a": 1}'), parse_history_arguments("{a")
     (({'a': 1}, '{"a": 1}'), ({'malformed_arguments': '{a'}, '{a'))
@@ -477,7 +478,7 @@ def parse_history_arguments(text: str, /) -> tuple[JsonObject, str | None]:
 
 
 def arguments_text(call: ToolCall, /) -> str:
-    """The JSON text of a call's arguments: the provider's own where it still says the same.
+    """The JSON text of a call's arguments: the provider's own if it has the same value.
 
     >>> arguments_text(ToolCall(id="call_1", name="tide", arguments={"a": 1}, raw='{"a": 1}'))
     '{"a": 1}'
@@ -487,7 +488,7 @@ def arguments_text(call: ToolCall, /) -> str:
     try:
         return msgspec.json.encode(call.arguments).decode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise InvalidRequest(f"arguments of call {call.id} ({call.name}) are not JSON: {error}") from error
+        raise InvalidRequest(f"arguments of tool call {call.id} ({call.name}) must be JSON: {error}") from error
 
 
 _OBJECT = msgspec.json.Decoder(JsonObject)

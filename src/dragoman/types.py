@@ -1,4 +1,7 @@
-"""Plain facts in, values out: the vocabulary that every wire is translated to and from."""
+"""The vocabulary: messages, parts, requests and responses. Every wire translates to and from these values.
+
+The values are frozen. `dump` writes them as JSON and `load` reads them.
+"""
 
 import binascii
 from collections.abc import Callable, Iterable, Iterator
@@ -12,7 +15,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 JsonObject: TypeAlias = dict[str, Any]
 Extra: TypeAlias = dict[str, Any]
-"""Opaque data per wire name: given back verbatim to the same wire and to no other."""
+"""Data of one wire that the vocabulary has no field for, by wire name: signatures, ids, flags.
+
+It goes back unchanged to the wire that it came from, and to no other wire.
+"""
 
 Role: TypeAlias = Literal["system", "user", "assistant", "tool"]
 FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "blocked", "pause", "other"]
@@ -22,7 +28,7 @@ UsageSource: TypeAlias = Literal["reported", "partial", "estimated", "unknown"]
 
 
 class _Value:
-    """Lets our values be fields of users' pydantic models: values and plain data in, plain data out."""
+    """Lets these values be fields of pydantic models."""
 
     __slots__ = ()
 
@@ -41,7 +47,7 @@ class _Value:
 
 
 class Text(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"):
-    """Words.
+    """A piece of text.
 
     >>> Text(text="hello").text
     'hello'
@@ -52,7 +58,7 @@ class Text(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
 
 
 class Image(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
-    """A picture: bytes with their type, or a URL that the target can fetch by itself.
+    """An image: bytes with their MIME type, or a URL that the target fetches.
 
     >>> Image.from_data_url("data:image/gif;base64,R0lGODlh").mime
     'image/gif'
@@ -99,7 +105,7 @@ class Document(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Audio(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="audio"):
-    """A sound, as input.
+    """An audio clip, as input.
 
     >>> Audio(data=b"RIFF", mime="audio/wav").mime
     'audio/wav'
@@ -111,7 +117,7 @@ class Audio(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Thinking(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="thinking"):
-    """What the model thought; its signature or encrypted form travels in `extra`.
+    """Thinking of the model. Its signature or encrypted form is in `extra`.
 
     >>> Thinking(text="Seven, or eight?").redacted
     False
@@ -123,7 +129,7 @@ class Thinking(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class ToolCall(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"):
-    """The model wants a tool run. `raw` is the provider's own text of the arguments, where it gave text.
+    """A call of a tool. `raw` is the provider's text of the arguments, if it differs from ours.
 
     >>> ToolCall(id="call_1", name="tide", arguments={"port": "Brest"}).arguments["port"]
     'Brest'
@@ -137,7 +143,9 @@ class ToolCall(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Opaque(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="opaque"):
-    """A block (or tool) of one provider's that the vocabulary has no word for, kept in its place.
+    """A part or a tool of one wire that the vocabulary does not have, such as a provider's own web search.
+
+    It stays at its place in the message, goes back unchanged to the same wire, and is dropped on any other.
 
     >>> Opaque(wire="anthropic", data={"type": "server_tool_use"}).wire
     'anthropic'
@@ -151,7 +159,7 @@ ResultPart: TypeAlias = Text | Image | Document | Opaque
 
 
 class ToolResult(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
-    """What a tool gave back; `id` echoes the call.
+    """The result of a tool; `id` is that of the call.
 
     >>> ToolResult(id="call_1", name="tide", content="4.2 m").text
     '4.2 m'
@@ -165,12 +173,11 @@ class ToolResult(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_default
 
     @property
     def parts(self) -> tuple[ResultPart, ...]:
-        """The content as parts, whatever form it has."""
+        """The content as parts."""
         return (Text(text=self.content),) if isinstance(self.content, str) else self.content
 
     @property
     def text(self) -> str:
-        """The text of the content."""
         return "\n".join(part.text for part in self.parts if isinstance(part, Text))
 
 
@@ -178,7 +185,7 @@ Part: TypeAlias = Text | Image | Document | Audio | Thinking | ToolCall | ToolRe
 
 
 class Message(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One turn: who speaks, and what, in order.
+    """One message: a role and its parts, in order.
 
     >>> Message(role="user", parts=(Text(text="hello"),)).text
     'hello'
@@ -190,27 +197,23 @@ class Message(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     @property
     def text(self) -> str:
-        """All text of the message."""
         return "".join(part.text for part in self.parts if isinstance(part, Text))
 
     @property
     def thinking(self) -> str:
-        """All thinking of the message."""
         return "".join(part.text for part in self.parts if isinstance(part, Thinking))
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The calls, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolCall))
 
     @property
     def tool_results(self) -> tuple[ToolResult, ...]:
-        """The results, in order."""
         return tuple(part for part in self.parts if isinstance(part, ToolResult))
 
 
 class Tool(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool"):
-    """A function that the model may call; `parameters` is a JSON Schema, None for no arguments.
+    """A function that the model may call; `parameters` is a JSON Schema, or None for no arguments.
 
     >>> Tool(name="now", description="The time").parameters is None
     True
@@ -229,7 +232,7 @@ ToolChoice: TypeAlias = str
 
 
 class Notice(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Something was dropped, changed, repaired, renamed, or is worth telling.
+    """Something in a request or response that was dropped, changed, repaired or renamed, or an information.
 
     >>> Notice(kind="dropped", what="seed", why="anthropic has no seed").loss
     True
@@ -241,12 +244,12 @@ class Notice(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
 
     @property
     def loss(self) -> bool:
-        """Whether meaning was lost: what `strict` refuses."""
+        """Whether meaning was lost; with `strict`, such a notice is an error."""
         return self.kind in ("dropped", "changed")
 
 
 class Request(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """All that is asked of a model. None means: not told, so not sent.
+    """A request to a model. Fields that are None are not sent.
 
     >>> request = Request(messages=(user("hello"),), temperature=0.0)
     >>> msgspec.structs.replace(request, max_tokens=5).max_tokens
@@ -259,11 +262,11 @@ class Request(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     tool_choice: ToolChoice | None = None
     parallel_tool_calls: bool | None = None
     schema: JsonObject | None = None
-    """JSON Schema of the answer; an empty one asks for any JSON."""
+    """JSON Schema of the answer; an empty one stands for any JSON."""
     schema_name: str = "response"
     schema_strict: bool | None = None
     schema_mode: Literal["native", "auto"] = "native"
-    """Whether a target without structured output of its own refuses the schema, or is asked in another way."""
+    """`native` fails if a target has no structured output; `auto` then uses a forced tool call or a prompt."""
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
@@ -271,24 +274,23 @@ class Request(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     stop: tuple[str, ...] = ()
     seed: int | None = None
     reasoning: Effort | int | None = None
-    """How hard to think: a word, or a budget of tokens."""
+    """How much the model thinks: an effort, or a budget of tokens."""
     cache: bool | None = None
     user: str | None = None
     metadata: dict[str, str] = {}
     stream: bool = False
     strict: bool = False
     extra: Extra = {}
-    """Per provider or wire name: merged verbatim into the body."""
+    """By provider or wire name: fields that are merged into the body as they are."""
 
     def __post_init__(self) -> None:
-        """One stop sequence may be given as it is."""
-        given: object = self.stop
-        if isinstance(given, str):
-            msgspec.structs.force_setattr(self, "stop", (given,))
+        stop: object = self.stop
+        if isinstance(stop, str):
+            msgspec.structs.force_setattr(self, "stop", (stop,))
 
 
 class Finish(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why the model stopped: our word, and the provider's own.
+    """Why the model stopped: the reason in this vocabulary, and the provider's own word.
 
     >>> Finish(reason="length", raw="MAX_TOKENS").raw
     'MAX_TOKENS'
@@ -297,11 +299,11 @@ class Finish(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tr
     reason: FinishReason
     raw: str | None = None
     extra: Extra = {}
-    """What else a wire tells at the end: the stop sequence that was met, why it refused, …"""
+    """More about the end, by wire: the stop sequence, the reason of a refusal, …"""
 
 
 class Usage(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Tokens: `input` and `output` are totals, the others portions of them; None = not told.
+    """Tokens: `input` and `output` are totals, the others are portions of them. None means not reported.
 
     >>> Usage(input=10, output=3, cache_read=8).reasoning is None
     True
@@ -320,18 +322,18 @@ _COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "source")
 
 
 def add_usage(usages: Iterable[Usage], /) -> Usage:
-    """What several answers used together, as far as it was told.
+    """The sum of several usages. It is `partial` if one of them is not complete.
 
     >>> add_usage([Usage(input=3, output=1), Usage(input=4)]).input
     7
     """
-    given = [usage for usage in usages if usage.source != "unknown"]
-    if len(given) < 2:
-        return given[0] if given else UNKNOWN_USAGE
-    told = {name: [n for usage in given if (n := getattr(usage, name)) is not None] for name in _COUNTS}
-    whole = all(usage.source == "reported" for usage in given)
-    counts = {name: sum(numbers) for name, numbers in told.items() if numbers}
-    return Usage(**counts, source="reported" if whole else "partial")
+    known = [usage for usage in usages if usage.source != "unknown"]
+    if len(known) < 2:
+        return known[0] if known else UNKNOWN_USAGE
+    numbers = {name: [n for usage in known if (n := getattr(usage, name)) is not None] for name in _COUNTS}
+    is_complete = all(usage.source == "reported" for usage in known)
+    sums = {name: sum(counts) for name, counts in numbers.items() if counts}
+    return Usage(**sums, source="reported" if is_complete else "partial")
 
 
 class Attempt(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -349,7 +351,7 @@ class Attempt(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Response(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The answer and its receipt: what was said, why it ended, what it cost, what was bent on the way.
+    """An answer with its usage, its notices (what was dropped or changed) and its attempts (which targets were tried).
 
     >>> Response(message=assistant("hello"), finish=Finish(reason="stop")).text
     'hello'
@@ -368,22 +370,19 @@ class Response(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
     @property
     def text(self) -> str:
-        """All text of the answer."""
         return self.message.text
 
     @property
     def thinking(self) -> str:
-        """All thinking of the answer."""
         return self.message.thinking
 
     @property
     def tool_calls(self) -> tuple[ToolCall, ...]:
-        """The calls of the answer, in order."""
         return self.message.tool_calls
 
     @property
     def is_empty(self) -> bool:
-        """No tool calls and no content: no parts, or white space only."""
+        """Whether there is only white space or thinking."""
         for part in self.message.parts:
             if part.text.strip() if isinstance(part, Text) else not isinstance(part, Thinking):
                 return False
@@ -405,7 +404,7 @@ class ModelInfo(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class Embeddings(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The vectors of some texts, in their order.
+    """The vectors of some texts, in the order of the texts.
 
     >>> Embeddings(vectors=((0.6, 0.8),)).vectors[0][1]
     0.8
@@ -448,7 +447,7 @@ def assistant(*parts: Part | str) -> Message:
 
 
 def tool_results(*results: ToolResult) -> Message:
-    """The message that answers tool calls.
+    """A message with the results of tool calls.
 
     >>> tool_results(ToolResult(id="call_1", content="4.2 m")).role
     'tool'
@@ -475,7 +474,7 @@ def is_list(value: object, /) -> TypeGuard[list[Any]]:
 
 
 def decode_base64(text: str, /) -> bytes:
-    """Bytes of standard or URL-safe base64, padded or not; InvalidRequest where it is neither.
+    """The bytes of standard or URL-safe base64, padded or not; InvalidRequest for any other text.
 
     >>> decode_base64("aGk")
     b'hi'
@@ -502,18 +501,18 @@ def encode_base64(data: bytes, /) -> str:
 
 
 def _base64_slices(data: bytes) -> Iterator[str]:
-    """Between two of them other threads run, an event loop's among them."""
+    """base64 in slices: between two of them other threads can run, such as that of an event loop."""
     view = memoryview(data)
     for start in range(0, len(data), _SLICE):
         yield binascii.b2a_base64(view[start : start + _SLICE], newline=False).decode("ascii")
 
 
 _SLICE = 3 * 256 * 1024
-"""Bytes, in whole groups of three."""
+"""Bytes; a multiple of three."""
 
 
 def data_url(mime: str, data: bytes, /) -> str:
-    """A URL that holds some bytes.
+    """A data URL of some bytes.
 
     >>> data_url("text/plain", b"hi")
     'data:text/plain;base64,aGk='
@@ -522,7 +521,7 @@ def data_url(mime: str, data: bytes, /) -> str:
 
 
 def is_data_url(url: str, /) -> bool:
-    """Whether a URL holds its own bytes.
+    """Whether a URL is a data URL.
 
     >>> is_data_url("Data:text/plain;base64,aGk=")
     True
@@ -531,7 +530,7 @@ def is_data_url(url: str, /) -> bool:
 
 
 def split_data_url(url: str, /) -> tuple[str, bytes]:
-    """Type and bytes of a base64 data URL; InvalidRequest where it is none.
+    """MIME type and bytes of a base64 data URL; InvalidRequest for any other text.
 
     >>> split_data_url("data:text/plain;base64,aGk=")
     ('text/plain', b'hi')
@@ -546,7 +545,7 @@ def split_data_url(url: str, /) -> tuple[str, bytes]:
 
 
 def dump(value: msgspec.Struct | Iterable[msgspec.Struct]) -> bytes:
-    """JSON of a transcript, or of any value: a message, a request, a response, events.
+    """JSON of a value or of a list of values: messages, a request, a response, events.
 
     >>> load(dump([user("hello")]))[0].text
     'hello'
@@ -574,7 +573,7 @@ def load(data: bytes) -> tuple[Message, ...]: ...
 @overload
 def load(data: bytes, type: type[T]) -> T: ...
 def load(data: bytes, type: Any = tuple[Message, ...]) -> Any:
-    """The transcript that `dump` wrote, or a value of another kind; InvalidRequest where it is none.
+    """The messages that `dump` wrote, or a value of another type; InvalidRequest if the data does not fit.
 
     >>> load(b'[{"role":"user","parts":[{"type":"text","text":"hello"}]}]')[0].role
     'user'
@@ -586,5 +585,5 @@ def load(data: bytes, type: Any = tuple[Message, ...]) -> Any:
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         from dragoman.errors import InvalidRequest
 
-        what = getattr(type, "__name__", "value") if type != tuple[Message, ...] else "transcript"
-        raise InvalidRequest(f"not a {what}: {error}") from error
+        what = getattr(type, "__name__", "value") if type != tuple[Message, ...] else "list of messages"
+        raise InvalidRequest(f"data must be the JSON of a {what}: {error}") from error
