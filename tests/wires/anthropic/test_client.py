@@ -395,7 +395,7 @@ class TestMedia:
         }
 
     def test_a_broken_data_url_is_refused(self) -> None:
-        with pytest.raises(InvalidRequest, match="an image's URL"):
+        with pytest.raises(InvalidRequest, match="the URL of an image is not valid"):
             self.content(Image(url="data:image/gif,R0lG"))
 
     def test_a_url_is_refused_where_the_target_fetches_none(self) -> None:
@@ -406,7 +406,7 @@ class TestMedia:
             )
 
     def test_a_plain_http_url_is_refused(self) -> None:
-        with pytest.raises(Unsupported, match="https only"):
+        with pytest.raises(Unsupported, match="must use https"):
             self.content(Image(url="http://example.org/a.png"))
 
     def test_detail_is_dropped_with_a_notice(self) -> None:
@@ -433,7 +433,7 @@ class TestMedia:
     def test_other_text_is_sent_as_plain_text(self) -> None:
         document = Document(data=b"# Tides", mime="text/markdown")
         assert self.content(document)["source"]["media_type"] == "text/plain"
-        assert notices(messages=(user(document),)) == [("changed", "a document's type")]
+        assert notices(messages=(user(document),)) == [("changed", "type of a document")]
 
     @pytest.mark.parametrize(
         "part",

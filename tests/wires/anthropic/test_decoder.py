@@ -287,7 +287,7 @@ class TestStream:
 
     def test_the_input_of_a_server_tool_that_was_cut_off_is_told(self) -> None:
         response = played("cut_server_tool")
-        why = 'it was cut off: {"query": "ti'
+        why = 'cut off: {"query": "ti'
         assert response.notices == (Notice(kind="dropped", what="input of server_tool_use", why=why),)
 
     def test_the_input_of_a_server_tool_may_stand_in_its_start(self) -> None:
@@ -416,7 +416,7 @@ class TestStream:
         frames = [b"data: " + json.dumps(event).encode() + b"\n\n" for event in (call, stray)]
         _, error = laws.read(WIRE.client.stream_decoder(), frames)
         assert isinstance(error, Malformed)
-        assert str(error).endswith(f"a {kind} of block 1, which is not open")
+        assert str(error).endswith(f"a {kind} for block 1, which is not open")
 
     def test_deltas_that_we_do_not_know_are_joined_in_a_block_that_we_do_not_know(self) -> None:
         start: Any = {"type": "content_block_start", "index": 0, "content_block": {"type": "mood", "name": "ca"}}

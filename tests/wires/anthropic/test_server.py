@@ -59,7 +59,7 @@ END = Finish(reason="stop", raw="end_turn")
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"max_tokens": "99"}, "max_tokens: "),
     ({"messages": [{"role": "user"}, {"content": "x"}]}, "messages[1].role: "),
-    ({"messages": [{"role": "pilot", "content": "x"}]}, "messages[0].role: 'pilot' is none of"),
+    ({"messages": [{"role": "pilot", "content": "x"}]}, "messages[0].role: must be user, assistant or system, got"),
     ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text: "),
     (
         {"messages": [{"role": "user", "content": [{"type": "text", "text": 1}]}]},
@@ -71,7 +71,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ),
     (
         {"messages": [{"role": "user", "content": [{**ANSWERED, "content": [USED]}]}]},
-        "messages[0].content[0].content[0]: a result takes no tool_call",
+        "messages[0].content[0].content[0]: must not be of type tool_call",
     ),
     (
         {
@@ -89,7 +89,7 @@ BAD: list[tuple[dict[str, Any], str]] = [
         },
         "messages[0].content[0].source.data: not base64",
     ),
-    ({"system": [{"type": "image", "source": {}}]}, "system[0]: a system prompt takes text only"),
+    ({"system": [{"type": "image", "source": {}}]}, "system[0]: must be a text block"),
     ({"tools": [{"name": 1, "input_schema": {}}]}, "tools[0].name: "),
 ]
 

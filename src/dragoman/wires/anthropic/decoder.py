@@ -1,4 +1,8 @@
-"""The events of a Messages answer in, our events out; a whole body is its blocks, each begun and ended at once."""
+"""Decodes the answers of the Messages API into events.
+
+A stream is decoded event by event; the table `_events` maps each type of event to a method. A whole body goes through
+the same methods, with each block started and ended at once.
+"""
 
 from collections.abc import Callable
 from typing import Any, ClassVar
@@ -30,14 +34,15 @@ _ANY = msgspec.json.Decoder()
 
 
 class _Block(msgspec.Struct):
-    """A block that has begun."""
+    """A block that is not complete yet."""
 
     slot: int
     kind: str
     data: JsonObject
     pieces: list[str] = []
     citations: list[Any] = []
-    grown: dict[str, list[str]] = {}
+    added: dict[str, list[str]] = {}
+    """Text members that unknown deltas extend, as pieces."""
 
     def text(self, field: str) -> str:
         return str(self.data.get(field) or "")
@@ -46,40 +51,38 @@ class _Block(msgspec.Struct):
         return {key: value for key, value in self.data.items() if key not in ("type", *known) and value is not None}
 
     def add(self, delta: JsonObject) -> None:
-        """A delta that we do not know: texts grow, all else is replaced."""
+        """Apply an unknown delta: texts are appended, other values replaced."""
         for key, value in delta.items():
             if key == "type" or value is None:
                 continue
-            held = self.data.get(key)
-            if isinstance(held, str) and isinstance(value, str):
-                self.grown.setdefault(key, [held]).append(value)
+            old = self.data.get(key)
+            if isinstance(old, str) and isinstance(value, str):
+                self.added.setdefault(key, [old]).append(value)
             else:
-                self.grown.pop(key, None)
+                self.added.pop(key, None)
                 self.data[key] = value
 
     def whole(self) -> JsonObject:
-        """The data with all that was added."""
-        return {**self.data, **{key: "".join(pieces) for key, pieces in self.grown.items()}}
+        return {**self.data, **{key: "".join(pieces) for key, pieces in self.added.items()}}
 
 
 class AnthropicDecoder:
-    """Events of the API to ours; a whole message is its blocks, each begun and ended at once."""
+    """Decodes one answer, whole or streamed."""
 
     def __init__(self, request: Request | None) -> None:
         self.out = Assembler(calls_before=calls_before(request))
         self._stop_reason: str | None = None
         self._usage: JsonObject = {}
-        self._told: JsonObject = {}
+        self._finish_extra: JsonObject = {}
         self._blocks: dict[int | None, _Block] = {}
         self._count = 0
-        self._held: int | None = None
+        self._empty_call: int | None = None
+        """The slot of a finished call without arguments, if it is the last block."""
 
     def read_body(self, body: bytes) -> None:
-        """A whole answer."""
         self._read_message(decode_json(_ANY, body))
 
     def read_frame(self, frame: Frame) -> None:
-        """One event of a stream."""
         if frame.name == BARE:
             self._read_message(decode_frame(_ANY, frame))
             return
@@ -96,7 +99,7 @@ class AnthropicDecoder:
         try:
             event: AnthropicEvent = decode_frame(_EVENT, frame)
         except Malformed:
-            # An event that we do not know may use our words for other things.
+            # An unknown event may use the names of known members for other things.
             data = decode_frame(_ANY, frame)
             if not is_object(data) or str(data.get("type") or frame.name) in self._events:
                 raise
@@ -104,20 +107,19 @@ class AnthropicDecoder:
         return event
 
     def end(self) -> None:
-        """The connection closed before message_stop."""
         raise truncated(NAME, "message_stop event")
 
     def _read_message(self, message: object) -> None:
         if not is_object(message) or message.get("error") or "content" not in message:
-            raise _failure(message)
+            raise _body_error(message)
         self._message_start(AnthropicEvent(message=message))
         self._message_stop(AnthropicEvent())
 
     def _message_start(self, event: AnthropicEvent) -> None:
-        """A message begins: with its blocks in a body, and in the stream of a turn that goes on (seen 2026-04)."""
+        """Start a message; a body has its blocks here, and so has the stream of a continued turn (seen 2026-04)."""
         message: JsonObject = event.message if is_object(event.message) else {}
         self.out.start(id=str(message.get("id") or ""), model=str(message.get("model") or ""))
-        self._tell(message)
+        self._read_message_fields(message)
         for index, block in enumerate(_content(message.get("content"))):
             has_input = block.get("input") is not None
             start: JsonObject = {**block, "input": {}} if has_input else block
@@ -128,13 +130,13 @@ class AnthropicDecoder:
 
     def _message_delta(self, event: AnthropicEvent) -> None:
         rest = {field: getattr(event, field) for field in EVENT_FIELDS}
-        self._tell({**(event.delta or {}), **rest, "usage": event.usage})
+        self._read_message_fields({**(event.delta or {}), **rest, "usage": event.usage})
 
-    def _tell(self, message: JsonObject) -> None:
-        """What a message says of itself: the latest of each wins."""
+    def _read_message_fields(self, message: JsonObject) -> None:
+        """Read the members of a message besides its blocks; the latest value of each wins."""
         reason = message.get("stop_reason")
         self._stop_reason = reason if isinstance(reason, str) and reason else self._stop_reason
-        self._told.update((k, v) for k, v in message.items() if k not in MESSAGE_FIELDS and v is not None)
+        self._finish_extra.update((k, v) for k, v in message.items() if k not in MESSAGE_FIELDS and v is not None)
         usage = message.get("usage")
         if is_object(usage):
             self._usage.update((key, value) for key, value in usage.items() if value is not None)
@@ -147,20 +149,20 @@ class AnthropicDecoder:
     def _message_stop(self, _: AnthropicEvent) -> None:
         for index in list(self._blocks):
             self._close(index)
-        word = self._stop_reason
-        if word is not None and word not in FINISH_REASONS:
-            self._told["stop_reason"] = word
+        raw = self._stop_reason
+        if raw is not None and raw not in FINISH_REASONS:
+            self._finish_extra["stop_reason"] = raw
         if usage := {key: value for key, value in self._usage.items() if key not in COUNTS}:
-            self._told["usage"] = usage
+            self._finish_extra["usage"] = usage
         self.out.finish(
-            Finish(reason=FINISH_REASONS.get(word or "", "other"), raw=word, extra=make_extra(NAME, self._told))
+            Finish(reason=FINISH_REASONS.get(raw or "", "other"), raw=raw, extra=make_extra(NAME, self._finish_extra))
         )
 
     def _block_start(self, event: AnthropicEvent) -> None:
         self._close(event.index)
-        if self._held is not None:
-            self.out.close(self._held)
-            self._held = None
+        if self._empty_call is not None:
+            self.out.close(self._empty_call)
+            self._empty_call = None
         check_open(len(self._blocks))
         data = event.content_block or {}
         block = self._blocks[event.index] = _Block(slot=self._count, kind=str(data.get("type") or ""), data=data)
@@ -186,7 +188,7 @@ class AnthropicDecoder:
             self._block_start(AnthropicEvent(index=event.index, content_block={"type": _IMPLIED[kind]}))
             block = self._blocks[event.index]
         if block is None:
-            raise Malformed(f"{NAME}: a {kind} of block {event.index}, which is not open")
+            raise Malformed(f"{NAME}: a {kind} for block {event.index}, which is not open")
         match block.kind, kind:
             case ("text", "text_delta"):
                 self.out.delta(block.slot, "text", str(delta.get("text") or ""))
@@ -236,26 +238,26 @@ class AnthropicDecoder:
     def _end_call(self, block: _Block) -> None:
         is_empty = not self.out.is_open(block.slot)
         if is_empty:
-            given = block.data.get("input")
-            text = encode_json(given).decode() if given else None
+            input = block.data.get("input")
+            text = encode_json(input).decode() if input else None
             self.out.fragment(block.slot, id=block.text("id"), name=block.text("name"), text=text)
-            is_empty = not given
+            is_empty = not input
         if rest := block.rest("id", "name", "input"):
             self.out.note(block.slot, NAME, rest)
         if is_empty:
-            # Only what follows tells whether it takes no arguments or the length limit cut them off.
-            self._held = block.slot
+            # The next event tells whether the call has no arguments or the length limit cut them off.
+            self._empty_call = block.slot
         else:
             self.out.close(block.slot)
 
     def _whole(self, block: _Block) -> Part:
-        """A block that is not streamed, or whose fragments our events have no word for."""
+        """The part of a block that is not streamed, or whose deltas have no event."""
         data = block.whole()
         if text := "".join(block.pieces):
             try:
                 data["input"] = _ANY.decode(text)
             except msgspec.MsgspecError:
-                why = f"it was cut off: {text}"
+                why = f"cut off: {text}"
                 self.out.notices.append(Notice(kind="dropped", what=f"input of {block.kind}", why=why))
         if block.kind == "redacted_thinking":
             return decode_redacted(data)
@@ -276,7 +278,7 @@ class AnthropicDecoder:
 
 
 _IMPLIED = {"text_delta": "text", "thinking_delta": "thinking"}
-"""Blocks that begin with their first delta where a server leaves out their start."""
+"""The type of a block whose start a server left out, by its first delta."""
 
 
 def _content(content: object) -> list[JsonObject]:
@@ -284,11 +286,11 @@ def _content(content: object) -> list[JsonObject]:
         return [{"type": "text", "text": content}]
     blocks = content if is_list(content) else []
     if not all(is_object(block) for block in blocks):
-        raise Malformed(f"{NAME}: a block of the content is no object")
+        raise Malformed(f"{NAME}: a block of the content is not an object")
     return blocks
 
 
-def _failure(data: object) -> DragomanError:
+def _body_error(data: object) -> DragomanError:
     if is_object(data) and {"error", "message", "detail", "msg"} & data.keys():
         return error_from_json(data)
     return Malformed(f"{NAME}: the body has no content")

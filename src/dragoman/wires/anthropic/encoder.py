@@ -1,43 +1,39 @@
-"""A Request and its Target in, the body of a Messages call out, with notices of what was bent on the way."""
+"""Encodes a request as a call of Anthropic's Messages API.
+
+Reasoning is decided first, because it sets `max_tokens` and limits sampling options and the tool choice. The values
+follow, then the body. Fields that the caller put into `extra` win over fields made from the request.
+"""
 
 import re
-from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
 from dragoman.http import HttpRequest
 from dragoman.schema.adapt import adapt
 from dragoman.targets.target import Target
-from dragoman.types import (
-    Effort,
-    JsonObject,
-    Message,
-    Opaque,
-    Part,
-    Request,
-    Text,
-    Thinking,
-    Tool,
-    ToolCall,
-    ToolResult,
-    is_list,
-    is_object,
+from dragoman.types import Effort, JsonObject, Message, Opaque, Request, Text, Tool, ToolResult, is_list, is_object
+from dragoman.wires.anthropic.messages import (
+    continues_without_thinking,
+    encode_messages,
+    encode_system,
+    prepare_history,
 )
-from dragoman.wires.anthropic.parts import encode_block, encode_result, encode_tool, says_something
+from dragoman.wires.anthropic.parts import encode_result, encode_tool
 from dragoman.wires.anthropic.schema import (
     BETA,
-    CHOICES,
-    EFFORT_WORD,
+    DEFAULT_MAX_TOKENS,
+    EFFORT_TO_WIRE,
     EPHEMERAL,
-    MAX_TOKENS,
     MIN_BUDGET,
     NAME,
     SCHEMA_DIALECT,
+    TOOL_CHOICE_TO_WIRE,
     VERSION,
     WITHOUT_SAMPLING,
 )
-from dragoman.wires.common.extra import body_extra, wire_extra
-from dragoman.wires.common.history import check_prompt, check_urls, merge_turns, repair, start_with_user
+from dragoman.wires.common.extra import body_extra
+from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import post_request
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.json_prompt import json_instruction
@@ -53,10 +49,50 @@ from dragoman.wires.common.options import (
     tool_choice,
 )
 
+_REASONING_KEYS = ("type", "budget_tokens", "effort")
+_MERGED_FIELDS = ("thinking", "output_config", "metadata")
+"""Objects whose members come from the request and from `extra`."""
+
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
-    """The exact bytes for this target."""
-    return _Encoder(request, target).post_request()
+    """The HTTP request for a target, with a notice for everything that it drops or changes."""
+    notes = NoticeCollector(NAME, strict=request.strict)
+    extra = dict(body_extra(request, target, notes))
+    system, turns = prepare_history(request, target, notes)
+    limit = max_tokens(request, target, notes)
+    if limit is None:
+        limit = target.capabilities.max_output or DEFAULT_MAX_TOKENS
+    if _is_reasoning_verbatim(request, target, extra):
+        reasoning = _Reasoning(max_tokens=limit)
+    else:
+        extra = _without_reasoning(extra)
+        reasoning = _encode_reasoning(request, target, turns, limit, notes)
+    thinking = {**reasoning.thinking, **_object(extra, "thinking")}
+    has_budget = thinking.get("type") == "enabled"
+    betas = _encode_betas(extra.pop("betas", []), notes)
+    format = _encode_format(request, target, notes)
+    if request.schema is not None and not format:
+        system = [*system, Text(text=json_instruction(request.schema))]
+    messages = encode_messages(turns, notes)
+    check_prompt(request, messages, target)
+    merged = {
+        "thinking": thinking if "type" in thinking else {},
+        "output_config": {**reasoning.output_config, **format, **_object(extra, "output_config")},
+        "metadata": {**without_none({"user_id": request.user}), **_object(extra, "metadata")},
+    }
+    body: JsonObject = {
+        "model": target.model,
+        "max_tokens": reasoning.max_tokens,
+        **({"system": encode_system(system)} if system else {}),
+        "messages": messages,
+        **_encode_tools(request, target, notes, has_budget=has_budget),
+        **_encode_sampling(request, target, extra, notes, has_budget=has_budget),
+        **_encode_other_options(request, notes),
+        **{field: value for field, value in merged.items() if value},
+        **{field: value for field, value in extra.items() if field not in _MERGED_FIELDS or not is_object(value)},
+    }
+    headers = {"anthropic-version": target.quirks.api_version or VERSION, **betas}
+    return post_request(target, "/messages", body, notes, **headers)
 
 
 def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
@@ -69,295 +105,173 @@ def encode_tool_result(result: ToolResult) -> JsonObject:
     return encode_result(result, NoticeCollector(NAME))
 
 
-class _Encoder:
-    """One request on its way to one target."""
-
-    def __init__(self, request: Request, target: Target) -> None:
-        self.request = request
-        self.target = target
-        self.notes = NoticeCollector(NAME, strict=request.strict)
-        self.extra = dict(body_extra(request, target, self.notes))
-        history = repair(_with_system_turns(request, target, self.notes), self.notes)
-        self.system = [text for text in history.system if says_something(text, self.notes)]
-        check_urls(history.turns, target)
-        self.turns = _turns(history.turns, target, self.notes)
-        told = max_tokens(request, target, self.notes)
-        self.max_tokens = (target.capabilities.max_output or MAX_TOKENS) if told is None else told
-        self.output_config: JsonObject = {}
-        self.thinking = {**self._thinking(), **_object(self.extra, "thinking")}
-
-    def post_request(self) -> HttpRequest:
-        """The bytes."""
-        headers = {"anthropic-version": self.target.quirks.api_version or VERSION, **self._betas()}
-        format = self._format()
-        messages = [message for turn in self.turns for message in _encode_turn(turn, self.notes)]
-        check_prompt(self.request, messages, self.target)
-        body: JsonObject = {
-            "model": self.target.model,
-            "max_tokens": self.max_tokens,
-            **({"system": _encode_system(self.system)} if self.system else {}),
-            "messages": messages,
-            **self._tools(),
-            **self._sampling(),
-            **self._rest(),
-        }
-        told = {
-            "thinking": self.thinking if "type" in self.thinking else {},
-            "output_config": {**self.output_config, **format, **_object(self.extra, "output_config")},
-            "metadata": {**without_none({"user_id": self.request.user}), **_object(self.extra, "metadata")},
-        }
-        body.update((field, value) for field, value in told.items() if value)
-        rest = {field: value for field, value in self.extra.items() if field not in told or not is_object(value)}
-        return post_request(self.target, "/messages", {**body, **rest}, self.notes, **headers)
-
-    def _betas(self) -> dict[str, str]:
-        """The header of early features, which a caller puts into `extra` as the SDKs take them."""
-        betas = self.extra.pop("betas", [])
-        words = betas if is_list(betas) else str(betas).split(",")
-        good = [str(word) for word in words if re.fullmatch(BETA, str(word))]
-        if len(good) < len(words):
-            self.notes.add("dropped", "betas", "a word of it is none")
-        return {"anthropic-beta": ",".join(good)} if good else {}
-
-    # Thinking ---------------------------------------------------------------------------------------------------------
-
-    def _thinking(self) -> JsonObject:
-        """Ours; nothing where the caller said it in the API's own words, unless the target does not know those."""
-        quirks = self.target.quirks
-        theirs, config = _object(self.extra, "thinking"), _object(self.extra, "output_config")
-        verbatim = "type" in theirs or "effort" in config
-        if verbatim and (self.request.reasoning is None or quirks.reasoning != "budget"):
-            return {}
-        for field, inner in (("thinking", theirs), ("output_config", config)):
-            if inner:
-                ours = ("type", "budget_tokens", "effort")
-                self.extra[field] = {key: value for key, value in inner.items() if key not in ours}
-        reasoning = requested_reasoning(self.request, self.target, self.notes)
-        if reasoning is None:
-            return {}
-        return self._adaptive(reasoning or "none") if quirks.reasoning == "adaptive" else self._manual(reasoning)
-
-    def _adaptive(self, reasoning: Effort | int) -> JsonObject:
-        effort = to_effort(reasoning, self.target, self.notes)
-        if effort == "none":
-            return {"type": "disabled"}
-        word = EFFORT_WORD[effort]
-        if word != effort:
-            self.notes.add("changed", "reasoning", f"it does not take {effort!r}, so it got {word!r}")
-        self.output_config["effort"] = word
-        return {"type": "adaptive"}
-
-    def _manual(self, reasoning: Effort | int) -> JsonObject:
-        asked = to_budget(reasoning)
-        if not asked:
-            return {"type": "disabled"}
-        if _in_loop_without_thinking(self.turns):
-            # 400: a final assistant message must start with a thinking block (seen 2025-12).
-            self.notes.add("dropped", "reasoning", "it cannot begin in the middle of a tool loop")
-            return {}
-        budget = max(asked, MIN_BUDGET)
-        if budget != asked:
-            self.notes.add("changed", "reasoning", f"a budget is at least {MIN_BUDGET} tokens")
-        return {"type": "enabled", "budget_tokens": self._fit_budget(budget)}
-
-    def _fit_budget(self, budget: int) -> int:
-        """A budget below max_tokens, which includes it: the one is lowered, or the other raised."""
-        limit = self.max_tokens
-        if budget < limit:
-            return budget
-        if self.request.max_tokens is None and self.target.capabilities.max_output is None:
-            self.max_tokens = budget + MAX_TOKENS
-            return budget
-        if limit <= MIN_BUDGET:
-            self.max_tokens = max(limit, 1) + MIN_BUDGET
-            self.notes.add("changed", "max_tokens", f"thinking comes on top, so {limit} became {self.max_tokens}")
-            return MIN_BUDGET
-        lowered = max(MIN_BUDGET, limit - limit // 4)
-        self.notes.add("changed", "reasoning", f"a budget is below max_tokens, so {budget} became {lowered}")
-        return lowered
-
-    @property
-    def _is_manual(self) -> bool:
-        return self.thinking.get("type") == "enabled"
-
-    # The other options ------------------------------------------------------------------------------------------------
-
-    def _tools(self) -> JsonObject:
-        request, notes = self.request, self.notes
-        own = supported_tools(request, notes)
-        choice = tool_choice(request, self.target, own, notes)
-        if not own:
-            return {}
-        if not self.target.quirks.strict and any(isinstance(tool, Tool) and tool.strict for tool in own):
-            notes.add("dropped", "strict", "it has no such option")
-            own = [replace(tool, strict=None) if isinstance(tool, Tool) else tool for tool in own]
-        return {"tools": [encode_tool(tool, notes) for tool in own], **self._choice(choice)}
-
-    def _choice(self, choice: str | None) -> JsonObject:
-        parallel = parallel_tool_calls(self.request, self.target, self.notes)
-        if choice is None and parallel is None:
-            return {}
-        kind = CHOICES.get(choice or "auto", "tool")
-        if kind in ("any", "tool") and self._is_manual:
-            self.notes.add(
-                "changed", "tool_choice", "a call cannot be forced while it thinks, so the choice is its own"
-            )
-            kind = "auto"
-        encoded: JsonObject = {"type": kind, **({"name": choice} if kind == "tool" else {})}
-        if parallel is not None and kind != "none":
-            encoded["disable_parallel_tool_use"] = not parallel
-        return {"tool_choice": encoded}
-
-    def _format(self) -> JsonObject:
-        schema, notes = self.request.schema, self.notes
-        if schema is None:
-            return {}
-        if schema and self.target.quirks.json_schema and self.target.capabilities.structured:
-            fitted, notices = adapt(schema, SCHEMA_DIALECT, where="schema")
-            notes.extend(*notices)
-            return {"format": {"type": "json_schema", "schema": fitted}}
-        notes.add("changed", "schema", "it cannot be enforced, so it is asked for in the system prompt")
-        self.system.append(Text(text=json_instruction(schema)))
-        return {}
-
-    def _sampling(self) -> JsonObject:
-        request, quirks = self.request, self.target.quirks
-        takes = quirks.sampling and quirks.api_version not in WITHOUT_SAMPLING
-        asked = (("temperature", request.temperature), ("top_p", request.top_p), ("top_k", request.top_k))
-        told = [(name, value, name if takes else None) for name, value in asked if name not in self.extra]
-        body = encode_options(told, self.extra, self.notes)
-        for name in [name for name, value in body.items() if self._is_manual and not _goes_with_thinking(name, value)]:
-            self.notes.add("dropped", name, "it does not go with thinking")
-            del body[name]
-        lone = quirks.temperature_excludes_top_p and "temperature" in body
-        if lone and body.pop("top_p", None) is not None:
-            self.notes.add("dropped", "top_p", "it is refused beside a temperature")
-        if body.get("temperature", 0) > 1:
-            self.notes.add("changed", "temperature", "it is at most 1")
-            body["temperature"] = 1.0
-        return body
-
-    def _rest(self) -> JsonObject:
-        request, notes = self.request, self.notes
-        body: JsonObject = {}
-        if stop := [word for word in request.stop if word.strip()]:
-            body["stop_sequences"] = stop
-        if len(stop) < len(request.stop):
-            notes.add("dropped", "stop", "a stop sequence of white space is refused")
-        if request.seed is not None:
-            notes.add("dropped", "seed", "it has no such option")
-        for field in request.metadata:
-            notes.add("dropped", f"metadata: {field}", "it takes the user's id only")
-        if request.cache:
-            body["cache_control"] = EPHEMERAL
-        if request.stream:
-            body["stream"] = True
-        return body
-
-
 def _object(extra: JsonObject, field: str) -> JsonObject:
     value = extra.get(field)
     return value if is_object(value) else {}
 
 
-def _goes_with_thinking(name: str, value: float) -> bool:
+def _encode_betas(betas: object, notes: NoticeCollector) -> dict[str, str]:
+    """The header for beta features; callers put `betas` into `extra`, as in Anthropic's SDK."""
+    names = betas if is_list(betas) else str(betas).split(",")
+    valid = [str(name) for name in names if re.fullmatch(BETA, str(name))]
+    if len(valid) < len(names):
+        notes.add("dropped", "betas", "one of the names is not valid")
+    return {"anthropic-beta": ",".join(valid)} if valid else {}
+
+
+# Reasoning ------------------------------------------------------------------------------------------------------------
+
+
+class _Reasoning(msgspec.Struct, frozen=True, kw_only=True):
+    max_tokens: int
+    thinking: JsonObject = {}
+    output_config: JsonObject = {}
+
+
+def _is_reasoning_verbatim(request: Request, target: Target, extra: JsonObject) -> bool:
+    """Whether the caller set reasoning in the API's own fields, and the target knows them."""
+    is_set = "type" in _object(extra, "thinking") or "effort" in _object(extra, "output_config")
+    return is_set and (request.reasoning is None or target.quirks.reasoning != "budget")
+
+
+def _without_reasoning(extra: JsonObject) -> JsonObject:
+    """`extra` without the members that are made from the request."""
+    cleaned = {
+        field: {key: value for key, value in inner.items() if key not in _REASONING_KEYS}
+        for field in ("thinking", "output_config")
+        if (inner := _object(extra, field))
+    }
+    return {**extra, **cleaned}
+
+
+def _encode_reasoning(
+    request: Request, target: Target, turns: list[Message], limit: int, notes: NoticeCollector
+) -> _Reasoning:
+    reasoning = requested_reasoning(request, target, notes)
+    if reasoning is None:
+        return _Reasoning(max_tokens=limit)
+    if target.quirks.reasoning == "adaptive":
+        return _encode_adaptive(reasoning or "none", target, limit, notes)
+    requested = to_budget(reasoning)
+    if not requested:
+        return _Reasoning(max_tokens=limit, thinking={"type": "disabled"})
+    if continues_without_thinking(turns):
+        # 400: a final assistant message must start with a thinking block (seen 2025-12).
+        notes.add("dropped", "reasoning", "it cannot start in the middle of a tool loop")
+        return _Reasoning(max_tokens=limit)
+    budget = max(requested, MIN_BUDGET)
+    if budget != requested:
+        notes.add("changed", "reasoning", f"a budget must be at least {MIN_BUDGET} tokens")
+    budget, limit = _fit_budget(budget, limit, request, target, notes)
+    return _Reasoning(max_tokens=limit, thinking={"type": "enabled", "budget_tokens": budget})
+
+
+def _encode_adaptive(reasoning: Effort | int, target: Target, limit: int, notes: NoticeCollector) -> _Reasoning:
+    effort = to_effort(reasoning, target, notes)
+    if effort == "none":
+        return _Reasoning(max_tokens=limit, thinking={"type": "disabled"})
+    value = EFFORT_TO_WIRE[effort]
+    if value != effort:
+        notes.add("changed", "reasoning", f"{effort!r} is not supported; sent as {value!r}")
+    return _Reasoning(max_tokens=limit, thinking={"type": "adaptive"}, output_config={"effort": value})
+
+
+def _fit_budget(budget: int, limit: int, request: Request, target: Target, notes: NoticeCollector) -> tuple[int, int]:
+    """A thinking budget below max_tokens, which includes it, and max_tokens: one is lowered or the other raised."""
+    if budget < limit:
+        return budget, limit
+    if request.max_tokens is None and target.capabilities.max_output is None:
+        return budget, budget + DEFAULT_MAX_TOKENS
+    if limit <= MIN_BUDGET:
+        raised = max(limit, 1) + MIN_BUDGET
+        notes.add("changed", "max_tokens", f"it includes the thinking budget; raised from {limit} to {raised}")
+        return MIN_BUDGET, raised
+    lowered = max(MIN_BUDGET, limit - limit // 4)
+    notes.add("changed", "reasoning", f"a budget must be below max_tokens; lowered from {budget} to {lowered}")
+    return lowered, limit
+
+
+# Other options --------------------------------------------------------------------------------------------------------
+
+
+def _encode_tools(request: Request, target: Target, notes: NoticeCollector, *, has_budget: bool) -> JsonObject:
+    tools = supported_tools(request, notes)
+    choice = tool_choice(request, target, tools, notes)
+    if not tools:
+        return {}
+    if not target.quirks.strict and any(isinstance(tool, Tool) and tool.strict for tool in tools):
+        notes.add("dropped", "strict", "not supported")
+        tools = [replace(tool, strict=None) if isinstance(tool, Tool) else tool for tool in tools]
+    return {
+        "tools": encode_tools(tools, notes),
+        **_encode_tool_choice(choice, request, target, notes, has_budget=has_budget),
+    }
+
+
+def _encode_tool_choice(
+    choice: str | None, request: Request, target: Target, notes: NoticeCollector, *, has_budget: bool
+) -> JsonObject:
+    parallel = parallel_tool_calls(request, target, notes)
+    if choice is None and parallel is None:
+        return {}
+    kind = TOOL_CHOICE_TO_WIRE.get(choice or "auto", "tool")
+    if kind in ("any", "tool") and has_budget:
+        notes.add("changed", "tool_choice", "a call cannot be forced together with thinking; sent as auto")
+        kind = "auto"
+    encoded: JsonObject = {"type": kind, **({"name": choice} if kind == "tool" else {})}
+    if parallel is not None and kind != "none":
+        encoded["disable_parallel_tool_use"] = not parallel
+    return {"tool_choice": encoded}
+
+
+def _encode_format(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
+    """The `format` for the schema; {} if the target cannot enforce it."""
+    if request.schema is None:
+        return {}
+    if request.schema and target.quirks.json_schema and target.capabilities.structured:
+        schema, notices = adapt(request.schema, SCHEMA_DIALECT, where="schema")
+        notes.extend(*notices)
+        return {"format": {"type": "json_schema", "schema": schema}}
+    notes.add("changed", "schema", "it cannot be enforced; requested in the system prompt")
+    return {}
+
+
+def _encode_sampling(
+    request: Request, target: Target, extra: JsonObject, notes: NoticeCollector, *, has_budget: bool
+) -> JsonObject:
+    quirks = target.quirks
+    is_supported = quirks.sampling and quirks.api_version not in WITHOUT_SAMPLING
+    options = (("temperature", request.temperature), ("top_p", request.top_p), ("top_k", request.top_k))
+    fields = [(name, value, name if is_supported else None) for name, value in options if name not in extra]
+    body = encode_options(fields, extra, notes)
+    if has_budget:
+        for name in [name for name, value in body.items() if not _is_allowed_with_thinking(name, value)]:
+            notes.add("dropped", name, "not supported together with thinking")
+            del body[name]
+    if quirks.temperature_excludes_top_p and "temperature" in body and body.pop("top_p", None) is not None:
+        notes.add("dropped", "top_p", "not supported together with temperature")
+    if body.get("temperature", 0) > 1:
+        notes.add("changed", "temperature", "it must be at most 1")
+        body["temperature"] = 1.0
+    return body
+
+
+def _is_allowed_with_thinking(name: str, value: float) -> bool:
     return (name == "temperature" and value == 1) or (name == "top_p" and value >= 0.95)
 
 
-# Messages -------------------------------------------------------------------------------------------------------------
-
-
-def _with_system_turns(request: Request, target: Target, notes: NoticeCollector) -> Request:
-    """System messages that stay where they are, for targets that take them there."""
-    if not target.quirks.system_turns:
-        return request
-    messages: list[Message] = []
-    for message in request.messages:
-        if message.role == "system" and messages:
-            blocks = [encode_block(part, notes) for part in message.parts if _instructs(part, notes)]
-            if not blocks:
-                continue
-            kept = Opaque(wire=NAME, data={"role": "system", "content": blocks, **wire_extra(message.extra, NAME)})
-            messages.append(Message(role="user", parts=(kept,)))
-        else:
-            messages.append(message)
-    return replace(request, messages=tuple(messages))
-
-
-def _instructs(part: Part, notes: NoticeCollector) -> bool:
-    """Whether a part may stand in a system message."""
-    if isinstance(part, Thinking | ToolCall | ToolResult):
-        notes.add("dropped", "a part of a system message", "nobody thinks or calls there")
-        return False
-    return says_something(part, notes)
-
-
-def _turns(turns: tuple[Message, ...], target: Target, notes: NoticeCollector) -> list[Message]:
-    """Turns of user and assistant that alternate, begun by the user, each with something to say."""
-    kept: list[Message] = []
-    for turn in turns:
-        parts = [part for part in turn.parts if says_something(part, notes)]
-        if target.quirks.signed_thinking:
-            parts = [part for part in parts if _is_signed(part, notes)]
-        while parts and isinstance(parts[-1], Thinking):
-            # 400: the final block in an assistant message cannot be `thinking` (seen 2025-12).
-            notes.add("repaired", "thinking at the end of a message", "nothing follows it, so it was left out")
-            parts.pop()
-        if parts:
-            role = "assistant" if turn.role == "assistant" else "user"
-            kept.append(replace(turn, role=role, parts=tuple(parts)))
-    return _trimmed(start_with_user(merge_turns(kept), notes), notes)
-
-
-def _is_signed(part: Part, notes: NoticeCollector) -> bool:
-    if not isinstance(part, Thinking) or part.redacted or "signature" in wire_extra(part.extra, NAME):
-        return True
-    notes.add("dropped", "thinking", "it has no signature")
-    return False
-
-
-def _trimmed(turns: list[Message], notes: NoticeCollector) -> list[Message]:
-    """The last turn without white space at its end, where it is the assistant's and so a prefill."""
-    last = turns[-1].parts[-1] if turns and turns[-1].role == "assistant" else None
-    if not isinstance(last, Text) or last.text == last.text.rstrip():
-        return turns
-    notes.add("repaired", "the last message", "it may not end in white space, so that was left out")
-    text = replace(last, text=last.text.rstrip())
-    return [*turns[:-1], replace(turns[-1], parts=(*turns[-1].parts[:-1], text))]
-
-
-def _in_loop_without_thinking(turns: list[Message]) -> bool:
-    """Whether results were just given to calls that no thinking came before."""
-    loop: list[Message] = []
-    for turn in reversed(turns):
-        if turn.role == "user" and not any(isinstance(part, ToolResult) for part in turn.parts):
-            break
-        loop.append(turn)
-    return bool(loop) and loop[0].role == "user" and not isinstance(loop[-1].parts[0], Thinking)
-
-
-def _encode_system(texts: list[Text]) -> str | list[JsonObject]:
-    if len(texts) == 1 and NAME not in texts[0].extra:
-        return texts[0].text
-    return [{"type": "text", "text": text.text, **wire_extra(text.extra, NAME)} for text in texts]
-
-
-def _encode_turn(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
-    """A turn as one message, or as several where messages that are kept as they came stand in it."""
-    messages: list[JsonObject] = []
-    blocks: list[JsonObject] = []
-    for part in turn.parts:
-        if isinstance(part, Opaque) and part.data.get("role") == "system":
-            messages += [*_message(turn, blocks), part.data]
-            blocks = []
-        else:
-            blocks.append(encode_block(part, notes))
-    return [*messages, *_message(turn, blocks)]
-
-
-def _message(turn: Message, blocks: list[JsonObject]) -> list[JsonObject]:
-    if not blocks:
-        return []
-    plain = len(blocks) == 1 and blocks[0].keys() == {"type", "text"} and blocks[0]["type"] == "text"
-    content: Any = blocks[0]["text"] if plain else blocks
-    return [{"role": turn.role, "content": content, **wire_extra(turn.extra, NAME)}]
+def _encode_other_options(request: Request, notes: NoticeCollector) -> JsonObject:
+    body: JsonObject = {}
+    if stop := [text for text in request.stop if text.strip()]:
+        body["stop_sequences"] = stop
+    if len(stop) < len(request.stop):
+        notes.add("dropped", "stop", "a stop sequence of white space is not supported")
+    if request.seed is not None:
+        notes.add("dropped", "seed", "not supported")
+    for field in request.metadata:
+        notes.add("dropped", f"metadata: {field}", "only the user's id is supported")
+    if request.cache:
+        body["cache_control"] = EPHEMERAL
+    if request.stream:
+        body["stream"] = True
+    return body

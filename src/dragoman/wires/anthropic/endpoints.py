@@ -1,4 +1,4 @@
-"""Models and counted tokens of the Messages API; it makes no embeddings."""
+"""Anthropic's endpoints besides generation, as a client: models and token counts."""
 
 import msgspec
 
@@ -15,12 +15,10 @@ _COUNTED = frozenset("model messages system tools tool_choice thinking output_co
 
 class _Endpoints(Endpoints):
     def encode_models(self, target: Target, /) -> HttpRequest:
-        """GET /models."""
         headers = {"anthropic-version": target.quirks.api_version or VERSION}
         return get_request(target, "/models?limit=1000", **headers)
 
     def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
-        """POST /messages/count_tokens, with what counts."""
         http = encode_request(msgspec.structs.replace(request, stream=False), target)
         body = msgspec.json.decode(http.body, type=dict[str, object])
         return with_body(http, "/count_tokens", {key: value for key, value in body.items() if key in _COUNTED})

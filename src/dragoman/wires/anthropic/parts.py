@@ -1,4 +1,4 @@
-"""Parts of messages to and from the blocks of the Messages API, for both halves."""
+"""Parts of messages and tools as blocks of the Messages API, for the client and the server."""
 
 from collections.abc import Callable
 from typing import Any, TypeAlias
@@ -42,7 +42,7 @@ from dragoman.wires.common.request_body import invalid_field, read_fields
 
 
 def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
-    """One block of a message that we send."""
+    """One block of a message."""
     match part:
         case Text():
             return {"type": "text", "text": part.text, **wire_extra(part.extra, NAME)}
@@ -57,9 +57,9 @@ def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
             return encode_result(part, notes)
         case Image():
             if part.detail not in (None, "auto"):
-                notes.add("dropped", "image detail", "it has no such option")
+                notes.add("dropped", "image detail", "not supported")
             if part.data is None and (part.url or "").startswith("http:"):
-                raise Unsupported(f"{NAME}: it fetches pictures from https only; give their bytes instead")
+                raise Unsupported(f"{NAME}: image URLs must use https; pass the bytes instead")
             return encode_image(part)
         case Document():
             title = without_none({"title": part.name})
@@ -71,13 +71,13 @@ def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
 
 
 def encode_image(image: Image) -> JsonObject:
-    """An image by its bytes, or by its URL."""
+    """The block of an image: its bytes, or its URL."""
     url, extra = image.url or "", wire_extra(image.extra, NAME)
     if image.data is None and is_data_url(url):
         try:
             image = Image.from_data_url(url)
         except ValueError as error:
-            raise InvalidRequest(f"an image's URL: {error}") from error
+            raise InvalidRequest(f"the URL of an image is not valid: {error}") from error
     if image.data is None:
         return {"type": "image", "source": {"type": "url", "url": url}, **extra}
     media_type, data = image.mime or "image/png", encode_base64(image.data)
@@ -90,35 +90,35 @@ def _source(document: Document, notes: NoticeCollector) -> JsonObject:
     if not document.mime.startswith("text/"):
         raise cannot_send(document, NAME)
     if document.mime != "text/plain":
-        notes.add("changed", "a document's type", f"it takes plain text, so {document.mime} is sent as that")
+        notes.add("changed", "type of a document", f"{document.mime} is sent as text/plain")
     try:
         text = document.data.decode()
     except UnicodeDecodeError as error:
-        raise Unsupported(f"{NAME}: a document is not UTF-8 text; give it as a PDF") from error
+        raise Unsupported(f"{NAME}: a text document must be UTF-8; pass it as a PDF") from error
     return {"type": "text", "media_type": "text/plain", "data": text}
 
 
 def encode_result(result: ToolResult, notes: NoticeCollector) -> JsonObject:
-    """The block that answers one call."""
+    """The block with the result of one call."""
     content: Any = result.content
     if not isinstance(content, str):
-        content = [encode_block(part, notes) for part in result.parts if says_something(part, notes)]
-    elif not says_something(Text(text=content), notes):
+        content = [encode_block(part, notes) for part in result.parts if has_content(part, notes)]
+    elif not has_content(Text(text=content), notes):
         content = None
     id = fit_id(result.id, CALL_ID, CALL_ID_LENGTH, notes)
-    told = {"content": content or None, "is_error": result.is_error or None}
-    return {"type": "tool_result", "tool_use_id": id, **without_none(told), **wire_extra(result.extra, NAME)}
+    fields = {"content": content or None, "is_error": result.is_error or None}
+    return {"type": "tool_result", "tool_use_id": id, **without_none(fields), **wire_extra(result.extra, NAME)}
 
 
-def says_something(part: Part, notes: NoticeCollector) -> bool:
-    """Whether a part may be sent: texts of white space only are refused, and blocks of other wires not known."""
+def has_content(part: Part, notes: NoticeCollector) -> bool:
+    """Whether a part can be sent; the API refuses text of white space, and does not know blocks of other wires."""
     if isinstance(part, Opaque) and part.wire != NAME:
-        notes.add("dropped", f"a block of {part.wire}", "it has no word for it")
+        notes.add("dropped", f"a block of {part.wire}", "not supported")
         return False
     if not isinstance(part, Text) or part.text.strip():
         return True
     if part.text:
-        notes.add("repaired", "a text of white space", "it refuses such a text, so it was left out")
+        notes.add("repaired", "a text of white space", "the API refuses it; left out")
     return False
 
 
@@ -126,7 +126,7 @@ _Decode: TypeAlias = Callable[[JsonObject, str], Part | None]
 
 
 def decode_block(data: str | JsonObject, where: str) -> Part:
-    """The mirror of `encode_block`; what we have no word for is kept as it is."""
+    """The mirror of `encode_block`; an unknown block becomes an Opaque."""
     if isinstance(data, str):
         return Text(text=data)
     read = _DECODERS.get(str(data.get("type")))
@@ -134,22 +134,22 @@ def decode_block(data: str | JsonObject, where: str) -> Part:
 
 
 def _rest(rest: JsonObject) -> dict[str, Any]:
-    """What is given back verbatim; no citations are the same as none."""
+    """The members to keep in `extra`; an empty list of citations is left out."""
     return {key: value for key, value in rest.items() if value is not None and (key != "citations" or value)}
 
 
 def _text(data: JsonObject, where: str) -> Part:
-    shape, rest = read_fields(TextBlock, data, where)
-    return Text(text=shape.text, extra=make_extra(NAME, _rest(rest)))
+    fields, rest = read_fields(TextBlock, data, where)
+    return Text(text=fields.text, extra=make_extra(NAME, _rest(rest)))
 
 
 def _thinking(data: JsonObject, where: str) -> Part:
-    shape, rest = read_fields(ThinkingBlock, data, where)
-    return Thinking(text=shape.thinking, extra={NAME: thinking_extra(rest)})
+    fields, rest = read_fields(ThinkingBlock, data, where)
+    return Thinking(text=fields.thinking, extra={NAME: thinking_extra(rest)})
 
 
 def thinking_extra(rest: JsonObject) -> JsonObject:
-    """The signature and whatever else thinking has; an empty signature is none."""
+    """The signature and other members of thinking; an empty signature is left out."""
     return {key: value for key, value in rest.items() if value is not None and (key != "signature" or value)}
 
 
@@ -158,20 +158,20 @@ def _redacted(data: JsonObject, _: str) -> Part:
 
 
 def decode_redacted(data: JsonObject) -> Thinking:
-    """Thinking that is encrypted."""
+    """Encrypted thinking."""
     rest = {key: value for key, value in data.items() if key != "type"}
     return Thinking(text="", redacted=True, extra={NAME: rest})
 
 
 def _tool_use(data: JsonObject, where: str) -> Part:
-    shape, rest = read_fields(ToolUseBlock, data, where)
-    return ToolCall(id=shape.id, name=shape.name, arguments=shape.input, extra=make_extra(NAME, _rest(rest)))
+    fields, rest = read_fields(ToolUseBlock, data, where)
+    return ToolCall(id=fields.id, name=fields.name, arguments=fields.input, extra=make_extra(NAME, _rest(rest)))
 
 
 def _image(data: JsonObject, where: str) -> Part | None:
-    shape, rest = read_fields(MediaBlock, data, where)
+    fields, rest = read_fields(MediaBlock, data, where)
     extra = make_extra(NAME, _rest(rest))
-    match shape.source:
+    match fields.source:
         case {"type": "base64", "media_type": str(mime), "data": str(text)}:
             return Image(data=_bytes(text, where), mime=mime, extra=extra)
         case {"type": "url", "url": str(url)}:
@@ -181,13 +181,13 @@ def _image(data: JsonObject, where: str) -> Part | None:
 
 
 def _document(data: JsonObject, where: str) -> Part | None:
-    shape, rest = read_fields(MediaBlock, data, where)
+    fields, rest = read_fields(MediaBlock, data, where)
     extra = make_extra(NAME, _rest(rest))
-    match shape.source:
+    match fields.source:
         case {"type": "base64", "media_type": "application/pdf" as mime, "data": str(text)}:
-            return Document(data=_bytes(text, where), mime=mime, name=shape.title, extra=extra)
+            return Document(data=_bytes(text, where), mime=mime, name=fields.title, extra=extra)
         case {"type": "text", "data": str(text)}:
-            return Document(data=text.encode(), mime="text/plain", name=shape.title, extra=extra)
+            return Document(data=text.encode(), mime="text/plain", name=fields.title, extra=extra)
         case _:
             return None
 
@@ -210,16 +210,16 @@ _DECODERS: dict[str, _Decode] = {
 
 
 def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolResult:
-    """The mirror of `encode_result`; `names` are those of the calls so far, by id."""
-    shape, rest = read_fields(ToolResultBlock, data, where)
-    content: str | tuple[ResultPart, ...] = shape.content if isinstance(shape.content, str) else ""
-    if isinstance(shape.content, list):
-        content = tuple(_result_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(shape.content))
+    """The mirror of `encode_result`; `names` are the tools of the calls so far, by id."""
+    fields, rest = read_fields(ToolResultBlock, data, where)
+    content: str | tuple[ResultPart, ...] = fields.content if isinstance(fields.content, str) else ""
+    if isinstance(fields.content, list):
+        content = tuple(_result_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(fields.content))
     return ToolResult(
-        id=shape.tool_use_id,
-        name=names.get(shape.tool_use_id, ""),
+        id=fields.tool_use_id,
+        name=names.get(fields.tool_use_id, ""),
         content=content,
-        is_error=bool(shape.is_error),
+        is_error=bool(fields.is_error),
         extra=make_extra(NAME, _rest(rest)),
     )
 
@@ -228,35 +228,35 @@ def _result_part(data: str | JsonObject, where: str) -> ResultPart:
     part = decode_block(data, where)
     if isinstance(part, Text | Image | Document | Opaque):
         return part
-    raise invalid_field(where, f"a result takes no {part.__struct_config__.tag}")
+    raise invalid_field(where, f"must not be of type {part.__struct_config__.tag} inside a result")
 
 
 def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
-    """A tool's definition; the schema of a strict one is fitted to what the API can enforce."""
+    """The definition of a tool; the schema of a strict tool is adapted to what the API can enforce."""
     if isinstance(tool, Opaque):
         return tool.data
     where = f"tool {tool.name}"
     schema = NO_ARGUMENTS if tool.parameters is None else tool.parameters
     if schema.get("type") != "object":
         kind = schema.get("type")
-        notes.add("changed" if kind else "repaired", f"{where}: type", "the root of a tool's schema is an object")
+        notes.add("changed" if kind else "repaired", f"{where}: type", "the schema of a tool must be an object")
         schema = {**schema, "type": "object"}
     if tool.strict:
         schema, notices = adapt(schema, SCHEMA_DIALECT, where=where)
         notes.extend(*notices)
-    told = {"description": tool.description, "input_schema": schema, "strict": tool.strict}
-    return {"name": tool.name, **without_none(told), **wire_extra(tool.extra, NAME)}
+    fields = {"description": tool.description, "input_schema": schema, "strict": tool.strict}
+    return {"name": tool.name, **without_none(fields), **wire_extra(tool.extra, NAME)}
 
 
 def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
-    """The mirror of `encode_tool`; tools that run at the provider are kept as they are."""
+    """The mirror of `encode_tool`; a tool that runs at the provider becomes an Opaque."""
     if "input_schema" not in data:
         return Opaque(wire=NAME, data=data)
-    shape, rest = read_fields(AnthropicTool, data, where)
+    fields, rest = read_fields(AnthropicTool, data, where)
     return Tool(
-        name=shape.name,
-        description=shape.description,
-        parameters=None if shape.input_schema == NO_ARGUMENTS else shape.input_schema,
-        strict=shape.strict,
+        name=fields.name,
+        description=fields.description,
+        parameters=None if fields.input_schema == NO_ARGUMENTS else fields.input_schema,
+        strict=fields.strict,
         extra=make_extra(NAME, without_none(rest)),
     )

@@ -1,4 +1,4 @@
-"""The fields of the Messages API that we read, and the tables that both halves share."""
+"""The fields of the Messages API that are read, and tables for the client and the server."""
 
 from typing import Any
 
@@ -23,17 +23,17 @@ from dragoman.wires.common.json import whole_number, without_none
 NAME = "anthropic"
 VERSION = "2023-06-01"
 WITHOUT_SAMPLING = frozenset({"2026-10-21"})
-"""Versions in which temperature, top_p and top_k are no longer fields."""
-MAX_TOKENS = 4096
-"""What is asked for where nobody says: the field is required."""
+"""API versions without temperature, top_p and top_k."""
+DEFAULT_MAX_TOKENS = 4096
+"""`max_tokens` of a request without a limit; the API requires the field."""
 MIN_BUDGET = 1024
 CALL_ID = r"[a-zA-Z0-9_-]+"
 CALL_ID_LENGTH = 24
 NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 EPHEMERAL: JsonObject = {"type": "ephemeral"}
 BETA = r"[A-Za-z0-9_.:-]+"
-PATH_MODEL = r".*/models/([^/:]+):(rawPredict|streamRawPredict)(?:\?.*)?"
-"""Clouds that serve this dialect have the model, and whether it streams, in the path."""
+MODEL_IN_PATH = r".*/models/([^/:]+):(rawPredict|streamRawPredict)(?:\?.*)?"
+"""Clouds that serve this API put the model, and whether to stream, into the path."""
 
 FINISH_REASONS: dict[str, FinishReason] = {
     "end_turn": "stop",
@@ -54,11 +54,11 @@ STOP_REASONS: dict[FinishReason, str] = {
     "other": "end_turn",
 }
 
-CHOICES = {"auto": "auto", "none": "none", "required": "any"}
-CHOICE_OF = {"auto": "auto", "none": "none", "any": "required"}
+TOOL_CHOICE_TO_WIRE = {"auto": "auto", "none": "none", "required": "any"}
+TOOL_CHOICE_FROM_WIRE = {"auto": "auto", "none": "none", "any": "required"}
 
-EFFORT_WORD: dict[Effort, str] = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "max"}
-EFFORT_OF: dict[str, Effort] = {"low": "low", "medium": "medium", "high": "high", "xhigh": "max", "max": "max"}
+EFFORT_TO_WIRE: dict[Effort, str] = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "max"}
+EFFORT_FROM_WIRE: dict[str, Effort] = {"low": "low", "medium": "medium", "high": "high", "xhigh": "max", "max": "max"}
 DEFAULT_EFFORT: Effort = "high"
 
 ERROR_TYPES: tuple[tuple[type[DragomanError], str], ...] = (
@@ -74,13 +74,13 @@ ERROR_TYPES: tuple[tuple[type[DragomanError], str], ...] = (
     (DragomanError, "api_error"),
 )
 ERRORS_BY_STATUS = {403: "permission_error", 404: "not_found_error", 413: "request_too_large"}
-"""What a server refuses before anybody is asked: its status says more than our classes."""
+"""Errors whose status says more than their class."""
 FINER_ERRORS = frozenset({"permission_error", "billing_error", "request_too_large", "conflict_error"})
-"""Types that say more than our classes: written back as they came."""
+"""Error types that say more than our classes; sent as they came."""
 OVERLOADED = 529
-"""The status of a server that is overloaded."""
+"""Anthropic's status for an overloaded server."""
 TOO_LONG = "prompt is too long"
-"""The words by which clients of this dialect know that the context is full."""
+"""The phrase by which clients recognise a full context."""
 
 SCHEMA_DIALECT = SchemaDialect(
     name=NAME,
@@ -96,12 +96,12 @@ SCHEMA_DIALECT = SchemaDialect(
     closed_objects=True,
     describe_dropped=True,
 )
-"""What structured output and strict tools take; the rest is told to the model in descriptions."""
+"""What structured output and strict tools accept."""
 
 MESSAGE_FIELDS = frozenset({"id", "type", "role", "model", "content", "stop_reason", "usage"})
-"""What a message tells that our words cover; the rest is kept beside the finish."""
+"""Members of a message that events cover; the others go into the `extra` of the finish."""
 EVENT_FIELDS = frozenset({"context_management"})
-"""Of that rest, what stands beside the `delta` of a message_delta and not in it."""
+"""Members that stand next to the `delta` of a message_delta, not inside it."""
 COUNTS = frozenset(
     {
         "input_tokens",
@@ -127,7 +127,7 @@ class AnthropicEvent(msgspec.Struct, gc=False):
 
 
 class AnthropicRequest(msgspec.Struct):
-    """What a client asks."""
+    """The body of a request."""
 
     model: str = ""
     messages: list[JsonObject] = []
@@ -135,7 +135,7 @@ class AnthropicRequest(msgspec.Struct):
     tools: list[JsonObject] | None = None
     tool_choice: JsonObject | None = None
     max_tokens: int | None = None
-    """0 fills the cache and says nothing."""
+    """0 fills the cache without an answer."""
     temperature: float | None = None
     top_p: float | None = None
     top_k: int | None = None
@@ -151,7 +151,7 @@ class AnthropicRequest(msgspec.Struct):
 
 
 class AnthropicMessage(msgspec.Struct):
-    """One message that a client sent."""
+    """One message of a request."""
 
     role: str
     content: str | list[str | JsonObject] | None = None
@@ -190,7 +190,7 @@ class MediaBlock(msgspec.Struct):
 
 
 class AnthropicTool(msgspec.Struct):
-    """A tool that a client sent."""
+    """One tool of a request."""
 
     name: str
     description: str | None = None
@@ -199,13 +199,13 @@ class AnthropicTool(msgspec.Struct):
 
 
 def read_usage(tokens: JsonObject) -> Usage:
-    """Totals and their portions: here the input leaves out what the cache read and wrote."""
+    """The usage; Anthropic's `input_tokens` do not include cached tokens, ours do."""
     details = tokens.get("output_tokens_details")
     cache_read = whole_number(tokens.get("cache_read_input_tokens"))
     cache_write = whole_number(tokens.get("cache_creation_input_tokens"))
     parts = (whole_number(tokens.get("input_tokens")), cache_read, cache_write)
     return Usage(
-        # A prompt has tokens: servers write 0 where they do not know (seen 2026-10).
+        # Servers write 0 if they do not know (seen 2026-10).
         input=sum(part for part in parts if part is not None) or None,
         output=whole_number(tokens.get("output_tokens")),
         cache_read=cache_read,
@@ -215,7 +215,7 @@ def read_usage(tokens: JsonObject) -> Usage:
 
 
 def write_usage(usage: Usage) -> JsonObject:
-    """The mirror of `read_usage`; the two totals are always there, because the SDKs' types demand them."""
+    """The mirror of `read_usage`; both totals are always there, because the SDKs require them."""
     uncached = (usage.input or 0) - (usage.cache_read or 0) - (usage.cache_write or 0)
     return without_none(
         {

@@ -1,4 +1,4 @@
-"""Models and counted tokens as Anthropic's clients ask for them."""
+"""Anthropic's endpoints besides generation, as a server: models and token counts."""
 
 from datetime import UTC, datetime
 
@@ -12,7 +12,7 @@ from dragoman.wires.common.server_endpoints import (
 )
 
 _HEADER = "anthropic-version"
-"""What only this dialect's clients send: others ask for models at the same path."""
+"""The header that distinguishes Anthropic's clients; OpenAI's use the same path."""
 
 
 def _encode_model(model: ModelInfo) -> JsonObject:

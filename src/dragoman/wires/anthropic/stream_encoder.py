@@ -1,4 +1,8 @@
-"""Events in, the bytes of a Messages stream out; and what a whole body says in the same words."""
+"""Encodes answers for clients of the Messages API, streamed or whole.
+
+The API streams one block at a time. Parts that interleave wait until the current block ends. A text starts its block at
+once; thinking of another wire waits for its first delta, because it may turn out to be encrypted and left out.
+"""
 
 from typing import Any
 
@@ -39,19 +43,19 @@ from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import finish_word
 
 
-def encode_failure(error: DragomanError) -> JsonObject:
-    """An error as this dialect says it."""
+def encode_error(error: DragomanError) -> JsonObject:
+    """The body of an error."""
     by_class = next(name for kind, name in ERROR_TYPES if isinstance(error, kind))
-    named = ERRORS_BY_STATUS.get(error.http_status, by_class)
-    known = {} if error.request_id is None else {"request_id": error.request_id}
-    kind = "billing_error" if is_out_of_credit(error) else error.code if error.code in FINER_ERRORS else named
-    return {"type": "error", "error": {"type": kind, "message": context_error_message(error, TOO_LONG)}, **known}
+    by_status = ERRORS_BY_STATUS.get(error.http_status, by_class)
+    request_id = {} if error.request_id is None else {"request_id": error.request_id}
+    kind = "billing_error" if is_out_of_credit(error) else error.code if error.code in FINER_ERRORS else by_status
+    return {"type": "error", "error": {"type": kind, "message": context_error_message(error, TOO_LONG)}, **request_id}
 
 
-def encode_message(response: Response) -> JsonObject:
-    """A whole answer."""
-    blocks = [block for part in response.message.parts if (block := encode_said(part)) is not None]
-    stop, usage = _end(response.finish, response.usage)
+def encode_answer(response: Response) -> JsonObject:
+    """The body of a whole answer."""
+    blocks = [block for part in response.message.parts if (block := encode_answer_part(part)) is not None]
+    stop, usage = _encode_end(response.finish, response.usage)
     return {**_message(response.id, response.model), "content": blocks, **stop, "usage": usage}
 
 
@@ -59,16 +63,16 @@ def _message(id: str | None, model: str | None) -> JsonObject:
     return {"id": id or "", "type": "message", "role": "assistant", "model": model or ""}
 
 
-def _end(finish: Finish, usage: Usage) -> tuple[JsonObject, JsonObject]:
-    """Why it ended, with what else was told of that, and the tokens."""
+def _encode_end(finish: Finish, usage: Usage) -> tuple[JsonObject, JsonObject]:
+    """The members of the stop reason, and the usage."""
     extra = wire_extra(finish.extra, NAME)
     rest = {key: value for key, value in extra.items() if key != "usage"}
     stop = {"stop_reason": finish_word(finish, FINISH_REASONS, STOP_REASONS), "stop_sequence": None, **rest}
     return stop, {**write_usage(usage), **extra.get("usage", {})}
 
 
-def encode_said(part: Part) -> JsonObject | None:
-    """A block of an answer; None for what this dialect has no word for."""
+def encode_answer_part(part: Part) -> JsonObject | None:
+    """The block of a part; None if the API has no such block."""
     match part:
         case Thinking(redacted=True, text="") if NAME not in part.extra:
             return None
@@ -78,7 +82,7 @@ def encode_said(part: Part) -> JsonObject | None:
             call = {"type": "tool_use", "id": part.id, "name": part.name, "input": part.arguments}
             return {**call, **wire_extra(part.extra, NAME)}
         case Image() | Document():
-            return _said_media(part)
+            return _encode_media(part)
         case Text() | Thinking():
             return encode_block(part, NoticeCollector(NAME))
         case Opaque() if part.wire == NAME:
@@ -87,7 +91,7 @@ def encode_said(part: Part) -> JsonObject | None:
             return None
 
 
-def _said_media(part: Image | Document) -> JsonObject | None:
+def _encode_media(part: Image | Document) -> JsonObject | None:
     try:
         return encode_image(part) if isinstance(part, Image) else encode_block(part, NoticeCollector(NAME))
     except RequestError:
@@ -99,7 +103,7 @@ def _sse(kind: str, **members: Any) -> bytes:
 
 
 class AnthropicStreamEncoder:
-    """Events to the API's: one block at a time, so parts that interleave wait for their turn."""
+    """Encodes the events of one answer."""
 
     content_type = "text/event-stream"
 
@@ -108,11 +112,10 @@ class AnthropicStreamEncoder:
         self._current: int | None = None
         self._waiting: dict[int, list[PartStarted | PartDelta | PartEnded]] = {}
         self._kind = ""
-        self._is_begun = False
-        self._is_streamed = False
+        self._has_started = False
+        self._has_delta = False
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
-        """The bytes of one event."""
         match event:
             case PartStarted() | PartDelta() | PartEnded():
                 return self._part(event)
@@ -125,7 +128,7 @@ class AnthropicStreamEncoder:
             case Ping():
                 return _sse("ping")
             case _:
-                return encode_sse(encode_json(encode_failure(event)), name="error")
+                return encode_sse(encode_json(encode_error(event)), name="error")
 
     def _part(self, event: PartStarted | PartDelta | PartEnded) -> bytes:
         if self._current is None:
@@ -145,23 +148,23 @@ class AnthropicStreamEncoder:
     def _write(self, event: PartStarted | PartDelta | PartEnded) -> bytes:
         match event:
             case PartStarted():
-                self._is_begun = self._is_streamed = False
+                self._has_started = self._has_delta = False
                 self._kind = event.kind
                 own = wire_extra(event.extra, NAME)
-                # Thinking of another wire may turn out to be encrypted, which this dialect cannot say.
+                # Thinking of another wire may turn out to be encrypted, which this API cannot express.
                 is_early = event.kind == "text" or (event.kind == "thinking" and NAME in event.extra)
                 return self._begin(own) if is_early and "data" not in own else b""
             case PartDelta():
-                self._is_streamed = True
+                self._has_delta = True
                 return self._begin({}) + self._delta(*_DELTA[self._kind], event.text)
             case _:
-                return self._end(event.part)
+                return self._part_ended(event.part)
 
     def _begin(self, extra: JsonObject) -> bytes:
-        """The start of a text or of thinking, once."""
-        if self._is_begun:
+        """Start a text or thinking block, once."""
+        if self._has_started:
             return b""
-        self._is_begun = True
+        self._has_started = True
         rest = {key: value for key, value in extra.items() if key != _LATE[self._kind]}
         return self._start({"type": self._kind, **_EMPTY[self._kind], **rest})
 
@@ -171,8 +174,8 @@ class AnthropicStreamEncoder:
     def _delta(self, kind: str, field: str, value: object) -> bytes:
         return _sse("content_block_delta", index=self._index, delta={"type": kind, field: value})
 
-    def _end(self, part: Part) -> bytes:
-        block = encode_said(part)
+    def _part_ended(self, part: Part) -> bytes:
+        block = encode_answer_part(part)
         if block is None:
             return b""
         if isinstance(part, Text | Thinking) and block["type"] == self._kind:
@@ -184,10 +187,10 @@ class AnthropicStreamEncoder:
         return data
 
     def _streamed(self, part: Text | Thinking) -> bytes:
-        """What only the end of a part tells: its citations or signature, and a text that came without deltas."""
+        """Encode what the deltas did not contain: citations, signature, and a text that came without deltas."""
         extra = wire_extra(part.extra, NAME)
         data = self._begin(extra)
-        if part.text and not self._is_streamed:
+        if part.text and not self._has_delta:
             data += self._delta(*_DELTA[self._kind], part.text)
         late = extra.get(_LATE[self._kind])
         if is_list(late):
@@ -195,17 +198,17 @@ class AnthropicStreamEncoder:
         return data + self._delta("signature_delta", "signature", late) if late else data
 
     def _whole(self, part: Part, block: JsonObject) -> bytes:
-        """A block that comes at once, but for its input, which clients of this dialect read from deltas."""
-        given = block.get("input")
-        if not is_object(given):
+        """Encode a whole block; its input goes into a delta, where clients look for it."""
+        input = block.get("input")
+        if not is_object(input):
             return self._start(block)
-        text = arguments_text(part) if isinstance(part, ToolCall) else encode_json(given).decode()
+        text = arguments_text(part) if isinstance(part, ToolCall) else encode_json(input).decode()
         return self._start({**block, "input": {}}) + self._delta("input_json_delta", "partial_json", text)
 
     def _finished(self, event: Finished) -> bytes:
-        stop, usage = _end(event.finish, event.usage)
-        beside = {field: stop.pop(field) for field in EVENT_FIELDS if field in stop}
-        return _sse("message_delta", delta=stop, **beside, usage=usage) + _sse("message_stop")
+        stop, usage = _encode_end(event.finish, event.usage)
+        outer = {field: stop.pop(field) for field in EVENT_FIELDS if field in stop}
+        return _sse("message_delta", delta=stop, **outer, usage=usage) + _sse("message_stop")
 
 
 _EMPTY: dict[str, JsonObject] = {"text": {"text": ""}, "thinking": {"thinking": "", "signature": ""}}

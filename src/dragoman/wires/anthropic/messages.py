@@ -1,0 +1,209 @@
+"""The conversation in Anthropic's messages, for the client and the server.
+
+The API wants turns of user and assistant that alternate, start with the user, and are never empty. Results of tools are
+blocks of a user message. Some targets take system messages inside the conversation; the client carries those through
+as Opaque parts, so that the turns around them stay apart.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from dragoman.targets.target import Target
+from dragoman.types import (
+    JsonObject,
+    Message,
+    Opaque,
+    Part,
+    Request,
+    Role,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    is_object,
+)
+from dragoman.wires.anthropic.parts import decode_block, decode_result, encode_block, has_content
+from dragoman.wires.anthropic.schema import NAME, AnthropicMessage, AnthropicRequest
+from dragoman.wires.common.extra import make_extra, wire_extra
+from dragoman.wires.common.history import check_urls, merge_turns, repair, start_with_user
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.request_body import invalid_field, read_fields
+
+# Encoding -------------------------------------------------------------------------------------------------------------
+
+
+def prepare_history(request: Request, target: Target, notes: NoticeCollector) -> tuple[list[Text], list[Message]]:
+    """The system texts, and alternating turns of user and assistant."""
+    if target.quirks.system_turns:
+        request = _with_inner_system_messages(request, notes)
+    history = repair(request, notes)
+    system = [text for text in history.system if has_content(text, notes)]
+    check_urls(history.turns, target)
+    return system, _alternating_turns(history.turns, target, notes)
+
+
+def encode_system(texts: list[Text]) -> str | list[JsonObject]:
+    """The system prompt: a string if possible, else a list of blocks."""
+    if len(texts) == 1 and NAME not in texts[0].extra:
+        return texts[0].text
+    return [{"type": "text", "text": text.text, **wire_extra(text.extra, NAME)} for text in texts]
+
+
+def encode_messages(turns: list[Message], notes: NoticeCollector) -> list[JsonObject]:
+    """The messages of some turns."""
+    return [message for turn in turns for message in _encode_turn(turn, notes)]
+
+
+def continues_without_thinking(turns: list[Message]) -> bool:
+    """Whether the last turn has results of calls that the model made without thinking."""
+    loop: list[Message] = []
+    for turn in reversed(turns):
+        if turn.role == "user" and not any(isinstance(part, ToolResult) for part in turn.parts):
+            break
+        loop.append(turn)
+    return bool(loop) and loop[0].role == "user" and not isinstance(loop[-1].parts[0], Thinking)
+
+
+def _with_inner_system_messages(request: Request, notes: NoticeCollector) -> Request:
+    """System messages after the first as Opaque parts, so that they stay in their place."""
+    messages: list[Message] = []
+    for message in request.messages:
+        if message.role == "system" and messages:
+            blocks = [encode_block(part, notes) for part in message.parts if _is_system_content(part, notes)]
+            if not blocks:
+                continue
+            data = {"role": "system", "content": blocks, **wire_extra(message.extra, NAME)}
+            messages.append(Message(role="user", parts=(Opaque(wire=NAME, data=data),)))
+        else:
+            messages.append(message)
+    return replace(request, messages=tuple(messages))
+
+
+def _is_system_content(part: Part, notes: NoticeCollector) -> bool:
+    if isinstance(part, Thinking | ToolCall | ToolResult):
+        notes.add("dropped", "a part of a system message", "thinking, tool calls and results are not supported there")
+        return False
+    return has_content(part, notes)
+
+
+def _alternating_turns(turns: tuple[Message, ...], target: Target, notes: NoticeCollector) -> list[Message]:
+    filled: list[Message] = []
+    for turn in turns:
+        parts = [part for part in turn.parts if has_content(part, notes)]
+        if target.quirks.signed_thinking:
+            parts = [part for part in parts if _is_signed(part, notes)]
+        while parts and isinstance(parts[-1], Thinking):
+            # 400: the final block in an assistant message cannot be `thinking` (seen 2025-12).
+            notes.add("repaired", "thinking at the end of a message", "nothing follows it; left out")
+            parts.pop()
+        if parts:
+            role = "assistant" if turn.role == "assistant" else "user"
+            filled.append(replace(turn, role=role, parts=tuple(parts)))
+    return _without_trailing_space(start_with_user(merge_turns(filled), notes), notes)
+
+
+def _is_signed(part: Part, notes: NoticeCollector) -> bool:
+    if not isinstance(part, Thinking) or part.redacted or "signature" in wire_extra(part.extra, NAME):
+        return True
+    notes.add("dropped", "thinking", "it has no signature")
+    return False
+
+
+def _without_trailing_space(turns: list[Message], notes: NoticeCollector) -> list[Message]:
+    """The turns; if the last is the assistant's, and so a prefill, it must not end in white space."""
+    last = turns[-1].parts[-1] if turns and turns[-1].role == "assistant" else None
+    if not isinstance(last, Text) or last.text == last.text.rstrip():
+        return turns
+    notes.add("repaired", "the last message", "it must not end in white space; removed")
+    text = replace(last, text=last.text.rstrip())
+    return [*turns[:-1], replace(turns[-1], parts=(*turns[-1].parts[:-1], text))]
+
+
+def _encode_turn(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
+    """One message, or several if system messages stand inside the turn."""
+    messages: list[JsonObject] = []
+    blocks: list[JsonObject] = []
+    for part in turn.parts:
+        if isinstance(part, Opaque) and part.data.get("role") == "system":
+            messages += [*_encode_message(turn, blocks), part.data]
+            blocks = []
+        else:
+            blocks.append(encode_block(part, notes))
+    return [*messages, *_encode_message(turn, blocks)]
+
+
+def _encode_message(turn: Message, blocks: list[JsonObject]) -> list[JsonObject]:
+    if not blocks:
+        return []
+    is_plain = len(blocks) == 1 and blocks[0].keys() == {"type", "text"} and blocks[0]["type"] == "text"
+    content: Any = blocks[0]["text"] if is_plain else blocks
+    return [{"role": turn.role, "content": content, **wire_extra(turn.extra, NAME)}]
+
+
+# Decoding -------------------------------------------------------------------------------------------------------------
+
+
+class _Turn(msgspec.Struct):
+    """A message that may still grow."""
+
+    role: Role
+    parts: list[Part]
+    extra: dict[str, Any] = {}
+
+
+def decode_messages(body: AnthropicRequest) -> tuple[list[Text], tuple[Message, ...]]:
+    """The system prompt and the turns; results of tools get turns of their own, before the user's text."""
+    blocks = [body.system] if isinstance(body.system, str) else body.system or []
+    system = _system_texts(blocks, "system")
+    turns: list[_Turn] = []
+    names: dict[str, str] = {}
+    for i, data in enumerate(body.messages):
+        where = f"messages[{i}]"
+        message, rest = read_fields(AnthropicMessage, data, where)
+        blocks = [message.content] if isinstance(message.content, str) else message.content or []
+        extra = make_extra(NAME, rest)
+        match message.role:
+            case "user":
+                _add_user(turns, blocks, f"{where}.content", names, extra)
+            case "assistant":
+                parts = [decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks)]
+                names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
+                turns.append(_Turn(role="assistant", parts=parts, extra=extra))
+            case "system" if not all(isinstance(block, str) or block.get("type") == "text" for block in blocks):
+                turns.append(_Turn(role="user", parts=[Opaque(wire=NAME, data=data)]))
+            case "system" if not turns:
+                system += _system_texts(blocks, f"{where}.content")
+            case "system":
+                turns.append(_Turn(role="system", parts=[*_system_texts(blocks, where)], extra=extra))
+            case _:
+                raise invalid_field(f"{where}.role", f"must be user, assistant or system, got {message.role!r}")
+    return system, tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
+
+
+def _system_texts(blocks: list[Any], where: str) -> list[Text]:
+    texts: list[Text] = []
+    for i, block in enumerate(blocks):
+        part = decode_block(block, f"{where}[{i}]")
+        if not isinstance(part, Text):
+            raise invalid_field(f"{where}[{i}]", "must be a text block")
+        texts.append(part)
+    return texts
+
+
+def _add_user(turns: list[_Turn], blocks: list[Any], where: str, names: dict[str, str], extra: dict[str, Any]) -> None:
+    results: list[Part] = []
+    parts: list[Part] = []
+    for i, block in enumerate(blocks):
+        if is_object(block) and block.get("type") == "tool_result":
+            results.append(decode_result(block, f"{where}[{i}]", names))
+        else:
+            parts.append(decode_block(block, f"{where}[{i}]"))
+    if results:
+        if not turns or turns[-1].role != "tool":
+            turns.append(_Turn(role="tool", parts=[]))
+        turns[-1].parts += results
+        turns[-1].extra = {} if parts else extra
+    if parts or not results:
+        turns.append(_Turn(role="user", parts=parts, extra=extra))
