@@ -614,5 +614,5 @@ def test_a_megabyte_in_ten_thousand_fragments_is_joined_once() -> None:
 
 
 def test_arguments_that_are_not_json_are_the_callers_mistake() -> None:
-    with pytest.raises(InvalidRequest, match=r"arguments of call call_1 \(tide\) are not JSON"):
+    with pytest.raises(InvalidRequest, match=r"arguments of tool call call_1 \(tide\) must be JSON"):
         arguments_text(ToolCall(id="call_1", name="tide", arguments={"port": "\ud800"}))

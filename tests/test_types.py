@@ -356,5 +356,5 @@ def test_any_value_is_read_back_as_its_kind() -> None:
 
 
 def test_what_is_no_such_value_is_refused() -> None:
-    with pytest.raises(InvalidRequest, match="not a Request: "):
+    with pytest.raises(InvalidRequest, match="data must be the JSON of a Request: "):
         load(b"[]", Request)

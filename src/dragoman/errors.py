@@ -1,18 +1,18 @@
-"""Status, code and words of a failure in, one typed error with flat facts out.
+"""The errors of a call, and `classify`, which maps a provider's error to one of them.
 
 DragomanError
- ├ RequestError      ours or the caller's, before a byte left:   Unsupported, InvalidRequest, InvalidTool
- ├ ProviderError     they answered, and the answer is no:        AuthFailed, RateLimited, Overloaded, ContextTooLong,
+ ├ RequestError      the request is wrong, nothing was sent:     Unsupported, InvalidRequest, InvalidTool
+ ├ ProviderError     the provider answered with an error:        AuthFailed, RateLimited, Overloaded, ContextTooLong,
  │                                                              Blocked, ModelNotFound, BadRequest, ServerFault
- ├ WireError         their bytes broke the protocol:             Malformed, Truncated, TooLarge, MalformedToolCall
- ├ TransportError    no answer:                                  ConnectFailed, TimedOut, Reset
- ├ EmptyResponse     nothing in the answer
- ├ Interrupted       broke after events were shown; has .partial
- ├ OutputError       the text was not of the wanted type; has .text and .reasons
+ ├ WireError         the response broke the protocol:            Malformed, Truncated, TooLarge, MalformedToolCall
+ ├ TransportError    there was no response:                      ConnectFailed, TimedOut, Reset
+ ├ EmptyResponse     the answer has no content
+ ├ Interrupted       the stream broke after its first event; has .partial
+ ├ OutputError       the answer does not fit the output type; has .text and .reasons
  ├ ToolLoop, MaxSteps, BudgetExceeded   the agent was stopped; has .result
- ├ StoreDown         what the gateway remembers cannot be reached
+ ├ StoreDown         the gateway cannot reach its store
  └ ChainExhausted    every target failed or was skipped; has .attempts
-SetupError           outside the tree: unknown provider or alias, alias cycle, malformed DSN
+SetupError           not a DragomanError: unknown provider or alias, alias cycle, malformed DSN, invalid config
 """
 
 import re
@@ -31,11 +31,11 @@ _KEY = (
     r"|(?i:(?<=bearer )|(?<=[?&]key=)|(?<=api[-_ ]key: )|(?<=api[-_ ]key=)|(?<=key provided: ))"
     r"(?=[^\s\"'&,;]*\d)[^\s\"'&,;]{6,}"
 )
-"""Keys as providers make them, what a URL has before its host, and what stands where a key does, with a digit."""
+"""Matches the key formats of providers, the user part of a URL, and a text with a digit after `Bearer` and the like."""
 
 
 def redact(text: str, /) -> str:
-    """The same with its keys blotted out: providers say keys back, and a URL may hold one.
+    """A text without keys: providers repeat them in error messages, and a URL may hold one.
 
     >>> redact("Incorrect API key provided: sk-proj-12345678")
     'Incorrect API key provided: [redacted]'
@@ -44,36 +44,36 @@ def redact(text: str, /) -> str:
 
 
 class SetupError(Exception):
-    """The set-up is wrong: an unknown provider or alias, a cycle, a malformed DSN.
+    """The set-up is wrong: an unknown provider or alias, an alias cycle, a malformed DSN, an invalid config.
 
-    >>> str(SetupError("no provider 'grok'; did you mean 'groq'?"))
-    "no provider 'grok'; did you mean 'groq'?"
+    >>> isinstance(SetupError("unknown provider 'grok'"), DragomanError)
+    False
     """
 
 
 class DragomanError(Exception):
-    """What every error of a call is, with the flat facts that decide what happens next.
+    """The base of all errors of a call. Its attributes decide whether to retry, to fail over, or to stop.
 
     >>> DragomanError("no", provider="groq", status=503).status
     503
     """
 
     retry: bool = True
-    """May the same target succeed when asked again?"""
+    """Whether the same target may succeed if it is called again."""
     fail_over: bool = True
-    """May another target succeed?"""
+    """Whether another target may succeed."""
     count_failure: bool = True
-    """Does it count against the target's health?"""
+    """Whether it counts against the health of the target."""
     http_status: ClassVar[int] = 500
-    """What a server that was asked should answer."""
+    """The status with which a gateway answers."""
     attempts: "tuple[Attempt, ...]" = ()
-    """Which targets were tried or skipped, where a chain was."""
+    """The targets that were tried or skipped, if there was a chain."""
     request_id: str | None = None
-    """The id under which a gateway knows the request, where one was asked."""
+    """The request id of a dragoman gateway, if the target is one."""
     param: str | None = None
-    """Which field of the request is wrong, where one is."""
+    """The field of the request that is wrong, if it is known."""
     result: Any = None
-    """What an agent had done by then, where one ran."""
+    """The result so far, if an agent ran."""
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ class DragomanError(Exception):
 
 
 class RequestError(DragomanError):
-    """Wrong before a byte left.
+    """The request is wrong; nothing was sent.
 
     >>> RequestError("no messages").retry
     False
@@ -117,7 +117,7 @@ class RequestError(DragomanError):
 
 
 class Unsupported(RequestError):
-    """The target cannot do what is asked; another may.
+    """The target does not support something in the request; another may.
 
     >>> Unsupported("ollama: no documents").fail_over
     True
@@ -127,7 +127,7 @@ class Unsupported(RequestError):
 
 
 class InvalidRequest(RequestError, ValueError):
-    """The request, or a value of it, makes no sense to any target.
+    """The request, or a value in it, is wrong for every target.
 
     >>> InvalidRequest("messages: missing").fail_over
     False
@@ -135,7 +135,7 @@ class InvalidRequest(RequestError, ValueError):
 
 
 class InvalidTool(RequestError):
-    """A tool cannot be used as it is defined.
+    """The definition of a tool is wrong.
 
     >>> InvalidTool("two tools are called 'tide'").http_status
     400
@@ -143,7 +143,7 @@ class InvalidTool(RequestError):
 
 
 class ProviderError(DragomanError):
-    """They answered, and the answer is no.
+    """The provider answered with an error.
 
     >>> ProviderError("no", status=500).count_failure
     True
@@ -153,7 +153,7 @@ class ProviderError(DragomanError):
 
 
 class AuthFailed(ProviderError):
-    """The key is wrong, or may not do this.
+    """The key is wrong, or does not allow this.
 
     >>> AuthFailed("bad key", status=401).fail_over
     False
@@ -166,7 +166,7 @@ class AuthFailed(ProviderError):
 
 
 class RateLimited(ProviderError):
-    """Too many requests, or no credit left (then it is not transient).
+    """Too many requests, or no credit (then `retry` is False).
 
     >>> RateLimited("slow down", retry_after=2.0).retry_after
     2.0
@@ -176,7 +176,7 @@ class RateLimited(ProviderError):
 
 
 class Overloaded(ProviderError):
-    """They have no capacity now.
+    """The provider has no capacity now.
 
     >>> Overloaded("busy", status=529).retry
     True
@@ -186,7 +186,7 @@ class Overloaded(ProviderError):
 
 
 class ContextTooLong(ProviderError):
-    """The prompt does not fit; `tokens` and `limit` where they were told.
+    """The prompt does not fit; `tokens` and `limit` are set if the provider reports them.
 
     >>> ContextTooLong("too long", tokens=2009, limit=512).limit
     512
@@ -216,7 +216,7 @@ class Blocked(ProviderError):
 
 
 class ModelNotFound(ProviderError):
-    """They do not have that model; another target may.
+    """The provider does not have the model; another target may.
 
     >>> ModelNotFound("gpt-9", status=404).fail_over
     True
@@ -228,7 +228,7 @@ class ModelNotFound(ProviderError):
 
 
 class BadRequest(ProviderError):
-    """They say that the request is wrong.
+    """The provider says that the request is wrong.
 
     >>> BadRequest("temperature", status=400).retry
     False
@@ -241,7 +241,7 @@ class BadRequest(ProviderError):
 
 
 class ServerFault(ProviderError):
-    """Something broke on their side, or they said what nobody knows.
+    """An error in the provider, or an error that is not known.
 
     >>> ServerFault("boom", status=500).retry
     True
@@ -249,7 +249,7 @@ class ServerFault(ProviderError):
 
 
 class WireError(DragomanError):
-    """Their bytes broke the protocol.
+    """The response broke the protocol.
 
     >>> WireError("?").http_status
     502
@@ -259,7 +259,7 @@ class WireError(DragomanError):
 
 
 class Malformed(WireError):
-    """Bytes that are not what the protocol says.
+    """The response is not valid for the protocol.
 
     >>> Malformed("not JSON").count_failure
     True
@@ -267,15 +267,15 @@ class Malformed(WireError):
 
 
 class Truncated(WireError):
-    """A stream or body that ended before its end.
+    """The connection closed before the response was complete.
 
-    >>> Truncated("no farewell").retry
+    >>> Truncated("no finish_reason").retry
     True
     """
 
 
 class TooLarge(WireError):
-    """More than the limit.
+    """The response is larger than the limit.
 
     >>> TooLarge("a line of 65 MiB").retry
     True
@@ -283,7 +283,7 @@ class TooLarge(WireError):
 
 
 class MalformedToolCall(WireError):
-    """A call whose arguments are not a JSON object.
+    """A tool call whose arguments are not a JSON object.
 
     >>> MalformedToolCall("no", id="call_1", name="tide", text="{").name
     'tide'
@@ -299,7 +299,7 @@ class MalformedToolCall(WireError):
 
 
 class TransportError(DragomanError):
-    """No answer.
+    """There was no response.
 
     >>> TransportError("?").fail_over
     True
@@ -317,7 +317,7 @@ class ConnectFailed(TransportError):
 
 
 class TimedOut(TransportError):
-    """Nothing came in time.
+    """The response took too long.
 
     >>> TimedOut("first event").http_status
     504
@@ -335,7 +335,7 @@ class Reset(TransportError):
 
 
 class EmptyResponse(DragomanError):
-    """Nothing in the answer.
+    """The answer has no content.
 
     >>> EmptyResponse("blank").retry
     False
@@ -346,7 +346,7 @@ class EmptyResponse(DragomanError):
 
 
 class Interrupted(DragomanError):
-    """Broke after events were shown; `partial` is the response so far.
+    """The stream broke after its first event; `partial` is the response so far.
 
     >>> Interrupted("cut").partial is None
     True
@@ -362,7 +362,7 @@ class Interrupted(DragomanError):
 
 
 class OutputError(DragomanError):
-    """The text was not of the wanted type.
+    """The answer does not fit the output type; `reasons` say why.
 
     >>> OutputError("no", text="4", reasons=("$: not an object",)).reasons[0]
     '$: not an object'
@@ -390,7 +390,7 @@ class _AgentStopped(DragomanError):
 
 
 class ToolLoop(_AgentStopped):
-    """The agent went round in circles; `result` is what there was.
+    """The agent repeated the same tool calls; `result` is the result so far.
 
     >>> ToolLoop("three times the same call").result is None
     True
@@ -398,7 +398,7 @@ class ToolLoop(_AgentStopped):
 
 
 class MaxSteps(_AgentStopped):
-    """The agent had no steps left; `result` is what there was.
+    """The agent used all its steps; `result` is the result so far.
 
     >>> MaxSteps("10 steps").retry
     False
@@ -406,7 +406,7 @@ class MaxSteps(_AgentStopped):
 
 
 class BudgetExceeded(_AgentStopped):
-    """The agent used up its tokens, money or seconds; `result` is what there was.
+    """The agent used all its tokens, money or seconds; `result` is the result so far.
 
     >>> BudgetExceeded("1200 of 1000 tokens").result is None
     True
@@ -414,7 +414,7 @@ class BudgetExceeded(_AgentStopped):
 
 
 class StoreDown(DragomanError):
-    """What the gateway remembers cannot be reached now.
+    """The gateway cannot reach its store.
 
     >>> StoreDown("redis: connection refused").http_status
     503
@@ -426,9 +426,9 @@ class StoreDown(DragomanError):
 
 
 class ChainExhausted(DragomanError):
-    """Every target failed or was skipped; `attempts` says why each.
+    """Every target failed or was skipped; `attempts` says why.
 
-    >>> ChainExhausted("nobody answered").attempts
+    >>> ChainExhausted("no target answered").attempts
     ()
     """
 
@@ -443,8 +443,8 @@ class ChainExhausted(DragomanError):
 
 
 _NO_CREDIT = {"retry": False}
-_OTHER_MAY = {"fail_over": True}
-_MODEL_SLIP = {"retry": True, "fail_over": True}
+_OTHER_MAY_SUCCEED = {"fail_over": True}
+_MODEL_MISTAKE = {"retry": True, "fail_over": True}
 
 _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
     code: (kind, facts)
@@ -463,8 +463,8 @@ _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
         (Blocked, {}, "misalignment_policy_violation image_content_policy_violation moderation_blocked"),
         (ModelNotFound, {}, "model_not_found not_found_error deploymentnotfound invalid_model"),
         (ModelNotFound, {}, "resource_not_found_error"),
-        (BadRequest, _MODEL_SLIP, "tool_use_failed json_validate_failed"),
-        (BadRequest, _OTHER_MAY, "request_too_large"),
+        (BadRequest, _MODEL_MISTAKE, "tool_use_failed json_validate_failed"),
+        (BadRequest, _OTHER_MAY_SUCCEED, "request_too_large"),
     )
     for code in codes.split()
 }
@@ -478,7 +478,7 @@ _BY_STATUS: dict[int, tuple[type[ProviderError], dict[str, bool]]] = {
     404: (ModelNotFound, {}),
     405: (BadRequest, {}),
     410: (ModelNotFound, {}),
-    413: (BadRequest, _OTHER_MAY),
+    413: (BadRequest, _OTHER_MAY_SUCCEED),
     422: (BadRequest, {}),
     429: (RateLimited, {}),
     498: (Overloaded, {}),
@@ -500,9 +500,9 @@ _STATUS_OF_TYPE = {
     "timeout_error": 504,
     "deadline_exceeded": 504,
 }
-"""What a failure inside an HTTP 200 would have been, where only its type is told."""
+"""The status for an error inside an HTTP 200 that has only a type."""
 
-_BY_PROSE: tuple[tuple[type[ProviderError], str], ...] = (
+_BY_MESSAGE: tuple[tuple[type[ProviderError], str], ...] = (
     (
         ContextTooLong,
         r"context (length|window|size|limit)|maximum context"
@@ -518,15 +518,15 @@ _BY_PROSE: tuple[tuple[type[ProviderError], str], ...] = (
     ),
     (Blocked, r"content (violates|management policy|policy)|flagged (for|by|as)|safety (check|system)|moderation"),
 )
-"""Prose is looked at only for a 4xx whose code says nothing."""
+"""Used only for a 4xx without a known code."""
 
 _COUNT = r"(?<![-\w.])(\d[\d,]{2,14})(?!\w)"
-_MOST = (
+_LIMITS = (
     rf"> ?{_COUNT}",
     rf"{_COUNT} maximum",
     rf"(?:max|limit|allowed|available|context)(?:(?! by )\D){{0,60}}?{_COUNT}",
 )
-"""How the number of tokens is told that would have fitted, the most telling way first."""
+"""Patterns for the token limit in a message, the most reliable first."""
 
 
 def classify(
@@ -539,57 +539,57 @@ def classify(
     tokens: int | None = None,
     limit: int | None = None,
 ) -> ProviderError:
-    """The typed error of a provider's answer: by code, then status; by prose where these say nothing.
+    """The error for a provider's error response: by code, then by status; by message if neither is specific.
 
-    `codes` are the provider's own words for it, most telling first (code, then type).
+    `codes` are the provider's code and type, the more specific first.
 
     >>> error = classify("busy", status=529, codes=("overloaded_error",))
     >>> type(error).__name__, error.retry, error.code
     ('Overloaded', True, 'overloaded_error')
     """
-    words = [str(code) for code in codes if code not in (None, "")]
+    names = [str(code) for code in codes if code not in (None, "")]
     if status is None or status < 400:
-        status = next((known for word in words if (known := _status_of(word))), status)
-    kind, facts = _kind(message, status, words)
+        status = next((known for name in names if (known := _status_of(name))), status)
+    kind, policy = _kind(message, status, names)
     if status == 402 and retry_after is not None:
-        facts = {}  # OpenRouter's budget in flight: it comes back (2026-08)
-    code = next((word for word in words if word != str(status)), str(status) if words else None)
-    flat: dict[str, Any] = {"status": status, "code": code, "retry_after": retry_after, **facts}
+        policy = {}  # OpenRouter reserves credit for running requests and releases it (2026-08)
+    code = next((name for name in names if name != str(status)), str(status) if names else None)
+    facts: dict[str, Any] = {"status": status, "code": code, "retry_after": retry_after, **policy}
     if kind is ContextTooLong:
-        told_tokens, told_limit = _token_numbers(message)
-        return ContextTooLong(message, tokens=tokens or told_tokens, limit=limit or told_limit, **flat)
-    return kind(message, **flat)
+        message_tokens, message_limit = _token_numbers(message)
+        return ContextTooLong(message, tokens=tokens or message_tokens, limit=limit or message_limit, **facts)
+    return kind(message, **facts)
 
 
 def _token_numbers(message: str) -> tuple[int | None, int | None]:
-    """How many tokens there were, and how many would have fitted."""
-    found = next((found for way in _MOST if (found := re.search(way, message, re.IGNORECASE))), None)
-    if found is None:
+    """The tokens of the prompt and the limit."""
+    match = next((match for pattern in _LIMITS if (match := re.search(pattern, message, re.IGNORECASE))), None)
+    if match is None:
         return None, None
-    limit = _number(found[1])
-    told = [_number(count) for count in re.findall(_COUNT, message)]
-    told += [_number(a) + _number(b) for a, b in re.findall(rf"{_COUNT} \+ {_COUNT} >", message)]
-    return (most if (most := max(told)) > limit else None), limit
+    limit = _number(match[1])
+    counts = [_number(count) for count in re.findall(_COUNT, message)]
+    counts += [_number(a) + _number(b) for a, b in re.findall(rf"{_COUNT} \+ {_COUNT} >", message)]
+    return (tokens if (tokens := max(counts)) > limit else None), limit
 
 
 def _number(text: str) -> int:
     return int(text.replace(",", ""))
 
 
-def _status_of(word: str) -> int | None:
-    if len(word) == 3 and word.isdecimal() and 400 <= int(word) <= 599:
-        return int(word)
-    return _STATUS_OF_TYPE.get(word.lower())
+def _status_of(name: str) -> int | None:
+    if len(name) == 3 and name.isdecimal() and 400 <= int(name) <= 599:
+        return int(name)
+    return _STATUS_OF_TYPE.get(name.lower())
 
 
-def _kind(message: str, status: int | None, words: list[str]) -> tuple[type[ProviderError], dict[str, bool]]:
-    for word in words:
-        found = _BY_CODE.get(word.lower())
-        # Groq calls one request that is larger than a minute's tokens a rate limit: waiting cannot help (2026-08).
-        if found and not (status == 413 and found[0] is RateLimited):
-            return found
+def _kind(message: str, status: int | None, names: list[str]) -> tuple[type[ProviderError], dict[str, bool]]:
+    for name in names:
+        entry = _BY_CODE.get(name.lower())
+        # Groq reports one request that exceeds the tokens per minute as a rate limit: waiting cannot help (2026-08).
+        if entry and not (status == 413 and entry[0] is RateLimited):
+            return entry
     if status is not None and 400 <= status < 500 and status not in (401, 402, 429):
-        for kind, pattern in _BY_PROSE:
+        for kind, pattern in _BY_MESSAGE:
             if re.search(pattern, message, re.IGNORECASE):
                 return kind, {}
     return _BY_STATUS.get(status or 0, (ServerFault, {}))
