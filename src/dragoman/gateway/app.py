@@ -1,16 +1,17 @@
 """The gateway's application: an HTTP request in any dialect in, the response in the same dialect out.
 
-`App.answer` is the whole way of a request: find the route, authenticate, decode, choose targets, reserve limits, run the
-chain, encode. What is known of the request on the way is in its `RequestContext`. Errors of all steps end in `answer`,
+`App.answer` is the whole way of a request: find the route, authenticate, decode, choose targets, reserve limits, run
+the chain, encode. What is known of the request is in its `RequestContext`. Errors of all steps end in `answer`,
 which records them and encodes them in the client's dialect; errors after the first byte of a stream end in
 `_Stream.write`. The app knows no server protocol: adapters in `gateway/server` call it.
 """
 
 import asyncio
 import logging
+import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -42,6 +43,7 @@ log = logging.getLogger("dragoman.gateway")
 TICKS = 4
 """How often per `ping` interval the app looks for silent streams."""
 
+S = TypeVar("S", Response, Started)
 Endpoint: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse]]
 
 
@@ -143,7 +145,7 @@ class App:
         context.key = identify(context.http, runtime.keys)
         check_depth(context.http.body, runtime.config.gateway.max_depth)
         await context.prepare(*wire.server.decode_request(context.http))
-        record = await context.open()
+        record = context.record = await runtime.accounting.open(context)
         registry = runtime.registry
         driver = Driver(registry.transport, (record.observe,), fetcher=registry.driver.fetcher)
         if context.request.stream:
@@ -154,7 +156,7 @@ class App:
         wire = cast("Wire", context.wire)
         if context.tool_ids is not None:
             response = context.tool_ids.to_client(response)
-        response = context.complete(response)
+        response = _complete(response, context)
         # Accounting comes first: the response is paid for even if it cannot be stored.
         await record.finish("served", status=200, target=response.target, usage=response.usage, response=response)
         not_stored = await context.remember(response) if context.is_stored else ()
@@ -300,14 +302,14 @@ class _Stream:
             context = self._context
             # No Restarted: the chain of a gateway never restarts a stream.
             events = cast("Sequence[Event]", emission.events)
-            self._record.count_streamed(events)
             if self.first is None:
                 self.first = emission
-                events = [context.complete(event) if isinstance(event, Started) else event for event in events]
+                events = [_complete(event, context) if isinstance(event, Started) else event for event in events]
             if context.tool_ids is not None:
                 events = [context.tool_ids.event_to_client(event) for event in events]
             if self._needs_response:
                 self._events += events
+            self._record.count_streamed(events)
             if isinstance(last := events[-1], Finished):
                 not_stored = await self._finish(last, emission.target)
                 if notices := (*emission.notices, *not_stored):
@@ -342,6 +344,14 @@ def _ignore_failure(ping: "asyncio.Future[None]") -> None:
     # If the client is gone, the next write or the server adapter finds out.
     if not ping.cancelled():
         ping.exception()
+
+
+def _complete(value: S, context: RequestContext) -> S:
+    """With an id, a model and a time, if the provider sent none."""
+    if value.id and value.model and value.created and context.response_id is None:
+        return value
+    id, created = context.response_id or value.id or context.id, value.created or int(time.time())
+    return replace(value, id=id, model=value.model or context.model, created=created)
 
 
 def _ignore(_response: Response) -> None:

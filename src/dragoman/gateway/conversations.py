@@ -75,7 +75,7 @@ class ConversationStore:
     def _merge(
         self, stored: ConversationState, new: ConversationState, before: ConversationState | None
     ) -> ConversationState:
-        """Another request may have moved the conversation meanwhile: then it stays there, unless the new tier is higher."""
+        """If another request has moved the conversation meanwhile, it stays there, unless the new tier is higher."""
         ids = dict(list({**stored.ids, **new.ids}.items())[-MAX_IDS:])
         is_unchanged = before is not None and (before.target, before.tier) == (stored.target, stored.tier)
         moves_up = is_higher(new.tier, stored.tier, self._tiers)

@@ -99,7 +99,7 @@ async def _run(
 ) -> T:
     """Run a plan within the limits of the key, with a row in the usage log."""
     context.operation, context.request = operation, request
-    record = await context.open()
+    record = context.record = await context.runtime.accounting.open(context)
     result = await context.runtime.registry.driver.arun(plan)
     await record.finish("served", status=200, target=context.current_target, usage=usage_of(result))
     return result

@@ -1,23 +1,23 @@
 """One request on its way through the gateway.
 
 `RequestContext` holds all that is known of a request so far. The app makes it when the request arrives. `prepare` takes
-the decoded request, chooses its targets and loads what is stored of its conversation. `open` reserves what it may use,
-`plan` is what the driver runs, and `remember` stores what the next request of the conversation needs.
+the decoded request, chooses its targets and loads what is stored of its conversation. `plan` is what the driver runs.
+`remember` stores what the next request of the conversation needs.
 """
 
 import random
 import secrets
-import time
+from collections.abc import Iterable
 from itertools import count
 from os import getpid
-from typing import TypeVar, cast
+from typing import cast
 
 from msgspec.structs import replace
 
 from dragoman.engine.effects import Emit, Plan
 from dragoman.engine.failover import Chain, ChainOptions, weighted_order
 from dragoman.errors import StoreDown
-from dragoman.events import Started, to_events
+from dragoman.events import to_events
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import Headers
 from dragoman.gateway.auth.api_keys import Key
@@ -27,7 +27,6 @@ from dragoman.gateway.conversations import ConversationState
 from dragoman.gateway.errors import UnknownPreviousResponse
 from dragoman.gateway.observability.tracing import Operation
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.server.response import header_value, id_headers, notice_headers
 from dragoman.gateway.tiers import effective_tier, order_targets
 from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
@@ -39,12 +38,15 @@ from dragoman.wires.native.schema import NAME as NATIVE
 
 MAX_ID = 128
 """Characters of a request id that a client chose."""
+MAX_NOTICES = 16
+"""`X-Dragoman-Notice` headers of one response; the last one lists the remaining notices."""
+MAX_NOTICE = 200
+MAX_LAST_NOTICE = 1000
 GATEWAY_FIELDS = NATIVE + VERBATIM
 """Where the native dialect puts fields that are for the gateway, not for a model."""
 NO_REQUEST = Request()
 NO_CHOICE = TargetChoice((), ChainOptions())
 NOT_STORED = StoredResponseQuery()
-S = TypeVar("S", Response, Started)
 
 
 class RequestContext:
@@ -58,6 +60,7 @@ class RequestContext:
         "conversation_id",
         "http",
         "id",
+        "is_stored",
         "key",
         "model",
         "notices",
@@ -67,13 +70,17 @@ class RequestContext:
         "response_id",
         "runtime",
         "tool_ids",
+        "usage_id",
         "wire",
     )
 
     def __init__(self, runtime: Runtime, http: HttpRequest, /) -> None:
         self.runtime = runtime
         self.http = http
-        self.id = _client_request_id(http) or new_request_id()
+        client_id = _client_request_id(http)
+        self.id = client_id or new_request_id()
+        self.usage_id = self.id if client_id is None else f"{client_id}~{new_request_id()}"
+        """The id of the row in the usage log: clients may send the same `x-request-id` twice."""
         self.wire: Wire | None = None
         """The client's dialect, once it is known."""
         self.key: Key | None = None
@@ -94,6 +101,8 @@ class RequestContext:
         """The gateway's own tool call ids; None if the dialect does not need them."""
         self.response_id: str | None = None
         """The id of the response if clients can fetch it later; None for the provider's."""
+        self.is_stored = False
+        """Whether `remember` has something to store."""
         self._stored = NOT_STORED
         self._chain: Chain | None = None
 
@@ -105,27 +114,11 @@ class RequestContext:
         return None if self.key is None else self.key.id
 
     @property
-    def dialect(self) -> str | None:
-        """The name of the client's dialect."""
-        return None if self.wire is None else self.wire.name
-
-    @property
-    def usage_id(self) -> str:
-        """The id of the row in the usage log: unlike `id`, clients cannot send the same one twice."""
-        is_from_client = self.http.headers.get("x-request-id") == self.id
-        return f"{self.id}~{new_request_id()}" if is_from_client else self.id
-
-    @property
     def current_target(self) -> str | None:
         """The target that is being called."""
         if self.operation != "chat":
             return self.choice.targets[0].name
         return None if self._chain is None else self._chain.asked
-
-    @property
-    def is_stored(self) -> bool:
-        """Whether `remember` has something to store."""
-        return self.conversation_id is not None or self._stored.keep
 
     # Before the call -------------------------------------------------------------------------------------------------
 
@@ -157,6 +150,7 @@ class RequestContext:
         if wire.stored_conversations is not None:
             request = await self._load_previous(request)
         self.request = request
+        self.is_stored = self.conversation_id is not None or self._stored.keep
 
     def _choice_for_conversation(self, choice: TargetChoice) -> TargetChoice:
         """The tier never goes down, and the target of the conversation comes first."""
@@ -183,11 +177,6 @@ class RequestContext:
             raise UnknownPreviousResponse(f"previous_response_id must be the id of a stored response, got {id[:200]!r}")
         return stored_conversations.join(previous, request)
 
-    async def open(self) -> RequestRecord:
-        """Reserve what the request may use of its key's limits; raises OverLimit if they do not allow it."""
-        self.record = await self.runtime.accounting.open(self)
-        return self.record
-
     def plan(self) -> Plan[Response]:
         """The chain of targets. Ollama's empty "load model" request is answered without a call."""
         request = self.request
@@ -197,13 +186,6 @@ class RequestContext:
         return self._chain.run(self.choice.targets)
 
     # After the call --------------------------------------------------------------------------------------------------
-
-    def complete(self, value: S, /) -> S:
-        """Fill in the id, model and time if the provider sent none."""
-        if value.id and value.model and value.created and self.response_id is None:
-            return value
-        id, created = self.response_id or value.id or self.id, value.created or int(time.time())
-        return replace(value, id=id, model=value.model or self.model, created=created)
 
     async def remember(self, response: Response, /) -> tuple[Notice, ...]:
         """Store what the next request of the conversation needs, and the response if the client wants it stored."""
@@ -248,6 +230,40 @@ class RequestContext:
         if self.key is None or not self.key.is_limited:
             return ()
         return await self.runtime.accounting.quotas.limit_headers(self.key)
+
+
+def id_headers(id: str, /) -> list[tuple[str, str]]:
+    """The id of a request, in the headers where the client libraries of each dialect look for it.
+
+    >>> id_headers("req_1")
+    [('x-request-id', 'req_1'), ('request-id', 'req_1')]
+    """
+    return [("x-request-id", id), ("request-id", id)]
+
+
+def notice_headers(notices: Iterable[Notice], /) -> list[tuple[str, str]]:
+    """One header for each notice.
+
+    >>> notice_headers([Notice(kind="dropped", what="seed", why="not supported by ollama")])
+    [('x-dragoman-notice', 'dropped seed: not supported by ollama')]
+    """
+    notices = [*notices]
+    first, rest = notices[: MAX_NOTICES - 1], notices[MAX_NOTICES - 1 :]
+    texts = [f"{notice.kind} {notice.what}: {notice.why}"[:MAX_NOTICE] for notice in first]
+    if rest:
+        texts.append(f"and {', '.join(f'{notice.kind} {notice.what}' for notice in rest)}"[:MAX_LAST_NOTICE])
+    return [("x-dragoman-notice", header_value(text)) for text in texts]
+
+
+def header_value(text: str, /) -> str:
+    """The text with only the characters that a header may have.
+
+    >>> header_value("a\\nb → c")
+    'a b ? c'
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(letter if " " <= letter <= "~" else " " if letter.isspace() else "?" for letter in text)
 
 
 def take_conversation_id(request: Request, /) -> tuple[str | None, Request]:

@@ -1,4 +1,4 @@
-"""Tiers: classes of models with an order from low to high, and the order in which a conversation tries their targets."""
+"""Tiers: classes of models, from low to high, and the order in which a conversation tries their targets."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

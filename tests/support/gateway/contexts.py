@@ -31,7 +31,7 @@ def context_of(
     headers: Mapping[str, str] | None = None,
 ) -> RequestContext:
     context = RequestContext(runtime(), HttpRequest(method="POST", path="/", headers=dict(headers or {})))
-    context.id = id
+    context.id = context.usage_id = id
     context.model = model
     context.request = request or Request()
     context.key = key

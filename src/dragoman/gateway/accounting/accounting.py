@@ -89,7 +89,7 @@ class Accounting:
         record = RequestRecord(self, self._row(context), context.request)
         key, targets = context.key, context.choice.targets
         if key is not None and key.is_limited:
-            record.admission = await self._admit(key, context)
+            record.admit(await self._admit(key, context))
         if self.tracing is not None:
             record.span = self.tracing.begin(
                 redact_name(context.model),
@@ -120,9 +120,9 @@ class Accounting:
         return UsageRow(
             id=context.usage_id,
             moment=self.clock(),
-            key=context.owner,
+            key=None if context.key is None else context.key.id,
             model=redact_name(context.model),
-            dialect=context.dialect,
+            dialect=None if context.wire is None else context.wire.name,
             stream=context.request.stream,
         )
 
@@ -159,7 +159,7 @@ class Accounting:
             await self.exchange()
 
     async def exchange(self) -> None:
-        """One round: cooldowns, concurrency slots, quotas and usage rows. If the store is down, the next round retries."""
+        """One round: quotas, usage rows, cooldowns and metrics. If the store is down, the next round tries again."""
         steps = [self.quotas.maintain, self.usage_log.flush]
         if self._shared_health is not None and self.store.is_shared:
             steps.append(self._shared_health.sync)
@@ -207,9 +207,13 @@ class RequestRecord:
     """The accounting of one request."""
 
     def __init__(self, accounting: Accounting, row: UsageRow, request: Request, /) -> None:
-        self.admission: Admission = UNLIMITED
+        self.attempts = 0
+        """How many attempts there were, with the one that is streaming its answer."""
+        self.limit_headers: Headers = ()
+        """How much of the key's limits is used: first with what is reserved, at the end with what was really used."""
         self.span: RequestSpan | None = None
         self.is_finished = False
+        self._admission: Admission = UNLIMITED
         self._accounting = accounting
         self._row = row
         self._request = request
@@ -218,19 +222,13 @@ class RequestRecord:
         self._streamed_bytes = 0
         self._attempts: list[Attempt] = []
         self._failures = 0
-        self._is_answered = False
         self._failed_usage = UNKNOWN_USAGE
         self._failed_cost: int | None = None
 
-    @property
-    def limit_headers(self) -> Headers:
-        """How much of the key's limits is used: first with what is reserved, at the end with what was really used."""
-        return () if self.admission is UNLIMITED else self.admission.headers
-
-    @property
-    def attempts(self) -> int:
-        """How many attempts there were, with the one that is streaming its answer."""
-        return self._failures + self._is_answered
+    def admit(self, admission: Admission, /) -> None:
+        """Note what is reserved of the key's limits."""
+        self._admission = admission
+        self.limit_headers = admission.headers
 
     async def write_first_row(self) -> None:
         """Write the row before the call: it is there even if this process dies."""
@@ -249,18 +247,18 @@ class RequestRecord:
         self._accounting.metrics.record_attempt(attempt)
         self._attempts.append(attempt)
         if attempt.outcome == "failed":
-            self._is_answered = False
             self._failures += 1
+            self.attempts = self._failures
             self._failed_usage = add(self._failed_usage, attempt.usage)
             self._failed_cost = plus(self._failed_cost, self._accounting.prices.cost(attempt.target, attempt.usage))
         elif attempt.outcome == "served":
-            self._is_answered = True
+            self.attempts = self._failures + 1
 
     def count_streamed(self, events: Iterable[object], /) -> None:
         """Count what the client gets: if it disconnects, this is what the usage is estimated from."""
         if self._first is None:
             self._first = self._accounting.timer() - self._start
-            self._is_answered = True
+            self.attempts = self._failures + 1
         for event in events:
             if type(event) is PartDelta:
                 self._streamed_bytes += len(event.text.encode(errors="surrogatepass"))
@@ -331,7 +329,7 @@ class RequestRecord:
         return Usage(output=unreported, source="estimated") if unreported > 0 else UNKNOWN_USAGE
 
     async def _write(self, row: UsageRow) -> None:
-        if self.admission.limits:
+        if self._admission.limits:
             await self._return_unused(row)
         if self._accounting.store.is_shared:
             await self._accounting.usage_log.record(row)
@@ -345,7 +343,7 @@ class RequestRecord:
         elif tokens is None and row.outcome != "served":
             tokens = 0  # no target was called, or the provider refused and charges nothing
         cost = row.cost if tokens else tokens
-        self.admission = await self._accounting.quotas.finish(self.admission, tokens=tokens, cost=cost)
+        self.admit(await self._accounting.quotas.finish(self._admission, tokens=tokens, cost=cost))
 
 
 @lru_cache(maxsize=1024)

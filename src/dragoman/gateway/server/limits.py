@@ -52,7 +52,7 @@ async def decompress(http: HttpRequest, max_body: int, /) -> HttpRequest:
         return http
     if encoding not in ENCODINGS:
         raise UnknownEncoding(
-            f"{CONTENT_ENCODING} must be one of {', '.join(ENCODINGS)}, got {encoding[:40]!r}; send the body uncompressed"
+            f"{CONTENT_ENCODING} must be one of {', '.join(ENCODINGS)}, got {encoding[:40]!r}; send it uncompressed"
         )
     return replace(http, body=await asyncio.to_thread(_decompress, http.body, max_body, encoding))
 
