@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.engine.preparing import prepare
+from dragoman.engine.attempt import build_request
 from dragoman.errors import SetupError
 from dragoman.registry import Registry
 from dragoman.targets.providers import PROVIDERS, Provider
@@ -305,7 +305,7 @@ def test_a_dsn_has_the_facts_of_its_scheme() -> None:
 
 def test_a_key_never_goes_to_a_place_that_it_was_not_made_for() -> None:
     registry = Registry(env={"OPENAI_API_KEY": "secret", "LLM_BOX": "openai+http://box:8080/v1"})
-    http = prepare(Request(messages=(user("hi"),)), registry.target("box/m"))
+    http = build_request(Request(messages=(user("hi"),)), registry.target("box/m"))
     assert "secret" not in str(dict(http.headers))
 
 

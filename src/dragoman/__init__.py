@@ -114,7 +114,7 @@ if TYPE_CHECKING:
         stream,
         stream_extract,
     )
-    from dragoman.engine.attempt import Timeouts
+    from dragoman.engine.call_context import Timeouts
     from dragoman.engine.failover import ChainOptions, CooldownStarted, ErrorPolicy
     from dragoman.engine.health import Health, HealthPolicy, TargetHealth
     from dragoman.engine.probe import Finding, Findings
@@ -274,7 +274,7 @@ __all__ = [
 _LAZY = {
     "agents.agent": "Agent AgentStream AsyncAgentStream",
     "agents.budget": "Budget",
-    "engine.attempt": "Timeouts",
+    "engine.call_context": "Timeouts",
     "engine.failover": "CooldownStarted ChainOptions ErrorPolicy",
     "agents.compaction": "compact",
     "schema.output_type": "OutputType schema_of",

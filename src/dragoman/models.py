@@ -13,16 +13,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, U
 import msgspec
 
 from dragoman.engine import endpoints, failover, probe, typed
-from dragoman.engine.attempt import Timeouts
+from dragoman.engine.attempt import build_request
+from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions, ErrorPolicy, OnInterrupt, Order, WhenAllCoolingDown
-from dragoman.engine.preparing import prepare
 from dragoman.engine.probe import Findings
 from dragoman.engine.typed import Parsed
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
-from dragoman.media import Media
+from dragoman.media import find_media
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
 from dragoman.targets.dsn import did_you_mean
@@ -463,11 +463,12 @@ def explain_target(request: Request, target: Target, chain_options: ChainOptions
     True
     """
     missing = target.needs_key and not target.api_key
-    if chain_options.fetch_images and Media(request, target.capabilities).urls:
+    media = find_media(request, target.capabilities) if chain_options.fetch_images else None
+    if media is not None and media.urls:
         why = "images by URL are fetched when the call is made"
         return Explanation(target=target.name, request=None, notices=(), ready=not missing, reason=why)
     try:
-        http = prepare(request, msgspec.structs.replace(target, needs_key=False))
+        http = build_request(request, target)
     except DragomanError as error:
         return Explanation(target=target.name, request=None, notices=(), ready=False, reason=error.message)
     remedy = f"set {' or '.join(target.key_names)}" if target.key_names else "pass api_key="

@@ -117,7 +117,7 @@ def test_a_picture_by_url_is_refused_on_every_wire_whose_target_cannot_fetch(nam
     to = known(f"{name}/m", api_key="k")
     to = replace(to, capabilities=replace(to.capabilities, image_urls=False))
     with pytest.raises(Unsupported, match="cannot fetch"):
-        prepare(Request(messages=(user(Image(url="https://x/a.png")),)), to)
+        build_request(Request(messages=(user(Image(url="https://x/a.png")),)), to)
 
 
 def test_a_choice_that_cannot_be_forced_is_bent_with_a_notice() -> None:
@@ -126,22 +126,22 @@ def test_a_choice_that_cannot_be_forced_is_bent_with_a_notice() -> None:
         replace(known("openai/m", api_key="k"), capabilities=Capabilities(forced_choice=False)),
         known("ollama/m"),
     ):
-        assert [notice.what for notice in prepare(forced, to).notices] == ["tool_choice"]
+        assert [notice.what for notice in build_request(forced, to).notices] == ["tool_choice"]
         with pytest.raises(Unsupported, match="strict"):
-            prepare(replace(forced, strict=True), to)
+            build_request(replace(forced, strict=True), to)
 
 
 def test_thinking_of_a_model_that_does_not_is_dropped_with_a_notice() -> None:
     hard = Request(messages=(user("hi"),), reasoning="high")
     to = able(thinking=False)
-    assert [notice.what for notice in prepare(hard, to).notices] == ["reasoning"]
+    assert [notice.what for notice in build_request(hard, to).notices] == ["reasoning"]
     with pytest.raises(Unsupported, match="strict"):
-        prepare(replace(hard, strict=True), to)
+        build_request(replace(hard, strict=True), to)
 
 
 def test_missing_credentials_say_where_a_key_is_looked_for() -> None:
     with pytest.raises(AuthFailed) as caught:
-        prepare(ASK, known("google/m"))
+        build_request(ASK, known("google/m"))
     error = caught.value
     assert str(error) == "google: no key; set GEMINI_API_KEY or GOOGLE_API_KEY or pass api_key="
     assert (error.retry, error.fail_over, error.count_failure, error.provider) == (False, True, False, "google")
@@ -149,12 +149,12 @@ def test_missing_credentials_say_where_a_key_is_looked_for() -> None:
 
 def test_missing_credentials_without_variables() -> None:
     with pytest.raises(AuthFailed, match=r"^aa: no key; pass api_key=$"):
-        prepare(ASK, target("aa/m", needs_key=True))
+        build_request(ASK, target("aa/m", needs_key=True))
 
 
 def test_an_error_of_the_wire_is_named_too() -> None:
     with pytest.raises(InvalidRequest) as caught:
-        prepare(Request(messages=(user("x"),), extra={"ollama": {"a": object()}}), AA)
+        build_request(Request(messages=(user("x"),), extra={"ollama": {"a": object()}}), AA)
     assert (caught.value.provider, caught.value.model) == ("aa", "m")
 
 
@@ -187,7 +187,7 @@ def test_an_answer_has_its_target_its_notices_and_its_latency() -> None:
     next(asked)
     world = World(OK)
     asked.send(100.0)
-    reply = world.answer(Send(prepare(ASK, AA)))
+    reply = world.answer(Send(build_request(ASK, AA)))
     assert asked.send(reply) == Now()
     with pytest.raises(StopIteration) as stop:
         asked.send(100.75)

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from dragoman.engine.attempt import Timeouts
+from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Now, Open, Read, Send, Sleep
 from dragoman.engine.failover import ChainOptions, CooldownStarted, ErrorPolicy, judge, run
 from dragoman.engine.health import Health, Probe, TargetHealth

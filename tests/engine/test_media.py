@@ -233,7 +233,7 @@ def test_one_picture_of_a_result_that_is_not_there_takes_no_other_with_it() -> N
 
 def test_explain_and_tokens_leave_out_as_a_call_does() -> None:
     to = replace(able(max_images=0), wire="anthropic")
-    assert b"was left out for this model" in prepare(given(PNG), to).body
+    assert b"was left out for this model" in build_request(given(PNG), to).body
     world = World(Status(200, b'{"input_tokens": 5}'))
     assert world.run(count_tokens(given(PNG), to, chain.ChainOptions())) == 5
     assert b"was left out for this model" in world.requests[0].request.body

@@ -14,7 +14,7 @@ import httpx
 import pytest
 
 from dragoman import wires
-from dragoman.engine.attempt import Timeouts
+from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Compute, Now, Observe, Plan, Random, Sleep
 from dragoman.engine.health import Health, HealthPolicy
 from dragoman.errors import (

@@ -10,10 +10,10 @@ from msgspec.structs import replace
 from PIL import Image as Pillow
 from PIL import ImageDraw
 
-from dragoman.engine.preparing import prepare
+from dragoman.engine.attempt import build_request
 from dragoman.errors import InvalidRequest, TimedOut, Unsupported
 from dragoman.media import Media, MediaCache, fit
-from dragoman.media.fit_image import Bounds, fit_picture
+from dragoman.media.fit_image import Bounds, fit_image
 from dragoman.registry import Registry
 from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities
@@ -145,10 +145,10 @@ def test_the_worked_example() -> None:
     registry.set_capabilities("openai/m", max_image_side=32)
     registry.set_capabilities("openai/large", max_image_side=8000)
     request = asked(Image(data=data, mime="image/png"))
-    small = opened(sent(prepare(request, registry.target("openai/m")).body)[0])
+    small = opened(sent(build_request(request, registry.target("openai/m")).body)[0])
     assert (small.format, small.size) == ("PNG", (32, 16))
     assert fit(request, registry.target("openai/large").capabilities) is request
-    assert sent(prepare(request, registry.target("openai/large")).body) == [data]
+    assert sent(build_request(request, registry.target("openai/large")).body) == [data]
     assert images(request)[0].data is data
 
 
@@ -421,7 +421,7 @@ def test_images_that_the_target_fetches_share_nothing() -> None:
 
 def test_a_png_is_not_written_again_as_it_is() -> None:
     data, steps = saved(opened(noise(50, 50)).resize((200, 200))), itertools.count()
-    fit_picture(data, Bounds(size=len(data) - 1, types=("image/png",)), stop=lambda: next(steps) < 0)
+    fit_image(data, Bounds(size=len(data) - 1, types=("image/png",)), stop=lambda: next(steps) < 0)
     assert next(steps) == 2  # it was decoded, and got its palette
 
 
@@ -434,7 +434,7 @@ def test_a_png_that_was_never_packed_is_packed() -> None:
 def test_work_stops_between_its_steps() -> None:
     answers = iter((False, False, True))
     with pytest.raises(TimedOut, match="while an image was made to fit") as caught:
-        fit_picture(noise(200, 200, "image/jpeg"), Bounds(size=1000), stop=lambda: next(answers))
+        fit_image(noise(200, 200, "image/jpeg"), Bounds(size=1000), stop=lambda: next(answers))
     assert not caught.value.count_failure
 
 
@@ -456,12 +456,12 @@ def test_what_cannot_be_written_is_told_as_the_cause() -> None:
 def test_of_thirty_images_the_newest_eight_are_kept() -> None:
     files = [picture(30 + number, 20) for number in range(30)]
     target = Registry(env={"OLLAMA_API_KEY": "k"}).target("ollama-cloud/m")
-    http = prepare(asked(*files), target)
+    http = build_request(asked(*files), target)
     assert sent(http.body) == files[-8:]
     assert http.body.count(b"[An earlier image was left out: the model takes 8 at most.]") == 22
     assert [(notice.kind, notice.what) for notice in http.notices] == [("dropped", "22 of 30 images")]
     with pytest.raises(Unsupported, match="strict"):
-        prepare(replace(asked(*files), strict=True), target)
+        build_request(replace(asked(*files), strict=True), target)
 
 
 def test_images_of_results_count_and_are_fitted() -> None:
@@ -573,7 +573,7 @@ def test_what_a_target_cannot_take_is_unsupported(part: Any, capabilities: dict[
 @pytest.mark.parametrize("name", ["openai/m", "anthropic/m", "google/m", "ollama/m", "deepseek/m"])
 def test_nothing_is_invalid_whoever_is_asked(part: Any, why: str, name: str) -> None:
     with pytest.raises(InvalidRequest, match=why):
-        prepare(Request(messages=(user(part),)), Registry(env={}).target(name))
+        build_request(Request(messages=(user(part),)), Registry(env={}).target(name))
 
 
 def test_documents_and_sounds_that_fit_pass() -> None:
@@ -669,4 +669,4 @@ def test_only_what_is_sent_and_cannot_be_fetched_by_the_target_is_fetched() -> N
 
 
 def test_a_picture_in_bounds_is_itself() -> None:
-    assert fit_picture(PASSED, Bounds(side=100, size=len(PASSED), types=("image/png",))).data is PASSED
+    assert fit_image(PASSED, Bounds(side=100, size=len(PASSED), types=("image/png",))).data is PASSED

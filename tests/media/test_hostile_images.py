@@ -14,8 +14,8 @@ from PIL import Image as Pillow
 
 from dragoman.errors import Unsupported
 from dragoman.media import fit, measure
-from dragoman.media.fit_image import MAX_SCANS, Bounds, Picture, fit_picture
-from dragoman.media.image_header import Header
+from dragoman.media.fit_image import MAX_SCANS, Bounds, FittedImage, fit_image
+from dragoman.media.image_header import ImageHeader
 from dragoman.media.sniff import sniff
 from dragoman.media.transcode import MAX_PIXELS
 from dragoman.targets.target import Capabilities
@@ -27,10 +27,10 @@ LARGE = Bounds(side=60_000)
 BOTH = pytest.mark.parametrize("bounds", [SMALL, LARGE], ids=["made anew", "passed on"])
 
 
-def attempt(data: bytes, bounds: Bounds) -> Picture | None:
+def attempt(data: bytes, bounds: Bounds) -> FittedImage | None:
     """What comes of a file: a picture, or None for a refusal."""
     try:
-        return fit_picture(data, bounds)
+        return fit_image(data, bounds)
     except Unsupported:
         return None
 
@@ -72,7 +72,7 @@ def test_a_bomb_is_refused_by_its_header(mime: str, bounds: Bounds) -> None:
     tracemalloc.start()
     try:
         with pytest.raises(Unsupported, match=r"20000 by 20000.* too large to be decoded"):
-            fit_picture(data, bounds)
+            fit_image(data, bounds)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -82,18 +82,18 @@ def test_a_bomb_is_refused_by_its_header(mime: str, bounds: Bounds) -> None:
 @pytest.mark.parametrize("size", [(1, 1_000_000), (1_000_000, 1), (65_536, 1)])
 def test_a_side_without_end_is_refused(size: tuple[int, int], bounds: Bounds) -> None:
     with pytest.raises(Unsupported, match="too large"):
-        fit_picture(bomb(*size), bounds)
+        fit_image(bomb(*size), bounds)
 
 
 @BOTH
 @pytest.mark.parametrize("size", [(0, 10), (10, 0), (0, 0)])
 def test_a_picture_without_pixels_is_refused(size: tuple[int, int], bounds: Bounds) -> None:
     with pytest.raises(Unsupported, match="has no size"):
-        fit_picture(bomb(*size), bounds)
+        fit_image(bomb(*size), bounds)
 
 
 def test_a_picture_just_below_the_bound_is_no_bomb() -> None:
-    assert fit_picture(bomb(10_000, MAX_PIXELS // 10_000), LARGE).mime == "image/png"
+    assert fit_image(bomb(10_000, MAX_PIXELS // 10_000), LARGE).mime == "image/png"
 
 
 def test_a_gif_whose_frame_is_larger_than_its_screen_is_refused() -> None:
@@ -101,7 +101,7 @@ def test_a_gif_whose_frame_is_larger_than_its_screen_is_refused() -> None:
     at = data.index(b",", 13 + 3 * (2 << (data[10] & 7)))
     data[at + 5 : at + 9] = struct.pack("<HH", 12_000, 12_000)
     with pytest.raises(Unsupported, match="cannot be decoded"):
-        fit_picture(bytes(data), SMALL)
+        fit_image(bytes(data), SMALL)
 
 
 @pytest.mark.parametrize("side", [9_800, 12_000, 60_000])
@@ -111,7 +111,7 @@ def test_a_gif_whose_frame_is_larger_than_its_screen_is_refused_without_warnings
     at = data.index(b",", 13 + 3 * (2 << (data[10] & 7)))
     data[at + 5 : at + 9] = struct.pack("<HH", side, side)
     with pytest.raises(Unsupported, match="cannot be decoded"):
-        fit_picture(bytes(data), SMALL)
+        fit_image(bytes(data), SMALL)
 
 
 def test_what_the_text_chunks_of_a_png_unpack_to_is_bounded() -> None:
@@ -157,7 +157,7 @@ def test_a_file_that_is_cut_anywhere_is_refused(kind: str, bounds: Bounds) -> No
 def test_zeros_and_noise_are_no_pictures(size: int, bounds: Bounds) -> None:
     for data in (bytes(size), random.Random(size).randbytes(size), b"<html>" + bytes(size), b"%PDF-1.7" + bytes(size)):
         with pytest.raises(Unsupported, match=r"no type that is known|has no bytes"):
-            fit_picture(data[:size], bounds)
+            fit_image(data[:size], bounds)
 
 
 @BOTH
@@ -183,21 +183,21 @@ def test_spoilt_bytes_give_a_picture_or_a_refusal(kind: str) -> None:
 @BOTH
 def test_a_file_of_two_kinds_is_what_its_first_bytes_say(bounds: Bounds) -> None:
     both = picture() + b"PK\x03\x04" + b"<script>alert(1)</script>"
-    made = fit_picture(both, bounds)
+    made = fit_image(both, bounds)
     assert opened(made.data).format == "PNG"
     with pytest.raises(Unsupported):
-        fit_picture(b"GIF89a=1;alert(1)//" + picture(), bounds)
+        fit_image(b"GIF89a=1;alert(1)//" + picture(), bounds)
 
 
 def test_a_second_header_deceives_nobody() -> None:
     head = struct.pack(">IIBBBBB", 20_000, 20_000, 8, 2, 0, 0, 0)
     with pytest.raises(Unsupported, match="its header lies, as it has 20000 by 20000 pixels"):
-        fit_picture(picture()[:33] + chunk(b"IHDR", head) + picture()[33:], SMALL)
+        fit_image(picture()[:33] + chunk(b"IHDR", head) + picture()[33:], SMALL)
 
 
 def test_a_header_that_lies_about_the_rest_is_refused() -> None:
     with pytest.raises(Unsupported, match=r"an image \(image/png, 3000 by 3000\) cannot be decoded"):
-        fit_picture(bomb(3000, 3000), SMALL)
+        fit_image(bomb(3000, 3000), SMALL)
 
 
 # Without end ----------------------------------------------------------------------------------------------------------
@@ -237,16 +237,16 @@ def scanned(more: int, *, width: int = 64, between: bytes = b"", **options: Any)
 @pytest.mark.parametrize("between", [b"", b"\xff\xfe\0\x04\xff\xd9"], ids=["plain", "behind a false end"])
 def test_a_jpeg_of_endless_scans_is_refused(between: bytes, bounds: Bounds) -> None:
     with pytest.raises(Unsupported, match="scans, which are too many to be decoded"):
-        fit_picture(scanned(300, between=between, progressive=True), bounds)
+        fit_image(scanned(300, between=between, progressive=True), bounds)
 
 
 def test_a_large_jpeg_may_have_fewer_scans() -> None:
     few = scanned(30, progressive=True)
     at = few.index(b"\xff\xc2")
     many = few[: at + 5] + struct.pack(">HH", 9000, 9000) + few[at + 9 :]
-    assert fit_picture(few, SMALL).mime == "image/jpeg"
+    assert fit_image(few, SMALL).mime == "image/jpeg"
     with pytest.raises(Unsupported, match=r"9000 by 9000\) has 40 scans"):
-        fit_picture(many, SMALL)
+        fit_image(many, SMALL)
 
 
 def test_what_lies_behind_the_end_of_a_jpeg_is_no_scan() -> None:
@@ -259,7 +259,7 @@ def test_what_lies_behind_the_end_of_a_jpeg_is_no_scan() -> None:
 
 
 def test_a_jpeg_of_one_scan_is_decoded_once_whatever_comes() -> None:
-    assert measure(scanned(300)) == Header("image/jpeg", 64, 64)
+    assert measure(scanned(300)) == ImageHeader("image/jpeg", 64, 64)
 
 
 def test_scans_are_counted_in_bounded_steps() -> None:
@@ -286,7 +286,7 @@ def test_every_format_is_measured_as_pillow_does(mime: str) -> None:
 
 def test_fill_before_a_marker_is_skipped() -> None:
     data = picture(mime="image/jpeg")
-    assert measure(data[:2] + b"\xff\xff" + data[2:]) == Header("image/jpeg", 100, 50)
+    assert measure(data[:2] + b"\xff\xff" + data[2:]) == ImageHeader("image/jpeg", 100, 50)
 
 
 @pytest.mark.parametrize(
@@ -319,15 +319,15 @@ def test_a_large_box_has_its_size_behind_its_name() -> None:
 def test_a_gif_without_its_last_byte_is_taken(bounds: Bounds) -> None:
     data = picture(mime="image/gif")
     assert data[-1:] == b";"
-    assert opened(fit_picture(data[:-1], bounds).data).format in ("GIF", "PNG", "JPEG")
+    assert opened(fit_image(data[:-1], bounds).data).format in ("GIF", "PNG", "JPEG")
 
 
 def test_an_old_bitmap_is_measured() -> None:
     rows = bytes(8 * 3 * 2)
     head = struct.pack("<IHHHH", 12, 8, 2, 1, 24)
     data = b"BM" + struct.pack("<IHHI", 26 + len(rows), 0, 0, 26) + head + rows
-    assert measure(data) == Header("image/bmp", 8, 2)
-    assert opened(fit_picture(data, Bounds(side=4)).data).size == (4, 1)
+    assert measure(data) == ImageHeader("image/bmp", 8, 2)
+    assert opened(fit_image(data, Bounds(side=4)).data).size == (4, 1)
 
 
 @pytest.mark.parametrize(

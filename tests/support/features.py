@@ -7,7 +7,7 @@ network, and the cell says what became of that: sent as it is, sent in another w
 from collections.abc import Callable, Iterator
 
 from dragoman import wires
-from dragoman.engine.preparing import prepare
+from dragoman.engine.attempt import build_request
 from dragoman.errors import DragomanError, SetupError
 from dragoman.registry import Registry
 from dragoman.targets.target import Target
@@ -33,7 +33,7 @@ def sent(request: Request) -> Callable[[Target], str]:
     """What becomes of a request: as it is, with a notice, or refused."""
 
     def judge(target: Target) -> str:
-        return BENT if prepare(request, target).notices else YES
+        return BENT if build_request(request, target).notices else YES
 
     return judge
 

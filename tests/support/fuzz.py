@@ -42,7 +42,7 @@ from dragoman.events import (
     to_events,
 )
 from dragoman.http import Head, HttpRequest
-from dragoman.media.fit_image import Bounds, fit_picture
+from dragoman.media.fit_image import Bounds, fit_image
 from dragoman.targets.providers import PROVIDERS, target
 from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import (
@@ -490,7 +490,7 @@ def check_media(wire: Wire, data: bytes, found: Seeds, dice: random.Random) -> N
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            made = fit_picture(data, bounds)
+            made = fit_image(data, bounds)
         except Unsupported:
             return
     # What is passed on was never decoded, so it may be spoilt.

@@ -11,7 +11,7 @@ from dragoman import api
 from dragoman.agents.budget import Budget, check_prices_installed, price
 from dragoman.agents.events import Result, RunEvent
 from dragoman.agents.loop import CallModel, LoopSettings, Run
-from dragoman.engine.attempt import Timeouts
+from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions, ErrorPolicy
 from dragoman.engine.typed import shaped

@@ -1,88 +1,96 @@
-"""A small question to one target in, its answer out: models, tokens, embeddings. A plan."""
+"""Calls of a provider's other endpoints: list models, count tokens, embed. They use one target and no failover."""
 
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.engine.attempt import MAX_BODY
+from dragoman.engine.attempt import annotate_errors, check_capabilities, check_key, encode_with_media
+from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import HttpResponse, Now, Plan, Random, Send, Sleep
-from dragoman.engine.failover import ChainOptions, judge
-from dragoman.engine.preparing import check_key, left, named, prepared
+from dragoman.engine.exchange import MAX_BODY, time_left
+from dragoman.engine.failover import ChainOptions, error_policy
+from dragoman.engine.structured_output import plan_structured_output
 from dragoman.errors import DragomanError, InvalidRequest, Malformed, Unsupported
 from dragoman.http import HttpRequest
 from dragoman.media import has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import Embeddings, ModelInfo, Request, Usage, is_object
-from dragoman.wires.common.endpoints import Embeddable, Endpoints
+from dragoman.wires.common.endpoints import Embeddable
 from dragoman.wires.common.json import DECODE_ERRORS
 
 T = TypeVar("T")
 MAX_PAGES = 100
-"""How many pages of a list are read: a server may say for ever that there are more."""
+"""Pages of a list that are read: a server may say for ever that there are more."""
 
 
 def list_models(target: Target, options: ChainOptions, /) -> Plan[tuple[ModelInfo, ...]]:
-    """Which models the target's provider has, page by page."""
-    extras = wires.get(target.wire).endpoints
-    found: list[ModelInfo] = []
-    http: HttpRequest | None = extras.encode_models(target)
-    ends = yield from _deadline(options)
+    """The models of the target's provider."""
+    endpoints = wires.get(target.wire).endpoints
+    models: list[ModelInfo] = []
+    http: HttpRequest | None = endpoints.encode_models(target)
+    deadline = yield from _deadline(options)
     for _ in range(MAX_PAGES):
         if http is None:
             break
         page = http
-        models, http = yield from _ask(partial(replace, page), partial(_page, extras, page), target, options, ends)
-        found += models
-        if not models or http == page:
+
+        def decode(
+            body: bytes, page: HttpRequest = page
+        ) -> tuple[tuple[ModelInfo, ...], HttpRequest | None]:
+            return endpoints.decode_models(body), endpoints.next_page(page, body)
+
+        new, http = yield from _send(lambda page=page: page, decode, target, options, deadline)
+        models += new
+        if not new or http == page:
             break
-    return tuple({model.id: model for model in found}.values())
-
-
-def _page(extras: Endpoints, http: HttpRequest, body: bytes) -> tuple[tuple[ModelInfo, ...], HttpRequest | None]:
-    return extras.decode_models(body), extras.next_page(http, body)
+    return tuple({model.id: model for model in models}.values())
 
 
 def count_tokens(request: Request, target: Target, options: ChainOptions, /) -> Plan[int]:
-    """How many tokens the request has, as the provider counts them."""
-    extras = wires.get(target.wire).endpoints
-    ends = yield from _deadline(options)
-    ask = partial(prepared, request, target, ends, fetch_images=options.fetch_images, encode=extras.encode_tokens)
-    try:
-        http = yield from ask()
-    except Unsupported:
-        if not has_result_media(request):
-            raise
-        http = yield from ask(spare=True)
-    return (yield from _ask(lambda: http, extras.decode_tokens, target, options, ends))
+    """The number of tokens of a request, as the provider counts them."""
+    endpoints = wires.get(target.wire).endpoints
+    deadline = yield from _deadline(options)
+    call = CallContext(deadline=deadline, fetch_images=options.fetch_images)
+    with annotate_errors(target):
+        check_key(target)
+        check_capabilities(request, target)
+        planned = plan_structured_output(request, target).request
+        try:
+            http = yield from encode_with_media(planned, target, call, endpoints.encode_tokens)
+        except Unsupported:
+            if not has_result_media(request):
+                raise
+            call = replace(call, degrade_tool_media=True)
+            http = yield from encode_with_media(planned, target, call, endpoints.encode_tokens)
+    return (yield from _send(lambda: http, endpoints.decode_tokens, target, options, deadline))
 
 
 def embed(
     texts: Sequence[Embeddable], dimensions: int | None, target: Target, options: ChainOptions, /
 ) -> Plan[Embeddings]:
-    """The vectors of some texts, in as many requests as it takes."""
+    """The vectors of some texts, in as many requests as the provider needs."""
     if not texts:
-        raise InvalidRequest("there are no texts to embed")
-    extras = wires.get(target.wire).endpoints
-    ends = yield from _deadline(options)
+        raise InvalidRequest("texts must not be empty")
+    endpoints = wires.get(target.wire).endpoints
+    deadline = yield from _deadline(options)
     vectors: list[tuple[float, ...]] = []
-    used: list[int | None] = []
-    for start in range(0, len(texts), extras.max_texts):
-        some = texts[start : start + extras.max_texts]
+    counts: list[int | None] = []
+    for start in range(0, len(texts), endpoints.max_texts):
+        batch = texts[start : start + endpoints.max_texts]
 
-        def encode(some: Sequence[Embeddable] = some) -> HttpRequest:
-            return extras.encode_embeddings(some, dimensions, target)
+        def encode(batch: Sequence[Embeddable] = batch) -> HttpRequest:
+            return endpoints.encode_embeddings(batch, dimensions, target)
 
-        found = yield from _ask(encode, extras.decode_embeddings, target, options, ends)
-        if len(found.vectors) != len(some):
-            raise Malformed(f"{target.name}: {len(some)} texts were sent, and {len(found.vectors)} vectors came")
-        vectors += found.vectors
-        used.append(found.usage.input)
-    known = [count for count in used if count is not None]
-    usage = Usage(input=sum(known)) if len(known) == len(used) else Usage(source="unknown")
+        embeddings = yield from _send(encode, endpoints.decode_embeddings, target, options, deadline)
+        if len(embeddings.vectors) != len(batch):
+            raise Malformed(f"{target.name}: got {len(embeddings.vectors)} vectors for {len(batch)} texts")
+        vectors += embeddings.vectors
+        counts.append(embeddings.usage.input)
+    known = [count for count in counts if count is not None]
+    usage = Usage(input=sum(known)) if len(known) == len(counts) else Usage(source="unknown")
     return Embeddings(vectors=tuple(vectors), usage=usage, target=target.name)
 
 
@@ -92,57 +100,61 @@ def _deadline(options: ChainOptions) -> Plan[float | None]:
     return None if total is None else now + total
 
 
-def _ask(
+def _send(
     encode: Callable[[], HttpRequest],
     decode: Callable[[bytes], T],
     target: Target,
     options: ChainOptions,
-    ends: float | None,
+    deadline: float | None,
 ) -> Plan[T]:
-    """Send, and read what came; transient faults are tried again."""
-    tries = 0
+    """Send one request and decode its answer; retry after errors that may pass."""
+    retries = 0
     while True:
         try:
-            return (yield from _once(encode, decode, target, options, ends))
+            return (yield from _send_once(encode, decode, target, options, deadline))
         except DragomanError as error:
-            named(error, target)
-            verdict = yield from judge(error, options)
-            if not verdict.retry or tries >= options.retries:
+            policy = yield from error_policy(error, options)
+            if not policy.retry or retries >= options.retries:
                 raise
-            dice: float = yield Random()
-            wait = dice * min(options.backoff_cap, options.backoff * 2**tries)
+            number: float = yield Random()
+            wait = number * min(options.backoff_cap, options.backoff * 2**retries)
             wait = wait if error.retry_after is None else error.retry_after
             now: float = yield Now()
-            if wait > options.max_retry_after_with_fallback or (ends is not None and now + wait >= ends):
+            if wait > options.max_retry_after_with_fallback or (deadline is not None and now + wait >= deadline):
                 raise
-            tries += 1
+            retries += 1
             yield Sleep(wait)
 
 
-def _once(
+def _send_once(
     encode: Callable[[], HttpRequest],
     decode: Callable[[bytes], T],
     target: Target,
     options: ChainOptions,
-    ends: float | None,
+    deadline: float | None,
 ) -> Plan[T]:
-    http = encode()
-    check_key(target)
-    now: float = yield Now()
-    reply: HttpResponse = yield Send(http, left(ends, now), options.timeouts.connect, MAX_BODY, target.http_client)
-    if reply.head.status >= 300:
-        raise named(wires.get(target.wire).client.decode_error(reply.head, reply.body), target, http)
-    try:
-        return decode(reply.body)
-    except Malformed as error:
-        raise (_refusal(reply, target) or error) from error.__cause__
+    with annotate_errors(target):
+        http = encode()
+        check_key(target)
+    client = wires.get(target.wire).client
+    with annotate_errors(target, http):
+        now: float = yield Now()
+        timeout, connect = time_left(deadline, now), options.timeouts.connect
+        reply: HttpResponse = yield Send(http, timeout, connect, MAX_BODY, target.http_client)
+        if reply.head.status >= 300:
+            raise client.decode_error(reply.head, reply.body)
+        try:
+            return decode(reply.body)
+        except Malformed as error:
+            if _has_error(reply.body):
+                raise client.decode_error(reply.head, reply.body) from error.__cause__
+            raise
 
 
-def _refusal(reply: HttpResponse, target: Target) -> DragomanError | None:
-    """The error that a server said inside of a 200."""
+def _has_error(body: bytes) -> bool:
+    """Whether the body of a 200 is an error."""
     try:
-        data = msgspec.json.decode(reply.body)
+        data = msgspec.json.decode(body)
     except DECODE_ERRORS:
-        return None
-    is_told = is_object(data) and any(data.get(key) for key in ("error", "errors", "detail"))
-    return wires.get(target.wire).client.decode_error(reply.head, reply.body) if is_told else None
+        return False
+    return is_object(data) and any(data.get(key) for key in ("error", "errors", "detail"))

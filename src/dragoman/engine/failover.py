@@ -7,8 +7,10 @@ from typing import Literal, TypeAlias, get_args
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.engine.attempt import Completed, Timeouts, call
+from dragoman.engine.attempt import attempt
+from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.effects import Job, Now, Observe, Plan, Random, Sleep, perform
+from dragoman.engine.exchange import Completed
 from dragoman.engine.exhausted import exhausted
 from dragoman.engine.health import Admission, Health
 from dragoman.errors import DragomanError, Interrupted, ProviderError, SetupError, TimedOut, Unsupported, redact
@@ -98,10 +100,10 @@ class CooldownStarted(msgspec.Struct, frozen=True, kw_only=True):
     why: str
 
 
-def judge(error: DragomanError, options: ChainOptions, /) -> Plan[ErrorPolicy]:
+def error_policy(error: DragomanError, options: ChainOptions, /) -> Plan[ErrorPolicy]:
     """The verdict on a fault: the caller's, or what the error itself says.
 
-    >>> plan = judge(TimedOut("slow"), ChainOptions())
+    >>> plan = error_policy(TimedOut("slow"), ChainOptions())
     >>> try:
     ...     next(plan)
     ... except StopIteration as stop:
@@ -237,16 +239,15 @@ class Chain:
                     raise self._too_late((target, *rest))
                 self.asked = target.name
                 try:
-                    answer = yield from call(
-                        self._request,
-                        target,
-                        timeouts,
-                        self._deadline,
-                        restarted=None if self._interrupted is None else _restarted(target, *self._interrupted),
-                        album=self._album,
+                    context = CallContext(
+                        timeouts=timeouts,
+                        deadline=self._deadline,
+                        media_cache=self._album,
                         fetch_images=self._options.fetch_images,
-                        spare=spare,
+                        degrade_tool_media=spare,
+                        restarted=None if self._interrupted is None else _restarted(target, *self._interrupted),
                     )
+                    answer = yield from attempt(self._request, target, context)
                 except DragomanError as error:
                     self.asked = None
                     if spare and isinstance(error, Unsupported):
@@ -267,9 +268,9 @@ class Chain:
     def _served(self, target: Target, answer: Completed, began: float) -> Plan[Response]:
         response, name = answer.response, target.name
         self._health.served(name, answer.latency)
-        attempt = Attempt(target=name, outcome="served", duration=answer.ended - began, usage=response.usage)
-        self._attempts.append(attempt)
-        yield Observe(attempt)
+        entry = Attempt(target=name, outcome="served", duration=answer.ended_at - began, usage=response.usage)
+        self._attempts.append(entry)
+        yield Observe(entry)
         return replace(response, attempts=tuple(self._attempts))
 
     def _failed(
@@ -283,7 +284,7 @@ class Chain:
     ) -> Plan[float | None]:
         """Note a failure: seconds until the same target is tried again, None to go on; what must stop is raised."""
         now: float = yield Now()
-        verdict = yield from judge(error, self._options)
+        verdict = yield from error_policy(error, self._options)
         before = self._health.condition(target.name).until
         is_benched = verdict.count_failure and self._health.failed(target.name, now, _told(error), admission)
         may_retry = verdict.retry and retry < self._options.retries and not is_benched
@@ -345,18 +346,18 @@ class Chain:
         condition = self._health.condition(target.name)
         left = max(0.0, (condition.until or now) - now)
         how = "being probed" if condition.state == "probing" else f"benched for {left:.1f} s more"
-        attempt = Attempt(target=target.name, outcome="skipped", error=f"{how}: {condition.reason}")
-        self._attempts.append(attempt)
-        yield Observe(attempt)
+        entry = Attempt(target=target.name, outcome="skipped", error=f"{how}: {condition.reason}")
+        self._attempts.append(entry)
+        yield Observe(entry)
 
     def _note_failure(
         self, target: Target, error: DragomanError, duration: float, before: float | None, now: float
     ) -> Plan[None]:
         self._errors.append(error)
         usage = error.usage or UNKNOWN_USAGE
-        attempt = Attempt(target=target.name, outcome="failed", error=_told(error), duration=duration, usage=usage)
-        self._attempts.append(attempt)
-        yield Observe(attempt)
+        entry = Attempt(target=target.name, outcome="failed", error=_told(error), duration=duration, usage=usage)
+        self._attempts.append(entry)
+        yield Observe(entry)
         until = self._health.condition(target.name).until
         if until is not None and until != before:
             yield Observe(CooldownStarted(target=target.name, seconds=until - now, why=_told(error)))

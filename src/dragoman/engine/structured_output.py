@@ -1,7 +1,7 @@
-"""A request for JSON and a target in, the request in a way that the target can be asked out, and its answer back.
+"""Decides how a target is made to answer with JSON, and turns its answer back into text.
 
-Three ways, the surest first: the target's own structured output; a tool that must be called, whose arguments are the
-answer; the schema in words, in the system prompt.
+There are three ways, the most reliable first: the native structured output of the target; a tool that the model must
+call, whose arguments are the answer; the schema in the system prompt.
 """
 
 from collections.abc import Sequence
@@ -18,120 +18,118 @@ from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
 
-_ANSWER = "final_answer"
-_ANSWERED = "Give your answer by calling this, once you have all that it takes."
+_TOOL_NAME = "final_answer"
+_TOOL_DESCRIPTION = "Call this to give your answer, as soon as you know all of it."
 
 
 class OutputPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """A request as a target can be asked, and how its answer is turned back.
+    """The request to send to a target, and how its answer is turned back into text.
 
-    >>> OutputPlan(request=Request()).answer is None
+    >>> OutputPlan(request=Request()).tool is None
     True
     """
 
     request: Request
-    answer: str | None = None
-    """The tool whose call is the answer."""
-    wrapped: bool = False
-    """Whether the answer is a property of the call's arguments, as the arguments are always an object."""
+    tool: str | None = None
+    """The name of the tool whose call is the answer."""
+    is_wrapped: bool = False
+    """Whether the answer is a property of the arguments: arguments are always an object, answers may be anything."""
     notices: tuple[Notice, ...] = ()
 
 
-def shape(request: Request, target: Target, /) -> OutputPlan:
-    """The request in the surest way that the target has.
+def plan_structured_output(request: Request, target: Target, /) -> OutputPlan:
+    """Choose the most reliable way that the target has.
 
     >>> from dragoman.targets.providers import target
-    >>> shape(Request(schema={"type": "object"}), target("openai/x")).answer is None
+    >>> plan_structured_output(Request(schema={"type": "object"}), target("openai/x")).tool is None
     True
     """
     schema, capabilities = request.schema, target.capabilities
-    if schema is None or _is_native(schema, request, target):
+    if schema is None or _has_native(schema, request, target):
         return OutputPlan(request=request)
-    notes = NoticeCollector(target.wire, strict=request.strict)
+    notices = NoticeCollector(target.wire, strict=request.strict)
     if request.tools and request.tool_choice not in (None, "auto", "none"):
-        notes.add("info", "schema", "a call is forced, and takes the answer's place")
-        return OutputPlan(request=replace(request, schema=None), notices=notes.notices)
+        notices.add("info", "schema", "not used, because tool_choice forces a tool call")
+        return OutputPlan(request=replace(request, schema=None), notices=notices.notices)
     if schema and capabilities.tools and capabilities.forced_choice:
-        notes.add("renamed", "schema", "it is asked for as the arguments of a tool")
-        return _by_tool(request, schema, notes)
+        notices.add("renamed", "schema", "sent as the parameters of a tool")
+        return _plan_tool(request, schema, notices)
     if capabilities.structured:
         return OutputPlan(request=request)
-    notes.add("changed", "schema", "it cannot be enforced, so it is asked for in the system prompt")
-    return OutputPlan(request=_by_words(request, schema), notices=notes.notices)
+    notices.add("changed", "schema", "cannot be enforced; it is part of the system prompt")
+    return OutputPlan(request=_add_instruction(request, schema), notices=notices.notices)
 
 
-def _is_native(schema: JsonObject, request: Request, target: Target) -> bool:
+def _has_native(schema: JsonObject, request: Request, target: Target) -> bool:
     quirks = target.quirks
-    beside_tools = quirks.schema_with_tools or not request.tools
-    return target.capabilities.structured and beside_tools and (quirks.recursive_schemas or not is_recursive(schema))
+    fits_tools = quirks.schema_with_tools or not request.tools
+    return target.capabilities.structured and fits_tools and (quirks.recursive_schemas or not is_recursive(schema))
 
 
-def _by_tool(request: Request, schema: JsonObject, notes: NoticeCollector) -> OutputPlan:
-    taken = {tool.name for tool in request.tools if isinstance(tool, Tool)}
-    name = _ANSWER
-    while name in taken:
+def _plan_tool(request: Request, schema: JsonObject, notices: NoticeCollector) -> OutputPlan:
+    names = {tool.name for tool in request.tools if isinstance(tool, Tool)}
+    name = _TOOL_NAME
+    while name in names:
         name += "_"
-    wrapped = schema.get("type") != "object"
-    parameters = wrap_root(schema) if wrapped else schema
-    tool = Tool(name=name, description=_ANSWERED, parameters=parameters)
-    others = request.tools if request.tool_choice != "none" else ()
-    asked = replace(request, schema=None, tools=(*request.tools, tool), tool_choice="required" if others else name)
-    return OutputPlan(request=asked, answer=name, wrapped=wrapped, notices=notes.notices)
+    is_wrapped = schema.get("type") != "object"
+    tool = Tool(name=name, description=_TOOL_DESCRIPTION, parameters=wrap_root(schema) if is_wrapped else schema)
+    has_other_tools = bool(request.tools) and request.tool_choice != "none"
+    tool_choice = "required" if has_other_tools else name
+    changed = replace(request, schema=None, tools=(*request.tools, tool), tool_choice=tool_choice)
+    return OutputPlan(request=changed, tool=name, is_wrapped=is_wrapped, notices=notices.notices)
 
 
-def _by_words(request: Request, schema: JsonObject) -> Request:
-    words = json_instruction(schema)
+def _add_instruction(request: Request, schema: JsonObject) -> Request:
+    instruction = json_instruction(schema)
     system = request.system
     if system is None or isinstance(system, str):
-        return replace(request, schema=None, system=f"{system}\n\n{words}" if system else words)
-    return replace(request, schema=None, system=(*system, Text(text=words)))
+        return replace(request, schema=None, system=f"{system}\n\n{instruction}" if system else instruction)
+    return replace(request, schema=None, system=(*system, Text(text=instruction)))
 
 
 class ToolOutputDecoder:
-    """Turns the call that is an answer back into text, as if it had been said.
+    """Turns the tool call that is the answer back into text.
 
     >>> call = ToolCall(id="call_1", name="final_answer", arguments={"a": 1})
-    >>> restorer = ToolOutputDecoder(OutputPlan(request=Request(), answer="final_answer"))
-    >>> restorer.feed([PartStarted(index=0, kind="tool_call"), PartEnded(index=0, part=call)])[1].text
+    >>> decoder = ToolOutputDecoder(OutputPlan(request=Request(), tool="final_answer"))
+    >>> decoder.feed([PartStarted(index=0, kind="tool_call"), PartEnded(index=0, part=call)])[1].text
     '{"a":1}'
     """
 
-    def __init__(self, shaped: OutputPlan) -> None:
-        self._shaped = shaped
-        self._is_answered = False
+    def __init__(self, plan: OutputPlan) -> None:
+        self._plan = plan
+        self._has_answer = False
         self._has_calls = False
 
     def feed(self, events: Sequence[Event], /) -> list[Event]:
         """The same events, with the answer as text."""
-        if self._shaped.answer is None:
-            return [*events]
         answers = {event.index for event in events if isinstance(event, PartEnded) and self._is_answer(event)}
-        restored: list[Event] = []
+        decoded: list[Event] = []
         for event in events:
             match event:
                 case PartStarted() if event.index in answers:
                     continue
                 case PartEnded(part=ToolCall() as call) if event.index in answers:
-                    restored += self._said(event.index, call)
+                    decoded += self._answer(event.index, call)
                 case PartEnded(part=ToolCall()):
                     self._has_calls = True
-                    restored.append(event)
-                case Finished() if self._is_answered and not self._has_calls and event.finish.reason == "tool_calls":
-                    restored.append(replace(event, finish=replace(event.finish, reason="stop")))
+                    decoded.append(event)
+                case Finished() if self._has_answer and not self._has_calls and event.finish.reason == "tool_calls":
+                    decoded.append(replace(event, finish=replace(event.finish, reason="stop")))
                 case _:
-                    restored.append(event)
-        return restored
+                    decoded.append(event)
+        return decoded
 
     def _is_answer(self, event: PartEnded) -> bool:
-        return isinstance(event.part, ToolCall) and event.part.name == self._shaped.answer
+        return isinstance(event.part, ToolCall) and event.part.name == self._plan.tool
 
-    def _said(self, index: int, call: ToolCall) -> list[Event]:
-        """The answer as text; what a model says twice is said once."""
-        if self._is_answered:
+    def _answer(self, index: int, call: ToolCall) -> list[Event]:
+        """The answer as text; only the first, if a model answers twice."""
+        if self._has_answer:
             return []
-        self._is_answered = True
+        self._has_answer = True
         text = arguments_text(call)
-        if self._shaped.wrapped and WRAPPER_KEY in call.arguments:
+        if self._plan.is_wrapped and WRAPPER_KEY in call.arguments:
             text = encode_json(call.arguments[WRAPPER_KEY]).decode()
         return [
             PartStarted(index=index, kind="text"),

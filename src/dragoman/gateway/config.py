@@ -15,7 +15,7 @@ from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
-from dragoman.engine.attempt import Timeouts
+from dragoman.engine.call_context import Timeouts
 from dragoman.engine.failover import ChainOptions
 from dragoman.errors import SetupError
 from dragoman.gateway.accounting.quotas import WhenDown

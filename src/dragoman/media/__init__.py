@@ -1,7 +1,17 @@
-"""A request in, the request that a target can take out: what a picture is, how large, and how it is made to fit."""
+"""Media in requests: what an image is, how large it is, and how it is changed to fit a target."""
 
 from dragoman.media.cache import MediaCache
-from dragoman.media.fit_request import Fitted, Media, check_readable, fit, has_result_media
-from dragoman.media.image_header import Header, measure
+from dragoman.media.fit_request import FittedRequest, RequestMedia, check_readable, find_media, fit, has_result_media
+from dragoman.media.image_header import ImageHeader, measure
 
-__all__ = ["MediaCache", "Fitted", "Header", "Media", "check_readable", "fit", "has_result_media", "measure"]
+__all__ = [
+    "FittedRequest",
+    "ImageHeader",
+    "MediaCache",
+    "RequestMedia",
+    "check_readable",
+    "find_media",
+    "fit",
+    "has_result_media",
+    "measure",
+]

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 import msgspec
 
 from dragoman.errors import TimedOut, Unsupported
-from dragoman.media.image_header import Header, measure
+from dragoman.media.image_header import ImageHeader, measure
 from dragoman.media.transcode import BROKEN, MAX_PIXELS, STEMS, Decoded, decode, plugin, without_profile
 from dragoman.types import Notice
 
@@ -45,7 +45,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     types: tuple[str, ...] = ()
     animated: bool = True
 
-    def hold(self, header: Header, size: int, /) -> bool:
+    def hold(self, header: ImageHeader, size: int, /) -> bool:
         """Whether a picture keeps to them as it is."""
         return (
             (not self.types or header.mime in self.types)
@@ -55,10 +55,10 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
         )
 
 
-class Picture(msgspec.Struct, frozen=True):
+class FittedImage(msgspec.Struct, frozen=True):
     """The bytes of a picture, what they are, and what was done to them.
 
-    >>> Picture(b"...", "image/png").notices
+    >>> FittedImage(b"...", "image/png").notices
     ()
     """
 
@@ -77,7 +77,7 @@ class _Try(NamedTuple):
     """The sides are divided by it."""
 
 
-def read_header(data: bytes, /) -> Header:
+def read_header(data: bytes, /) -> ImageHeader:
     """The header of a picture that can be taken; Unsupported for what is none, is not whole, or is a bomb.
 
     >>> read_header(b"hello")
@@ -99,24 +99,24 @@ def read_header(data: bytes, /) -> Header:
     return header
 
 
-def fit_picture(data: bytes, bounds: Bounds, /, *, stop: Stop = lambda: False) -> Picture:
+def fit_image(data: bytes, bounds: Bounds, /, *, stop: Stop = lambda: False) -> FittedImage:
     """The picture itself where it keeps to the bounds, otherwise made anew; Unsupported where that cannot be.
 
     TimedOut as soon as `stop` says so.
 
     >>> gif = bytes.fromhex("47494638396101000100000000 2c000000000100010000 0202 4401 00 3b")
-    >>> fit_picture(gif, Bounds(side=8)).data is gif
+    >>> fit_image(gif, Bounds(side=8)).data is gif
     True
     """
     header = read_header(data)
-    return Picture(data, header.mime) if bounds.hold(header, len(data)) else _remade(data, header, bounds, stop)
+    return FittedImage(data, header.mime) if bounds.hold(header, len(data)) else _remade(data, header, bounds, stop)
 
 
-def _told(header: Header) -> str:
+def _told(header: ImageHeader) -> str:
     return f"an image ({header.mime}, {header.width} by {header.height})"
 
 
-def _remade(data: bytes, header: Header, bounds: Bounds, stop: Stop) -> Picture:
+def _remade(data: bytes, header: ImageHeader, bounds: Bounds, stop: Stop) -> FittedImage:
     _check(stop)
     try:
         found = without_profile(decode(data, header, bounds.side), bounds.size)
@@ -132,7 +132,7 @@ def _remade(data: bytes, header: Header, bounds: Bounds, stop: Stop) -> Picture:
             broken = error
             continue
         if bounds.size is None or len(made) <= bounds.size:
-            return Picture(made, way.mime, _notices(header, found, way, len(made)))
+            return FittedImage(made, way.mime, _notices(header, found, way, len(made)))
         sizes.append(len(made))
     why = f"it takes {bounds.size} bytes, and the least are {min(sizes)}" if sizes else str(broken)
     raise Unsupported(f"{_told(header)} cannot be made to fit: {why}") from broken
@@ -163,7 +163,7 @@ def _ways(mime: str, types: tuple[str, ...], *, has_alpha: bool) -> Iterator[_Tr
     yield from (_Try(last, 45, palette=last == _PNG, fraction=fraction) for fraction in (2, 4, 8))
 
 
-def _worthwhile(data: bytes, header: Header, pixels: "Pixels", bounds: Bounds) -> Iterator[_Try]:
+def _worthwhile(data: bytes, header: ImageHeader, pixels: "Pixels", bounds: Bounds) -> Iterator[_Try]:
     """The ways without those that cannot be short enough: a large PNG takes seconds to be written."""
     area = pixels.width * pixels.height / header.pixels
     # Some programs write PNGs as large as their pixels: nobody knows how short these can be.
@@ -218,7 +218,7 @@ def _over_white(pixels: "Pixels") -> "Pixels":
     return white
 
 
-def _notices(header: Header, found: Decoded, way: _Try, size: int) -> tuple[Notice, ...]:
+def _notices(header: ImageHeader, found: Decoded, way: _Try, size: int) -> tuple[Notice, ...]:
     pixels, what = found.pixels, _told(header)
     width, height = (max(1, length // way.fraction) for length in pixels.size)
     made = f"it is sent as {way.mime}, {width} by {height}, {size} bytes, to fit what the target takes"

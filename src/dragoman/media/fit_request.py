@@ -1,4 +1,4 @@
-"""A request and a target's limits in, the request that the target can take out: images fitted, the oldest left out."""
+"""Changes the media of a request so that a target can take them: images are made smaller, too many are dropped."""
 
 from collections.abc import Callable
 from typing import TypeAlias, TypeVar
@@ -31,163 +31,181 @@ from dragoman.types import (
 T = TypeVar("T")
 _Media: TypeAlias = Image | Document | Audio
 HEAVY = 256 * 1024
-"""Bytes of media that take long enough to be encoded elsewhere than in an event loop."""
+"""Bytes of media. More are fitted and encoded outside the event loop."""
 _HEIF = ("image/heic", "image/heif")
 
 
-class Fitted(msgspec.Struct, frozen=True):
-    """A request as a target can take it, and what was bent for that.
-
-    >>> Fitted(Request()).notices
-    ()
-    """
+class FittedRequest(msgspec.Struct, frozen=True):
+    """A request that a target can take, and the notices of what was changed for that."""
 
     request: Request
     notices: tuple[Notice, ...] = ()
 
 
 def fit(request: Request, capabilities: Capabilities, /) -> Request:
-    """The request with every image as the limits want it, and itself where all of it fits.
+    """The request with every image changed to fit the capabilities; the same object if all of it fits.
 
-    Unsupported where something cannot be taken, or be made to fit; `Media` tells what was bent, too.
+    Raises Unsupported if the target does not take something, or if it cannot be made to fit.
 
     >>> request = Request(messages=(Message(role="user", parts=(Text(text="hello"),)),))
     >>> fit(request, Capabilities(max_image_side=32)) is request
     True
     """
-    media = Media(request, capabilities)
+    media = find_media(request, capabilities)
+    if media is None:
+        return request
     media.check()
     return media.fit().request
 
 
-class Media:
-    """The media of one request on their way to one target: gathered once, then asked what is to be done.
+def find_media(
+    request: Request,
+    capabilities: Capabilities,
+    cache: MediaCache | None = None,
+    /,
+    *,
+    degrade_tool_media: bool = False,
+) -> "RequestMedia | None":
+    """The media of a request, including those of tool results; None if there are none.
 
-    Where tools are to be spared, what cannot be taken of their results is refused no more: words stand in its place.
+    >>> find_media(Request(), Capabilities()) is None
+    True
+    """
+    parts = _media_parts(request)
+    if not parts:
+        return None
+    return RequestMedia(request, parts, capabilities, cache or MediaCache(), degrade_tool_media=degrade_tool_media)
 
-    >>> Media(Request(), Capabilities()).is_heavy
-    False
+
+class RequestMedia:
+    """The media of one request on their way to one target.
+
+    With `degrade_tool_media`, a note takes the place of media in tool results that the target does not take.
     """
 
     def __init__(
-        self, request: Request, capabilities: Capabilities, album: MediaCache | None = None, /, *, spare: bool = False
+        self,
+        request: Request,
+        parts: "list[_Media]",
+        capabilities: Capabilities,
+        cache: MediaCache,
+        /,
+        *,
+        degrade_tool_media: bool,
     ) -> None:
-        self._request = request
-        self._limits = capabilities
-        self._album = album or MediaCache()
-        self._spare = spare
-        self._all = _media(request)
-        self._needed = _media(request, results=False) if spare else self._all
-        images = [part for part in self._all if isinstance(part, Image) and capabilities.max_images != 0]
-        self._left_out = 0 if capabilities.max_images is None else max(0, len(images) - capabilities.max_images)
-        self._kept = images[self._left_out :]
+        self.request = request
+        self.degrade_tool_media = degrade_tool_media
+        self._capabilities = capabilities
+        self._cache = cache
+        self._all = parts
+        self._required = _media_parts(request, with_results=False) if degrade_tool_media else parts
+        images = [part for part in parts if isinstance(part, Image) and capabilities.max_images != 0]
+        self._excess = 0 if capabilities.max_images is None else max(0, len(images) - capabilities.max_images)
+        self._images = images[self._excess :]
 
     def check(self) -> None:
-        """Refuse what is nothing, kinds that the target does not take, and documents and sounds too large for it."""
+        """Raise if a part is empty, of a kind that the target does not take, or a document or sound too large."""
         for part in self._all:
-            _check_whole(part)
-        for part in self._needed:
-            _check_kind(part, self._limits)
+            _check_not_empty(part)
+        for part in self._required:
+            _check_kind(part, self._capabilities)
 
     @property
     def urls(self) -> list[str]:
-        """What must be fetched, each once: images that would be sent to a target that cannot fetch them by itself.
+        """The image URLs to fetch, each once: of the images to send, if the target cannot fetch them itself.
 
-        Unsupported where one of them could not be fetched before, and is needed.
+        Raises Unsupported if fetching a required one has failed before.
         """
-        if self._limits.image_urls:
+        if self._capabilities.image_urls:
             return []
-        urls = [image.url for image in self._kept if image.data is None and image.url and not is_data_url(image.url)]
-        return self._album.missing(urls, self.needs)
+        urls = [image.url for image in self._images if image.data is None and image.url and not is_data_url(image.url)]
+        return self._cache.missing(urls, self.requires)
 
-    def needs(self, url: str, /) -> bool:
-        """Whether the picture of a URL must be there."""
-        return any(isinstance(part, Image) and part.url == url for part in self._needed)
+    def requires(self, url: str, /) -> bool:
+        """Whether the image of a URL cannot be replaced by a note."""
+        return any(isinstance(part, Image) and part.url == url for part in self._required)
 
     @property
     def is_heavy(self) -> bool:
-        """Whether it takes long to be made ready: an image must be made anew, or there are many bytes to encode."""
-        if not self._all:
-            return False
+        """Whether fitting and encoding take long: an image must be transcoded, or there are many bytes."""
         if sum(map(self._size, self._all)) > HEAVY:
             return True
-        if any(image.data is None and is_data_url(image.url or "") for image in self._kept):
+        if any(image.data is None and is_data_url(image.url or "") for image in self._images):
             return True
-        bounds, files = self._bounds(), filter(None, map(self._album.find, self._kept))
-        found = ((data, header) for data in files if (header := measure(data)) is not None)
+        bounds, files = self._bounds(), filter(None, map(self._cache.find, self._images))
+        headers = ((data, header) for data in files if (header := measure(data)) is not None)
         return any(
-            not bounds.hold(header, len(data)) and not self._album.has_fitted(data, bounds) for data, header in found
+            not bounds.hold(header, len(data)) and not self._cache.has_fitted(data, bounds) for data, header in headers
         )
 
-    def fit(self, stop: Stop = lambda: False, /, *, bar: Unsupported | None = None) -> Fitted:
-        """The request with every image as the limits want it, and itself where all of it fits.
+    def fit(self, stop: Stop = lambda: False, /, *, reason: Unsupported | None = None) -> FittedRequest:
+        """The request with every image changed to fit; the same object if all of it fits.
 
-        Unsupported where something cannot be made to fit, TimedOut where `stop` says that the time is over. `bar` is
-        why nothing of the results can be taken, where tools are to be spared.
+        Raises Unsupported if something cannot be made to fit, and TimedOut if `stop()` is true. With
+        `degrade_tool_media`, `reason` is why the wire cannot send any media in tool results.
         """
-        if not self._kept and not self._left_out and not self._spare:
-            return Fitted(self._request)
-        work = (_Sparing if self._spare else _Fitting)(
-            self._limits, self._bounds(), self._album, stop, self._left_out, bar
-        )
-        messages = _mapped(self._request.messages, work.message)
-        if messages is self._request.messages:
-            return Fitted(self._request, tuple(work.notices))
-        return Fitted(replace(self._request, messages=messages), tuple(work.notices))
+        if not self._images and not self._excess and not self.degrade_tool_media:
+            return FittedRequest(self.request)
+        fitter_class = _DegradingFitter if self.degrade_tool_media else _Fitter
+        fitter = fitter_class(self._capabilities, self._bounds(), self._cache, stop, self._excess, reason)
+        messages = _map(self.request.messages, fitter.message)
+        if messages is self.request.messages:
+            return FittedRequest(self.request, tuple(fitter.notices))
+        return FittedRequest(replace(self.request, messages=messages), tuple(fitter.notices))
 
     def _size(self, part: _Media) -> int:
-        """How many bytes there are of it; of a data URL about so many."""
-        data = self._album.find(part) if isinstance(part, Image) else part.data
+        """The number of bytes; an estimate for a data URL."""
+        data = self._cache.find(part) if isinstance(part, Image) else part.data
         if data is not None:
             return len(data)
         url = (isinstance(part, Image) and part.url) or ""
         return len(url) * 3 // 4 if is_data_url(url) else 0
 
     def _bounds(self) -> Bounds:
-        """What each of the images must keep to."""
-        capabilities = self._limits
+        """The bounds of each image."""
+        capabilities = self._capabilities
         sides, sizes = [capabilities.max_image_side], [capabilities.max_image_bytes]
-        if capabilities.many_images is not None and len(self._kept) > capabilities.many_images:
+        if capabilities.many_images is not None and len(self._images) > capabilities.many_images:
             sides.append(capabilities.many_images_side)
         if capabilities.max_images_bytes is not None:
-            sizes.append(_share([*map(self._size, self._kept)], capabilities.max_images_bytes))
+            sizes.append(_share([*map(self._size, self._images)], capabilities.max_images_bytes))
         types = tuple("image/jpeg" if kind == "image/jpg" else kind for kind in capabilities.allowed_image_types)
         if not set(_HEIF).isdisjoint(types):
             types = tuple(dict.fromkeys((*types, *_HEIF)))
         return Bounds(side=_least(sides), size=_least(sizes), types=types, animated=capabilities.animated_images)
 
 
-def _media(request: Request, *, results: bool = True) -> list[_Media]:
-    """All media of a conversation, those of results too unless told otherwise, the oldest first."""
-    found: list[_Media] = []
+def _media_parts(request: Request, *, with_results: bool = True) -> list[_Media]:
+    """The media of all messages, the oldest first; with or without those of tool results."""
+    media: list[_Media] = []
     for message in request.messages:
         for part in message.parts:
             if isinstance(part, Text):
                 continue
             if isinstance(part, (Image, Document, Audio)):
-                found.append(part)
-            elif results and isinstance(part, ToolResult) and not isinstance(part.content, str):
-                found += [inner for inner in part.content if isinstance(inner, (Image, Document))]
-    return found
+                media.append(part)
+            elif with_results and isinstance(part, ToolResult) and not isinstance(part.content, str):
+                media += [inner for inner in part.content if isinstance(inner, (Image, Document))]
+    return media
 
 
 def has_result_media(request: Request, /) -> bool:
-    """Whether there are pictures or documents in the results of tools.
+    """Whether there are images or documents in tool results.
 
     >>> has_result_media(Request(messages=(Message(role="tool", parts=(ToolResult(id="call_1"),)),)))
     False
     """
-    return len(_media(request)) > len(_media(request, results=False))
+    return len(_media_parts(request)) > len(_media_parts(request, with_results=False))
 
 
 def _share(sizes: list[int], together: int) -> int | None:
-    """What each may have so that all fit: the small ones keep what they have, the large ones share the rest."""
-    left = together
+    """Bytes for each so that all fit: the small ones keep their size, the large ones share the rest."""
+    remaining = together
     for done, size in enumerate(sorted(sizes)):
-        share = left // (len(sizes) - done)
+        share = remaining // (len(sizes) - done)
         if size > share:
             return share
-        left -= size
+        remaining -= size
     return None
 
 
@@ -195,20 +213,20 @@ def _least(bounds: list[int | None]) -> int | None:
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
-# What is refused ------------------------------------------------------------------------------------------------------
+# Checks --------------------------------------------------------------------------------------------------------------
 
 _NAMES = {Image: "an image", Document: "a document", Audio: "a sound"}
-_WAYS: dict[type, str] = {Image: ", or base64 by Image.from_base64"}
+_ALTERNATIVES: dict[type, str] = {Image: ", or use Image.from_base64"}
 
 
 def check_readable(part: _Media, /) -> None:
-    """Refuse what no target could take: nothing, or a picture that is none, is not whole or is a bomb.
+    """Raise for media that no target could take: empty, of an unknown type, cut off, or a decompression bomb.
 
     >>> check_readable(Image(data=b"<svg/>", mime="image/svg+xml"))
     Traceback (most recent call last):
-    dragoman.errors.Unsupported: an image is of no type that is known
+    dragoman.errors.Unsupported: an image is of an unknown type
     """
-    _check_whole(part)
+    _check_not_empty(part)
     if not isinstance(part, Image):
         return
     data = part.data if part.data is not None or not is_data_url(part.url or "") else split_data_url(part.url or "")[1]
@@ -216,12 +234,11 @@ def check_readable(part: _Media, /) -> None:
         read_header(data)
 
 
-def _check_whole(part: _Media) -> None:
-    """Refuse what is nothing."""
+def _check_not_empty(part: _Media) -> None:
     what = _NAMES[type(part)]
     data = part.data
     if data is not None and not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers err
-        raise InvalidRequest(f"{what} is {type(data).__name__}; give bytes{_WAYS.get(type(part), '')}")
+        raise InvalidRequest(f"the data of {what} must be bytes, got {type(data).__name__}{_ALTERNATIVES.get(type(part), '')}")
     if not data and not (isinstance(part, Image) and part.url):
         raise InvalidRequest(f"{what} is empty" if data is not None else f"{what} has neither bytes nor a URL")
 
@@ -229,14 +246,14 @@ def _check_whole(part: _Media) -> None:
 def _check_kind(part: _Media, capabilities: Capabilities) -> None:
     match part:
         case Image() if capabilities.max_images == 0:
-            raise Unsupported("cannot take images")
+            raise Unsupported("does not support images")
         case Document() if not capabilities.documents:
-            raise Unsupported("cannot take documents")
+            raise Unsupported("does not support documents")
         case Audio() if not capabilities.audio:
-            raise Unsupported("cannot take audio")
+            raise Unsupported("does not support audio")
         case Document():
             if not _is_allowed(part.mime, capabilities.allowed_document_types):
-                raise Unsupported(f"cannot take a document of the type {part.mime}")
+                raise Unsupported(f"does not support documents of the type {part.mime}")
             _check_size("a document", part.data, capabilities.max_document_bytes)
         case Audio():
             _check_size("a sound", part.data, capabilities.max_audio_bytes)
@@ -251,44 +268,42 @@ def _is_allowed(mime: str, types: tuple[str, ...]) -> bool:
 
 def _check_size(what: str, data: bytes, most: int | None) -> None:
     if most is not None and len(data) > most:
-        raise Unsupported(f"{what} has {len(data)} bytes; it takes {most} at most")
+        raise Unsupported(f"{what} has {len(data)} bytes; at most {most} are allowed")
 
 
-# What is changed ------------------------------------------------------------------------------------------------------
+# Changes -------------------------------------------------------------------------------------------------------------
 
 
-def _mapped(values: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
-    """The changed values; the very tuple where none was."""
+def _map(values: tuple[T, ...], change: Callable[[T], T]) -> tuple[T, ...]:
+    """The changed values; the same tuple if none changed."""
     changed = tuple(map(change, values))
     return values if all(new is old for new, old in zip(changed, values, strict=True)) else changed
 
 
-class _Fitting:
-    """One request on its way to one target."""
-
+class _Fitter:
     def __init__(
         self,
         capabilities: Capabilities,
         bounds: Bounds,
-        album: MediaCache,
+        cache: MediaCache,
         stop: Stop,
-        too_many: int,
-        bar: Unsupported | None,
+        excess: int,
+        reason: Unsupported | None,
     ) -> None:
         self.notices: list[Notice] = []
-        self._bar = bar
-        self._limits = capabilities
+        self._reason = reason
+        self._capabilities = capabilities
         self._bounds = bounds
-        self._album = album
+        self._cache = cache
         self._stop = stop
-        self._too_many = too_many
-        if too_many:
-            what = f"{too_many} of {too_many + (capabilities.max_images or 0)} images"
-            why = f"it takes {capabilities.max_images} at most, so a note stands in the place of the {too_many} oldest"
+        self._excess = excess
+        if excess:
+            what = f"{excess} of {excess + (capabilities.max_images or 0)} images"
+            why = f"at most {capabilities.max_images} are allowed; a note replaces the {excess} oldest"
             self.notices.append(Notice(kind="dropped", what=what, why=why))
 
     def message(self, message: Message) -> Message:
-        parts = _mapped(message.parts, self._part)
+        parts = _map(message.parts, self._part)
         return message if parts is message.parts else replace(message, parts=parts)
 
     def _part(self, part: Part) -> Part:
@@ -296,65 +311,65 @@ class _Fitting:
             case Image():
                 return self._image(part)
             case ToolResult(content=content) if not isinstance(content, str):
-                fitted = _mapped(content, self._inner)
+                fitted = _map(content, self._result_part)
                 return part if fitted is content else replace(part, content=fitted)
             case _:
                 return part
 
-    def _inner(self, part: ResultPart) -> ResultPart:
+    def _result_part(self, part: ResultPart) -> ResultPart:
         return self._image(part) if isinstance(part, Image) else part
 
     def _image(self, image: Image) -> Image | Text:
-        if self._too_many:
-            self._too_many -= 1
-            return Text(text=f"[An earlier image was left out: the model takes {self._limits.max_images} at most.]")
-        told, data = self._told(image)
+        if self._excess:
+            self._excess -= 1
+            return Text(text=f"[An earlier image was left out: the model takes at most {self._capabilities.max_images}.]")
+        declared, data = self._load(image)
         if data is None or self._is_foreign(image, data):
             return image
-        picture = self._album.fit(data, self._bounds, self._stop)
+        picture = self._cache.fit(data, self._bounds, self._stop)
         self.notices += picture.notices
-        true = sniff(data)
-        if told not in (None, true):
-            why = f"it says {told}, but it is {true}"
+        actual = sniff(data)
+        if declared not in (None, actual):
+            why = f"{declared} was declared, but the data are {actual}"
             self.notices.append(Notice(kind="repaired", what="the type of an image", why=why))
         if picture.data is image.data and picture.mime == image.mime:
             return image
         return replace(image, data=picture.data, mime=picture.mime, url=None)
 
-    def _told(self, image: Image) -> tuple[str | None, bytes | None]:
-        """Its type as it is told, and the bytes to send; None where the target fetches them by itself."""
+    def _load(self, image: Image) -> tuple[str | None, bytes | None]:
+        """The declared type, and the bytes to send; None if the target fetches them itself."""
         url = image.url or ""
         if image.data is None and is_data_url(url):
             mime, data = split_data_url(url)
             return image.mime or mime or None, data
-        found = self._album.find(image)
-        if found is None and not self._limits.image_urls:
-            error = Unsupported(f"cannot fetch {redact_url(url)}; give the bytes of the image in its place")
-            error.add_note("fetch_images=True lets dragoman fetch it.")  # no word for the clients of a gateway
+        data = self._cache.find(image)
+        if data is None and not self._capabilities.image_urls:
+            error = Unsupported(f"cannot fetch {redact_url(url)}; send the bytes of the image instead")
+            error.add_note("fetch_images=True lets dragoman fetch it.")  # a note: clients of a gateway do not see it
             raise error
-        return image.mime, found
+        return image.mime, data
 
     def _is_foreign(self, image: Image, data: bytes) -> bool:
-        """Whether it is of a type that only the target knows: then it is taken as it is told."""
-        if image.mime in KNOWN or image.mime not in self._limits.allowed_image_types or sniff(data) is not None:
+        """Whether it is of a type that the target allows and this package does not know: it is sent as it is."""
+        if image.mime in KNOWN or image.mime not in self._capabilities.allowed_image_types or sniff(data) is not None:
             return False
         _check_size(f"an image ({image.mime})", data, self._bounds.size)
         return True
 
 
-class _Sparing(_Fitting):
-    """The same with words in the place of what cannot be taken of results."""
+class _DegradingFitter(_Fitter):
+    """Replaces media in tool results by a note if the target does not take them."""
 
-    def _inner(self, part: ResultPart) -> ResultPart:
+    def _result_part(self, part: ResultPart) -> ResultPart:
         if not isinstance(part, Image | Document):
             return part
         try:
-            if self._bar is not None:
-                raise self._bar
-            _check_kind(part, self._limits)
-            return super()._inner(part)
+            if self._reason is not None:
+                raise self._reason
+            _check_kind(part, self._capabilities)
+            return super()._result_part(part)
         except Unsupported as error:
             what = _NAMES[type(part)]
-            why = f"{error.message}, so a note stands in its place"
-            self.notices.append(Notice(kind="dropped", what=f"{what} of a tool's result", why=why))
+            why = f"{error.message}; a note replaces it"
+            self.notices.append(Notice(kind="dropped", what=f"{what} in a tool result", why=why))
             return Text(text=f"[{what.capitalize()} was left out for this model: {error.message}.]")

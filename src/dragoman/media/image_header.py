@@ -15,10 +15,10 @@ MAX_STEPS = 100_000
 """Chunks, blocks or segments that one file may have; more of them are an attack."""
 
 
-class Header(msgspec.Struct, frozen=True):
+class ImageHeader(msgspec.Struct, frozen=True):
     """What a picture says of itself.
 
-    >>> Header("image/png", 100, 50).side
+    >>> ImageHeader("image/png", 100, 50).side
     100
     """
 
@@ -42,7 +42,7 @@ class Header(msgspec.Struct, frozen=True):
         return self.width * self.height
 
 
-def measure(data: bytes, /) -> Header | None:
+def measure(data: bytes, /) -> ImageHeader | None:
     """The header of a picture; None where there is none, or none that can be read.
 
     >>> measure(b"GIF89a" + bytes([2, 0, 3, 0, 0, 0, 0]) + b",....").width
@@ -57,7 +57,7 @@ def measure(data: bytes, /) -> Header | None:
         return None
 
 
-def _png(data: bytes, mime: str) -> Header | None:
+def _png(data: bytes, mime: str) -> ImageHeader | None:
     first, width, height = struct.unpack_from(">4sII", data, 12)
     if first != b"IHDR":
         return None
@@ -68,12 +68,12 @@ def _png(data: bytes, mime: str) -> Header | None:
         size, name = struct.unpack_from(">I4s", data, at)
         at += 12 + size
         if name == b"IEND":
-            return Header(mime, width, height, at <= len(data), animated)
+            return ImageHeader(mime, width, height, at <= len(data), animated)
         animated = animated or name == b"acTL"
-    return Header(mime, width, height, is_whole=False, is_animated=animated)
+    return ImageHeader(mime, width, height, is_whole=False, is_animated=animated)
 
 
-def _jpeg(data: bytes, mime: str) -> Header | None:
+def _jpeg(data: bytes, mime: str) -> ImageHeader | None:
     at, frame = 2, None
     for _ in range(MAX_STEPS):
         if data[at + 1] == 0xFF:
@@ -90,11 +90,11 @@ def _jpeg(data: bytes, mime: str) -> Header | None:
             # Coded pixels never hold an end: it is the picture's own.
             is_whole = data.rfind(b"\xff\xd9", at) >= 0
             is_one = coding not in _PROGRESSIVE and data[at + 4] >= parts
-            return Header(mime, width, height, is_whole, scans=1 if is_one else _scans(data, at))
+            return ImageHeader(mime, width, height, is_whole, scans=1 if is_one else _scans(data, at))
         at += 2 + length
         if at + 4 > len(data):
             break
-    return None if frame is None else Header(mime, frame[2], frame[1], is_whole=False)
+    return None if frame is None else ImageHeader(mime, frame[2], frame[1], is_whole=False)
 
 
 _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
@@ -120,13 +120,13 @@ def _scans(data: bytes, at: int) -> int:
     return MAX_STEPS
 
 
-def _gif(data: bytes, mime: str) -> Header:
+def _gif(data: bytes, mime: str) -> ImageHeader:
     width, height, flags = struct.unpack_from("<HHB", data, 6)
     at, frames = 13 + _table(flags), 0
     for _ in range(MAX_STEPS):
         kind = data[at : at + 1]
         if kind == b";":
-            return Header(mime, width, height, frames > 0, frames > 1)
+            return ImageHeader(mime, width, height, frames > 0, frames > 1)
         if kind == b"," and at + 10 < len(data):
             frames += 1
             at = _after_blocks(data, at + 11 + _table(data[at + 9]))
@@ -135,7 +135,7 @@ def _gif(data: bytes, mime: str) -> Header:
         else:
             break
     # Some writers leave the last byte out, and every reader bears it.
-    return Header(mime, width, height, frames > 0 and at == len(data), frames > 1)
+    return ImageHeader(mime, width, height, frames > 0 and at == len(data), frames > 1)
 
 
 def _table(flags: int) -> int:
@@ -151,29 +151,29 @@ def _after_blocks(data: bytes, at: int) -> int:
     return at + 1
 
 
-def _webp(data: bytes, mime: str) -> Header | None:
+def _webp(data: bytes, mime: str) -> ImageHeader | None:
     kind, is_whole = data[12:16], 8 + int.from_bytes(data[4:8], "little") <= len(data)
     if kind == b"VP8X":
         flags, sides = data[20], data[24:30].ljust(6, b"\0")
         width, height = (1 + int.from_bytes(side, "little") for side in (sides[:3], sides[3:]))
-        return Header(mime, width, height, is_whole, bool(flags & 2))
+        return ImageHeader(mime, width, height, is_whole, bool(flags & 2))
     if kind == b"VP8L":
         bits: int = struct.unpack_from("<I", data, 21)[0]
-        return Header(mime, 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF), is_whole)
+        return ImageHeader(mime, 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF), is_whole)
     if kind == b"VP8 ":
         width, height = struct.unpack_from("<HH", data, 26)
-        return Header(mime, width & 0x3FFF, height & 0x3FFF, is_whole)
+        return ImageHeader(mime, width & 0x3FFF, height & 0x3FFF, is_whole)
     return None
 
 
-def _bmp(data: bytes, mime: str) -> Header:
+def _bmp(data: bytes, mime: str) -> ImageHeader:
     size, start = struct.unpack_from("<2xI4xI", data)
     form: int = struct.unpack_from("<I", data, 14)[0]
     width, height = struct.unpack_from("<HH" if form == 12 else "<ii", data, 18)
-    return Header(mime, max(width, 0), abs(height), start < len(data) >= size)
+    return ImageHeader(mime, max(width, 0), abs(height), start < len(data) >= size)
 
 
-def _tiff(data: bytes, mime: str) -> Header | None:
+def _tiff(data: bytes, mime: str) -> ImageHeader | None:
     order = "<" if data[:2] == b"II" else ">"
     place: int = struct.unpack_from(order + "I", data, 4)[0]
     count: int = struct.unpack_from(order + "H", data, place)[0]
@@ -190,14 +190,14 @@ def _tiff(data: bytes, mime: str) -> Header | None:
     starts, sizes = tags.get(273) or tags.get(324, []), tags.get(279) or tags.get(325, [])
     ends = [start + size for start, size in zip(starts, sizes, strict=False)]
     more: int = struct.unpack_from(order + "I", data, place + 2 + 12 * count)[0]
-    return Header(mime, tags[256][0], tags[257][0], max(ends, default=len(data) + 1) <= len(data), more > 0)
+    return ImageHeader(mime, tags[256][0], tags[257][0], max(ends, default=len(data) + 1) <= len(data), more > 0)
 
 
 _TIFF_TAGS = (256, 257, 273, 279, 324, 325)
 """Width, height, and where the strips or tiles are and how long."""
 
 
-def _iso(data: bytes, mime: str) -> Header | None:
+def _iso(data: bytes, mime: str) -> ImageHeader | None:
     """AVIF and HEIC: boxes in boxes; the largest picture among them counts, as tiles and previews have sizes, too."""
     boxes = list(_boxes(data, 0, len(data)))
     is_whole = bool(boxes) and boxes[-1][2] <= len(data) and any(name == b"mdat" for name, _, _ in boxes)
@@ -208,7 +208,7 @@ def _iso(data: bytes, mime: str) -> Header | None:
     if not sizes:
         return None
     width, height = max(sizes, key=lambda size: size[0] * size[1])
-    return Header(mime, width, height, is_whole, data[8:12] in (b"avis", b"msf1", b"hevc"))
+    return ImageHeader(mime, width, height, is_whole, data[8:12] in (b"avis", b"msf1", b"hevc"))
 
 
 def _extents(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -237,7 +237,7 @@ def _boxes(data: bytes, at: int, end: int) -> Iterator[tuple[bytes, int, int]]:
         at = last
 
 
-_READERS: dict[str, Callable[[bytes, str], Header | None]] = {
+_READERS: dict[str, Callable[[bytes, str], ImageHeader | None]] = {
     "image/png": _png,
     "image/jpeg": _jpeg,
     "image/gif": _gif,

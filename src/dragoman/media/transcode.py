@@ -5,7 +5,7 @@ from io import BytesIO
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from dragoman.errors import Unsupported
-from dragoman.media.image_header import Header
+from dragoman.media.image_header import ImageHeader
 
 if TYPE_CHECKING:
     from PIL.Image import Image as Pixels
@@ -41,7 +41,7 @@ class Decoded(NamedTuple):
     notes: tuple[str, ...] = ()
 
 
-def decode(data: bytes, header: Header, side: int | None) -> Decoded:
+def decode(data: bytes, header: ImageHeader, side: int | None) -> Decoded:
     """The pixels of its first frame, upright and in eight bits, with the profile of their colours."""
     from PIL import Image
 

@@ -2,7 +2,7 @@ import json
 from pathlib import Path
 
 from dragoman.cli.translation import TranslatedRequest, read
-from dragoman.engine.preparing import prepare
+from dragoman.engine.attempt import build_request
 from dragoman.targets.providers import target
 from tests.support.cli import dragoman
 
@@ -33,7 +33,7 @@ def test_each_target_shows_the_exact_bytes_without_the_key(tmp_path: Path) -> No
     ] * 2
     asked = read(REQUEST.encode(), "openai_chat")
     assert isinstance(asked, TranslatedRequest)
-    plain = prepare(asked.request, target("openai/g", api_key="k"))
+    plain = build_request(asked.request, target("openai/g", api_key="k"))
     assert explained[1]["body"] == plain.body.decode()
     assert [notice["what"] for notice in explained[0]["notices"]] == ["seed"]
 

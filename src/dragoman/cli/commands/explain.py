@@ -11,7 +11,7 @@ from dragoman.cli.defaults import key_state, open_registry, spec_of
 from dragoman.cli.input_files import read_bytes
 from dragoman.cli.parser import UsageError
 from dragoman.cli.translation import TranslatedRequest, read
-from dragoman.engine.preparing import prepare
+from dragoman.engine.attempt import build_request
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest
 from dragoman.registry import Registry
@@ -90,7 +90,7 @@ def _explain(target: Target, request: Request | None, registry: Registry, health
     problem = None
     try:
         asked = request or Request(messages=(user("hello"),))
-        http = prepare(asked, msgspec.structs.replace(target, needs_key=False)).redacted()
+        http = build_request(asked, target).redacted()
     except DragomanError as error:
         problem = error.message
     shown = http if request is not None else None

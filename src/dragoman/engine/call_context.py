@@ -1,0 +1,60 @@
+"""The time limits of a call, and everything else that its attempts share."""
+
+import msgspec
+
+from dragoman.errors import SetupError
+from dragoman.events import Restarted
+from dragoman.media import MediaCache
+
+MAX_TIMEOUT = 1e9
+"""Seconds. Longer limits mean no limit: timers cannot count that far."""
+
+
+class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
+    """How long a call may take, in seconds: the whole call, and each stage. None and infinity mean no limit.
+
+    >>> Timeouts(total=30).idle is None
+    True
+    """
+
+    total: float | None = 600.0
+    """The whole call, across all attempts."""
+    connect: float | None = 10.0
+    first_event: float | None = None
+    """Until a stream has content; pings do not count."""
+    idle: float | None = None
+    """Between one piece of content of a stream and the next."""
+    step: float | None = None
+    """One step of an agent."""
+    tool: float | None = None
+    """One tool call of an agent."""
+
+    def __post_init__(self) -> None:
+        for name in self.__struct_fields__:
+            seconds = getattr(self, name)
+            if seconds is None:
+                continue
+            if isinstance(seconds, bool) or not isinstance(seconds, int | float) or not seconds >= 0:
+                raise SetupError(f"timeout: {name} must be seconds >= 0 or None for no limit, got {seconds!r}")
+            if seconds > MAX_TIMEOUT:
+                msgspec.structs.force_setattr(self, name, None)
+
+    @property
+    def longest_silence(self) -> float | None:
+        """The longer of `first_event` and `idle`; None if one of them has no limit."""
+        return None if self.first_event is None or self.idle is None else max(self.first_event, self.idle)
+
+
+class CallContext(msgspec.Struct, frozen=True, kw_only=True):
+    """How one attempt is made. The attempts of a call share its deadline and its media cache."""
+
+    timeouts: Timeouts = Timeouts()
+    deadline: float | None = None
+    """The moment at which the whole call must end."""
+    media_cache: MediaCache = msgspec.field(default_factory=MediaCache)
+    fetch_images: bool = False
+    """Whether to fetch images by URL for a target that cannot."""
+    degrade_tool_media: bool = False
+    """Whether to replace media in tool results by a note if the target does not take them."""
+    restarted: Restarted | None = None
+    """An event to emit before those of a stream that replaces an interrupted one."""

@@ -1,0 +1,294 @@
+"""Sends one HTTP request and reads its answer, whole or streamed.
+
+A streamed answer is held back until it has content: up to then the attempt can fail like any other and another
+target can be tried. After the first emitted event a failure is an `Interrupted` that has the response so far.
+"""
+
+from typing import NoReturn
+
+import msgspec
+
+from dragoman.engine.call_context import CallContext
+from dragoman.engine.effects import Compute, Emit, Exchange, HttpResponse, Now, Open, Plan, Read, Send
+from dragoman.engine.structured_output import OutputPlan, ToolOutputDecoder
+from dragoman.errors import DragomanError, EmptyResponse, Interrupted, TimedOut, TooLarge
+from dragoman.events import Event, Finished, PartDelta, PartEnded, StreamEvent, fold
+from dragoman.http import HttpRequest
+from dragoman.targets.target import Target
+from dragoman.types import Response, Text, Thinking, Usage
+from dragoman.wires.base import ClientHalf, StreamDecoder
+
+MAX_BODY = 256 * 1024 * 1024
+HEAVY_BODY = 1024 * 1024
+"""Bytes. Longer bodies are decoded outside the event loop."""
+MAX_ERROR_BODY = 1024 * 1024
+ERROR_BODY_TIMEOUT = 5.0
+"""Seconds to wait for the body of an error; its status is known already."""
+CLOCK_TOLERANCE = 0.05
+"""Seconds by which a timer may fire early."""
+
+
+class Completed(msgspec.Struct, frozen=True):
+    """A response and its timing."""
+
+    response: Response
+    latency: float
+    """Seconds until the response was complete or, if streamed, until its first event."""
+    ended_at: float
+    """The moment at which it was complete."""
+
+
+def exchange(
+    http: HttpRequest, output: OutputPlan, target: Target, client: ClientHalf, call: CallContext, /
+) -> Plan[Completed]:
+    """Send a request and read its answer. A streamed answer emits its events on the way."""
+    began: float = yield Now()
+    if output.request.stream:
+        return (yield from _StreamedExchange(http, output, target, client, call).run(began))
+    return (yield from _whole_exchange(http, output, target, client, call, began))
+
+
+def time_left(
+    deadline: float | None, now: float, /, *limits: float | None, count_failure: bool = False
+) -> float | None:
+    """The shortest of the time until the deadline and some limits; raises TimedOut if the deadline has passed.
+
+    >>> time_left(10.0, 7.0, 5.0, None)
+    3.0
+    """
+    if deadline is not None and deadline <= now:
+        raise TimedOut("the deadline of the call has passed", count_failure=count_failure)
+    shortest = None if deadline is None else deadline - now
+    for limit in limits:
+        if limit is not None and (shortest is None or limit < shortest):
+            shortest = limit
+    return shortest
+
+
+# Whole answers --------------------------------------------------------------------------------------------------------
+
+
+def _whole_exchange(
+    http: HttpRequest, output: OutputPlan, target: Target, client: ClientHalf, call: CallContext, began: float
+) -> Plan[Completed]:
+    timeouts, deadline = call.timeouts, call.deadline
+    try:
+        reply: HttpResponse = yield Send(
+            http, time_left(deadline, began), timeouts.connect, MAX_BODY, target.http_client
+        )
+    except TimedOut as error:
+        raise (yield from _name_limit(error, ("total", timeouts.total, deadline))) from error.__cause__
+    if reply.head.status >= 300:
+        raise client.decode_error(reply.head, reply.body)
+    if len(reply.body) > MAX_BODY:
+        raise TooLarge(f"the answer is larger than {MAX_BODY} bytes")
+
+    def decode(_: object = None) -> Response:
+        events = client.decode_body(reply.body, output.request)
+        return fold(events if output.tool is None else ToolOutputDecoder(output).feed(events))
+
+    response: Response = (yield Compute(decode)) if len(reply.body) > HEAVY_BODY else decode()
+    if is_empty_response(response):
+        raise _empty(response)
+    ended_at: float = yield Now()
+    return Completed(response, ended_at - began, ended_at)
+
+
+def _empty(response: Response) -> EmptyResponse:
+    finish = response.finish.raw or response.finish.reason
+    return EmptyResponse(f"the answer is empty (finish: {finish})", usage=response.usage)
+
+
+def is_empty_response(response: Response, /) -> bool:
+    """Whether an answer is empty although it was neither blocked nor cut off.
+
+    >>> from dragoman.types import Finish, assistant
+    >>> is_empty_response(Response(message=assistant(" "), finish=Finish(reason="stop")))
+    True
+    """
+    return response.is_empty and response.finish.reason not in ("blocked", "length")
+
+
+# Streamed answers -----------------------------------------------------------------------------------------------------
+
+
+class _StreamedExchange:
+    def __init__(
+        self, http: HttpRequest, output: OutputPlan, target: Target, client: ClientHalf, call: CallContext
+    ) -> None:
+        self._http = http
+        self._request = output.request
+        self._output_decoder = None if output.tool is None else ToolOutputDecoder(output)
+        self._target = target
+        self._name = target.name
+        self._client = client
+        self._call = call
+        self._timeouts = call.timeouts
+        self._events: list[Event] = []
+        self._has_emitted = False
+        self._last_content = 0.0
+        """The moment of the last content, or of the start."""
+
+    def run(self, began: float) -> Plan[Completed]:
+        answer = yield from self._open(began)
+        decoder = self._client.stream_decoder(self._request)
+        restarted = self._call.restarted
+        preface: list[StreamEvent] = [] if restarted is None else [restarted]
+        content_length, latency, now = 0, None, began
+        self._last_content = began
+        while not self._is_finished:
+            new = yield from self._read(answer, decoder, now)
+            if self._output_decoder is not None:
+                new = self._output_decoder.feed(new)
+            ready = self._take(new, preface)
+            if latency is None and ready:
+                moment: float = yield Now()
+                latency = moment - began
+            if ready:
+                yield Emit(ready, self._name, self._http.notices)
+            if decoder.error is not None:
+                self._fail(decoder.error)
+            now = yield Now()
+            if decoder.content_length > content_length or any(isinstance(event, PartEnded) for event in new):
+                content_length, self._last_content = decoder.content_length, now
+        response = fold(self._events)
+        if not self._has_emitted:
+            if is_empty_response(response):
+                raise _empty(response)
+            yield Emit([*preface, *self._events], self._name, self._http.notices)
+        return Completed(response, now - began if latency is None else latency, now)
+
+    @property
+    def _is_finished(self) -> bool:
+        return isinstance(self._events[-1], Finished) if self._events else False
+
+    def _open(self, began: float) -> Plan[Exchange]:
+        timeouts, deadline = self._timeouts, self._call.deadline
+        try:
+            answer: Exchange = yield Open(
+                self._http,
+                time_left(deadline, began, timeouts.first_event),
+                timeouts.connect,
+                total=time_left(deadline, began),
+                quiet=timeouts.longest_silence,
+                transport=self._target.http_client,
+            )
+        except TimedOut as error:
+            raise (yield from self._name_limit(error, began)) from error.__cause__
+        if answer.head.status >= 300:
+            body = yield from _read_error_body(answer, deadline)
+            raise self._client.decode_error(answer.head, body)
+        return answer
+
+    def _read(self, answer: Exchange, decoder: StreamDecoder, now: float) -> Plan[list[Event]]:
+        try:
+            timeout = time_left(self._call.deadline, now, self._time_for_content(now), count_failure=True)
+            data: bytes = yield Read(answer, timeout)
+        except TimedOut as error:
+            return self._end_early(decoder, (yield from self._name_limit(error, self._last_content)))
+        except DragomanError as error:
+            return self._end_early(decoder, error)
+        try:
+            return decoder.feed(data)
+        except DragomanError as error:
+            return self._fail(error)
+
+    def _time_for_content(self, now: float) -> float | None:
+        """Seconds until content must have come."""
+        name, limit = self._content_limit
+        if limit is None:
+            return None
+        remaining = self._last_content + limit - now
+        if remaining <= 0:
+            raise TimedOut(f"no content for {limit} s; that is the limit `{name}`")
+        return remaining
+
+    @property
+    def _content_limit(self) -> tuple[str, float | None]:
+        """The limit that applies to the next piece of content."""
+        timeouts = self._timeouts
+        return ("idle", timeouts.idle) if self._has_emitted else ("first_event", timeouts.first_event)
+
+    def _name_limit(self, error: TimedOut, since: float) -> Plan[TimedOut]:
+        name, limit = self._content_limit
+        ends_at = None if limit is None else since + limit
+        return _name_limit(error, (name, limit, ends_at), ("total", self._timeouts.total, self._call.deadline))
+
+    def _end_early(self, decoder: StreamDecoder, error: DragomanError) -> list[Event]:
+        """The last events, if only the end of the stream was missing; otherwise raises the error, with the usage."""
+        try:
+            return decoder.feed(b"")
+        except DragomanError as end:
+            return self._fail(error, end.usage)
+
+    def _take(self, new: list[Event], preface: list[StreamEvent]) -> list[StreamEvent]:
+        """Keep the new events; return those to emit now: none before the first that has content, then all."""
+        self._events += new
+        if self._has_emitted:
+            return [*new]
+        if not any(has_content(event) for event in new):
+            return []
+        self._has_emitted = True
+        return [*preface, *self._events]
+
+    def _fail(self, error: DragomanError, usage: Usage | None = None) -> NoReturn:
+        """Raise the error itself if nothing was emitted yet, otherwise an `Interrupted` with the response so far."""
+        error.usage = error.usage or usage
+        if not self._has_emitted:
+            raise error
+        partial = fold(self._events)
+        usage = error.usage or partial.usage
+        notices = self._http.notices + partial.notices
+        raise Interrupted(
+            f"the stream broke: {type(error).__name__}: {error.message}",
+            partial=msgspec.structs.replace(partial, target=self._name, usage=usage, notices=notices),
+            status=error.status,
+            code=error.code,
+            retry_after=error.retry_after,
+            usage=usage,
+            count_failure=error.count_failure,
+        ) from error
+
+
+def has_content(event: Event, /) -> bool:
+    """Whether an event has text, thinking or any other part.
+
+    >>> has_content(PartDelta(index=0, text=" "))
+    False
+    """
+    match event:
+        case PartDelta(text=text) | PartEnded(part=Text(text=text) | Thinking(text=text)):
+            return bool(text.strip())
+        case PartEnded():
+            return True
+        case _:
+            return False
+
+
+def _name_limit(error: TimedOut, *limits: tuple[str, float | None, float | None]) -> Plan[TimedOut]:
+    """The error with the limit that has passed. Each limit has its name, its seconds, and the moment it ends."""
+    now: float = yield Now()
+    passed = [(name, limit) for name, limit, ends_at in limits if ends_at is not None and now >= ends_at - CLOCK_TOLERANCE]
+    if not passed or "limit" in error.message:
+        return error
+    name, limit = passed[0]
+    return TimedOut(f"{error.message}; the limit `{name}` of {limit} s has passed", count_failure=error.count_failure)
+
+
+def _read_error_body(answer: Exchange, deadline: float | None) -> Plan[bytes]:
+    """The body of an error, or as much of it as comes in time."""
+    pieces: list[bytes] = []
+    size = 0
+    now: float = yield Now()
+    until = now + ERROR_BODY_TIMEOUT
+    while size < MAX_ERROR_BODY:
+        try:
+            data: bytes = yield Read(answer, time_left(until if deadline is None else min(until, deadline), now))
+        except DragomanError:
+            break
+        if not data:
+            break
+        pieces.append(data)
+        size += len(data)
+        now = yield Now()
+    return b"".join(pieces)
