@@ -341,7 +341,7 @@ def test_no_tool_breaks_the_loop_or_the_transcript(way: Way, wire: str) -> None:
     result = way.run(agent)
     assert result.output == "Done."
     assert [one.is_error for one in result.steps[0].results] == [*[True] * 4, *[False] * 4, True, True]
-    assert "An image was left out for this model: cannot take images." in str(script.requests[1].messages)
+    assert "An image was left out for this model: does not support images." in str(script.requests[1].messages)
     assert result.messages[2].tool_results[7].parts == (Image(data=picture(), mime="image/png"),)
     assert way.run(agent, [*result.messages, user("?")]).output == "Again."
 

@@ -4,17 +4,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dragoman.engine.attempt import (
-    ERROR_PATIENCE,
-    MAX_BODY,
-    MAX_ERROR_BODY,
-    Completed,
-    Timeouts,
-    call,
-    is_empty_response,
-)
+from dragoman.engine.attempt import attempt, build_request, check_capabilities
+from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.effects import Emit, Now, Open, Plan, Read, Send
-from dragoman.engine.preparing import check, prepare
+from dragoman.engine.exchange import ERROR_BODY_TIMEOUT, MAX_BODY, MAX_ERROR_BODY, Completed, is_empty_response
 from dragoman.errors import (
     AuthFailed,
     BadRequest,
@@ -36,6 +29,7 @@ from dragoman.errors import (
     Unsupported,
 )
 from dragoman.events import Finished, PartDelta, PartEnded, PartStarted, Ping, Restarted, Started, StreamEvent, fold
+from dragoman.media import find_media
 from dragoman.targets.providers import target as known
 from dragoman.targets.target import Capabilities, Target
 from dragoman.types import (
@@ -63,11 +57,18 @@ TIDE = Tool(name="tide")
 
 
 def plan(request: Request = ASK, to: Target = AA, deadline: float | None = None, **timeouts: Any) -> Plan[Completed]:
-    return call(request, to, Timeouts(**timeouts), deadline)
+    return attempt(request, to, CallContext(timeouts=Timeouts(**timeouts), deadline=deadline))
 
 
 def able(**capabilities: Any) -> Target:
     return target("aa/m", capabilities=Capabilities(**capabilities))
+
+
+def check(request: Request, to: Target) -> None:
+    check_capabilities(request, to)
+    media = find_media(request, to.capabilities)
+    if media is not None:
+        media.check()
 
 
 # What a target cannot do is refused before anything is sent -----------------------------------------------------------
@@ -76,10 +77,10 @@ def able(**capabilities: Any) -> Target:
 @pytest.mark.parametrize(
     ("request_", "capabilities", "why"),
     [
-        (Request(tools=(TIDE,)), {"tools": False}, "cannot take tools"),
-        (Request(stream=True), {"streaming": False}, "cannot take a wish for a stream"),
-        (Request(messages=(user(PNG),)), {"max_images": 0}, "cannot take images"),
-        (Request(messages=(user(Image(url="https://x/a.png")),)), {}, "cannot fetch https://x/a.png; give the bytes"),
+        (Request(tools=(TIDE,)), {"tools": False}, "does not support tools"),
+        (Request(stream=True), {"streaming": False}, "does not support streaming"),
+        (Request(messages=(user(PNG),)), {"max_images": 0}, "does not support images"),
+        (Request(messages=(user(Image(url="https://x/a.png")),)), {}, "cannot fetch https://x/a.png; send the bytes"),
         (Request(messages=(user(Document(data=b"%PDF", mime="application/pdf")),)), {"documents": False}, "documents"),
         (Request(messages=(user(Audio(data=b"RIFF", mime="audio/wav")),)), {"audio": False}, "audio"),
     ],
@@ -141,7 +142,7 @@ def test_thinking_of_a_model_that_does_not_is_dropped_with_a_notice() -> None:
 
 def test_missing_credentials_say_where_a_key_is_looked_for() -> None:
     with pytest.raises(AuthFailed) as caught:
-        build_request(ASK, known("google/m"))
+        next(plan(ASK, known("google/m")))
     error = caught.value
     assert str(error) == "google: no key; set GEMINI_API_KEY or GOOGLE_API_KEY or pass api_key="
     assert (error.retry, error.fail_over, error.count_failure, error.provider) == (False, True, False, "google")
@@ -149,7 +150,7 @@ def test_missing_credentials_say_where_a_key_is_looked_for() -> None:
 
 def test_missing_credentials_without_variables() -> None:
     with pytest.raises(AuthFailed, match=r"^aa: no key; pass api_key=$"):
-        build_request(ASK, target("aa/m", needs_key=True))
+        next(plan(ASK, target("aa/m", needs_key=True)))
 
 
 def test_an_error_of_the_wire_is_named_too() -> None:
@@ -221,14 +222,14 @@ def test_a_key_that_is_no_secret_does_not_spoil_the_words() -> None:
 
 
 def test_a_body_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("dragoman.engine.attempt.MAX_BODY", 5)
+    monkeypatch.setattr("dragoman.engine.exchange.MAX_BODY", 5)
     with pytest.raises(TooLarge):
         World(OK).run(plan())
 
 
 def test_an_empty_answer_is_an_error_with_what_it_cost() -> None:
     world = World(Status(200, said(" \n", prompt_eval_count=3, eval_count=1)))
-    with pytest.raises(EmptyResponse, match=r"^aa/m: nothing in the answer \(finish: stop\)$") as caught:
+    with pytest.raises(EmptyResponse, match=r"^aa/m: the answer is empty \(finish: stop\)$") as caught:
         world.run(plan())
     assert caught.value.usage == Usage(input=3, output=1)
 
@@ -414,7 +415,7 @@ def test_a_connection_that_breaks_after_the_finish_is_no_failure() -> None:
 
 def test_each_read_gets_the_shortest_of_its_limits() -> None:
     world = World([line("a"), line("b"), said("")])
-    world.run(call(STREAM, AA, Timeouts(first_event=8.0, idle=3.0), 105.0))
+    world.run(plan(STREAM, deadline=105.0, first_event=8.0, idle=3.0))
     assert world.reads == [5.0, 3.0, 3.0]
 
 
@@ -435,9 +436,8 @@ class Slow(World):
 @pytest.mark.parametrize("stream", [True, False])
 def test_what_is_late_names_the_limit_of_the_whole_call(stream: bool) -> None:  # noqa: FBT001
     world = Slow()
-    capabilities = Timeouts(total=30.0)
     with pytest.raises(TimedOut, match=r"in time; the limit `total` of 30.0 s has passed$"):
-        world.run(call(Request(messages=(user("hi"),), stream=stream), target("aa/m"), capabilities, 130.0))
+        world.run(plan(replace(ASK, stream=stream), deadline=130.0, total=30.0))
 
 
 def test_a_stream_that_is_silent_names_the_limit_of_its_silence() -> None:
@@ -449,14 +449,14 @@ def test_a_stream_that_is_silent_names_the_limit_of_its_silence() -> None:
 def test_a_deadline_that_passes_before_anything_is_sent_counts_against_nobody() -> None:
     world = World()
     with pytest.raises(TimedOut) as caught:
-        world.run(call(Request(messages=(user("hi"),)), target("aa/m"), Timeouts(), 99.0))
+        world.run(plan(deadline=99.0))
     assert (caught.value.count_failure, world.requests) == (False, [])
 
 
 def test_a_deadline_that_passes_while_a_stream_is_read_counts() -> None:
     world = World([line(""), Wait(40.0), line(""), said("fine")])
     with pytest.raises(TimedOut) as caught:
-        world.run(call(STREAM, target("aa/m"), Timeouts(total=30.0), 130.0))
+        world.run(plan(STREAM, deadline=130.0, total=30.0))
     assert caught.value.count_failure
 
 
@@ -538,7 +538,7 @@ def test_a_refusal_whose_words_break_off_is_still_that_refusal(failure: Dragoman
 def test_the_words_of_a_refusal_must_come_soon() -> None:
     world, error = refusal(b"a", Wait(4.0), b"b", Wait(4.0), b"c")
     assert isinstance(error, BadRequest)
-    assert world.reads == [ERROR_PATIENCE, ERROR_PATIENCE, 1.0]
+    assert world.reads == [ERROR_BODY_TIMEOUT, ERROR_BODY_TIMEOUT, 1.0]
 
 
 def test_the_words_of_a_refusal_must_come_before_the_deadline() -> None:
@@ -559,7 +559,7 @@ def test_the_words_of_a_refusal_have_a_limit() -> None:
 )
 def test_who_starts_over_says_so_before_anything_else(script: Script) -> None:
     world, again = World(script), Restarted(previous="zz/m", target="aa/m", why="Reset: by peer")
-    world.run(call(STREAM, AA, Timeouts(), None, restarted=again))
+    world.run(attempt(STREAM, AA, CallContext(restarted=again)))
     assert world.shown[0] == again
     assert world.shown.count(again) == 1
     assert isinstance(world.shown[-1], Finished)
@@ -568,7 +568,7 @@ def test_who_starts_over_says_so_before_anything_else(script: Script) -> None:
 def test_who_cannot_start_over_says_nothing() -> None:
     world, again = World(EMPTY), Restarted(previous="zz/m", target="aa/m", why="Reset: by peer")
     with pytest.raises(EmptyResponse):
-        world.run(call(STREAM, AA, Timeouts(), None, restarted=again))
+        world.run(attempt(STREAM, AA, CallContext(restarted=again)))
     assert world.shown == []
 
 
@@ -590,7 +590,7 @@ def test_what_came_before_a_restart_is_void() -> None:
 @pytest.mark.parametrize("given", [-1, float("nan"), "5", True])
 def test_what_is_no_time_is_refused(name: str, given: Any) -> None:
     capabilities: dict[str, Any] = {name: given}
-    with pytest.raises(SetupError, match=f"timeout: {name} of"):
+    with pytest.raises(SetupError, match=f"timeout: {name} must be seconds >= 0 or None"):
         Timeouts(**capabilities)
 
 

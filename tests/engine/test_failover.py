@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Now, Open, Read, Send, Sleep
-from dragoman.engine.failover import ChainOptions, CooldownStarted, ErrorPolicy, judge, run
+from dragoman.engine.failover import ChainOptions, CooldownStarted, ErrorPolicy, error_policy, run
 from dragoman.engine.health import Health, Probe, TargetHealth
 from dragoman.errors import (
     AuthFailed,
@@ -107,7 +107,7 @@ def test_a_target_that_cannot_do_it_is_left_to_the_next_without_a_penalty() -> N
     sees = Request(messages=(user(Image(data=picture(), mime="image/png")),))
     response = ask(World(OK), blind, BB, request=sees, health=health)
     assert response.target == "bb/m2"
-    assert response.attempts[0].error == "Unsupported: aa/m1: cannot take images"
+    assert response.attempts[0].error == "Unsupported: does not support images"
     assert "aa/m1" not in health.snapshot()
 
 
@@ -305,7 +305,7 @@ def test_a_verdict_may_retry_and_never_go_on() -> None:
 
 def test_a_verdict_is_what_the_error_says() -> None:
     def verdict(error: DragomanError, **options: Any) -> ErrorPolicy:
-        return World().run(judge(error, ChainOptions(**options)))
+        return World().run(error_policy(error, ChainOptions(**options)))
 
     assert verdict(Overloaded("busy")) == ErrorPolicy(retry=True, fail_over=True, count_failure=True)
     assert verdict(Blocked("no"), fail_over_on_permanent=True).fail_over

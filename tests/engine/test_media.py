@@ -9,11 +9,12 @@ from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.engine import failover as chain
-from dragoman.engine.attempt import HEAVY_BODY, Timeouts, call
+from dragoman.engine.attempt import FETCH_TIMEOUT, attempt, build_request
+from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import Compute, Fetch, Plan, Send
 from dragoman.engine.endpoints import count_tokens
+from dragoman.engine.exchange import HEAVY_BODY
 from dragoman.engine.health import Health
-from dragoman.engine.preparing import FETCH_PATIENCE, prepare
 from dragoman.errors import AuthFailed, ChainExhausted, InvalidRequest, TimedOut, Unsupported
 from dragoman.io.driver import Driver
 from dragoman.io.pyreqwest import transport_of
@@ -83,7 +84,7 @@ def test_a_text_only_target_leaves_images_to_the_next() -> None:
     response = World(OK).run(plan)
     assert response.target == "vision/m"
     assert [(attempt.outcome, attempt.error) for attempt in response.attempts] == [
-        ("failed", "Unsupported: text/only: cannot take images"),
+        ("failed", "Unsupported: does not support images"),
         ("served", None),
     ]
     assert "text/only" not in health.snapshot()
@@ -135,13 +136,13 @@ def test_tokens_are_counted_of_what_would_be_sent() -> None:
     with FaultyServer("Hello.") as server:
         registry = server.registry("anthropic")
         registry.set_capabilities("server/m", max_images=0)
-        with pytest.raises(Unsupported, match="cannot take images"):
+        with pytest.raises(Unsupported, match="does not support images"):
             registry.model("server/m").count_tokens([user(PNG)])
 
 
 @pytest.mark.parametrize("data", ["iVBORw0KGgo=", bytearray(DATA), memoryview(DATA)])
 def test_data_that_are_no_bytes_are_told_before_they_are_measured(data: Any) -> None:
-    with pytest.raises(InvalidRequest, match="give bytes"):
+    with pytest.raises(InvalidRequest, match="must be bytes"):
         ask(World(), able(), request=Request(messages=(user(Image(data=data)),)), fetch_images=True)
 
 
@@ -168,10 +169,18 @@ def left_out(world: World, *targets: Target, request: Request, **options: Any) -
 @pytest.mark.parametrize(
     ("part", "capabilities", "why"),
     [
-        (PNG, {"max_images": 0}, "An image was left out for this model: cannot take images."),
-        (PDF, {"documents": False}, "A document was left out for this model: cannot take documents."),
-        (PDF, {"max_document_bytes": 3}, "A document was left out for this model: a document has 4 bytes; it takes 3"),
-        (Document(data=b"PK", mime="application/zip"), {}, "A document was left out for this model: cannot take a"),
+        (PNG, {"max_images": 0}, "An image was left out for this model: does not support images."),
+        (PDF, {"documents": False}, "A document was left out for this model: does not support documents."),
+        (
+            PDF,
+            {"max_document_bytes": 3},
+            "A document was left out for this model: a document has 4 bytes; at most 3 are allowed",
+        ),
+        (
+            Document(data=b"PK", mime="application/zip"),
+            {},
+            "A document was left out for this model: does not support documents of the type",
+        ),
         (Image(url="https://x/a.png"), {}, "An image was left out for this model: cannot fetch https://x/a.png"),
         (PNG, {"max_image_bytes": 10}, "An image was left out for this model: an image (image/png, 100 by 50) cannot"),
         (Image(data=b"<svg/>"), {}, "An image was left out for this model: an image is of no type that is known."),
@@ -186,8 +195,8 @@ def test_what_a_wire_cannot_carry_of_a_result_is_left_out() -> None:
     world = World(Status(200, b'{"message": {"role": "assistant", "content": "fine"}, "done": true}'))
     response = ask(world, replace(able(), wire="ollama"), request=given(PDF, PNG))
     assert [notice.what for notice in response.notices] == [
-        "a document of a tool's result",
-        "an image of a tool's result",
+        "a document in a tool result",
+        "an image in a tool result",
     ]
     assert b"cannot carry a document" in world.requests[0].request.body
 
@@ -209,13 +218,13 @@ def test_what_a_user_gives_is_refused_beside_a_result() -> None:
     request = given(PNG)
     both = replace(request, messages=(*ASK.messages, *request.messages))
     with pytest.raises(
-        Unsupported, match=r"^no target answered: aa/m failed \(Unsupported: aa/m: cannot take images\)$"
+        Unsupported, match=r"^no target answered: aa/m failed \(Unsupported: does not support images\)$"
     ):
         ask(World(), able(max_images=0), request=both)
 
 
 def test_strict_leaves_nothing_out_of_a_result() -> None:
-    with pytest.raises(Unsupported, match="cannot take images"):
+    with pytest.raises(Unsupported, match="does not support images"):
         ask(World(), able(max_images=0), request=given(PNG, strict=True))
 
 
@@ -226,7 +235,7 @@ def test_one_picture_of_a_result_that_is_not_there_takes_no_other_with_it() -> N
     (line,) = left_out(world, able(), request=request, fetch_images=True)
     assert (
         line
-        == "[An image was left out for this model: cannot fetch https://x/a.png; give the bytes of the image in its place.]"
+        == "[An image was left out for this model: cannot fetch https://x/a.png; send the bytes of the image instead.]"
     )
     assert (len(world.fetched), sent(world.requests[0].request.body)) == (2, [DATA])
 
@@ -262,7 +271,7 @@ def test_an_error_in_another_thread_is_the_callers() -> None:
 
 
 def test_the_deadline_bounds_the_work() -> None:
-    plan = call(ASK, able(max_image_side=32), Timeouts(), 103.0)
+    plan = attempt(ASK, able(max_image_side=32), CallContext(deadline=103.0))
     effect = World().until(plan, Compute)
     assert isinstance(effect, Compute)
     assert effect.timeout == 3.0
@@ -287,7 +296,7 @@ def fetching(world: World, *targets: Target, **options: Any) -> Response:
 
 def test_nothing_is_fetched_unless_it_is_wanted() -> None:
     world = World()
-    with pytest.raises(Unsupported, match=r"cannot fetch https://x/a\.png; give the bytes of the image"):
+    with pytest.raises(Unsupported, match=r"cannot fetch https://x/a\.png; send the bytes of the image"):
         ask(world, able(), request=LINK)
     assert world.fetched == []
 
@@ -303,7 +312,7 @@ def test_who_is_refused_a_url_sees_once_in_the_traceback_what_would_fetch_it(*, 
 def test_what_is_fetched_is_fitted() -> None:
     world = World(OK)
     fetching(world, able(max_image_side=32))
-    assert world.fetched == [Fetch("https://x/a.png", FETCH_PATIENCE, MAX_FETCHED)]
+    assert world.fetched == [Fetch("https://x/a.png", FETCH_TIMEOUT, MAX_FETCHED)]
     assert opened(sent(world.requests[0].request.body)[0]).size == (32, 16)
 
 
@@ -324,7 +333,9 @@ def test_a_picture_that_is_there_twice_is_fetched_once() -> None:
 def test_a_picture_that_is_not_there_is_asked_for_once_a_call() -> None:
     world = World()
     world.pictures["https://x/a.png"] = Unsupported("cannot fetch https://x/a.png: the answer is 404")
-    with pytest.raises(Unsupported, match=r"bb/m: cannot fetch https://x/a\.png: the answer is 404"):
+    with pytest.raises(
+        Unsupported, match=r"bb/m failed \(Unsupported: cannot fetch https://x/a\.png: the answer is 404"
+    ):
         ask(world, able("aa/m"), able("bb/m"), request=LINK, fetch_images=True)
     assert len(world.fetched) == 1
 
@@ -335,7 +346,7 @@ def test_what_is_fetched_is_bounded_together() -> None:
     world.pictures = dict.fromkeys(urls, DATA.ljust(MAX_FETCHED, b"\0"))
     many = Request(messages=(user(*(Image(url=url) for url in urls)),))
     with pytest.raises(
-        Unsupported, match=r"cannot fetch https://x/4.png: all bytes that pictures may have are used up"
+        Unsupported, match=r"cannot fetch https://x/4.png: the images of this call have too many bytes together"
     ):
         ask(world, able(), request=many, fetch_images=True)
     assert [effect.limit for effect in world.fetched] == [*[MAX_FETCHED] * 3, MAX_FETCHED_TOGETHER - 3 * MAX_FETCHED]
@@ -359,7 +370,7 @@ def test_a_loss_is_no_more_counted_than_sent_where_the_request_is_strict() -> No
 
 def test_a_target_that_fetches_by_itself_is_left_to_it() -> None:
     to = replace(able("openai/m", image_urls=True), wire="openai_chat")
-    world, plan = World(), call(LINK, to, Timeouts(), None, fetch_images=True)
+    world, plan = World(), attempt(LINK, to, CallContext(fetch_images=True))
     effect = world.until(plan, Send)
     assert isinstance(effect, Send)
     assert b"https://x/a.png" in effect.request.body
@@ -385,14 +396,14 @@ def test_a_picture_that_cannot_be_fetched_is_left_to_the_next() -> None:
         plan.throw(Unsupported("cannot fetch https://x/a.png: the answer is 404"))
 
     with pytest.raises(Unsupported, match=r"^aa/m: cannot fetch https://x/a.png: the answer is 404") as caught:
-        refuse(call(LINK, able(), Timeouts(), None, fetch_images=True))
+        refuse(attempt(LINK, able(), CallContext(fetch_images=True)))
     assert (caught.value.fail_over, caught.value.count_failure, caught.value.provider) == (True, False, "aa")
 
 
 def test_the_deadline_bounds_the_fetching() -> None:
-    plan = call(LINK, able(), Timeouts(), 103.0, album=MediaCache(), fetch_images=True)
+    plan = attempt(LINK, able(), CallContext(deadline=103.0, media_cache=MediaCache(), fetch_images=True))
     assert World().until(plan, Fetch) == Fetch("https://x/a.png", 3.0, MAX_FETCHED)
-    late = call(LINK, able(), Timeouts(), 99.0, fetch_images=True)
+    late = attempt(LINK, able(), CallContext(deadline=99.0, fetch_images=True))
     with pytest.raises(TimedOut):
         World().run(late)
 

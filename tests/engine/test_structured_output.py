@@ -19,7 +19,7 @@ from dragoman import (
     assistant,
     user,
 )
-from dragoman.engine.structured_output import OutputPlan, ToolOutputDecoder, shape
+from dragoman.engine.structured_output import OutputPlan, ToolOutputDecoder, plan_structured_output
 from dragoman.events import fold, to_events
 from dragoman.targets.providers import target as provided
 from dragoman.targets.target import Capabilities, Quirks, Target
@@ -36,87 +36,87 @@ def able(*, quirks: Quirks | None = None, **capabilities: Any) -> Target:
     return target("aa/m", capabilities=Capabilities(**capabilities), quirks=quirks or Quirks())
 
 
-def kinds(shaped: OutputPlan) -> list[str]:
-    return [notice.kind for notice in shaped.notices]
+def kinds(plan: OutputPlan) -> list[str]:
+    return [notice.kind for notice in plan.notices]
 
 
 @pytest.mark.parametrize(
     "request_", [ASK, Request(), Request(schema={}), Request(schema=SCHEMA, tools=(TIDE,), tool_choice="required")]
 )
 def test_a_target_that_takes_schemas_gets_the_request_as_it_is(request_: Request) -> None:
-    assert shape(request_, able()) == OutputPlan(request=request_)
+    assert plan_structured_output(request_, able()) == OutputPlan(request=request_)
 
 
 def test_else_the_answer_is_the_arguments_of_a_tool() -> None:
-    shaped = shape(ASK, able(structured=False))
-    assert (shaped.request.schema, shaped.request.tool_choice, shaped.answer) == (None, "final_answer", "final_answer")
-    (tool,) = shaped.request.tools
+    plan = plan_structured_output(ASK, able(structured=False))
+    assert (plan.request.schema, plan.request.tool_choice, plan.tool) == (None, "final_answer", "final_answer")
+    (tool,) = plan.request.tools
     assert isinstance(tool, Tool)
-    assert (tool.parameters, shaped.wrapped, kinds(shaped)) == (SCHEMA, False, ["renamed"])
+    assert (tool.parameters, plan.is_wrapped, kinds(plan)) == (SCHEMA, False, ["renamed"])
 
 
 @pytest.mark.parametrize("capabilities", [{"tools": False}, {"forced_choice": False}])
 @pytest.mark.parametrize("system", [None, "Be brief.", (Text(text="Be brief."),)])
 def test_else_it_is_asked_for_in_words(system: Any, capabilities: dict[str, Any]) -> None:
     asked = Request(schema=SCHEMA, system=system)
-    shaped = shape(asked, able(structured=False, **capabilities))
-    said = shaped.request.system
+    plan = plan_structured_output(asked, able(structured=False, **capabilities))
+    said = plan.request.system
     text = said if isinstance(said, str) else "".join(part.text for part in said or ())
     assert text.startswith("Be brief." if system else "Answer with one JSON value")
     assert text.endswith('{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}')
-    assert (shaped.request.schema, shaped.answer, kinds(shaped)) == (None, None, ["changed"])
+    assert (plan.request.schema, plan.tool, kinds(plan)) == (None, None, ["changed"])
 
 
 def test_any_json_is_asked_for_in_words() -> None:
-    shaped = shape(Request(schema={}), able(structured=False))
-    assert str(shaped.request.system).endswith("no code fence.")
+    plan = plan_structured_output(Request(schema={}), able(structured=False))
+    assert str(plan.request.system).endswith("no code fence.")
 
 
 def test_strict_refuses_what_cannot_be_enforced() -> None:
     asked = Request(schema=SCHEMA, strict=True)
-    with pytest.raises(Unsupported, match="schema: ollama: it cannot be enforced"):
-        shape(asked, able(structured=False, tools=False))
-    assert shape(asked, able(structured=False)).answer == "final_answer"
+    with pytest.raises(Unsupported, match="schema: ollama: cannot be enforced"):
+        plan_structured_output(asked, able(structured=False, tools=False))
+    assert plan_structured_output(asked, able(structured=False)).tool == "final_answer"
 
 
 @pytest.mark.parametrize(("choice", "sent"), [(None, "required"), ("auto", "required"), ("none", "final_answer")])
 def test_beside_tools_one_of_them_or_the_answer_is_called(choice: str | None, sent: str) -> None:
-    shaped = shape(Request(schema=SCHEMA, tools=(TIDE,), tool_choice=choice), able(structured=False))
-    assert (len(shaped.request.tools), shaped.request.tool_choice) == (2, sent)
+    plan = plan_structured_output(Request(schema=SCHEMA, tools=(TIDE,), tool_choice=choice), able(structured=False))
+    assert (len(plan.request.tools), plan.request.tool_choice) == (2, sent)
 
 
 def test_a_call_that_is_forced_takes_the_place_of_the_answer() -> None:
-    shaped = shape(Request(schema=SCHEMA, tools=(TIDE,), tool_choice="tide"), able(structured=False))
-    assert (shaped.request.tools, shaped.request.schema, kinds(shaped)) == ((TIDE,), None, ["info"])
+    plan = plan_structured_output(Request(schema=SCHEMA, tools=(TIDE,), tool_choice="tide"), able(structured=False))
+    assert (plan.request.tools, plan.request.schema, kinds(plan)) == ((TIDE,), None, ["info"])
 
 
 def test_a_name_that_is_taken_is_not_used_twice() -> None:
     taken = (Tool(name="final_answer"), Opaque(wire="ollama", data={}))
-    shaped = shape(Request(schema=SCHEMA, tools=taken), able(structured=False))
-    assert shaped.answer == "final_answer_"
+    plan = plan_structured_output(Request(schema=SCHEMA, tools=taken), able(structured=False))
+    assert plan.tool == "final_answer_"
 
 
 def test_a_target_whose_schemas_bear_no_tools_is_asked_by_a_tool() -> None:
     alone = Quirks(schema_with_tools=False)
-    assert shape(ASK, able(quirks=alone)).answer is None
+    assert plan_structured_output(ASK, able(quirks=alone)).tool is None
     beside = Request(schema=SCHEMA, tools=(TIDE,))
-    assert shape(beside, able(quirks=alone)).answer == "final_answer"
-    assert shape(beside, able(quirks=alone, forced_choice=False)) == OutputPlan(request=beside)
+    assert plan_structured_output(beside, able(quirks=alone)).tool == "final_answer"
+    assert plan_structured_output(beside, able(quirks=alone, forced_choice=False)) == OutputPlan(request=beside)
 
 
 def test_a_schema_that_comes_back_to_itself_is_asked_by_a_tool_where_it_must() -> None:
     tree = Request(schema=OutputType(Leaf).schema)
     flat = Quirks(recursive_schemas=False)
-    assert shape(tree, able()).answer is shape(ASK, able(quirks=flat)).answer is None
-    assert shape(tree, able(quirks=flat)).answer == "final_answer"
-    assert shape(tree, able(quirks=flat, forced_choice=False)) == OutputPlan(request=tree)
-    assert shape(tree, provided("anthropic/x")).answer == "final_answer"
+    assert plan_structured_output(tree, able()).tool is plan_structured_output(ASK, able(quirks=flat)).tool is None
+    assert plan_structured_output(tree, able(quirks=flat)).tool == "final_answer"
+    assert plan_structured_output(tree, able(quirks=flat, forced_choice=False)) == OutputPlan(request=tree)
+    assert plan_structured_output(tree, provided("anthropic/x")).tool == "final_answer"
 
 
 def test_a_schema_that_is_no_object_is_put_into_one() -> None:
     listed = {"type": "array", "items": {"$ref": "#/$defs/A"}, "$defs": {"A": {"type": "integer"}}}
-    shaped = shape(Request(schema=listed), able(structured=False))
-    (tool,) = shaped.request.tools
+    plan = plan_structured_output(Request(schema=listed), able(structured=False))
+    (tool,) = plan.request.tools
     assert isinstance(tool, Tool)
     assert tool.parameters == {
         "type": "object",
@@ -125,22 +125,22 @@ def test_a_schema_that_is_no_object_is_put_into_one() -> None:
         "additionalProperties": False,
         "$defs": {"A": {"type": "integer"}},
     }
-    assert shaped.wrapped
+    assert plan.is_wrapped
 
 
 # And back -------------------------------------------------------------------------------------------------------------
 
 
-def restored(shaped: OutputPlan, *parts: Any, reason: Any = "tool_calls") -> Response:
+def restored(plan: OutputPlan, *parts: Any, reason: Any = "tool_calls") -> Response:
     response = Response(message=assistant(*parts), finish=Finish(reason=reason))
-    return fold(ToolOutputDecoder(shaped).feed(to_events(response)))
+    return fold(ToolOutputDecoder(plan).feed(to_events(response)))
 
 
 def answer(raw: str | None = None, **arguments: Any) -> ToolCall:
     return ToolCall(id="call_1", name="final_answer", arguments=arguments, raw=raw)
 
 
-BY_TOOL = OutputPlan(request=ASK, answer="final_answer")
+BY_TOOL = OutputPlan(request=ASK, tool="final_answer")
 
 
 def test_the_call_is_the_text_of_the_answer() -> None:
@@ -154,7 +154,7 @@ def test_the_providers_own_text_is_kept() -> None:
 
 
 def test_what_was_put_into_an_object_comes_out_of_it() -> None:
-    wrapped = OutputPlan(request=ASK, answer="final_answer", wrapped=True)
+    wrapped = OutputPlan(request=ASK, tool="final_answer", is_wrapped=True)
     assert restored(wrapped, answer(value=[1])).text == "[1]"
     assert restored(wrapped, answer(other=[1])).text == '{"other":[1]}'
 
@@ -191,7 +191,7 @@ def test_a_plain_schema_may_be_asked_for_in_any_way(stream: bool) -> None:  # no
     assert isinstance(response, Response)
     assert (response.text, response.finish.reason) == ('{"a":1}', "stop")
     assert response.notices == (
-        Notice(kind="renamed", what="schema", why="openai_chat: it is asked for as the arguments of a tool"),
+        Notice(kind="renamed", what="schema", why="openai_chat: sent as the parameters of a tool"),
     )
 
 
@@ -201,10 +201,10 @@ def test_a_plain_schema_is_left_to_a_target_that_knows_schemas() -> None:
     registry.set_capabilities("scripted/plain", structured=False)
     response = registry.model("scripted/plain, scripted/able").generate("Which?", schema=SCHEMA)
     assert response.target == "scripted/able"
-    assert response.attempts[0].error == "Unsupported: scripted/plain: cannot take a schema for its answer"
+    assert response.attempts[0].error == "Unsupported: does not support structured output"
     assert registry.health.condition("scripted/plain").failures == 0
 
 
 def test_every_provider_has_a_way() -> None:
     for name in ("openai", "anthropic", "google", "ollama", "deepseek", "groq"):
-        assert shape(ASK, provided(f"{name}/x")) == OutputPlan(request=ASK)
+        assert plan_structured_output(ASK, provided(f"{name}/x")) == OutputPlan(request=ASK)

@@ -12,7 +12,7 @@ from PIL import ImageDraw
 
 from dragoman.engine.attempt import build_request
 from dragoman.errors import InvalidRequest, TimedOut, Unsupported
-from dragoman.media import Media, MediaCache, fit
+from dragoman.media import MediaCache, RequestMedia, find_media, fit
 from dragoman.media.fit_image import Bounds, fit_image
 from dragoman.registry import Registry
 from dragoman.targets.providers import PROVIDERS
@@ -51,8 +51,14 @@ def fitted(data: bytes, **capabilities: Any) -> Image:
 
 def bent(request: Request, **capabilities: Any) -> tuple[list[Image], tuple[Notice, ...]]:
     """The images that a target would get, and what it is told of them."""
-    fitted = Media(request, Capabilities(**capabilities)).fit()
+    fitted = media_of(request, Capabilities(**capabilities)).fit()
     return images(fitted.request), fitted.notices
+
+
+def media_of(request: Request, capabilities: Capabilities, cache: MediaCache | None = None) -> RequestMedia:
+    media = find_media(request, capabilities, cache)
+    assert media is not None
+    return media
 
 
 def pixels(image: Image) -> Pillow.Image:
@@ -83,7 +89,9 @@ def test_the_true_type_wins_over_the_declared_one(mime: str) -> None:
     declared = "image/gif" if mime != "image/gif" else "image/png"
     (seen,), notices = bent(asked(Image(data=data, mime=declared)))
     assert (seen.mime, seen.data is data) == (mime, True)
-    assert [(notice.kind, notice.why) for notice in notices] == [("repaired", f"it says {declared}, but it is {mime}")]
+    assert [(notice.kind, notice.why) for notice in notices] == [
+        ("repaired", f"{declared} was declared, but the data are {mime}")
+    ]
 
 
 def test_a_type_that_was_not_told_is_added_without_a_word() -> None:
@@ -96,7 +104,9 @@ def test_a_data_url_is_its_bytes() -> None:
     url = f"data:image/gif;base64,{encode_base64(data)}"
     (seen,), notices = bent(asked(Image(url=url)))
     assert seen == Image(data=data, mime="image/png")
-    assert [(notice.kind, notice.why) for notice in notices] == [("repaired", "it says image/gif, but it is image/png")]
+    assert [(notice.kind, notice.why) for notice in notices] == [
+        ("repaired", "image/gif was declared, but the data are image/png")
+    ]
     assert bent(asked(Image(url=f"DATA:;base64,{encode_base64(data)}"))) == ([seen], ())
     with pytest.raises(InvalidRequest):
         fit(asked(Image(url="data:image/gif;base64,????")), Capabilities())
@@ -106,7 +116,7 @@ def test_a_type_that_only_the_target_knows_is_taken_as_it_is_told() -> None:
     drawing = Image(data=b"<svg/>", mime="image/svg+xml")
     capabilities = Capabilities(allowed_image_types=("image/svg+xml", "image/png"), max_image_bytes=6)
     assert images(fit(asked(drawing), capabilities))[0] is drawing
-    with pytest.raises(Unsupported, match="has 7 bytes; it takes 6"):
+    with pytest.raises(Unsupported, match="has 7 bytes; at most 6 are allowed"):
         fit(asked(replace(drawing, data=b"<svg />")), capabilities)
     with pytest.raises(Unsupported, match="of no type that is known"):
         fit(asked(drawing), Capabilities(allowed_image_types=("image/png",)))
@@ -458,7 +468,7 @@ def test_of_thirty_images_the_newest_eight_are_kept() -> None:
     target = Registry(env={"OLLAMA_API_KEY": "k"}).target("ollama-cloud/m")
     http = build_request(asked(*files), target)
     assert sent(http.body) == files[-8:]
-    assert http.body.count(b"[An earlier image was left out: the model takes 8 at most.]") == 22
+    assert http.body.count(b"[An earlier image was left out: the model takes at most 8.]") == 22
     assert [(notice.kind, notice.what) for notice in http.notices] == [("dropped", "22 of 30 images")]
     with pytest.raises(Unsupported, match="strict"):
         build_request(replace(asked(*files), strict=True), target)
@@ -532,23 +542,23 @@ def test_an_animation_that_must_change_becomes_its_first_frame(mime: str, capabi
 @pytest.mark.parametrize(
     ("part", "capabilities", "why"),
     [
-        (Image(data=PASSED), {"max_images": 0}, "cannot take images"),
+        (Image(data=PASSED), {"max_images": 0}, "does not support images"),
         (
             Image(url="https://x/a.png?token=1"),
             {},
-            "cannot fetch https://x/a.png; give the bytes of the image",
+            "cannot fetch https://x/a.png; send the bytes of the image",
         ),
-        (Image(url="https://me:secret@x/a.png"), {}, "cannot fetch https://x/a.png; give"),
-        (Document(data=b"%PDF", mime="application/pdf"), {"documents": False}, "cannot take documents"),
-        (Document(data=b"PK", mime="application/zip"), {}, "cannot take a document of the type application/zip"),
+        (Image(url="https://me:secret@x/a.png"), {}, "cannot fetch https://x/a.png; send"),
+        (Document(data=b"%PDF", mime="application/pdf"), {"documents": False}, "does not support documents"),
+        (Document(data=b"PK", mime="application/zip"), {}, "does not support documents of the type application/zip"),
         (
             Document(data=b"hi", mime="text/plain"),
             {"allowed_document_types": ("application/pdf",)},
-            "cannot take a document of the type text/plain",
+            "does not support documents of the type text/plain",
         ),
         (Document(data=b"%PDF", mime="application/pdf"), {"max_document_bytes": 3}, "a document has 4 bytes"),
-        (Audio(data=b"RIFF", mime="audio/wav"), {"audio": False}, "cannot take audio"),
-        (Audio(data=b"RIFF", mime="audio/wav"), {"max_audio_bytes": 3}, "a sound has 4 bytes; it takes 3 at most"),
+        (Audio(data=b"RIFF", mime="audio/wav"), {"audio": False}, "does not support audio"),
+        (Audio(data=b"RIFF", mime="audio/wav"), {"max_audio_bytes": 3}, "a sound has 4 bytes; at most 3 are allowed"),
     ],
 )
 def test_what_a_target_cannot_take_is_unsupported(part: Any, capabilities: dict[str, Any], why: str) -> None:
@@ -564,9 +574,15 @@ def test_what_a_target_cannot_take_is_unsupported(part: Any, capabilities: dict[
         (Image(data=b""), "an image is empty"),
         (Document(data=b"", mime="text/plain"), "a document is empty"),
         (Audio(data=b"", mime="audio/wav"), "a sound is empty"),
-        (Image(data=cast("bytes", bytearray(PASSED))), "an image is bytearray; give bytes"),
-        (Image(data=cast("bytes", "iVBORw0KGgo=")), "an image is str; give bytes, or base64 by Image.from_base64"),
-        (Document(data=cast("bytes", memoryview(b"%PDF")), mime="application/pdf"), "a document is memoryview; give"),
+        (Image(data=cast("bytes", bytearray(PASSED))), "the data of an image must be bytes, got bytearray"),
+        (
+            Image(data=cast("bytes", "iVBORw0KGgo=")),
+            "the data of an image must be bytes, got str, or use Image.from_base64",
+        ),
+        (
+            Document(data=cast("bytes", memoryview(b"%PDF")), mime="application/pdf"),
+            "the data of a document must be bytes, got memoryview",
+        ),
         (ToolResult(id="call_1", content=(Image(),)), "an image has neither bytes nor a URL"),
     ],
 )
@@ -603,31 +619,31 @@ def test_heic_without_its_library_says_what_to_install(monkeypatch: pytest.Monke
 
 
 def test_a_picture_is_made_once_for_equal_limits() -> None:
-    album, data = MediaCache(), picture()
+    cache, data = MediaCache(), picture()
     request, capabilities = asked(data, bytes(bytearray(data))), Capabilities(max_image_side=32)
-    twins = [Media(request, capabilities, album).fit().request for _ in range(2)]
+    twins = [media_of(request, capabilities, cache).fit().request for _ in range(2)]
     made = [image.data for twin in twins for image in images(twin)]
     assert all(left is right for left, right in itertools.pairwise(made))
-    other = images(Media(asked(data), Capabilities(max_image_side=16), album).fit().request)[0]
+    other = images(media_of(asked(data), Capabilities(max_image_side=16), cache).fit().request)[0]
     assert pixels(other).size == (16, 8)
 
 
 def test_what_cannot_be_made_to_fit_is_not_tried_again() -> None:
-    album, capabilities, steps = MediaCache(), Capabilities(max_image_bytes=10), itertools.count()
+    cache, capabilities, steps = MediaCache(), Capabilities(max_image_bytes=10), itertools.count()
     seen: list[int] = []
     for _ in range(2):
         with pytest.raises(Unsupported, match="cannot be made to fit"):
-            Media(asked(PASSED), capabilities, album).fit(lambda: next(steps) < 0)
+            media_of(asked(PASSED), capabilities, cache).fit(lambda: next(steps) < 0)
         seen.append(next(steps))
     assert seen[1] == seen[0] + 1
-    assert not Media(asked(PASSED), capabilities, album).is_heavy
+    assert not media_of(asked(PASSED), capabilities, cache).is_heavy
 
 
 def test_fetched_bytes_are_fitted() -> None:
-    album = MediaCache()
-    album.keep("https://x/a", picture())
+    cache = MediaCache()
+    cache.add("https://x/a", picture())
     linked = asked(Image(url="https://x/a", detail="low"))
-    seen = images(Media(linked, Capabilities(max_image_side=32), album).fit().request)[0]
+    seen = images(media_of(linked, Capabilities(max_image_side=32), cache).fit().request)[0]
     assert (pixels(seen).size, seen.url, seen.detail) == ((32, 16), None, "low")
 
 
@@ -648,24 +664,25 @@ def test_fetched_bytes_are_fitted() -> None:
 def test_work_is_heavy_where_pixels_or_many_bytes_are_touched(
     part: Any, capabilities: dict[str, Any], *, heavy: bool
 ) -> None:
-    assert Media(Request(messages=(user(part),)), Capabilities(**capabilities)).is_heavy is heavy
+    media = find_media(Request(messages=(user(part),)), Capabilities(**capabilities))
+    assert (media is not None and media.is_heavy) is heavy
 
 
 def test_what_was_fetched_may_be_heavy() -> None:
-    album = MediaCache()
-    album.keep("https://x/a", PASSED)
+    cache = MediaCache()
+    cache.add("https://x/a", PASSED)
     request, capabilities = asked(Image(url="https://x/a")), Capabilities(max_image_side=32)
-    assert not Media(request, Capabilities(), album).is_heavy
-    assert Media(request, capabilities, album).is_heavy
-    Media(request, capabilities, album).fit()
-    assert not Media(request, capabilities, album).is_heavy
+    assert not media_of(request, Capabilities(), cache).is_heavy
+    assert media_of(request, capabilities, cache).is_heavy
+    media_of(request, capabilities, cache).fit()
+    assert not media_of(request, capabilities, cache).is_heavy
 
 
 def test_only_what_is_sent_and_cannot_be_fetched_by_the_target_is_fetched() -> None:
     request = asked(*(Image(url=url) for url in ("https://x/1", "data:,", "https://x/2")), picture())
-    assert Media(request, Capabilities()).urls == ["https://x/1", "https://x/2"]
-    assert Media(request, Capabilities(max_images=2)).urls == ["https://x/2"]
-    assert Media(request, Capabilities(image_urls=True)).urls == []
+    assert media_of(request, Capabilities()).urls == ["https://x/1", "https://x/2"]
+    assert media_of(request, Capabilities(max_images=2)).urls == ["https://x/2"]
+    assert media_of(request, Capabilities(image_urls=True)).urls == []
 
 
 def test_a_picture_in_bounds_is_itself() -> None:

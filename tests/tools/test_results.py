@@ -169,7 +169,7 @@ def circle() -> list[Any]:
         (Image(data=bomb(30_000, 30_000)), "too large to be decoded"),
         (Image(data=b""), "an image is empty"),
         (Image(), "an image has neither bytes nor a URL"),
-        (Image(data=cast("bytes", "iVBORw0KGgo")), "an image is str; give bytes"),
+        (Image(data=cast("bytes", "iVBORw0KGgo")), "the data of an image must be bytes, got str"),
         (Image(url="data:image/png;base64,?"), "not base64"),
         (Image(url=data_url("image/png", b"hello")), "an image is of no type that is known"),
         (Document(data=b"", mime="application/pdf"), "a document is empty"),

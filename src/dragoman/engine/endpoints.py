@@ -37,12 +37,13 @@ def list_models(target: Target, options: ChainOptions, /) -> Plan[tuple[ModelInf
             break
         page = http
 
-        def decode(
-            body: bytes, page: HttpRequest = page
-        ) -> tuple[tuple[ModelInfo, ...], HttpRequest | None]:
+        def encode(page: HttpRequest = page) -> HttpRequest:
+            return page
+
+        def decode(body: bytes, page: HttpRequest = page) -> tuple[tuple[ModelInfo, ...], HttpRequest | None]:
             return endpoints.decode_models(body), endpoints.next_page(page, body)
 
-        new, http = yield from _send(lambda page=page: page, decode, target, options, deadline)
+        new, http = yield from _send(encode, decode, target, options, deadline)
         models += new
         if not new or http == page:
             break

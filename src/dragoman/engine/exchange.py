@@ -268,7 +268,9 @@ def has_content(event: Event, /) -> bool:
 def _name_limit(error: TimedOut, *limits: tuple[str, float | None, float | None]) -> Plan[TimedOut]:
     """The error with the limit that has passed. Each limit has its name, its seconds, and the moment it ends."""
     now: float = yield Now()
-    passed = [(name, limit) for name, limit, ends_at in limits if ends_at is not None and now >= ends_at - CLOCK_TOLERANCE]
+    passed = [
+        (name, limit) for name, limit, ends_at in limits if ends_at is not None and now >= ends_at - CLOCK_TOLERANCE
+    ]
     if not passed or "limit" in error.message:
         return error
     name, limit = passed[0]

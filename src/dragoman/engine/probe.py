@@ -28,7 +28,7 @@ from dragoman.schema.validate import validate
 from dragoman.targets.target import Capabilities, Target
 from dragoman.types import Image, JsonObject, Part, Request, Response, Text, Tool, user
 
-JobResult: TypeAlias = Literal["yes", "no", "unclear"]
+Outcome: TypeAlias = Literal["yes", "no", "unclear"]
 MAX_TOKENS = 2048
 """Room for a model that thinks first."""
 _MAX_WORDS = 160
@@ -42,7 +42,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     question: str
-    outcome: JobResult
+    outcome: Outcome
     seen: str = ""
 
 
@@ -51,7 +51,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
 
     >>> found = Findings(target="box/m", findings=(), facts={"tools": False})
     >>> print(found.toml)
-    [limits."box/m"]
+    [capabilities."box/m"]
     tools = false
     """
 
@@ -64,7 +64,7 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     def toml(self) -> str:
         """The facts as a table of a dragoman.toml."""
         lines = [f"{name} = {msgspec.json.encode(value).decode()}" for name, value in self.facts.items()]
-        return "\n".join([f"[limits.{msgspec.json.encode(self.target).decode()}]", *lines])
+        return "\n".join([f"[capabilities.{msgspec.json.encode(self.target).decode()}]", *lines])
 
 
 class _Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -185,7 +185,7 @@ def _red_square(side: int = 64) -> bytes:
 # What an answer shows -------------------------------------------------------------------------------------------------
 
 
-def _found(outcome: JobResult, seen: str) -> Finding:
+def _found(outcome: Outcome, seen: str) -> Finding:
     return Finding(question="", outcome=outcome, seen=seen if len(seen) <= _MAX_WORDS else f"{seen[:_MAX_WORDS]}…")
 
 
@@ -287,7 +287,7 @@ def _ask(question: _Question, target: Target, options: ChainOptions) -> Plan[Fin
         found = yield from _answered(question, asked, options)
     if isinstance(found, Finding):
         return found
-    outcome: JobResult = "unclear" if isinstance(found, EmptyResponse) else "no"
+    outcome: Outcome = "unclear" if isinstance(found, EmptyResponse) else "no"
     return _found(outcome, f"{type(found).__name__}: {found.message}")
 
 

@@ -238,7 +238,9 @@ def _check_not_empty(part: _Media) -> None:
     what = _NAMES[type(part)]
     data = part.data
     if data is not None and not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers err
-        raise InvalidRequest(f"the data of {what} must be bytes, got {type(data).__name__}{_ALTERNATIVES.get(type(part), '')}")
+        raise InvalidRequest(
+            f"the data of {what} must be bytes, got {type(data).__name__}{_ALTERNATIVES.get(type(part), '')}"
+        )
     if not data and not (isinstance(part, Image) and part.url):
         raise InvalidRequest(f"{what} is empty" if data is not None else f"{what} has neither bytes nor a URL")
 
@@ -322,7 +324,9 @@ class _Fitter:
     def _image(self, image: Image) -> Image | Text:
         if self._excess:
             self._excess -= 1
-            return Text(text=f"[An earlier image was left out: the model takes at most {self._capabilities.max_images}.]")
+            return Text(
+                text=f"[An earlier image was left out: the model takes at most {self._capabilities.max_images}.]"
+            )
         declared, data = self._load(image)
         if data is None or self._is_foreign(image, data):
             return image
@@ -340,8 +344,8 @@ class _Fitter:
         """The declared type, and the bytes to send; None if the target fetches them itself."""
         url = image.url or ""
         if image.data is None and is_data_url(url):
-            mime, data = split_data_url(url)
-            return image.mime or mime or None, data
+            mime, decoded = split_data_url(url)
+            return image.mime or mime or None, decoded
         data = self._cache.find(image)
         if data is None and not self._capabilities.image_urls:
             error = Unsupported(f"cannot fetch {redact_url(url)}; send the bytes of the image instead")

@@ -47,7 +47,7 @@ def test_what_a_target_cannot_take_is_its_problem() -> None:
     asked = '{"messages":[{"role":"user","content":"hi"}],"tools":[{"type":"function","function":{"name":"now"}}]}'
     done = dragoman("explain", "perplexity/sonar,demo/any", "--request", "-", "--from", "openai_chat", stdin=asked)
     assert done.code == 0
-    assert "problem  perplexity/sonar: cannot take tools" in done.out
+    assert "problem  does not support tools" in done.out
 
 
 def test_the_default_is_explained_where_nothing_is_named() -> None:

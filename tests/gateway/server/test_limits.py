@@ -123,7 +123,7 @@ def test_an_address_of_an_image_is_refused_without_advice_that_no_client_can_fol
     body = {"model": "demo/any", "messages": [{"role": "user", "content": parts}]}
     seen = see(app_of('[capabilities."demo/any"]\nimage_urls = false\n'), post(CHAT, json.dumps(body).encode()))
     assert seen.status == 400
-    assert b"give the bytes of the image" in seen.body
+    assert b"send the bytes of the image" in seen.body
     assert b"fetch_images" not in seen.body
 
 
