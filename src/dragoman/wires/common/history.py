@@ -319,7 +319,7 @@ def check_urls(turns: Iterable[Message], target: Target, /) -> None:
         for part in turn.parts:
             for each in part.parts if isinstance(part, ToolResult) else (part,):
                 if isinstance(each, Image) and each.data is None:
-                    raise Unsupported(f"{target.name}: cannot fetch {each.url}; give the bytes of the image")
+                    raise Unsupported(f"{target.name}: cannot fetch {each.url}; send the bytes of the image instead")
 
 
 def check_prompt(request: Request, encoded: Sequence[object], target: Target, /) -> None:
