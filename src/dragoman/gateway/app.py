@@ -149,7 +149,7 @@ class App:
         registry = runtime.registry
         driver = Driver(registry.transport, (record.observe,), fetcher=registry.driver.fetcher)
         if context.request.stream:
-            return await self._stream(context, record, driver.aemissions(context.plan(), _ignore))
+            return await self._stream(context, record, driver.aemissions(context.plan()))
         return await self._whole(context, record, await driver.arun(context.plan()))
 
     async def _whole(self, context: RequestContext, record: RequestRecord, response: Response) -> GatewayResponse:
@@ -352,10 +352,6 @@ def _complete(value: S, context: RequestContext) -> S:
         return value
     id, created = context.response_id or value.id or context.id, value.created or int(time.time())
     return replace(value, id=id, model=value.model or context.model, created=created)
-
-
-def _ignore(_response: Response) -> None:
-    """The stream has all events; the folded response is not needed."""
 
 
 async def _serve_endpoint(endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:

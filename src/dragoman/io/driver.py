@@ -93,14 +93,13 @@ class Driver:
         finally:
             await walk.aclose()
 
-    async def aemissions(self, flow: Plan[T], done: Callable[[T], object], /) -> AsyncGenerator[Emit, None]:
-        """What the plan emits, as it comes together, async; its result goes to `done`."""
+    async def aemissions(self, flow: Plan[Any], /) -> AsyncGenerator[Emit, None]:
+        """The batches of events that the plan emits, async; its result is dropped."""
         _check_loop()
         walk = _Execution(self, flow)
         try:
             while (emission := await walk.aadvance()) is not None:
                 yield emission
-            done(walk.result)
         finally:
             await walk.aclose()
 
