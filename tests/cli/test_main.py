@@ -1,4 +1,4 @@
-"""What holds for every command: exit codes, one-line errors, help, encodings, closed pipes, interrupts."""
+"""Rules for every command: exit codes, one-line errors, help, encodings, closed pipes, interrupts."""
 
 import json
 import signal
@@ -14,7 +14,7 @@ from dragoman.wires import NAMES
 from tests.support.cli import COMMAND, dragoman, environment
 
 
-def test_without_words_it_says_what_there_is() -> None:
+def test_without_arguments_it_lists_the_commands() -> None:
     done = dragoman()
     assert (done.code, done.err) == (0, "")
     assert all(f"  {name} " in done.out for name in COMMANDS)
@@ -23,9 +23,9 @@ def test_without_words_it_says_what_there_is() -> None:
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_has_help_with_an_example(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([command, "--help"]) == 0
-    shown = capsys.readouterr().out
-    assert shown.startswith(f"usage: dragoman {command}")
-    assert f"examples:\n  {COMMANDS[command].examples[0]}" in shown
+    out = capsys.readouterr().out
+    assert out.startswith(f"usage: dragoman {command}")
+    assert f"examples:\n  {COMMANDS[command].examples[0]}" in out
 
 
 @pytest.mark.parametrize("command", COMMANDS)
@@ -40,7 +40,7 @@ def test_help_of_a_command_has_two_spellings(capsys: pytest.CaptureFixture[str])
     assert capsys.readouterr().out.startswith("usage: dragoman chat")
 
 
-def test_the_version_is_told() -> None:
+def test_version() -> None:
     assert dragoman("--version").out.startswith("dragoman 0.")
 
 
@@ -49,27 +49,27 @@ def test_the_dialects_are_the_wires_and_canonical() -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
-        (("chatt",), "dragoman: no command 'chatt'; did you mean 'chat'?; dragoman --help lists them"),
-        (("chat", "--max-tokens", "none"), "dragoman: chat: argument --max-tokens: 'none' is no number of at least 1"),
+        (("chatt",), "dragoman: unknown command 'chatt'; did you mean 'chat'?; dragoman --help lists the commands"),
+        (("chat", "--max-tokens", "none"), "dragoman: chat: argument --max-tokens: must be a number >= 1, got 'none'"),
         (("translate", "--from", "latin"), "dragoman: translate: "),
         (
             ("batch", "in"),
             "dragoman: batch: the following arguments are required: OUT.jsonl; see dragoman batch --help",
         ),
-        (("chat",), "dragoman: chat: nothing is asked; give a prompt, or pipe one in"),
+        (("chat",), "dragoman: chat: a prompt is required; pass it as an argument or through a pipe"),
     ],
 )
-def test_misuse_is_one_line_and_exit_code_2(words: tuple[str, ...], said: str) -> None:
-    done = dragoman(*words)
+def test_a_usage_error_is_one_line_and_exit_code_2(arguments: tuple[str, ...], message: str) -> None:
+    done = dragoman(*arguments)
     assert (done.code, done.out) == (2, "")
-    assert done.err.startswith(said)
+    assert done.err.startswith(message)
     assert done.err.count("\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("words", "said"),
+    ("arguments", "message"),
     [
         (("chat", "-m", "grok/x", "hi"), "dragoman: unknown provider 'grok'"),
         (("chat", "-m", "groq/x", "hi"), "dragoman: AuthFailed: no target answered: groq/x failed ("),
@@ -77,14 +77,14 @@ def test_misuse_is_one_line_and_exit_code_2(words: tuple[str, ...], said: str) -
         (("explain", "x", "--config", "nowhere.toml"), "dragoman: nowhere.toml: No such file or directory"),
     ],
 )
-def test_a_failure_is_one_line_and_exit_code_1(words: tuple[str, ...], said: str) -> None:
-    done = dragoman(*words)
+def test_a_failure_is_one_line_and_exit_code_1(arguments: tuple[str, ...], message: str) -> None:
+    done = dragoman(*arguments)
     assert (done.code, done.out) == (1, "")
-    assert done.err.startswith(said)
+    assert done.err.startswith(message)
     assert done.err.count("\n") == 1
 
 
-def test_a_failure_is_a_value_where_json_is_wanted() -> None:
+def test_a_failure_is_json_with_json() -> None:
     done = dragoman("chat", "--json", "-m", "demo/overloaded", "hi")
     assert done.code == 1
     error = json.loads(done.out)["error"]
@@ -111,11 +111,11 @@ def test_utf8_whatever_the_locale() -> None:
     assert done.out == "You said “Où est-ce?”, which is 2 words.\n"
 
 
-def test_bytes_that_are_no_utf8_are_read_all_the_same() -> None:
+def test_input_that_is_not_utf8_is_read() -> None:
     assert dragoman("chat", "-m", "demo/any", stdin=b"caf\xe9 is it?").code == 0
 
 
-def test_a_closed_pipe_is_no_trace() -> None:
+def test_a_closed_pipe_gives_no_traceback() -> None:
     with subprocess.Popen(
         [*COMMAND, "providers"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
     ) as process:
@@ -126,7 +126,7 @@ def test_a_closed_pipe_is_no_trace() -> None:
     assert (process.returncode, err) == (141, b"")
 
 
-def test_an_interrupt_is_130_and_no_trace() -> None:
+def test_an_interrupt_is_130_and_no_traceback() -> None:
     with FaultyServer(NoResponse()) as server:
         with subprocess.Popen(
             [*COMMAND, "chat", "-m", "server/m", "hi"],
@@ -142,7 +142,7 @@ def test_an_interrupt_is_130_and_no_trace() -> None:
     assert (process.returncode, err) == (130, b"")
 
 
-def test_what_nobody_expected_is_one_line_too(tmp_path: Path) -> None:
+def test_an_unexpected_error_is_one_line(tmp_path: Path) -> None:
     (tmp_path / "broken.toml").write_bytes(b"\xff\xfe")
     done = dragoman("explain", "--config", tmp_path / "broken.toml")
     assert done.code == 1
@@ -150,14 +150,16 @@ def test_what_nobody_expected_is_one_line_too(tmp_path: Path) -> None:
     assert "Traceback" not in done.err
 
 
-@pytest.mark.parametrize("words", [("chat", "--json", "--max-tokens", "none"), ("chatt", "--json"), ("chat", "--json")])
-def test_misuse_is_a_value_where_json_is_wanted(words: tuple[str, ...]) -> None:
-    done = dragoman(*words)
+@pytest.mark.parametrize(
+    "arguments", [("chat", "--json", "--max-tokens", "none"), ("chatt", "--json"), ("chat", "--json")]
+)
+def test_a_usage_error_is_json_with_json(arguments: tuple[str, ...]) -> None:
+    done = dragoman(*arguments)
     assert done.code == 2
     assert json.loads(done.out)["error"]["kind"] == "UsageError"
 
 
-def test_a_wrong_config_is_told_with_its_name(tmp_path: Path) -> None:
+def test_an_error_in_a_config_names_the_file(tmp_path: Path) -> None:
     for data in (b"\xff\xfe", b"[aliases"):
         (tmp_path / "broken.toml").write_bytes(data)
         done = dragoman("explain", "--config", tmp_path / "broken.toml")
@@ -165,29 +167,29 @@ def test_a_wrong_config_is_told_with_its_name(tmp_path: Path) -> None:
         assert "Error" not in done.err
 
 
-def test_a_word_that_is_no_utf8_is_an_error_in_json_too() -> None:
+def test_an_argument_that_is_not_utf8_is_an_error_in_json() -> None:
     with subprocess.Popen(
         [*COMMAND, "explain", "--json", b"\xff/x"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment()
     ) as process:
         out, err = process.communicate(timeout=60)
     assert process.returncode == 1
-    assert "no provider" in json.loads(out)["error"]["message"]
+    assert "unknown provider" in json.loads(out)["error"]["message"]
     assert err.count(b"\n") == 1
 
 
 @pytest.mark.parametrize(
-    ("shell", "code", "said"),
+    ("shell", "code", "message"),
     [
         ("chat -q -m demo/any hi 0<&-", 0, ""),
-        ("translate --from google --to ollama 0<&-", 2, "dragoman: translate: nothing in stdin\n"),
+        ("translate --from google --to ollama 0<&-", 2, "dragoman: translate: stdin is empty\n"),
         ("chat -q -m demo/any hi >&-", 1, "dragoman: stdout is closed\n"),
         ("chat -q -m demo/any hi 2>&-", 0, ""),
     ],
 )
-def test_what_is_closed_is_no_trace(shell: str, code: int, said: str) -> None:
+def test_closed_streams_give_no_traceback(shell: str, code: int, message: str) -> None:
     script = f"{' '.join(COMMAND)} {shell}"
     done = subprocess.run(["/bin/sh", "-c", script], capture_output=True, env=environment(), check=False, timeout=60)
-    assert (done.returncode, done.stderr.decode()) == (code, said)
+    assert (done.returncode, done.stderr.decode()) == (code, message)
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
@@ -199,15 +201,15 @@ def test_a_full_disk_is_one_line() -> None:
     assert (done.returncode, done.stderr) == (1, b"dragoman: No space left on device\n")
 
 
-@pytest.mark.parametrize("words", [("serve", "--port", "99999"), ("keys", "new", ""), ("chat", "-d", "", "hi")])
-def test_a_value_that_cannot_be_is_misuse(words: tuple[str, ...]) -> None:
-    done = dragoman(*words)
+@pytest.mark.parametrize("arguments", [("serve", "--port", "99999"), ("keys", "new", ""), ("chat", "-d", "", "hi")])
+def test_an_invalid_value_is_a_usage_error(arguments: tuple[str, ...]) -> None:
+    done = dragoman(*arguments)
     assert (done.code, done.out, done.err.count("\n")) == (2, "", 1)
 
 
 @pytest.mark.parametrize("command", ["chat", "batch"])
 @pytest.mark.parametrize("schema", ['{"type": "nope"}', '{"type": }', "7"])
-def test_a_schema_that_is_none_is_refused_before_anything_is_asked(tmp_path: Path, command: str, schema: str) -> None:
+def test_an_invalid_schema_is_an_error_before_any_request(tmp_path: Path, command: str, schema: str) -> None:
     path = tmp_path / "schema.json"
     path.write_text(schema, encoding="utf-8")
     (tmp_path / "in.jsonl").write_text('{"id": 1, "prompt": "hi"}\n', encoding="utf-8")

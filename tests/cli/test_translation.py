@@ -6,7 +6,16 @@ import msgspec
 import pytest
 
 from dragoman.cli.parser import DIALECTS
-from dragoman.cli.translation import CANONICAL, Kind, Said, Streamed, TranslatedRequest, kind_of, read, write
+from dragoman.cli.translation import (
+    CANONICAL,
+    Kind,
+    Payload,
+    RequestPayload,
+    StreamPayload,
+    decode,
+    detect_kind,
+    encode,
+)
 from dragoman.errors import DragomanError, InvalidRequest, RequestError
 from dragoman.events import Event, PartDelta, fold
 from dragoman.types import Request, Response, Text
@@ -19,29 +28,29 @@ NO_WORD = frozenset({"blocked", "other", "pause"})
 """Finishes that some dialect has no word for; there they are a plain stop."""
 
 
-def survives(said: Said, *, kind: Kind, model: str, status: int) -> None:
+def survives(said: Payload, *, kind: Kind, model: str, status: int) -> None:
     """The law: each dialect says the same; canonical says exactly the same."""
     for dialect in DIALECTS:
         try:
-            made = write(said, dialect)
+            made = encode(said, dialect)
         except RequestError:
             assert kind == "request"
             assert dialect != CANONICAL
             continue
         try:
-            again = read(made.data, dialect, kind=kind, model=model, status=status)
+            again = decode(made.data, dialect, kind=kind, model=model, status=status)
         except InvalidRequest:
             # Our own protocol has limits for numbers, and wants a message.
             assert (kind, dialect) == ("request", "native")
             continue
         match said, again:
-            case TranslatedRequest(), TranslatedRequest():
+            case RequestPayload(), RequestPayload():
                 assert dialect != CANONICAL or again == said
                 means_the_same_request(again.request, said.request)
             case Response(), Response():
                 assert dialect != CANONICAL or again == said
                 means_the_same(again, said)
-            case Streamed(), Streamed():
+            case StreamPayload(), StreamPayload():
                 assert (again.error is None) == (said.error is None)
                 assert dialect != CANONICAL or again.events == said.events
                 if said.error is None and not interleaves(said.events):
@@ -81,7 +90,7 @@ def test_a_tape_survives(tape: Path) -> None:
     status = next((int(word) for word in tape.name.split(".") if word.isdecimal()), 400)
     kind: Kind = "error" if f".{status}." in tape.name else "response" if tape.suffix == ".json" else "stream"
     try:
-        said = read(data, dialect, kind=kind, status=status)
+        said = decode(data, dialect, kind=kind, status=status)
     except DragomanError:
         assert kind == "response"
         return
@@ -93,14 +102,14 @@ def test_a_recorded_exchange_survives(exchange: Exchange) -> None:
     model, status = exchange.model or "model", exchange.status
     kind: Kind = "error" if status >= 400 else "stream" if exchange.streamed else "response"
     try:
-        survives(read(exchange.body, exchange.wire, kind=kind, status=status), kind=kind, model=model, status=status)
+        survives(decode(exchange.body, exchange.wire, kind=kind, status=status), kind=kind, model=model, status=status)
     except DragomanError:
         assert "stream-error" in exchange.features
     if exchange.request is not None:
         data = msgspec.json.encode(exchange.request)
-        assert kind_of(data) == "request"
+        assert detect_kind(data) == "request"
         try:
-            asked = read(data, exchange.wire, model=model)
+            asked = decode(data, exchange.wire, model=model)
         except InvalidRequest:
             assert status in (400, 422)
             return
@@ -109,7 +118,7 @@ def test_a_recorded_exchange_survives(exchange: Exchange) -> None:
 
 @grouped(by_folder(exchanges()))
 def test_a_shape_tells_what_it_is(exchange: Exchange) -> None:
-    found = kind_of(exchange.body)
+    found = detect_kind(exchange.body)
     if exchange.status >= 400:
         assert found == "error"
     elif exchange.streamed:

@@ -1,6 +1,7 @@
-"""The words of a command line in, an exit code out: 0, 1 where it failed, 2 where the words were wrong.
+"""The command line. Exit codes: 0 success, 1 failure, 2 usage error.
 
-Each command is a module with `run`, imported when it is chosen.
+Each command is a module of `commands/` with a function `run`. It is imported when the command runs, so that
+`dragoman --help` starts fast.
 """
 
 import sys
@@ -9,12 +10,12 @@ from collections.abc import Sequence
 from contextlib import suppress
 from importlib import import_module
 
-from dragoman.cli import terminal as screen
+from dragoman.cli import terminal
 from dragoman.cli.parser import COMMANDS, UsageError, overview, parser_of
 from dragoman.errors import DragomanError, SetupError
 
-FAILED = 1
-MISUSED = 2
+FAILURE = 1
+USAGE_ERROR = 2
 INTERRUPTED = 130
 CLOSED_PIPE = 141
 
@@ -26,62 +27,64 @@ def main(argv: Sequence[str] | None = None) -> int:
     You said “Is it so?”, which is 3 words.
     0
     """
-    words = list(sys.argv[1:] if argv is None else argv)
-    if not screen.open_all():
-        screen.fail("stdout is closed")
-        return FAILED
-    screen.speak_utf8()
-    if argv is None and "--debug" not in words:
-        sys.excepthook = lambda kind, error, _: screen.fail(f"{kind.__name__}: {error}; --debug shows where")
+    args = list(sys.argv[1:] if argv is None else argv)
+    if not terminal.open_standard_streams():
+        terminal.fail("stdout is closed")
+        return FAILURE
+    terminal.use_utf8()
+    if argv is None and "--debug" not in args:
+        sys.excepthook = lambda kind, error, _: terminal.fail(f"{kind.__name__}: {error}; --debug shows the traceback")
     try:
-        return _flushed(_run(words))
+        return _flush(_run(args))
     except BrokenPipeError:
-        screen.hush()
+        terminal.discard_stdout()
         return CLOSED_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
 
 
-def _flushed(code: int) -> int:
-    """The exit code, once all is written."""
+def _flush(code: int) -> int:
+    """Flush stdout; the exit code is 1 if that fails."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:
         raise
     except OSError as error:
-        screen.hush()
-        if code:  # it was told why
+        terminal.discard_stdout()
+        if code:  # the first error is already on stderr
             return code
-        screen.fail(f"stdout: {screen.told(error)}")
-        return FAILED
+        terminal.fail(f"stdout: {terminal.describe_error(error)}")
+        return FAILURE
     return code
 
 
-def _run(words: list[str]) -> int:
-    first, *rest = words or ["--help"]
+def _run(args: list[str]) -> int:
+    first, *rest = args or ["--help"]
     if first in ("-h", "--help", "help"):
-        screen.write(parser_of(rest[0]).format_help() if rest and rest[0] in COMMANDS else overview())
+        terminal.write(parser_of(rest[0]).format_help() if rest and rest[0] in COMMANDS else overview())
         return 0
     if first in ("-V", "--version"):
         from importlib.metadata import version
 
-        screen.write(f"dragoman {version('dragoman')}\n")
+        terminal.write(f"dragoman {version('dragoman')}\n")
         return 0
     try:
-        arguments = _read(first, rest)
+        arguments = _parse(first, rest)
     except UsageError as error:
-        return _fail(error, str(error), as_json="--json" in words)
-    except SystemExit:  # argparse has shown its help
+        return _fail(error, str(error), as_json="--json" in args)
+    except SystemExit:  # argparse printed its help
         return 0
     return _perform(first, arguments)
 
 
-def _read(command: str, words: list[str]) -> Namespace:
+def _parse(command: str, args: list[str]) -> Namespace:
     if command not in COMMANDS:
         from dragoman.targets.dsn import did_you_mean
 
-        raise UsageError(f"no command {command!r}{did_you_mean(command, COMMANDS)}; dragoman --help lists them")
-    return parser_of(command).parse_args(words)
+        raise UsageError(
+            f"unknown command {command!r}{did_you_mean(command, COMMANDS)}; dragoman --help lists the commands"
+        )
+    return parser_of(command).parse_args(args)
 
 
 def _perform(command: str, arguments: Namespace) -> int:
@@ -94,13 +97,13 @@ def _perform(command: str, arguments: Namespace) -> int:
     except (DragomanError, SetupError, OSError) as error:
         if arguments.debug:
             raise
-        return _fail(error, screen.told(error), as_json=arguments.json)
+        return _fail(error, terminal.describe_error(error), as_json=arguments.json)
     return code
 
 
-def _fail(error: Exception, told: str, /, *, as_json: bool) -> int:
-    screen.fail(told)
+def _fail(error: Exception, message: str, /, *, as_json: bool) -> int:
+    terminal.fail(message)
     if as_json:
-        with suppress(OSError):  # told again when the rest is flushed
-            screen.write_json({"error": screen.facts(error)})
-    return MISUSED if isinstance(error, UsageError) else FAILED
+        with suppress(OSError):  # reported when stdout is flushed
+            terminal.write_json({"error": terminal.error_record(error)})
+    return USAGE_ERROR if isinstance(error, UsageError) else FAILURE

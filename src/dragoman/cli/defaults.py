@@ -1,4 +1,4 @@
-"""The environment and a config file in, the registry of a command and the spec that it asks out."""
+"""What a command uses if its options do not say otherwise: the registry, the model, call options, keys."""
 
 import os
 from argparse import Namespace
@@ -7,8 +7,8 @@ from typing import Any
 
 import msgspec
 
-from dragoman.cli.input_files import decode, named, read_bytes
-from dragoman.cli.terminal import heard
+from dragoman.cli.input_files import decode_json, errors_in, read_bytes
+from dragoman.cli.terminal import decode_argument
 from dragoman.errors import InvalidRequest, OutputError
 from dragoman.models import CallOptions
 from dragoman.registry import Registry
@@ -35,19 +35,19 @@ FIRST_MODELS = {
     "huggingface": "meta-llama/Llama-3.1-8B-Instruct",
     "nvidia": "meta/llama-3.1-8b-instruct",
 }
-"""What is asked where nobody said which model: small ones that answered in 2026, in order of preference."""
-LAST_RESORT = "demo/any"
+"""The default model of each provider, small ones that answered in 2026, in order of preference."""
+DEMO = "demo/any"
 
 
 def open_registry(arguments: Namespace, /) -> Registry:
-    """The registry of the environment, with the config that was named."""
+    """A registry with the providers of the environment and of the config file."""
     registry = Registry()
     registry.load_tables(read_tables(config_path(arguments), registry.env))
     return registry
 
 
 def read_tables(path: str | None, env: Mapping[str, str], /) -> dict[str, Any]:
-    """What a config says of providers, aliases and limits, with its variables filled in; its tiers are aliases, too.
+    """The tables of a config file with its ${VARIABLES} filled in; its tiers become aliases.
 
     >>> read_tables(None, {})
     {}
@@ -56,14 +56,14 @@ def read_tables(path: str | None, env: Mapping[str, str], /) -> dict[str, Any]:
         return {}
     from dragoman.gateway.config import decode_config
 
-    with named(path):
+    with errors_in(path):
         config = decode_config(read_bytes(path).decode(), env)
     tiers = {name: tier.spec for name, tier in config.tiers.items()}
     return {**config.tables, "aliases": {**config.tables.get("aliases", {}), **tiers}}
 
 
 def config_path(arguments: Namespace, /) -> str | None:
-    """Where the config is, if there is one.
+    """The path from --config or DRAGOMAN_CONFIG.
 
     >>> config_path(Namespace(config="dragoman.toml"))
     'dragoman.toml'
@@ -72,20 +72,20 @@ def config_path(arguments: Namespace, /) -> str | None:
     return path
 
 
-def spec_of(told: str | None, registry: Registry, /) -> str:
-    """What was told, or DRAGOMAN_MODEL, or a model of the first provider whose key is set, or the demo.
+def default_spec(spec: str | None, registry: Registry, /) -> str:
+    """The spec, or DRAGOMAN_MODEL, or a model of the first provider whose key is set, or the demo.
 
-    >>> spec_of(None, Registry(env={"GROQ_API_KEY": "k"}))
+    >>> default_spec(None, Registry(env={"GROQ_API_KEY": "k"}))
     'groq/openai/gpt-oss-20b'
     """
-    if spec := told or registry.env.get("DRAGOMAN_MODEL"):
+    if spec := spec or registry.env.get("DRAGOMAN_MODEL"):
         return spec
-    known = (name for name in FIRST_MODELS if key_variable(registry.provider(name), registry))
-    return next((f"{name}/{FIRST_MODELS[name]}" for name in known), LAST_RESORT)
+    ready = (name for name in FIRST_MODELS if key_variable(registry.provider(name), registry))
+    return next((f"{name}/{FIRST_MODELS[name]}" for name in ready), DEMO)
 
 
 def key_variable(provider: Provider, registry: Registry, /) -> str | None:
-    """The variable that holds a provider's key; None where none does.
+    """The variable that holds a provider's key; None if no such variable is set.
 
     >>> registry = Registry(env={"GROQ_API_KEY": "k"})
     >>> key_variable(registry.provider("groq"), registry)
@@ -95,7 +95,7 @@ def key_variable(provider: Provider, registry: Registry, /) -> str | None:
 
 
 def key_state(provider: Provider, registry: Registry, /) -> str:
-    """How it is with a provider's key.
+    """Whether a provider's key is set, and which variable to set if not.
 
     >>> registry = Registry(env={})
     >>> key_state(registry.provider("groq"), registry)
@@ -108,43 +108,43 @@ def key_state(provider: Provider, registry: Registry, /) -> str:
     return f"no key; set {' or '.join(provider.key_names)}" if provider.needs_key else "needs no key"
 
 
-def asked_of(arguments: Namespace, /) -> CallOptions:
-    """What the command line says beside the prompt.
+def call_options(arguments: Namespace, /) -> CallOptions:
+    """The call options of the command line.
 
     >>> from dragoman.cli.parser import parser_of
-    >>> asked_of(parser_of("chat").parse_args(["--max-tokens", "5"]))
+    >>> call_options(parser_of("chat").parse_args(["--max-tokens", "5"]))
     {'max_tokens': 5}
     """
-    told: CallOptions = {}
+    options: CallOptions = {}
     if arguments.system is not None:
-        told["system"] = heard(arguments.system)
+        options["system"] = decode_argument(arguments.system)
     if arguments.schema is not None:
-        told["schema"] = read_schema(arguments.schema)
+        options["schema"] = read_schema(arguments.schema)
     if arguments.temperature is not None:
-        told["temperature"] = arguments.temperature
+        options["temperature"] = arguments.temperature
     if arguments.max_tokens is not None:
-        told["max_tokens"] = arguments.max_tokens
+        options["max_tokens"] = arguments.max_tokens
     if arguments.reasoning is not None:
-        told["reasoning"] = arguments.reasoning
+        options["reasoning"] = arguments.reasoning
     if arguments.timeout is not None:
-        told["timeout"] = arguments.timeout
-    return told
+        options["timeout"] = arguments.timeout
+    return options
 
 
 def read_schema(path: str, /) -> JsonObject:
-    """The JSON Schema of a file; refused where it is none, before anybody is asked to satisfy it."""
+    """The JSON Schema of a file; SetupError if it is not a valid schema."""
     from dragoman.schema.validate import validate
 
-    with named(path):
-        schema = decode(read_bytes(path))
+    with errors_in(path):
+        schema = decode_json(read_bytes(path))
         if not is_object(schema):
-            raise InvalidRequest("not a JSON Schema: not an object")
+            raise InvalidRequest("a JSON Schema must be an object")
         validate(None, schema)
     return schema
 
 
 def check_answer(text: str, schema: JsonObject | None, /) -> Any:
-    """The value of an answer that has a schema; OutputError where it does not satisfy it.
+    """The JSON value of an answer; OutputError if it does not match the schema, None without a schema.
 
     >>> check_answer('{"a": 1}', {"properties": {"a": {"type": "integer"}}})
     {'a': 1}
@@ -160,5 +160,5 @@ def check_answer(text: str, schema: JsonObject | None, /) -> Any:
     except msgspec.DecodeError as error:
         value, reasons = None, (f"$: not JSON: {error}",)
     if reasons:
-        raise OutputError(f"the answer does not satisfy its schema: {'; '.join(reasons)}", text=text, reasons=reasons)
+        raise OutputError(f"the answer does not match its schema: {'; '.join(reasons)}", text=text, reasons=reasons)
     return value

@@ -1,4 +1,4 @@
-"""A path, or `-` for stdin, in, what stands there out: without a byte order mark, its mistakes told with its name."""
+"""Read input files, or stdin for `-`. A byte order mark is skipped; errors start with the name of the file."""
 
 import sys
 from collections.abc import Generator, Sequence
@@ -11,43 +11,43 @@ import msgspec
 from dragoman.errors import InvalidRequest, SetupError
 
 STDIN = "-"
-_MARK = b"\xef\xbb\xbf"
+_BOM = b"\xef\xbb\xbf"
 
 
 def read_bytes(path: str, /) -> bytes:
-    """The bytes of a file, or of stdin."""
+    """The bytes of a file or of stdin, without a byte order mark."""
     data = sys.stdin.buffer.read() if path == STDIN else Path(path).read_bytes()
-    return without_mark(data)
+    return strip_bom(data)
 
 
-def without_mark(data: bytes, /) -> bytes:
-    """The same without the byte order mark that some editors write.
+def strip_bom(data: bytes, /) -> bytes:
+    """The data without a UTF-8 byte order mark.
 
-    >>> without_mark(b"\\xef\\xbb\\xbf{}")
+    >>> strip_bom(b"\\xef\\xbb\\xbf{}")
     b'{}'
     """
-    return data.removeprefix(_MARK)
+    return data.removeprefix(_BOM)
 
 
-def decode(data: bytes, /) -> Any:
-    """A value of JSON; InvalidRequest that says where it is none.
+def decode_json(data: bytes, /) -> Any:
+    """A JSON value; InvalidRequest if the data is not JSON.
 
-    >>> decode(b'{"a": 1}')
+    >>> decode_json(b'{"a": 1}')
     {'a': 1}
     """
-    with readable():
+    with json_errors():
         return msgspec.json.decode(data)
 
 
 @contextmanager
-def readable() -> Generator[None, None, None]:
-    """What happens inside reads JSON: what is wrong with that is an InvalidRequest."""
+def json_errors() -> Generator[None, None, None]:
+    """Turn errors of reading JSON into InvalidRequest."""
     try:
         yield
     except RecursionError:
-        raise InvalidRequest("not readable: it is nested too deeply") from None
+        raise InvalidRequest("not readable: JSON is nested too deeply") from None
     except UnicodeDecodeError as error:
-        raise InvalidRequest(f"not JSON: no UTF-8 (byte {error.start})") from error
+        raise InvalidRequest(f"not JSON: not UTF-8 (byte {error.start})") from error
     except msgspec.ValidationError as error:
         raise InvalidRequest(str(error)) from error
     except msgspec.DecodeError as error:
@@ -55,23 +55,26 @@ def readable() -> Generator[None, None, None]:
 
 
 @contextmanager
-def named(path: str, /) -> Generator[None, None, None]:
-    """What happens inside reads a file: its name stands before what is wrong with it."""
+def errors_in(path: str, /) -> Generator[None, None, None]:
+    """Put the name of the file before the errors of reading it."""
     try:
         yield
     except UnicodeDecodeError as error:
-        raise SetupError(f"{path}: no UTF-8 text (byte {error.start})") from error
+        raise SetupError(f"{path}: not UTF-8 text (byte {error.start})") from error
     except InvalidRequest as error:
         raise SetupError(f"{path}: {error.message}") from error
     except SetupError as error:
         raise SetupError(f"{path}: {error}") from error
 
 
-def refuse_unknown(value: Any, data: Any, where: str = "", /) -> None:
-    """Refuse JSON that says more than the value that was read of it.
+def reject_unknown_fields(value: Any, data: Any, where: str = "", /) -> None:
+    """Raise InvalidRequest if JSON has fields that the value decoded from it does not have.
 
     >>> from dragoman.types import Request
-    >>> refuse_unknown(Request(seed=7), {"seed": 7})
+    >>> reject_unknown_fields(Request(seed=7), {"seed": 7, "sed": 8})
+    Traceback (most recent call last):
+        ...
+    dragoman.errors.InvalidRequest: a request has no field 'sed'
     """
     if isinstance(value, msgspec.Struct):
         fields = {field.encode_name: field.name for field in msgspec.structs.fields(value)}
@@ -82,7 +85,7 @@ def refuse_unknown(value: Any, data: Any, where: str = "", /) -> None:
                 kind = type(value).__name__.lower()
                 raise InvalidRequest(f"{place}{'an' if kind[0] in 'aeiou' else 'a'} {kind} has no field {name!r}")
             if name in fields:
-                refuse_unknown(getattr(value, fields[name]), data[name], f"{where}.{name}".lstrip("."))
+                reject_unknown_fields(getattr(value, fields[name]), data[name], f"{where}.{name}".lstrip("."))
     elif isinstance(value, tuple | list):
-        for index, (one, told) in enumerate(zip(cast("Sequence[Any]", value), data, strict=True)):
-            refuse_unknown(one, told, f"{where}[{index}]")
+        for index, (item, item_data) in enumerate(zip(cast("Sequence[Any]", value), data, strict=True)):
+            reject_unknown_fields(item, item_data, f"{where}[{index}]")

@@ -1,4 +1,4 @@
-"""The name of a command in, its parser out: every word that the command line takes, in one place."""
+"""The argument parsers of all commands, in one place; a command's module is imported only when it runs."""
 
 from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable
@@ -10,23 +10,18 @@ EFFORTS = ("none", "minimal", "low", "medium", "high", "max")
 
 
 class UsageError(Exception):
-    """The words of the command line mean nothing: exit code 2.
-
-    >>> str(UsageError("no command 'chatt'"))
-    "no command 'chatt'"
-    """
+    """The command line is not valid: exit code 2."""
 
 
 class Parser(ArgumentParser):
-    """A parser whose complaint is one line."""
+    """A parser whose errors are one line."""
 
     def error(self, message: str) -> NoReturn:
-        """Say it, and where to look."""
         raise UsageError(f"{self.prog.removeprefix('dragoman ')}: {message}; see {self.prog} --help")
 
 
 class Command(NamedTuple):
-    """One command: its module, what it does, what it takes, and how it is used."""
+    """One command: its module in `commands/`, its help, its arguments and examples."""
 
     module: str
     help: str
@@ -40,96 +35,102 @@ def parser_of(command: str, /) -> Parser:
     >>> parser_of("chat").parse_args(["-m", "demo/any", "hello"]).prompt
     'hello'
     """
-    known = COMMANDS[command]
+    record = COMMANDS[command]
     parser = Parser(
         prog=f"dragoman {command}",
-        description=known.help + ".",
-        epilog="examples:\n" + "\n".join(f"  {line}" for line in known.examples),
+        description=record.help + ".",
+        epilog="examples:\n" + "\n".join(f"  {line}" for line in record.examples),
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     parser.set_defaults(command=command)
-    known.add(parser)
-    parser.add_argument("--json", action="store_true", help="the result as JSON")
-    parser.add_argument("--config", metavar="FILE", help="a dragoman.toml (default: DRAGOMAN_CONFIG)")
-    parser.add_argument("--debug", action="store_true", help="show the whole trace of an error")
+    record.add(parser)
+    parser.add_argument("--json", action="store_true", help="print the result as JSON")
+    parser.add_argument("--config", metavar="FILE", help="config file (default: $DRAGOMAN_CONFIG)")
+    parser.add_argument("--debug", action="store_true", help="show the traceback of an error")
     return parser
 
 
 def overview() -> str:
-    """What there is.
+    """The help of `dragoman` without a command.
 
     >>> overview().splitlines()[0]
-    'usage: dragoman COMMAND [WORDS]'
+    'usage: dragoman COMMAND [OPTIONS]'
     """
     lines = [f"  {name:<11} {command.help}" for name, command in COMMANDS.items()]
     return "\n".join(
         (
-            "usage: dragoman COMMAND [WORDS]",
+            "usage: dragoman COMMAND [OPTIONS]",
             "",
             *lines,
             "",
-            "dragoman COMMAND --help tells more; dragoman --version. A SPEC is a model or a chain of them:",
-            "provider/model, an alias, or several of these with commas. Without -m it is DRAGOMAN_MODEL, else a model",
-            "of the first provider whose key is set, else demo/any, which needs neither key nor network.",
+            "A SPEC names the model, or a chain of models with failover: provider/model, an",
+            "alias, or several of these with commas. Without -m it is $DRAGOMAN_MODEL, or a",
+            "model of the first provider whose key is set, or demo/any, which needs no key",
+            "and no network.",
+            "",
+            "Exit codes: 0 success, 1 failure, 2 usage error.",
+            "More: dragoman COMMAND --help, dragoman --version.",
             "",
         )
     )
 
 
-# What several commands take -------------------------------------------------------------------------------------------
+# Shared arguments -----------------------------------------------------------------------------------------------------
 
 
 def _model(parser: ArgumentParser) -> None:
-    parser.add_argument("-m", "--model", metavar="SPEC", help="who answers: provider/model, an alias, or a chain")
+    parser.add_argument(
+        "-m", "--model", metavar="SPEC", help="provider/model, an alias, or a chain (default: see dragoman --help)"
+    )
 
 
-def _asked(parser: ArgumentParser) -> None:
-    parser.add_argument("-s", "--system", metavar="TEXT", help="the system prompt")
-    parser.add_argument("--schema", metavar="FILE", help="a JSON Schema that the answer must satisfy")
-    parser.add_argument("--temperature", type=float, metavar="T")
-    parser.add_argument("--max-tokens", type=_count, metavar="N")
-    parser.add_argument("--reasoning", choices=EFFORTS, help="how hard to think")
-    parser.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="for one whole answer (default: 600)")
+def _call_options(parser: ArgumentParser) -> None:
+    parser.add_argument("-s", "--system", metavar="TEXT", help="system prompt")
+    parser.add_argument("--schema", metavar="FILE", help="JSON Schema that the answer must match")
+    parser.add_argument("--temperature", type=float, metavar="T", help="sampling temperature")
+    parser.add_argument("--max-tokens", type=_count, metavar="N", help="limit of output tokens")
+    parser.add_argument("--reasoning", choices=EFFORTS, help="reasoning effort")
+    parser.add_argument("--timeout", type=_seconds, metavar="SECONDS", help="limit for one answer (default: 600)")
 
 
 def _gateway(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "--gateway", metavar="URL", help="a running gateway (default: DRAGOMAN_GATEWAY, else http://127.0.0.1:8080)"
+        "--gateway", metavar="URL", help="running gateway (default: $DRAGOMAN_GATEWAY or http://127.0.0.1:8080)"
     )
 
 
 def _count(text: str) -> int:
     if not text.isdecimal() or not int(text):
-        raise ArgumentTypeError(f"{text!r} is no number of at least 1")
+        raise ArgumentTypeError(f"must be a number >= 1, got {text!r}")
     return int(text)
 
 
 def _days(text: str) -> int:
     if not text.isdecimal() or not 0 < int(text) <= _MAX_DAYS:
-        raise ArgumentTypeError(f"must be 1 to {_MAX_DAYS} days, got {text!r}")
+        raise ArgumentTypeError(f"must be a number from 1 to {_MAX_DAYS}, got {text!r}")
     return int(text)
 
 
 def _number(text: str) -> int:
     if not text.isdecimal():
-        raise ArgumentTypeError(f"{text!r} is no number")
+        raise ArgumentTypeError(f"must be a number >= 0, got {text!r}")
     return int(text)
 
 
 def _port(text: str) -> int:
-    if not text.isdecimal() or int(text) > _LAST_PORT:
-        raise ArgumentTypeError(f"{text!r} is no port; there are 0 to {_LAST_PORT}")
+    if not text.isdecimal() or int(text) > _MAX_PORT:
+        raise ArgumentTypeError(f"must be a port from 0 to {_MAX_PORT}, got {text!r}")
     return int(text)
 
 
 _MAX_DAYS = 3660
-_LAST_PORT = 65535
+_MAX_PORT = 65535
 
 
 def _name(text: str) -> str:
     if not text.strip():
-        raise ArgumentTypeError("it is empty")
+        raise ArgumentTypeError("must not be empty")
     return text
 
 
@@ -139,7 +140,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         seconds = 0.0
     if not 0 < seconds < float("inf"):
-        raise ArgumentTypeError(f"{text!r} is no number of seconds")
+        raise ArgumentTypeError(f"must be a number of seconds > 0, got {text!r}")
     return seconds
 
 
@@ -147,42 +148,58 @@ _UNITS = {"s": 1.0, "m": 60.0, "h": 3600.0}
 
 
 def _rate(text: str) -> float:
-    """Requests a second."""
+    """Requests per second."""
     number, _, unit = text.partition("/")
     if not number.isdecimal() or not int(number) or (unit or "s") not in _UNITS:
-        raise ArgumentTypeError(f"{text!r} is no rate; write 10/s, 600/m or 5000/h")
+        raise ArgumentTypeError(f"must be a rate such as 10/s, 600/m or 5000/h, got {text!r}")
     return int(number) / _UNITS[unit or "s"]
 
 
-# The commands ---------------------------------------------------------------------------------------------------------
+# Commands -------------------------------------------------------------------------------------------------------------
 
 
 def _chat(parser: ArgumentParser) -> None:
-    parser.add_argument("prompt", nargs="?", help="what to ask; with piped text, what to do with it")
+    parser.add_argument("prompt", nargs="?", help="the message; piped text is put before it")
     _model(parser)
-    _asked(parser)
+    _call_options(parser)
     parser.add_argument(
-        "-i", "--image", type=_name, action="append", default=[], metavar="FILE", help="show a picture; again for more"
+        "-i",
+        "--image",
+        type=_name,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="attach an image; may be repeated",
     )
     parser.add_argument(
-        "-d", "--document", type=_name, action="append", default=[], metavar="FILE", help="give a PDF or a text file"
+        "-d",
+        "--document",
+        type=_name,
+        action="append",
+        default=[],
+        metavar="FILE",
+        help="attach a PDF or text file; may be repeated",
     )
     parser.add_argument(
-        "--tool", action="append", default=[], metavar="MODULE:FUNCTION", help="a function that the model may call"
+        "--tool",
+        action="append",
+        default=[],
+        metavar="MODULE:FUNCTION",
+        help="function that the model may call; may be repeated",
     )
-    parser.add_argument("-q", "--quiet", action="store_true", help="the answer and nothing else")
+    parser.add_argument("-q", "--quiet", action="store_true", help="print only the answer")
 
 
 def _serve(parser: ArgumentParser) -> None:
-    parser.add_argument("--host", default=None, help="where to listen")
-    parser.add_argument("--port", type=_port, default=None)
-    parser.add_argument("--workers", type=_count, default=None, metavar="N")
-    parser.add_argument("--no-auth", action="store_true", help="answer everybody, also beyond this machine")
+    parser.add_argument("--host", default=None, help="address to listen on (default: config or 127.0.0.1)")
+    parser.add_argument("--port", type=_port, default=None, help="port to listen on (default: config or 8080)")
+    parser.add_argument("--workers", type=_count, default=None, metavar="N", help="processes (default: config or 1)")
+    parser.add_argument("--no-auth", action="store_true", help="serve without API keys, also on public addresses")
 
 
 def _translate(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "file", nargs="?", default="-", help="a request, a response or a recorded stream (default: stdin)"
+        "file", nargs="?", default="-", help="request, response, recorded stream or error (default: stdin)"
     )
     parser.add_argument(
         "--from",
@@ -190,69 +207,69 @@ def _translate(parser: ArgumentParser) -> None:
         required=True,
         choices=DIALECTS,
         metavar="DIALECT",
-        help="its dialect: " + ", ".join(DIALECTS),
+        help="dialect of the file: " + ", ".join(DIALECTS),
     )
     parser.add_argument(
-        "--to", dest="target", required=True, choices=DIALECTS, metavar="DIALECT", help="the dialect to say it in"
+        "--to", dest="target", required=True, choices=DIALECTS, metavar="DIALECT", help="dialect to translate to"
     )
     parser.add_argument(
-        "--kind", choices=("request", "response", "stream", "error"), help="what it is (default: told by its shape)"
+        "--kind", choices=("request", "response", "stream", "error"), help="what the file is (default: detected)"
     )
     parser.add_argument(
-        "--status", type=_number, default=400, metavar="N", help="the HTTP status of an error (default: 400)"
+        "--status", type=_number, default=400, metavar="N", help="HTTP status of an error (default: 400)"
     )
     parser.add_argument(
-        "--stream", action="store_true", help="the request asks for a stream, where its dialect says so in the URL"
+        "--stream", action="store_true", help="the request is for a stream (for dialects that say so in the URL)"
     )
-    parser.add_argument("-m", "--model", metavar="SPEC", help="a target whose limits and habits a request is fitted to")
+    parser.add_argument("-m", "--model", metavar="SPEC", help="adapt the request to this target")
 
 
 def _explain(parser: ArgumentParser) -> None:
-    parser.add_argument("spec", nargs="?", help="provider/model, an alias, or a chain (default: what -m of chat is)")
-    parser.add_argument("--request", metavar="FILE", help="a request: shows the exact bytes that each target would get")
+    parser.add_argument("spec", nargs="?", help="provider/model, an alias, or a chain (default: as for chat)")
+    parser.add_argument("--request", metavar="FILE", help="show the exact bytes of this request for each target")
     parser.add_argument(
         "--from",
         dest="source",
         choices=DIALECTS,
         default="canonical",
         metavar="DIALECT",
-        help="the dialect of that request (default: canonical)",
+        help="dialect of the request (default: canonical)",
     )
-    parser.add_argument("--gateway", metavar="URL", help="a running gateway that is asked how the targets are")
+    parser.add_argument("--gateway", metavar="URL", help="running gateway; shows its health of the targets")
 
 
 def _models(parser: ArgumentParser) -> None:
-    parser.add_argument("provider", nargs="?", help="one provider (default: all whose key is set)")
+    parser.add_argument("provider", nargs="?", help="provider name (default: all whose key is set)")
 
 
 def _batch(parser: ArgumentParser) -> None:
     parser.add_argument(
-        "input", metavar="IN.jsonl", help='rows {"id", "prompt"}, {"id", "messages"}, or OpenAI batch rows; - is stdin'
+        "input", metavar="IN.jsonl", help='rows {"id", "prompt"}, {"id", "messages"}, or OpenAI batch rows; - for stdin'
     )
-    parser.add_argument(
-        "output", metavar="OUT.jsonl", help="one row an id; what is in it is not asked again; - is stdout"
-    )
+    parser.add_argument("output", metavar="OUT.jsonl", help="one row per id; rows it has are skipped; - for stdout")
     _model(parser)
-    _asked(parser)
+    _call_options(parser)
     parser.add_argument(
-        "-c", "--concurrency", type=_count, default=8, metavar="N", help="how many at a time (default: 8)"
+        "-c", "--concurrency", type=_count, default=8, metavar="N", help="requests at a time (default: 8)"
     )
-    parser.add_argument("--rate", type=_rate, metavar="N/s", help="at most so many a second, minute (/m) or hour (/h)")
+    parser.add_argument(
+        "--rate", type=_rate, metavar="N/s", help="requests per second, minute (/m) or hour (/h) (default: no limit)"
+    )
     parser.add_argument(
         "--retries",
         type=_number,
         default=4,
         metavar="N",
-        help="how often a row is asked again after a passing fault (default: 4)",
+        help="retries of a row after a temporary error (default: 4)",
     )
-    parser.add_argument("--retry-errors", action="store_true", help="ask again what the output has as an error")
-    parser.add_argument("--keep-going", action="store_true", help="go on when many rows in a row have failed")
-    parser.add_argument("--ray", nargs="?", const="", metavar="ADDRESS", help="ask from all machines of a Ray cluster")
-    parser.add_argument("-q", "--quiet", action="store_true", help="nothing on stderr but errors")
+    parser.add_argument("--retry-errors", action="store_true", help="retry the error rows of the output")
+    parser.add_argument("--keep-going", action="store_true", help="continue after many consecutive failures")
+    parser.add_argument("--ray", nargs="?", const="", metavar="ADDRESS", help="use all machines of a Ray cluster")
+    parser.add_argument("-q", "--quiet", action="store_true", help="write only errors to stderr")
 
 
 def _doctor(parser: ArgumentParser) -> None:
-    parser.add_argument("--online", action="store_true", help="also ask each provider whose key is set")
+    parser.add_argument("--online", action="store_true", help="also call each provider whose key is set")
 
 
 def _keys(parser: ArgumentParser) -> None:
@@ -277,35 +294,35 @@ def _completion(parser: ArgumentParser) -> None:
 
 
 def _nothing(_parser: ArgumentParser) -> None:
-    """What a command takes that takes nothing of its own."""
+    """For commands without arguments of their own."""
 
 
 COMMANDS = {
     "chat": Command(
         "chat",
-        "Ask a model, or talk with it",
+        "Send a prompt to a model, or start a conversation",
         _chat,
         (
             'dragoman chat "hello"',
-            'cat notes.txt | dragoman chat -m groq/llama-3.3-70b-versatile "Three lines of this"',
+            'cat notes.txt | dragoman chat -m groq/llama-3.3-70b-versatile "Summarize this"',
             "dragoman chat -m anthropic/claude-sonnet-5,demo/any",
         ),
     ),
     "batch": Command(
         "batch",
-        "Ask thousands of questions from a file; may be stopped and run again",
+        "Answer the rows of a JSONL file; safe to stop and run again",
         _batch,
         ("dragoman batch in.jsonl out.jsonl -m demo/any -c 32",),
     ),
     "translate": Command(
         "translate",
-        "Say a request, a response or a recorded stream in another dialect, offline",
+        "Translate a request, response or stream to another dialect",
         _translate,
         ("dragoman translate --from openai_chat --to anthropic request.json",),
     ),
     "explain": Command(
         "explain",
-        "How a spec resolves, and what each target would get",
+        "Show how a spec resolves and what each target would get",
         _explain,
         (
             "dragoman explain groq/llama-3.3-70b-versatile,demo/any",
@@ -313,12 +330,12 @@ COMMANDS = {
         ),
     ),
     "providers": Command(
-        "listings", "The providers that are known, and whose key is set", _nothing, ("dragoman providers",)
+        "providers", "List the known providers and whether their key is set", _nothing, ("dragoman providers",)
     ),
-    "models": Command("listings", "The models that a provider lists", _models, ("dragoman models demo",)),
-    "doctor": Command("doctor", "Check the set-up, and say what to do", _doctor, ("dragoman doctor --online",)),
+    "models": Command("models", "List the models of a provider", _models, ("dragoman models demo",)),
+    "doctor": Command("doctor", "Check the setup and say what to fix", _doctor, ("dragoman doctor --online",)),
     "serve": Command(
-        "serve", "The gateway: one server in front of all providers", _serve, ("dragoman serve --port 8080",)
+        "serve", "Run the gateway: one server in front of all providers", _serve, ("dragoman serve --port 8080",)
     ),
     "keys": Command("keys", "Create an API key for a client of a gateway", _keys, ("dragoman keys new alice",)),
     "usage": Command(
@@ -335,6 +352,6 @@ COMMANDS = {
         ),
     ),
     "completion": Command(
-        "completion", "A completion script for your shell", _completion, ('eval "$(dragoman completion bash)"',)
+        "completion", "Print a completion script for your shell", _completion, ('eval "$(dragoman completion bash)"',)
     ),
 }

@@ -1,4 +1,4 @@
-"""Lines that somebody types in, answers out, until they leave: with a memory, and a few words for the command line."""
+"""An interactive conversation with a model: remembers messages, and has a few commands that start with a slash."""
 
 import sys
 from collections.abc import Callable, Sequence
@@ -6,11 +6,11 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from dragoman.cli import terminal as screen
-from dragoman.cli.commands.chat import answer
+from dragoman.cli import terminal
+from dragoman.cli.commands.chat import Verbosity, answer
 from dragoman.cli.defaults import check_answer
-from dragoman.cli.input_files import without_mark
-from dragoman.cli.translation import load_all
+from dragoman.cli.input_files import strip_bom
+from dragoman.cli.translation import load_strict
 from dragoman.errors import DragomanError, SetupError
 from dragoman.models import CallOptions, Model
 from dragoman.registry import Registry
@@ -21,11 +21,11 @@ MAX_HISTORY = 1000
 
 
 class Conversation:
-    """One conversation: who answers, and what was said.
+    """One conversation: the model that answers, and the messages so far.
 
     >>> from dragoman import Registry
     >>> registry = Registry(env={})
-    >>> Conversation(registry, registry.model("demo/any"), {}, quiet=True).hear("Is it so?")
+    >>> Conversation(registry, registry.model("demo/any"), {}, quiet=True).handle_line("Is it so?")
     You said “Is it so?”, which is 3 words.
     True
     """
@@ -34,7 +34,7 @@ class Conversation:
         self,
         registry: Registry,
         model: Model,
-        asked: CallOptions,
+        options: CallOptions,
         /,
         *,
         tools: Sequence[Callable[..., Any]] = (),
@@ -43,111 +43,112 @@ class Conversation:
     ) -> None:
         self._registry = registry
         self._model = model
-        self._asked = asked.copy()
+        self._options = options.copy()
         self._tools = tools
         self._files = files
-        """What goes with the next question."""
+        """Sent with the next message."""
         self._quiet = quiet
         self._messages: list[Message] = []
         self._commands: dict[str, tuple[str, Callable[[str], None]]] = {
-            "/model": ("SPEC  who answers from now on", self._choose),
-            "/new": ("      forget what was said", self._forget),
-            "/save": ("FILE  write the conversation to a file", self._save),
-            "/load": ("FILE  go on with a saved conversation", self._load),
-            "/help": ("      this", self._help),
+            "/model": ("SPEC  use another model", self._use_model),
+            "/new": ("      start a new conversation", self._clear),
+            "/save": ("FILE  save the conversation", self._save),
+            "/load": ("FILE  continue a saved conversation", self._load),
+            "/help": ("      show this list", self._help),
         }
 
     def run(self) -> int:
-        """Listen until the end of the file or /quit."""
-        history = _open_history()
-        screen.note(f"{self._model.spec} answers. /help lists the commands, /quit or Ctrl-D leaves.")
+        """Read lines until end of file or /quit."""
+        save_history = _open_history()
+        terminal.note(f"model: {self._model.spec}. /help lists the commands, /quit or Ctrl-D ends.")
         if self._files:
             count = len(self._files)
-            screen.note(f"{count} {'file goes' if count == 1 else 'files go'} with what is said first")
+            terminal.note(f"{count} {'file is' if count == 1 else 'files are'} sent with your first message")
         try:
-            while self._listen():
+            while self._read_line():
                 continue
         finally:
-            history()
+            save_history()
         return 0
 
-    def _listen(self) -> bool:
+    def _read_line(self) -> bool:
         try:
             line = input(PROMPT)
         except EOFError:
-            screen.write("\n")
+            terminal.write("\n")
             return False
         except KeyboardInterrupt:
-            screen.write("\n")
+            terminal.write("\n")
             return True
-        return self.hear(line)
+        return self.handle_line(line)
 
-    def hear(self, line: str, /) -> bool:
-        """One line; whether another may follow."""
+    def handle_line(self, line: str, /) -> bool:
+        """Run a command or send a message; return whether to read another line."""
         word, _, rest = line.strip().partition(" ")
         if word in ("/quit", "/exit"):
             return False
         try:
             if line.startswith("/"):
-                self._obey(word, rest.strip())
+                self._run_command(word, rest.strip())
             elif line.strip():
-                self._ask(line.strip())
+                self._send(line.strip())
         except KeyboardInterrupt:
-            screen.note("stopped; that was not said", style="yellow")
+            terminal.note("stopped; this message is not part of the conversation", style="yellow")
         except (DragomanError, SetupError, OSError) as error:
-            screen.fail(screen.told(error))
+            terminal.fail(terminal.describe_error(error))
         return True
 
-    def _ask(self, text: str) -> None:
+    def _send(self, text: str) -> None:
         messages = (*self._messages, user(*self._files, text))
-        said = answer(self._model, messages, self._asked, tools=self._tools, shown="answer" if self._quiet else "all")
-        self._messages, self._files = list(said.messages), ()
+        verbosity: Verbosity = "answer" if self._quiet else "all"
+        turn = answer(self._model, messages, self._options, tools=self._tools, verbosity=verbosity)
+        self._messages, self._files = list(turn.messages), ()
         if not self._quiet:
-            screen.note_receipt(said.response)
-        check_answer(said.response.text, self._asked.get("schema"))
+            terminal.note_response(turn.response)
+        check_answer(turn.response.text, self._options.get("schema"))
 
     # Commands --------------------------------------------------------------------------------------------------------
 
-    def _obey(self, word: str, rest: str) -> None:
+    def _run_command(self, word: str, rest: str) -> None:
         if word not in self._commands:
-            screen.fail(f"no command {word}; /help lists them; put a blank before what shall be said")
+            terminal.fail(f"unknown command {word}; /help lists the commands; start with a space to send it as text")
             return
         self._commands[word][1](rest)
 
-    def _choose(self, spec: str) -> None:
+    def _use_model(self, spec: str) -> None:
         if spec:
             self._model = self._registry.model(spec)
-        screen.note(f"{self._model.spec} answers")
+        terminal.note(f"model: {self._model.spec}")
 
-    def _forget(self, _rest: str) -> None:
+    def _clear(self, _rest: str) -> None:
         self._messages, self._files = [], ()
-        screen.note("forgotten")
+        terminal.note("new conversation")
 
     def _save(self, path: str) -> None:
         if not path:
-            screen.fail("/save to where? write /save FILE")
+            terminal.fail("/save needs a file name: /save FILE")
             return
-        said = Request(messages=tuple(self._messages), system=self._asked.get("system"))
-        Path(path).expanduser().write_bytes(dump(said) + b"\n")
-        screen.note(f"{len(self._messages)} messages are in {path}")
+        request = Request(messages=tuple(self._messages), system=self._options.get("system"))
+        Path(path).expanduser().write_bytes(dump(request) + b"\n")
+        terminal.note(f"saved {len(self._messages)} messages to {path}")
 
     def _load(self, path: str) -> None:
         if not path:
-            screen.fail("/load from where? write /load FILE")
+            terminal.fail("/load needs a file name: /load FILE")
             return
-        said = load_all(without_mark(Path(path).expanduser().read_bytes()), Request)
-        self._messages = list(said.messages)
-        self._asked["system"] = said.system
-        screen.note(f"{len(self._messages)} messages are loaded")
+        request = load_strict(strip_bom(Path(path).expanduser().read_bytes()), Request)
+        self._messages = list(request.messages)
+        self._options["system"] = request.system
+        terminal.note(f"loaded {len(self._messages)} messages")
 
     def _help(self, _rest: str) -> None:
-        for word, (does, _) in self._commands.items():
-            screen.note(f"{word:<7}{does}")
-        screen.note("/quit         leave; Ctrl-C stops an answer")
+        for word, (help, _) in self._commands.items():
+            terminal.note(f"{word:<7}{help}")
+        terminal.note("/quit         end; Ctrl-C stops an answer")
 
 
 def _open_history() -> Callable[[], None]:
-    """Read the lines of earlier conversations, where readline is there; what is given back writes them."""
+    """Load the line history if readline is available; the returned function saves it."""
     if not sys.stdin.isatty():
         return lambda: None
     try:
@@ -158,7 +159,7 @@ def _open_history() -> Callable[[], None]:
 
     folder = Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state") / "dragoman"
     path = folder / "history"
-    # Python turns it off: several lines that are pasted are one question.
+    # Python turns this off. With it, several pasted lines are one message.
     readline.parse_and_bind("set enable-bracketed-paste on")
     with suppress(OSError):
         readline.read_history_file(path)

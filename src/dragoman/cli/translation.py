@@ -1,6 +1,6 @@
-"""A request, a response, a recorded stream or an error of one dialect in, the same in another one out. Pure.
+"""Translate a request, a response, a recorded stream or an error from one dialect to another, offline.
 
-`canonical` is a dialect, too: our own values as JSON, a stream as one event a line.
+`canonical` is a dialect, too: our own values as JSON, and a stream as one event per line.
 """
 
 from collections.abc import Iterable
@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.cli.input_files import decode, readable, refuse_unknown
+from dragoman.cli.input_files import decode_json, json_errors, reject_unknown_fields
 from dragoman.errors import DragomanError, InvalidRequest, Truncated
 from dragoman.events import Event, Finished, fold
 from dragoman.http import Head, HttpRequest
@@ -22,63 +22,64 @@ from dragoman.wires.common.error_record import ErrorRecord, dump_error, load_err
 CANONICAL = "canonical"
 S = TypeVar("S", bound=msgspec.Struct)
 Kind: TypeAlias = Literal["request", "response", "stream", "error"]
-_ASKS = frozenset({"messages", "contents", "input"})
-"""What a request of any dialect has, and no answer."""
-_ANSWERS = frozenset({"candidates", "choices", "content", "done", "finish", "message", "output", "promptFeedback"})
-"""What an answer of any dialect has, and no request."""
-_REFUSES = frozenset({"error", "message", "detail"})
-"""What a refusal has: servers that are compatible with a dialect have shapes of their own for it."""
+_REQUEST_FIELDS = frozenset({"messages", "contents", "input"})
+"""Fields that only requests have, in any dialect."""
+_RESPONSE_FIELDS = frozenset(
+    {"candidates", "choices", "content", "done", "finish", "message", "output", "promptFeedback"}
+)
+"""Fields that only responses have, in any dialect."""
+_ERROR_FIELDS = frozenset({"error", "message", "detail"})
+"""Fields of errors; compatible servers have error formats of their own."""
 
 
-class TranslatedRequest(msgspec.Struct, frozen=True):
-    """A request, and the model that it names."""
+class RequestPayload(msgspec.Struct, frozen=True):
+    """A request and the model it names."""
 
     model: str
     request: Request
 
 
-class Streamed(msgspec.Struct, frozen=True):
-    """The events of a stream, and the error that it ended with."""
+class StreamPayload(msgspec.Struct, frozen=True):
+    """The events of a stream, and its error if it ended with one."""
 
     events: tuple[Event, ...]
     error: DragomanError | None = None
 
 
-Said: TypeAlias = TranslatedRequest | Response | Streamed | DragomanError
-"""What was read of any dialect."""
+Payload: TypeAlias = RequestPayload | Response | StreamPayload | DragomanError
+"""Any decoded input."""
 
 
 class Translation(msgspec.Struct, frozen=True, kw_only=True):
-    """What was said, in another dialect: its bytes, where a request goes to, and what was bent."""
+    """A payload in another dialect, the method and path of a request, and the notices."""
 
     data: bytes
-    place: str | None = None
+    request_line: str | None = None
     notices: tuple[Notice, ...] = ()
 
 
-# Reading --------------------------------------------------------------------------------------------------------------
+# Decoding -------------------------------------------------------------------------------------------------------------
 
 
-def kind_of(data: bytes, dialect: str | None = None, /) -> Kind:
-    """What some bytes are, by their shape.
+def detect_kind(data: bytes, dialect: str | None = None, /) -> Kind:
+    """What kind of payload some bytes are, judged by their fields.
 
-    >>> kind_of(b'{"messages": []}'), kind_of(b'{"choices": []}'), kind_of(b"data: {}")
+    >>> detect_kind(b'{"messages": []}'), detect_kind(b'{"choices": []}'), detect_kind(b"data: {}")
     ('request', 'response', 'stream')
     """
-    if not data.lstrip().startswith(b"{") or _is_first_of_many(data):
+    if not data.lstrip().startswith(b"{") or _is_ndjson(data):
         return "stream"
-    value: JsonObject = decode(data)
+    value: JsonObject = decode_json(data)
     if dialect == CANONICAL and "type" in value:
         return "stream"
-    if _ASKS & value.keys():
+    if _REQUEST_FIELDS & value.keys():
         return "request"
-    if isinstance(value.get("message"), str) or not _ANSWERS & value.keys():
-        return "error" if _REFUSES & value.keys() else "request"
+    if isinstance(value.get("message"), str) or not _RESPONSE_FIELDS & value.keys():
+        return "error" if _ERROR_FIELDS & value.keys() else "request"
     return "response"
 
 
-def _is_first_of_many(data: bytes) -> bool:
-    """Whether the first line is a value and others follow, as in NDJSON."""
+def _is_ndjson(data: bytes) -> bool:
     line, _, rest = data.lstrip().partition(b"\n")
     try:
         return bool(rest.strip()) and is_object(msgspec.json.decode(line))
@@ -86,132 +87,133 @@ def _is_first_of_many(data: bytes) -> bool:
         return False
 
 
-def read(data: bytes, dialect: str, /, *, kind: Kind | None = None, model: str = "model", status: int = 400) -> Said:
-    """What some bytes of a dialect say; `model` is for dialects that name it elsewhere, `status` for an error.
+def decode(
+    data: bytes, dialect: str, /, *, kind: Kind | None = None, model: str = "model", status: int = 400
+) -> Payload:
+    """Decode bytes of a dialect.
 
-    >>> read(b'{"messages": [{"role": "user", "content": "hi"}]}', "ollama").request.messages[0].text
+    `model` is used if the dialect names the model in the URL, `status` if the payload is an error.
+
+    >>> decode(b'{"messages": [{"role": "user", "content": "hi"}]}', "ollama").request.messages[0].text
     'hi'
     """
-    kind = kind or kind_of(data, dialect)
-    with readable():
-        return _read_canonical(data, kind) if dialect == CANONICAL else _read_wire(data, dialect, kind, model, status)
+    kind = kind or detect_kind(data, dialect)
+    with json_errors():
+        return (
+            _decode_canonical(data, kind) if dialect == CANONICAL else _decode_wire(data, dialect, kind, model, status)
+        )
 
 
-def _read_wire(data: bytes, dialect: str, kind: Kind, model: str, status: int) -> Said:
+def _decode_wire(data: bytes, dialect: str, kind: Kind, model: str, status: int) -> Payload:
     wire = wires.get(dialect)
     match kind:
         case "request":
             path = wire.server.routes[0].path.replace("{model}", model)
-            named, request = wire.server.decode_request(HttpRequest(method="POST", path=path, body=data))
-            return TranslatedRequest(named or model, request)
+            model_in_body, request = wire.server.decode_request(HttpRequest(method="POST", path=path, body=data))
+            return RequestPayload(model_in_body or model, request)
         case "response":
             return fold(wire.client.decode_body(data))
         case "stream":
-            return _read_stream(data, dialect)
+            return _decode_stream(data, dialect)
         case "error":
             return wire.client.decode_error(Head(status=status), data)
 
 
-def _read_stream(data: bytes, dialect: str) -> Streamed:
+def _decode_stream(data: bytes, dialect: str) -> StreamPayload:
     decoder = wires.get(dialect).client.stream_decoder()
     events: list[Event] = []
     try:
         for piece in (data, b""):
             events += decoder.feed(piece)
     except DragomanError as error:
-        return Streamed(tuple(events), error)
-    return Streamed(tuple(events))
+        return StreamPayload(tuple(events), error)
+    return StreamPayload(tuple(events))
 
 
-def _read_canonical(data: bytes, kind: Kind) -> Said:
+def _decode_canonical(data: bytes, kind: Kind) -> Payload:
     match kind:
         case "request":
-            return _read_request(data)
+            return _decode_request(data)
         case "response":
-            return load_all(data, Response)
+            return load_strict(data, Response)
         case "stream":
-            return _read_lines(data)
+            return _decode_lines(data)
         case "error":
-            fields = decode(data)
-            told = fields.get("error") if is_object(fields) else None
-            return load_error(load_all(msgspec.json.encode(told), ErrorRecord))
+            fields = decode_json(data)
+            record = fields.get("error") if is_object(fields) else None
+            return load_error(load_strict(msgspec.json.encode(record), ErrorRecord))
 
 
-def _read_request(data: bytes) -> TranslatedRequest:
-    fields = decode(data)
+def _decode_request(data: bytes) -> RequestPayload:
+    fields = decode_json(data)
     model = fields.pop("model", "model") if is_object(fields) else "model"
     if not isinstance(model, str):
-        raise InvalidRequest("model: not a text")
+        raise InvalidRequest(f"model must be a string, got {model!r}")
     try:
-        return TranslatedRequest(model, load_all(msgspec.json.encode(fields), Request))
+        return RequestPayload(model, load_strict(msgspec.json.encode(fields), Request))
     except InvalidRequest as error:
-        raise InvalidRequest(f"{error.message}; what is not canonical needs --from openai_chat, say") from error
+        raise InvalidRequest(f"{error.message}; for another dialect, use --from openai_chat or similar") from error
 
 
-def load_all(data: bytes, kind: type[S], /) -> S:
-    """A value of ours that JSON is; InvalidRequest where it is none, or says more than that.
+def load_strict(data: bytes, kind: type[S], /) -> S:
+    """Decode JSON to one of our types; InvalidRequest if it does not fit or has unknown fields.
 
-    >>> load_all(b'{"seed": 7}', Request).seed
+    >>> load_strict(b'{"seed": 7}', Request).seed
     7
     """
-    fields = decode(data)
-    with readable():
+    fields = decode_json(data)
+    with json_errors():
         value = msgspec.convert(fields, kind)
-    refuse_unknown(value, fields)
+    reject_unknown_fields(value, fields)
     return value
 
 
-def _read_lines(data: bytes) -> Streamed:
+def _decode_lines(data: bytes) -> StreamPayload:
     events: list[Event] = []
     for line in data.splitlines():
         if line.strip():
-            said = _read_line(line)
-            if isinstance(said, ErrorRecord):
-                return Streamed(tuple(events), load_error(said))
-            events.append(said)
-    ended = bool(events) and isinstance(events[-1], Finished)
-    return Streamed(tuple(events), None if ended else Truncated("the events end before `finished`"))
-
-
-def _read_line(line: bytes) -> Event | ErrorRecord:
-    said: Event | ErrorRecord = load_all(line, _LINE)
-    return said
+            item: Event | ErrorRecord = load_strict(line, _LINE)
+            if isinstance(item, ErrorRecord):
+                return StreamPayload(tuple(events), load_error(item))
+            events.append(item)
+    is_complete = bool(events) and isinstance(events[-1], Finished)
+    return StreamPayload(tuple(events), None if is_complete else Truncated("the stream has no `finished` event"))
 
 
 _LINE: Any = Event | ErrorRecord
 
 
-# Writing --------------------------------------------------------------------------------------------------------------
+# Encoding -------------------------------------------------------------------------------------------------------------
 
 
-def write(said: Said, dialect: str, /, *, target: Target | None = None) -> Translation:
-    """What was said, in a dialect; `target` is who a request is fitted to, otherwise it is nobody in particular.
+def encode(payload: Payload, dialect: str, /, *, target: Target | None = None) -> Translation:
+    """Encode a payload in a dialect; a request is adapted to `target`, or to a target without limits.
 
     >>> from dragoman.types import Finish, assistant
     >>> answer = Response(message=assistant("hi"), finish=Finish(reason="stop"))
-    >>> b'"content":"hi"' in write(answer, "openai_chat").data
+    >>> b'"content":"hi"' in encode(answer, "openai_chat").data
     True
     """
     if dialect == CANONICAL:
-        return Translation(data=_write_canonical(said))
+        return Translation(data=_encode_canonical(payload))
     server = wires.get(dialect).server
-    match said:
-        case TranslatedRequest():
-            return _write_request(said, target or plain_target(dialect, said.model))
+    match payload:
+        case RequestPayload():
+            return _encode_request(payload, target or generic_target(dialect, payload.model))
         case Response():
-            data = server.encode_body(replace(said, finish=_reason(said.finish))).body + b"\n"
-            again = fold(wires.get(dialect).client.decode_body(data)).finish
-            return Translation(data=data, notices=(*said.notices, *_bent(said.finish, again, dialect)))
-        case Streamed():
-            return _write_stream(said, dialect)
+            data = server.encode_body(replace(payload, finish=_with_reason(payload.finish))).body + b"\n"
+            finish = fold(wires.get(dialect).client.decode_body(data)).finish
+            return Translation(data=data, notices=(*payload.notices, *_changes(payload.finish, finish, dialect)))
+        case StreamPayload():
+            return _encode_stream(payload, dialect)
         case DragomanError():
-            return Translation(data=server.encode_error(said).body + b"\n")
+            return Translation(data=server.encode_error(payload).body + b"\n")
 
 
-def plain_target(dialect: str, model: str, /) -> Target:
-    """Nobody in particular who speaks a dialect: no limits, no habits.
+def generic_target(dialect: str, model: str, /) -> Target:
+    """A target that speaks the dialect, without limits and quirks.
 
-    >>> plain_target("anthropic", "m")
+    >>> generic_target("anthropic", "m")
     Target(anthropic/m)
     """
     path = next(record.default_path for record in PROVIDERS.values() if record.wire == dialect)
@@ -221,59 +223,60 @@ def plain_target(dialect: str, model: str, /) -> Target:
     )
 
 
-def _write_request(asked: TranslatedRequest, target: Target) -> Translation:
-    http = wires.get(target.wire).client.encode_request(asked.request, target)
-    notices = (*http.notices, *_added(asked.request, http, target.wire))
-    return Translation(data=http.body + b"\n", place=f"{http.method} {http.redacted().path}", notices=notices)
+def _encode_request(payload: RequestPayload, target: Target) -> Translation:
+    http = wires.get(target.wire).client.encode_request(payload.request, target)
+    notices = (*http.notices, *_additions(payload.request, http, target.wire))
+    return Translation(data=http.body + b"\n", request_line=f"{http.method} {http.redacted().path}", notices=notices)
 
 
-def _added(request: Request, http: HttpRequest, dialect: str) -> tuple[Notice, ...]:
-    """What a dialect cannot do without, and the request does not say."""
-    _, again = wires.get(dialect).server.decode_request(http)
-    if request.max_tokens is not None or again.max_tokens is None:
+def _additions(request: Request, http: HttpRequest, dialect: str) -> tuple[Notice, ...]:
+    """A notice if the dialect requires max_tokens and the request has none."""
+    _, result = wires.get(dialect).server.decode_request(http)
+    if request.max_tokens is not None or result.max_tokens is None:
         return ()
-    return (Notice(kind="info", what="max_tokens", why=f"{dialect}: it needs one, so it says {again.max_tokens}"),)
+    return (Notice(kind="info", what="max_tokens", why=f"{dialect}: required, so it is set to {result.max_tokens}"),)
 
 
-def _write_stream(said: Streamed, dialect: str) -> Translation:
+def _encode_stream(payload: StreamPayload, dialect: str) -> Translation:
     encoder = wires.get(dialect).server.stream_encoder(Request(stream=True))
-    data = b"".join(encoder.feed(_reasoned(event)) for event in said.events)
-    data += b"" if said.error is None else encoder.feed(said.error)
-    notices = [notice for event in _ends(said.events) for notice in event.notices]
-    for event, again in zip(_ends(said.events), _ends(_read_stream(data, dialect).events), strict=False):
-        notices += _bent(event.finish, again.finish, dialect)
+    data = b"".join(encoder.feed(_finish_with_reason(event)) for event in payload.events)
+    data += b"" if payload.error is None else encoder.feed(payload.error)
+    notices = [notice for event in _finishes(payload.events) for notice in event.notices]
+    results = _finishes(_decode_stream(data, dialect).events)
+    for event, result in zip(_finishes(payload.events), results, strict=False):
+        notices += _changes(event.finish, result.finish, dialect)
     return Translation(data=data, notices=tuple(notices))
 
 
-def _ends(events: Iterable[Event]) -> list[Finished]:
+def _finishes(events: Iterable[Event]) -> list[Finished]:
     return [event for event in events if isinstance(event, Finished)]
 
 
-def _reasoned(event: Event) -> Event:
-    return replace(event, finish=_reason(event.finish)) if isinstance(event, Finished) else event
+def _finish_with_reason(event: Event) -> Event:
+    return replace(event, finish=_with_reason(event.finish)) if isinstance(event, Finished) else event
 
 
-def _reason(finish: Finish) -> Finish:
-    """Why it ended; clients want to hear of some reason, also where nobody told one."""
+def _with_reason(finish: Finish) -> Finish:
+    """The finish; "stop" if its reason is unknown, because clients require one."""
     return Finish(reason="stop") if finish == Finish(reason="other") else finish
 
 
-def _bent(finish: Finish, again: Finish, dialect: str) -> tuple[Notice, ...]:
-    if finish.reason == again.reason:
+def _changes(finish: Finish, result: Finish, dialect: str) -> tuple[Notice, ...]:
+    if finish.reason == result.reason:
         return ()
-    return (Notice(kind="changed", what="finish", why=f"{dialect}: {finish.reason!r} became {again.reason!r}"),)
+    return (Notice(kind="changed", what="finish", why=f"{dialect}: {finish.reason!r} became {result.reason!r}"),)
 
 
-def _write_canonical(said: Said) -> bytes:
-    match said:
-        case TranslatedRequest():
-            fields: dict[str, Any] = {"model": said.model, **msgspec.json.decode(dump(said.request))}
+def _encode_canonical(payload: Payload) -> bytes:
+    match payload:
+        case RequestPayload():
+            fields: dict[str, Any] = {"model": payload.model, **msgspec.json.decode(dump(payload.request))}
             return msgspec.json.encode(fields) + b"\n"
         case Response():
-            return dump(said) + b"\n"
-        case Streamed():
-            lines = [dump(event) for event in said.events]
-            lines += [] if said.error is None else [dump(dump_error(said.error))]
+            return dump(payload) + b"\n"
+        case StreamPayload():
+            lines = [dump(event) for event in payload.events]
+            lines += [] if payload.error is None else [dump(dump_error(payload.error))]
             return b"".join(line + b"\n" for line in lines)
         case DragomanError():
-            return msgspec.json.encode({"error": dump_error(said)}) + b"\n"
+            return msgspec.json.encode({"error": dump_error(payload)}) + b"\n"

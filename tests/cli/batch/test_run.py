@@ -98,9 +98,9 @@ def test_a_row_that_is_wrong_is_an_error_and_breaks_no_other(tmp_path: Path) -> 
     assert "6 rows of" in done.err
     assert "error" not in answers[0]
     assert [row["error"]["message"] for row in answers[1:4]] == [
-        "a row needs a prompt, messages, or a body",
+        "a row must have prompt, messages or body",
         "a request has no field 'temprature'",
-        "url: nothing is asked at '/v1/nowhere'; write /v1/chat/completions, say",
+        "url must be the path of a chat endpoint, got '/v1/nowhere'; for example /v1/chat/completions",
     ]
     assert [row["custom_id"] for row in answers[3:]] == ["4", "5", "6", "7"]
     assert [row["response"]["status_code"] for row in answers[3:]] == [400] * 4
@@ -120,7 +120,7 @@ def test_a_second_run_asks_nothing_again(tmp_path: Path) -> None:
         assert len(server.http) == 20
     assert done.code == 0
     assert len(answers) == 20
-    assert "20 were there" in done.err
+    assert "20 already done" in done.err
 
 
 def test_a_torn_last_line_is_asked_again(tmp_path: Path) -> None:
@@ -150,13 +150,13 @@ def test_an_id_that_is_there_twice_is_refused_before_anything_is_asked(tmp_path:
     rows: list[Any] = [{"id": "a", "prompt": "hello"}, {"custom_id": "a", "body": {}}]
     done, answers = batch(tmp_path, rows, "-m", "demo/any")
     assert (done.code, answers) == (1, [])
-    assert "line 2: the id 'a' was there before" in done.err
+    assert "line 2: id must be unique, got 'a' twice" in done.err
 
 
 def test_a_row_without_an_id_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
     done, answers = batch(tmp_path, [{"id": 1, "prompt": "hello"}, {"prompt": "hello"}], "-m", "demo/any")
     assert (done.code, answers) == (1, [])
-    assert "line 2: a row without an id" in done.err
+    assert "line 2: the row must have an id or a custom_id" in done.err
 
 
 def test_without_an_input_there_is_no_output(tmp_path: Path) -> None:
@@ -200,7 +200,7 @@ def test_many_failures_in_a_row_stop_it_and_write_no_more(tmp_path: Path) -> Non
         done, answers = batch(tmp_path, rows, "-m", SPEC, LLM_SERVER=dsn(server))
     assert done.code == 1
     assert len(answers) == 20
-    assert "rows in a row have failed" in done.err
+    assert "rows in a row failed" in done.err
     assert "no such key" in done.err
 
 
@@ -247,7 +247,7 @@ def test_ctrl_c_leaves_whole_rows_and_says_how_to_go_on(tmp_path: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert b"run it again to go on" in err
+    assert b"run it again to continue" in err
     assert b"Traceback" not in err
     assert 0 < len(read_rows(out)) < 1000
 
@@ -320,7 +320,7 @@ def test_rows_come_and_go_through_pipes(source: str) -> None:
 def test_an_output_that_is_no_file_is_refused() -> None:
     done = dragoman("batch", "-", "/dev/stdout", "-m", "demo/any", stdin='{"id": 1, "prompt": "hello"}\n')
     assert (done.code, done.out) == (1, "")
-    assert "write - for stdout" in done.err
+    assert "use - for stdout" in done.err
 
 
 def test_without_retries_a_row_is_asked_once(tmp_path: Path) -> None:
@@ -339,4 +339,4 @@ def test_a_row_that_is_nested_too_deeply_is_told_in_words(tmp_path: Path) -> Non
     source = tmp_path / "in.jsonl"
     source.write_text('{"id": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}\n", encoding="utf-8")
     done = dragoman("batch", source, tmp_path / "out.jsonl", "-m", "demo/any")
-    assert done.err == f"dragoman: {source} line 1: not a row: not readable: it is nested too deeply\n"
+    assert done.err == f"dragoman: {source} line 1: not a row: not readable: JSON is nested too deeply\n"

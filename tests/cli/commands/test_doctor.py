@@ -5,17 +5,17 @@ from dragoman.testing import FaultyServer, RawResponse
 from tests.support.cli import dragoman
 
 
-def test_a_bare_machine_is_well_and_told_what_to_do() -> None:
+def test_a_machine_without_keys_is_ok_and_gets_hints() -> None:
     done = dragoman("doctor")
     assert done.code == 0
-    assert "ok     without -m, demo/any answers\n" in done.out
+    assert "ok     default model: demo/any\n" in done.out
     assert (
-        "hint   no key of any provider is set; export ANTHROPIC_API_KEY=…, say; dragoman providers lists all\n"
+        "hint   no provider has a key; for example, export ANTHROPIC_API_KEY=…; dragoman providers lists the variables\n"
         in done.out
     )
 
 
-def test_what_is_wrong_is_found_all_at_once(tmp_path: Path) -> None:
+def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
     config = tmp_path / "dragoman.toml"
     config.write_text('[aliases]\nfast = "slow"\nslow = "fast"\n', encoding="utf-8")
     done = dragoman(
@@ -34,17 +34,17 @@ def test_what_is_wrong_is_found_all_at_once(tmp_path: Path) -> None:
     assert "aliases form a cycle" in wrong[2]
 
 
-def test_json_has_verdicts() -> None:
-    findings = json.loads(dragoman("doctor", "--json").out)
-    assert {finding["verdict"] for finding in findings} <= {"ok", "hint", "wrong"}
+def test_json_has_the_status_of_each_check() -> None:
+    results = json.loads(dragoman("doctor", "--json").out)
+    assert {result["status"] for result in results} <= {"ok", "hint", "wrong"}
 
 
-def test_online_asks_those_who_have_a_key() -> None:
+def test_online_calls_the_providers_that_have_a_key() -> None:
     with FaultyServer(RawResponse(status=401, body=b'{"error":{"message":"no"}}'), repeat=True) as server:
         done = dragoman("doctor", "--online", LLM_BOX=f"vllm+http://secret-key-1@127.0.0.1:{server.port}/v1")
     assert done.code == 1
-    assert "ok     demo answers, and lists 6 models" in done.out
-    assert "wrong  box does not answer: AuthFailed" in done.out
+    assert "ok     demo: 6 models" in done.out
+    assert "wrong  box: AuthFailed" in done.out
     assert "secret-key-1" not in done.out
 
 

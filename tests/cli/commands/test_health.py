@@ -60,7 +60,7 @@ def test_the_health_of_a_running_gateway_is_shown() -> None:
         assert done.out.startswith("demo/any\thealthy\t")
         assert json.loads(dragoman("health", "--json", DRAGOMAN_GATEWAY=url).out)["status"] == "ok"
         shown = dragoman("explain", "demo/any", "--gateway", url).out
-    assert "   health   healthy" in shown
+    assert "   health       healthy" in shown
 
 
 def test_a_gateway_that_does_not_run_is_an_error_in_one_line() -> None:

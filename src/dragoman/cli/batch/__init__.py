@@ -1,1 +1,1 @@
-"""`dragoman batch`: many rows, safe to stop and run again."""
+"""The work of `dragoman batch`: rows, workers, the output file and the progress bar."""

@@ -1,6 +1,7 @@
-"""Lines of a batch in, a file that survives a kill out: what is in it is done, and a torn last line is cut off.
+"""The output of a batch: a file that survives a kill, or stdout.
 
-A pipe takes them, too, but nobody can read there what is done.
+Each result is appended as one whole line. A later run reads the file to see which rows are done, and cuts off a last
+line that was only half written. A lock keeps two runs from writing to the same file.
 """
 
 import os
@@ -18,12 +19,14 @@ import msgspec
 from dragoman.cli.batch.rows import Id, read_mark
 from dragoman.errors import SetupError
 
-FSYNC_EVERY = 1.0
-"""Seconds: so much may be asked again after the machine lost its power. A killed process loses nothing."""
+FSYNC_INTERVAL = 1.0
+"""Seconds of work that a power failure may lose. A killed process loses nothing."""
+_ROW_START = b'{"id":'
+"""The first bytes of every row of an output."""
 
 
 def digest(id: Id, /) -> int:
-    """Eight bytes that stand for an id, so that millions of them fit into memory.
+    """An 8-byte hash of an id, so that millions of ids fit into memory.
 
     >>> digest(1) == digest("1")
     False
@@ -31,62 +34,46 @@ def digest(id: Id, /) -> int:
     return int.from_bytes(blake2b(msgspec.json.encode(id), digest_size=8).digest())
 
 
-_HEAD = b'{"id":'
-"""What every row of an output begins with."""
-
-
-def _is_torn(line: bytes) -> bool:
-    """Whether a last line is the beginning of a row of ours, and not somebody's own words."""
+def _is_half_written(line: bytes) -> bool:
+    """Whether a last line is the start of a row, and not some other text."""
     try:
         msgspec.json.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return line.startswith(_HEAD[: len(line)]) and not line.endswith(b"\n")
+        return line.startswith(_ROW_START[: len(line)]) and not line.endswith(b"\n")
     return False
 
 
-class Printer:
-    """An output that goes to stdout: every row is asked, and nothing is remembered.
-
-    >>> Printer().has(1)
-    False
-    """
+class StdoutOutput:
+    """Writes rows to stdout; a later run cannot continue from it."""
 
     errors = 0
 
     def has(self, _id: Id, /) -> bool:
-        """Nothing was there before."""
+        """Whether a row is done; always False here."""
         return False
 
     def add(self, line: bytes, /) -> None:
-        """Show one row, whole."""
+        """Write one row."""
         sys.stdout.buffer.write(line)
         sys.stdout.flush()
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Nothing is held."""
+        pass
 
 
 class Journal:
-    """The output of a batch, open for one process at a time.
-
-    >>> import tempfile
-    >>> with tempfile.TemporaryDirectory() as folder, Journal(Path(folder, "out.jsonl")) as journal:
-    ...     journal.add(b'{"id":1,"text":"hi"}\\n')
-    >>> journal.has(1)
-    False
-    """
+    """The output file, open for one process at a time."""
 
     def __init__(self, path: Path, /, *, drop_errors: bool = False) -> None:
         self.errors = 0
-        """Errors among what was there."""
+        """The error rows that the file had when it was opened."""
         self._path = path
         self._done: set[int] = set()
         if path.exists() and not path.is_file():
-            raise SetupError(f"{path}: not a file; write - for stdout")
+            raise SetupError(f"OUT.jsonl must be a file, got {path}; use - for stdout")
         self._file = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
         self._synced = time.monotonic()
         is_open = False
@@ -101,26 +88,24 @@ class Journal:
                 os.close(self._file)
 
     def has(self, id: Id, /) -> bool:
-        """Whether a row was there when it was opened."""
+        """Whether the file had this row when it was opened."""
         return digest(id) in self._done
 
     def add(self, line: bytes, /) -> None:
-        """Append one row, whole."""
+        """Append one row."""
         while line:
             line = line[os.write(self._file, line) :]
         now = time.monotonic()
-        if now - self._synced >= FSYNC_EVERY:
+        if now - self._synced >= FSYNC_INTERVAL:
             self._synced = now
             os.fsync(self._file)
 
     def __enter__(self) -> Self:
-        """Itself."""
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        """Write it to the disk, and let others have it."""
         try:
             os.fsync(self._file)
         finally:
@@ -129,7 +114,7 @@ class Journal:
     def _lock(self) -> None:
         try:
             import fcntl
-        except ImportError:  # Windows has none; there nobody keeps two runs apart
+        except ImportError:  # Windows has no fcntl: two runs are not kept apart there
             return
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -137,7 +122,7 @@ class Journal:
             raise SetupError(f"{self._path}: another run is writing to it") from error
 
     def _lines(self) -> Iterator[tuple[int, bytes]]:
-        """Where each line begins, and the line."""
+        """The offset of each line, and the line."""
         start = 0
         with self._path.open("rb") as file:
             for line in file:
@@ -150,9 +135,9 @@ class Journal:
             try:
                 id, is_error = read_mark(line)
             except ValueError as error:
-                if not _is_torn(line):
-                    what = f"{self._path} line {number}: {error}"
-                    raise SetupError(f"{what}; it is no output of a batch, write to another file") from error
+                if not _is_half_written(line):
+                    place = f"{self._path} line {number}"
+                    raise SetupError(f"{place}: {error}; this is not a batch output, write to another file") from error
                 os.ftruncate(self._file, start)
                 return
             self._done.add(digest(id))
@@ -161,14 +146,14 @@ class Journal:
             self.add(b"\n")
 
     def _drop_errors(self) -> None:
-        """Write the file anew without its errors; it is the old one or the new one, whatever happens."""
-        fresh = self._path.with_name(f"{self._path.name}.new")
-        with fresh.open("wb") as file:
+        """Replace the file by a copy without its error rows; the replacement is atomic."""
+        copy = self._path.with_name(f"{self._path.name}.new")
+        with copy.open("wb") as file:
             file.writelines(line for _, line in self._lines() if not read_mark(line)[1])
             file.flush()
             os.fsync(file.fileno())
-        shutil.copymode(self._path, fresh)
-        fresh.replace(self._path)
+        shutil.copymode(self._path, copy)
+        copy.replace(self._path)
         os.close(self._file)
         self._file = os.open(self._path, os.O_RDWR | os.O_APPEND)
         self._lock()

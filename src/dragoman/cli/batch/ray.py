@@ -1,4 +1,4 @@
-"""Settings in, a way to ask from every machine of a Ray cluster out: the same asker, one a machine."""
+"""Run a batch on all machines of a Ray cluster, with one worker per machine."""
 
 import os
 from collections.abc import Awaitable, Callable, Mapping
@@ -8,18 +8,21 @@ from typing import Any
 
 from msgspec.structs import replace
 
-from dragoman.cli.batch.asker import Asker, BatchSettings, RowOutcome
+from dragoman.cli.batch.worker import BatchSettings, BatchWorker, RowOutcome
 from dragoman.errors import SetupError
 from dragoman.targets.providers import PROVIDERS
 
-RESTARTS = 3
-"""How often the asker of a machine is started anew."""
+MAX_RESTARTS = 3
+"""How often Ray restarts the worker of a machine."""
 
 
 def open_cluster(
     address: str, settings: BatchSettings, /
 ) -> tuple[Callable[[bytes], Awaitable[RowOutcome]], Callable[[], None]]:
-    """How to ask one row, and how to leave; no address is this machine alone, or what RAY_ADDRESS says."""
+    """A function that sends one row, and one that leaves the cluster.
+
+    If the address is empty, Ray uses RAY_ADDRESS, or starts on this machine alone.
+    """
     os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
     os.environ.setdefault("RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO", "0")
     try:
@@ -28,28 +31,28 @@ def open_cluster(
         raise SetupError("Ray is not installed; pip install 'dragoman[ray]'") from error
     ray.init(address=address or None, log_to_driver=False, logging_level="ERROR", include_dashboard=False)
     machines = len([node for node in ray.nodes() if node["Alive"]])
-    told = replace(settings, env=variables(os.environ))
-    actor: Any = ray.remote(Asker)
+    settings = replace(settings, env=worker_env(os.environ))
+    actor: Any = ray.remote(BatchWorker)
     options = {
         "max_concurrency": settings.concurrency,
-        "max_restarts": RESTARTS,
-        "max_task_retries": RESTARTS,
+        "max_restarts": MAX_RESTARTS,
+        "max_task_retries": MAX_RESTARTS,
         "scheduling_strategy": "SPREAD",
         "num_cpus": 1,
     }
-    askers = cycle([actor.options(**options).remote(told) for _ in range(machines)])
+    workers = cycle([actor.options(**options).remote(settings) for _ in range(machines)])
 
-    async def ask(line: bytes) -> RowOutcome:
-        outcome: RowOutcome = await next(askers).ask.remote(line)
+    async def send(line: bytes) -> RowOutcome:
+        outcome: RowOutcome = await next(workers).send.remote(line)
         return outcome
 
-    return ask, ray.shutdown
+    return send, ray.shutdown
 
 
-def variables(env: Mapping[str, str], /) -> dict[str, str]:
-    """The variables that say who answers, as whom and where: what another machine must know, and nothing more.
+def worker_env(env: Mapping[str, str], /) -> dict[str, str]:
+    """The variables that name providers, keys and addresses; no others are sent to other machines.
 
-    >>> variables({"GROQ_API_KEY": "k", "HOME": "/home/me", "LLM_BOX": "ollama+http://box"})
+    >>> worker_env({"GROQ_API_KEY": "k", "HOME": "/home/me", "LLM_BOX": "ollama+http://box"})
     {'GROQ_API_KEY': 'k', 'LLM_BOX': 'ollama+http://box'}
     """
     names = {name for record in PROVIDERS.values() for name in (*record.key_names, *record.base_url_names)}

@@ -1,8 +1,10 @@
-"""A line of a batch in, the request that it makes out; an answer or an error in, its line out. Pure.
+"""The rows of a batch: decode an input row to a request, encode a response or an error as an output row.
 
-{"id": 1, "prompt": "…"}                          beside it any field of a Request: system, temperature, …
-{"id": 1, "messages": [{"role", "content"}]}      as Chat Completions has them, with its options; or our own parts
-{"custom_id": "a", "url": "/v1/…", "body": {…}}   a row of OpenAI's batches; answered in that form, too
+An input row has one of three forms:
+
+{"id": 1, "prompt": "…"}                          plus any field of a Request: system, temperature, …
+{"id": 1, "messages": [{"role", "content"}]}      Chat Completions with its options, or messages with our parts
+{"custom_id": "a", "url": "/v1/…", "body": {…}}   OpenAI's batch form; its output row has that form, too
 """
 
 from typing import Any, TypeAlias
@@ -11,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.cli.input_files import decode, readable, refuse_unknown, without_mark
+from dragoman.cli.input_files import decode_json, json_errors, reject_unknown_fields, strip_bom
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Request, Response, dump, is_list, is_object, user
@@ -23,55 +25,55 @@ _CHAT = "/v1/chat/completions"
 
 
 class BatchRow(msgspec.Struct, frozen=True, kw_only=True):
-    """One row of the input, as far as it could be read."""
+    """One input row."""
 
     id: Id
     model: str | None = None
     request: Request | None = None
     wire: str | None = None
-    """The dialect that the answer is written in; None is our own."""
+    """The dialect of the output row; None for our own."""
     problem: DragomanError | None = None
-    """Why it is no request."""
+    """The error, if the row has no valid request."""
 
 
-class _Marked(msgspec.Struct):
+class _RowMark(msgspec.Struct):
     custom_id: Id | None = None
     id: Id | None = None
     error: Any = None
 
 
 def read_mark(line: bytes, /) -> tuple[Id, bool]:
-    """The id of a row, of the input or the output, and whether it is an error; ValueError where it has none.
+    """The id of an input or output row, and whether it is an error row; ValueError if it has no id.
 
     >>> read_mark(b'{"id": 7, "error": null}')
     (7, False)
     """
     try:
-        with readable():
-            marked = msgspec.json.decode(without_mark(line), type=_Marked)
+        with json_errors():
+            mark = msgspec.json.decode(strip_bom(line), type=_RowMark)
     except InvalidRequest as error:
         raise ValueError(f"not a row: {error.message}") from error
-    id = marked.id if marked.custom_id is None else marked.custom_id
+    id = mark.id if mark.custom_id is None else mark.custom_id
     if id is None:
-        raise ValueError("a row without an id")
-    return id, marked.error is not None
+        raise ValueError("the row must have an id or a custom_id")
+    return id, mark.error is not None
 
 
 def read_row(line: bytes, /) -> BatchRow:
-    """The request of a row; what is wrong with it is its problem, and nobody else's.
+    """The request of a row; an invalid request becomes `problem` instead of an exception.
 
     >>> read_row(b'{"id": 1, "prompt": "hello", "max_tokens": 5}').request.max_tokens
     5
     """
     id, _ = read_mark(line)
-    data: JsonObject = decode(without_mark(line))
+    data: JsonObject = decode_json(strip_bom(line))
     wire: str | None = None
     try:
         if "body" in data or "url" in data:
             wire = "openai_chat"
-            found = _wire_at(str(data.get("url", _CHAT)))
-            wire = found.name
-            model, request = _decode(found, _object_of(data.get("body"), "body"))
+            decoder = _wire_at(str(data.get("url", _CHAT)))
+            wire = decoder.name
+            model, request = _decode(decoder, _object_of(data.get("body"), "body"))
         else:
             model, request = _read_plain({name: value for name, value in data.items() if name != "id"})
     except DragomanError as error:
@@ -84,7 +86,7 @@ def _wire_at(url: str) -> Wire:
         wire = wires.get(name)
         if any(route.path == url for route in wire.server.routes):
             return wire
-    raise InvalidRequest(f"url: nothing is asked at {url!r}; write {_CHAT}, say")
+    raise InvalidRequest(f"url must be the path of a chat endpoint, got {url!r}; for example {_CHAT}")
 
 
 def _decode(wire: Wire, body: JsonObject) -> tuple[str, Request]:
@@ -97,12 +99,12 @@ def _decode(wire: Wire, body: JsonObject) -> tuple[str, Request]:
 def _read_plain(data: JsonObject) -> tuple[str, Request]:
     if "prompt" in data:
         if not isinstance(data["prompt"], str) or "messages" in data:
-            raise InvalidRequest("prompt: a text is needed, and no messages beside it")
+            raise InvalidRequest("prompt must be a string, and a row must not have both prompt and messages")
         prompt = data.pop("prompt")
         return _convert({**data, "messages": msgspec.to_builtins([user(prompt)])})
     messages = data.get("messages")
     if not is_list(messages) or not messages:
-        raise InvalidRequest("a row needs a prompt, messages, or a body")
+        raise InvalidRequest("a row must have prompt, messages or body")
     if any("parts" in _object_of(message, "messages") for message in messages):
         return _convert(data)
     return _decode(wires.get("openai_chat"), {"model": "", **data})
@@ -114,13 +116,13 @@ def _convert(data: JsonObject) -> tuple[str, Request]:
         request = msgspec.convert(data, Request)
     except msgspec.ValidationError as error:
         raise InvalidRequest(str(error)) from error
-    refuse_unknown(request, data)
+    reject_unknown_fields(request, data)
     return model, request
 
 
 def _object_of(value: object, where: str) -> JsonObject:
     if not is_object(value):
-        raise InvalidRequest(f"{where}: not an object")
+        raise InvalidRequest(f"{where} must be an object, got {type(value).__name__}")
     return value
 
 
@@ -128,7 +130,7 @@ def _object_of(value: object, where: str) -> JsonObject:
 
 
 def write_answer(row: BatchRow, response: Response, value: Any = None, /) -> bytes:
-    """The line of an answer; `value` is what it says, where it has a schema.
+    """The output row of a response; `value` is its JSON value if the request has a schema.
 
     >>> from dragoman.types import Finish, assistant
     >>> answer = Response(message=assistant("hi"), finish=Finish(reason="stop"))
@@ -136,25 +138,25 @@ def write_answer(row: BatchRow, response: Response, value: Any = None, /) -> byt
     b'{"id":1,"text":"hi","r'
     """
     if row.wire is None:
-        said = {"text": response.text} if value is None else {"text": response.text, "value": value}
-        return _line({"id": row.id, **said, "response": msgspec.Raw(dump(response))})
+        fields = {"text": response.text} if value is None else {"text": response.text, "value": value}
+        return _line({"id": row.id, **fields, "response": msgspec.Raw(dump(response))})
     body = msgspec.Raw(wires.get(row.wire).server.encode_body(response).body)
     reply = {"status_code": 200, "request_id": response.id, "body": body}
     return _line({"id": f"batch_req_{row.id}", "custom_id": row.id, "response": reply, "error": None})
 
 
 def write_error(row: BatchRow, error: DragomanError, /) -> bytes:
-    """The line of an error.
+    """The output row of an error.
 
     >>> write_error(BatchRow(id=1), InvalidRequest("no prompt"))[:46]
     b'{"id":1,"error":{"type":"error","kind":"Invali'
     """
-    facts = dump_error(error)
+    record = dump_error(error)
     if row.wire is None:
-        return _line({"id": row.id, "error": facts})
-    said = wires.get(row.wire).server.encode_error(error)
-    reply = {"status_code": said.status, "request_id": None, "body": msgspec.Raw(said.body)}
-    short = {"code": facts.kind, "message": facts.message}
+        return _line({"id": row.id, "error": record})
+    http = wires.get(row.wire).server.encode_error(error)
+    reply = {"status_code": http.status, "request_id": None, "body": msgspec.Raw(http.body)}
+    short = {"code": record.kind, "message": record.message}
     return _line({"id": f"batch_req_{row.id}", "custom_id": row.id, "response": reply, "error": short})
 
 

@@ -1,4 +1,4 @@
-"""A prompt, piped text and files in, one streamed answer out; without a prompt, a conversation."""
+"""`dragoman chat`: stream one answer to a prompt, piped text and files; without a prompt, start a conversation."""
 
 import os
 import stat
@@ -12,8 +12,8 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.agents.events import ToolFinished
-from dragoman.cli import terminal as screen
-from dragoman.cli.defaults import asked_of, check_answer, open_registry, spec_of
+from dragoman.cli import terminal
+from dragoman.cli.defaults import call_options, check_answer, default_spec, open_registry
 from dragoman.cli.parser import UsageError
 from dragoman.errors import DragomanError
 from dragoman.events import Restarted
@@ -21,37 +21,37 @@ from dragoman.models import CallOptions, Model
 from dragoman.streaming import TextDelta, ThinkingDelta
 from dragoman.types import Document, Image, Message, Part, Response, Text, dump, user
 
-Shown: TypeAlias = Literal["all", "answer", "nothing"]
-MAX_SHOWN = 200
-"""Letters that are shown of what a tool was given and gave."""
+Verbosity: TypeAlias = Literal["all", "answer", "nothing"]
+MAX_TOOL_TEXT = 200
+"""Characters shown of the arguments and the result of a tool."""
 
 
 def run(arguments: Namespace, /) -> int:
-    """One answer, or a conversation where nothing is asked and somebody sits there."""
+    """Print one answer; start a conversation if there is no prompt and stdin is a terminal."""
     registry = open_registry(arguments)
-    model = registry.model(spec_of(arguments.model, registry))
-    asked = asked_of(arguments)
+    model = registry.model(default_spec(arguments.model, registry))
+    options = call_options(arguments)
     tools = [find_tool(name) for name in arguments.tool]
     parts = _parts(arguments)
-    is_silent = arguments.prompt is None and not any(isinstance(part, Text) for part in parts)
-    if not parts or (is_silent and sys.stdin.isatty() and not arguments.json):
+    has_no_text = arguments.prompt is None and not any(isinstance(part, Text) for part in parts)
+    if not parts or (has_no_text and sys.stdin.isatty() and not arguments.json):
         if not sys.stdin.isatty() or arguments.json:
-            raise UsageError("nothing is asked; give a prompt, or pipe one in")
+            raise UsageError("a prompt is required; pass it as an argument or through a pipe")
         from dragoman.cli.repl import Conversation
 
-        return Conversation(registry, model, asked, tools=tools, files=parts, quiet=arguments.quiet).run()
-    shown: Shown = "nothing" if arguments.json else "answer" if arguments.quiet else "all"
-    said = answer(model, (user(*parts),), asked, tools=tools, shown=shown)
+        return Conversation(registry, model, options, tools=tools, files=parts, quiet=arguments.quiet).run()
+    verbosity: Verbosity = "nothing" if arguments.json else "answer" if arguments.quiet else "all"
+    turn = answer(model, (user(*parts),), options, tools=tools, verbosity=verbosity)
     if arguments.json:
-        screen.write(dump(said.response).decode() + "\n")
+        terminal.write(dump(turn.response).decode() + "\n")
     if not arguments.quiet:
-        screen.note_receipt(said.response)
-    check_answer(said.response.text, asked.get("schema"))
+        terminal.note_response(turn.response)
+    check_answer(turn.response.text, options.get("schema"))
     return 0
 
 
-class Answered(NamedTuple):
-    """The last response, and the conversation with all that led to it."""
+class ChatTurn(NamedTuple):
+    """The last response, and the conversation up to it."""
 
     response: Response
     messages: tuple[Message, ...]
@@ -60,168 +60,165 @@ class Answered(NamedTuple):
 def answer(
     model: Model,
     messages: tuple[Message, ...],
-    asked: CallOptions,
+    options: CallOptions,
     /,
     *,
     tools: Sequence[Callable[..., Any]] = (),
-    shown: Shown = "all",
-) -> Answered:
-    """Stream one answer: its text to stdout; where all is shown, its thinking and what tools do to stderr."""
-    shows = _Screen(shown)
+    verbosity: Verbosity = "all",
+) -> ChatTurn:
+    """Stream one answer: text to stdout; with verbosity "all", thinking and tool calls to stderr."""
+    printer = _StreamPrinter(verbosity)
     try:
         if tools:
-            return _run(model, messages, asked, tools, shows)
-        if shown == "nothing":
-            response = model.generate(messages, **asked)
-            return Answered(response, (*messages, response.message))
-        with model.stream(messages, **asked) as stream:
+            return _run_agent(model, messages, options, tools, printer)
+        if verbosity == "nothing":
+            response = model.generate(messages, **options)
+            return ChatTurn(response, (*messages, response.message))
+        with model.stream(messages, **options) as stream:
             for item in stream:
-                shows.show(item)
+                printer.show(item)
         if stream.response is None:
             raise DragomanError("the stream ended without a response")
-        return Answered(stream.response, (*messages, stream.response.message))
+        return ChatTurn(stream.response, (*messages, stream.response.message))
     finally:
-        shows.end()
+        printer.end()
 
 
-def _run(
+def _run_agent(
     model: Model,
     messages: tuple[Message, ...],
-    asked: CallOptions,
+    options: CallOptions,
     tools: Sequence[Callable[..., Any]],
-    shows: "_Screen",
-) -> Answered:
-    """The answer of an agent: all the steps that it took count as one."""
+    printer: "_StreamPrinter",
+) -> ChatTurn:
+    """The answer of an agent; its steps count as one response."""
     from dragoman.agents.agent import Agent
 
-    with Agent(model, tools=tools).stream(messages, **asked) as stream:
+    with Agent(model, tools=tools).stream(messages, **options) as stream:
         for item in stream:
-            shows.show(item)
+            printer.show(item)
     result = stream.result
     last = result.steps[-1].response
     attempts = tuple(attempt for step in result.steps for attempt in step.response.attempts)
-    return Answered(replace(last, usage=result.usage, attempts=attempts), result.messages)
+    return ChatTurn(replace(last, usage=result.usage, attempts=attempts), result.messages)
 
 
 def find_tool(name: str, /) -> Callable[..., Any]:
-    """The function that `module:function` names; modules of the folder that one is in are found, too.
+    """The function that `module:function` names; modules of the current folder are found, too.
 
     >>> find_tool("math:hypot")(3, 4)
     5.0
     """
     module, _, function = name.partition(":")
     if not module or not function:
-        raise UsageError(f"--tool {name}: write module:function")
+        raise UsageError(f"--tool {name}: must be MODULE:FUNCTION")
     if "" not in sys.path:
         sys.path.append("")
     try:
-        found = getattr(import_module(module), function)
-    except _BREAKS as error:
-        raise UsageError(f"--tool {name}: {_why(error, module, function)}") from error
-    if not callable(found):
+        tool = getattr(import_module(module), function)
+    except _IMPORT_ERRORS as error:
+        raise UsageError(f"--tool {name}: {_import_problem(error, module, function)}") from error
+    if not callable(tool):
         raise UsageError(f"--tool {name}: not a function")
-    return cast("Callable[..., Any]", found)
+    return cast("Callable[..., Any]", tool)
 
 
-_BREAKS = (
+_IMPORT_ERRORS = (
     *(ArithmeticError, AssertionError, AttributeError, ImportError, LookupError, NameError, OSError),
     *(RuntimeError, SyntaxError, SystemExit, TypeError, ValueError),
 )
-"""What a module may end with while it is imported."""
+"""What importing a user's module may raise."""
 
 
-def _why(error: BaseException, module: str, function: str) -> str:
-    """Why a module has no such function, in words of its user."""
+def _import_problem(error: BaseException, module: str, function: str) -> str:
     match error:
         case ModuleNotFoundError() if error.name and f"{module}.".startswith(f"{error.name}."):
-            return f"no module {module!r} here, nor among what is installed"
+            return f"no module {module!r} in this folder or among the installed packages"
         case AttributeError() if error.name == function:
-            return f"the module {module!r} has no {function!r}"
+            return f"module {module!r} has no {function!r}"
         case SystemExit():
-            return f"the module {module!r} leaves with {error.code!r} when it is imported"
+            return f"module {module!r} exits with {error.code!r} when it is imported"
         case _:
-            return f"the module {module!r} cannot be imported: {type(error).__name__}: {error}"
+            return f"module {module!r} cannot be imported: {type(error).__name__}: {error}"
 
 
-class _Screen:
-    """What stands on the terminal so far: text, thinking, or a fresh line."""
+class _StreamPrinter:
+    """Prints the items of a stream, and starts a new line between text, thinking and remarks."""
 
-    def __init__(self, shown: Shown) -> None:
-        self._shown = shown
-        self._thinks = False
+    def __init__(self, verbosity: Verbosity) -> None:
+        self._verbosity = verbosity
+        self._is_thinking = False
         self._last = "\n"
 
     def show(self, item: object) -> None:
-        """One item of a stream or of an agent's run."""
         match item:
-            case TextDelta() if self._shown != "nothing":
-                self.say(item.text)
-            case ThinkingDelta() if self._shown == "all":
-                self.think(item.text)
-            case Restarted() if self._shown == "all":
-                self.remark(f"{item.previous} broke off ({item.why}); {item.target} starts over")
+            case TextDelta() if self._verbosity != "nothing":
+                self.text(item.text)
+            case ThinkingDelta() if self._verbosity == "all":
+                self.thinking(item.text)
+            case Restarted() if self._verbosity == "all":
+                self.remark(f"{item.previous} failed ({item.why}); {item.target} starts again")
             case Restarted():
                 self.end()
-            case ToolFinished() if self._shown == "all":
-                self.remark(f"{item.call.name} {_short(item.call.arguments)} → {_short(item.result.text)}")
+            case ToolFinished() if self._verbosity == "all":
+                self.remark(f"{item.call.name} {_shorten(item.call.arguments)} → {_shorten(item.result.text)}")
             case _:
                 return
 
-    def say(self, text: str) -> None:
-        if self._thinks:
-            self._thinks = False
+    def text(self, text: str) -> None:
+        if self._is_thinking:
+            self._is_thinking = False
             sys.stderr.write("\n")
         self._last = text or self._last
-        screen.write_text(text)
+        terminal.write_text(text)
 
-    def think(self, text: str) -> None:
+    def thinking(self, text: str) -> None:
         if sys.stderr.isatty():
-            self._thinks = True
-            sys.stderr.write(screen.paint(screen.harmless(text), "dim", sys.stderr))
+            self._is_thinking = True
+            sys.stderr.write(terminal.paint(terminal.replace_controls(text), "dim", sys.stderr))
             sys.stderr.flush()
 
     def remark(self, text: str) -> None:
         self.end()
-        screen.note(text, style="yellow")
+        terminal.note(text, style="yellow")
 
     def end(self) -> None:
-        """A fresh line."""
-        if self._thinks:
-            self._thinks = False
+        if self._is_thinking:
+            self._is_thinking = False
             sys.stderr.write("\n")
         if not self._last.endswith("\n"):
             self._last = "\n"
-            screen.write("\n")
+            terminal.write("\n")
 
 
-def _short(value: object) -> str:
+def _shorten(value: object) -> str:
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
     line = " ".join(text.split())
-    return line if len(line) <= MAX_SHOWN else f"{line[:MAX_SHOWN]}…"
+    return line if len(line) <= MAX_TOOL_TEXT else f"{line[:MAX_TOOL_TEXT]}…"
 
 
-# What is asked --------------------------------------------------------------------------------------------------------
+# The prompt -----------------------------------------------------------------------------------------------------------
 
 
 def _parts(arguments: Namespace) -> list[Part]:
-    words = [piped] if (piped := _piped(is_alone=arguments.prompt is None)) else []
-    words += [screen.heard(arguments.prompt)] if arguments.prompt else []
+    texts = [piped] if (piped := _piped_text(is_alone=arguments.prompt is None)) else []
+    texts += [terminal.decode_argument(arguments.prompt)] if arguments.prompt else []
     parts: list[Part] = [Image.from_path(path) for path in arguments.image]
     parts += [_document(path) for path in arguments.document]
-    return [*parts, Text(text="\n\n".join(words))] if words else parts
+    return [*parts, Text(text="\n\n".join(texts))] if texts else parts
 
 
-def _piped(*, is_alone: bool) -> str:
-    """What is piped in. Beside a prompt only a pipe or a file is read: anything else may never end."""
-    if sys.stdin is None or sys.stdin.isatty() or not (is_alone or _ends()):
+def _piped_text(*, is_alone: bool) -> str:
+    """Text from stdin. Next to a prompt, only a pipe or a file is read: other inputs may never end."""
+    if sys.stdin is None or sys.stdin.isatty() or not (is_alone or _is_pipe_or_file()):
         return ""
     return sys.stdin.read().removeprefix("\ufeff").strip("\n")
 
 
-def _ends() -> bool:
+def _is_pipe_or_file() -> bool:
     try:
         mode = os.fstat(sys.stdin.fileno()).st_mode
-    except ValueError:  # somebody's own stdin, without a file behind it
+    except ValueError:  # a replaced stdin without a file descriptor
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
@@ -231,11 +228,11 @@ def _document(path: str) -> Document:
 
     data = Path(path).read_bytes()
     if not data:
-        raise UsageError(f"{path}: it is empty")
+        raise UsageError(f"--document: {path} is empty")
     if data.startswith(b"%PDF-"):
         mime = "application/pdf"
     elif b"\0" in data:
-        raise UsageError(f"{path}: neither a PDF nor text")
+        raise UsageError(f"--document must be a PDF or a text file, got {path}")
     else:
         mime = "text/plain"
     return Document(data=data, mime=mime, name=Path(path).name)

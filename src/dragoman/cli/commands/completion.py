@@ -1,20 +1,20 @@
-"""The name of a shell in, a script that completes our words out: all that the parser knows."""
+"""`dragoman completion`: print a completion script, generated from the argument parsers."""
 
 from argparse import Action, Namespace
 from collections.abc import Iterable
 
-from dragoman.cli import terminal as screen
+from dragoman.cli import terminal
 from dragoman.cli.parser import COMMANDS, parser_of
 
 
 def run(arguments: Namespace, /) -> int:
-    """Show the script of a shell."""
-    screen.write(_SCRIPTS[arguments.shell]())
+    """Print the script for a shell."""
+    terminal.write(_SCRIPTS[arguments.shell]())
     return 0
 
 
 def _actions(command: str) -> list[Action]:
-    return parser_of(command)._actions  # noqa: SLF001 - argparse has no other list of them
+    return parser_of(command)._actions  # noqa: SLF001 - argparse has no public list of actions
 
 
 def _options(command: str) -> list[str]:
@@ -22,7 +22,7 @@ def _options(command: str) -> list[str]:
 
 
 def _choices(command: str) -> Iterable[tuple[list[str], list[str]]]:
-    """The options of a command that have a fixed set of words, and these; no options is a positional."""
+    """Each argument that has choices: its option strings (none if it is positional), and the choices."""
     for action in _actions(command):
         if action.choices is not None:
             yield list(action.option_strings), [str(choice) for choice in action.choices]
@@ -83,12 +83,12 @@ compdef _dragoman dragoman
 def _zsh_arguments(command: str) -> str:
     specs: list[str] = []
     for action in _actions(command):
-        told = f"({' '.join(map(str, action.choices))})" if action.choices is not None else "_files"
+        values = f"({' '.join(map(str, action.choices))})" if action.choices is not None else "_files"
         for option in action.option_strings:
-            value = "" if action.nargs == 0 else f":{action.dest}:{told}"
+            value = "" if action.nargs == 0 else f":{action.dest}:{values}"
             specs.append(f"'{option}[{_plain(action.help or action.dest)}]{value}'")
         if not action.option_strings:
-            specs.append(f"'*:{action.dest}:{told}'")
+            specs.append(f"'*:{action.dest}:{values}'")
     return " ".join(specs)
 
 
@@ -99,17 +99,17 @@ def _fish() -> str:
         for action in _actions(name):
             short = "".join(f" -s {option[1:]}" for option in action.option_strings if not option.startswith("--"))
             long = "".join(f" -l {option[2:]}" for option in action.option_strings if option.startswith("--"))
-            takes = " -r" if action.option_strings and action.nargs != 0 else ""
+            requires = " -r" if action.option_strings and action.nargs != 0 else ""
             words = f" -a '{' '.join(map(str, action.choices))}'" if action.choices is not None else ""
             if action.option_strings or words:
-                told = _plain(action.help or action.dest)
-                seen = f"-n '__fish_seen_subcommand_from {name}'"
-                lines.append(f"complete -c dragoman {seen}{short}{long}{takes}{words} -d '{told}'")
+                help = _plain(action.help or action.dest)
+                condition = f"-n '__fish_seen_subcommand_from {name}'"
+                lines.append(f"complete -c dragoman {condition}{short}{long}{requires}{words} -d '{help}'")
     return "\n".join(lines) + "\n"
 
 
 def _plain(text: str) -> str:
-    """Words that no shell takes for anything else."""
+    """The text without characters that are special to a shell."""
     return "".join(" " if letter in "'\"`$\\:[]{}" else letter for letter in text)
 
 

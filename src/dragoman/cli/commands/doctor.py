@@ -1,4 +1,4 @@
-"""The machine, the environment and the config in, what is right and what to do about the rest out."""
+"""`dragoman doctor`: check the installation, the environment and the config, and say what to fix."""
 
 import os
 import sys
@@ -11,48 +11,47 @@ from typing import Literal, TypeAlias
 
 import msgspec
 
-from dragoman.cli import terminal as screen
-from dragoman.cli.commands.listings import list_all, ready_providers
-from dragoman.cli.defaults import config_path, key_variable, read_tables, spec_of
+from dragoman.cli import terminal
+from dragoman.cli.commands.models import list_all, ready_providers
+from dragoman.cli.defaults import config_path, default_spec, key_variable, read_tables
 from dragoman.errors import DragomanError, SetupError
 from dragoman.registry import Registry
 from dragoman.targets.providers import clean_key
 
-ErrorPolicy: TypeAlias = Literal["ok", "hint", "wrong"]
-NEEDED = ("msgspec", "pyreqwest", "jsonschema-rs", "pillow")
-ENDPOINTS = {
+CheckStatus: TypeAlias = Literal["ok", "hint", "wrong"]
+REQUIRED = ("msgspec", "pyreqwest", "jsonschema-rs", "pillow")
+EXTRAS = {
     "gateway": ("granian", "dragoman serve"),
-    "redis": ("redis", "gateways that share their state"),
+    "redis": ("redis", "gateways that share state"),
     "mcp": ("mcp", "tools of MCP servers"),
     "heif": ("pillow_heif", "HEIC images"),
     "ray": ("ray", "dragoman batch --ray"),
 }
-_BUNDLE = "SSL_CERT_FILE"
+_CA_FILE = "SSL_CERT_FILE"
 _STYLES = {"ok": "green", "hint": "yellow", "wrong": "red"}
 
 
 class CheckResult(msgspec.Struct, frozen=True):
-    """One thing that was looked at."""
+    """The result of one check."""
 
-    verdict: ErrorPolicy
+    status: CheckStatus
     what: str
-    do: str | None = None
-    """What helps."""
+    fix: str | None = None
 
 
 def run(arguments: Namespace, /) -> int:
-    """Look at everything; 1 where something is wrong."""
-    findings = list(_examine(arguments))
+    """Run all checks; the exit code is 1 if something is wrong."""
+    results = list(_check_all(arguments))
     if arguments.json:
-        screen.write_json(findings)
+        terminal.write_json(results)
     else:
-        for finding in findings:
-            mark = screen.paint(f"{finding.verdict:<5}", _STYLES[finding.verdict], sys.stdout)
-            screen.write(f"{mark}  {finding.what}{f'; {finding.do}' if finding.do else ''}\n")
-    return 1 if any(finding.verdict == "wrong" for finding in findings) else 0
+        for result in results:
+            mark = terminal.paint(f"{result.status:<5}", _STYLES[result.status], sys.stdout)
+            terminal.write(f"{mark}  {result.what}{f'; {result.fix}' if result.fix else ''}\n")
+    return 1 if any(result.status == "wrong" for result in results) else 0
 
 
-def _examine(arguments: Namespace) -> Iterator[CheckResult]:
+def _check_all(arguments: Namespace) -> Iterator[CheckResult]:
     yield from _installation()
     yield from _variables()
     registry = Registry()
@@ -66,15 +65,15 @@ def _examine(arguments: Namespace) -> Iterator[CheckResult]:
 def _installation() -> Iterator[CheckResult]:
     python = ".".join(map(str, sys.version_info[:3]))
     yield CheckResult("ok", f"dragoman {version('dragoman')} on Python {python} ({sys.platform})")
-    for name in NEEDED:
+    for name in REQUIRED:
         try:
             yield CheckResult("ok", f"{name} {version(name)}")
         except PackageNotFoundError:
             yield CheckResult("wrong", f"{name} is not installed", f"pip install {name}")
-    for extra, (module, purpose) in ENDPOINTS.items():
+    for extra, (module, purpose) in EXTRAS.items():
         if find_spec(module) is None:
             yield CheckResult(
-                "hint", f"no extra {extra}, for {purpose}", f"pip install 'dragoman[{extra}]' where you want it"
+                "hint", f"no extra {extra}, for {purpose}", f"pip install 'dragoman[{extra}]' if you want it"
             )
         else:
             yield CheckResult("ok", f"extra {extra}, for {purpose}")
@@ -83,67 +82,69 @@ def _installation() -> Iterator[CheckResult]:
 def _variables() -> Iterator[CheckResult]:
     for name, error in Registry(env={}).load_env(os.environ).items():
         yield CheckResult("wrong", f"provider {name}: {error}")
-    bundle = os.environ.get(_BUNDLE)
-    if bundle and not Path(bundle).is_file():
-        yield CheckResult("wrong", f"{_BUNDLE} names {bundle}, and there is no such file", "mend it, or unset it")
+    path = os.environ.get(_CA_FILE)
+    if path and not Path(path).is_file():
+        yield CheckResult("wrong", f"{_CA_FILE}: no such file: {path}", "set it to a PEM file, or unset it")
 
 
 def _config(arguments: Namespace, registry: Registry) -> Iterator[CheckResult]:
     path = config_path(arguments)
     if path is None:
-        yield CheckResult("ok", "no config file: what is known from the start, and what the environment says")
+        yield CheckResult("ok", "no config file: built-in providers and the environment")
         return
     try:
         registry.load_tables(read_tables(path, registry.env))
     except (SetupError, OSError) as error:
-        yield CheckResult("wrong", screen.told(error))
+        yield CheckResult("wrong", terminal.describe_error(error))
         return
     yield CheckResult("ok", f"{path}: {len(registry.aliases())} aliases, {len(registry.providers())} providers")
 
 
 def _keys(registry: Registry) -> Iterator[CheckResult]:
-    found = False
+    has_key = False
     for name in ready_providers(registry):
         record = registry.provider(name)
         if variable := key_variable(record, registry):
-            found = True
+            has_key = True
             try:
                 clean_key(registry.env[variable], variable)
                 yield CheckResult("ok", f"{name}: {variable} is set")
             except SetupError as error:
                 yield CheckResult("wrong", str(error), "set it again")
         elif record.api_key:
-            found = True
-            yield CheckResult("ok", f"{name}: has a key of its own")
-    if not found:
+            has_key = True
+            yield CheckResult("ok", f"{name}: the config has its key")
+    if not has_key:
         yield CheckResult(
-            "hint", "no key of any provider is set", "export ANTHROPIC_API_KEY=…, say; dragoman providers lists all"
+            "hint",
+            "no provider has a key",
+            "for example, export ANTHROPIC_API_KEY=…; dragoman providers lists the variables",
         )
 
 
 def _default(registry: Registry) -> Iterator[CheckResult]:
-    spec = spec_of(None, registry)
+    spec = default_spec(None, registry)
     try:
         targets = registry.targets(spec)
     except SetupError as error:
-        yield CheckResult("wrong", f"the default model {spec}: {error}", "set DRAGOMAN_MODEL to a spec, or unset it")
+        yield CheckResult("wrong", f"default model {spec}: {error}", "set DRAGOMAN_MODEL to a spec, or unset it")
         return
-    without = [target for target in targets if target.needs_key and not target.api_key]
-    if len(without) == len(targets):
-        names = " or ".join(without[0].key_names)
-        yield CheckResult("wrong", f"the default model {spec} has no key", f"set {names}")
+    keyless = [target for target in targets if target.needs_key and not target.api_key]
+    if len(keyless) == len(targets):
+        names = " or ".join(keyless[0].key_names)
+        yield CheckResult("wrong", f"default model {spec}: no key", f"set {names}")
     else:
-        yield CheckResult("ok", f"without -m, {spec} answers")
+        yield CheckResult("ok", f"default model: {spec}")
     try:
         registry.model("demo/any").generate("hello")
     except DragomanError as error:
-        yield CheckResult("wrong", f"the demo does not answer: {screen.told(error)}")
+        yield CheckResult("wrong", f"the demo provider failed: {terminal.describe_error(error)}")
 
 
 def _online(registry: Registry) -> Iterator[CheckResult]:
     names = ready_providers(registry)
-    for name, found in zip(names, list_all(registry, names), strict=True):
-        if isinstance(found, Exception):
-            yield CheckResult("wrong", f"{name} does not answer: {screen.told(found)}")
+    for name, models in zip(names, list_all(registry, names), strict=True):
+        if isinstance(models, Exception):
+            yield CheckResult("wrong", f"{name}: {terminal.describe_error(models)}")
         else:
-            yield CheckResult("ok", f"{name} answers, and lists {len(found)} models")
+            yield CheckResult("ok", f"{name}: {len(models)} models")

@@ -5,7 +5,7 @@ from argparse import Namespace
 
 import msgspec
 
-from dragoman.cli import terminal as screen
+from dragoman.cli import terminal
 from dragoman.engine.effects import Send
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, split_base_url
@@ -21,12 +21,12 @@ def run(arguments: Namespace, /) -> int:
     """Print the health report of a gateway."""
     report = fetch_report(arguments)
     if arguments.json:
-        screen.write_json(report)
+        terminal.write_json(report)
         return 0
     rows = [(name, *_columns(target)) for name, target in _targets(report).items()]
-    screen.write_table(rows)
+    terminal.write_table(rows)
     if not rows:
-        screen.note("The gateway has not called any target yet.")
+        terminal.note("The gateway has not called any target yet.")
     return 0
 
 

@@ -4,7 +4,7 @@ from argparse import Namespace
 
 import msgspec
 
-from dragoman.cli import terminal as screen
+from dragoman.cli import terminal
 from dragoman.gateway.auth.api_keys import new_key
 
 
@@ -12,9 +12,9 @@ def run(arguments: Namespace, /) -> int:
     """Print a new key, and the config lines with its hash."""
     plain, hash = new_key()
     if arguments.json:
-        screen.write_json({"id": arguments.name, "key": plain, "hash": hash})
+        terminal.write_json({"id": arguments.name, "key": plain, "hash": hash})
         return 0
-    screen.write(f"{plain}\n")
+    terminal.write(f"{plain}\n")
     table = msgspec.json.encode(arguments.name).decode()
-    screen.note(f'The key is shown only once. Add this to the config:\n\n[keys.{table}]\nhash = "{hash}"')
+    terminal.note(f'The key is shown only once. Add this to the config:\n\n[keys.{table}]\nhash = "{hash}"')
     return 0

@@ -1,4 +1,4 @@
-"""`serve`: where to listen in, a running gateway out."""
+"""`dragoman serve`: run the gateway."""
 
 from argparse import Namespace
 from pathlib import Path

@@ -5,7 +5,7 @@ import os
 import time
 from argparse import Namespace
 
-from dragoman.cli import terminal as screen
+from dragoman.cli import terminal
 from dragoman.cli.gateway_config import gateway_config, gateway_store
 from dragoman.cli.parser import UsageError
 from dragoman.engine.health import Health
@@ -26,9 +26,9 @@ def run(arguments: Namespace, /) -> int:
         raise UsageError("--seconds is only for disable")
     state = asyncio.run(_change(gateway_store(arguments), arguments))
     if arguments.json:
-        screen.write_json({"target": arguments.target, "state": state})
+        terminal.write_json({"target": arguments.target, "state": state})
     else:
-        screen.note(f"{arguments.target} is {state}; running gateways follow within two seconds")
+        terminal.note(f"{arguments.target} is {state}; running gateways follow within two seconds")
     return 0
 
 

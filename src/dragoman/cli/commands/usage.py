@@ -5,7 +5,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
-from dragoman.cli import terminal as screen
+from dragoman.cli import terminal
 from dragoman.cli.gateway_config import gateway_store
 from dragoman.gateway.accounting.quotas import NANO
 from dragoman.gateway.store import Store
@@ -20,9 +20,9 @@ def run(arguments: Namespace, /) -> int:
     first = last - timedelta(days=arguments.days - 1)
     sums = asyncio.run(_read(gateway_store(arguments), first.isoformat(), last.isoformat()))
     if arguments.json:
-        screen.write_json(sums)
+        terminal.write_json(sums)
     else:
-        screen.write_table([_HEADER, *map(_row, sums)])
+        terminal.write_table([_HEADER, *map(_row, sums)])
     return 0
 
 

@@ -1,0 +1,117 @@
+"""`dragoman batch`: answer the rows of a JSONL file; safe to stop and run again."""
+
+import asyncio
+import shutil
+import sys
+import tempfile
+import time
+from argparse import Namespace
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import msgspec
+
+from dragoman.cli import terminal
+from dragoman.cli.batch.journal import Journal, StdoutOutput
+from dragoman.cli.batch.progress import Progress
+from dragoman.cli.batch.run import Output, SendRow, count_rows, remaining_rows, send_all
+from dragoman.cli.batch.worker import BatchSettings, BatchWorker
+from dragoman.cli.defaults import call_options, config_path, default_spec, open_registry, read_tables
+from dragoman.cli.input_files import STDIN
+from dragoman.cli.parser import UsageError
+from dragoman.errors import SetupError
+
+STDOUT = "-"
+
+
+def run(arguments: Namespace, /) -> int:
+    """Answer every row that the output does not have yet."""
+    settings = _settings(arguments)
+    with _input(arguments) as source, _output(arguments) as output:
+        summary = count_rows(source, output)
+        progress = Progress(summary.rows, summary.already_done, is_visible=not arguments.quiet)
+        began = time.monotonic()
+        send, close = _open_workers(arguments, settings)
+        work = send_all(
+            remaining_rows(source, output),
+            send,
+            output,
+            summary,
+            progress,
+            concurrency=arguments.concurrency,
+            rate=arguments.rate,
+        )
+        try:
+            asyncio.run(work)
+        except KeyboardInterrupt:
+            terminal.note("stopped; run it again to continue", style="yellow")
+            raise
+        finally:
+            summary.seconds = time.monotonic() - began
+            progress.close()
+            close()
+            if not arguments.quiet:
+                terminal.note(str(summary))
+        failed = output.errors + summary.errors
+    if arguments.json:
+        terminal.write_json({**msgspec.to_builtins(summary), "remaining": summary.remaining})
+    if failed and not arguments.quiet:
+        terminal.note(f"{failed} rows of {arguments.output} are errors; retry them with --retry-errors", style="yellow")
+    return 1 if failed else 0
+
+
+@contextmanager
+def _input(arguments: Namespace) -> Generator[Path, None, None]:
+    """The input as a file that can be read twice; a pipe is copied to a temporary file."""
+    path = Path(arguments.input)
+    is_stdin = arguments.input == STDIN
+    if not is_stdin and (path.is_file() or not path.exists()):
+        path.stat()  # raises before the output is created
+        if arguments.output != STDOUT and path.resolve() == Path(arguments.output).resolve():
+            raise UsageError("OUT.jsonl must not be IN.jsonl; write to another file")
+        yield path
+        return
+    with tempfile.TemporaryDirectory() as folder:
+        copy = Path(folder, "stdin" if is_stdin else path.name)
+        with copy.open("wb") as file:
+            if is_stdin:
+                shutil.copyfileobj(sys.stdin.buffer, file)
+            else:
+                with path.open("rb") as pipe:
+                    shutil.copyfileobj(pipe, file)
+        yield copy
+
+
+def _output(arguments: Namespace) -> Output:
+    if arguments.output != STDOUT:
+        return Journal(Path(arguments.output), drop_errors=arguments.retry_errors)
+    if arguments.json:
+        raise UsageError("--json writes the summary to stdout; write the rows to a file")
+    return StdoutOutput()
+
+
+def _settings(arguments: Namespace) -> BatchSettings:
+    registry = open_registry(arguments)
+    fallback = default_spec(arguments.model, registry)
+    targets = registry.targets(fallback)
+    if all(target.needs_key and not target.api_key for target in targets):
+        raise SetupError(f"{fallback}: no key; set {' or '.join(targets[0].key_names)}")
+    return BatchSettings(
+        spec=arguments.model,
+        fallback=fallback,
+        options={**call_options(arguments)},
+        tables=read_tables(config_path(arguments), registry.env),
+        retries=arguments.retries,
+        concurrency=arguments.concurrency,
+        keep_going=arguments.keep_going,
+    )
+
+
+def _open_workers(arguments: Namespace, settings: BatchSettings) -> tuple[SendRow, Callable[[], None]]:
+    """A function that sends one row, and one that closes what it uses."""
+    if arguments.ray is None:
+        return BatchWorker(settings).send, lambda: None
+    from dragoman.cli.batch.ray import open_cluster
+
+    return open_cluster(arguments.ray, settings)
