@@ -214,7 +214,7 @@ def test_a_length_limit_is_named_as_the_cause() -> None:
 
 def test_a_refusal_is_not_asked_for_again() -> None:
     script = Scripted(line("I cannot.", "native", finish=Finish(reason="blocked", raw="refusal")))
-    with pytest.raises(OutputError, match=r"^the answer was refused"):
+    with pytest.raises(OutputError, match=r"^the provider blocked the answer"):
         scripted(script, "anthropic").extract(Bill, "Bill?")
 
 
@@ -240,7 +240,7 @@ def test_a_validator_of_the_type_is_a_reason() -> None:
 def test_whatever_a_validator_raises_is_a_reason_and_repaired() -> None:
     model = Scripted('{"name": "x"}', '{"name": "y"}')
     assert scripted(model).extract(Odd, "?") == Odd("y")
-    with pytest.raises(OutputError, match="the answer cannot be read: LookupError: not x"):
+    with pytest.raises(OutputError, match="the answer cannot be parsed: LookupError: not x"):
         scripted(Scripted('{"name": "x"}')).extract(Odd, "?", max_repairs=0)
 
 
@@ -285,7 +285,7 @@ def test_no_deadline_is_none_for_repairs_too() -> None:
 
 
 def test_an_output_type_and_a_schema_are_one_too_many() -> None:
-    with pytest.raises(InvalidRequest, match="the output type has its own"):
+    with pytest.raises(InvalidRequest, match="schema and an output type cannot be combined"):
         scripted(Scripted()).extract(Bill, "Bill?", schema={})
 
 
@@ -372,7 +372,7 @@ def test_calls_come_before_the_answer(way: str) -> None:
 
 
 def test_calls_are_no_value() -> None:
-    with pytest.raises(OutputError, match="the model called tide in place of an answer") as caught:
+    with pytest.raises(OutputError, match="the model called tide instead of giving an answer") as caught:
         scripted(Scripted(CALL)).extract(Bill, "Bill?", tools=[TIDE])
     assert len(caught.value.attempts) == 1
 

@@ -14,7 +14,7 @@ from dragoman.agents.loop import CallModel, LoopSettings, Run
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions, ErrorPolicy
-from dragoman.engine.typed import shaped
+from dragoman.engine.typed import with_output_schema
 from dragoman.errors import DragomanError, EmptyResponse, InvalidRequest, InvalidTool
 from dragoman.events import Restarted
 from dragoman.io.driver import tell
@@ -201,7 +201,7 @@ class Agent(Generic[T]):
         system = _with_instructions(request.system, self._skills)
         request = replace(request, tools=(*tools, *provider_tools), system=system)
         if self._output_type is not None and terminal is None:
-            request = shaped(request, self._output_type, self.model.targets())
+            request = with_output_schema(request, self._output_type, self.model.targets())
         timeout = options.get("timeout")
         timeouts = timeout if isinstance(timeout, Timeouts) else Timeouts(total=timeout)
         loop_options: dict[str, Any] = {name: value for name, value in options.items() if name in _LOOP_OPTIONS}

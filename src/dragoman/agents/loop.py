@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from dragoman.agents.budget import Budget, BudgetTracker
 from dragoman.agents.events import HookFailed, Result, Step, StepFinished, StepStarted
 from dragoman.engine.effects import Emit, Job, JobResult, Now, Plan, perform
-from dragoman.engine.typed import explained, read
+from dragoman.engine.typed import parse_output, with_finish_reason
 from dragoman.errors import (
     DragomanError,
     EmptyResponse,
@@ -276,9 +276,9 @@ class Run(Generic[T]):
             self._output = response.text if response.text.strip() else self._earlier_text() or response.text
             return True
         try:
-            self._output = yield from read(self._settings.output_type, response.text)
+            self._output = yield from parse_output(self._settings.output_type, response.text)
         except OutputError as wrong:
-            error = explained(wrong, response)
+            error = with_finish_reason(wrong, response)
         else:
             return True
         if self._repairs <= 0 or response.is_empty:
@@ -319,7 +319,7 @@ class Run(Generic[T]):
 
     def _read_arguments(self, call: ToolCall) -> Plan[Any]:
         if self._settings.output_type is not None:
-            return (yield from read(self._settings.output_type, msgspec.json.encode(call.arguments).decode()))
+            return (yield from parse_output(self._settings.output_type, msgspec.json.encode(call.arguments).decode()))
         tool = self._tools[call.name]
         if tool.parameters is not None and (reasons := argument_errors(call, tool)):
             raise OutputError(invalid_arguments(call, reasons), reasons=reasons)

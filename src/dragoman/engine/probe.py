@@ -1,4 +1,8 @@
-"""A target in, what its server really does out: a few small questions, each asked for one fact. A plan."""
+"""Probe a target: send a few small requests, each of which shows one capability of the server. A plan.
+
+A successful answer shows what it shows; an error of the server counts as "no". An error that may pass counts only if a
+plain request in between succeeds.
+"""
 
 import struct
 import zlib
@@ -28,29 +32,29 @@ from dragoman.schema.validate import validate
 from dragoman.targets.target import Capabilities, Target
 from dragoman.types import Image, JsonObject, Part, Request, Response, Text, Tool, user
 
-Outcome: TypeAlias = Literal["yes", "no", "unclear"]
+ProbeOutcome: TypeAlias = Literal["yes", "no", "unclear"]
 MAX_TOKENS = 2048
-"""Room for a model that thinks first."""
-_MAX_WORDS = 160
+"""Enough for a model that thinks first."""
+_MAX_EVIDENCE_LENGTH = 160
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """The answer to one question, and what was seen.
+    """The outcome of one question, and the answer or error that shows it.
 
-    >>> Finding(question="images", outcome="no", seen="BadRequest: no vision").outcome
+    >>> Finding(question="images", outcome="no", evidence="BadRequest: no vision").outcome
     'no'
     """
 
     question: str
-    outcome: Outcome
-    seen: str = ""
+    outcome: ProbeOutcome
+    evidence: str = ""
 
 
 class Findings(msgspec.Struct, frozen=True, kw_only=True):
-    """What a probe has found: the answers, and the facts that follow from them.
+    """The outcomes of a probe, and the capabilities that follow from them.
 
-    >>> found = Findings(target="box/m", findings=(), facts={"tools": False})
-    >>> print(found.toml)
+    >>> findings = Findings(target="box/m", findings=(), facts={"tools": False})
+    >>> print(findings.toml)
     [capabilities."box/m"]
     tools = false
     """
@@ -58,26 +62,26 @@ class Findings(msgspec.Struct, frozen=True, kw_only=True):
     target: str
     findings: tuple[Finding, ...]
     facts: dict[str, Any]
-    """What `registry.set_capabilities(target, **facts)` takes."""
+    """Arguments for `registry.set_capabilities(target, **facts)`."""
 
     @property
     def toml(self) -> str:
-        """The facts as a table of a dragoman.toml."""
+        """The facts as a table for dragoman.toml."""
         lines = [f"{name} = {msgspec.json.encode(value).decode()}" for name, value in self.facts.items()]
         return "\n".join([f"[capabilities.{msgspec.json.encode(self.target).decode()}]", *lines])
 
 
 class _Question(msgspec.Struct, frozen=True, kw_only=True):
-    """What is asked, what its answer shows, and the fact that a yes and a no make."""
+    """A request, how to judge its answer, and the facts that follow from yes and no."""
 
     name: str
     request: Request
-    shows: Callable[[Response], Finding]
+    judge: Callable[[Response], Finding]
     yes: dict[str, Any] = {}
     no: dict[str, Any] = {}
     quirks: dict[str, Any] = {}
     after: str | None = None
-    """A question whose no answers this one, too."""
+    """Another question; if its outcome is no, this one's is no, too."""
 
 
 # The questions --------------------------------------------------------------------------------------------------------
@@ -98,77 +102,76 @@ _SHADE: JsonObject = {
 }
 
 
-def _asked(*parts: Part | str, **fields: Any) -> Request:
+def _request(*parts: Part | str, **fields: Any) -> Request:
     return Request(messages=(user(*parts),), max_tokens=MAX_TOKENS, **fields)
 
 
-_HELLO = _asked("Say hello.")
+_HELLO = _request("Say hello.")
 
 
 def _questions() -> Iterator[_Question]:
-    """In the order of asking; built when they are needed."""
     weather = Text(text="What is the weather in Paris? Use the tool.")
     both = Text(text="What is the weather in Paris, and what in Rome? Call the tool for both at once.")
-    yield _Question(name="text", request=_HELLO, shows=_text)
+    yield _Question(name="text", request=_HELLO, judge=_text)
     yield _Question(
         name="streaming",
-        request=_asked("Count to five.", stream=True),
-        shows=_text,
+        request=_request("Count to five.", stream=True),
+        judge=_text,
         yes={"streaming": True},
         no={"streaming": False},
         quirks={"stream_usage": False},
     )
     yield _Question(
         name="usage in streams",
-        request=_asked("Count to five.", stream=True),
-        shows=_usage,
+        request=_request("Count to five.", stream=True),
+        judge=_usage,
         yes={"stream_usage": True},
         no={"stream_usage": False},
         after="streaming",
     )
     yield _Question(
         name="tools",
-        request=_asked(weather, tools=(_WEATHER,)),
-        shows=_calls,
+        request=_request(weather, tools=(_WEATHER,)),
+        judge=_calls,
         yes={"tools": True},
         no={"tools": False},
     )
     yield _Question(
         name="forced choice",
-        request=_asked("Say hello.", tools=(_WEATHER,), tool_choice="required"),
-        shows=_forced,
+        request=_request("Say hello.", tools=(_WEATHER,), tool_choice="required"),
+        judge=_forced,
         yes={"tools": True, "forced_choice": True},
         no={"forced_choice": False},
         after="tools",
     )
     yield _Question(
         name="named choice",
-        request=_asked("Say hello.", tools=(_WEATHER, _CLOCK), tool_choice="clock"),
-        shows=_named,
+        request=_request("Say hello.", tools=(_WEATHER, _CLOCK), tool_choice="clock"),
+        judge=_named,
         yes={"named_choice": True},
         no={"named_choice": False},
         after="forced choice",
     )
-    yield _Question(name="parallel calls", request=_asked(both, tools=(_WEATHER,)), shows=_parallel, after="tools")
+    yield _Question(name="parallel calls", request=_request(both, tools=(_WEATHER,)), judge=_parallel, after="tools")
     yield _Question(
         name="parallel calls switched off",
-        request=_asked(both, tools=(_WEATHER,), parallel_tool_calls=False),
-        shows=_single,
+        request=_request(both, tools=(_WEATHER,), parallel_tool_calls=False),
+        judge=_single,
         yes={"parallel_tool_calls": True},
         no={"parallel_tool_calls": False},
         after="tools",
     )
     yield _Question(
         name="schema",
-        request=_asked("Write one line about the sea.", schema=_SHADE, schema_name="shade"),
-        shows=_obeys,
+        request=_request("Write one line about the sea.", schema=_SHADE, schema_name="shade"),
+        judge=_valid_json,
         yes={"structured": True},
         no={"structured": False},
     )
     yield _Question(
         name="images",
-        request=_asked(Image(data=_red_square(), mime="image/png"), "Which colour is this? Answer in one word."),
-        shows=_sees,
+        request=_request(Image(data=_red_square(), mime="image/png"), "Which colour is this? Answer in one word."),
+        judge=_sees_red,
         no={"max_images": 0},
     )
 
@@ -182,94 +185,89 @@ def _red_square(side: int = 64) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
-# What an answer shows -------------------------------------------------------------------------------------------------
+# Judging an answer ----------------------------------------------------------------------------------------------------
 
 
-def _found(outcome: Outcome, seen: str) -> Finding:
-    return Finding(question="", outcome=outcome, seen=seen if len(seen) <= _MAX_WORDS else f"{seen[:_MAX_WORDS]}…")
+def _finding(outcome: ProbeOutcome, evidence: str) -> Finding:
+    if len(evidence) > _MAX_EVIDENCE_LENGTH:
+        evidence = f"{evidence[:_MAX_EVIDENCE_LENGTH]}…"
+    return Finding(question="", outcome=outcome, evidence=evidence)
 
 
 def _text(response: Response) -> Finding:
-    return _found("yes", response.text)
+    return _finding("yes", response.text)
 
 
 def _usage(response: Response) -> Finding:
     usage = response.usage
-    return _found("yes" if usage.output is not None else "no", f"{usage.input} in, {usage.output} out")
+    return _finding("yes" if usage.output is not None else "no", f"{usage.input} in, {usage.output} out")
 
 
 def _calls(response: Response) -> Finding:
-    """A model that has tools may still not use them: only a refusal is a no."""
+    # A model may ignore its tools, so an answer without a call is unclear.
     wrong = [reason for call in response.tool_calls for reason in validate(call.arguments, _CITY)]
     if wrong:
-        return _found("unclear", wrong[0])
-    return _found("yes" if response.tool_calls else "unclear", _told_calls(response))
+        return _finding("unclear", wrong[0])
+    return _finding("yes" if response.tool_calls else "unclear", _calls_text(response))
 
 
 def _forced(response: Response) -> Finding:
-    return _found("yes" if response.tool_calls else "no", _told_calls(response))
+    return _finding("yes" if response.tool_calls else "no", _calls_text(response))
 
 
 def _named(response: Response) -> Finding:
     names = {call.name for call in response.tool_calls}
-    return _found("yes" if names == {"clock"} else "no", _told_calls(response))
+    return _finding("yes" if names == {"clock"} else "no", _calls_text(response))
 
 
 def _parallel(response: Response) -> Finding:
     count = len(response.tool_calls)
-    return _found("yes" if count > 1 else "no" if count else "unclear", _told_calls(response))
+    return _finding("yes" if count > 1 else "no" if count else "unclear", _calls_text(response))
 
 
 def _single(response: Response) -> Finding:
     count = len(response.tool_calls)
-    return _found("no" if count > 1 else "yes" if count else "unclear", _told_calls(response))
+    return _finding("no" if count > 1 else "yes" if count else "unclear", _calls_text(response))
 
 
-def _obeys(response: Response) -> Finding:
+def _valid_json(response: Response) -> Finding:
     if response.finish.reason == "length":
-        return _found("unclear", "the answer was cut at its limit of tokens")
+        return _finding("unclear", "the answer was cut off at its token limit")
     try:
         value = msgspec.json.decode(response.text)
     except msgspec.DecodeError:
-        return _found("no", response.text)
-    return _found("no" if validate(value, _SHADE) else "yes", response.text)
+        return _finding("no", response.text)
+    return _finding("no" if validate(value, _SHADE) else "yes", response.text)
 
 
-def _sees(response: Response) -> Finding:
-    return _found("yes" if "red" in response.text.lower() else "unclear", response.text)
+def _sees_red(response: Response) -> Finding:
+    return _finding("yes" if "red" in response.text.lower() else "unclear", response.text)
 
 
-def _told_calls(response: Response) -> str:
-    told = ", ".join(f"{call.name} {msgspec.json.encode(call.arguments).decode()}" for call in response.tool_calls)
-    return told or f"no call, but {response.text!r}"
+def _calls_text(response: Response) -> str:
+    calls = ", ".join(f"{call.name} {msgspec.json.encode(call.arguments).decode()}" for call in response.tool_calls)
+    return calls or f"no call, but {response.text!r}"
 
 
-# Asking ---------------------------------------------------------------------------------------------------------------
+# The probe ------------------------------------------------------------------------------------------------------------
 
 
 def probe(target: Target, options: ChainOptions, /) -> Plan[Findings]:
-    """Ask one question after the other. A server that does not even answer the first is raised as its error.
-
-    So is an outage on the way: after a fault that may pass, the first question is asked again.
-
-    >>> from dragoman.targets.providers import target
-    >>> next(probe(target("vllm/m"), ChainOptions()))
-    Now()
-    """
-    open = _open(target)
-    found: dict[str, Finding] = {}
+    """Ask all questions in turn. If the target does not answer at all, its error is raised."""
+    target_to_probe = _without_known_limits(target)
+    findings: dict[str, Finding] = {}
     facts: dict[str, Any] = {}
     for question in _questions():
-        finding = found.get(question.after or "")
+        finding = findings.get(question.after or "")
         if finding is None or finding.outcome != "no":
-            finding = yield from _ask(question, open, options)
+            finding = yield from _ask(question, target_to_probe, options)
         facts |= {"yes": question.yes, "no": question.no, "unclear": {}}[finding.outcome]
-        found[question.name] = replace(finding, question=question.name)
-    return Findings(target=target.name, findings=tuple(found.values()), facts=facts)
+        findings[question.name] = replace(finding, question=question.name)
+    return Findings(target=target.name, findings=tuple(findings.values()), facts=facts)
 
 
-def _open(target: Target) -> Target:
-    """The target without what is thought of it: it must be asked all the same."""
+def _without_known_limits(target: Target) -> Target:
+    """Remove what is known about the target, so that every question is sent."""
     capabilities, quirks = target.capabilities, target.quirks
     return replace(
         target,
@@ -279,20 +277,20 @@ def _open(target: Target) -> Target:
 
 
 def _ask(question: _Question, target: Target, options: ChainOptions) -> Plan[Finding]:
-    """What one question finds. A fault that may pass is a no only where hello is answered between two of them."""
-    asked = replace(target, quirks=replace(target.quirks, **question.quirks))
-    found = yield from _answered(question, asked, options)
-    if isinstance(found, DragomanError) and found.retry:
+    """Ask one question. An error that may pass means no only if it comes twice with a plain answer in between."""
+    adjusted = replace(target, quirks=replace(target.quirks, **question.quirks))
+    result = yield from _try(question, adjusted, options)
+    if isinstance(result, DragomanError) and result.retry:
         yield from chain.run(_HELLO, [target], Health(), options)
-        found = yield from _answered(question, asked, options)
-    if isinstance(found, Finding):
-        return found
-    outcome: Outcome = "unclear" if isinstance(found, EmptyResponse) else "no"
-    return _found(outcome, f"{type(found).__name__}: {found.message}")
+        result = yield from _try(question, adjusted, options)
+    if isinstance(result, Finding):
+        return result
+    outcome: ProbeOutcome = "unclear" if isinstance(result, EmptyResponse) else "no"
+    return _finding(outcome, f"{type(result).__name__}: {result.message}")
 
 
-def _answered(question: _Question, target: Target, options: ChainOptions) -> Plan[Finding | DragomanError]:
-    """What the answer shows, or the fault that may be one of the feature; what says nothing of it is raised."""
+def _try(question: _Question, target: Target, options: ChainOptions) -> Plan[Finding | DragomanError]:
+    """Return the finding, or the error if the feature may have caused it. All other errors are raised."""
     try:
         response = yield from chain.run(question.request, [target], Health(), options)
     except (AuthFailed, ModelNotFound, RateLimited, Overloaded):
@@ -300,12 +298,12 @@ def _answered(question: _Question, target: Target, options: ChainOptions) -> Pla
     except (ProviderError, RequestError, WireError, EmptyResponse, Interrupted) as error:
         if question.request is _HELLO:
             raise
-        return _last(error)
-    return question.shows(response)
+        return _root_cause(error)
+    return question.judge(response)
 
 
-def _last(error: DragomanError) -> DragomanError:
-    """What really happened, behind an exhausted chain and a broken stream."""
+def _root_cause(error: DragomanError) -> DragomanError:
+    """Return the first error behind an exhausted chain or a broken stream."""
     while isinstance(error.__cause__, DragomanError):
         error = error.__cause__
     return error

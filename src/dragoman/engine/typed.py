@@ -1,4 +1,7 @@
-"""A request, a type and some targets in, a value of that type out: ask, read, ask again with the reasons. A plan."""
+"""Typed output: request an answer of a type, parse it, and if it does not fit, ask again with the reasons.
+
+The functions are plans. `Partials` parses a stream: it returns the part of the value that has arrived so far.
+"""
 
 from collections.abc import Sequence
 from functools import partial
@@ -20,12 +23,12 @@ from dragoman.targets.target import Target
 from dragoman.types import Notice, Request, Response, add_usage, user
 
 T = TypeVar("T")
-_CUT = "the length limit cut the answer off; raise max_tokens, or ask for less"
+_LENGTH_LIMIT = "the length limit cut the answer off; raise max_tokens, or ask for less"
 _MAX_REASONS = 20
 
 
 class Parsed(Response, Generic[T], frozen=True, kw_only=True, omit_defaults=True):
-    """A response that was read as a value of a type; None where the model called tools in place of an answer.
+    """A response with the value of its answer. `parsed` is None if the model called tools instead.
 
     >>> from dragoman import Registry
     >>> Registry(env={}).model("demo/any").generate("Is it so?", output=bool).parsed
@@ -37,7 +40,7 @@ class Parsed(Response, Generic[T], frozen=True, kw_only=True, omit_defaults=True
 
 def run(
     request: Request,
-    form: OutputType[T],
+    output_type: OutputType[T],
     targets: Sequence[Target],
     health: Health,
     options: ChainOptions,
@@ -45,41 +48,36 @@ def run(
     *,
     max_repairs: int,
 ) -> Plan[Parsed[T]]:
-    """Ask until the answer is of the type, at most `max_repairs` times more than once.
-
-    >>> from dragoman.targets.providers import target
-    >>> next(run(Request(), OutputType(int), [target("ollama/x")], Health(), ChainOptions(), max_repairs=1))
-    Now()
-    """
-    asked = shaped(request, form, targets)
-    tries: list[Response] = []
+    """Run the chain until the answer fits the type, with at most `max_repairs` further requests."""
+    request = with_output_schema(request, output_type, targets)
+    responses: list[Response] = []
     notices: list[Notice] = []
-    began: float = yield Now()
+    started_at: float = yield Now()
     while True:
-        left = yield from _left(options, began)
+        remaining = yield from _with_remaining_time(options, started_at)
         try:
-            response = yield from chain.run(asked, targets, health, left)
+            response = yield from chain.run(request, targets, health, remaining)
         except DragomanError as error:
-            raise _with_receipt(error, tries) from error.__cause__
-        tries.append(response)
-        whole = _summed(tries, notices)
+            raise _with_earlier_usage(error, responses) from error.__cause__
+        responses.append(response)
+        parsed = _sum_up(responses, notices)
         if response.tool_calls:
-            return whole
+            return parsed
         try:
-            return replace(whole, parsed=(yield from read(form, response.text)))
+            return replace(parsed, parsed=(yield from parse_output(output_type, response.text)))
         except OutputError as error:
-            wrong = explained(error, response)
-        if len(tries) > max_repairs or response.finish.reason == "blocked":
-            wrong.usage, wrong.attempts = whole.usage, whole.attempts
+            wrong = with_finish_reason(error, response)
+        if len(responses) > max_repairs or response.finish.reason == "blocked":
+            wrong.usage, wrong.attempts = parsed.usage, parsed.attempts
             wrong.provider, _, wrong.model = (response.target or "").partition("/")
             raise wrong from wrong.__cause__
         notices.append(Notice(kind="repaired", what="answer", why=f"asked again: {wrong.message}"))
-        asked = _asked_again(asked, response, wrong)
+        request = _repair_request(request, response, wrong)
 
 
 def extract(
     request: Request,
-    form: OutputType[T],
+    output_type: OutputType[T],
     targets: Sequence[Target],
     health: Health,
     options: ChainOptions,
@@ -87,24 +85,20 @@ def extract(
     *,
     max_repairs: int,
 ) -> Plan[Parsed[T]]:
-    """The same where nothing but a value will do: calls of tools are an OutputError."""
-    response = yield from run(request, form, targets, health, options, max_repairs=max_repairs)
+    """Like `run`, but a tool call instead of a value is an OutputError."""
+    response = yield from run(request, output_type, targets, health, options, max_repairs=max_repairs)
     if response.tool_calls:
-        called = ", ".join(call.name for call in response.tool_calls)
-        why = f"the model called {called} in place of an answer; generate(output=…) gives the calls"
-        error = OutputError(why, text=response.text, reasons=(why,), usage=response.usage)
+        names = ", ".join(call.name for call in response.tool_calls)
+        reason = f"the model called {names} instead of giving an answer; use generate(output=...) to get the calls"
+        error = OutputError(reason, text=response.text, reasons=(reason,), usage=response.usage)
         error.attempts = response.attempts
         raise error
     return response
 
 
-def read(form: OutputType[T], text: str, /) -> Plan[T]:
-    """The value that a text says; OutputError where it says none, whatever the type's own validators raise.
-
-    >>> type(next(read(OutputType(int), "4"))).__name__
-    'Start'
-    """
-    outcome = yield from perform(Job(partial(form.read, text), is_quick=True))
+def parse_output(output_type: OutputType[T], text: str, /) -> Plan[T]:
+    """Parse the text of an answer. Any error, also of the type's own validators, becomes an OutputError."""
+    outcome = yield from perform(Job(partial(output_type.read, text), is_quick=True))
     error = outcome.error
     if error is None:
         value: T = outcome.value
@@ -112,59 +106,59 @@ def read(form: OutputType[T], text: str, /) -> Plan[T]:
     if isinstance(error, OutputError):
         raise error
     reason = f"{type(error).__name__}: {error}"
-    raise OutputError(f"the answer cannot be read: {reason}", text=text, reasons=(reason,)) from error
+    raise OutputError(f"the answer cannot be parsed: {reason}", text=text, reasons=(reason,)) from error
 
 
-def shaped(request: Request, form: OutputType[Any], targets: Sequence[Target] = (), /) -> Request:
-    """The request for an answer of a type: strictly, where the first target knows that word.
+def with_output_schema(request: Request, output_type: OutputType[Any], targets: Sequence[Target] = (), /) -> Request:
+    """Add the schema of a type to a request; in strict mode if the first target supports it.
 
-    >>> shaped(Request(), OutputType(bool)).schema_name
+    >>> with_output_schema(Request(), OutputType(bool)).schema_name
     'bool'
     """
     if request.schema is not None:
-        raise InvalidRequest("schema: the output type has its own; give one of them")
+        raise InvalidRequest("schema and an output type cannot be combined; pass one of them")
     strict, name = request.schema_strict, request.schema_name
-    if strict is None and targets and targets[0].quirks.strict and form.is_strict:
+    if strict is None and targets and targets[0].quirks.strict and output_type.is_strict:
         strict = True
-    name = form.name if name == Request().schema_name else name
-    return replace(request, schema=form.schema, schema_name=name, schema_strict=strict, schema_mode="auto")
+    name = output_type.name if name == Request().schema_name else name
+    return replace(request, schema=output_type.schema, schema_name=name, schema_strict=strict, schema_mode="auto")
 
 
-def _left(options: ChainOptions, began: float) -> Plan[ChainOptions]:
-    """The options with as much time as is left: repairs are part of the call."""
+def _with_remaining_time(options: ChainOptions, started_at: float) -> Plan[ChainOptions]:
+    """Reduce the total timeout by the time used so far: repairs count as part of the call."""
     total = options.timeouts.total
     if total is None:
         return options
     now: float = yield Now()
-    return replace(options, timeouts=replace(options.timeouts, total=max(total - (now - began), 0.001)))
+    return replace(options, timeouts=replace(options.timeouts, total=max(total - (now - started_at), 0.001)))
 
 
-def _summed(tries: list[Response], notices: list[Notice]) -> Parsed[Any]:
-    """The last response, with what all of them cost."""
-    last = tries[-1]
-    told = {name: getattr(last, name) for name in Response.__struct_fields__}
-    told["usage"] = add_usage(response.usage for response in tries)
-    told["attempts"] = tuple(attempt for response in tries for attempt in response.attempts)
-    told["notices"] = (*notices, *last.notices)
-    return Parsed(**told)
+def _sum_up(responses: list[Response], notices: list[Notice]) -> Parsed[Any]:
+    """Return the last response, with the usage and the attempts of all."""
+    last = responses[-1]
+    fields = {name: getattr(last, name) for name in Response.__struct_fields__}
+    fields["usage"] = add_usage(response.usage for response in responses)
+    fields["attempts"] = tuple(attempt for response in responses for attempt in response.attempts)
+    fields["notices"] = (*notices, *last.notices)
+    return Parsed(**fields)
 
 
-def _with_receipt(error: DragomanError, tries: list[Response]) -> DragomanError:
-    """The same error, with what the tries before it cost."""
-    if tries:
-        spent = [response.usage for response in tries]
-        error.usage = add_usage([*spent, *([error.usage] if error.usage else [])])
-        error.attempts = (*(attempt for response in tries for attempt in response.attempts), *error.attempts)
+def _with_earlier_usage(error: DragomanError, responses: list[Response]) -> DragomanError:
+    """Add the usage and the attempts of the earlier responses to an error."""
+    if responses:
+        usages = [response.usage for response in responses]
+        error.usage = add_usage([*usages, *([error.usage] if error.usage else [])])
+        error.attempts = (*(attempt for response in responses for attempt in response.attempts), *error.attempts)
     return error
 
 
-def explained(error: OutputError, response: Response, /) -> OutputError:
-    """The error with the reason behind the reasons, where the finish tells it."""
+def with_finish_reason(error: OutputError, response: Response, /) -> OutputError:
+    """Add the finish reason to an error if it explains why the answer does not fit."""
     match response.finish.reason:
         case "length":
-            cause = _CUT
+            cause = _LENGTH_LIMIT
         case "blocked":
-            cause = f"the answer was refused ({response.finish.raw or 'blocked'})"
+            cause = f"the provider blocked the answer ({response.finish.raw or 'blocked'})"
         case _:
             return error
     wrong = OutputError(f"{cause}: {error.message}", text=error.text, reasons=(cause, *error.reasons))
@@ -172,55 +166,55 @@ def explained(error: OutputError, response: Response, /) -> OutputError:
     return wrong
 
 
-def _asked_again(request: Request, response: Response, error: OutputError) -> Request:
+def _repair_request(request: Request, response: Response, error: OutputError) -> Request:
     reasons = "\n".join(f"- {reason}" for reason in error.reasons[:_MAX_REASONS])
-    words = f"That answer cannot be used:\n{reasons}\nAnswer again, whole, with JSON that satisfies the schema."
-    said = () if response.is_empty else (response.message,)
-    return replace(request, messages=(*request.messages, *said, user(words)), stream=False)
+    prompt = f"That answer cannot be used:\n{reasons}\nAnswer again with the whole JSON value, valid for the schema."
+    answer = () if response.is_empty else (response.message,)
+    return replace(request, messages=(*request.messages, *answer, user(prompt)), stream=False)
 
 
 class Partials:
-    """The events of a typed stream in, growing values out: plain JSON, free of what is not whole.
+    """Turns the events of a typed stream into partial values: plain JSON, without incomplete parts.
 
-    A value is given where the text has grown by a part of its length, so that all of them together cost no more than a
-    fixed number of copies of the last.
+    A new value is built only after the text has grown by a 64th of its length. So the cost of all values together is
+    proportional to the final one.
 
     >>> partials = Partials(OutputType(list[str]))
     >>> [partials.feed(PartDelta(index=0, text=text)) for text in ('{"value": ["a', 'b", "c"]}')]
     [['a'], ['ab', 'c']]
     """
 
-    def __init__(self, form: OutputType[Any]) -> None:
-        self._form = form
-        self._prefix = PartialJson(form.closed_schema)
-        self._others: set[int] = set()
+    def __init__(self, output_type: OutputType[Any]) -> None:
+        self._output_type = output_type
+        self._json = PartialJson(output_type.closed_schema)
+        self._other_parts: set[int] = set()
         self._length = 0
-        self._shown_at = 0
+        self._last_length = 0
         self._last: Any = NO_VALUE
-        self._is_void = False
+        self._is_restarted = False
 
     def feed(self, event: StreamEvent, /) -> Any:
         """The next value, or NOTHING."""
         match event:
             case PartStarted() if event.kind != "text":
-                self._others.add(event.index)
-            case PartDelta() if event.index not in self._others and not self._is_void:
-                self._prefix.feed(event.text)
+                self._other_parts.add(event.index)
+            case PartDelta() if event.index not in self._other_parts and not self._is_restarted:
+                self._json.feed(event.text)
                 self._length += len(event.text)
-                if self._length - self._shown_at > self._length // 64:
-                    return self._grown()
+                if self._length - self._last_length > self._length // 64:
+                    return self._next_value()
             case Restarted():
-                self._is_void = True  # what starts over might take back what was shown: only its end is
+                self._is_restarted = True  # a new start may contradict earlier values, so only the final one is sent
             case _:
                 return NO_VALUE
         return NO_VALUE
 
-    def _grown(self) -> Any:
-        value = self._prefix.value
-        if value is NO_VALUE or (needs_wrapper(self._form.type_schema) and value == {}):
+    def _next_value(self) -> Any:
+        value = self._json.value
+        if value is NO_VALUE or (needs_wrapper(self._output_type.type_schema) and value == {}):
             return NO_VALUE
-        self._shown_at = self._length
-        value = self._form.converter.convert_partial(value)
+        self._last_length = self._length
+        value = self._output_type.converter.convert_partial(value)
         if value is NO_VALUE or value == self._last:
             return NO_VALUE
         self._last = value
