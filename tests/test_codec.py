@@ -103,7 +103,7 @@ def test_no_calls_are_an_empty_list(wire: str) -> None:
 
 
 def test_an_unknown_wire_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidRequest, match="no wire 'smtp'; there are openai, anthropic"):
+    with pytest.raises(InvalidRequest, match="unknown wire 'smtp'; use one of openai, anthropic"):
         encode_definitions([TIDE], "smtp")
     with pytest.raises(SetupError, match="no wire 'smtp'; there are anthropic"):
         wires.get("smtp")
@@ -111,5 +111,5 @@ def test_an_unknown_wire_is_refused_with_the_known_ones() -> None:
 
 @pytest.mark.parametrize("wire", ["openai", "ollama", "google"])
 def test_a_picture_in_a_result_that_is_text_is_refused(wire: str) -> None:
-    with pytest.raises(Unsupported, match="in a user message after it"):
+    with pytest.raises(Unsupported, match="in the next user message"):
         encode_result(ToolResult(id="c", name="see", content=(Image(data=b"1", mime="image/png"),)), wire)

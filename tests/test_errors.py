@@ -284,8 +284,8 @@ def test_the_facts_are_flat() -> None:
     error = DragomanError(
         "no", provider="groq", model="llama", status=503, code="busy", retry_after=2.0, usage=Usage(input=3)
     )
-    told = (error.message, error.provider, error.model, error.status, error.code, error.retry_after, error.usage)
-    assert told == ("no", "groq", "llama", 503, "busy", 2.0, Usage(input=3))
+    attributes = (error.message, error.provider, error.model, error.status, error.code, error.retry_after, error.usage)
+    assert attributes == ("no", "groq", "llama", 503, "busy", 2.0, Usage(input=3))
 
 
 def test_what_is_not_told_is_none() -> None:

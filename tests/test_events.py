@@ -92,14 +92,14 @@ def follows_the_grammar(events: list[Event]) -> None:
 
 @given(values.RESPONSES)
 def test_what_is_unfolded_folds_to_the_same(response: Response) -> None:
-    said = msgspec.structs.replace(
+    response = msgspec.structs.replace(
         response,
         message=Message(role="assistant", parts=response.message.parts),
         target=None,
         attempts=(),
         raw=None,
     )
-    assert fold(to_events(said)) == said
+    assert fold(to_events(response)) == response
 
 
 @given(values.RESPONSES)
@@ -596,7 +596,7 @@ def test_ten_times_the_pieces_are_ten_times_the_work(work: Callable[[int], Calla
 
 
 def test_a_megabyte_in_ten_thousand_fragments_is_joined_once() -> None:
-    """A join makes a new text of all that is joined: no fragment makes one, though each is asked to be complete."""
+    """A join copies all pieces: no fragment may join them, although each asks whether the call is complete."""
     out = Assembler()
     out.fragment(0, id="a", name="write", text='{"text": "')
     for _ in range(10_000):

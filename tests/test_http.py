@@ -19,12 +19,12 @@ EPOCH = 1792567680
     "x-client-secret x-amz-security-token X-Amz-Signature".split(),
 )
 def test_a_repr_shows_no_key_in_a_header(name: str) -> None:
-    shown = repr(HttpRequest(method="POST", path="/", headers={name: "hush", "accept": "text/event-stream"}))
-    assert shown == f"HttpRequest(POST /, headers={{'{name}': '[redacted]', 'accept': 'text/event-stream'}}, 0 bytes)"
+    text = repr(HttpRequest(method="POST", path="/", headers={name: "hush", "accept": "text/event-stream"}))
+    assert text == f"HttpRequest(POST /, headers={{'{name}': '[redacted]', 'accept': 'text/event-stream'}}, 0 bytes)"
 
 
 @pytest.mark.parametrize(
-    ("origin", "path", "shown"),
+    ("origin", "path", "expected"),
     [
         ("https://x", "/v1?key=hush", "https://x/v1?key=[redacted]"),
         ("https://x", "/v1?alt=sse&API_KEY=hush&b=1", "https://x/v1?alt=sse&API_KEY=[redacted]&b=1"),
@@ -33,9 +33,10 @@ def test_a_repr_shows_no_key_in_a_header(name: str) -> None:
         ("https://x", "/models/key@hush", "https://x/models/key@hush"),
     ],
 )
-def test_a_repr_shows_no_key_in_an_address(origin: str, path: str, shown: str) -> None:
+def test_a_repr_shows_no_key_in_an_address(origin: str, path: str, expected: str) -> None:
     assert (
-        repr(HttpRequest(method="GET", origin=origin, path=path)) == f"HttpRequest(GET {shown}, headers={{}}, 0 bytes)"
+        repr(HttpRequest(method="GET", origin=origin, path=path))
+        == f"HttpRequest(GET {expected}, headers={{}}, 0 bytes)"
     )
 
 
@@ -45,7 +46,7 @@ def test_rich_shows_no_key() -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "shown"),
+    ("url", "expected"),
     [
         ("https://me:hush@x:8443/a.png?token=hush#hush", "https://x:8443/a.png"),
         ("https://[2001:db8::1]/a.png", "https://[2001:db8::1]/a.png"),
@@ -56,8 +57,8 @@ def test_rich_shows_no_key() -> None:
         ("a.png?hush", "a.png"),
     ],
 )
-def test_a_shown_url_has_no_secret(url: str, shown: str) -> None:
-    assert redact_url(url) == shown
+def test_a_redacted_url_has_no_secret(url: str, expected: str) -> None:
+    assert redact_url(url) == expected
 
 
 def test_a_repr_shows_no_body() -> None:
@@ -144,7 +145,7 @@ def test_a_duration_is_read_as_go_writes_it(hours: int, minutes: int, seconds: i
 @pytest.mark.parametrize(
     ("headers", "seconds"),
     [
-        pytest.param({}, None, id="not told"),
+        pytest.param({}, None, id="none"),
         pytest.param({"retry-after": "3"}, 3.0, id="seconds"),
         pytest.param({"Retry-After": "1.5"}, 1.5, id="a fraction"),
         pytest.param({"retry-after": "0"}, 0.0, id="at once"),
@@ -206,7 +207,7 @@ def test_when_to_ask_again_is_told(status: int, headers: dict[str, str], seconds
         pytest.param({"x-ratelimit-reset": f"{EPOCH + 7}.5", "date": DATE}, 7.5, id="seconds since 1970, with a point"),
         pytest.param({"x-ratelimit-reset": "soon", "date": DATE}, None, id="a word"),
         pytest.param({"retry-after": "soon", "x-ratelimit-reset": "9s"}, 9.0, id="beside a word"),
-        pytest.param({"retry-after": "2", "x-ratelimit-reset": "9s"}, 2.0, id="beside what is told"),
+        pytest.param({"retry-after": "2", "x-ratelimit-reset": "9s"}, 2.0, id="besides retry-after"),
         pytest.param({"x-ratelimit-limit-tokens": "30"}, None, id="a limit is no reset"),
     ],
 )
@@ -244,7 +245,7 @@ def test_a_bad_base_url_shows_no_password(base_url: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("secret", "value", "shown"),
+    ("secret", "value", "expected"),
     [
         ("hush-hush", "hush-hush", "[redacted]"),
         ("hush-hush", "Token hush-hush", "[redacted]"),
@@ -255,9 +256,9 @@ def test_a_bad_base_url_shows_no_password(base_url: str) -> None:
         ("hush-hush", "other", "other"),
     ],
 )
-def test_a_key_is_known_by_its_value_too(secret: str | None, value: str, shown: str) -> None:
+def test_a_key_is_known_by_its_value_too(secret: str | None, value: str, expected: str) -> None:
     http = HttpRequest(method="GET", path="/", headers={"x-mine": value}, secret=secret)
-    assert http.redacted().headers == {"x-mine": shown}
+    assert http.redacted().headers == {"x-mine": expected}
     assert http.redacted().secret is None
 
 

@@ -193,7 +193,7 @@ def test_a_system_prompt_may_be_a_list_of_texts() -> None:
 
 @pytest.mark.parametrize("tools", [5, "tide"])
 def test_a_value_that_is_not_a_tool_is_refused(registry: Registry, tools: Any) -> None:
-    with pytest.raises(InvalidTool, match="must be a tool or a list of tools"):
+    with pytest.raises(InvalidTool, match="tools must be a tool or a list of tools, got "):
         registry.model("demo/any").generate("hi", tools=tools)
 
 

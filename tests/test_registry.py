@@ -190,21 +190,21 @@ def test_any_model_id_is_kept(model: str) -> None:
 
 
 def test_resolvers_are_asked_after_aliases_in_the_order_of_adding() -> None:
-    registry, asked = empty(), list[str]()
+    registry, calls = empty(), list[str]()
 
     def first(name: str) -> str | None:
-        asked.append(f"first {name}")
+        calls.append(f"first {name}")
         return "groq/one" if name == "one" else None
 
     def second(name: str) -> str | None:
-        asked.append(f"second {name}")
+        calls.append(f"second {name}")
         return "groq/second"
 
     registry.alias("static", "groq/static")
     registry.add_resolver(first)
     registry.add_resolver(second)
     assert names(registry, "static,one,two") == ["groq/static", "groq/one", "groq/second"]
-    assert asked == ["first one", "first two", "second two"]
+    assert calls == ["first one", "first two", "second two"]
 
 
 def test_what_a_resolver_says_expands_under_the_same_guard() -> None:
@@ -323,12 +323,12 @@ def test_an_eager_name_keeps_its_underscores_and_a_lazy_one_its_dashes() -> None
 
 
 class Counted(dict[str, str]):
-    """An environment that counts what it is asked for."""
+    """An environment that counts lookups of one variable."""
 
-    asked = 0
+    lookups = 0
 
     def __getitem__(self, name: str) -> str:
-        self.asked += name == "LLM_LATE_ONE"
+        self.lookups += name == "LLM_LATE_ONE"
         return super().__getitem__(name)
 
 
@@ -339,7 +339,7 @@ def test_a_lazy_variable_is_looked_up_once() -> None:
     assert registry.target("late-one/x").base_url == "http://box"
     del env["LLM_LATE_ONE"]
     assert registry.target("late-one/x").base_url == "http://box"
-    assert env.asked == 1
+    assert env.lookups == 1
 
 
 @pytest.mark.parametrize("dsn", MALFORMED)
@@ -437,9 +437,9 @@ def test_a_target_that_was_asked_for_before_hears_what_is_told_later() -> None:
     registry.target("groq/m")
     env["GROQ_API_KEY"] = "new"
     registry.set_capabilities("groq/m", max_images=2)
-    told = registry.target("groq/m")
+    later = registry.target("groq/m")
     registry.add_provider(name="groq", like="groq", base_url="https://elsewhere/v1")
-    assert (told.api_key, told.capabilities.max_images) == ("new", 2)
+    assert (later.api_key, later.capabilities.max_images) == ("new", 2)
     moved = registry.target("groq/m")
     assert (moved.base_url, moved.capabilities.max_images) == ("https://elsewhere/v1", 2)
 
@@ -486,8 +486,8 @@ def test_white_space_around_a_key_is_none_of_it(around: str) -> None:
     key = around.format("sk-1")
     registry = empty(OPENAI_API_KEY=key, LLM_BOX=f"openai://{key.strip()}@box")
     registry.add_provider(name="own", like="groq", api_key=key)
-    told = [registry.target(f"{name}/m").api_key for name in ("openai", "box", "own")]
-    assert told == ["sk-1"] * 3
+    keys = [registry.target(f"{name}/m").api_key for name in ("openai", "box", "own")]
+    assert keys == ["sk-1"] * 3
     assert Registry(env={}, api_key=key).target("groq/m").api_key == "sk-1"
 
 
@@ -532,8 +532,8 @@ def test_a_base_url_without_a_path_has_the_records_own_wherever_it_comes_from() 
 @pytest.mark.parametrize("name", ["openai", "vllm", "lmstudio", "llama-cpp", "llama-swap"])
 def test_a_host_alone_is_a_place_with_and_without_its_scheme(name: str) -> None:
     variable = f"{name.upper().replace('-', '_')}_BASE_URL"
-    for told in ("box:8080", "http://box:8080", "http://box:8080/"):
-        assert empty(**{variable: told}).target(f"{name}/m").base_url == "http://box:8080/v1"
+    for value in ("box:8080", "http://box:8080", "http://box:8080/"):
+        assert empty(**{variable: value}).target(f"{name}/m").base_url == "http://box:8080/v1"
     assert empty(**{variable: "http://box:8080/llm"}).target(f"{name}/m").base_url == "http://box:8080/llm"
 
 
@@ -565,14 +565,14 @@ def test_a_variable_that_is_no_place_is_named() -> None:
 @pytest.mark.parametrize(("name", "variable"), [("openai", "OPENAI_BASE_URL"), ("ollama", "OLLAMA_HOST")])
 def test_what_is_said_in_a_config_or_in_code_beats_the_environment(name: str, variable: str) -> None:
     env = {variable: "http://env:1/v0", f"{name.upper()}_API_KEY": "env"}
-    fields = {"base_url": "http://told:2/v9", "api_key": "told"}
+    fields = {"base_url": "http://own:2/v9", "api_key": "own"}
     by_config, by_code, by_record = (Registry(env=env) for _ in range(3))
     by_config.load_config({"providers": {name: {"like": name, **fields}}})
     by_code.add_provider(like=name, **fields)
     by_record.add_provider(PROVIDERS[name], **fields)
     for registry in (by_config, by_code, by_record):
         target = registry.target(f"{name}/m")
-        assert (target.base_url, target.api_key) == ("http://told:2/v9", "told")
+        assert (target.base_url, target.api_key) == ("http://own:2/v9", "own")
 
 
 def test_a_record_that_says_nothing_of_its_place_is_where_the_environment_says() -> None:

@@ -47,8 +47,8 @@ def partial(schema: Any) -> Any:
 def values(hint: Any, text: str, size: int = 1) -> list[Any]:
     partials = Partials(OutputType(hint))
     pieces = [text[start : start + size] for start in range(0, len(text), size)]
-    shown = [partials.feed(PartDelta(index=0, text=piece)) for piece in pieces]
-    return [value for value in shown if value is not NO_VALUE]
+    partial_values = [partials.feed(PartDelta(index=0, text=piece)) for piece in pieces]
+    return [value for value in partial_values if value is not NO_VALUE]
 
 
 @pytest.mark.parametrize("size", [1, 3, 7, 1000])
@@ -57,9 +57,9 @@ def test_values_only_grow_and_break_no_constraint(kind: str, size: int) -> None:
     hint, value = KINDS[kind]
     form = OutputType[Any](hint)
     text = written(hint, value)
-    shown = values(hint, text, size)
+    partial_values = values(hint, text, size)
     whole = form.converter.convert(json.loads(text))
-    for before, after in zip(shown, [*shown[1:], whole], strict=True):
+    for before, after in zip(partial_values, [*partial_values[1:], whole], strict=True):
         assert grows(before, after), (before, after)
         assert validate(before, partial(form.type_schema)) == ()
 
@@ -92,9 +92,9 @@ def test_what_stands_around_the_object_is_no_part_of_it() -> None:
 )
 @pytest.mark.parametrize("size", [1, 4, 100])
 def test_escapes_are_read_whole_or_end_the_growth(text: str, last: str, size: int) -> None:
-    shown = [value["payee"] for value in values(Bill, text, size) if "payee" in value]
-    assert all(last.startswith(value) for value in shown)
-    assert size == 100 or shown[-1] in (last, last[:-1])
+    partial_values = [value["payee"] for value in values(Bill, text, size) if "payee" in value]
+    assert all(last.startswith(value) for value in partial_values)
+    assert size == 100 or partial_values[-1] in (last, last[:-1])
 
 
 @pytest.mark.parametrize(
@@ -135,8 +135,8 @@ def test_a_repaired_answer_is_shown_at_its_end_only() -> None:
     hint, value = KINDS["dataclass"]
     script = Scripted('{"name":"Brest"}', written(hint, value))
     with script.model().stream_extract(Port, "Which?") as stream:
-        *shown, last = stream
-    assert (shown[-1], last) == ({"name": "Brest"}, value)
+        *partial_values, last = stream
+    assert (partial_values[-1], last) == ({"name": "Brest"}, value)
     assert [request.stream for request in script.requests] == [True, False]
 
 
@@ -183,11 +183,11 @@ def test_the_work_is_linear_in_the_length_of_the_stream() -> None:
 
 @pytest.mark.parametrize("hint", [str, list[str]])
 def test_what_is_shown_is_linear_in_the_length_of_the_stream(hint: Any) -> None:
-    def shown(length: int) -> int:
+    def total_size(length: int) -> int:
         value: Any = "x" * length if hint is str else ["x" * 10] * (length // 10)
         return sum(len(json.dumps(value)) for value in values(hint, json.dumps({"value": value}), 4))
 
-    assert shown(80_000) < 8 * shown(10_000) * 1.5
+    assert total_size(80_000) < 8 * total_size(10_000) * 1.5
 
 
 JSON = st.recursive(
@@ -208,12 +208,12 @@ JSON = st.recursive(
 )
 def test_any_json_in_any_pieces_is_read_as_it_is(value: JsonObject, cuts: list[int], ascii_only: bool) -> None:  # noqa: FBT001
     text = json.dumps(value, ensure_ascii=ascii_only)
-    prefix, shown = PartialJson({"type": "object"}), list[Any]()
+    prefix, partial_values = PartialJson({"type": "object"}), list[Any]()
     for start, end in pairwise([0, *sorted(min(cut, len(text)) for cut in cuts), len(text)]):
         prefix.feed(text[start:end])
-        shown.append(prefix.value)
+        partial_values.append(prefix.value)
     assert prefix.value == value
-    assert all(before is NO_VALUE or grows(before, after) for before, after in pairwise(shown))
+    assert all(before is NO_VALUE or grows(before, after) for before, after in pairwise(partial_values))
 
 
 def test_a_prefix_of_nothing_is_nothing() -> None:

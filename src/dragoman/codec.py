@@ -1,6 +1,6 @@
-"""Tools in, one provider's JSON for them out, and back: the three small operations for people who only want this.
+"""Three functions for code that talks to a provider itself: tool definitions, tool calls and tool results as its JSON.
 
-Pure functions on the same code as the wires. Names are the wires', and `openai` for `openai_chat`.
+`wire` is the name of a wire; `openai` stands for `openai_chat`.
 """
 
 from dragoman import wires
@@ -12,8 +12,8 @@ from dragoman.wires.common.history import result_media
 from dragoman.wires.common.json import encode_json
 
 
-def encode_definitions(tools: "tuple[Tool | Opaque, ...] | list[Tool]", wire: str, /) -> list[JsonObject]:
-    """The definitions of some tools, as they stand in a request.
+def encode_definitions(tools: "tuple[Tool | Opaque, ...] | list[Tool]", wire: str) -> list[JsonObject]:
+    """The definitions of some tools, as they are in a request.
 
     >>> encode_definitions([Tool(name="now", description="The time")], "anthropic")
     [{'name': 'now', 'description': 'The time', 'input_schema': {'type': 'object', 'properties': {}}}]
@@ -21,8 +21,8 @@ def encode_definitions(tools: "tuple[Tool | Opaque, ...] | list[Tool]", wire: st
     return _wire(wire).client.encode_tools(tuple(tools))
 
 
-def decode_tool_calls(body: bytes | JsonObject, wire: str, /) -> list[ToolCall]:
-    """The calls of a response's body; none is an empty list.
+def decode_tool_calls(body: bytes | JsonObject, wire: str) -> list[ToolCall]:
+    """The tool calls in the body of a response.
 
     >>> decode_tool_calls({"message": {"tool_calls": [{"function": {"name": "now"}}]}, "done": True}, "ollama")[0].name
     'now'
@@ -31,24 +31,24 @@ def decode_tool_calls(body: bytes | JsonObject, wire: str, /) -> list[ToolCall]:
     return list(fold(_wire(wire).client.decode_body(data)).tool_calls)
 
 
-def encode_result(result: ToolResult, wire: str, /) -> JsonObject:
-    """A tool's result, as it stands in the next request.
+def encode_result(result: ToolResult, wire: str) -> JsonObject:
+    """The result of a tool, as it is in the next request.
 
     >>> encode_result(ToolResult(id="call_1", name="now", content="noon"), "openai")
     {'role': 'tool', 'tool_call_id': 'call_1', 'content': 'noon'}
     """
-    found = _wire(wire)
-    if found.name in _TEXT_RESULTS and result_media([result]) is not None:
-        raise Unsupported(f"{found.name}: a result is text; send its pictures and documents in a user message after it")
-    return found.client.encode_result(result)
+    codec = _wire(wire)
+    if codec.name in _TEXT_RESULTS and result_media([result]) is not None:
+        raise Unsupported(f"{codec.name}: a tool result must be text; send its media in the next user message")
+    return codec.client.encode_result(result)
 
 
 _TEXT_RESULTS = frozenset({"google", "ollama", "openai_chat"})
-"""Wires that carry the media of a result in the turn after it, which one result alone cannot show."""
+"""Wires that send the media of a result in the message after it, which is not part of one result."""
 
 
 def _wire(name: str) -> Wire:
     known = {"openai": "openai_chat", **{wire: wire for wire in wires.NAMES}}
     if name not in known:
-        raise InvalidRequest(f"no wire {name!r}; there are {', '.join(known)}")
+        raise InvalidRequest(f"unknown wire {name!r}; use one of {', '.join(known)}")
     return wires.get(known[name])

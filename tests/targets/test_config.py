@@ -29,14 +29,14 @@ def test_a_record_is_added_in_one_call() -> None:
 
 
 def test_the_fields_of_a_record_are_enough() -> None:
-    made = empty().add_provider(
+    own = empty().add_provider(
         name="own", wire="ollama", base_url="https://own", api_key="k", key_names=["A"], capabilities={"max_images": 2}
     )
-    assert (made.key_names, made.capabilities, made.api_key) == (("A",), Capabilities(max_images=2), "k")
+    assert (own.key_names, own.capabilities, own.api_key) == (("A",), Capabilities(max_images=2), "k")
 
 
 def test_a_record_may_be_like_another_with_some_facts_changed() -> None:
-    made = empty().add_provider(
+    own = empty().add_provider(
         name="own",
         like="mistral",
         capabilities=Capabilities(max_images=2),
@@ -44,9 +44,9 @@ def test_a_record_may_be_like_another_with_some_facts_changed() -> None:
         headers={"x-team": "a"},
     )
     old = PROVIDERS["mistral"]
-    assert (made.capabilities.max_images, made.capabilities.image_urls) == (2, old.capabilities.image_urls)
-    assert (made.quirks.top_k, made.quirks.call_id) == (False, old.quirks.call_id)
-    assert (made.base_url, made.key_names, made.family) == (old.base_url, old.key_names, "mistral")
+    assert (own.capabilities.max_images, own.capabilities.image_urls) == (2, old.capabilities.image_urls)
+    assert (own.quirks.top_k, own.quirks.call_id) == (False, old.quirks.call_id)
+    assert (own.base_url, own.key_names, own.family) == (old.base_url, old.key_names, "mistral")
 
 
 def test_a_record_that_is_like_another_at_another_place_has_a_key_of_its_own() -> None:
@@ -62,15 +62,15 @@ def test_what_opens_the_place_of_a_record_goes_to_no_other(place: dict[str, str]
     registry = empty()
     headers = {"X-Gateway-Key": "hush", "x-team": "tides"}
     registry.add_provider(name="corp", like="vllm", api_key="hush", headers=headers, http_client=transport_of())
-    made = registry.add_provider(name="own", like="corp", **place)
-    assert (made.api_key, made.headers, made.http_client) == (None, {"x-team": "tides"}, None)
+    own = registry.add_provider(name="own", like="corp", **place)
+    assert (own.api_key, own.headers, own.http_client) == (None, {"x-team": "tides"}, None)
 
 
 def test_what_opens_the_place_of_a_record_stays_there() -> None:
     registry = empty()
     corp = registry.add_provider(name="corp", like="vllm", headers={"x-key": "hush"}, http_client=transport_of())
-    made = registry.add_provider(name="own", like="corp")
-    assert (made.headers, made.http_client) == (corp.headers, corp.http_client)
+    own = registry.add_provider(name="own", like="corp")
+    assert (own.headers, own.http_client) == (corp.headers, corp.http_client)
 
 
 def test_a_record_may_be_overridden_in_its_place() -> None:
@@ -297,9 +297,7 @@ def test_a_mark_at_the_start_of_a_config_is_none_of_it() -> None:
 
 
 def test_a_path_in_the_place_of_a_config_is_told() -> None:
-    with pytest.raises(
-        SetupError, match=r"config must be TOML text, got a path; pass Path\('conf/dragoman.toml'\)"
-    ):
+    with pytest.raises(SetupError, match=r"config must be TOML text, got a path; pass Path\('conf/dragoman.toml'\)"):
         empty().load_config("conf/dragoman.toml")
 
 
@@ -312,7 +310,7 @@ def test_what_is_no_config_is_told(config: Any) -> None:
 def test_names_of_the_version_before_are_refused_with_the_new_ones() -> None:
     with pytest.raises(SetupError, match=r"- limits: the table is now called \[capabilities\]$"):
         empty().load_config('[limits."groq/llama"]\nmax_images = 0')
-    with pytest.raises(SetupError, match="^'limits' is now called 'capabilities'$"):
+    with pytest.raises(SetupError, match=r"^'limits' is now called 'capabilities'$"):
         empty().add_provider(name="x", like="groq", limits={"max_images": 0})
-    with pytest.raises(SetupError, match="^'lone_temperature' is now called 'temperature_excludes_top_p'$"):
+    with pytest.raises(SetupError, match=r"^'lone_temperature' is now called 'temperature_excludes_top_p'$"):
         empty().set_capabilities("groq", lone_temperature=True)

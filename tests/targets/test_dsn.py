@@ -70,16 +70,16 @@ def test_an_error_of_a_dsn_does_not_say_the_key() -> None:
 
 @pytest.mark.parametrize("scheme", sorted(PROVIDERS))
 def test_every_provider_name_is_a_scheme(scheme: str) -> None:
-    made = decode_dsn("box", f"{scheme}+http://k@box:1", PROVIDERS)
-    assert (made.wire, made.auth) == (PROVIDERS[scheme].wire, PROVIDERS[scheme].auth)
-    assert made.base_url.startswith("http://box:1")
+    provider = decode_dsn("box", f"{scheme}+http://k@box:1", PROVIDERS)
+    assert (provider.wire, provider.auth) == (PROVIDERS[scheme].wire, PROVIDERS[scheme].auth)
+    assert provider.base_url.startswith("http://box:1")
 
 
 def test_what_opens_the_place_of_a_schemes_record_goes_to_no_other() -> None:
     headers = {"X-Gateway-Key": "hush", "x-team": "tides"}
     record = Provider(name="corp", wire="openai_chat", api_key="hush", headers=headers, http_client=object())
-    made = decode_dsn("box", "corp://box", {"corp": record})
-    assert (made.api_key, made.headers, made.http_client) == (None, {"x-team": "tides"}, None)
+    provider = decode_dsn("box", "corp://box", {"corp": record})
+    assert (provider.api_key, provider.headers, provider.http_client) == (None, {"x-team": "tides"}, None)
 
 
 def test_a_variable_is_named_after_its_provider() -> None:

@@ -49,8 +49,8 @@ def test_a_target_is_named_by_its_spec(provider: Provider) -> None:
 
 
 def test_a_target_has_the_key_and_the_place_that_it_is_given() -> None:
-    made = target("anthropic/claude-x", api_key="hush", base_url="https://proxy/v1")
-    assert (made.api_key, made.base_url, made.wire) == ("hush", "https://proxy/v1", "anthropic")
+    own = target("anthropic/claude-x", api_key="hush", base_url="https://proxy/v1")
+    assert (own.api_key, own.base_url, own.wire) == ("hush", "https://proxy/v1", "anthropic")
 
 
 def test_a_target_has_the_place_of_its_provider() -> None:
@@ -74,7 +74,7 @@ def test_a_provider_without_a_place_says_how_to_tell_it() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "base_url"),
+    ("value", "base_url"),
     [
         ("https://x/v1", "https://x/v1"),
         ("https://x/v1/", "https://x/v1"),
@@ -85,8 +85,8 @@ def test_a_provider_without_a_place_says_how_to_tell_it() -> None:
         ("[::1]:8080", "http://[::1]:8080"),
     ],
 )
-def test_the_environment_tells_a_place(told: str, base_url: str) -> None:
-    assert OWN.target("m", env={"OWN_HOST": told}).base_url == base_url
+def test_the_environment_tells_a_place(value: str, base_url: str) -> None:
+    assert OWN.target("m", env={"OWN_HOST": value}).base_url == base_url
 
 
 def test_the_first_key_of_the_environment_counts() -> None:
@@ -95,8 +95,8 @@ def test_the_first_key_of_the_environment_counts() -> None:
 
 
 def test_a_target_has_the_facts_of_its_provider() -> None:
-    made = OWN.target("m", env={"OWN_URL": "https://x"})
-    assert (made.headers, made.capabilities, made.quirks, made.needs_key) == (
+    own = OWN.target("m", env={"OWN_URL": "https://x"})
+    assert (own.headers, own.capabilities, own.quirks, own.needs_key) == (
         OWN.headers,
         OWN.capabilities,
         OWN.quirks,
@@ -133,7 +133,7 @@ def test_gemini_is_google() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "base_url"),
+    ("value", "base_url"),
     [
         ("box", "http://box:11434"),
         ("box:8080", "http://box:8080"),
@@ -153,12 +153,12 @@ def test_gemini_is_google() -> None:
         ("/", "http://127.0.0.1:11434"),
     ],
 )
-def test_ollama_host_may_be_less_than_a_url(told: str, base_url: str) -> None:
-    assert PROVIDERS["ollama"].target("m", env={"OLLAMA_HOST": told}).base_url == base_url
+def test_ollama_host_may_be_less_than_a_url(value: str, base_url: str) -> None:
+    assert PROVIDERS["ollama"].target("m", env={"OLLAMA_HOST": value}).base_url == base_url
 
 
 @pytest.mark.parametrize(
-    ("variable", "told", "base_url"),
+    ("variable", "value", "base_url"),
     [
         ("AZURE_OPENAI_ENDPOINT", "https://res.openai.azure.com/", "https://res.openai.azure.com/openai/v1"),
         ("AZURE_OPENAI_BASE_URL", "https://res.openai.azure.com/openai/v2", "https://res.openai.azure.com/openai/v2"),
@@ -167,17 +167,17 @@ def test_ollama_host_may_be_less_than_a_url(told: str, base_url: str) -> None:
         ("OPENAI_BASE_URL", "https://proxy/v1/", "https://proxy/v1"),
     ],
 )
-def test_a_variable_tells_a_place(variable: str, told: str, base_url: str) -> None:
+def test_a_variable_tells_a_place(variable: str, value: str, base_url: str) -> None:
     record = next(record for record in PROVIDERS.values() if variable in record.base_url_names)
-    assert record.target("m", env={variable: told}).base_url == base_url
+    assert record.target("m", env={variable: value}).base_url == base_url
 
 
-def body(name: str, **asked: Any) -> dict[str, Any]:
+def body(name: str, **fields: Any) -> dict[str, Any]:
     """What a target of the provider is sent."""
     to = Registry(env={}).target(f"{name}/m")
     if to.api_key is None:
         to = replace(to, api_key="k")
-    request = Request(messages=asked.pop("messages", (user("hi"),)), **asked)
+    request = Request(messages=fields.pop("messages", (user("hi"),)), **fields)
     sent: dict[str, Any] = json.loads(to_wire(to).encode_request(request, to).body)
     return sent
 
@@ -282,5 +282,5 @@ def test_limits_are_those_of_the_provider(name: str, capabilities: dict[str, Any
     [("openai", "authorization"), ("azure", "api-key"), ("anthropic", "x-api-key"), ("google", "x-goog-api-key")],
 )
 def test_a_key_goes_into_the_header_that_the_provider_reads(name: str, header: str) -> None:
-    made = target(f"{name}/m", api_key="hush", base_url="https://x")
-    assert list(made.auth_headers()) == [header]
+    own = target(f"{name}/m", api_key="hush", base_url="https://x")
+    assert list(own.auth_headers()) == [header]
