@@ -1,4 +1,7 @@
-"""An agent with tools, skills, a sub-agent and a look at what it does. On `demo`: no key, no network."""
+"""An agent with tools, skills, a stream of events and a sub-agent.
+
+It runs on the `demo` provider: no key, no network.
+"""
 
 import dragoman
 from dragoman import Agent, Budget, TextDelta, ToolFinished, tool
@@ -25,7 +28,7 @@ def main() -> None:
     for step in result.steps:
         print(f"  step {step.index}: {[call.name for call in step.response.tool_calls]}, {step.duration:.3f} s")
 
-    print("\n--- as it happens")
+    print("\n--- streamed")
     with agent.stream([*result.messages, dragoman.user("What is the tide in Brest?")]) as stream:
         for item in stream:
             match item:
@@ -37,11 +40,11 @@ def main() -> None:
                     continue
     print()
 
-    print("\n--- as the tool of another agent")
-    chief = Agent(model, tools=[agent.as_tool("harbour", "Knows all about the tide at a port")])
-    done = chief.run("Ask the harbour: 'What is the tide in Brest?'")
-    print(done.output)
-    print(f"[{done.usage.input} tokens in, {done.usage.output} out, all agents together]")
+    print("\n--- one agent as a tool of another")
+    manager = Agent(model, tools=[agent.as_tool("harbour", "Answers questions about the tide at a port")])
+    result = manager.run("Ask the harbour: 'What is the tide in Brest?'")
+    print(result.output)
+    print(f"[{result.usage.input} tokens in, {result.usage.output} out, for both agents]")
 
 
 if __name__ == "__main__":

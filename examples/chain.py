@@ -1,4 +1,7 @@
-"""A chain of targets with an alias at its end, and the receipt of what happened. On `demo`: no key, no network."""
+"""A chain of targets with failover, and the list of attempts.
+
+It runs on the `demo` provider: no key, no network.
+"""
 
 import dragoman
 

@@ -1,4 +1,7 @@
-"""A conversation: its transcript is a list of messages that can be saved. On `demo`: no key, no network."""
+"""A conversation is a list of messages. You can save it as JSON and load it again.
+
+It runs on the `demo` provider: no key, no network.
+"""
 
 import dragoman
 from dragoman import user

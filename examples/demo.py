@@ -1,4 +1,7 @@
-"""A chat, a tool call, structured output and a failover, on the embedded `demo` provider: no key, no network."""
+"""A chat, a tool call, structured output and a failover.
+
+It runs on the `demo` provider: no key, no network.
+"""
 
 import json
 
@@ -19,7 +22,6 @@ BILL = {
 
 
 def main() -> None:
-    """Show each of the four."""
     model = dragoman.model("demo/any")
 
     print("--- a chat, streamed")
@@ -33,18 +35,18 @@ def main() -> None:
                 case _:
                     continue
 
-    print("\n--- a tool call, and the answer to its result")
-    asked = user("How high is the tide in Brest?")
-    response = model.generate([asked], tools=[TIDE], tool_choice="required")
+    print("\n--- a tool call, and the answer with its result")
+    question = user("How high is the tide in Brest?")
+    response = model.generate([question], tools=[TIDE], tool_choice="required")
     call = response.tool_calls[0]
     print(f"{call.name}({json.dumps(call.arguments)})")
     result = ToolResult(id=call.id, name=call.name, content="4.2 m")
-    print(model.generate([asked, assistant(*response.message.parts), tool_results(result)], tools=[TIDE]).text)
+    print(model.generate([question, assistant(*response.message.parts), tool_results(result)], tools=[TIDE]).text)
 
     print("\n--- structured output")
     print(model.generate("A bill, please.", schema=BILL).text)
 
-    print("\n--- a failover, with its receipt")
+    print("\n--- a failover, and its attempts")
     response = dragoman.generate("demo/overloaded,demo/empty,demo/any", "Is anybody there?")
     print(response.text)
     for attempt in response.attempts:

@@ -1,4 +1,4 @@
-"""Providers that are defined by the environment: LLM_<NAME>=scheme://[token@]host. On `demo`: no key, no network."""
+"""Providers from environment variables: LLM_<NAME>=scheme://[token@]host. It sends no request to the network."""
 
 import dragoman
 
@@ -11,10 +11,10 @@ ENVIRONMENT = {
 
 
 def main() -> None:
-    registry = dragoman.Registry(env=ENVIRONMENT)  # without env= it is the process's own
-    for told in registry.model("box/qwen3, town/gpt-5, groq/llama, toy/any").explain("hello"):
-        place = told.request.url if told.request is not None else "nowhere"
-        print(f"{told.target}: {place}, {'ready' if told.ready else told.reason}")
+    registry = dragoman.Registry(env=ENVIRONMENT)  # without env= the registry reads os.environ
+    for explanation in registry.model("box/qwen3, town/gpt-5, groq/llama, toy/any").explain("hello"):
+        url = explanation.request.url if explanation.request is not None else "no URL"
+        print(f"{explanation.target}: {url}, {'ready' if explanation.ready else explanation.reason}")
     print(registry.model("toy/any").generate("hello").text)
 
 

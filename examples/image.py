@@ -1,4 +1,7 @@
-"""A picture over a chain: who cannot see is passed by. On `demo`: no key, no network."""
+"""An image in a chain: a target that does not accept images is skipped.
+
+It runs on the `demo` provider: no key, no network.
+"""
 
 from io import BytesIO
 
@@ -9,7 +12,7 @@ from dragoman import Image
 
 
 def draw() -> Image:
-    """A red square."""
+    """Return a red rectangle."""
     file = BytesIO()
     Picture.new("RGB", (120, 80), "red").save(file, "PNG")
     return Image(data=file.getvalue(), mime="image/png")

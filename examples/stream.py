@@ -1,4 +1,7 @@
-"""An answer as it comes: blocking, async, and left early. On `demo`: no key, no network."""
+"""Streaming: blocking, async, and stopped early.
+
+It runs on the `demo` provider: no key, no network.
+"""
 
 import asyncio
 
@@ -8,7 +11,7 @@ from dragoman import TextDelta, ThinkingDelta
 
 def main() -> None:
     model = dragoman.model("demo/any")
-    with model.stream("Tell me of the tide in Brest.", reasoning="low") as stream:
+    with model.stream("Tell me about the tide in Brest.", reasoning="low") as stream:
         for item in stream:
             match item:
                 case ThinkingDelta():
@@ -22,13 +25,13 @@ def main() -> None:
     with model.stream("A long story, please.") as stream:
         for item in stream:
             print(f"first: {item}")
-            break  # leaving the stream closes its connection
+            break  # leaving the with block closes the connection
 
-    print(asyncio.run(count_pieces(model)), "pieces, async")
+    print(asyncio.run(count_deltas(model)), "text deltas, async")
 
 
-async def count_pieces(model: dragoman.Model) -> int:
-    async with model.astream("Tell me of the tide in Brest.") as stream:
+async def count_deltas(model: dragoman.Model) -> int:
+    async with model.astream("Tell me about the tide in Brest.") as stream:
         return len([item async for item in stream if isinstance(item, TextDelta)])
 
 

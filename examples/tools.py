@@ -1,4 +1,7 @@
-"""Functions as tools: a model calls them, a toolbox runs them. On `demo`: no key, no network."""
+"""Functions as tools: the model calls them, and a toolbox runs the calls.
+
+It runs on the `demo` provider: no key, no network.
+"""
 
 from typing import Literal
 
@@ -19,20 +22,20 @@ def tide(port: str, unit: Literal["m", "ft"] = "m") -> str:
 
 @tool(timeout=5)
 async def ships(port: str) -> list[str]:
-    """The names of the ships that lie at a port."""
+    """The names of the ships at a port."""
     return [f"Pride of {port}", "Ann"]
 
 
 def main() -> None:
     model = dragoman.model("demo/any")
     toolbox = Toolbox(tide, ships)
-    asked = user("What is the tide at the port of Brest?")
+    question = user("What is the tide at the port of Brest?")
 
-    response = model.generate([asked], tools=[toolbox], tool_choice="required")
+    response = model.generate([question], tools=[toolbox], tool_choice="required")
     results = [toolbox.execute(call) for call in response.tool_calls]
     for call, result in zip(response.tool_calls, results, strict=True):
         print(f"{call.name}({call.arguments}) -> {result.text}")
-    print(model.generate([asked, response.message, tool_results(*results)], tools=[toolbox]).text)
+    print(model.generate([question, response.message, tool_results(*results)], tools=[toolbox]).text)
 
     wrong = dragoman.ToolCall(id="call_9", name="tide", arguments={"port": 7})
     print(toolbox.execute(wrong).text)

@@ -1,7 +1,7 @@
-"""Translate a request and a stream between dialects, without any key or network.
+"""Translate a request and a stream between dialects, without a key and without a network.
 
-A client speaks one dialect; each provider gets the request in its own. The provider's stream comes back as events,
-and is said again in the client's dialect.
+The client speaks one dialect, and each provider gets the request in its own. The stream of the provider is decoded into
+events, and encoded again in the dialect of the client.
 """
 
 import json
@@ -11,7 +11,7 @@ from dragoman.events import fold
 from dragoman.http import HttpRequest
 from dragoman.targets.providers import target
 
-ASKED = {
+REQUEST = {
     "model": "any",
     "stream": True,
     "messages": [
@@ -32,7 +32,7 @@ ASKED = {
     "seed": 7,
 }
 
-ANSWERED = b"""\
+STREAM = b"""\
 event: message_start
 data: {"type":"message_start","message":{"id":"msg_1","model":"claude-x","usage":{"input_tokens":31}}}
 
@@ -72,30 +72,29 @@ TARGETS = ("anthropic/claude-x", "google/gemini-x", "ollama/qwen-x", "openai-res
 
 
 def main() -> None:
-    """Print the request in every dialect, then the answer as events and in the client's dialect."""
     client = wires.get("openai_chat")
-    http = HttpRequest(method="POST", path="/v1/chat/completions", body=json.dumps(ASKED).encode())
+    http = HttpRequest(method="POST", path="/v1/chat/completions", body=json.dumps(REQUEST).encode())
     _, request = client.server.decode_request(http)
     print("A Chat Completions request\n")
-    print(json.dumps(ASKED, indent=2))
+    print(json.dumps(REQUEST, indent=2))
     for spec in TARGETS:
-        place = target(spec, api_key="secret")
-        sent = wires.get(place.wire).client.encode_request(request, place)
-        print(f"\n--- as {spec} gets it: {sent.method} {sent.url}\n")
-        print(json.dumps(json.loads(sent.body), indent=2))
-        for notice in sent.notices:
+        destination = target(spec, api_key="secret")
+        http_request = wires.get(destination.wire).client.encode_request(request, destination)
+        print(f"\n--- the request for {spec}: {http_request.method} {http_request.url}\n")
+        print(json.dumps(json.loads(http_request.body), indent=2))
+        for notice in http_request.notices:
             print(f"notice: {notice.kind} {notice.what}: {notice.why}")
 
     decoder = wires.get("anthropic").client.stream_decoder(request)
-    events = decoder.feed(ANSWERED) + decoder.feed(b"")
-    print("\n--- a Messages stream comes back, as events\n")
+    events = decoder.feed(STREAM) + decoder.feed(b"")
+    print("\n--- the Messages stream of Anthropic, as events\n")
     for event in events:
         print(event)
     response = fold(events)
     print(f"\ntext {response.text!r}, calls {[(call.name, call.arguments) for call in response.tool_calls]}")
     finish, usage = response.finish, response.usage
     print(f"finish {finish.reason} ({finish.raw}), {usage.input} tokens in, {usage.output} out")
-    print("\n--- and as the client reads it, in its own dialect\n")
+    print("\n--- the same stream in the dialect of the client\n")
     encoder = client.server.stream_encoder(request)
     print(b"".join(encoder.feed(event) for event in events).decode())
 

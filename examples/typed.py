@@ -1,4 +1,7 @@
-"""A type in, a value of it out: whole, as it grows, and after a wrong answer. On `demo`: no key, no network."""
+"""Typed output: a value, a stream of partial values, and the repair of a wrong answer.
+
+It runs on the `demo` provider: no key, no network.
+"""
 
 import enum
 from dataclasses import dataclass, field
@@ -31,16 +34,16 @@ def main() -> None:
     print("--- a value")
     print(model.extract(Report, "How was the weather in Brest?"))
 
-    print("\n--- as it grows")
+    print("\n--- partial values, streamed")
     with model.stream_extract(Report, "How was the weather in Brest?") as stream:
         for value in stream:
             print(value)
 
-    print("\n--- anything that JSON can say")
+    print("\n--- other types")
     print(model.extract(dict[str, int], "How many boats has each port?"))
     print(model.generate("Is it going to rain?", output=bool).parsed)
 
-    print("\n--- a wrong answer is asked for again, with the reasons")
+    print("\n--- a wrong answer: the model gets the reasons and answers again")
     good = '{"place": "Brest", "day": "2026-11-17", "sky": "grey", "degrees": 11, "remarks": null}'
     script = Scripted('{"place": "Brest", "sky": "wet"}', good)
     print(script.model().extract(Report, "How was the weather in Brest?"))

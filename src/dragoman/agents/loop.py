@@ -2,7 +2,7 @@
 
 `Run` is one run of the loop. Its `plan` yields effects like every other plan, so it does no I/O and reads no clock. A
 run ends with an answer without tool calls, with a call of the terminal tool, or with an error that carries the result
-so far. Tool errors, malformed calls and empty answers do not end it: the model is told and gets another turn.
+so far. Tool errors, malformed calls and empty answers do not end it: the model gets the error and another turn.
 """
 
 from collections.abc import Callable, Iterable, Sequence

@@ -246,7 +246,7 @@ def _first_bytes(chunks: list[bytes], size: int) -> list[bytes]:
 
 _INDEXES = frozenset({"index", "output_index", "content_index"})
 _CHOICE_FIELDS = frozenset({"finish_reason", "finishReason", "message", "content"})
-"""Fields of a choice. A choice and a part both have an index; only the index of a part is made wrong."""
+"""Fields of a choice. A choice and a part both have an index; the defect changes only that of a part."""
 _IDS = frozenset({"id", "call_id", "tool_call_id", "item_id"})
 _Change: TypeAlias = Callable[[dict[str, Any]], dict[str, Any]]
 _DEFECTS: dict[Defect, _Change] = {
