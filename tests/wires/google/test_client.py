@@ -240,7 +240,7 @@ def test_what_stood_in_and_beside_media_goes_back() -> None:
 def test_a_detail_and_a_document_name_are_noted_as_dropped() -> None:
     named = Document(data=b"%PDF", mime="application/pdf", name="bill.pdf")
     request = Request(messages=(user(named, Image(data=PNG, detail="low")),))
-    assert notices(request) == [("dropped", "the name of a document"), ("dropped", "the detail of an image")]
+    assert notices(request) == [("dropped", "name of a document"), ("dropped", "detail of an image")]
 
 
 def test_a_document_name_of_this_wire_goes_back() -> None:
@@ -903,7 +903,7 @@ def test_partial_arguments_become_whole_calls() -> None:
 def test_a_call_that_the_length_limit_cut_off_is_left_out() -> None:
     response = read("partial_cut.sse")
     assert response.tool_calls == ()
-    why = 'the length limit cut its arguments off: {"port":"Saint-Malo"}'
+    why = 'the length limit cut off its arguments: {"port":"Saint-Malo"}'
     assert response.notices == (Notice(kind="dropped", what="tool call plan", why=why),)
 
 
@@ -948,7 +948,7 @@ def test_calls_and_notes_have_a_limit() -> None:
 def test_several_candidates_are_told() -> None:
     response = read("two_candidates.sse")
     assert response.text == "first"
-    why = "there were 2 candidates; the first is the response"
+    why = "the answer has 2 candidates; only the first is used"
     assert response.notices == (Notice(kind="info", what="candidates", why=why),)
 
 

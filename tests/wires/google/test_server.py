@@ -175,7 +175,7 @@ def test_one_content_and_one_part_may_stand_alone() -> None:
     ("body", "message"),
     [
         ({"contents": "hi"}, "contents: "),
-        ({"contents": [{"role": "system"}]}, "contents[0].role: 'system' is none of user, model"),
+        ({"contents": [{"role": "system"}]}, "contents[0].role: must be one of user, model"),
         ({"contents": [{"parts": "hi"}]}, "contents[0].parts: "),
         ({"contents": [{"parts": [{"text": 1}]}]}, "contents[0].parts[0].text: "),
         ({"contents": [{"parts": [{"text": "a"}, {"inlineData": 1}]}]}, "contents[0].parts[1].inlineData: "),

@@ -1,4 +1,9 @@
-"""Chunks of an answer in, events out: of a stream in any of its forms, or of a whole body."""
+"""Decodes the answers of generateContent into events.
+
+A stream is server-sent events or a JSON array of chunks; `GeminiFraming` detects which. A whole body is one chunk, or a
+list of chunks. Consecutive plain texts become one part; a text with a signature is a part of its own. The stream has no
+end marker: it is complete if the connection closes after a finish reason.
+"""
 
 import re
 from datetime import datetime
@@ -36,9 +41,9 @@ from dragoman.wires.google.schema import (
     UNFINISHED,
     GeminiCandidate,
     GeminiChunk,
+    as_objects,
     camel,
     join_notes,
-    listed,
     read_usage,
 )
 
@@ -48,38 +53,37 @@ _FIELDS = dict(zip(GeminiCandidate.__struct_encode_fields__, GeminiCandidate.__s
 
 
 class GeminiFraming:
-    """Events or a JSON array or one object, whatever was asked for: the first byte tells which."""
+    """Server-sent events, a JSON array or one object; the first byte tells which."""
 
     def __init__(self) -> None:
-        self._form: FrameDecoder | None = None
+        self._decoder: FrameDecoder | None = None
 
     def feed(self, data: bytes, /) -> list[Frame]:
-        """The frames that these bytes complete; b"" is the end of the file."""
-        if self._form is None:
+        if self._decoder is None:
             data = data.lstrip()
             if not data:
                 return []
-            self._form = JsonArrayDecoder() if data[:1] in b"[{" else SseDecoder()
-        return self._form.feed(data)
+            self._decoder = JsonArrayDecoder() if data[:1] in b"[{" else SseDecoder()
+        return self._decoder.feed(data)
 
 
-class _Growing(msgspec.Struct):
-    """A text inside arguments that come piece by piece, and where it stands."""
+class _GrowingText(msgspec.Struct):
+    """A text inside streamed arguments: its pieces, and its place."""
 
     holder: Any
     key: Any
     pieces: list[str]
 
 
-class _Streamed(msgspec.Struct):
-    """A call whose arguments come piece by piece."""
+class _StreamedCall(msgspec.Struct):
+    """A call whose arguments come in pieces."""
 
     call: ToolCall
     arguments: JsonObject
-    growing: list[_Growing] = []
+    texts: list[_GrowingText] = []
 
     def put(self, steps: list[Any], value: object) -> None:
-        """Put a value where a path leads; text goes on where there is text already."""
+        """Set the value at a path; a text is appended to the text that is already there."""
         holder: Any = self.arguments
         for step, after in zip(steps, [*steps[1:], None], strict=True):
             key = step
@@ -88,112 +92,110 @@ class _Streamed(msgspec.Struct):
                 holder += [None] * (key == len(holder))
             old = holder[key] if is_list(holder) else holder.get(key)
             if after is None:
-                holder[key] = self._grown(holder, key, old, value)
+                holder[key] = self._append(holder, key, old, value)
             else:
                 kind = list if isinstance(after, int) else dict
                 holder[key] = old if isinstance(old, kind) else kind()
             holder = holder[key]
 
-    def _grown(self, holder: Any, key: Any, old: object, value: object) -> object:
+    def _append(self, holder: Any, key: Any, old: object, value: object) -> object:
         if not isinstance(value, str):
             return value
-        if isinstance(old, _Growing):
+        if isinstance(old, _GrowingText):
             old.pieces.append(value)
             return old
-        text = _Growing(holder=holder, key=key, pieces=[old, value] if isinstance(old, str) else [value])
-        self.growing.append(text)
+        text = _GrowingText(holder=holder, key=key, pieces=[old, value] if isinstance(old, str) else [value])
+        self.texts.append(text)
         return text
 
     def whole(self) -> ToolCall:
-        """The call with all that came."""
-        for text in self.growing:
+        for text in self.texts:
             if text.holder[text.key] is text:
                 text.holder[text.key] = "".join(text.pieces)
         return msgspec.structs.replace(self.call, arguments=self.arguments)
 
 
 class GeminiDecoder:
-    """Chunks to events; a whole body is one chunk, or a list of them."""
+    """Decodes one answer, whole or streamed."""
 
     def __init__(self, request: Request | None) -> None:
         self.out = Assembler(calls_before=calls_before(request))
         self._finish: str | None = None
-        self._ending: JsonObject = {}
-        self._notes: JsonObject = {}
+        self._finish_notes: JsonObject = {}
+        self._text_notes: JsonObject = {}
         self._key: tuple[str, int] = ("", 0)
-        self._sealed = False
-        self._streamed: _Streamed | None = None
-        self._candidates = 0
+        """The kind and number of the open text."""
+        self._is_sealed = False
+        self._streamed: _StreamedCall | None = None
+        self._candidate_count = 0
 
     def read_body(self, body: bytes) -> None:
-        """A whole answer."""
-        read: GeminiChunk | list[GeminiChunk] = decode_json(_BODY, body)
-        for chunk in read if isinstance(read, list) else [read]:
+        data: GeminiChunk | list[GeminiChunk] = decode_json(_BODY, body)
+        for chunk in data if isinstance(data, list) else [data]:
             self._read(chunk)
-        if self.out.usage is None and not self._candidates and self._finish is None:
-            raise Malformed(f"{NAME}: the body has neither candidates nor a reason why not")
-        self.finish()
+        if self.out.usage is None and not self._candidate_count and self._finish is None:
+            raise Malformed(f"{NAME}: the body has no candidates and no block reason")
+        self._finish_response()
 
     def read_frame(self, frame: Frame) -> None:
-        """One chunk of a stream."""
-        # Gateways that imitate this wire end their streams so (seen 2025-12); Google never does.
+        # Gateways that imitate Google end their streams with [DONE] (seen 2025-12); Google never does.
         if frame.data.strip() not in (b"", b"[DONE]"):
             self._read(decode_frame(_CHUNK, frame))
 
     def end(self) -> None:
-        """The connection closed: the only farewell there is, once a finish reason was told."""
         if self._finish is None:
             raise truncated(NAME, "finishReason")
-        self.finish()
+        self._finish_response()
 
-    def finish(self) -> None:
-        """Say what is left, and why it ended."""
+    def _finish_response(self) -> None:
         out = self.out
-        reason = "blocked" if "promptFeedback" in self._ending else FINISH_REASONS.get(self._finish or "", "other")
-        self._settle()
+        reason = (
+            "blocked" if "promptFeedback" in self._finish_notes else FINISH_REASONS.get(self._finish or "", "other")
+        )
+        self._close_text()
         if self._streamed is not None and reason == "length":
             call = self._streamed.whole()
-            why = f"the length limit cut its arguments off: {msgspec.json.encode(call.arguments).decode()}"
+            why = f"the length limit cut off its arguments: {msgspec.json.encode(call.arguments).decode()}"
             out.notices.append(Notice(kind="dropped", what=f"tool call {call.name}", why=why))
         else:
             self._end_call()
-        if self._candidates > 1:
-            why = f"there were {self._candidates} candidates; the first is the response"
+        if self._candidate_count > 1:
+            why = f"the answer has {self._candidate_count} candidates; only the first is used"
             out.notices.append(Notice(kind="info", what="candidates", why=why))
-        extra = make_extra(NAME, {**self._ending, **self._notes})
+        extra = make_extra(NAME, {**self._finish_notes, **self._text_notes})
         out.finish(Finish(reason=reason, raw=self._finish or None, extra=extra))
 
     def _read(self, chunk: GeminiChunk) -> None:
         if chunk.error:
             raise error_from_json({"error": chunk.error})
         out = self.out
-        out.start(id=chunk.response_id, model=chunk.model_version, created=_seconds(chunk.create_time))
+        out.start(id=chunk.response_id, model=chunk.model_version, created=_unix_time(chunk.create_time))
         if chunk.usage_metadata is not None and (usage := read_usage(chunk.usage_metadata)) is not None:
             out.usage = merge_usage(out.usage, usage)
         for candidate in chunk.candidates or ():
-            self._candidates = max(self._candidates, (candidate.index or 0) + 1)
+            self._candidate_count = max(self._candidate_count, (candidate.index or 0) + 1)
             if not candidate.index:
                 self._candidate(candidate)
         if chunk.prompt_feedback:
-            self._feedback(chunk.prompt_feedback)
+            self._prompt_feedback(chunk.prompt_feedback)
 
-    def _feedback(self, feedback: JsonObject) -> None:
-        """What is told of the prompt: why it was blocked, in a word or only in a sentence; or that it was not."""
+    def _prompt_feedback(self, feedback: JsonObject) -> None:
+        """Read why the prompt was blocked: by a reason, or only by a message."""
         reason = feedback.get("blockReason")
-        is_blocked = reason not in UNBLOCKED or (feedback.get("blockReasonMessage") and not self._candidates)
+        is_blocked = reason not in UNBLOCKED or (feedback.get("blockReasonMessage") and not self._candidate_count)
         if is_blocked:
             self._finish = str(reason or "")
-            self._ending["promptFeedback"] = feedback
+            self._finish_notes["promptFeedback"] = feedback
 
     def _candidate(self, candidate: GeminiCandidate) -> None:
         for part in (candidate.content and candidate.content.parts) or ():
             self._part(part)
-        told = without_none({name: getattr(candidate, field) for name, field in _FIELDS.items()})
-        notes = {name: told[name] for name in TEXT_NOTES if name in told}
+        fields = without_none({name: getattr(candidate, field) for name, field in _FIELDS.items()})
+        notes = {name: fields[name] for name in TEXT_NOTES if name in fields}
         if notes:
             self.out.spend(len(msgspec.json.encode(notes)))
-            join_notes(self._notes, notes)
-        self._ending.update((name, told[name]) for name in FINISH_NOTES if name in told)
+            join_notes(self._text_notes, notes)
+        self._finish_notes.update((name, fields[name]) for name in FINISH_NOTES if name in fields)
         if candidate.finish_reason not in UNFINISHED:
             self._finish = candidate.finish_reason
 
@@ -208,50 +210,50 @@ class GeminiDecoder:
             case None:
                 return
             case Text() | Thinking(redacted=False):
-                self._say(part)
+                self._text(part)
             case ToolCall():
                 self._call(part, camel(camel(data)["functionCall"]))
             case _:
-                self._settle()
-                # A result is an answer of the user's, so one that a model gives has no word of ours.
+                self._close_text()
+                # Only users give results, so a result from a model has no part of its own.
                 self.out.whole(Opaque(wire=NAME, data=data) if isinstance(part, ToolResult) else part)
 
-    def _say(self, part: Text | Thinking) -> None:
-        """Plain texts that follow each other are one part; one with a signature is a part for itself."""
-        signed = bool(wire_extra(part.extra, NAME))
-        if not part.text and not signed:
+    def _text(self, part: Text | Thinking) -> None:
+        """Read a text; consecutive plain texts are one part, one with a signature is a part of its own."""
+        is_signed = bool(wire_extra(part.extra, NAME))
+        if not part.text and not is_signed:
             return
         kind: Literal["text", "thinking"] = "text" if isinstance(part, Text) else "thinking"
-        if signed or self._sealed or self._key[0] != kind:
-            self._settle()
-            self._key, self._sealed = (kind, self._key[1] + 1), signed
+        if is_signed or self._is_sealed or self._key[0] != kind:
+            self._close_text()
+            self._key, self._is_sealed = (kind, self._key[1] + 1), is_signed
             self.out.open(self._key, kind, part.extra)
         self.out.delta(self._key, kind, part.text)
 
-    def _settle(self) -> None:
-        """End the text that is open, with what was told of it."""
+    def _close_text(self) -> None:
+        """Close the open text, with its notes."""
         kind, number = self._key
-        if kind == "text" and self._notes:
-            self.out.note(self._key, NAME, self._notes)
-            self._notes = {}
+        if kind == "text" and self._text_notes:
+            self.out.note(self._key, NAME, self._text_notes)
+            self._text_notes = {}
         self.out.close(self._key)
-        self._key, self._sealed = ("", number), False
+        self._key, self._is_sealed = ("", number), False
 
     def _call(self, call: ToolCall, data: JsonObject) -> None:
-        """A whole call, or a piece of one: its name stands in the first, `willContinue` in all but the last."""
-        self._settle()
-        more = bool(data.get("willContinue"))
+        """Read a call, or a piece of one: the first has the name, all but the last have `willContinue`."""
+        self._close_text()
+        is_last = not data.get("willContinue")
         if call.name:
             self._end_call()
-            self._streamed = _Streamed(call=call, arguments=dict(call.arguments))
+            self._streamed = _StreamedCall(call=call, arguments=dict(call.arguments))
         if self._streamed is None:
             return
-        for piece in listed(data.get("partialArgs")):
+        for piece in as_objects(data.get("partialArgs")):
             self._argument(self._streamed, camel(piece))
-        if not more:
+        if is_last:
             self._end_call()
 
-    def _argument(self, streamed: _Streamed, piece: JsonObject) -> None:
+    def _argument(self, streamed: _StreamedCall, piece: JsonObject) -> None:
         steps = [name or quoted or int(index) for name, quoted, index in re.findall(_STEP, str(piece.get("jsonPath")))]
         values = [piece[key] for key in ("stringValue", "numberValue", "boolValue") if key in piece]
         value = None if "nullValue" in piece else values[0] if values else ""
@@ -267,13 +269,13 @@ class GeminiDecoder:
 
 
 _CALL_COST = 64
-"""What is remembered of each call, its id, counts as so many characters."""
+"""Characters that each call counts for, besides its content."""
 _STEP = r"""\.([^.\[\]]+)|\[['"]([^'"]+)['"]\]|\[(\d+)\]"""
 
 
-def _seconds(moment: str | None) -> int | None:
+def _unix_time(text: str | None) -> int | None:
     try:
-        time = datetime.fromisoformat(moment or "")
+        time = datetime.fromisoformat(text or "")
     except ValueError:
         return None
     return int(time.timestamp()) if time.tzinfo else None

@@ -1,4 +1,8 @@
-"""A Request and its Target in, the bytes of a generateContent call out, with notices of what was bent on the way."""
+"""Encodes a request as a call of Google's generateContent.
+
+Fields that the caller put into `extra` win over fields made from the request; inside `generationConfig` and
+`toolConfig` they are merged member by member.
+"""
 
 import re
 from collections.abc import Iterable
@@ -24,19 +28,19 @@ from dragoman.wires.common.options import (
     to_effort,
     tool_choice,
 )
-from dragoman.wires.google.messages import encode_turns
+from dragoman.wires.google.messages import encode_messages
 from dragoman.wires.google.parts import encode_tool
 from dragoman.wires.google.schema import (
     ALT,
+    ALTERNATIVE_FIELDS,
     LEVELS,
     MAX_BUDGET,
     MAX_SEED,
     MAX_STOPS,
-    MODES,
     NAME,
-    OPTIONS,
-    SAME_CONCEPT,
+    OPTION_NAMES,
     SCHEMA_DIALECT,
+    TOOL_CHOICE_TO_WIRE,
     camel,
 )
 
@@ -44,52 +48,58 @@ _RESOURCE = "(models|tunedModels|endpoints|publishers|projects)/"
 
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
-    """The exact bytes for this target."""
+    """The HTTP request for a target, with a notice for everything that it drops or changes."""
     notes = NoticeCollector(NAME, strict=request.strict)
     extra = camel(body_extra(request, target, notes))
-    theirs = _section(extra, "generationConfig")
-    system, contents = encode_turns(request, target, notes)
+    extra_config, extra_tool_config = _pop_object(extra, "generationConfig"), _pop_object(extra, "toolConfig")
+    system, contents = encode_messages(request, target, notes)
     check_prompt(request, contents, target)
     tools = supported_tools(request, notes)
-    config: JsonObject = {}
-    for encode in (_options, _reasoning):
-        config.update(encode(request, target, notes, theirs))
-    if _is_schema_apart(request, target):
-        notes.add("changed", "schema", "it takes no schema beside functions, so it is asked for in the system prompt")
+    config = {
+        **_encode_options(request, target, extra_config, notes),
+        **_encode_reasoning(request, target, extra_config, notes),
+    }
+    if request.schema is not None and not target.quirks.schema_with_tools and _functions(request):
+        notes.add("changed", "schema", "not supported together with functions; requested in the system prompt")
         system.append({"text": json_instruction(request.schema)})
     else:
-        config.update(_schema(request, notes, theirs))
+        config |= _encode_schema(request, extra_config, notes)
     body: JsonObject = {
         "systemInstruction": {"parts": system} if system else None,
         "contents": contents,
         "tools": encode_tools(tools, notes) or None,
-        "toolConfig": _choice(request, target, notes, _section(extra, "toolConfig")) or None,
-        "generationConfig": {**_giving_way(config, theirs), **theirs} or None,
+        "toolConfig": _encode_tool_config(request, target, extra_tool_config, notes) or None,
+        "generationConfig": {**_without_alternatives(config, extra_config), **extra_config} or None,
     }
     return post_request(target, _path(request, target), {**without_none(body), **extra}, notes)
 
 
 def _path(request: Request, target: Target) -> str:
-    """The model is in the path: under `models/`, unless its name says where it is."""
+    """The path contains the model: under `models/`, unless its name is a resource name."""
     model = target.model
-    place = f"/{quote(model)}" if re.match(_RESOURCE, model) else f"/models/{quote(model, safe='')}"
+    resource = f"/{quote(model)}" if re.match(_RESOURCE, model) else f"/models/{quote(model, safe='')}"
     if not request.stream:
-        return f"{place}:generateContent"
-    return f"{place}:streamGenerateContent" + ("" if request.extra.get(ALT) == "json" else "?alt=sse")
+        return f"{resource}:generateContent"
+    return f"{resource}:streamGenerateContent" + ("" if request.extra.get(ALT) == "json" else "?alt=sse")
 
 
-def _section(extra: JsonObject, name: str) -> JsonObject:
-    """An object that the caller wants merged into ours, taken out of `extra`."""
-    section = extra.pop(name, None)
-    return camel(section) if is_object(section) else {}
+def _pop_object(extra: JsonObject, name: str) -> JsonObject:
+    """Take an object out of `extra`, to merge it with ours."""
+    value = extra.pop(name, None)
+    return camel(value) if is_object(value) else {}
 
 
-def _giving_way(ours: JsonObject, theirs: JsonObject) -> JsonObject:
-    return {field: value for field, value in ours.items() if not theirs.keys() & set(SAME_CONCEPT.get(field, ()))}
+def _without_alternatives(config: JsonObject, extra_config: JsonObject) -> JsonObject:
+    """The fields for which the caller set no alternative."""
+    return {
+        field: value
+        for field, value in config.items()
+        if not extra_config.keys() & set(ALTERNATIVE_FIELDS.get(field, ()))
+    }
 
 
 def encode_tools(tools: Iterable[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
-    """All functions in one entry, at the place of the first: several entries with functions are refused."""
+    """All functions in one entry, in the place of the first; the API refuses several entries with functions."""
     entries: list[JsonObject] = []
     functions: list[JsonObject] = []
     for tool in tools:
@@ -106,65 +116,65 @@ def _functions(request: Request) -> list[Tool | Opaque]:
     return [tool for tool in request.tools if isinstance(tool, Tool)]
 
 
-def _choice(request: Request, target: Target, notes: NoticeCollector, theirs: JsonObject) -> JsonObject:
+def _encode_tool_config(
+    request: Request, target: Target, extra_config: JsonObject, notes: NoticeCollector
+) -> JsonObject:
     if request.parallel_tool_calls is False:
-        notes.add("dropped", "parallel_tool_calls", "it has no such switch")
-    if "functionCallingConfig" in theirs:
-        return theirs
+        notes.add("dropped", "parallel_tool_calls", "not supported")
+    if "functionCallingConfig" in extra_config:
+        return extra_config
     functions = _functions(request)
     choice = tool_choice(request, target, functions, notes)
     if choice is None or not functions:
-        return theirs
-    named = {} if choice in MODES else {"allowedFunctionNames": [choice]}
-    return {"functionCallingConfig": {"mode": MODES.get(choice, "ANY"), **named}, **theirs}
+        return extra_config
+    names = {} if choice in TOOL_CHOICE_TO_WIRE else {"allowedFunctionNames": [choice]}
+    return {"functionCallingConfig": {"mode": TOOL_CHOICE_TO_WIRE.get(choice, "ANY"), **names}, **extra_config}
 
 
-def _options(request: Request, target: Target, notes: NoticeCollector, theirs: JsonObject) -> JsonObject:
+def _encode_options(request: Request, target: Target, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:
     quirks = target.quirks
-    told: tuple[OptionField, ...] = (
+    options: tuple[OptionField, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
         ("top_p", request.top_p, "topP" if quirks.sampling else None),
         ("top_k", request.top_k, "topK" if quirks.sampling else None),
         ("max_tokens", max_tokens(request, target, notes), "maxOutputTokens"),
-        ("stop", _stops(request, notes), "stopSequences" if quirks.stop else None),
-        ("seed", _seed(request, notes), "seed"),
+        ("stop", _encode_stop(request, notes), "stopSequences" if quirks.stop else None),
+        ("seed", _encode_seed(request, notes), "seed"),
         ("user", request.user, None),
         ("metadata", request.metadata or None, None),
     )
-    return encode_options(told, {OPTIONS.get(field, field): value for field, value in theirs.items()}, notes)
+    return encode_options(
+        options, {OPTION_NAMES.get(field, field): value for field, value in extra_config.items()}, notes
+    )
 
 
-def _stops(request: Request, notes: NoticeCollector) -> list[str] | None:
+def _encode_stop(request: Request, notes: NoticeCollector) -> list[str] | None:
     if len(request.stop) > MAX_STOPS:
-        notes.add("dropped", "stop", f"it takes {MAX_STOPS} at most, so the others are left out")
+        notes.add("dropped", "stop", f"at most {MAX_STOPS} stop sequences are supported; the others are left out")
     return list(request.stop[:MAX_STOPS]) or None
 
 
-def _seed(request: Request, notes: NoticeCollector) -> int | None:
+def _encode_seed(request: Request, notes: NoticeCollector) -> int | None:
     if request.seed is None or -MAX_SEED <= request.seed < MAX_SEED:
         return request.seed
-    notes.add("changed", "seed", "it takes 32 bits, so it got the lower ones")
+    notes.add("changed", "seed", "it must fit into 32 bits; the lower bits are sent")
     return request.seed % MAX_SEED
 
 
-def _is_schema_apart(request: Request, target: Target) -> bool:
-    return request.schema is not None and not target.quirks.schema_with_tools and bool(_functions(request))
-
-
-def _schema(request: Request, notes: NoticeCollector, theirs: JsonObject) -> JsonObject:
+def _encode_schema(request: Request, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:
     if request.schema is None:
         return {}
     config: JsonObject = {"responseMimeType": "application/json"}
-    if not request.schema or theirs.keys() & {"responseJsonSchema", *SAME_CONCEPT["responseJsonSchema"]}:
+    if not request.schema or extra_config.keys() & {"responseJsonSchema", *ALTERNATIVE_FIELDS["responseJsonSchema"]}:
         return config
     schema, notices = adapt(request.schema, SCHEMA_DIALECT, where="schema")
     notes.extend(*notices)
     return {**config, "responseJsonSchema": schema}
 
 
-def _reasoning(request: Request, target: Target, notes: NoticeCollector, theirs: JsonObject) -> JsonObject:
-    """A level for targets that take one, else a budget; both are refused."""
-    reasoning = None if "thinkingConfig" in theirs else requested_reasoning(request, target, notes)
+def _encode_reasoning(request: Request, target: Target, extra_config: JsonObject, notes: NoticeCollector) -> JsonObject:
+    """A level if the target takes one, else a budget; the API refuses both together."""
+    reasoning = None if "thinkingConfig" in extra_config else requested_reasoning(request, target, notes)
     if reasoning is None:
         return {}
     if target.quirks.reasoning != "level":
@@ -173,6 +183,6 @@ def _reasoning(request: Request, target: Target, notes: NoticeCollector, theirs:
         return {"thinkingConfig": {**({"includeThoughts": True} if budget else {}), "thinkingBudget": budget}}
     effort = to_effort(reasoning, target, notes)
     if effort in ("none", "max"):
-        notes.add("changed", "reasoning", f"it does not take {effort!r}, so it got {LEVELS[effort]}")
-    shown = {} if reasoning in ("none", 0) else {"includeThoughts": True}
-    return {"thinkingConfig": {**shown, "thinkingLevel": LEVELS[effort]}}
+        notes.add("changed", "reasoning", f"{effort!r} is not supported; sent as {LEVELS[effort]}")
+    include = {} if reasoning in ("none", 0) else {"includeThoughts": True}
+    return {"thinkingConfig": {**include, "thinkingLevel": LEVELS[effort]}}

@@ -1,4 +1,4 @@
-"""Models, embeddings, and counted tokens of the Gemini API."""
+"""Google's endpoints besides generation, as a client: models, embeddings and token counts."""
 
 from collections.abc import Sequence
 
@@ -21,15 +21,13 @@ class _Endpoints(Endpoints):
     max_texts = 100
 
     def encode_models(self, target: Target, /) -> HttpRequest:
-        """GET /models."""
         return get_request(target, "/models?pageSize=1000")
 
     def decode_models(self, body: bytes, /) -> tuple[ModelInfo, ...]:
-        """The models of a page; protobuf's JSON leaves out a list that is empty."""
+        """The models of a page; Google leaves out an empty list."""
         return () if body.strip() == b"{}" else super().decode_models(body)
 
     def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
-        """POST :countTokens, with the request as it would be."""
         http = encode_request(msgspec.structs.replace(request, stream=False), target)
         body = msgspec.json.decode(http.body, type=dict[str, object])
         counted = {"generateContentRequest": {"model": _resource(target), **body}}
@@ -37,7 +35,6 @@ class _Endpoints(Endpoints):
         return msgspec.structs.replace(http, path=path, body=msgspec.json.encode(counted))
 
     def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
-        """POST :batchEmbedContents."""
         requests = [
             without_none(
                 {

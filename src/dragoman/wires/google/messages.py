@@ -1,6 +1,13 @@
-"""A Request's history in, the system instruction and the contents of a generateContent call out."""
+"""The conversation as the contents of generateContent, for the client and the server.
 
+Calls may come without an id, as may responses; a response then belongs to the first open call of its name. The ids
+that Google assigned travel in `extra`, so that a call without one goes back without one.
+"""
+
+from collections import deque
 from collections.abc import Iterable
+
+import msgspec
 
 from dragoman.targets.target import Target
 from dragoman.types import (
@@ -10,18 +17,26 @@ from dragoman.types import (
     Message,
     Part,
     Request,
+    Role,
     Text,
     ToolCall,
     ToolResult,
 )
-from dragoman.wires.common.extra import wire_extra
+from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import check_urls, merge_turns, repair, result_media, start_with_user
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.google.parts import encode_call, encode_part, encode_result, part_extra, wire_id
-from dragoman.wires.google.schema import DUMMY_SIGNATURE, NAME
+from dragoman.wires.common.request_body import invalid_field, read_fields
+from dragoman.wires.google.parts import decode_part, encode_call, encode_part, encode_result, part_extra, wire_id
+from dragoman.wires.google.schema import DUMMY_SIGNATURE, NAME, GeminiTurn, as_objects, camel
+
+_ROLES: dict[str, Role] = {"user": "user", "model": "assistant", "function": "user"}
+
+# Encoding -------------------------------------------------------------------------------------------------------------
 
 
-def encode_turns(request: Request, target: Target, notes: NoticeCollector) -> tuple[list[JsonObject], list[JsonObject]]:
+def encode_messages(
+    request: Request, target: Target, notes: NoticeCollector
+) -> tuple[list[JsonObject], list[JsonObject]]:
     """The parts of the system instruction, and the contents."""
     history = repair(request, notes)
     contents: list[JsonObject] = []
@@ -33,41 +48,41 @@ def encode_turns(request: Request, target: Target, notes: NoticeCollector) -> tu
         elif parts := _encode_parts(turn.parts, target, notes):
             role = "model" if turn.role == "assistant" else "user"
             contents.append({"role": role, "parts": parts, **wire_extra(turn.extra, NAME)})
-    return [encode_part(text) for text in history.system if _says(text)], contents
+    return [encode_part(text) for text in history.system if _has_content(text)], contents
 
 
-def _says(part: Part) -> bool:
-    """A text that is empty says nothing, and Vertex refuses it (seen 2025-04), unless it holds a signature."""
+def _has_content(part: Part) -> bool:
+    """Whether a part is not an empty text, which Vertex refuses (seen 2025-04) unless it has a signature."""
     return not isinstance(part, Text) or bool(part.text or part_extra(part.extra))
 
 
 def _encode_parts(parts: Iterable[Part], target: Target, notes: NoticeCollector) -> list[JsonObject]:
     encoded: list[JsonObject] = []
-    signed = not target.quirks.thought_signatures
+    needs_signature = target.quirks.thought_signatures
     for part in parts:
         if not isinstance(part, ToolCall):
             _check(part, target, notes)
-            encoded += [encode_part(part)] if _says(part) else []
+            encoded += [encode_part(part)] if _has_content(part) else []
             continue
         call = encode_call(part, wire_id(part))
-        if not signed and "thoughtSignature" not in call:
-            notes.add("repaired", f"call {part.id}", "it has no thought signature, so it gets one that fits any")
+        if needs_signature and "thoughtSignature" not in call:
+            notes.add("repaired", f"call {part.id}", "it has no thought signature; Google's dummy signature is sent")
             call["thoughtSignature"] = DUMMY_SIGNATURE
-        signed = True
+        needs_signature = False
         encoded.append(call)
     return encoded
 
 
 def _check(part: Part, target: Target, notes: NoticeCollector) -> None:
-    """Refuse a picture that the target cannot fetch, unless a client of this wire gave it; note what is not sent."""
+    """Reject an image URL that the target cannot fetch, unless a client of Google sent it; note dropped members."""
     match part:
         case Image():
             if NAME not in part.extra:
                 check_urls([Message(role="user", parts=(part,))], target)
             if part.detail is not None:
-                notes.add("dropped", "the detail of an image", "it has no such field")
+                notes.add("dropped", "detail of an image", "not supported")
         case Document(name=str()) if "displayName" not in wire_extra(part.extra, NAME).get("inlineData", {}):
-            notes.add("dropped", "the name of a document", "it has no such field")
+            notes.add("dropped", "name of a document", "not supported")
         case _:
             return
 
@@ -75,17 +90,116 @@ def _check(part: Part, target: Target, notes: NoticeCollector) -> None:
 def _encode_results(
     turn: Message, ids: dict[str, str | None], target: Target, notes: NoticeCollector
 ) -> list[JsonObject]:
-    """The responses of one step stand together, with nothing else; pictures follow where they cannot be inside."""
+    """The responses of one step in one content; images follow in another if they cannot be inside."""
     parts: list[JsonObject] = []
     outside: list[ToolResult] = []
     for result in turn.tool_results:
-        inside = target.quirks.result_media or bool(wire_extra(result.extra, NAME).get("media"))
+        is_inside = target.quirks.result_media or bool(wire_extra(result.extra, NAME).get("media"))
         for part in result.parts:
-            if inside:
+            if is_inside:
                 _check(part, target, notes)
-        outside += [] if inside else [result]
-        parts.append(encode_result(result, ids.get(result.id), media=inside))
+        outside += [] if is_inside else [result]
+        parts.append(encode_result(result, ids.get(result.id), media=is_inside))
     contents: list[JsonObject] = [{"role": "user", "parts": parts}]
     if (media := result_media(outside)) is not None:
         contents.append({"role": "user", "parts": _encode_parts(media.parts, target, notes)})
     return contents
+
+
+# Decoding -------------------------------------------------------------------------------------------------------------
+
+
+def decode_system(data: str | JsonObject | None) -> tuple[list[Text], JsonObject]:
+    """The system texts; an instruction that has more than text is also returned as it came."""
+    if isinstance(data, str):
+        return [Text(text=data)], {}
+    turn, _ = read_fields(GeminiTurn, camel(data or {}), "systemInstruction")
+    parts = _decode_parts(turn, "systemInstruction")
+    texts = [part for part in parts if isinstance(part, Text)]
+    return texts, {} if len(texts) == len(parts) else {"systemInstruction": data}
+
+
+def decode_messages(contents: list[JsonObject]) -> tuple[Message, ...]:
+    """The turns; consecutive turns of the model are one, and so are consecutive results."""
+    turns: list[_Turn] = []
+    calls = _OpenCalls()
+    for i, data in enumerate(contents):
+        where = f"contents[{i}]"
+        turn, rest = read_fields(GeminiTurn, camel(data), where)
+        role = _ROLES.get(turn.role)
+        if role is None:
+            raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {turn.role!r}")
+        results: list[Part] = []
+        others: list[Part] = []
+        for part in _decode_parts(turn, where):
+            if isinstance(part, ToolResult):
+                results.append(calls.match(part))
+            else:
+                others.append(calls.add(part) if isinstance(part, ToolCall) else part)
+        if results:
+            _add(turns, _Turn(role="tool", parts=results))
+        if any(isinstance(part, ToolCall) for part in others):
+            role = "assistant"
+        if others or not results:
+            _add(turns, _Turn(role=role, parts=others, extra=make_extra(NAME, rest)))
+        calls.after_user = role == "user"
+    return tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
+
+
+def _decode_parts(turn: GeminiTurn, where: str) -> list[Part]:
+    decoded = [decode_part(part, f"{where}.parts[{i}]") for i, part in enumerate(as_objects(turn.parts))]
+    return [part for part in decoded if part is not None]
+
+
+class _Turn(msgspec.Struct):
+    """A message that may still grow."""
+
+    role: Role
+    parts: list[Part]
+    extra: JsonObject = {}
+
+
+def _add(turns: list[_Turn], turn: _Turn) -> None:
+    if turn.role == "user" or not turns or turns[-1].role != turn.role:
+        turns.append(turn)
+        return
+    turns[-1].parts += turn.parts
+    turns[-1].extra = {**turns[-1].extra, **turn.extra}
+
+
+class _OpenCalls:
+    """The calls without a result. Calls without an id get one; a result without one takes the first of its name."""
+
+    def __init__(self) -> None:
+        self.after_user = False
+        self._count = 0
+        self._open: dict[str, ToolCall] = {}
+        self._recent: deque[str] = deque()
+
+    def add(self, call: ToolCall) -> ToolCall:
+        self._count += 1
+        self._recent = deque() if self.after_user else self._recent
+        self.after_user = False
+        call = call if call.id else msgspec.structs.replace(call, id=f"call_{self._count}")
+        self._open[call.id] = call
+        self._recent.append(call.id)
+        return call
+
+    def match(self, result: ToolResult) -> ToolResult:
+        """The result with the id and the name of its call."""
+        call = self._open.pop(result.id, None) or self._pop_by_name(result.name)
+        if call is None:
+            return _with_id(result, result.id) if result.id else result
+        result = _with_id(result, result.id) if result.id not in ("", wire_id(call)) else result
+        return msgspec.structs.replace(result, id=call.id, name=result.name or call.name)
+
+    def _pop_by_name(self, name: str) -> ToolCall | None:
+        while self._recent and self._recent[0] not in self._open:
+            self._recent.popleft()
+        calls = (self._open[id] for id in self._recent if id in self._open)
+        call = next((call for call in calls if name in ("", call.name)), None)
+        return self._open.pop(call.id) if call is not None else None
+
+
+def _with_id(result: ToolResult, id: str) -> ToolResult:
+    return msgspec.structs.replace(result, extra=make_extra(NAME, {**wire_extra(result.extra, NAME), "id": id}))

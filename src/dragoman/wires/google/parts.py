@@ -1,4 +1,4 @@
-"""Parts of messages to and from the JSON of generateContent, for both halves."""
+"""Parts of messages and tools in the JSON of generateContent, for the client and the server."""
 
 from collections.abc import Callable
 from typing import Any, cast
@@ -28,7 +28,7 @@ from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.request_body import invalid_field, read_fields
-from dragoman.wires.google.openapi import from_openapi
+from dragoman.wires.google.from_openapi import from_openapi
 from dragoman.wires.google.schema import (
     FILES,
     NAME,
@@ -38,18 +38,18 @@ from dragoman.wires.google.schema import (
     FunctionDeclaration,
     FunctionResponse,
     GeminiTool,
+    as_objects,
     camel,
-    listed,
 )
 
 
 def part_extra(extra: JsonObject) -> JsonObject:
-    """What the extra of a text holds of the part itself, and not of its candidate."""
+    """The members of `extra` that belong to the part, not to its candidate."""
     return {key: value for key, value in wire_extra(extra, NAME).items() if key not in TEXT_NOTES}
 
 
 def encode_part(part: Part) -> JsonObject:
-    """One part of a content; calls and results have their own."""
+    """One part of a content, except calls and results."""
     match part:
         case Text():
             return {"text": part.text, **part_extra(part.extra)}
@@ -57,7 +57,7 @@ def encode_part(part: Part) -> JsonObject:
             text = {} if part.redacted else {"text": part.text}
             return {**text, "thought": True, **wire_extra(part.extra, NAME)}
         case Image(data=None):
-            file = {"mimeType": part.mime or _guessed(part.url or ""), "fileUri": part.url}
+            file = {"mimeType": part.mime or _guess_mime(part.url or ""), "fileUri": part.url}
             return _with_extra({"fileData": file}, part.extra)
         case Image() | Document() | Audio():
             blob = {"mimeType": part.mime or "image/png", "data": encode_base64(part.data or b"")}
@@ -68,99 +68,101 @@ def encode_part(part: Part) -> JsonObject:
             raise cannot_send(part, NAME)
 
 
-def _guessed(url: str) -> str:
-    """The type of a picture by the ending of its URL; most are JPEG."""
+def _guess_mime(url: str) -> str:
+    """The type of an image by the ending of its URL; JPEG by default."""
     path = url.partition("?")[0].partition("#")[0]
     kind = f"image/{path.rpartition('.')[2].lower()}"
     return kind if kind in KNOWN else "image/jpeg"
 
 
 def _with_extra(part: JsonObject, extra: JsonObject) -> JsonObject:
-    """A part with what stood beside its data, and inside it."""
+    """A part with the members of `extra`, both next to its data and inside it."""
     own = wire_extra(extra, NAME)
     inner = {key: {**value, **own.get(key, {})} for key, value in part.items()}
     return {**own, **inner}
 
 
 def wire_id(call: ToolCall) -> str | None:
-    """The id that a call had on this wire, if any."""
+    """The id that Google gave a call, if any."""
     return cast("str | None", wire_extra(call.extra, NAME).get("id"))
 
 
 def encode_call(call: ToolCall, id: str | None) -> JsonObject:
-    """A function call under this id, or none."""
-    beside = {key: value for key, value in wire_extra(call.extra, NAME).items() if key not in ("id", "functionCall")}
+    """A function call, with this id if there is one."""
+    outer = {key: value for key, value in wire_extra(call.extra, NAME).items() if key not in ("id", "functionCall")}
     inner = wire_extra(wire_extra(call.extra, NAME), "functionCall")
-    return {"functionCall": {**without_none({"id": id, "name": call.name, "args": call.arguments}), **inner}, **beside}
+    return {"functionCall": {**without_none({"id": id, "name": call.name, "args": call.arguments}), **inner}, **outer}
 
 
 def encode_result(result: ToolResult, id: str | None = None, *, media: bool = False) -> JsonObject:
-    """A function response; its pictures and documents stand in it where the target can take them there."""
+    """A function response; with `media`, its images and documents are inside it."""
     extra = dict(wire_extra(result.extra, NAME))
     media = extra.pop("media", media)
-    beside = extra.pop("beside", {})
+    outer = extra.pop("beside", {})
     inside = [part for part in result.parts if media and not isinstance(part, Text)]
     parts = [encode_part(part) for part in inside if not isinstance(part, Opaque) or part.wire == NAME]
     response = without_none(
         {"id": id, "name": result.name, "response": _encode_response(result), "parts": parts or None}
     )
-    return {"functionResponse": {**response, **extra}, **beside}
+    return {"functionResponse": {**response, **extra}, **outer}
 
 
 def _encode_response(result: ToolResult) -> JsonObject:
-    """A JSON object goes as one where that says the same text; anything else as text."""
+    """A JSON object as an object if it encodes to the same text; anything else as text."""
     text = result.text
     value = parse_arguments(text) if text.startswith("{") else None
-    same = value is not None and encode_json(value) == text.encode()
-    return {"error" if result.is_error else "output": value if same else text}
+    is_same = value is not None and encode_json(value) == text.encode()
+    return {"error" if result.is_error else "output": value if is_same else text}
 
 
 def encode_tool(tool: Tool, notes: NoticeCollector) -> JsonObject:
-    """A function's declaration; parameters that a client of this wire wrote go as they are."""
+    """The declaration of a function; parameters from a client of Google are sent as they came."""
     extra = wire_extra(tool.extra, NAME)
     schema = None
     if tool.parameters is not None and not _is_empty(tool.parameters) and not _SCHEMAS & extra.keys():
         schema, notices = adapt(tool.parameters, SCHEMA_DIALECT, where=f"tools.{tool.name}")
         notes.extend(*notices)
     if tool.strict:
-        notes.add("dropped", f"tool {tool.name}: strict", "it has no strict tools")
-    told = {"name": tool.name, "description": tool.description, "parametersJsonSchema": schema}
-    return {**without_none(told), **extra}
+        notes.add("dropped", f"tool {tool.name}: strict", "not supported")
+    fields = {"name": tool.name, "description": tool.description, "parametersJsonSchema": schema}
+    return {**without_none(fields), **extra}
 
 
 _SCHEMAS = frozenset(("parameters", "parametersJsonSchema"))
 
 
 def _is_empty(schema: JsonObject) -> bool:
-    """Whether a schema takes no arguments; models have refused an object without properties (seen 2024-06)."""
-    said = {key for key, value in schema.items() if value} - {"title", "description", "$schema"}
-    return said <= {"type"} and schema.get("type") == "object"
+    """Whether a schema has no arguments; models have refused an object without properties (seen 2024-06)."""
+    keywords = {key for key, value in schema.items() if value} - {"title", "description", "$schema"}
+    return keywords <= {"type"} and schema.get("type") == "object"
 
 
 def decode_tools(tools: list[JsonObject]) -> tuple[Tool | Opaque, ...]:
     """The functions of all tools, and the tools that run at the provider."""
     decoded: list[Tool | Opaque] = []
     for i, data in enumerate(tools):
-        shape, others = read_fields(GeminiTool, camel(data), f"tools[{i}]")
-        for j, declaration in enumerate(listed(shape.function_declarations)):
+        tool, others = read_fields(GeminiTool, camel(data), f"tools[{i}]")
+        for j, declaration in enumerate(as_objects(tool.function_declarations)):
             decoded.append(_tool(declaration, f"tools[{i}].functionDeclarations[{j}]"))
         decoded += [Opaque(wire=NAME, data={name: value}) for name, value in others.items()]
     return tuple(decoded)
 
 
 def _tool(data: JsonObject, where: str) -> Tool:
-    shape, extra = read_fields(FunctionDeclaration, camel(data), where)
-    parameters = shape.parameters_json_schema
+    function, extra = read_fields(FunctionDeclaration, camel(data), where)
+    parameters = function.parameters_json_schema
     if parameters is not None and (_is_empty(parameters) or adapt(parameters, SCHEMA_DIALECT, where=where)[1]):
         extra["parametersJsonSchema"] = parameters
-    if shape.parameters is not None:
-        extra["parameters"] = shape.parameters
-        parameters = from_openapi(shape.parameters)
-    return Tool(name=shape.name, description=shape.description, parameters=parameters, extra=make_extra(NAME, extra))
+    if function.parameters is not None:
+        extra["parameters"] = function.parameters
+        parameters = from_openapi(function.parameters)
+    return Tool(
+        name=function.name, description=function.description, parameters=parameters, extra=make_extra(NAME, extra)
+    )
 
 
 def decode_part(data: JsonObject, where: str) -> Part | None:
-    """The mirror of the encoders; what we have no word for is kept as it is, and nothing is None."""
+    """The mirror of the encoders: an unknown part becomes an Opaque, an empty one None."""
     fields = camel(data)
     if fields.get("thought") is False:
         del fields["thought"]
@@ -180,22 +182,22 @@ def _text(fields: JsonObject, _: str) -> Part | None:
     text = fields.pop("text", None)
     thought = fields.pop("thought", False)
     if not isinstance(text, str | None):
-        raise TypeError("expected a text")
-    if text is None and not fields.keys() <= _BESIDE_A_THOUGHT:
+        raise TypeError("must be a string")
+    if text is None and not fields.keys() <= _THOUGHT_FIELDS:
         return None
     if thought:
         return Thinking(text=text or "", redacted=text is None, extra={NAME: fields})
     return Text(text=text or "", extra=make_extra(NAME, fields))
 
 
-_BESIDE_A_THOUGHT = frozenset(("thoughtSignature", "partMetadata"))
+_THOUGHT_FIELDS = frozenset(("thoughtSignature", "partMetadata"))
 
 
 def _inline(fields: JsonObject, where: str) -> Part | None:
     blob = _inner(fields, "inlineData")
     mime = blob.pop("mimeType", None)
     kind = _media_kind(mime)
-    # A picture that is a thought is a draft, not the answer (gemini-3-pro-image, 2025-11).
+    # An image that is a thought is a draft, not the answer (gemini-3-pro-image, 2025-11).
     if kind is None or "thought" in fields:
         return None
     try:
@@ -225,35 +227,35 @@ def _file(fields: JsonObject, _: str) -> Part | None:
 def _inner(fields: JsonObject, name: str) -> JsonObject:
     inner = fields.pop(name)
     if not is_object(inner):
-        raise TypeError("expected an object")
+        raise TypeError("must be an object")
     return camel(inner)
 
 
 def _call(fields: JsonObject, where: str) -> ToolCall:
-    """Its extra always has this wire's name: a call that is known here, with the id that it had here, or none."""
-    shape, inner = read_fields(FunctionCall, _inner(fields, "functionCall"), f"{where}.functionCall")
+    """A call. Its `extra` always has an entry for Google, so that its id, or the lack of one, is known later."""
+    call, inner = read_fields(FunctionCall, _inner(fields, "functionCall"), f"{where}.functionCall")
     return ToolCall(
-        id=shape.id or "",
-        name=shape.name,
-        arguments=shape.args,
-        extra={NAME: {**({"id": shape.id} if shape.id else {}), **fields, **make_extra("functionCall", inner)}},
+        id=call.id or "",
+        name=call.name,
+        arguments=call.args,
+        extra={NAME: {**({"id": call.id} if call.id else {}), **fields, **make_extra("functionCall", inner)}},
     )
 
 
 def _result(fields: JsonObject, where: str) -> ToolResult:
-    shape, extra = read_fields(FunctionResponse, _inner(fields, "functionResponse"), f"{where}.functionResponse")
-    text, is_error, whole = _decode_response(shape.response)
-    if not whole:
-        extra["response"] = shape.response
+    result, extra = read_fields(FunctionResponse, _inner(fields, "functionResponse"), f"{where}.functionResponse")
+    text, is_error, is_covered = _decode_response(result.response)
+    if not is_covered:
+        extra["response"] = result.response
     if fields:
         extra["beside"] = fields
     content: str | tuple[ResultPart, ...] = text
-    if shape.parts:
+    if result.parts:
         extra["media"] = True
-        media = [_media(part, f"{where}.functionResponse.parts[{i}]") for i, part in enumerate(shape.parts) if part]
+        media = [_media(part, f"{where}.functionResponse.parts[{i}]") for i, part in enumerate(result.parts) if part]
         content = (Text(text=text), *media)
     return ToolResult(
-        id=shape.id or "", name=shape.name, content=content, is_error=is_error, extra=make_extra(NAME, extra)
+        id=result.id or "", name=result.name, content=content, is_error=is_error, extra=make_extra(NAME, extra)
     )
 
 
@@ -263,7 +265,7 @@ def _media(data: JsonObject, where: str) -> ResultPart:
 
 
 def _decode_response(response: JsonObject) -> tuple[str, bool, bool]:
-    """The text of a response, whether it is an error, and whether these two say all of it."""
+    """The text of a response, whether it is an error, and whether these two cover it."""
     is_error = "error" in response
     value: Any = response
     if len(response) == 1:

@@ -1,4 +1,4 @@
-"""The fields of generateContent that we read, and the tables that both halves share."""
+"""The fields of generateContent that are read, and tables for the client and the server."""
 
 import re
 from typing import Any
@@ -11,11 +11,11 @@ from dragoman.wires.common.json import without_none
 
 NAME = "google"
 ALT = f"{NAME}.alt"
-"""The key of Request.extra that says `json` where a stream was asked for as a JSON array."""
+"""The key of Request.extra with the value `json` if the client wants the stream as a JSON array."""
 
 DUMMY_SIGNATURE = "skip_thought_signature_validator"
 FILES = "https://generativelanguage.googleapis.com/"
-"""Where uploaded files are: nobody else can fetch them."""
+"""Where uploaded files are; only Google can fetch them."""
 MAX_STOPS = 5
 MAX_SEED = 2**31
 
@@ -53,24 +53,24 @@ TEXT_NOTES = (
     "avgLogprobs",
     "safetyRatings",
 )
-"""What a candidate tells of its text; it travels in the extra of that text."""
+"""Members of a candidate about its text; they go into the `extra` of that text."""
 FINISH_NOTES = ("finishMessage", "continuationToken")
-"""What a candidate tells of its end."""
+"""Members of a candidate about its end."""
 GROWING_NOTES = frozenset(("citationMetadata", "groundingMetadata", "urlContextMetadata", "logprobsResult"))
-"""Notes that come piece by piece in a stream; of the others the last one stands."""
+"""Notes that a stream sends in pieces; of the others the last one wins."""
 
-IDLE: JsonObject = {
+NEUTRAL_CONFIG: JsonObject = {
     "candidateCount": 1,
     "frequencyPenalty": 0,
     "presencePenalty": 0,
     "responseLogprobs": False,
     "responseModalities": ["TEXT"],
 }
-"""Fields of generationConfig that ask for nothing when they are these: what is lost of them is no loss."""
-CHOICES = {"AUTO": "auto", "ANY": "required", "NONE": "none", "VALIDATED": "auto"}
-MODES = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
-OPTIONS = {"topP": "top_p", "topK": "top_k", "maxOutputTokens": "max_tokens", "stopSequences": "stop"}
-"""Our words for the fields of generationConfig that have another name here."""
+"""Values of generationConfig that equal the default, so that dropping them loses nothing."""
+TOOL_CHOICE_FROM_WIRE = {"AUTO": "auto", "ANY": "required", "NONE": "none", "VALIDATED": "auto"}
+TOOL_CHOICE_TO_WIRE = {"auto": "AUTO", "required": "ANY", "none": "NONE"}
+OPTION_NAMES = {"topP": "top_p", "topK": "top_k", "maxOutputTokens": "max_tokens", "stopSequences": "stop"}
+"""Options of a Request by their field in generationConfig."""
 LEVELS: dict[Effort, str] = {
     "none": "MINIMAL",
     "minimal": "MINIMAL",
@@ -80,16 +80,16 @@ LEVELS: dict[Effort, str] = {
     "max": "HIGH",
 }
 MAX_BUDGET = 24576
-"""The largest thinking budget that every model which takes a budget takes (2026-09)."""
+"""The largest thinking budget that all models with a budget accept (2026-09)."""
 
-SAME_CONCEPT: dict[str, tuple[str, ...]] = {
+ALTERNATIVE_FIELDS: dict[str, tuple[str, ...]] = {
     "responseJsonSchema": ("responseSchema", "responseFormat"),
     "responseMimeType": ("responseFormat",),
 }
-"""A field of ours in generationConfig gives way to what the caller put into `extra` under one of these names."""
+"""Fields by which a caller may replace a field of generationConfig."""
 
 TOO_LONG = "the input token count exceeds the maximum number of tokens allowed"
-"""The words by which clients of this dialect know that the context is full."""
+"""The phrase by which clients recognise a full context."""
 STATUS_WORDS = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
@@ -112,7 +112,7 @@ SCHEMA_DIALECT = SchemaDialect(
     lone_refs=True,
     describe_dropped=True,
 )
-"""What parametersJsonSchema and responseJsonSchema can say; the rest is ignored without a word (2026-09)."""
+"""What parametersJsonSchema and responseJsonSchema support; other keywords are ignored silently (2026-09)."""
 
 
 class GeminiUsage(msgspec.Struct, rename="camel"):
@@ -143,7 +143,7 @@ class GeminiCandidate(msgspec.Struct, rename="camel"):
 
 
 class GeminiChunk(msgspec.Struct, rename="camel"):
-    """A chunk of a stream, or a whole body: they are the same."""
+    """A chunk of a stream, or a whole body."""
 
     candidates: list[GeminiCandidate] | None = None
     prompt_feedback: JsonObject | None = None
@@ -155,7 +155,7 @@ class GeminiChunk(msgspec.Struct, rename="camel"):
 
 
 class GeminiRequest(msgspec.Struct, rename="camel"):
-    """What a client asks."""
+    """The body of a request."""
 
     contents: list[JsonObject] | JsonObject = []
     system_instruction: str | JsonObject | None = None
@@ -166,7 +166,7 @@ class GeminiRequest(msgspec.Struct, rename="camel"):
 
 
 class GenerationConfig(msgspec.Struct, rename="camel"):
-    """How a client wants it made."""
+    """The members of generationConfig that have a field in Request."""
 
     temperature: float | None = None
     top_p: float | None = None
@@ -179,20 +179,20 @@ class GenerationConfig(msgspec.Struct, rename="camel"):
 
 
 class GeminiTurn(msgspec.Struct):
-    """One turn that a client sent."""
+    """One turn of a request."""
 
     role: str = "user"
     parts: list[JsonObject] | JsonObject = []
 
 
 class GeminiTool(msgspec.Struct, rename="camel"):
-    """An entry of the tools that a client sent."""
+    """One entry of the tools of a request."""
 
     function_declarations: list[JsonObject] | JsonObject | None = None
 
 
 class FunctionDeclaration(msgspec.Struct, rename="camel"):
-    """A function that a client declared."""
+    """A function of a request."""
 
     name: str
     description: str | None = None
@@ -201,7 +201,7 @@ class FunctionDeclaration(msgspec.Struct, rename="camel"):
 
 
 class FunctionCall(msgspec.Struct, rename="camel"):
-    """A function call, whoever made it."""
+    """A function call in a request or an answer."""
 
     name: str = ""
     id: str | None = None
@@ -211,7 +211,7 @@ class FunctionCall(msgspec.Struct, rename="camel"):
 
 
 class FunctionResponse(msgspec.Struct):
-    """A function response that a client sent."""
+    """A function response of a request."""
 
     name: str = ""
     id: str | None = None
@@ -220,35 +220,35 @@ class FunctionResponse(msgspec.Struct):
 
 
 def camel(data: JsonObject) -> JsonObject:
-    """The members of one message under their JSON names: servers take snake_case too, and null for what is not set."""
+    """An object with camelCase names and without nulls; Google's servers also accept snake_case and null."""
     return {camel_name(key): value for key, value in data.items() if value is not None}
 
 
 def camel_name(name: str) -> str:
     """The JSON name of a field."""
-    return re.sub("(?<=[a-z0-9])_([a-z0-9])", lambda found: found[1].upper(), name) if "_" in name else name
+    return re.sub("(?<=[a-z0-9])_([a-z0-9])", lambda match: match[1].upper(), name) if "_" in name else name
 
 
-def listed(value: list[JsonObject] | JsonObject | None) -> list[JsonObject]:
-    """A repeated field; servers take one message in place of a list of one."""
+def as_objects(value: list[JsonObject] | JsonObject | None) -> list[JsonObject]:
+    """A repeated field as a list; Google's servers also accept a single object."""
     if isinstance(value, list):
         return value
     return [] if value is None else [value]
 
 
 def join_notes(notes: JsonObject, new: JsonObject) -> None:
-    """Add to some notes, which are this function's own, what is told later."""
+    """Add later notes to earlier ones, in place."""
     for name, value in new.items():
-        notes[name] = _grown(notes.get(name), value) if name in GROWING_NOTES else value
+        notes[name] = _merge_note(notes.get(name), value) if name in GROWING_NOTES else value
 
 
-def _grown(old: Any, new: Any) -> Any:
-    """A note with what is told later: lists go on in place, unless the later one repeats the earlier."""
+def _merge_note(old: Any, new: Any) -> Any:
+    """A note with a later one: lists are extended in place, unless the later list repeats the earlier."""
     if is_object(new):
-        grown: JsonObject = old if is_object(old) else {}
+        merged: JsonObject = old if is_object(old) else {}
         for key, value in new.items():
-            grown[key] = _grown(grown.get(key), value)
-        return grown
+            merged[key] = _merge_note(merged.get(key), value)
+        return merged
     if not is_list(new):
         return new
     if not is_list(old) or new[: len(old)] == old:
@@ -258,27 +258,27 @@ def _grown(old: Any, new: Any) -> Any:
 
 
 def read_usage(tokens: GeminiUsage) -> Usage | None:
-    """Totals and their portions; None where nothing is counted yet. Zeros are left out, so the total tells them."""
+    """The usage, or None if nothing is counted yet. Google leaves out zeros; the total reveals them."""
     prompt, tools = tokens.prompt_token_count, tokens.tool_use_prompt_token_count
-    said, thought = tokens.candidates_token_count, tokens.thoughts_token_count
+    answer, thoughts = tokens.candidates_token_count, tokens.thoughts_token_count
     total = tokens.total_token_count
     input = None if prompt is None else prompt + (tools or 0)
-    output = None if said is None and thought is None else (said or 0) + (thought or 0)
+    output = None if answer is None and thoughts is None else (answer or 0) + (thoughts or 0)
     if output is None and input is not None and total is not None:
         output = max(0, total - input)
     if input is None and output is None:
         return None
-    return Usage(input=input, output=output, cache_read=tokens.cached_content_token_count, reasoning=thought)
+    return Usage(input=input, output=output, cache_read=tokens.cached_content_token_count, reasoning=thoughts)
 
 
 def write_usage(usage: Usage) -> JsonObject | None:
-    """The mirror of `read_usage`: only what is known."""
-    known = usage.input is not None and usage.output is not None
+    """The mirror of `read_usage`; unknown counts are left out."""
+    has_total = usage.input is not None and usage.output is not None
     tokens = {
         "promptTokenCount": usage.input,
         "cachedContentTokenCount": usage.cache_read,
         "candidatesTokenCount": None if usage.output is None else max(0, usage.output - (usage.reasoning or 0)),
         "thoughtsTokenCount": usage.reasoning,
-        "totalTokenCount": (usage.input or 0) + (usage.output or 0) if known else None,
+        "totalTokenCount": (usage.input or 0) + (usage.output or 0) if has_total else None,
     }
     return without_none(tokens) or None

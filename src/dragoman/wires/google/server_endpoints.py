@@ -1,4 +1,4 @@
-"""Models and counted tokens as Google's clients ask for them."""
+"""Google's endpoints besides generation, as a server: models and token counts."""
 
 import msgspec
 
@@ -21,14 +21,14 @@ _COUNT = ":countTokens"
 
 
 def _encode_model(model: ModelInfo) -> JsonObject:
-    known = {
+    fields = {
         "name": f"models/{model.id}",
         "displayName": model.name or model.id,
         "inputTokenLimit": model.context_window,
         "outputTokenLimit": model.max_output,
         "supportedGenerationMethods": _METHODS,
     }
-    return without_none(known)
+    return without_none(fields)
 
 
 def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
@@ -36,15 +36,15 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 
 
 def _decode_count(http: HttpRequest) -> tuple[str, Request]:
-    """The request that is counted stands alone or in a `generateContentRequest`."""
+    """Decode a request to count: the body itself, or its `generateContentRequest`."""
     body = camel(decode_request_json(http))
     inner = body.get("generateContentRequest")
     path = http.path.partition("?")[0].removesuffix(_COUNT) + ":generateContent"
-    whole = msgspec.structs.replace(http, path=path, body=encode_json(inner if is_object(inner) else body))
-    return GeminiServer().decode_request(whole)
+    generate = msgspec.structs.replace(http, path=path, body=encode_json(inner if is_object(inner) else body))
+    return GeminiServer().decode_request(generate)
 
 
-def _services(version: str, header: str | None) -> tuple[ServerEndpoint, ...]:
+def _endpoints(version: str, header: str | None) -> tuple[ServerEndpoint, ...]:
     path = f"/{version}/models"
     return (
         list_models_endpoint(Route(method="GET", path=path, header=header), _encode_models),
@@ -55,4 +55,4 @@ def _services(version: str, header: str | None) -> tuple[ServerEndpoint, ...]:
     )
 
 
-SERVER_ENDPOINTS = (*_services("v1beta", None), *_services("v1", "x-goog-api-client"))
+SERVER_ENDPOINTS = (*_endpoints("v1beta", None), *_endpoints("v1", "x-goog-api-client"))

@@ -1,4 +1,4 @@
-"""Events of an answer in, the bytes of its chunks out: as events or as a JSON array."""
+"""Encodes answers for clients of generateContent: whole, or streamed as events or as a JSON array."""
 
 from datetime import UTC, datetime
 
@@ -6,7 +6,19 @@ import msgspec
 
 from dragoman.errors import DragomanError
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
-from dragoman.types import Finish, JsonObject, Opaque, Part, Request, Text, Thinking, ToolCall, ToolResult, Usage
+from dragoman.types import (
+    Finish,
+    JsonObject,
+    Opaque,
+    Part,
+    Request,
+    Response,
+    Text,
+    Thinking,
+    ToolCall,
+    ToolResult,
+    Usage,
+)
 from dragoman.wires.common.errors import context_error_message
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import JsonArrayEncoder, encode_sse
@@ -22,36 +34,36 @@ from dragoman.wires.google.schema import (
     STATUS_WORDS,
     TEXT_NOTES,
     TOO_LONG,
+    join_notes,
     write_usage,
 )
 
 
 class GeminiStreamEncoder:
-    """Events to chunks."""
+    """Encodes the events of one answer as chunks."""
 
     def __init__(self, request: Request) -> None:
-        array = request.extra.get(ALT) == "json"
-        self.content_type = "application/json" if array else "text/event-stream"
-        self._array = JsonArrayEncoder() if array else None
+        is_array = request.extra.get(ALT) == "json"
+        self.content_type = "application/json" if is_array else "text/event-stream"
+        self._array = JsonArrayEncoder() if is_array else None
         self._head: JsonObject = {}
         self._thoughts: set[int] = set()
-        self._held: set[int] = set()
+        self._unstreamed: set[int] = set()
         self._streamed: set[int] = set()
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
-        """The bytes of one event."""
         match event:
             case PartDelta():
                 return self._delta(event)
             case PartStarted():
-                # What has a signature is one part, so it waits until it is whole.
-                self._held |= {event.index} if part_extra(event.extra) else set()
+                # A part with a signature cannot be split into chunks.
+                self._unstreamed |= {event.index} if part_extra(event.extra) else set()
                 self._thoughts |= {event.index} if event.kind == "thinking" else set()
                 return b""
             case PartEnded():
-                return self._ended(event.index, event.part)
+                return self._part_ended(event.index, event.part)
             case Started():
-                self._head = encode_head(event.id, event.model, event.created)
+                self._head = _encode_head(event.id, event.model, event.created)
                 return b""
             case Finished():
                 return self._finished(event.finish, event.usage)
@@ -59,7 +71,7 @@ class GeminiStreamEncoder:
                 # The official Python package reads a comment as a broken chunk (2.25, 2026-11).
                 return b""
             case _:
-                return self._frame(encode_failure(event)) + self._close()
+                return self._frame(encode_error(event)) + self._close()
 
     def _frame(self, data: JsonObject) -> bytes:
         encoded = encode_json(data)
@@ -73,26 +85,41 @@ class GeminiStreamEncoder:
         return self._frame({"candidates": [{"index": 0, **content, **notes}], **self._head})
 
     def _delta(self, event: PartDelta) -> bytes:
-        if event.index in self._held:
+        if event.index in self._unstreamed:
             return b""
         self._streamed.add(event.index)
         thought = {"thought": True} if event.index in self._thoughts else {}
         return self._chunk({"text": event.text, **thought}, {})
 
-    def _ended(self, index: int, part: Part) -> bytes:
-        encoded = None if index in self._streamed else encode_said(part)
-        notes = text_notes(part)
+    def _part_ended(self, index: int, part: Part) -> bytes:
+        encoded = None if index in self._streamed else encode_answer_part(part)
+        notes = _text_notes(part)
         return self._chunk(encoded, notes) if encoded or notes else b""
 
     def _finished(self, finish: Finish, usage: Usage) -> bytes:
-        blocked = "promptFeedback" in wire_extra(finish.extra, NAME)
-        end = encode_end(finish, [] if blocked else [{"text": ""}], {})
-        told = without_none({"usageMetadata": write_usage(usage)})
-        return self._frame({**end, **told, **self._head}) + self._close()
+        is_blocked = "promptFeedback" in wire_extra(finish.extra, NAME)
+        end = _encode_end(finish, [] if is_blocked else [{"text": ""}], {})
+        tokens = without_none({"usageMetadata": write_usage(usage)})
+        return self._frame({**end, **tokens, **self._head}) + self._close()
 
 
-def encode_failure(error: DragomanError) -> JsonObject:
-    """The refusal in this dialect."""
+def encode_answer(response: Response) -> JsonObject:
+    """The body of a whole answer."""
+    parts: list[JsonObject] = []
+    notes: JsonObject = {}
+    for part in response.message.parts:
+        parts += [encoded] if (encoded := encode_answer_part(part)) else []
+        join_notes(notes, _text_notes(part))
+    body = {
+        **_encode_end(response.finish, parts, notes),
+        "usageMetadata": write_usage(response.usage),
+        **_encode_head(response.id, response.model, response.created),
+    }
+    return without_none(body)
+
+
+def encode_error(error: DragomanError) -> JsonObject:
+    """The body of an error."""
     status = error.http_status
     word = STATUS_WORDS.get(status) or ("INVALID_ARGUMENT" if status < 500 else "INTERNAL")
     details: list[JsonObject] = []
@@ -101,18 +128,18 @@ def encode_failure(error: DragomanError) -> JsonObject:
     if error.param is not None:
         violation = {"field": error.param, "description": error.message}
         details.append({"@type": f"{_RPC}.BadRequest", "fieldViolations": [violation]})
-    told = {"code": status, "message": context_error_message(error, TOO_LONG), "status": word}
-    return {"error": {**told, **({"details": details} if details else {})}}
+    fields = {"code": status, "message": context_error_message(error, TOO_LONG), "status": word}
+    return {"error": {**fields, **({"details": details} if details else {})}}
 
 
 _RPC = "type.googleapis.com/google.rpc"
 
 
-def encode_said(part: Part) -> JsonObject | None:
-    """A part of an answer; None where it has nothing to say in this dialect."""
+def encode_answer_part(part: Part) -> JsonObject | None:
+    """The JSON of a part of an answer; None if the API has none for it."""
     match part:
         case ToolCall():
-            # A call that came from this wire without an id is passed on without one, so that none leaks to it later.
+            # A call that Google sent without an id is passed on without one, so that Google never sees ours.
             return encode_call(part, wire_id(part) if NAME in part.extra else part.id)
         case Opaque() if part.wire != NAME:
             return None
@@ -126,24 +153,24 @@ def encode_said(part: Part) -> JsonObject | None:
             return encode_part(part)
 
 
-def text_notes(part: Part) -> JsonObject:
-    """What belongs to a text and stands beside it in this dialect."""
+def _text_notes(part: Part) -> JsonObject:
+    """The notes about a text, which stand next to it in the candidate."""
     extra = wire_extra(part.extra, NAME) if isinstance(part, Text) else {}
     return {key: extra[key] for key in TEXT_NOTES if key in extra}
 
 
-def encode_head(id: str | None, model: str | None, created: int | None) -> JsonObject:
-    """What every chunk tells of the answer."""
-    known = created is not None and 0 <= created < _YEAR_10000
-    time = datetime.fromtimestamp(created or 0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if known else None
+def _encode_head(id: str | None, model: str | None, created: int | None) -> JsonObject:
+    """The members of every chunk."""
+    is_valid = created is not None and 0 <= created < _YEAR_10000
+    time = datetime.fromtimestamp(created or 0, UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if is_valid else None
     return without_none({"modelVersion": model, "createTime": time, "responseId": id})
 
 
 _YEAR_10000 = 253402300800
 
 
-def encode_end(finish: Finish, parts: list[JsonObject], notes: JsonObject) -> JsonObject:
-    """The candidate that says why it ended; of a prompt that was blocked, the reason in its place."""
+def _encode_end(finish: Finish, parts: list[JsonObject], notes: JsonObject) -> JsonObject:
+    """The last candidate; for a blocked prompt the feedback instead."""
     ending = wire_extra(finish.extra, NAME)
     feedback = {"promptFeedback": ending["promptFeedback"]} if "promptFeedback" in ending else {}
     if feedback and not parts:

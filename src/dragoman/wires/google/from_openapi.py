@@ -1,4 +1,4 @@
-"""A schema as a client of Google writes it (OpenAPI, types in capitals) in, JSON Schema out."""
+"""Converts the OpenAPI schemas of Google's clients (types in capitals, `nullable`) to JSON Schema."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ _COUNTS = frozenset("minItems maxItems minLength maxLength minProperties maxProp
 
 
 def from_openapi(schema: JsonObject, /) -> JsonObject:
-    """The same schema in JSON Schema's words.
+    """The JSON Schema of an OpenAPI schema.
 
     >>> from_openapi({"type": "STRING", "nullable": True, "min_length": "2"})
     {'type': ['string', 'null'], 'minLength': 2}
