@@ -112,5 +112,5 @@ def test_every_value_is_exported(short: str) -> None:
 
 @pytest.mark.parametrize("value", [pytest.param(value, id=name) for name, value in explained()])
 def test_every_public_name_has_an_example(value: Any) -> None:
-    # Not inspect.getdoc: it would take the words of a parent for the class's own.
+    # Not inspect.getdoc: it would return the docstring of a parent class.
     assert ">>> " in (value.__doc__ or "")

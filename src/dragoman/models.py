@@ -197,7 +197,7 @@ def _is_list(value: object) -> bool:
 
 
 def _tuple_of(kind: type[T], name: str, value: Any) -> tuple[T, ...]:
-    items: tuple[Any, ...] = tuple(value) if isinstance(value, Iterable) else (value,)
+    items: tuple[Any, ...] = tuple(value) if hasattr(value, "__iter__") else (value,)
     for item in items:
         if not isinstance(item, kind):
             raise InvalidRequest(f"{name} must be a str or a list of {kind.__name__}, got {type(item).__name__}")
