@@ -241,7 +241,7 @@ def test_a_prompt_too_long_is_known_by_its_words_with_the_numbers(
     assert (error.tokens, error.limit) == (tokens, limit)
 
 
-def test_numbers_that_are_told_beside_the_words_count_first() -> None:
+def test_reported_numbers_count_before_those_in_the_message() -> None:
     error = classify("4000 tokens > 3000", codes=("exceed_context_size_error",), tokens=2009, limit=512)
     assert isinstance(error, ContextTooLong)
     assert (error.tokens, error.limit) == (2009, 512)
@@ -288,7 +288,7 @@ def test_the_facts_are_flat() -> None:
     assert attributes == ("no", "groq", "llama", 503, "busy", 2.0, Usage(input=3))
 
 
-def test_what_is_not_told_is_none() -> None:
+def test_facts_that_are_not_set_are_none() -> None:
     error = DragomanError("no")
     assert [error.provider, error.model, error.status, error.code, error.retry_after, error.usage] == [None] * 6
 

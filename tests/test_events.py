@@ -257,7 +257,7 @@ def test_a_part_begins_once() -> None:
     assert finished(out).message.parts == (Text(text="", extra={"ollama": {"n": 1}}),)
 
 
-def test_what_is_known_of_a_part_is_told_at_its_beginning() -> None:
+def test_part_started_has_the_extra_that_is_known() -> None:
     out = Assembler()
     out.delta("a", "text", "hi", {"ollama": {"n": 1}})
     assert PartStarted(index=0, kind="text", extra={"ollama": {"n": 1}}) in out.take()
@@ -288,7 +288,7 @@ def test_more_of_what_is_not_open_is_malformed(deed: Callable[[Assembler], objec
         deed(Assembler())
 
 
-def test_the_text_so_far_is_told() -> None:
+def test_text_of_has_the_text_so_far() -> None:
     out = Assembler()
     assert out.text_of("a") == ""
     out.delta("a", "text", "1")
@@ -310,7 +310,7 @@ def test_closing_what_is_not_open_does_nothing() -> None:
     assert out.take() == []
 
 
-def test_a_ping_before_the_beginning_is_not_told() -> None:
+def test_a_ping_before_the_beginning_is_ignored() -> None:
     out = Assembler()
     out.ping()
     out.start()
@@ -318,7 +318,7 @@ def test_a_ping_before_the_beginning_is_not_told() -> None:
     assert out.take() == [Started(), Ping()]
 
 
-def test_empty_facts_of_the_beginning_are_not_told() -> None:
+def test_empty_fields_of_started_are_none() -> None:
     out = Assembler()
     out.start(id="", model="")
     out.start(id="late")
@@ -345,7 +345,7 @@ def test_usage_and_notices_come_with_the_end() -> None:
     assert (response.usage, response.notices) == (Usage(input=3), (Notice(kind="info", what="choices", why="two"),))
 
 
-def test_usage_that_was_not_told_is_unknown() -> None:
+def test_usage_that_was_not_reported_is_unknown() -> None:
     assert finished(Assembler()).usage == UNKNOWN_USAGE
 
 
@@ -442,7 +442,7 @@ def test_arguments_that_are_not_an_object_are_malformed(text: str) -> None:
     assert (error.id, error.name, error.text, error.usage) == ("a", "tide", text, Usage(input=3, output=2))
 
 
-def test_a_malformed_call_without_a_name_is_told() -> None:
+def test_a_malformed_call_without_a_name_is_an_error() -> None:
     out = Assembler()
     out.fragment(0, text="{")
     with pytest.raises(MalformedToolCall, match=r"^arguments of a call are not a JSON object: \{$"):
@@ -469,14 +469,14 @@ def test_a_call_that_the_length_limit_cut_off_is_left_out_with_a_notice() -> Non
     assert response.notices == (Notice(kind="dropped", what="tool call tide", why=why),)
 
 
-def test_a_notice_tells_the_beginning_of_what_was_cut_off() -> None:
+def test_a_notice_has_the_beginning_of_the_cut_off_arguments() -> None:
     out = Assembler()
     out.fragment(0, name="write", text="{" + "x" * 1000)
     [notice] = finished(out, LENGTH).notices
     assert notice.why == "the length limit cut its arguments off: {" + "x" * 199
 
 
-def test_an_error_tells_the_beginning_of_the_arguments_and_holds_them_all() -> None:
+def test_an_error_shows_the_beginning_of_the_arguments_and_has_them_all() -> None:
     out, text = Assembler(), "{" + "x" * 1000
     out.fragment(0, name="write", text=text)
     with pytest.raises(MalformedToolCall) as caught:
@@ -549,7 +549,7 @@ def test_what_never_ends_is_too_large(grow: Callable[[Assembler, int], object]) 
         grow(out, 5)
 
 
-def test_what_was_heard_is_counted_shown_or_not() -> None:
+def test_content_length_counts_incomplete_calls_too() -> None:
     out = Assembler()
     out.ping()
     out.delta("a", "text", "1234")

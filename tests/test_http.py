@@ -170,7 +170,7 @@ def test_a_duration_is_read_as_go_writes_it(hours: int, minutes: int, seconds: i
     ],
 )
 @pytest.mark.parametrize("status", [429, 503])
-def test_when_to_ask_again_is_told(status: int, headers: dict[str, str], seconds: float | None) -> None:
+def test_retry_after_is_read(status: int, headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(Head(status=status, headers=headers)) == seconds
 
 
@@ -211,7 +211,7 @@ def test_when_to_ask_again_is_told(status: int, headers: dict[str, str], seconds
         pytest.param({"x-ratelimit-limit-tokens": "30"}, None, id="a limit is no reset"),
     ],
 )
-def test_a_used_up_limit_tells_when_to_ask_again(headers: dict[str, str], seconds: float | None) -> None:
+def test_the_reset_of_an_exhausted_limit_is_the_wait(headers: dict[str, str], seconds: float | None) -> None:
     assert retry_after(Head(status=429, headers=headers)) == seconds
 
 
@@ -229,7 +229,7 @@ def test_a_limit_counts_only_where_it_is_the_reason() -> None:
         | st.sampled_from([DATE, "Mon, 01 Jan 0001 00:00:00 +2359", "0001-01-01T00:00:00+23:59", "9999-12-31"]),
     )
 )
-def test_any_headers_tell_a_time_or_nothing(headers: dict[str, str]) -> None:
+def test_any_headers_give_a_wait_or_none(headers: dict[str, str]) -> None:
     seconds = retry_after(Head(status=429, headers=headers))
     assert seconds is None or 0 <= seconds < 1e12
 

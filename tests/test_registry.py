@@ -114,7 +114,7 @@ def test_an_alias_stands_for_a_text() -> None:
         empty().alias("a", spec)
 
 
-def test_an_unknown_alias_is_told_with_the_nearest_and_where_it_stands() -> None:
+def test_an_unknown_alias_is_refused_with_a_suggestion_and_its_path() -> None:
     registry = empty()
     registry.alias("simple", "simpel")
     with pytest.raises(
@@ -123,7 +123,7 @@ def test_an_unknown_alias_is_told_with_the_nearest_and_where_it_stands() -> None
         registry.targets("simple")
 
 
-def test_a_provider_alone_is_told_to_name_a_model() -> None:
+def test_a_provider_without_a_model_is_refused() -> None:
     with pytest.raises(SetupError, match=r"^'groq' is a provider and names no model; write groq/model$"):
         empty().targets("groq")
 
@@ -189,7 +189,7 @@ def test_any_model_id_is_kept(model: str) -> None:
 # Resolvers ------------------------------------------------------------------------------------------------------------
 
 
-def test_resolvers_are_asked_after_aliases_in_the_order_of_adding() -> None:
+def test_resolvers_are_called_after_aliases_in_the_order_of_adding() -> None:
     registry, calls = empty(), list[str]()
 
     def first(name: str) -> str | None:
@@ -237,7 +237,7 @@ def test_a_resolver_may_add_another() -> None:
 # Providers ------------------------------------------------------------------------------------------------------------
 
 
-def test_an_unknown_provider_names_both_places_and_the_nearest() -> None:
+def test_an_unknown_provider_is_refused_with_its_variable_and_a_suggestion() -> None:
     with pytest.raises(SetupError) as caught:
         empty().targets("my-grok/x")
     assert str(caught.value) == ("unknown provider 'my-grok': it is not registered, and LLM_MY_GROK is not set")
@@ -303,7 +303,7 @@ def test_a_dsn_has_the_facts_of_its_scheme() -> None:
     assert (target.wire, target.quirks.reasoning) == ("ollama", "level")
 
 
-def test_a_key_never_goes_to_a_place_that_it_was_not_made_for() -> None:
+def test_a_key_is_never_sent_to_another_server() -> None:
     registry = Registry(env={"OPENAI_API_KEY": "secret", "LLM_BOX": "openai+http://box:8080/v1"})
     http = build_request(Request(messages=(user("hi"),)), registry.target("box/m"))
     assert "secret" not in str(dict(http.headers))
@@ -351,7 +351,7 @@ def test_a_malformed_variable_never_fails_construction_and_is_raised_when_used(d
             registry.targets("good/x,bad/x")
 
 
-def test_a_malformed_lazy_variable_is_kept_too() -> None:
+def test_a_malformed_variable_that_is_set_later_raises_too() -> None:
     env: dict[str, str] = {}
     registry = Registry(env=env)
     env["LLM_BAD"] = "nonsense"
@@ -375,7 +375,7 @@ def test_a_malformed_variable_hides_a_provider_known_from_the_start() -> None:
         empty(LLM_GROQ="nonsense").targets("groq/x")
 
 
-def test_a_variable_takes_the_place_of_a_provider_known_from_the_start() -> None:
+def test_a_variable_replaces_a_built_in_provider() -> None:
     assert empty(LLM_GROQ="openai://proxy").target("groq/x").base_url == "https://proxy/v1"
 
 
@@ -431,7 +431,7 @@ def test_quirks_are_facts_too() -> None:
     assert registry.target("openai/m").quirks == Quirks(max_tokens_field="max_tokens", reasoning_replay_fields=())
 
 
-def test_a_target_that_was_asked_for_before_hears_what_is_told_later() -> None:
+def test_a_cached_target_gets_later_keys_and_capabilities() -> None:
     env = {"GROQ_API_KEY": "old"}
     registry = Registry(env=env)
     registry.target("groq/m")
@@ -444,13 +444,13 @@ def test_a_target_that_was_asked_for_before_hears_what_is_told_later() -> None:
     assert (moved.base_url, moved.capabilities.max_images) == ("https://elsewhere/v1", 2)
 
 
-def test_facts_of_models_without_number_are_not_kept_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_cache_of_models_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("dragoman.registry.MAX_CACHED", 2)
     registry = empty()
     assert [registry.target(f"ollama/m{number}").model for number in range(5)] == ["m0", "m1", "m2", "m3", "m4"]
 
 
-def test_what_is_told_wins_over_what_is_known_of_the_family() -> None:
+def test_set_capabilities_override_those_of_the_family() -> None:
     registry = empty()
     registry.set_capabilities("anthropic", max_output=5)
     assert registry.target("anthropic/claude-opus-5").capabilities.max_output == 5
@@ -497,7 +497,7 @@ def test_a_key_of_white_space_is_none() -> None:
 
 
 @pytest.mark.parametrize("character", ["\n", "\r", "\0", "\x7f", "…", "\ufeff"])
-def test_a_key_that_cannot_be_sent_is_told_and_not_shown(character: str) -> None:
+def test_a_key_that_cannot_be_sent_is_refused_and_not_shown(character: str) -> None:
     key = f"hu{character}sh"
     makers: list[Callable[[], object]] = [
         lambda: empty(OPENAI_API_KEY=key).target("openai/m"),
@@ -512,7 +512,7 @@ def test_a_key_that_cannot_be_sent_is_told_and_not_shown(character: str) -> None
         assert caught.value.__cause__ is None
 
 
-def test_a_key_that_is_no_text_is_told() -> None:
+def test_a_key_that_is_not_a_str_is_refused() -> None:
     env: Any = {"OPENAI_API_KEY": 5}
     with pytest.raises(SetupError, match="openai: OPENAI_API_KEY must be a str of printable"):
         Registry(env=env).target("openai/m")
@@ -530,7 +530,7 @@ def test_a_base_url_without_a_path_has_the_records_own_wherever_it_comes_from() 
 
 
 @pytest.mark.parametrize("name", ["openai", "vllm", "lmstudio", "llama-cpp", "llama-swap"])
-def test_a_host_alone_is_a_place_with_and_without_its_scheme(name: str) -> None:
+def test_a_host_alone_is_a_base_url_with_and_without_its_scheme(name: str) -> None:
     variable = f"{name.upper().replace('-', '_')}_BASE_URL"
     for value in ("box:8080", "http://box:8080", "http://box:8080/"):
         assert empty(**{variable: value}).target(f"{name}/m").base_url == "http://box:8080/v1"
@@ -557,13 +557,13 @@ def test_a_query_of_a_base_url_is_refused_and_not_shown(url: str) -> None:
         assert "hush" not in str(caught.value)
 
 
-def test_a_variable_that_is_no_place_is_named() -> None:
+def test_a_variable_that_is_not_a_base_url_is_named() -> None:
     with pytest.raises(SetupError, match=r"^openai: OPENAI_BASE_URL: base_url must not have a query"):
         empty(OPENAI_BASE_URL="https://h?a=b").target("openai/m")
 
 
 @pytest.mark.parametrize(("name", "variable"), [("openai", "OPENAI_BASE_URL"), ("ollama", "OLLAMA_HOST")])
-def test_what_is_said_in_a_config_or_in_code_beats_the_environment(name: str, variable: str) -> None:
+def test_config_and_code_override_the_environment(name: str, variable: str) -> None:
     env = {variable: "http://env:1/v0", f"{name.upper()}_API_KEY": "env"}
     fields = {"base_url": "http://own:2/v9", "api_key": "own"}
     by_config, by_code, by_record = (Registry(env=env) for _ in range(3))
@@ -575,7 +575,7 @@ def test_what_is_said_in_a_config_or_in_code_beats_the_environment(name: str, va
         assert (target.base_url, target.api_key) == ("http://own:2/v9", "own")
 
 
-def test_a_record_that_says_nothing_of_its_place_is_where_the_environment_says() -> None:
+def test_a_record_without_a_base_url_uses_the_environment() -> None:
     registry = empty(OPENAI_BASE_URL="http://env:1/v1")
     registry.add_provider(like="openai", headers={"x-team": "a"})
     assert registry.target("openai/m").base_url == "http://env:1/v1"
@@ -592,7 +592,7 @@ def test_a_list_of_specs_is_a_chain() -> None:
 
 
 @pytest.mark.parametrize("spec", [None, 5, ["groq/a", None], {"groq/a"}, b"groq/a"])
-def test_what_is_no_spec_is_told(spec: Any) -> None:
+def test_a_value_that_is_not_a_spec_is_refused(spec: Any) -> None:
     with pytest.raises(SetupError, match=r"spec must be a str such as '.*', or a list of these, got "):
         empty().targets(spec)
 
@@ -616,6 +616,6 @@ def test_a_variable_that_is_no_text_is_malformed() -> None:
     assert list(empty().load_env(env)) == ["z"]
 
 
-def test_a_name_in_capitals_is_told_the_nearest() -> None:
+def test_a_name_in_capitals_gets_a_suggestion() -> None:
     with pytest.raises(SetupError, match=r"did you mean 'demo'\?"):
         empty().targets("DEMO/any")

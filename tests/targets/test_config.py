@@ -49,7 +49,7 @@ def test_a_record_may_be_like_another_with_some_facts_changed() -> None:
     assert (own.base_url, own.key_names, own.family) == (old.base_url, old.key_names, "mistral")
 
 
-def test_a_record_that_is_like_another_at_another_place_has_a_key_of_its_own() -> None:
+def test_a_copy_at_another_base_url_has_a_key_variable_of_its_own() -> None:
     registry = Registry(env={"OPENAI_API_KEY": "secret"})
     registry.add_provider(name="eu-openai", like="openai", base_url="https://eu.example/v1")
     target = registry.target("eu-openai/gpt-5")
@@ -58,7 +58,7 @@ def test_a_record_that_is_like_another_at_another_place_has_a_key_of_its_own() -
 
 
 @pytest.mark.parametrize("place", [{"base_url": "https://there/v1"}, {"base_url": ""}])
-def test_what_opens_the_place_of_a_record_goes_to_no_other(place: dict[str, str]) -> None:
+def test_credentials_of_a_record_are_not_copied_to_another_server(place: dict[str, str]) -> None:
     registry = empty()
     headers = {"X-Gateway-Key": "hush", "x-team": "tides"}
     registry.add_provider(name="corp", like="vllm", api_key="hush", headers=headers, http_client=transport_of())
@@ -66,14 +66,14 @@ def test_what_opens_the_place_of_a_record_goes_to_no_other(place: dict[str, str]
     assert (own.api_key, own.headers, own.http_client) == (None, {"x-team": "tides"}, None)
 
 
-def test_what_opens_the_place_of_a_record_stays_there() -> None:
+def test_a_copy_at_the_same_base_url_keeps_the_credentials() -> None:
     registry = empty()
     corp = registry.add_provider(name="corp", like="vllm", headers={"x-key": "hush"}, http_client=transport_of())
     own = registry.add_provider(name="own", like="corp")
     assert (own.headers, own.http_client) == (corp.headers, corp.http_client)
 
 
-def test_a_record_may_be_overridden_in_its_place() -> None:
+def test_a_built_in_record_may_be_overridden() -> None:
     registry = Registry(env={"OPENAI_API_KEY": "secret"})
     registry.add_provider(like="openai", base_url="https://proxy/v1")
     assert registry.target("openai/m").base_url == "https://proxy/v1"
@@ -118,7 +118,7 @@ def test_bearer_is_a_way_and_no_header(auth: str) -> None:
     assert registry.target("own/m").auth_headers() == {"authorization": "Bearer k"}
 
 
-def test_a_header_that_cannot_be_sent_is_told_without_its_value() -> None:
+def test_a_header_that_cannot_be_sent_is_refused_without_its_value() -> None:
     with pytest.raises(SetupError, match="header 'x-own' cannot be sent") as caught:
         empty().add_provider(name="own", like="groq", headers={"x-own": "hu\nsh"})
     assert not re.search("hu|sh", str(caught.value))
@@ -253,7 +253,7 @@ def test_variables_of_tables_are_filled_in_once() -> None:
     assert registry.target("own/m").api_key == "a${KEY}b"
 
 
-def test_a_variable_that_is_not_there_is_told_with_its_place() -> None:
+def test_a_variable_that_is_not_set_is_named_with_its_path() -> None:
     with pytest.raises(
         SetupError, match=r"- providers.own.api_key: variable KEY is not set; set it, or write \$\{KEY:default\}"
     ):
@@ -269,7 +269,7 @@ def test_no_problem_of_a_config_says_the_value_of_a_variable(field: str, key: st
     assert "hush" not in str(caught.value)
 
 
-def test_a_circle_of_aliases_is_told_when_the_config_is_read() -> None:
+def test_an_alias_cycle_is_refused_when_the_config_is_read() -> None:
     registry = empty()
     registry.alias("c", "a")
     config = {"aliases": {"a": "groq/x, b", "b": "c", "d": "a", "e": "e,unknown"}}
@@ -296,13 +296,13 @@ def test_a_mark_at_the_start_of_a_config_is_none_of_it() -> None:
     assert names(registry, "fast") == ["groq/x"]
 
 
-def test_a_path_in_the_place_of_a_config_is_told() -> None:
+def test_a_path_as_text_is_refused() -> None:
     with pytest.raises(SetupError, match=r"config must be TOML text, got a path; pass Path\('conf/dragoman.toml'\)"):
         empty().load_config("conf/dragoman.toml")
 
 
 @pytest.mark.parametrize("config", [None, 5, b"", ["fast"]])
-def test_what_is_no_config_is_told(config: Any) -> None:
+def test_a_value_that_is_not_a_config_is_refused(config: Any) -> None:
     with pytest.raises(SetupError, match="config must be a Path, a TOML text or its tables, got "):
         empty().load_config(config)
 

@@ -56,7 +56,7 @@ def test_a_missing_scheme_or_host_is_malformed(dsn: str) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["opnai", "openai+tcp"])
-def test_an_unknown_scheme_is_told_with_the_nearest(scheme: str) -> None:
+def test_an_unknown_scheme_is_refused_with_a_suggestion(scheme: str) -> None:
     with pytest.raises(SetupError, match=re.escape(f"LLM_BOX: unknown scheme '{scheme}'; did you mean 'openai'")):
         decode_dsn("box", f"{scheme}://box", PROVIDERS)
 
@@ -75,7 +75,7 @@ def test_every_provider_name_is_a_scheme(scheme: str) -> None:
     assert provider.base_url.startswith("http://box:1")
 
 
-def test_what_opens_the_place_of_a_schemes_record_goes_to_no_other() -> None:
+def test_credentials_of_a_scheme_are_not_copied_to_another_server() -> None:
     headers = {"X-Gateway-Key": "hush", "x-team": "tides"}
     record = Provider(name="corp", wire="openai_chat", api_key="hush", headers=headers, http_client=object())
     provider = decode_dsn("box", "corp://box", {"corp": record})
@@ -87,7 +87,7 @@ def test_a_variable_is_named_after_its_provider() -> None:
 
 
 @pytest.mark.parametrize("scheme", ["http", "https"])
-def test_a_plain_url_is_told_to_say_what_is_spoken(scheme: str) -> None:
+def test_a_plain_url_is_refused_because_it_names_no_provider(scheme: str) -> None:
     with pytest.raises(
         SetupError, match=re.escape(f"LLM_BOX: {scheme} does not name a provider; write openai+{scheme}://")
     ):

@@ -179,7 +179,7 @@ def test_openai_takes_no_stop_from_o3_on(model: str, stop: bool) -> None:  # noq
     assert facts(f"openai/{model}")["stop"] == stop
 
 
-def test_openai_hears_with_its_audio_models_only() -> None:
+def test_only_audio_models_of_openai_take_audio() -> None:
     assert facts("openai/gpt-4o-audio-preview")["audio"]
     assert not facts("openai/gpt-4o")["audio"]
 

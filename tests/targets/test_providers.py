@@ -34,7 +34,7 @@ def test_a_provider_speaks_a_wire_that_there_is(provider: Provider) -> None:
 
 
 @pytest.mark.parametrize("provider", PLACED, ids=lambda provider: provider.name)
-def test_a_providers_place_is_a_whole_address(provider: Provider) -> None:
+def test_a_base_url_is_complete(provider: Provider) -> None:
     assert "".join(split_base_url(provider.base_url)) == provider.base_url
 
 
@@ -48,12 +48,12 @@ def test_a_target_is_named_by_its_spec(provider: Provider) -> None:
     assert target(f"{provider.name}/some/model").name == f"{provider.name}/some/model"
 
 
-def test_a_target_has_the_key_and_the_place_that_it_is_given() -> None:
+def test_a_target_has_the_key_and_the_base_url_of_its_arguments() -> None:
     own = target("anthropic/claude-x", api_key="hush", base_url="https://proxy/v1")
     assert (own.api_key, own.base_url, own.wire) == ("hush", "https://proxy/v1", "anthropic")
 
 
-def test_a_target_has_the_place_of_its_provider() -> None:
+def test_a_target_has_the_base_url_of_its_provider() -> None:
     assert target("ollama/llama").base_url == "http://localhost:11434"
 
 
@@ -68,7 +68,7 @@ def test_an_unknown_provider_is_a_wrong_set_up_that_names_the_known() -> None:
         target("grok/x")
 
 
-def test_a_provider_without_a_place_says_how_to_tell_it() -> None:
+def test_a_provider_without_a_base_url_says_how_to_set_it() -> None:
     with pytest.raises(SetupError, match=r"^own-place: no base URL; set OWN_URL or OWN_HOST or LLM_OWN_PLACE, or pass"):
         OWN.target("m", env={"OWN_URL": ""})
 
@@ -85,7 +85,7 @@ def test_a_provider_without_a_place_says_how_to_tell_it() -> None:
         ("[::1]:8080", "http://[::1]:8080"),
     ],
 )
-def test_the_environment_tells_a_place(value: str, base_url: str) -> None:
+def test_the_environment_sets_the_base_url(value: str, base_url: str) -> None:
     assert OWN.target("m", env={"OWN_HOST": value}).base_url == base_url
 
 
@@ -167,7 +167,7 @@ def test_ollama_host_may_be_less_than_a_url(value: str, base_url: str) -> None:
         ("OPENAI_BASE_URL", "https://proxy/v1/", "https://proxy/v1"),
     ],
 )
-def test_a_variable_tells_a_place(variable: str, value: str, base_url: str) -> None:
+def test_each_variable_sets_the_base_url(variable: str, value: str, base_url: str) -> None:
     record = next(record for record in PROVIDERS.values() if variable in record.base_url_names)
     assert record.target("m", env={variable: value}).base_url == base_url
 
@@ -207,7 +207,7 @@ def test_the_seed_has_the_name_that_the_server_knows(name: str, field: str | Non
     ("name", "choice"),
     [("openai", "required"), ("groq", "required"), ("mistral", "any"), ("deepseek", "auto"), ("llama-cpp", "required")],
 )
-def test_a_forced_call_is_asked_for_in_the_servers_word(name: str, choice: str) -> None:
+def test_tool_choice_has_the_servers_value(name: str, choice: str) -> None:
     assert body(name, tools=(Tool(name="tide"),), tool_choice="required")["tool_choice"] == choice
 
 
@@ -237,17 +237,17 @@ def test_a_schema_is_sent_where_the_server_takes_one(name: str, kind: str) -> No
         ("zai", {"thinking": {"type": "enabled"}}),
     ],
 )
-def test_thinking_is_asked_for_in_the_servers_form(name: str, fields: dict[str, Any]) -> None:
+def test_reasoning_has_the_servers_form(name: str, fields: dict[str, Any]) -> None:
     sent = body(name, reasoning="high")
     assert {key: value for key, value in sent.items() if key not in ("model", "messages")} == fields
 
 
-def test_deepseek_can_be_told_not_to_think() -> None:
+def test_deepseek_can_switch_thinking_off() -> None:
     assert body("deepseek", reasoning="none")["thinking"] == {"type": "disabled"}
 
 
 @pytest.mark.parametrize("name", CHAT)
-def test_usage_of_a_stream_is_asked_for_where_it_does_not_come_by_itself(name: str) -> None:
+def test_include_usage_is_sent_only_if_it_is_needed(name: str) -> None:
     by_itself = {"groq", "mistral", "together", "fireworks"}
     assert ("stream_options" in body(name, stream=True)) == (name not in by_itself)
 
