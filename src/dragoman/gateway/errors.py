@@ -20,7 +20,7 @@ from dragoman.errors import (
     TransportError,
     WireError,
 )
-from dragoman.gateway.observability.access_log import where
+from dragoman.gateway.observability.access_log import traceback_text
 from dragoman.http import redact_url
 from dragoman.wires.common.errors import URL_PATTERN, shorten
 
@@ -125,7 +125,7 @@ def to_dragoman_error(error: Exception, request_id: str, /) -> DragomanError:
     if isinstance(error, RecursionError):
         return InvalidRequest("the body is nested too deep")
     # Not the message: it may quote the request.
-    log.error("request %s failed: %s", request_id, where(error))
+    log.error("request %s failed: %s", request_id, traceback_text(error))
     return InternalFault("internal error; the log of the gateway has the details")
 
 

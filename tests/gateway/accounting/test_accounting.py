@@ -156,7 +156,7 @@ def test_a_budget_of_money_counts_what_it_cost(clock: Clock) -> None:
             request = Request(max_tokens=1024)
             record = await accounting.open(context_of(f"r{n}", request=request, key=team, targets=asked))
             await record.finish("served", status=200, target=name, usage=Usage(input=1000, output=1000))
-        with pytest.raises(OverLimit, match="dollars a day"):
+        with pytest.raises(OverLimit, match="dollars per day"):
             await accounting.open(context_of("r4", request=Request(max_tokens=1251), key=team, targets=asked))
 
     run(lambda: MemoryStore(clock=clock), work)

@@ -109,7 +109,10 @@ def test_a_request_that_can_never_fit_is_told_so(opened: Opened) -> None:
     async def work(store: Store) -> None:
         error = await refused(Quotas(store), key(tokens_per_minute=100), tokens=101)
         assert (error.retry_after, error.retry) == (None, False)
-        assert error.message == "team: 100 tokens a minute are less than this request may use"
+        assert (
+            error.message
+            == "key team: the limit of 100 tokens per minute is less than this request may use; lower max_tokens or shorten the prompt"
+        )
 
     run(opened, work)
 
@@ -263,7 +266,7 @@ def test_a_budget_of_money_is_exact(opened: Opened, clock: Clock) -> None:
             await limits.finish(admission, tokens=1, cost=NANO // 1000)
         assert dict(admissions[-1].headers)["X-RateLimit-Remaining-Dollars-Day"] == "0.000000"
         error = await refused(limits, team, cost=None)
-        assert error.message == "team: 0.01 dollars a day are used up"
+        assert error.message == "key team: the limit of 0.01 dollars per day is reached"
 
     run(opened, work)
 

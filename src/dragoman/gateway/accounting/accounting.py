@@ -33,7 +33,7 @@ from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.metrics import Lines, Metrics, encode_text
 from dragoman.gateway.observability.shared_health import SharedHealthStore
-from dragoman.gateway.observability.tracing import OWN, RequestSpan, Tracing
+from dragoman.gateway.observability.tracing import DEFAULT_PROVIDER, RequestSpan, Tracing
 from dragoman.gateway.server.workers import Workers
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.base import UsageRow
@@ -96,7 +96,7 @@ class Accounting:
                 context.request,
                 context.http.headers,
                 context.operation,
-                provider=targets[0].provider if targets else OWN,
+                provider=targets[0].provider if targets else DEFAULT_PROVIDER,
                 conversation=context.conversation_id,
             )
         self.metrics.request_started()

@@ -1,4 +1,4 @@
-"""A request and who may answer it in, the tokens that it may use out: what is reserved until somebody has counted."""
+"""Estimates of tokens: what a request may use, to be reserved until the provider reports the real usage."""
 
 import re
 from collections.abc import Sequence
@@ -25,28 +25,28 @@ from dragoman.types import (
 
 BYTES_PER_TOKEN = 3
 TOKENS_PER_IMAGE = 1500
-"""Of an image, and the least of a part that only one provider can read."""
+"""Also the minimum of an opaque part, whose content is not known."""
 TOKENS_PER_PAGE = 2000
-"""Of a PDF: Anthropic says 1500 to 3000, Google 258 (2026-11)."""
+"""Of a PDF. Anthropic documents 1500 to 3000, Google 258 (2026-11)."""
 BYTES_PER_PAGE = 200_000
-"""Of a PDF whose pages cannot be counted: newer ones compress what names them."""
-BYTES_PER_SOUND = 128
-"""Bytes of a sound for each token: Google counts 32 a second (2026-11), and a second may have as little as 4 kB."""
+"""Of a PDF whose pages cannot be counted, because newer PDFs compress their page objects."""
+AUDIO_BYTES_PER_TOKEN = 128
+"""Google counts 32 tokens per second (2026-11), and a second can have as little as 4 kB."""
 TOKENS_PER_ANSWER = 4096
-"""Of an answer whose length is left open by a client, by the config, and by what is known of the model."""
-CHOICES = ("n", "candidateCount")
-"""Fields by which clients ask for several answers, each of which is paid for."""
+"""Of an answer, if neither the request, the config nor the model limits it."""
+CHOICE_FIELDS = ("n", "candidateCount")
+"""Request fields for several answers, each of which is paid for."""
 MAX_CHOICES = 128
 
 
 def estimate_usage(request: Request, targets: Sequence[Target] = (), /, *, answer: int | None = None) -> Usage:
-    """Tokens that a request may use: for all that it says, and as many as its answers may have.
+    """The maximum usage of a request: its prompt, and the longest answers that it may get.
 
-    `answer` is for one whose length the client leaves open; without it, it is the longest that a target can give.
+    `answer` is the length for a request without `max_tokens`; without it, the maximum of the targets is used.
 
     >>> from dragoman.types import user
-    >>> told = estimate_usage(Request(messages=(user("How high is the tide?"),), max_tokens=100))
-    >>> told.input, told.output
+    >>> usage = estimate_usage(Request(messages=(user("How high is the tide?"),), max_tokens=100))
+    >>> usage.input, usage.output
     (7, 100)
     """
     output = max_answer_tokens(request, targets, answer) * _choices(request.extra)
@@ -54,36 +54,36 @@ def estimate_usage(request: Request, targets: Sequence[Target] = (), /, *, answe
 
 
 def prompt_tokens(request: Request, /) -> int:
-    """Tokens of what a request says: its messages, its tools, and the schema of its answer.
+    """The tokens of the prompt: messages, tools and schema.
 
     >>> prompt_tokens(Request(system="Be brief.", tools=(Tool(name="now", description="The time"),)))
     8
     """
     system = (Text(text=request.system),) if isinstance(request.system, str) else request.system or ()
-    size = sum(map(_weight, system)) + sum(_weight(part) for message in request.messages for part in message.parts)
+    size = sum(map(_size, system)) + sum(_size(part) for message in request.messages for part in message.parts)
     schemas = [] if request.schema is None else [request.schema]
-    size += sum(map(_tool_weight, request.tools)) + sum(map(_json_size, schemas))
+    size += sum(map(_tool_size, request.tools)) + sum(map(_json_size, schemas))
     return -(-size // BYTES_PER_TOKEN)
 
 
 def max_answer_tokens(request: Request, targets: Sequence[Target], answer: int | None, /) -> int:
-    """Tokens that one answer may have.
+    """The maximum tokens of one answer.
 
     >>> from dragoman.registry import Registry
     >>> targets = Registry(env={}).targets("anthropic/claude-3-5-haiku")
     >>> [max_answer_tokens(Request(max_tokens=most), targets, None) for most in (None, 0, 50, 10**9)]
     [8192, 8192, 50, 8192]
     """
-    known = [target.capabilities.max_output for target in targets]
-    told = answer if has_open_length(request) else request.max_tokens
-    if told is None:
-        return max((most or TOKENS_PER_ANSWER for most in known), default=TOKENS_PER_ANSWER)
-    bounds = [most for most in known if most is not None]
-    return min(told, max(bounds)) if bounds and len(bounds) == len(known) else told
+    maxima = [target.capabilities.max_output for target in targets]
+    length = answer if has_open_length(request) else request.max_tokens
+    if length is None:
+        return max((maximum or TOKENS_PER_ANSWER for maximum in maxima), default=TOKENS_PER_ANSWER)
+    known = [maximum for maximum in maxima if maximum is not None]
+    return min(length, max(known)) if known and len(known) == len(maxima) else length
 
 
 def has_open_length(request: Request, /) -> bool:
-    """Whether the client leaves the length of the answer open: nothing and less are no limit to some servers.
+    """Whether the request does not limit its answer. Some servers take 0 and less as "no limit".
 
     >>> has_open_length(Request()), has_open_length(Request(max_tokens=-1)), has_open_length(Request(max_tokens=5))
     (True, True, False)
@@ -92,7 +92,7 @@ def has_open_length(request: Request, /) -> bool:
 
 
 def total_tokens(usage: Usage, /) -> int | None:
-    """All tokens of a usage; None where it tells none.
+    """Input and output tokens together; None if both are unknown.
 
     >>> total_tokens(Usage(input=5, output=2)), total_tokens(Usage())
     (7, None)
@@ -101,7 +101,7 @@ def total_tokens(usage: Usage, /) -> int | None:
 
 
 def byte_length(text: str, /) -> int:
-    """The bytes of a text.
+    """The length of a text in UTF-8.
 
     >>> byte_length("tide"), byte_length("字")
     (4, 3)
@@ -110,22 +110,22 @@ def byte_length(text: str, /) -> int:
 
 
 def _choices(extra: JsonObject) -> int:
-    """How many answers are asked for: the fields stand in a body, or in an object of it."""
+    # The fields are in the body, or in an object inside it (Google's generationConfig).
     bodies = [body for body in extra.values() if is_object(body)]
-    places = [*bodies, *(inner for body in bodies for inner in body.values() if is_object(inner))]
-    counts: list[int] = [place[name] for place in places for name in CHOICES if type(place.get(name)) is int]
+    objects = [*bodies, *(inner for body in bodies for inner in body.values() if is_object(inner))]
+    counts: list[int] = [each[name] for each in objects for name in CHOICE_FIELDS if type(each.get(name)) is int]
     return min(MAX_CHOICES, max([1, *counts]))
 
 
-def _weight(part: Part) -> int:
-    """The bytes of a part, or what it counts for."""
+def _size(part: Part) -> int:
+    """The bytes of a part, or the bytes that its tokens correspond to."""
     match part:
         case Text() | Thinking():
             return byte_length(part.text)
         case ToolCall():
             return byte_length(part.name) + _json_size(part.arguments)
         case ToolResult():
-            return sum(map(_weight, part.parts))
+            return sum(map(_size, part.parts))
         case Image():
             return TOKENS_PER_IMAGE * BYTES_PER_TOKEN
         case Document():
@@ -135,12 +135,12 @@ def _weight(part: Part) -> int:
                 else _pages(part.data) * TOKENS_PER_PAGE * BYTES_PER_TOKEN
             )
         case Audio():
-            return len(part.data) * BYTES_PER_TOKEN // BYTES_PER_SOUND
+            return len(part.data) * BYTES_PER_TOKEN // AUDIO_BYTES_PER_TOKEN
         case Opaque():
             return max(TOKENS_PER_IMAGE * BYTES_PER_TOKEN, _json_size(part.data))
 
 
-def _tool_weight(tool: Tool | Opaque) -> int:
+def _tool_size(tool: Tool | Opaque) -> int:
     if isinstance(tool, Opaque):
         return _json_size(tool.data)
     return byte_length(tool.name) + byte_length(tool.description or "") + _json_size(tool.parameters or {})

@@ -1,4 +1,4 @@
-"""A target and its usage in, what that costs out: by the prices of genai-prices, where that is installed."""
+"""The cost of usage, by the prices of the package genai-prices (extra `prices`)."""
 
 import time
 from collections.abc import Callable
@@ -16,41 +16,41 @@ if TYPE_CHECKING:
 
 NANO = 1_000_000_000
 HOUR = 3600.0
-"""Prices may change with the hour: they are looked up anew in each."""
+"""Some prices depend on the time of day, so the cache holds them for an hour."""
 
 NAMES = {"bedrock": "aws", "moonshot": "moonshotai", "vertex": "google", "xai": "x-ai"}
-"""Providers that genai-prices calls by another name."""
+"""Providers that have another name in genai-prices."""
 
 
 class Prices:
-    """What targets cost, in billionths of a dollar; None where nobody knows.
+    """The prices of targets.
 
-    >>> Prices().cost("nobody/knows", Usage(input=10, output=2)) is None
+    >>> Prices().cost("unknown/model", Usage(input=10, output=2)) is None
     True
     """
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
-        self._is_known = find_spec("genai_prices") is not None
-        self._find = lru_cache(maxsize=1024)(_find)
+        self._is_installed = find_spec("genai_prices") is not None
+        self._price = lru_cache(maxsize=1024)(_find_price)
 
     def load(self) -> None:
-        """Read the prices, which takes a while: in a thread, so that no request waits for it."""
-        if self._is_known:
-            self._find("demo/any", 0)
+        """Read the price list. It takes a while: call it in a thread, so that no request waits for it."""
+        if self._is_installed:
+            self._price("demo/any", 0)
 
     def cost(self, target: str | None, usage: Usage, /) -> int | None:
-        """What a usage costs."""
-        if target is None or not self._is_known or (usage.input is None and usage.output is None):
+        """The cost in billionths of a dollar; None if the price or the usage is unknown."""
+        if target is None or not self._is_installed or (usage.input is None and usage.output is None):
             return None
-        price = self._find(target, int(self._clock() / HOUR))
+        price = self._price(target, int(self._clock() / HOUR))
         if price is None:
             return None
-        return price.cost(usage) if isinstance(price, Rates) else _calculated(price, usage)
+        return price.cost(usage) if isinstance(price, Rates) else _calculate(price, usage)
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """A price that is the same for every token: thousandths of a billionth of a dollar for each.
+    """Prices per token, in trillionths of a dollar, for models whose price does not depend on the amount.
 
     >>> Rates(input=2_500_000, output=10_000_000, cache_read=1_250_000, cache_write=0).cost(Usage(input=2, output=1))
     15000
@@ -62,14 +62,14 @@ class Rates(msgspec.Struct, frozen=True, kw_only=True):
     cache_write: int
 
     def cost(self, usage: Usage, /) -> int:
-        """What a usage costs, in billionths of a dollar."""
+        """The cost in billionths of a dollar."""
         read, written = usage.cache_read or 0, usage.cache_write or 0
-        plain = max(0, (usage.input or 0) - read - written)
+        uncached = max(0, (usage.input or 0) - read - written)
         cached = read * self.cache_read + written * self.cache_write
-        return round((plain * self.input + cached + (usage.output or 0) * self.output) / 1000)
+        return round((uncached * self.input + cached + (usage.output or 0) * self.output) / 1000)
 
 
-def _find(target: str, _hour: int) -> "Rates | ModelPrice | None":
+def _find_price(target: str, _hour: int) -> "Rates | ModelPrice | None":
     from genai_prices import Usage as Counts
     from genai_prices import calc_price
 
@@ -82,9 +82,9 @@ def _find(target: str, _hour: int) -> "Rates | ModelPrice | None":
 
 
 def _rates(price: "ModelPrice") -> Rates | None:
-    """The rates of a price without steps; a hundred times faster than asking for each."""
-    told = price.input_mtok, price.output_mtok, price.cache_read_mtok, price.cache_write_mtok
-    input, output, read, written = (round(rate * 1_000_000) if isinstance(rate, Decimal) else rate for rate in told)
+    """The rates of a price that is the same for any amount. They are a hundred times faster than `calc_price`."""
+    prices = price.input_mtok, price.output_mtok, price.cache_read_mtok, price.cache_write_mtok
+    input, output, read, written = (round(rate * 1_000_000) if isinstance(rate, Decimal) else rate for rate in prices)
     if not isinstance(input, int) or not isinstance(output, int):
         return None
     read, written = input if read is None else read, input if written is None else written
@@ -93,7 +93,7 @@ def _rates(price: "ModelPrice") -> Rates | None:
     return Rates(input=input, output=output, cache_read=read, cache_write=written)
 
 
-def _calculated(price: "ModelPrice", usage: Usage) -> int:
+def _calculate(price: "ModelPrice", usage: Usage) -> int:
     from genai_prices import Usage as Counts
 
     counts = Counts(

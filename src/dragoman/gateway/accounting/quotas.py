@@ -1,8 +1,8 @@
-"""A key and what a request may use in, leave to go on out; afterwards, what it really used.
+"""The limits of API keys: requests and tokens per minute, concurrent requests, budgets per day and month.
 
-What a request may use is reserved before it leaves, all of its limits in one step or none, and what it did not use is
-given back when it has ended. Where the store cannot be reached meanwhile, the mistake is on the safe side: a
-reservation stays, and what was used on top of one is owed until it could be told.
+A request reserves what it may use before it is sent: from all limits of its key in one step, or from none. When it has
+ended, the difference to its real usage is released, or charged. If the store is down in between, the error is on the
+safe side: a reservation stays, and usage beyond a reservation is charged later (`_unpaid`).
 """
 
 import asyncio
@@ -30,45 +30,33 @@ from dragoman.gateway.store.base import (
 
 MINUTE = 60.0
 SLOT_TTL = 60.0
-"""Seconds after which the seat of a gateway that died falls free."""
-MAX_OWED = 10_000
+"""Seconds after which the concurrency slot of a killed gateway becomes free."""
+MAX_UNPAID = 10_000
 NANO = 1_000_000_000
-"""Units of money: billionths of a dollar, so that sums are exact."""
+"""Costs are whole billionths of a dollar, so that sums are exact."""
 
 WhenDown: TypeAlias = Literal["open", "closed"]
-Unit: TypeAlias = Literal["requests", "tokens", "dollars", "seats"]
+Unit: TypeAlias = Literal["requests", "tokens", "dollars", "slots"]
 Headers: TypeAlias = tuple[tuple[str, str], ...]
-"""What a client is told of its limits."""
+"""The `X-RateLimit-*` headers."""
 T = TypeVar("T")
 
 
 class ExpectedUsage(msgspec.Struct, frozen=True):
-    """What a request may use: tokens, and billionths of a dollar where the price is known.
-
-    >>> ExpectedUsage(10).cost is None
-    True
-    """
+    """What a request may use: tokens, and billionths of a dollar if the price is known."""
 
     tokens: int = 0
     cost: int | None = None
 
 
 class OverLimit(RateLimited):
-    """A limit of the client's own key is reached.
-
-    >>> OverLimit("team: 60 requests a minute", retry_after=3.0).headers
-    ()
-    """
+    """A limit of the client's API key is reached."""
 
     headers: Headers = ()
 
 
 class Limit(msgspec.Struct, frozen=True):
-    """One limit that a request has to keep, and what it takes of it.
-
-    >>> Limit("Requests", "requests", WindowCounter(key="team:requests", amount=1, limit=60, period=60.0)).label
-    'Requests'
-    """
+    """One limit of a key, and what a request takes from it."""
 
     label: str
     unit: Unit
@@ -76,42 +64,38 @@ class Limit(msgspec.Struct, frozen=True):
 
 
 class Admission(msgspec.Struct, frozen=True, kw_only=True):
-    """Leave to go on, with what was reserved for it.
-
-    >>> Admission().headers
-    ()
-    """
+    """The permission for one request, with its reservations."""
 
     limits: tuple[Limit, ...] = ()
     moment: float = 0.0
     reserved: bool = True
-    """False where the store could not be asked: all that was used is owed."""
+    """False if the store was down: nothing is reserved, and all usage is charged at the end."""
     levels: tuple[CounterLevel, ...] = ()
-    """How full each limit is; none where nobody knows."""
+    """The level of each limit; empty if the store was down."""
 
     @property
     def headers(self) -> Headers:
-        """What the client is told of its limits."""
-        return _told_of(self.limits, self.levels) if self.levels else ()
+        """The limits as `X-RateLimit-*` headers."""
+        return _limit_headers(self.limits, self.levels) if self.levels else ()
 
 
 UNLIMITED = Admission()
 
 
 class Quotas:
-    """The limits of all keys, counted in a store.
+    """Enforces the limits of all keys with counters in a store.
 
     >>> from dragoman.gateway.store import open_store
     >>> key = Key(id="team", hash="b2:0:0:0", requests_per_minute=1)
     >>> async def main() -> str:
-    ...     limits = Quotas(open_store("memory"))
-    ...     await limits.finish(await limits.admit(key, ExpectedUsage(10)), tokens=7)
+    ...     quotas = Quotas(open_store("memory"))
+    ...     await quotas.finish(await quotas.admit(key, ExpectedUsage(10)), tokens=7)
     ...     try:
-    ...         await limits.admit(key, ExpectedUsage(10))
+    ...         await quotas.admit(key, ExpectedUsage(10))
     ...     except OverLimit as error:
     ...         return error.message
     >>> asyncio.run(main())
-    'team: 1 requests a minute are used up'
+    'key team: the limit of 1 requests per minute is reached'
     """
 
     def __init__(
@@ -127,145 +111,144 @@ class Quotas:
         self._rates = rates
         self._budgets = budgets
         self._clock = clock
-        self._seats: dict[str, ConcurrencySlot] = {}
+        self._slots: dict[str, ConcurrencySlot] = {}
         self._renewed = clock()
-        self._owed: deque[tuple[tuple[Charge, ...], float]] = deque(maxlen=MAX_OWED)
+        self._unpaid: deque[tuple[tuple[Charge, ...], float]] = deque(maxlen=MAX_UNPAID)
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def admit(
-        self, key: Key | None, /, need: ExpectedUsage, *, minimum: ExpectedUsage | None = None
+        self, key: Key | None, /, expected: ExpectedUsage, *, minimum: ExpectedUsage | None = None
     ) -> Admission:
-        """Reserve what a request may use.
+        """Reserve what a request may use, or raise OverLimit.
 
-        Where only the `minimum` of it is certain, and all is more than a limit as a whole, what that limit has will do.
+        With a `minimum`, a request that expects more than a whole limit reserves only that limit, but at least the
+        minimum. It is for requests without `max_tokens`, which would never fit otherwise.
         """
         if key is None or not key.is_limited:
             return UNLIMITED
-        limits = self._limits(key, need)
+        limits = self._limits(key, expected)
         if minimum is not None:
-            limits = tuple(map(_at_most, limits, self._limits(key, minimum)))
+            limits = tuple(map(_capped, limits, self._limits(key, minimum)))
         charges = [limit.charge for limit in limits]
         try:
-            taken = await self._take(charges)
+            reservation = await self._reserve(charges)
         except StoreDown:
-            if self._is_closed(limits):
+            if self._must_refuse(limits):
                 raise
             return Admission(limits=limits, reserved=False, moment=self._clock())
-        if not taken.granted:
-            raise _refusal(key, limits, taken)
-        self._seats |= {charge.id: charge for charge in charges if isinstance(charge, ConcurrencySlot)}
-        return Admission(limits=limits, moment=taken.moment, levels=taken.levels)
+        if not reservation.granted:
+            raise _over_limit(key, limits, reservation)
+        self._slots |= {charge.id: charge for charge in charges if isinstance(charge, ConcurrencySlot)}
+        return Admission(limits=limits, moment=reservation.moment, levels=reservation.levels)
 
     async def finish(self, admission: Admission, /, *, tokens: int | None, cost: int | None = None) -> Admission:
-        """Count what a request used; None is not known, and what was reserved stays. Safe from cancellation.
+        """Charge the real usage of a request. If it is unknown (None), the reservation stays.
 
-        Gives the same admission, with the levels as they are then.
+        Returns the admission with the new levels. It completes even if the caller is cancelled.
         """
         if not admission.limits:
             return admission
-        settling = self._settle(admission, {"tokens": tokens, "dollars": cost})
-        return await (asyncio.shield(self._later(settling)) if self._store.is_shared else settling)
+        release = self._release(admission, {"tokens": tokens, "dollars": cost})
+        return await (asyncio.shield(self._start(release)) if self._store.is_shared else release)
 
     async def limit_headers(self, key: Key, /) -> Headers:
-        """What the client is told of its limits by an answer that takes nothing of them."""
-        limits = [_given(limit, 0) for limit in self._limits(key, ExpectedUsage())]
+        """The limits as headers, for a response that uses nothing."""
+        limits = [_with_amount(limit, 0) for limit in self._limits(key, ExpectedUsage())]
         try:
-            return _told_of(limits, await self._store.release([limit.charge for limit in limits], self._clock()))
+            return _limit_headers(limits, await self._store.release([limit.charge for limit in limits], self._clock()))
         except StoreDown:
             return ()
 
     async def maintain(self) -> None:
-        """Keep the seats of requests under way, and tell what is owed. To be called every few seconds."""
+        """Renew the concurrency slots, and charge unpaid usage. Call it every few seconds."""
         now = self._clock()
-        if self._seats and now >= self._renewed + SLOT_TTL / 3:
-            await self._store.renew(tuple(self._seats.values()))
+        if self._slots and now >= self._renewed + SLOT_TTL / 3:
+            await self._store.renew(tuple(self._slots.values()))
             self._renewed = now
-        while self._owed:
-            charges, moment = self._owed[0]
+        while self._unpaid:
+            charges, moment = self._unpaid[0]
             await self._store.release(charges, moment)
-            self._owed.popleft()
+            self._unpaid.popleft()
 
     async def aclose(self) -> None:
-        """Wait for what is being counted."""
+        """Wait for releases under way, and charge unpaid usage."""
         while self._tasks:
             await asyncio.wait(self._tasks)
-        if self._owed:
+        if self._unpaid:
             await self.maintain()
 
-    # What it takes ----------------------------------------------------------------------------------------------------
-
-    def _limits(self, key: Key, need: ExpectedUsage) -> tuple[Limit, ...]:
+    def _limits(self, key: Key, expected: ExpectedUsage) -> tuple[Limit, ...]:
         limits: list[Limit] = []
         if key.requests_per_minute is not None:
             limits.append(_window(key, "requests", 1, key.requests_per_minute))
         if key.tokens_per_minute is not None:
-            limits.append(_window(key, "tokens", max(1, need.tokens), key.tokens_per_minute))
+            limits.append(_window(key, "tokens", max(1, expected.tokens), key.tokens_per_minute))
         if key.concurrent is not None:
-            seat = ConcurrencySlot(key=f"{key.id}:concurrent", id=token_hex(8), limit=key.concurrent, ttl=SLOT_TTL)
-            limits.append(Limit("Concurrent", "seats", seat))
+            slot = ConcurrencySlot(key=f"{key.id}:concurrent", id=token_hex(8), limit=key.concurrent, ttl=SLOT_TTL)
+            limits.append(Limit("Concurrent", "slots", slot))
         for budget in key.budgets:
-            limits += _totals(key, budget, need, self._clock())
+            limits += _budget_limits(key, budget, expected, self._clock())
         return tuple(limits)
 
-    def _is_closed(self, limits: Sequence[Limit]) -> bool:
+    def _must_refuse(self, limits: Sequence[Limit]) -> bool:
         kinds = {isinstance(limit.charge, PeriodCounter) for limit in limits}
         return (True in kinds and self._budgets == "closed") or (False in kinds and self._rates == "closed")
 
-    # What is given back -----------------------------------------------------------------------------------------------
-
-    async def _settle(self, admission: Admission, used: dict[Unit, int | None]) -> Admission:
-        back = [_given(limit, _back(limit, used, reserved=admission.reserved)).charge for limit in admission.limits]
-        for charge in back:
+    async def _release(self, admission: Admission, usage: dict[Unit, int | None]) -> Admission:
+        charges = [
+            _with_amount(limit, _unused(limit, usage, reserved=admission.reserved)).charge for limit in admission.limits
+        ]
+        for charge in charges:
             if isinstance(charge, ConcurrencySlot):
-                self._seats.pop(charge.id, None)
+                self._slots.pop(charge.id, None)
         try:
-            return msgspec.structs.replace(admission, levels=await self._store.release(back, admission.moment))
+            return msgspec.structs.replace(admission, levels=await self._store.release(charges, admission.moment))
         except StoreDown:
-            # Told twice, what was given back would be too much; what is owed is too little at worst.
-            owed = tuple(charge for charge in back if not isinstance(charge, ConcurrencySlot) and charge.amount < 0)
-            if owed:
-                self._owed.append((owed, admission.moment))
+            # The release may have happened. Only additional charges are repeated: a second release would free too much.
+            unpaid = tuple(
+                charge for charge in charges if not isinstance(charge, ConcurrencySlot) and charge.amount < 0
+            )
+            if unpaid:
+                self._unpaid.append((unpaid, admission.moment))
             return admission
 
-    async def _take(self, charges: Sequence[Charge]) -> Reservation:
+    async def _reserve(self, charges: Sequence[Charge]) -> Reservation:
         if not self._store.is_shared:
-            return await self._store.reserve(charges)  # at once: nobody can leave meanwhile
-        taking = asyncio.ensure_future(self._store.reserve(charges))
+            return await self._store.reserve(charges)  # does not suspend, so it cannot be cancelled
+        reserving = asyncio.ensure_future(self._store.reserve(charges))
         try:
-            return await asyncio.shield(taking)
+            return await asyncio.shield(reserving)
         except asyncio.CancelledError:
-            self._later(self._undo(taking, charges))
+            self._start(self._undo(reserving, charges))
             raise
 
-    async def _undo(self, taking: "asyncio.Future[Reservation]", charges: Sequence[Charge]) -> None:
-        """Give back all that was taken for a request whose client has gone."""
-        back = [
+    async def _undo(self, reserving: "asyncio.Future[Reservation]", charges: Sequence[Charge]) -> None:
+        """Release everything but the request itself, for a client that disconnected during the reservation."""
+        released = [
             charge for charge in charges if not (isinstance(charge, WindowCounter) and charge.key.endswith(":requests"))
         ]
         try:
-            taken = await taking
-            if taken.granted:
-                await self._store.release(back, taken.moment)
+            reservation = await reserving
+            if reservation.granted:
+                await self._store.release(released, reservation.moment)
         except StoreDown:
             return
 
-    def _later(self, work: Coroutine[None, None, T]) -> "asyncio.Task[T]":
+    def _start(self, work: Coroutine[None, None, T]) -> "asyncio.Task[T]":
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task
 
 
-def _at_most(limit: Limit, minimum: Limit) -> Limit:
-    """The same, or as much of it as the limit has: at least what is certain."""
-    charge, certain = limit.charge, minimum.charge
-    if isinstance(charge, ConcurrencySlot) or isinstance(certain, ConcurrencySlot):
+def _capped(limit: Limit, minimum: Limit) -> Limit:
+    charge, least = limit.charge, minimum.charge
+    if isinstance(charge, ConcurrencySlot) or isinstance(least, ConcurrencySlot):
         return limit
-    return _given(limit, min(charge.amount, max(certain.amount, charge.limit)))
+    return _with_amount(limit, min(charge.amount, max(least.amount, charge.limit)))
 
 
-def _given(limit: Limit, amount: int) -> Limit:
-    """The same limit with another amount."""
+def _with_amount(limit: Limit, amount: int) -> Limit:
     charge = limit.charge
     if isinstance(charge, ConcurrencySlot) or charge.amount == amount:
         return limit
@@ -276,22 +259,22 @@ def _window(key: Key, unit: Literal["requests", "tokens"], amount: int, limit: i
     return Limit(unit.title(), unit, WindowCounter(key=f"{key.id}:{unit}", amount=amount, limit=limit, period=MINUTE))
 
 
-def _totals(key: Key, budget: KeyBudget, need: ExpectedUsage, now: float) -> list[Limit]:
-    name, ends = _span(budget, now)
+def _budget_limits(key: Key, budget: KeyBudget, expected: ExpectedUsage, now: float) -> list[Limit]:
+    period, ends = _period(budget, now)
     found: list[Limit] = []
     limits: tuple[tuple[Unit, int | None, int], ...] = (
-        ("tokens", budget.tokens, need.tokens),
-        ("dollars", None if budget.dollars is None else round(budget.dollars * NANO), need.cost or 0),
+        ("tokens", budget.tokens, expected.tokens),
+        ("dollars", None if budget.dollars is None else round(budget.dollars * NANO), expected.cost or 0),
     )
     for unit, limit, amount in limits:
         if limit is not None:
-            charge = PeriodCounter(key=f"{key.id}:{unit}:{name}", amount=max(1, amount), limit=limit, ends=ends)
+            charge = PeriodCounter(key=f"{key.id}:{unit}:{period}", amount=max(1, amount), limit=limit, ends=ends)
             found.append(Limit(f"{unit.title()}-{budget.per.title()}", unit, charge))
     return found
 
 
-def _span(budget: KeyBudget, now: float) -> tuple[str, float]:
-    """The name of the day or month, and when it ends."""
+def _period(budget: KeyBudget, now: float) -> tuple[str, float]:
+    """The current day or month, and when it ends."""
     day = datetime.fromtimestamp(now, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     if budget.per == "day":
         return day.date().isoformat(), (day + timedelta(days=1)).timestamp()
@@ -299,48 +282,52 @@ def _span(budget: KeyBudget, now: float) -> tuple[str, float]:
     return first.date().isoformat()[:7], (first + timedelta(days=32)).replace(day=1).timestamp()
 
 
-def _back(limit: Limit, used: dict[Unit, int | None], *, reserved: bool) -> int:
-    """How much of a limit has to be given back; below nothing where more was used than reserved."""
+def _unused(limit: Limit, usage: dict[Unit, int | None], *, reserved: bool) -> int:
+    """The amount to release; negative if the request used more than it reserved."""
     charge = limit.charge
     if isinstance(charge, ConcurrencySlot):
         return 0
-    amount = charge.amount if limit.unit == "requests" else used.get(limit.unit)
-    return (charge.amount if reserved else 0) - (charge.amount if amount is None else amount)
+    used = charge.amount if limit.unit == "requests" else usage.get(limit.unit)
+    return (charge.amount if reserved else 0) - (charge.amount if used is None else used)
 
 
-def _told_of(limits: Sequence[Limit], levels: Sequence[CounterLevel]) -> Headers:
+def _limit_headers(limits: Sequence[Limit], levels: Sequence[CounterLevel]) -> Headers:
     return tuple(header for pair in zip(limits, levels, strict=True) for header in _headers(*pair))
 
 
 def _headers(limit: Limit, level: CounterLevel) -> list[tuple[str, str]]:
     scale = NANO if limit.unit == "dollars" else 1
-    most, left = limit.charge.limit, max(0, limit.charge.limit - level.used)
+    total, remaining = limit.charge.limit, max(0, limit.charge.limit - level.used)
     headers = [
-        (f"X-RateLimit-Limit-{limit.label}", f"{most / scale:g}" if scale > 1 else str(most)),
-        (f"X-RateLimit-Remaining-{limit.label}", f"{left / scale:.6f}" if scale > 1 else str(left)),
+        (f"X-RateLimit-Limit-{limit.label}", f"{total / scale:g}" if scale > 1 else str(total)),
+        (f"X-RateLimit-Remaining-{limit.label}", f"{remaining / scale:.6f}" if scale > 1 else str(remaining)),
     ]
     if not isinstance(limit.charge, ConcurrencySlot):
         headers.append((f"X-RateLimit-Reset-{limit.label}", f"{ceil(level.resets)}s"))
     return headers
 
 
-def _refusal(key: Key, limits: Sequence[Limit], taken: Reservation) -> OverLimit:
-    full = [(limit, level) for limit, level in zip(limits, taken.levels, strict=True) if level.wait != 0.0]
+def _over_limit(key: Key, limits: Sequence[Limit], reservation: Reservation) -> OverLimit:
+    full = [(limit, level) for limit, level in zip(limits, reservation.levels, strict=True) if level.wait != 0.0]
     waits = [level.wait for _, level in full if level.wait is not None]
-    never = len(waits) < len(full)
-    told = "; ".join(_told(limit, level) for limit, level in full)
+    never_fits = len(waits) < len(full)
     error = OverLimit(
-        f"{key.id}: {told}", code="rate_limit_exceeded", retry_after=None if never else max(waits), retry=not never
+        f"key {key.id}: {'; '.join(_reason(limit, level) for limit, level in full)}",
+        code="rate_limit_exceeded",
+        retry_after=None if never_fits else max(waits),
+        retry=not never_fits,
     )
-    error.headers = _told_of(limits, taken.levels)
+    error.headers = _limit_headers(limits, reservation.levels)
     return error
 
 
-def _told(limit: Limit, level: CounterLevel) -> str:
+def _reason(limit: Limit, level: CounterLevel) -> str:
     charge = limit.charge
     if isinstance(charge, ConcurrencySlot):
-        return f"{charge.limit} requests are under way"
-    most = f"{charge.limit / NANO:g}" if limit.unit == "dollars" else charge.limit
-    span = "minute" if isinstance(charge, WindowCounter) else limit.label.rpartition("-")[2].lower()
-    what = f"{most} {limit.unit} a {span}"
-    return f"{what} are used up" if level.wait is not None else f"{what} are less than this request may use"
+        return f"the limit of {charge.limit} concurrent requests is reached"
+    total = f"{charge.limit / NANO:g}" if limit.unit == "dollars" else charge.limit
+    period = "minute" if isinstance(charge, WindowCounter) else limit.label.rpartition("-")[2].lower()
+    name = f"the limit of {total} {limit.unit} per {period}"
+    if level.wait is not None:
+        return f"{name} is reached"
+    return f"{name} is less than this request may use; lower max_tokens or shorten the prompt"

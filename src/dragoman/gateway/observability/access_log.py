@@ -1,4 +1,4 @@
-"""Requests that ended in, one line of JSON each out: who, what, how long; never a word of content, never a key."""
+"""The access log: one line of JSON per request on stderr. It has no content of requests and no API keys."""
 
 import asyncio
 import logging
@@ -15,21 +15,17 @@ from dragoman.errors import redact
 from dragoman.gateway.store.base import UsageRow
 
 LOGGER = "dragoman.gateway"
-LONGEST = 2000
+MAX_MESSAGE = 2000
 """Characters of one message."""
-MAX_TRACE = LONGEST - 200
-GATHER = 0.01
-"""Seconds of which the lines are written together."""
+MAX_TRACEBACK = MAX_MESSAGE - 200
+FLUSH_DELAY = 0.01
+"""Seconds for which lines are collected before one write."""
 
 Write = Callable[[str], object]
 
 
 class LogLine(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What the log says of a request.
-
-    >>> msgspec.json.encode(LogLine("1970-01-01T00:00:00.000Z", "info", "request", "req_1", "fast")).decode()
-    '{"time":"1970-01-01T00:00:00.000Z","level":"info","message":"request","request_id":"req_1","model":"fast"}'
-    """
+    """The fields of one request in the log."""
 
     time: str
     level: str
@@ -46,26 +42,25 @@ class LogLine(msgspec.Struct, frozen=True, omit_defaults=True):
     input: int | None = None
     output: int | None = None
     duration: float | None = None
-    first: float | None = None
+    time_to_first_token: float | None = None
     estimated: bool = False
 
 
-blotted = lru_cache(maxsize=1024)(redact)
-"""As `redact`, for the names of models: few, and said again and again."""
+_redact_model = lru_cache(maxsize=1024)(redact)
 
 
 def encode_line(time: float, level: str, message: str, /, **fields: Any) -> str:
-    """One line of the log.
+    """Encode one line of the log.
 
     >>> encode_line(0.0, "info", "request", request_id="req_1")
     '{"time":"1970-01-01T00:00:00.000Z","level":"info","message":"request","request_id":"req_1"}'
     """
-    line = {"time": _told(time), "level": level, "message": redact(message)[:LONGEST], **fields}
+    line = {"time": _timestamp(time), "level": level, "message": redact(message)[:MAX_MESSAGE], **fields}
     return msgspec.json.encode(line, enc_hook=repr).decode()
 
 
 class JsonFormatter(logging.Formatter):
-    """Python's own log as lines of the same kind; keys in it are blotted out.
+    """Formats Python's log records as JSON lines of the same form, with API keys redacted.
 
     >>> record = logging.LogRecord("x", logging.WARNING, "", 0, "bad key sk-proj-12345678", None, None)
     >>> '"message":"bad key [redacted]"' in JsonFormatter().format(record)
@@ -73,38 +68,37 @@ class JsonFormatter(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        """One line."""
         fields: dict[str, Any] = {"logger": record.name}
-        given: Any = getattr(record, "fields", None)
-        if given:
-            fields = {**given}
+        extra: Any = getattr(record, "fields", None)
+        if extra:
+            fields = {**extra}
         if record.exc_info and record.exc_info[1] is not None:
-            fields["error"] = where(record.exc_info[1])
+            fields["error"] = traceback_text(record.exc_info[1])
         return encode_line(record.created, record.levelname.lower(), record.getMessage(), **fields)
 
 
 class AccessLog:
-    """The log of a gateway: one line a request.
+    """Writes one line per request.
 
     >>> lines = []
-    >>> AccessLog(lines.append).write_request(UsageRow(id="req_1", moment=0.0, model="fast", outcome="served", duration=0.2))
+    >>> AccessLog(lines.append).write_request(UsageRow(id="req_1", moment=0.0, model="fast", outcome="served"))
     >>> '"request_id":"req_1"' in lines[0]
     True
     """
 
     def __init__(self, write: Write | None = None, /) -> None:
-        self._gathered = LogBuffer(_to_stderr)
-        self._write = write or self._gathered.add
+        self._buffer = LogBuffer(_to_stderr)
+        self._write = write or self._buffer.add
 
     def write_request(self, row: UsageRow, /) -> None:
-        """A request ended."""
+        """Write the line of a request that has ended."""
         level = "info" if row.outcome == "served" else "warning"
         line = LogLine(
-            _told(row.moment + (row.duration or 0.0)),
+            _timestamp(row.moment + (row.duration or 0.0)),
             level,
             "request",
             row.id,
-            blotted(row.model)[:LONGEST],
+            _redact_model(row.model)[:MAX_MESSAGE],
             row.stream,
             row.outcome,
             row.attempts,
@@ -121,16 +115,16 @@ class AccessLog:
         self._write(f"{_encode(line).decode()}\n")
 
     def flush(self) -> None:
-        """Write what waits."""
-        self._gathered.flush()
+        """Write the collected lines."""
+        self._buffer.flush()
 
 
 _encode = msgspec.json.Encoder().encode
 
 
-def _told(time: float) -> str:
-    seconds, thousandths = divmod(int(time * 1000), 1000)
-    return f"{_second(seconds)}.{thousandths:03}Z"
+def _timestamp(time: float) -> str:
+    seconds, milliseconds = divmod(int(time * 1000), 1000)
+    return f"{_second(seconds)}.{milliseconds:03}Z"
 
 
 @lru_cache(maxsize=16)
@@ -139,12 +133,14 @@ def _second(seconds: int) -> str:
 
 
 class LogBuffer:
-    """Writes lines that come shortly after each other together: a write for each would cost more than making it.
+    """Collects lines and writes them together, because a write per line would cost more than the line itself.
+
+    Without a running event loop, each line is written at once.
 
     >>> lines = []
-    >>> LogBuffer(lines.append).add("where no loop runs, at once")
+    >>> LogBuffer(lines.append).add("a line")
     >>> lines
-    ['where no loop runs, at once']
+    ['a line']
     """
 
     def __init__(self, write: Write, /) -> None:
@@ -152,39 +148,35 @@ class LogBuffer:
         self._lines: list[str] = []
 
     def add(self, line: str, /) -> None:
-        """Write a line, soon."""
+        """Write a line after at most `FLUSH_DELAY` seconds."""
         self._lines.append(line)
         if len(self._lines) == 1:
             try:
-                asyncio.get_running_loop().call_later(GATHER, self.flush)
+                asyncio.get_running_loop().call_later(FLUSH_DELAY, self.flush)
             except RuntimeError:
                 self.flush()
 
     def flush(self) -> None:
-        """Write what waits."""
+        """Write the collected lines."""
         lines, self._lines = self._lines, []
         if lines:
             self._write("".join(lines))
 
 
 def configure_logging(level: int = logging.INFO, /) -> None:
-    """Let Python's own log be lines of JSON, too.
-
-    >>> configure_logging.__name__
-    'set_up'
-    """
-    formatter = logging.StreamHandler(sys.stderr)
-    formatter.setFormatter(JsonFormatter())
-    logging.basicConfig(level=level, handlers=[formatter], force=True)
+    """Write the log of all Python modules as JSON lines to stderr."""
+    handler = logging.StreamHandler(sys.stderr)
+    handler.setFormatter(JsonFormatter())
+    logging.basicConfig(level=level, handlers=[handler], force=True)
 
 
-def where(error: BaseException, /) -> str:
-    """What happened and where; not what was said of it, as that may quote a request.
+def traceback_text(error: BaseException, /) -> str:
+    """The traceback and type of an error, without its message, which may quote a request.
 
-    >>> where(ValueError("the words of a client"))
+    >>> traceback_text(ValueError("text of a client"))
     'ValueError'
     """
-    return redact("".join([*traceback.format_tb(error.__traceback__), type(error).__name__]))[-MAX_TRACE:]
+    return redact("".join([*traceback.format_tb(error.__traceback__), type(error).__name__]))[-MAX_TRACEBACK:]
 
 
 def _to_stderr(line: str) -> None:

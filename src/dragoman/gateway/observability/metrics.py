@@ -1,4 +1,4 @@
-"""Requests that ended in, the text that Prometheus reads out. A few additions a request; label values are bounded."""
+"""Counters, gauges and histograms, and their text format for Prometheus. The number of label values is bounded."""
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping
@@ -11,16 +11,16 @@ from dragoman.types import Attempt
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 MAX_VALUES = 200
-"""Different values of one label; what comes later is counted as `other`."""
+"""Distinct targets; later ones are counted as `other`."""
 MAX_VALUE = 200
 OTHER = "other"
 Lines: TypeAlias = dict[str, list[str]]
-"""Lines of a worker by family, without the family's name."""
+"""The lines of a worker by metric, without the name of the metric."""
 SECONDS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0)
 
 
 class Counter:
-    """Sums by labels.
+    """A sum for each combination of labels.
 
     >>> requests = Counter("dragoman_requests_total", "Requests.", ("target",))
     >>> requests.add(1, "groq/llama")
@@ -37,41 +37,35 @@ class Counter:
         self._values: dict[tuple[str, ...], float] = {}
 
     def add(self, amount: float, /, *values: str) -> None:
-        """Add to the sum of some label values."""
+        """Add to the sum of these label values."""
         self._values[values] = self._values.get(values, 0) + amount
 
     def value(self, *values: str) -> float:
-        """The sum of some label values."""
+        """The sum of these label values."""
         return self._values.get(values, 0)
 
     def lines(self) -> Iterator[str]:
-        """What Prometheus reads, after the name."""
+        """The lines in Prometheus format, without the name."""
         for values, amount in self._values.items():
             yield f"{_labels(zip(self._labels, values, strict=True))} {amount:.17g}"
 
 
 class Gauge(Counter):
-    """Values by labels, as they are now.
-
-    >>> gauge = Gauge("dragoman_requests_in_flight", "Requests that are being answered.")
-    >>> gauge.put(3)
-    >>> list(gauge.lines())
-    ['{} 3']
-    """
+    """A current value for each combination of labels."""
 
     kind = "gauge"
 
-    def put(self, amount: float, /, *values: str) -> None:
-        """Put a value in the place of the last one."""
+    def set(self, amount: float, /, *values: str) -> None:
+        """Replace a value."""
         self._values[values] = amount
 
     def clear(self) -> None:
-        """Forget all values."""
+        """Remove all values."""
         self._values.clear()
 
 
 class Histogram:
-    """How many values were at most so large, by labels.
+    """A histogram for each combination of labels.
 
     >>> times = Histogram("dragoman_seconds", "Time.", ("target",), (0.1, 1.0))
     >>> times.add(0.5, "groq/llama")
@@ -90,15 +84,15 @@ class Histogram:
 
     def add(self, amount: float, /, *values: str) -> None:
         """Count a value."""
-        found = self._values.get(values)
-        if found is None:
-            found = self._values[values] = [0] * (len(self._bounds) + 1), [0.0]
-        counts, sums = found
+        series = self._values.get(values)
+        if series is None:
+            series = self._values[values] = [0] * (len(self._bounds) + 1), [0.0]
+        counts, sums = series
         counts[bisect_left(self._bounds, amount)] += 1
         sums[0] += amount
 
     def lines(self) -> Iterator[str]:
-        """What Prometheus reads, after the name."""
+        """The lines in Prometheus format, without the name."""
         for values, (counts, (total,)) in self._values.items():
             pairs = list(zip(self._labels, values, strict=True))
             running = 0
@@ -110,28 +104,32 @@ class Histogram:
 
 
 class Metrics:
-    """What a gateway has done since it was started.
+    """All metrics of a gateway since its start.
 
     >>> metrics = Metrics()
-    >>> metrics.request_ended(UsageRow(id="r1", moment=0.0, model="fast", target="groq/llama", outcome="served", status=200))
-    >>> b'dragoman_requests_total{dialect="",target="groq/llama",outcome="served",status="200"} 1' in metrics.text()
+    >>> metrics.request_ended(UsageRow(id="r1", moment=0.0, model="fast", target="a/x", outcome="served", status=200))
+    >>> b'dragoman_requests_total{dialect="",target="a/x",outcome="served",status="200"} 1' in metrics.text()
     True
     """
 
     def __init__(self) -> None:
         labels = ("dialect", "target", "outcome", "status")
         self._requests = Counter("dragoman_requests_total", "Requests that ended.", labels)
-        self._duration = Histogram("dragoman_request_duration_seconds", "From request to end.", ("dialect", "target"))
-        self._first = Histogram("dragoman_time_to_first_token_seconds", "To the first piece of a stream.", ("target",))
-        self._tokens = Counter("dragoman_tokens_total", "Tokens that providers counted.", ("target", "kind"))
-        self._cost = Counter("dragoman_cost_dollars_total", "Cost, where the price is known.", ("target",))
-        self._attempts = Counter("dragoman_attempts_total", "Tries of single targets.", ("target", "outcome"))
-        self._in_flight = Gauge("dragoman_requests_in_flight", "Requests that are being answered.")
-        self._pending = Gauge("dragoman_usage_rows_pending", "Rows of usage that wait for a store that is down.")
-        self._lost = Gauge("dragoman_usage_rows_lost", "Rows of usage that found no place while the store was down.")
-        self._cooldown = Gauge("dragoman_target_cooldown", "Whether a target is benched or probed.", ("target",))
+        self._duration = Histogram("dragoman_request_duration_seconds", "Duration of a request.", ("dialect", "target"))
+        self._first = Histogram(
+            "dragoman_time_to_first_token_seconds", "Time to the first event of a stream.", ("target",)
+        )
+        self._tokens = Counter("dragoman_tokens_total", "Tokens, by kind.", ("target", "kind"))
+        self._cost = Counter("dragoman_cost_dollars_total", "Cost of requests with a known price.", ("target",))
+        self._attempts = Counter("dragoman_attempts_total", "Attempts of single targets.", ("target", "outcome"))
+        self._in_flight = Gauge("dragoman_requests_in_flight", "Requests in flight.")
+        self._pending = Gauge("dragoman_usage_rows_pending", "Rows of the usage log that are not written yet.")
+        self._lost = Gauge("dragoman_usage_rows_lost", "Rows of the usage log that were lost while the store was down.")
+        self._cooldown = Gauge(
+            "dragoman_target_cooldown", "Whether a target is on cooldown, disabled or probed.", ("target",)
+        )
         self._targets: dict[str, str] = {}
-        self._in_flight.put(0)
+        self._in_flight.set(0)
         self.families: tuple[Counter | Histogram, ...] = (
             self._requests,
             self._duration,
@@ -147,19 +145,19 @@ class Metrics:
 
     @property
     def in_flight(self) -> int:
-        """Requests that are being answered."""
+        """Requests in flight."""
         return int(self._in_flight.value())
 
     def request_started(self) -> None:
-        """A request began."""
+        """Count a request that starts."""
         self._in_flight.add(1)
 
     def record_attempt(self, attempt: Attempt, /) -> None:
-        """A target was tried, or skipped."""
+        """Count an attempt, also one that was skipped."""
         self._attempts.add(1, self._target(attempt.target), attempt.outcome)
 
     def request_ended(self, row: UsageRow, /, *, was_started: bool = False) -> None:
-        """A request ended."""
+        """Count a request that has ended."""
         if was_started:
             self._in_flight.add(-1)
         target, dialect = self._target(row.target), row.dialect or ""
@@ -175,19 +173,17 @@ class Metrics:
         if row.cost:
             self._cost.add(row.cost / 1e9, target)
 
-    def text(
-        self, conditions: Mapping[str, TargetHealth] | None = None, /, *, pending: int = 0, lost: int = 0
-    ) -> bytes:
-        """All of it, with the health of targets as it is now."""
-        return encode_text({"": self.lines(conditions or {}, pending=pending, lost=lost)})
+    def text(self, health: Mapping[str, TargetHealth] | None = None, /, *, pending: int = 0, lost: int = 0) -> bytes:
+        """All metrics in Prometheus format."""
+        return encode_text({"": self.lines(health or {}, pending=pending, lost=lost)})
 
-    def lines(self, conditions: Mapping[str, TargetHealth], /, *, pending: int, lost: int) -> Lines:
-        """All lines by family, without their names."""
+    def lines(self, health: Mapping[str, TargetHealth], /, *, pending: int, lost: int) -> Lines:
+        """All lines by metric, without the names, with the current health of targets."""
         self._cooldown.clear()
-        for target, condition in conditions.items():
-            self._cooldown.put(int(not condition.is_healthy), self._target(target))
-        self._pending.put(pending)
-        self._lost.put(lost)
+        for target, state in health.items():
+            self._cooldown.set(int(not state.is_healthy), self._target(target))
+        self._pending.set(pending)
+        self._lost.set(lost)
         return {family.name: list(family.lines()) for family in self.families}
 
     def _target(self, name: str | None) -> str:
@@ -201,33 +197,32 @@ class Metrics:
         return known
 
 
-_HEADS = {family.name: (family.help, family.kind) for family in Metrics().families}
+_HEADERS = {family.name: (family.help, family.kind) for family in Metrics().families}
 
 
 def encode_text(workers: Mapping[str, Lines], /) -> bytes:
-    """What Prometheus reads, of one worker or of several, told apart by a label.
+    """The metrics of one worker, or of several with a `worker` label, in Prometheus format.
 
     >>> b'dragoman_requests_in_flight{worker="7"} 3' in encode_text({"7": {"dragoman_requests_in_flight": ["{} 3"]}})
     True
     """
     text: list[str] = []
-    for name, (help, kind) in _HEADS.items():
+    for name, (help, kind) in _HEADERS.items():
         text += [f"# HELP {name} {help}", f"# TYPE {name} {kind}"]
         for worker, families in workers.items():
-            text += [name + (_at(line, worker) if worker else line) for line in families.get(name, ())]
+            text += [name + (_with_worker(line, worker) if worker else line) for line in families.get(name, ())]
     return "".join(f"{line}\n" for line in text).encode()
 
 
-def _at(line: str, worker: str) -> str:
-    """A line with the label of its worker."""
+def _with_worker(line: str, worker: str) -> str:
     suffix, _, rest = line.partition("{")
-    return f'{suffix}{{worker="{_escaped(worker)}"{"" if rest.startswith("}") else ","}{rest}'
+    return f'{suffix}{{worker="{_escape(worker)}"{"" if rest.startswith("}") else ","}{rest}'
 
 
 def _labels(pairs: Iterable[tuple[str, str]]) -> str:
-    told = ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
-    return f"{{{told}}}"
+    labels = ",".join(f'{name}="{_escape(value)}"' for name, value in pairs)
+    return f"{{{labels}}}"
 
 
-def _escaped(value: str) -> str:
+def _escape(value: str) -> str:
     return value.replace("\\", r"\\").replace("\n", r"\n").replace('"', r"\"")

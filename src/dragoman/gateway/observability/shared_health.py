@@ -1,7 +1,7 @@
-"""Benches of this gateway in, those of the others out: health that is shared, and asked for by no request.
+"""The health of targets, shared between gateways through the store.
 
-What requests read is local. Once a second, what was benched or put back here is written to one small entry of the
-store, and what others wrote there is taken over.
+Requests read and write the local health only. Once a second, `sync` writes cooldowns that started or ended here to one
+small value in the store, and adopts those of other gateways.
 """
 
 import time
@@ -12,34 +12,28 @@ import msgspec
 
 from dragoman.engine.health import LocalHealthStore, TargetHealth
 from dragoman.errors import StoreDown
+from dragoman.gateway.accounting.usage import error_type
 from dragoman.gateway.store import Store
 
-ENTRY = "health"
+KEY = "health"
 MAX_SWAPS = 20
 TTL = 3600.0
+CLOCK_TOLERANCE = 0.5
+"""Seconds by which two cooldowns must differ to be different."""
 
 
-class SharedCooldown(msgspec.Struct, frozen=True, kw_only=True):
-    """A target that somebody benched. Its end is a moment of the epoch: other clocks are each gateway's own.
-
-    >>> SharedCooldown(until=1_794_900_000.0, cooldowns=1, reason="Overloaded: busy").cooldowns
-    1
-    """
+class SharedCooldown(msgspec.Struct, frozen=True, kw_only=True, rename={"cooldowns": "benches"}):
+    """The cooldown of a target in the store. Version 0.1 wrote `cooldowns` as `benches`."""
 
     until: float
+    """In seconds since the epoch: the monotonic clocks of gateways differ."""
     cooldowns: int
     reason: str | None = None
     by_operator: bool = False
 
 
 class SharedHealthStore:
-    """Conditions of this process that hear of the benches of others, at each `exchange`.
-
-    >>> from dragoman.gateway.store import open_store
-    >>> from dragoman.engine.health import Health
-    >>> Health(conditions=SharedHealthStore(open_store("memory"))).condition("aa/m").state
-    'healthy'
-    """
+    """A local health store that exchanges cooldowns with other gateways at each `sync`."""
 
     def __init__(
         self,
@@ -53,100 +47,95 @@ class SharedHealthStore:
         self._store = store
         self._clock = clock
         self._wall = wall
-        self._memory = LocalHealthStore(lock)
+        self._local = LocalHealthStore(lock)
         self._changed: set[str] = set()
         self._adopted: dict[str, TargetHealth] = {}
         self._version: str | None = None
 
     def read(self, target: str, /) -> TargetHealth:
-        """The condition of a target."""
-        return self._memory.read(target)
+        """The health of a target."""
+        return self._local.read(target)
 
     def swap(self, target: str, old: TargetHealth, new: TargetHealth, /) -> bool:
-        """Put `new` in the place of `old`; others hear of it where it is a bench, or the end of one.
+        """Replace `old` by `new`. The start and the end of a cooldown are shared at the next `sync`.
 
-        Of an error only its kind is kept: what a provider says may quote what it was asked, and others would read it.
+        Only the type of an error is kept: its message may quote a prompt, and other gateways would read it.
         """
         if new.last_error != old.last_error or new.reason != old.reason:
-            new = msgspec.structs.replace(new, reason=_kind(new.reason), last_error=_kind(new.last_error))
-        done = self._memory.swap(target, old, new)
-        if done and (old.state, old.until) != (new.state, new.until):
+            new = msgspec.structs.replace(new, reason=error_type(new.reason), last_error=error_type(new.last_error))
+        swapped = self._local.swap(target, old, new)
+        if swapped and (old.state, old.until) != (new.state, new.until):
             self._changed.add(target)
-        return done
+        return swapped
 
     def all(self) -> dict[str, TargetHealth]:
-        """All of them."""
-        return self._memory.all()
+        """The health of all targets."""
+        return self._local.all()
 
     async def sync(self) -> None:
-        """Tell what is new here, and take over what is new elsewhere."""
+        """Publish local changes, and adopt those of other gateways."""
         for _ in range(MAX_SWAPS):
-            entry = await self._store.read(ENTRY)
-            version = None if entry is None else entry.version
+            stored = await self._store.read(KEY)
+            version = None if stored is None else stored.version
             if version == self._version and not self._changed:
                 return
-            board = {} if entry is None else _decode(entry.value)
-            self._adopt(board)
+            shared = {} if stored is None else _decode(stored.value)
+            self._adopt(shared)
             self._version = version
             changed = frozenset(self._changed)
-            if not changed or await self._publish(board, changed, version):
+            if not changed or await self._publish(shared, changed, version):
                 self._changed -= changed
                 return
-        raise StoreDown(f"health: {MAX_SWAPS} others wrote first")
+        raise StoreDown(f"health: {MAX_SWAPS} writes in a row were overtaken by other gateways")
 
-    def _adopt(self, board: dict[str, SharedCooldown]) -> None:
+    def _adopt(self, shared: dict[str, SharedCooldown]) -> None:
         now, wall = self._clock(), self._wall()
-        for target, notice in board.items():
-            if target in self._changed or notice.until <= wall:
+        for target, cooldown in shared.items():
+            if target in self._changed or cooldown.until <= wall:
                 continue
-            old, until = self._memory.read(target), notice.until - wall + now
-            if old.state == "probing" or (old.until is not None and not old.is_healthy and old.until >= until - 0.5):
+            old, until = self._local.read(target), cooldown.until - wall + now
+            is_longer = old.until is not None and not old.is_healthy and old.until >= until - CLOCK_TOLERANCE
+            if old.state == "probing" or is_longer:
                 continue
-            reason = notice.reason
             new = TargetHealth(
                 state="cooldown",
-                cooldowns=notice.cooldowns,
+                cooldowns=cooldown.cooldowns,
                 until=until,
-                reason=reason,
-                by_operator=notice.by_operator,
-                last_error=reason,
+                reason=cooldown.reason,
+                by_operator=cooldown.by_operator,
+                last_error=cooldown.reason,
                 last_latency=old.last_latency,
             )
-            if self._memory.swap(target, old, new):
+            if self._local.swap(target, old, new):
                 self._adopted[target] = new
-        for target in self._adopted.keys() - board.keys():
+        for target in self._adopted.keys() - shared.keys():
             adopted = self._adopted.pop(target)
-            # A bench that has ended is no proof that the target is well: the next request will probe it.
+            # If the cooldown is over anyway, the target is not known to be healthy: the next request probes it.
             if adopted.until is not None and adopted.until > now:
-                self._memory.swap(target, adopted, TargetHealth(last_latency=adopted.last_latency))
+                self._local.swap(target, adopted, TargetHealth(last_latency=adopted.last_latency))
 
-    async def _publish(self, board: dict[str, SharedCooldown], changed: frozenset[str], version: str | None) -> bool:
+    async def _publish(self, shared: dict[str, SharedCooldown], changed: frozenset[str], version: str | None) -> bool:
         now, wall = self._clock(), self._wall()
-        fresh = {target: notice for target, notice in board.items() if notice.until > wall}
+        updated = {target: cooldown for target, cooldown in shared.items() if cooldown.until > wall}
         for target in changed:
-            condition = self._memory.read(target)
-            if condition.is_healthy:
-                fresh.pop(target, None)
-            elif condition.until is not None and condition.until > now:
-                until = condition.until - now + wall
-                fresh[target] = SharedCooldown(
-                    until=until,
-                    cooldowns=condition.cooldowns,
-                    reason=condition.reason,
-                    by_operator=condition.by_operator,
+            health = self._local.read(target)
+            if health.is_healthy:
+                updated.pop(target, None)
+            elif health.until is not None and health.until > now:
+                updated[target] = SharedCooldown(
+                    until=health.until - now + wall,
+                    cooldowns=health.cooldowns,
+                    reason=health.reason,
+                    by_operator=health.by_operator,
                 )
-        if fresh == board:
+        if updated == shared:
             return True
-        written = await self._store.write(ENTRY, msgspec.json.encode(fresh), ttl=TTL, expects=version)
+        written = await self._store.write(KEY, msgspec.json.encode(updated), ttl=TTL, expects=version)
         if written is not None:
             self._version = written
-            # Whoever takes a notice off the board puts the target back, also here.
-            self._adopted |= {target: self._memory.read(target) for target in changed & fresh.keys()}
+            # If another gateway removes one of these cooldowns, it ends here too.
+            self._adopted |= {target: self._local.read(target) for target in changed & updated.keys()}
         return written is not None
-
-
-def _kind(error: str | None) -> str | None:
-    return None if error is None else error.partition(":")[0]
 
 
 _decode = msgspec.json.Decoder(dict[str, SharedCooldown]).decode

@@ -1,7 +1,6 @@
-"""Requests in, OpenTelemetry spans by the GenAI semantic conventions out. Needs the extra `otel`; says no content.
+"""OpenTelemetry spans of requests, after the GenAI semantic conventions, without content. Needs the extra `otel`.
 
-Who sends the spans where is OpenTelemetry's own matter: run the gateway under `opentelemetry-instrument`, or set a
-tracer provider up before.
+OpenTelemetry itself sends the spans: run the gateway under `opentelemetry-instrument`, or set a tracer provider first.
 """
 
 from collections.abc import Mapping
@@ -16,7 +15,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
 Operation: TypeAlias = Literal["chat", "embeddings", "count_tokens"]
-"""What is asked for; the last is no word of the conventions, which have none for it."""
+"""The operation of a span. The conventions have no name for `count_tokens`."""
 
 PROVIDERS = {
     "azure": "azure.ai.openai",
@@ -26,24 +25,19 @@ PROVIDERS = {
     "vertex": "gcp.vertex_ai",
     "xai": "x_ai",
 }
-"""What the conventions call a provider, where it is not what we do (2026-11)."""
-OWN = "dragoman"
-"""A span has to name a provider, also where none is known."""
+"""Providers that have another name in the conventions (2026-11)."""
+DEFAULT_PROVIDER = "dragoman"
+"""The provider of a span whose target is not known: the attribute is required."""
 
 
 class Tracing:
-    """Makes a span of each request.
-
-    >>> traces = Tracing()
-    >>> span = traces.begin("fast", Request(max_tokens=5), {})
-    >>> span.end(UsageRow(id="r1", moment=0.0, model="fast", target="groq/llama", outcome="served"))
-    """
+    """Starts a span for each request."""
 
     def __init__(self, provider: "TracerProvider | None" = None, /) -> None:
         try:
             from opentelemetry import propagate, trace
         except ImportError as error:
-            raise SetupError("traces: OpenTelemetry is not installed; pip install 'dragoman[otel]'") from error
+            raise SetupError("traces: OpenTelemetry is missing; run pip install 'dragoman[otel]'") from error
         self._tracer = trace.get_tracer("dragoman", tracer_provider=provider)
         self._kind = trace.SpanKind.CLIENT
         self._extract = propagate.extract
@@ -56,44 +50,43 @@ class Tracing:
         operation: Operation = "chat",
         /,
         *,
-        provider: str = OWN,
+        provider: str = DEFAULT_PROVIDER,
         conversation: str | None = None,
     ) -> "RequestSpan":
-        """A request began. Its headers tell which trace it belongs to; `provider` is that of the first it would ask."""
+        """Start a span. It continues the trace of the headers; `provider` is that of the first target."""
         model = redact(model)
-        asked = _asked(model, request) if operation == "chat" else {"gen_ai.request.model": model}
-        asked |= {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDERS.get(provider, provider)}
+        attributes = _request_attributes(model, request) if operation == "chat" else {"gen_ai.request.model": model}
+        attributes |= {"gen_ai.operation.name": operation, "gen_ai.provider.name": PROVIDERS.get(provider, provider)}
         if conversation is not None:
-            asked["gen_ai.conversation.id"] = redact(conversation)
+            attributes["gen_ai.conversation.id"] = redact(conversation)
         return RequestSpan(
-            self._tracer.start_span(f"{operation} {model}", self._extract(dict(headers)), self._kind, asked)
+            self._tracer.start_span(f"{operation} {model}", self._extract(dict(headers)), self._kind, attributes)
         )
 
 
 class RequestSpan:
-    """The span of one request.
-
-    >>> Tracing().begin("fast", Request(), {}).end(UsageRow(id="r1", moment=0.0, model="fast"))
-    """
+    """The span of one request."""
 
     def __init__(self, span: "OtelSpan") -> None:
         self._span = span
 
     def end(self, row: UsageRow, response: Response | None = None, /, *, error: BaseException | None = None) -> None:
-        """The request ended."""
+        """End the span with the attributes of the response."""
         from opentelemetry.trace import Status, StatusCode
 
         if self._span.is_recording():
-            self._span.set_attributes({name: value for name, value in _told(row, response) if value is not None})
+            self._span.set_attributes(
+                {name: value for name, value in _response_attributes(row, response) if value is not None}
+            )
             if row.outcome != "served":
-                # Only its kind: what a provider says may quote what it was asked.
+                # Only the type: the message may quote the prompt.
                 self._span.set_attribute("error.type", row.outcome if error is None else type(error).__name__)
                 self._span.set_status(Status(StatusCode.ERROR))
         self._span.end()
 
 
-def _asked(model: str, request: Request) -> dict[str, Any]:
-    told = {
+def _request_attributes(model: str, request: Request) -> dict[str, Any]:
+    attributes = {
         "gen_ai.request.model": model,
         "gen_ai.request.stream": request.stream or None,
         "gen_ai.request.max_tokens": request.max_tokens,
@@ -103,10 +96,10 @@ def _asked(model: str, request: Request) -> dict[str, Any]:
         "gen_ai.request.seed": request.seed,
         "gen_ai.output.type": None if request.schema is None else "json",
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in attributes.items() if value is not None}
 
 
-def _told(row: UsageRow, response: Response | None) -> list[tuple[str, Any]]:
+def _response_attributes(row: UsageRow, response: Response | None) -> list[tuple[str, Any]]:
     provider = None if row.target is None else row.target.partition("/")[0]
     usage = None if response is None else response.usage
     return [
