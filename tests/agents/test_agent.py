@@ -23,6 +23,7 @@ from dragoman import (
     MaxSteps,
     Message,
     Opaque,
+    OutputError,
     Registry,
     Result,
     SetupError,
@@ -78,13 +79,13 @@ def call(name: str = "tide", id: str = "call_1", /, **arguments: Any) -> ToolCal
 class Way(Protocol):
     """Blocking or async."""
 
-    def run(self, agent: Agent[Any], prompt: Prompt = "?", **told: Any) -> Result[Any]: ...
+    def run(self, agent: Agent[Any], prompt: Prompt = "?", **options: Any) -> Result[Any]: ...
     def stream(self, agent: Agent[Any], prompt: Prompt = "?") -> list[Any]: ...
 
 
 class Blocking:
-    def run(self, agent: Agent[Any], prompt: Prompt = "?", **told: Any) -> Result[Any]:
-        return agent.run(prompt, **told)
+    def run(self, agent: Agent[Any], prompt: Prompt = "?", **options: Any) -> Result[Any]:
+        return agent.run(prompt, **options)
 
     def stream(self, agent: Agent[Any], prompt: Prompt = "?") -> list[Any]:
         with agent.stream(prompt) as stream:
@@ -92,8 +93,8 @@ class Blocking:
 
 
 class Async:
-    def run(self, agent: Agent[Any], prompt: Prompt = "?", **told: Any) -> Result[Any]:
-        return asyncio.run(agent.arun(prompt, **told))
+    def run(self, agent: Agent[Any], prompt: Prompt = "?", **options: Any) -> Result[Any]:
+        return asyncio.run(agent.arun(prompt, **options))
 
     def stream(self, agent: Agent[Any], prompt: Prompt = "?") -> list[Any]:
         async def main() -> list[Any]:
@@ -293,15 +294,15 @@ def test_no_tool_breaks_the_loop(way: Way) -> None:
         results = way.run(agent).steps[0].results
     finally:
         gate.set()
-    told = {one.id.removeprefix("call_"): one.text for one in results}
-    assert told["raises"] == "RuntimeError: password is [redacted]"
-    assert told["hangs"] == told["ahangs"] == "TimeoutError: no result within 0.02 s"
-    assert told["babbles"].startswith("xxxxxxxxxx\n[cut")
-    assert "a dataclass, got object" in told["odd"]
-    assert told["nothing"] == "no tool named 'nothing'; the tools are raises, hangs, ahangs, babbles, odd, tide"
-    assert told["tide"] == "4.2 m in Brest"
-    assert "harbour" in told["7"]
-    assert "port" in told["7"]
+    texts = {one.id.removeprefix("call_"): one.text for one in results}
+    assert texts["raises"] == "RuntimeError: password is [redacted]"
+    assert texts["hangs"] == texts["ahangs"] == "TimeoutError: no result within 0.02 s"
+    assert texts["babbles"].startswith("xxxxxxxxxx\n[cut")
+    assert "a dataclass, got object" in texts["odd"]
+    assert texts["nothing"] == "no tool named 'nothing'; the tools are raises, hangs, ahangs, babbles, odd, tide"
+    assert texts["tide"] == "4.2 m in Brest"
+    assert "harbour" in texts["7"]
+    assert "port" in texts["7"]
     assert [one.is_error for one in results] == [True, True, True, False, True, True, False, True]
 
 
@@ -517,6 +518,13 @@ def test_an_output_has_its_type_where_the_target_cannot_enforce_it(way: Way, for
     assert [one.text for one in result.steps[0].results] == ["4.2 m in Brest"]
 
 
+def test_repairs_are_limited_by_max_repairs(way: Way) -> None:
+    script = Scripted("four", "five", '{"name": "Brest", "metres": 4.2}')
+    assert way.run(Agent(script.model(), output=Port, max_repairs=2)).output == Port("Brest", 4.2)
+    with pytest.raises(OutputError):
+        way.run(Agent(Scripted("four", "never").model(), output=Port, max_repairs=0))
+
+
 def test_a_terminal_tool_is_made_of_the_output(way: Way) -> None:
     script = Scripted(call("submit", name="Brest", metres="high"), call("submit", "call_2", name="Brest", metres=4.2))
     result = way.run(Agent(script.model(), output=Port, terminal_tool="submit"))
@@ -551,7 +559,7 @@ def test_an_unknown_option_is_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "why"),
+    ("options", "why"),
     [
         ({"tools": "tide"}, "tools must be a tool or a list of tools, got 'tide'"),
         ({"tools": 7}, "tools must be a tool or a list of tools, got 7"),
@@ -566,9 +574,9 @@ def test_an_unknown_option_is_told() -> None:
         ({"timeout": 0}, "timeout must be seconds > 0, Timeouts or None, got 0"),
     ],
 )
-def test_an_option_that_cannot_be_is_told_at_once(told: dict[str, Any], why: str) -> None:
+def test_an_option_that_cannot_be_is_told_at_once(options: dict[str, Any], why: str) -> None:
     with pytest.raises(InvalidRequest, match=why):
-        Agent("demo/any", **told)
+        Agent("demo/any", **options)
 
 
 def test_options_may_be_none(way: Way) -> None:
@@ -727,6 +735,7 @@ def test_an_agent_on_the_demo(way: Way) -> None:
 
 
 def test_an_agent_takes_a_spec() -> None:
+    assert repr(Agent(model="demo/any")) == "Agent('demo/any')"
     assert repr(Agent("demo/any")) == "Agent('demo/any')"
     assert Agent("demo/any").run("hello").output.startswith("Hello!")
 

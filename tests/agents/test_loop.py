@@ -384,6 +384,12 @@ def test_what_was_said_before_serves_when_nothing_is_said_at_the_end() -> None:
     assert run(ScriptedModel(said, *[EmptyResponse("blank")] * 4)).output == LONG
 
 
+def test_a_short_earlier_text_is_not_the_output() -> None:
+    preamble = Response(message=assistant("Let me see.", call()), finish=Finish(reason="tool_calls"))
+    assert len(stopped(EmptyResponse, ScriptedModel(preamble, *[EmptyResponse("blank")] * 4)).result.steps) == 1
+    assert run(ScriptedModel(preamble, *[blank()] * 4)).output == " "
+
+
 def test_a_blocked_answer_is_not_asked_for_again() -> None:
     assert run(ScriptedModel(blank("blocked"))).output == " "
 

@@ -1,4 +1,4 @@
-"""A real server for the tests of this folder: one child process for a run (for a worker, where there are several)."""
+"""A real llama.cpp server for the tests of this folder: one child process per test worker."""
 
 import json
 import secrets
@@ -16,20 +16,20 @@ from dragoman import Registry
 from tests.support.paths import ROOT
 
 collect_ignore = ["serve.py", "tiny.py"]
-"""They have no doctests, and import what need not be there."""
-PATIENCE = 60.0
-"""Seconds that it may take to start; it takes half of one."""
+"""They have no doctests, and import optional packages."""
+START_TIMEOUT = 60.0
+"""Seconds. It usually takes half a second."""
 
 
 class Server(NamedTuple):
-    """Where it listens, what its model is called, and the only key that it takes."""
+    """Its URL, the name of its model, and its API key."""
 
     url: str
     name: str
     key: str
 
     @property
-    def place(self) -> str:
+    def host(self) -> str:
         return self.url.removeprefix("http://")
 
 
@@ -44,40 +44,39 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
         subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors) as child,
     ):
         try:
-            told = _first_line(child, log)
-            if "missing" in told:
-                pytest.skip(f"no real server: {told['missing']}; pip install 'dragoman[real]'")
-            found = Server(told["url"], name, key)
-            assert _names(found) == [name], f"somebody else answers at {found.url}"
-            yield found
+            report = _first_line(child, log)
+            if "missing" in report:
+                pytest.skip(f"no real server: {report['missing']}; pip install 'dragoman[real]'")
+            server = Server(report["url"], name, key)
+            assert _model_names(server) == [name], f"another server answers at {server.url}"
+            yield server
         finally:
             _stop(child)
 
 
 def _first_line(child: subprocess.Popen[bytes], log: Path) -> dict[str, str]:
-    """What the child tells once it listens. It binds the port itself, so the port is its own."""
+    """Read the report of the child. It picks the port itself, so no other process has it."""
     assert child.stdout is not None
-    alarm = threading.Timer(PATIENCE, child.kill)
+    alarm = threading.Timer(START_TIMEOUT, child.kill)
     alarm.start()
     try:
         line = child.stdout.readline()
     finally:
         alarm.cancel()
     if not line:
-        words = log.read_text(encoding="utf-8", errors="replace")[-4000:]
-        pytest.fail(f"the real server did not start within {PATIENCE} s:\n{words}")
-    told: dict[str, str] = json.loads(line)
-    return told
+        tail = log.read_text(encoding="utf-8", errors="replace")[-4000:]
+        pytest.fail(f"the real server did not start within {START_TIMEOUT} s:\n{tail}")
+    report: dict[str, str] = json.loads(line)
+    return report
 
 
-def _names(server: Server) -> list[str]:
-    """The models of whoever answers there: ours has a name that nobody else knows."""
+def _model_names(server: Server) -> list[str]:
     answer = httpx.get(f"{server.url}/v1/models", headers={"authorization": f"Bearer {server.key}"}, trust_env=False)
     return [model["id"] for model in answer.raise_for_status().json()["data"]]
 
 
 def _stop(child: subprocess.Popen[bytes]) -> None:
-    """It ends when its input does; should it not, it is killed."""
+    """Close stdin, which stops the server; kill it if it does not stop."""
     assert child.stdin is not None
     child.stdin.close()
     try:
@@ -88,14 +87,14 @@ def _stop(child: subprocess.Popen[bytes]) -> None:
 
 @pytest.fixture
 def registry(server: Server) -> Iterator[Registry]:
-    """Four ways to the same server, by three wires."""
+    """Four providers for the same server, with three wires."""
     registry = Registry(
         env={
             "LLAMA_CPP_BASE_URL": f"{server.url}/v1",
             "LLAMA_CPP_API_KEY": server.key,
-            "LLM_CHAT": f"openai+http://{server.key}@{server.place}/v1",
-            "LLM_RESPONSES": f"openai-responses+http://{server.key}@{server.place}/v1",
-            "LLM_MESSAGES": f"anthropic+http://{server.key}@{server.place}/v1",
+            "LLM_CHAT": f"openai+http://{server.key}@{server.host}/v1",
+            "LLM_RESPONSES": f"openai-responses+http://{server.key}@{server.host}/v1",
+            "LLM_MESSAGES": f"anthropic+http://{server.key}@{server.host}/v1",
         }
     )
     yield registry

@@ -380,7 +380,7 @@ def test_a_schema_that_the_server_cannot_take_is_a_bad_request(model: Model) -> 
 
 @pytest.mark.parametrize("wire", ["openai", "openai-responses", "anthropic"])
 def test_a_wrong_key_is_refused(server: Server, wire: str, manner: Manner) -> None:
-    registry = Registry(env={"LLM_STRANGER": f"{wire}+http://wrong-key@{server.place}/v1"})
+    registry = Registry(env={"LLM_STRANGER": f"{wire}+http://wrong-key@{server.host}/v1"})
     with pytest.raises(AuthFailed) as caught:
         manner.generate(registry.model("stranger/any", retries=0), "hello")
     assert caught.value.status == 401
@@ -405,7 +405,7 @@ def test_tokens_are_counted_as_they_are_charged(model: Model, manner: Manner) ->
 
 @pytest.mark.parametrize("wheel", ["xllamacpp", "gguf", "numpy"])
 def test_a_missing_wheel_is_told(wheel: str) -> None:
-    code = f"import sys; sys.modules[{wheel!r}] = None; from tests.real import serve; serve.main(None, 'name', 'key')"
+    code = f"import sys; sys.modules[{wheel!r}] = None; from tests.support.real import serve; serve.main(None, 'name', 'key')"
     done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=True, capture_output=True, text=True)
     assert "Error: " in json.loads(done.stdout)["missing"]
 

@@ -1,6 +1,6 @@
-"""A real MCP server, of the official SDK, for the tests: over stdio, or over HTTP at the port that it prints.
+"""An MCP server of the official SDK for the tests, over stdio or over HTTP. Over HTTP it prints its port.
 
-Run as `python tests/support/mcp_server.py stdio`, `… http`, or `… odd` for one with a tool that cannot be used.
+Run `python tests/support/mcp_server.py MODE`; MODE is stdio, http, or odd (stdio with one invalid tool).
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import os
 import socket
 import sys
 
-import mcp.types as shapes
+import mcp.types as mcp_types
 from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 
@@ -38,10 +38,10 @@ def chart() -> Image:
 
 
 @server.tool()
-def drawing() -> list[shapes.ContentBlock]:
-    """What no model sees."""
-    svg = shapes.ImageContent(data=base64.b64encode(b"<svg/>").decode(), mime_type="image/svg+xml")
-    return [shapes.TextContent(text="See:"), svg]
+def drawing() -> list[mcp_types.ContentBlock]:
+    """An image type that no model accepts."""
+    svg = mcp_types.ImageContent(data=base64.b64encode(b"<svg/>").decode(), mime_type="image/svg+xml")
+    return [mcp_types.TextContent(text="See:"), svg]
 
 
 @server.tool()
@@ -64,33 +64,32 @@ def crash() -> str:
 
 
 @server.tool()
-def report() -> list[shapes.ContentBlock]:
-    """Many things at once."""
-    page = shapes.BlobResourceContents(
+def report() -> list[mcp_types.ContentBlock]:
+    """Content of every type."""
+    page = mcp_types.BlobResourceContents(
         uri="file:///page.pdf", mime_type="application/pdf", blob=base64.b64encode(b"%PDF").decode()
     )
     return [
-        shapes.TextContent(text="See:"),
-        shapes.EmbeddedResource(resource=page),
-        shapes.EmbeddedResource(resource=shapes.TextResourceContents(uri="file:///a.txt", text="Low water.")),
-        shapes.ResourceLink(name="log", uri="file:///log.txt"),
-        shapes.AudioContent(data="AAAA", mime_type="audio/wav"),
+        mcp_types.TextContent(text="See:"),
+        mcp_types.EmbeddedResource(resource=page),
+        mcp_types.EmbeddedResource(resource=mcp_types.TextResourceContents(uri="file:///a.txt", text="Low water.")),
+        mcp_types.ResourceLink(name="log", uri="file:///log.txt"),
+        mcp_types.AudioContent(data="AAAA", mime_type="audio/wav"),
     ]
 
 
-def main(way: str) -> None:
-    """Serve until the input ends, or until it is ended."""
-    if way == "odd":
-        server.add_tool(depth, name="harbour_depth")  # to us the same name as that of another tool
-    if way in ("stdio", "odd"):
+def main(mode: str) -> None:
+    if mode == "odd":
+        server.add_tool(depth, name="harbour_depth")  # after cleaning, the same name as another tool
+    if mode in ("stdio", "odd"):
         server.run("stdio")
         return
     import uvicorn
 
-    with socket.create_server(("127.0.0.1", 0)) as bound:
-        print(bound.getsockname()[1], flush=True)
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        print(listener.getsockname()[1], flush=True)
         config = uvicorn.Config(server.streamable_http_app(), log_level="error")
-        uvicorn.Server(config).run(sockets=[bound])
+        uvicorn.Server(config).run(sockets=[listener])
 
 
 if __name__ == "__main__":

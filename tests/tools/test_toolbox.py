@@ -23,15 +23,15 @@ async def later(port: str) -> str:
 
 
 class Way(Protocol):
-    def __call__(self, toolbox: Toolbox, call: ToolCall | MalformedToolCall, /, **told: Any) -> ToolResult: ...
+    def __call__(self, toolbox: Toolbox, call: ToolCall | MalformedToolCall, /, **options: Any) -> ToolResult: ...
 
 
-def blocking(toolbox: Toolbox, call: ToolCall | MalformedToolCall, /, **told: Any) -> ToolResult:
-    return toolbox.execute(call, **told)
+def blocking(toolbox: Toolbox, call: ToolCall | MalformedToolCall, /, **options: Any) -> ToolResult:
+    return toolbox.execute(call, **options)
 
 
-def awaited(toolbox: Toolbox, call: ToolCall | MalformedToolCall, /, **told: Any) -> ToolResult:
-    return asyncio.run(toolbox.aexecute(call, **told))
+def awaited(toolbox: Toolbox, call: ToolCall | MalformedToolCall, /, **options: Any) -> ToolResult:
+    return asyncio.run(toolbox.aexecute(call, **options))
 
 
 @pytest.fixture(params=[blocking, awaited], ids=["blocking", "async"])
@@ -143,7 +143,7 @@ def test_an_error_that_cannot_say_what_it_is_is_a_result_too(execute: Way) -> No
 
 def test_a_result_may_fail_to_be_told_in_any_way(execute: Way) -> None:
     class Odd:
-        def model_dump(self, **_told: object) -> object:
+        def model_dump(self, **_options: object) -> object:
             raise LookupError("no form")
 
     @tool

@@ -1,7 +1,7 @@
-"""A folder, a name and a key in; llama.cpp's own HTTP server with a tiny model out, until its input is closed.
+"""Serves a tiny model with the HTTP server of llama.cpp, until stdin is closed.
 
-Run as `python -m tests.support.real.serve FOLDER NAME KEY`. The one line on its output is JSON: `{"url": …}` once it listens, or
-`{"missing": …}` where a wheel cannot be imported. What the server itself has to say goes to the error output.
+Run `python -m tests.support.real.serve FOLDER NAME KEY`. It prints one line of JSON: `{"url": …}` once it listens, or
+`{"missing": …}` if a package cannot be imported. The log of the server goes to stderr.
 """
 
 import json
@@ -9,25 +9,25 @@ import os
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 
 def main(folder: Path, name: str, key: str) -> None:
-    """Make the model, serve it on a port that is free, and end with the input: so it never outlives who started it."""
+    """Write the model, serve it on a free port, and stop when stdin is closed, so that it never outlives its parent."""
     report = os.dup(1)
     os.dup2(2, 1)  # the server writes its log to both
     try:
-        xllamacpp: Any = import_module("xllamacpp")  # it has no types, and need not be there
+        xllamacpp: Any = import_module("xllamacpp")  # untyped and optional
         from tests.support.real.tiny import write_model
     except ImportError as error:
-        _tell(report, missing=f"{type(error).__name__}: {error}")
+        _report(report, missing=f"{type(error).__name__}: {error}")
         return
     path = folder / "tiny.gguf"
     write_model(path)
     server = xllamacpp.Server(_settings(xllamacpp.CommonParams(), path, name, key))
-    _tell(report, url=server.listening_address)
+    _report(report, url=server.listening_address)
     sys.stdin.buffer.read()
-    _leave()
+    os._exit(0)  # at once: nothing that the server still does is needed
 
 
 def _settings(params: Any, path: Path, name: str, key: str) -> Any:
@@ -38,25 +38,20 @@ def _settings(params: Any, path: Path, name: str, key: str) -> Any:
     params.api_keys = [key]
     params.n_ctx = 2048
     params.n_parallel = 1
-    params.n_threads_http = 64  # an idle connection keeps its thread for 5 s, and who finds none waits so long
-    params.n_predict = 1000  # without chance, random letters go round in circles
+    params.n_threads_http = 64  # an idle connection blocks its thread for 5 s
+    params.n_predict = 1000  # at temperature 0 the random text repeats itself
     params.n_gpu_layers = 0
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = 1
     params.sampling.seed = 7
     params.use_jinja = True
-    params.enable_reasoning = 0  # unless it is asked for
+    params.enable_reasoning = 0  # unless a request turns it on
     params.offline = True
     params.ui = False
     return params
 
 
-def _tell(report: int, **facts: str) -> None:
+def _report(report: int, **facts: str) -> None:
     os.write(report, json.dumps(facts).encode() + b"\n")
-
-
-def _leave() -> NoReturn:
-    """At once: what the server still does is of no use to anybody."""
-    os._exit(0)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""A path in, a language model of a quarter of a megabyte in it: random letters, and manners that a protocol test can use.
+"""Writes a language model of 250 kB: it produces random letters, and behaves well enough for a protocol test.
 
 It speaks in a random chain of letters and stops by itself. A few weights are set by hand, so that it behaves:
 
