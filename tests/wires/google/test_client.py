@@ -903,7 +903,7 @@ def test_partial_arguments_become_whole_calls() -> None:
 def test_a_call_that_the_length_limit_cut_off_is_left_out() -> None:
     response = read("partial_cut.sse")
     assert response.tool_calls == ()
-    why = 'the length limit cut off its arguments: {"port":"Saint-Malo"}'
+    why = 'the length limit cut its arguments off: {"port":"Saint-Malo"}'
     assert response.notices == (Notice(kind="dropped", what="tool call plan", why=why),)
 
 

@@ -155,7 +155,7 @@ class GeminiDecoder:
         self._close_text()
         if self._streamed is not None and reason == "length":
             call = self._streamed.whole()
-            why = f"the length limit cut off its arguments: {msgspec.json.encode(call.arguments).decode()}"
+            why = f"the length limit cut its arguments off: {msgspec.json.encode(call.arguments).decode()}"
             out.notices.append(Notice(kind="dropped", what=f"tool call {call.name}", why=why))
         else:
             self._end_call()

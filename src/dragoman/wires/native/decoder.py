@@ -1,4 +1,4 @@
-"""The chunks of a gateway's answer in, events out; a whole body is one chunk."""
+"""Decodes the answers of another gateway into events; a whole body is one chunk."""
 
 import msgspec
 
@@ -12,38 +12,45 @@ from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json
-from dragoman.wires.native.schema import FACTS, KINDS, NAME, Content, NativeChunk, NativeMessage, read_usage
+from dragoman.wires.native.schema import (
+    ERROR_CLASSES,
+    ERROR_FACTS,
+    NAME,
+    Content,
+    NativeChunk,
+    NativeMessage,
+    read_usage,
+)
 
 _STREAMED = Text | Thinking
+_WHOLE = "whole"
+"""The key of a part that comes at once."""
 _CHUNK = msgspec.json.Decoder(NativeChunk)
 
 
 class NativeDecoder:
-    """Reads chunks; a whole body has a `message` in place of a `delta`."""
+    """Decodes one answer; a whole body has a `message`, a chunk has a `delta`."""
 
     def __init__(self, request: Request | None) -> None:
         self.out = Assembler(calls_before=calls_before(request))
         self._finish: Finish | None = None
 
     def read_body(self, body: bytes) -> None:
-        """A whole answer."""
         self._read(decode_json(_CHUNK, body))
-        self._end(Malformed(f"{NAME}: the body tells no end"))
+        self._end(Malformed(f"{NAME}: the body has no finish_reason"))
 
     def read_frame(self, frame: Frame) -> None:
-        """One event of a stream."""
         if frame.data.strip() == b"[DONE]":
             self._end(truncated(NAME, "finish_reason"))
         elif frame.data.strip():
             self._read(decode_frame(_CHUNK, frame))
 
     def end(self) -> None:
-        """The connection closed, without the farewell."""
         raise truncated(NAME, "[DONE]")
 
     def _read(self, chunk: NativeChunk) -> None:
         if chunk.error is not None:
-            raise _typed(error_from_json(chunk.error))
+            raise _with_class(error_from_json(chunk.error))
         self.out.start(id=chunk.id, model=chunk.model, created=chunk.created)
         self.out.notices += chunk.notices
         if chunk.usage is not None:
@@ -56,62 +63,62 @@ class NativeDecoder:
             if choice.finish_reason is not None:
                 self._finish = Finish(reason=choice.finish_reason, raw=choice.finish_raw)
 
-    def _message(self, said: NativeMessage) -> None:
-        content = said.content or []
+    def _message(self, message: NativeMessage) -> None:
+        content = message.content or []
         for part in [Text(text=content)] if isinstance(content, str) else content:
             self._whole(part)
-        self._calls(said)
+        self._calls(message)
 
-    def _delta(self, said: NativeMessage) -> None:
-        if isinstance(said.content, str):
-            self.out.delta(said.index, "text", said.content)
-        if said.thinking is not None:
-            self.out.delta(said.index, "thinking", said.thinking)
-        if said.part is not None:
-            self._ended(said.index, said.part)
-        self._calls(said)
+    def _delta(self, delta: NativeMessage) -> None:
+        if isinstance(delta.content, str):
+            self.out.delta(delta.index, "text", delta.content)
+        if delta.thinking is not None:
+            self.out.delta(delta.index, "thinking", delta.thinking)
+        if delta.part is not None:
+            self._part_ended(delta.index, delta.part)
+        self._calls(delta)
 
     def _whole(self, part: Content) -> None:
-        """A part that came at once; a text is told in one piece, as in a stream."""
+        """Read a whole part; its text becomes one delta, as in a stream."""
         if isinstance(part, Text | Thinking) and part.text:
-            self.out.delta(part.text, "text" if isinstance(part, Text) else "thinking", part.text)
-            self._close(part.text, part)
+            self.out.delta(_WHOLE, "text" if isinstance(part, Text) else "thinking", part.text)
+            self._close(_WHOLE, part)
         else:
             self.out.whole(part)
 
-    def _ended(self, index: int, data: JsonObject) -> None:
-        """The end of a part, which tells what its deltas did not."""
+    def _part_ended(self, index: int, data: JsonObject) -> None:
+        """Read the end of a part, with what its deltas did not contain."""
         try:
             if self.out.is_open(index):
                 self._close(index, msgspec.convert({**data, "text": ""}, _STREAMED))
             else:
                 self._whole(msgspec.convert(data, Content))
         except msgspec.ValidationError as error:
-            raise Malformed(f"{NAME}: a part is not what the protocol says: {error}") from error
+            raise Malformed(f"{NAME}: a part is not valid: {error}") from error
 
     def _close(self, key: object, part: Text | Thinking) -> None:
         for wire in part.extra:
             self.out.note(key, wire, wire_extra(part.extra, wire))
         self.out.close(key, redacted=isinstance(part, Thinking) and part.redacted)
 
-    def _calls(self, said: NativeMessage) -> None:
-        for call in said.tool_calls or ():
-            made = ToolCall(id=call.id, name=call.function.name, arguments=call.function.arguments, extra=call.extra)
-            self.out.whole(made)
+    def _calls(self, message: NativeMessage) -> None:
+        for call in message.tool_calls or ():
+            function = call.function
+            self.out.whole(ToolCall(id=call.id, name=function.name, arguments=function.arguments, extra=call.extra))
 
-    def _end(self, without: DragomanError) -> None:
+    def _end(self, error: DragomanError) -> None:
         if self._finish is None:
-            raise without
+            raise error
         self.out.finish(self._finish)
 
 
 def decode_error(head: Head, body: bytes) -> ProviderError:
-    """The typed error of an answer that is no: of the class that the other gateway had."""
-    return _typed(decode_http_error(head, body))
+    """The typed error of an HTTP error, with the class that it had in the other gateway."""
+    return _with_class(decode_http_error(head, body))
 
 
-def _typed(error: ProviderError) -> ProviderError:
-    kind, facts = KINDS.get(error.code or ""), FACTS.get(error.code or "", {})
+def _with_class(error: ProviderError) -> ProviderError:
+    kind, facts = ERROR_CLASSES.get(error.code or ""), ERROR_FACTS.get(error.code or "", {})
     if kind is None or (isinstance(error, kind) and not facts):
         return error
     return kind(error.message, status=error.status, code=error.code, retry_after=error.retry_after, **facts)

@@ -1,4 +1,4 @@
-"""A Request and its Target in, the bytes of a call of another gateway out."""
+"""Encodes a request as a call of another gateway."""
 
 from collections.abc import Iterable
 
@@ -22,14 +22,14 @@ from dragoman.wires.native.schema import MAX_STOPS, NAME
 
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
-    """The exact bytes for this target."""
+    """The HTTP request for a target, with a notice for everything that it drops or changes."""
     notes = NoticeCollector(NAME, strict=request.strict, carries_all=True)
     extra = body_extra(request, target, notes)
     body: JsonObject = {
         "model": target.model,
-        "messages": _messages(request, notes),
-        **_tools(request, target, notes),
-        **_schema(request, notes),
+        "messages": _encode_messages(request, notes),
+        **_encode_tools(request, target, notes),
+        **_encode_schema(request, notes),
         **encode_options(_options(request, target, notes), extra, notes),
         **({"stream": True} if request.stream else {}),
     }
@@ -44,7 +44,7 @@ def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[Jso
     return [encode_tool(tool) for tool in tools]
 
 
-def _messages(request: Request, notes: NoticeCollector) -> list[JsonObject]:
+def _encode_messages(request: Request, notes: NoticeCollector) -> list[JsonObject]:
     history = repair(request, notes)
     system = [encode_message("system", history.system, {})] if history.system else []
     return [*system, *(message for turn in history.turns for message in _encode_turn(turn))]
@@ -60,29 +60,29 @@ def _encode_turn(turn: Message) -> Iterable[JsonObject]:
             return [encode_message(turn.role, turn.parts, turn.extra)]
 
 
-def _tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    own = supported_tools(request, notes)
+def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
+    tools = supported_tools(request, notes)
     if request.parallel_tool_calls is not None:
-        notes.add("dropped", "parallel_tool_calls", "it has no such switch")
-    choice = tool_choice(request, target, own, notes)
-    body: JsonObject = {"tools": encode_tools(own, notes)} if own else {}
+        notes.add("dropped", "parallel_tool_calls", "not supported")
+    choice = tool_choice(request, target, tools, notes)
+    body: JsonObject = {"tools": encode_tools(tools, notes)} if tools else {}
     if choice in (None, "auto", "none", "required"):
         return {**body, **({"tool_choice": choice} if choice else {})}
     return {**body, "tool_choice": {"type": "function", "function": {"name": choice}}}
 
 
-def _schema(request: Request, notes: NoticeCollector) -> JsonObject:
+def _encode_schema(request: Request, notes: NoticeCollector) -> JsonObject:
     if request.schema is None:
         return {}
     if request.schema_strict:
-        notes.add("dropped", "schema_strict", "it has no such flag")
-    named = {} if request.schema_name == "response" else {"schema_name": request.schema_name}
-    return {"schema": request.schema, **named}
+        notes.add("dropped", "schema_strict", "not supported")
+    name = {} if request.schema_name == "response" else {"schema_name": request.schema_name}
+    return {"schema": request.schema, **name}
 
 
 def _options(request: Request, target: Target, notes: NoticeCollector) -> tuple[OptionField, ...]:
     if len(request.stop) > MAX_STOPS:
-        notes.add("dropped", "stop", f"it takes {MAX_STOPS} sequences at most")
+        notes.add("dropped", "stop", f"at most {MAX_STOPS} stop sequences are supported; the others are left out")
     return (
         ("temperature", request.temperature, "temperature"),
         ("top_p", request.top_p, "top_p"),

@@ -1,4 +1,4 @@
-"""The models of another gateway; the native protocol has no embeddings and counts no tokens."""
+"""The endpoints of another gateway besides generation, as a client: models."""
 
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
@@ -8,7 +8,6 @@ from dragoman.wires.common.http import get_request
 
 class _Endpoints(Endpoints):
     def encode_models(self, target: Target, /) -> HttpRequest:
-        """GET /models."""
         return get_request(target, "/models")
 
 

@@ -1,4 +1,4 @@
-"""The tables of our own protocol in, its OpenAPI document out."""
+"""The OpenAPI document of the native protocol, made from the tables of `schema`."""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -14,83 +14,81 @@ from dragoman.types import (
 )
 from dragoman.wires.native.problems import Problem
 from dragoman.wires.native.schema import (
-    BODY,
-    CALL,
-    CALLED,
-    FUNCTION,
-    MESSAGES,
-    PARTS,
+    CALL_FIELDS,
+    CALLED_FIELDS,
+    CONTENT_PARTS,
+    FUNCTION_FIELDS,
+    MESSAGE_FIELDS,
     PATH,
-    REQUIRED,
-    TOOL,
+    REQUEST_FIELDS,
+    REQUIRED_FIELDS,
+    TOOL_FIELDS,
     NativeUsage,
 )
 
 VERSION = "1"
 FIELDS: dict[str, str] = {
-    "messages": "The conversation so far. What was answered can be sent back as it is.",
-    "model": "Who answers: provider/model, an alias, or several of them with commas between, tried in turn.",
-    "tier": "A class of models, in place of a model; without both it is `simple`.",
-    "temperature": "How much chance: 0 to 2.",
-    "max_tokens": "The most tokens that the answer may have.",
-    "top_p": "The part of the likeliest tokens that is drawn from: 0 to 1.",
-    "stop": "One text, or up to four, at which the answer ends.",
-    "stream": "Whether the answer comes in pieces, as server-sent events.",
-    "conversation_id": "Keeps a conversation with one model, and remembers the ids of its calls.",
-    "tools": "Functions that the model may call.",
-    "tool_choice": "auto, none, required, or one function by its name.",
+    "messages": "The conversation so far. Answers can be sent back unchanged.",
+    "model": "The model: provider/model, an alias, or several of them separated by commas and tried in turn.",
+    "tier": "A tier of models instead of a model; the default is `simple`.",
+    "temperature": "Randomness of the answer, from 0 to 2.",
+    "max_tokens": "Maximum number of tokens in the answer.",
+    "top_p": "Nucleus sampling: the share of the most likely tokens to choose from, from 0 to 1.",
+    "stop": "One string, or up to four, at which the answer ends.",
+    "stream": "Whether to stream the answer as server-sent events.",
+    "conversation_id": "Keeps a conversation on one model and remembers the ids of its calls.",
+    "tools": "Functions that the model can call.",
+    "tool_choice": "auto, none, required, or one function by name.",
     "schema": "A JSON Schema that the text of the answer satisfies.",
-    "schema_name": "What the schema is called.",
-    "reasoning": "How hard to think: a word, or a budget of tokens.",
+    "schema_name": "The name of the schema.",
+    "reasoning": "How much the model thinks: an effort level, or a budget in tokens.",
 }
-"""What each field of a request means."""
+"""The description of each field of a request."""
 ERRORS: dict[int, str] = {
-    400: "Something is wrong with the request; `problems` has each with its place.",
+    400: "The request is not valid; `problems` lists each problem with its place.",
     401: "The key is missing or wrong.",
-    403: "The key may not do this.",
-    404: "There is no such model, or nothing at that path.",
-    405: "The path takes another method.",
-    408: "The body came too slowly.",
+    403: "The key does not have permission.",
+    404: "The model or the path does not exist.",
+    405: "The path does not support this method.",
+    408: "The body arrived too slowly.",
     413: "The body is too large.",
-    415: "The body is packed in a way that is not read.",
-    422: "No target can do what is asked.",
-    429: "Too many requests, or no credit left. Retry-After tells when.",
+    415: "The encoding of the body is not supported.",
+    422: "No target supports the request.",
+    429: "Too many requests, or no credit. Retry-After says when to retry.",
     500: "The gateway failed.",
     502: "A provider failed.",
-    503: "No target can answer now. Retry-After tells when.",
+    503: "No target is available. Retry-After says when to retry.",
     504: "No answer came in time.",
 }
-"""What each status of a refusal means."""
+"""The description of each error status."""
 _COMPONENTS = {NativeUsage.__name__: "Usage"}
-_NOTHING: JsonObject = {"type": "null"}
+_NULL: JsonObject = {"type": "null"}
 _REF = "#/components/schemas/{name}"
 
 
 def document() -> JsonObject:
-    """The whole document."""
-    refused = {str(status): {"$ref": f"#/components/responses/E{status}"} for status in ERRORS}
+    """The OpenAPI document."""
+    errors = {str(status): {"$ref": f"#/components/responses/E{status}"} for status in ERRORS}
     chat = {
         "operationId": "complete",
-        "summary": "Ask a model",
-        "parameters": [
-            _header("X-Dragoman-Tool-Ids", "The ids of calls, as the header of an earlier answer told them.")
-        ],
+        "summary": "Generate an answer",
+        "parameters": [_header("X-Dragoman-Tool-Ids", "The ids of calls, from the same header of an earlier answer.")],
         "requestBody": {"required": True, "content": _json("Request")},
-        "responses": {"200": _answer(), **refused},
+        "responses": {"200": _answer(), **errors},
     }
     models = {
         "operationId": "models",
-        "summary": "List what can be asked",
-        "responses": {"200": {"description": "The models.", "content": _json("Models")}, **refused},
+        "summary": "List the models",
+        "responses": {"200": {"description": "The models.", "content": _json("Models")}, **errors},
     }
     return {
         "openapi": "3.1.0",
-        "info": {"title": "dragoman", "version": VERSION, "description": "One API before all models."},
+        "info": {"title": "dragoman", "version": VERSION, "description": "One API for all models."},
         "paths": {f"{PATH}/chat/completions": {"post": chat}, f"{PATH}/models": {"get": models}},
         "components": {
             "schemas": _schemas(),
             "responses": {
-                f"E{status}": {"description": why, "content": _json("Error")} for status, why in ERRORS.items()
+                f"E{status}": {"description": text, "content": _json("Error")} for status, text in ERRORS.items()
             },
             "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
         },
@@ -99,19 +97,21 @@ def document() -> JsonObject:
 
 
 def _answer() -> JsonObject:
-    stream = "A chunk of JSON for each piece; an error on a fault, else [DONE] at the end."
+    stream = "A chunk as JSON; at the end [DONE], or an error after a failure."
     data: JsonObject = {"data": {"type": "string", "description": stream}}
     events: JsonObject = {"schema": {"type": "object", "properties": data, "required": ["data"]}}
     headers = {
-        "X-Dragoman-Target": "Who answered.",
-        "X-Dragoman-Tier": "The tier that was asked for.",
-        "X-Dragoman-Attempts": "How many targets were tried.",
-        "X-Dragoman-Tool-Ids": "The ids of calls, where there is no conversation_id; send them back.",
-        "X-Request-Id": "The name of this request in the logs.",
+        "X-Dragoman-Target": "The target that answered.",
+        "X-Dragoman-Tier": "The requested tier.",
+        "X-Dragoman-Attempts": "The number of attempts.",
+        "X-Dragoman-Tool-Ids": "The ids of calls, if there is no conversation_id; send them back.",
+        "X-Request-Id": "The id of this request in the logs.",
     }
-    told: JsonObject = {name: {"description": why, "schema": {"type": "string"}} for name, why in headers.items()}
+    described: JsonObject = {
+        name: {"description": text, "schema": {"type": "string"}} for name, text in headers.items()
+    }
     content = {**_json("Completion"), "text/event-stream": events}
-    return {"description": "The answer.", "headers": told, "content": content}
+    return {"description": "The answer.", "headers": described, "content": content}
 
 
 def _json(name: str) -> JsonObject:
@@ -122,85 +122,87 @@ def _ref(name: str) -> JsonObject:
     return {"$ref": _REF.format(name=name)}
 
 
-def _header(name: str, why: str) -> JsonObject:
-    return {"name": name, "in": "header", "description": why, "schema": {"type": "string"}}
+def _header(name: str, description: str) -> JsonObject:
+    return {"name": name, "in": "header", "description": description, "schema": {"type": "string"}}
 
 
 def _schemas() -> JsonObject:
-    _, made = msgspec.json.schema_components(
-        (*PARTS["assistant"], ModelInfo, Notice, Problem, NativeUsage), ref_template=_REF
+    _, components = msgspec.json.schema_components(
+        (*CONTENT_PARTS["assistant"], ModelInfo, Notice, Problem, NativeUsage), ref_template=_REF
     )
-    listed: JsonObject = {"object": {"const": "list"}, "data": {"type": "array", "items": _ref("ModelInfo")}}
+    models: JsonObject = {"object": {"const": "list"}, "data": {"type": "array", "items": _ref("ModelInfo")}}
     return {
-        **{_COMPONENTS.get(name, name): _plain(schema) for name, schema in made.items()},
+        **{_COMPONENTS.get(name, name): _with_short_descriptions(schema) for name, schema in components.items()},
         **_messages(),
         "Request": _request(),
-        "Tool": _object(TOOL, required=("type", "function"), known={"function": _ref("Function")}),
-        "Function": _object(FUNCTION, required=("name", "description", "parameters")),
-        "Call": _object(CALL, required=("id", "function"), known={"function": _ref("Called")}),
-        "Called": _object(CALLED, required=("name",)),
+        "Tool": _object(TOOL_FIELDS, required=("type", "function"), known={"function": _ref("Function")}),
+        "Function": _object(FUNCTION_FIELDS, required=("name", "description", "parameters")),
+        "Call": _object(CALL_FIELDS, required=("id", "function"), known={"function": _ref("Called")}),
+        "Called": _object(CALLED_FIELDS, required=("name",)),
         "Completion": _completion(),
-        "Models": {"type": "object", "properties": listed, "required": ["object", "data"]},
+        "Models": {"type": "object", "properties": models, "required": ["object", "data"]},
         "Error": _error(),
     }
 
 
 def _messages() -> JsonObject:
     calls: JsonObject = {"tool_calls": {"type": "array", "items": _ref("Call")}}
-    made: JsonObject = {
+    messages: JsonObject = {
         f"{role.capitalize()}Message": _object(
-            kinds, required=REQUIRED[role], known={**calls, "role": {"const": role}, "content": _content(role)}
+            kinds, required=REQUIRED_FIELDS[role], known={**calls, "role": {"const": role}, "content": _content(role)}
         )
-        for role, kinds in MESSAGES.items()
+        for role, kinds in MESSAGE_FIELDS.items()
     }
-    # Any JSON is a result, null too, and one must be told.
-    result = made["ToolMessage"]
+    # A result is required and may be any JSON, including null.
+    result = messages["ToolMessage"]
     result["properties"]["content"] = {}
     result["required"].append("content")
-    return made
+    return messages
 
 
 def _content(role: str) -> JsonObject:
-    parts: JsonObject = {"anyOf": [_ref(part.__name__) for part in PARTS.get(role, ())]}
+    parts: JsonObject = {"anyOf": [_ref(part.__name__) for part in CONTENT_PARTS.get(role, ())]}
     return {"anyOf": [{"type": "string"}, {"type": "array", "items": parts}]}
 
 
 def _request() -> JsonObject:
-    turns: JsonObject = {"anyOf": [_ref(f"{role.capitalize()}Message") for role in MESSAGES]}
+    turns: JsonObject = {"anyOf": [_ref(f"{role.capitalize()}Message") for role in MESSAGE_FIELDS]}
     known = {
         "messages": {"type": "array", "minItems": 1, "items": turns},
         "tools": {"type": "array", "items": _ref("Tool")},
     }
-    request = _object(BODY, required=("messages",), known=known)
-    for name, why in FIELDS.items():
-        request["properties"][name]["description"] = why
+    request = _object(REQUEST_FIELDS, required=("messages",), known=known)
+    for name, text in FIELDS.items():
+        request["properties"][name]["description"] = text
     return request
 
 
 def _object(kinds: Mapping[str, Any], *, required: Collection[str], known: JsonObject | None = None) -> JsonObject:
-    """An object that has these members and no others; what is not required may be null."""
-    members: JsonObject = {name: (known or {}).get(name) or _schema(kind) for name, kind in kinds.items()}
-    told = {name: member if name in required else {"anyOf": [member, _NOTHING]} for name, member in members.items()}
+    """An object with exactly these fields; optional fields may be null."""
+    fields: JsonObject = {name: (known or {}).get(name) or _schema(kind) for name, kind in kinds.items()}
+    properties = {name: field if name in required else {"anyOf": [field, _NULL]} for name, field in fields.items()}
     return {
         "type": "object",
-        "properties": told,
+        "properties": properties,
         "required": sorted(required),
         "additionalProperties": False,
     }
 
 
 def _schema(kind: Any) -> JsonObject:
-    return {**_plain(msgspec.json.schema(kind))}
+    return {**_with_short_descriptions(msgspec.json.schema(kind))}
 
 
-def _plain(schema: Any) -> Any:
-    """A schema whose descriptions are one sentence: what msgspec takes from docstrings has examples, too."""
+def _with_short_descriptions(schema: Any) -> Any:
+    """A schema with descriptions of one line; msgspec takes them from docstrings with examples."""
     if is_list(schema):
-        return [_plain(inner) for inner in schema]
+        return [_with_short_descriptions(inner) for inner in schema]
     if not is_object(schema):
         return schema
     return {
-        key: value.partition("\n")[0] if key == "description" and isinstance(value, str) else _plain(value)
+        key: value.partition("\n")[0]
+        if key == "description" and isinstance(value, str)
+        else _with_short_descriptions(value)
         for key, value in schema.items()
     }
 
@@ -213,7 +215,7 @@ def _completion() -> JsonObject:
             "index": {"const": 0},
             "message": _ref("AssistantMessage"),
             "finish_reason": {"enum": ["stop", "length", "tool_calls", "blocked", "pause", "other"]},
-            "finish_raw": {"type": "string", "description": "The provider's own word."},
+            "finish_raw": {"type": "string", "description": "The provider's own finish reason."},
         },
         "required": ["index", "message", "finish_reason"],
     }
@@ -233,10 +235,10 @@ def _completion() -> JsonObject:
 
 
 def _error() -> JsonObject:
-    words = {name: {"type": "string"} for name in ("message", "type", "code", "param", "provider", "request_id")}
+    texts = {name: {"type": "string"} for name in ("message", "type", "code", "param", "provider", "request_id")}
     error = {
         "type": "object",
-        "properties": {**words, "problems": {"type": "array", "items": _ref("Problem")}},
+        "properties": {**texts, "problems": {"type": "array", "items": _ref("Problem")}},
         "required": ["message", "type", "code"],
     }
     return {"type": "object", "properties": {"error": error}, "required": ["error"]}

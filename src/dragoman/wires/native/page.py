@@ -1,4 +1,4 @@
-"""The meaning of fields and statuses in, a page for people out: one file, no scripts, nothing fetched."""
+"""The HTML page that documents the native API; it has no scripts and fetches nothing."""
 
 from collections.abc import Mapping
 from html import escape
@@ -26,7 +26,7 @@ pre { background: #8881; padding: 1rem; overflow-x: auto }
 
 
 def page() -> str:
-    """The page."""
+    """The whole page as HTML."""
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -37,22 +37,23 @@ def page() -> str:
 </head>
 <body>
 <h1>The native API</h1>
-<p>One API before all models. Its machine-readable form is <a href="openapi.json">openapi.json</a>.</p>
+<p>One API for all models. The machine-readable form is <a href="openapi.json">openapi.json</a>.</p>
 <h2><code>POST {PATH}/chat/completions</code></h2>
 <pre>{escape(_CURL)}</pre>
 {_table("Field", FIELDS)}
 <h3>Tools</h3>
-<p>Arguments are objects, ids are ours. Send the assistant's message back as it is, and a message for each call:</p>
+<p>Arguments are objects; the gateway assigns the ids. Send the assistant's message back unchanged, followed by one
+message for each call:</p>
 <pre>{escape(_RESULT)}</pre>
-<p>A result is a string or any JSON; <code>is_error</code> says that the tool failed.</p>
+<p>A result is a string or any JSON; set <code>is_error</code> if the tool failed.</p>
 <h3>Streams</h3>
-<p>With <code>stream</code> each piece is <code>data: {{chunk}}</code>: <code>delta.content</code> and
-<code>delta.thinking</code> go on with the part at <code>delta.index</code>, <code>delta.part</code> ends it with what
-its pieces did not say, <code>delta.tool_calls</code> has whole calls. <code>data: [DONE]</code> is the end;
-<code>data: {{"error": …}}</code> in its place says what broke.</p>
+<p>With <code>stream</code> each event is <code>data: {{chunk}}</code>: <code>delta.content</code> and
+<code>delta.thinking</code> continue the part at <code>delta.index</code>, <code>delta.part</code> ends it with the
+fields that its deltas did not contain, <code>delta.tool_calls</code> has whole calls. The stream ends with
+<code>data: [DONE]</code>, or with <code>data: {{"error": …}}</code> after a failure.</p>
 <h2><code>GET {PATH}/models</code></h2>
-<p>What can be asked for by name.</p>
-<h2>Refusals</h2>
+<p>The models that you can name in <code>model</code>.</p>
+<h2>Errors</h2>
 <p><code>{{"error": {{"message", "type", "code", "param", "provider", "request_id", "problems"}}}}</code></p>
 {_table("Status", {str(status): why for status, why in ERRORS.items()})}
 </body>

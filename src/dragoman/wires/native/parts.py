@@ -1,4 +1,4 @@
-"""Parts, messages and tools to the JSON of our own protocol, for both halves."""
+"""Parts, messages and tools in the JSON of the native protocol, for the client and the server."""
 
 from collections.abc import Iterable
 from typing import Any
@@ -10,12 +10,12 @@ from dragoman.wires.native.schema import NO_ARGUMENTS
 
 
 def encode_part(part: Part) -> JsonObject:
-    """A part as our own values are written: its `type`, and what is told of it."""
+    """The JSON of a part: its `type` and its fields."""
     return msgspec.to_builtins(part)  # type: ignore[no-any-return]  # a Struct becomes an object
 
 
 def encode_content(parts: Iterable[Part]) -> str | list[JsonObject] | None:
-    """The plainest form of some parts: nothing, a string, or a list."""
+    """The simplest form of some parts: null, a string, or a list."""
     parts = tuple(parts)
     match parts:
         case ():
@@ -33,7 +33,7 @@ def encode_call(call: ToolCall) -> JsonObject:
 
 
 def encode_assistant(parts: Iterable[Part], extra: Extra) -> JsonObject:
-    """What the assistant said: the content, then the calls. An empty string is an answer without content."""
+    """A message of the assistant. Without calls, missing content is an empty string."""
     parts = tuple(parts)
     calls = [encode_call(part) for part in parts if isinstance(part, ToolCall)]
     content = encode_content(part for part in parts if is_content(part))
@@ -43,17 +43,17 @@ def encode_assistant(parts: Iterable[Part], extra: Extra) -> JsonObject:
 
 
 def is_content(part: Part) -> bool:
-    """Whether a part stands in the content; calls and results stand beside it."""
+    """Whether a part belongs into the content, unlike calls and results."""
     return not isinstance(part, ToolCall | ToolResult)
 
 
 def encode_message(role: str, parts: Iterable[Part], extra: Extra) -> JsonObject:
-    """What the system or the user said."""
+    """A message of the system or the user."""
     return {"role": role, "content": encode_content(parts), **_extra(extra)}
 
 
 def encode_result(result: ToolResult) -> JsonObject:
-    """The message that answers one call."""
+    """The message with the result of one call."""
     content: Any = result.content
     if not isinstance(content, str):
         content = [encode_part(part) for part in content]
@@ -62,13 +62,13 @@ def encode_result(result: ToolResult) -> JsonObject:
 
 
 def encode_tool(tool: Tool | Opaque) -> JsonObject:
-    """A tool's definition. A description is demanded, so that a tool without one is called what it is."""
+    """The definition of a tool; the name replaces a missing description, which the protocol requires."""
     if isinstance(tool, Opaque):
         return tool.data
-    described = (tool.description or "").strip()
+    has_description = bool((tool.description or "").strip())
     function: JsonObject = {
         "name": tool.name,
-        "description": tool.description if described else tool.name,
+        "description": tool.description if has_description else tool.name,
         "parameters": NO_ARGUMENTS if tool.parameters is None else tool.parameters,
         **({} if tool.strict is None else {"strict": tool.strict}),
     }

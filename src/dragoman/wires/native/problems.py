@@ -1,4 +1,4 @@
-"""Values of a client's request in, checked values out; all that is wrong with them in one refusal."""
+"""Validates the fields of a native request, and reports all problems in one error."""
 
 from collections.abc import Container, Mapping
 from typing import Any, TypeVar
@@ -10,12 +10,12 @@ from dragoman.types import is_object
 
 T = TypeVar("T")
 MAX_PROBLEMS = 100
-"""How many are told."""
+"""Problems that one error lists at most."""
 _MISSING = "Object missing required field"
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What is wrong, where, and a word for it that programs can tell apart."""
+    """One problem of a request: the parameter, a code for programs, a message for people."""
 
     param: str
     code: str
@@ -23,7 +23,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 class InvalidNativeRequest(InvalidRequest):
-    """A request with all its problems.
+    """A request with problems.
 
     >>> InvalidNativeRequest([Problem("messages", "missing", "there are none")]).message
     'messages: there are none'
@@ -35,30 +35,30 @@ class InvalidNativeRequest(InvalidRequest):
 
 
 class ProblemCollector:
-    """Gathers what is wrong while a request is read.
+    """Collects problems while a request is decoded.
 
     >>> problems = ProblemCollector()
     >>> problems.read("warm", float, "temperature") is None
     True
-    >>> problems.found[0]
+    >>> problems.items[0]
     Problem(param='temperature', code='invalid_value', message='expected float, got str')
     """
 
     def __init__(self) -> None:
-        self.found: list[Problem] = []
+        self.items: list[Problem] = []
 
     def add(self, param: str, code: str, message: str) -> None:
-        """Note one, unless there are too many to be told."""
-        if len(self.found) < MAX_PROBLEMS:
-            self.found.append(Problem(param, code, message))
+        """Add a problem, unless there are too many."""
+        if len(self.items) < MAX_PROBLEMS:
+            self.items.append(Problem(param, code, message))
 
     def check(self) -> None:
-        """Refuse, if anything is wrong."""
-        if self.found:
-            raise InvalidNativeRequest(self.found)
+        """Raise if there is a problem."""
+        if self.items:
+            raise InvalidNativeRequest(self.items)
 
     def read(self, value: object, kind: Any, param: str) -> Any:
-        """The value as that kind of thing; None, and a problem, where it is not."""
+        """The value converted to a type; None and a problem if it does not match."""
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
@@ -68,21 +68,21 @@ class ProblemCollector:
             self.add(param + path.rstrip("`"), code, reason[:1].lower() + reason[1:])
             return None
 
-    def members(
+    def read_object(
         self, data: object, kinds: Mapping[str, Any], param: str, *, required: Container[str] = ()
     ) -> dict[str, Any]:
-        """The members of an object that are what they should be; null is the same as not told."""
+        """The valid fields of an object; null means the same as leaving a field out."""
         if not is_object(data):
             self.read(data, dict[str, Any], param)
             return {}
         prefix = f"{param}." if param else ""
         for name in sorted(data.keys() - kinds.keys()):
-            self.add(f"{prefix}{name}", "unknown_field", f"there is no such field; there are {', '.join(kinds)}")
-        found: dict[str, Any] = {}
+            self.add(f"{prefix}{name}", "unknown_field", f"unknown field; known are {', '.join(kinds)}")
+        fields: dict[str, Any] = {}
         for name, kind in kinds.items():
             value = data.get(name)
             if value is not None:
-                found[name] = self.read(value, kind, f"{prefix}{name}")
+                fields[name] = self.read(value, kind, f"{prefix}{name}")
             elif name in required:
-                self.add(f"{prefix}{name}", "missing", "it is required")
-        return found
+                self.add(f"{prefix}{name}", "missing", "required")
+        return fields

@@ -1,4 +1,4 @@
-"""Models and documentation of our own protocol."""
+"""The endpoints of the native protocol besides generation, as a server: models and documentation."""
 
 from functools import cache
 
@@ -12,7 +12,7 @@ from dragoman.wires.native.schema import PATH
 
 
 def _encode_model(model: ModelInfo) -> JsonObject:
-    known = {
+    fields = {
         "id": model.id,
         "object": "model",
         "name": model.name,
@@ -20,7 +20,7 @@ def _encode_model(model: ModelInfo) -> JsonObject:
         "context_window": model.context_window,
         "max_output": model.max_output,
     }
-    return without_none(known)
+    return without_none(fields)
 
 
 def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:

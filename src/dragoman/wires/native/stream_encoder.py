@@ -1,4 +1,4 @@
-"""Events in, the bytes of a native stream out; and what a whole body says in the same words."""
+"""Encodes answers and errors of the native protocol, streamed or whole."""
 
 import re
 from collections.abc import Iterable
@@ -13,17 +13,17 @@ from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.native.parts import encode_assistant, encode_call, encode_part
 from dragoman.wires.native.problems import InvalidNativeRequest
-from dragoman.wires.native.schema import BY_STATUS, ERRORS, INTERNAL, NO_CREDIT, NativeError, write_usage
+from dragoman.wires.native.schema import ERRORS, ERRORS_BY_STATUS, INTERNAL, NO_CREDIT, NativeErrorCode, write_usage
 
 _FIELDS = {"text": "content", "thinking": "thinking"}
 _FORBIDDEN = 403
 _UNPROCESSABLE = 422
-_OURS = f"{Unsupported.__name__}: "
-"""How the error of an attempt begins that was refused before a byte left."""
+_UNSENT = f"{Unsupported.__name__}: "
+"""The start of an attempt's error if nothing was sent, so that its text is ours."""
 
 
 def encode_answer(response: Response) -> JsonObject:
-    """A whole answer."""
+    """The body of a whole answer."""
     choice = {"index": 0, "message": encode_assistant(response.message.parts, {}), **_end(response.finish)}
     head = {"id": response.id, "object": "chat.completion", "created": response.created, "model": response.model}
     return {**head, "choices": [choice], "usage": write_usage(response.usage), **_notices(response.notices)}
@@ -34,12 +34,15 @@ def _end(finish: Finish) -> JsonObject:
 
 
 def _notices(notices: Iterable[Notice]) -> JsonObject:
-    told = [{"kind": notice.kind, "what": notice.what, "why": notice.why} for notice in notices]
-    return {"notices": told} if told else {}
+    encoded = [{"kind": notice.kind, "what": notice.what, "why": notice.why} for notice in notices]
+    return {"notices": encoded} if encoded else {}
 
 
 class NativeStreamEncoder:
-    """Events to chunks; `index` tells of which part, and a part that ends says what its pieces did not."""
+    """Encodes the events of one answer as chunks.
+
+    `index` is the index of a part. The end of a part contains what its deltas did not.
+    """
 
     content_type = "text/event-stream"
 
@@ -49,7 +52,6 @@ class NativeStreamEncoder:
         self._streamed: set[int] = set()
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
-        """The bytes of one event."""
         match event:
             case PartDelta():
                 self._streamed.add(event.index)
@@ -58,7 +60,7 @@ class NativeStreamEncoder:
                 self._fields[event.index] = _FIELDS.get(event.kind, "content")
                 return b""
             case PartEnded():
-                return self._ended(event)
+                return self._part_ended(event)
             case Started():
                 self._head = {"id": event.id, "object": "chat.completion.chunk"}
                 self._head |= {"created": event.created, "model": event.model}
@@ -69,9 +71,9 @@ class NativeStreamEncoder:
             case Ping():
                 return b": ping\n\n"
             case _:
-                return encode_sse(encode_json({"error": encode_failure(event)}))
+                return encode_sse(encode_json({"error": encode_error(event)}))
 
-    def _ended(self, event: PartEnded) -> bytes:
+    def _part_ended(self, event: PartEnded) -> bytes:
         part = event.part
         match part:
             case ToolCall():
@@ -79,61 +81,61 @@ class NativeStreamEncoder:
             case ToolResult():
                 return b""
             case Text() | Thinking() if event.index in self._streamed:
-                told = encode_part(part)
-                del told["text"]
+                data = encode_part(part)
+                del data["text"]
             case _:
-                told = encode_part(part)
-        return self._chunk({"index": event.index, "part": told})
+                data = encode_part(part)
+        return self._chunk({"index": event.index, "part": data})
 
     def _chunk(self, delta: JsonObject, end: JsonObject | None = None, more: JsonObject | None = None) -> bytes:
         choice = {"index": 0, "delta": delta, **(end or {"finish_reason": None})}
         return encode_sse(encode_json({**self._head, "choices": [choice], **(more or {})}))
 
 
-def status_of(error: DragomanError) -> int:
-    """The status of a refusal: its class's own, but where ours says more."""
+def http_status_of(error: DragomanError) -> int:
+    """The HTTP status of an error; 403 and 422 replace the status of the class."""
     if isinstance(error, AuthFailed) and error.status == _FORBIDDEN:
         return _FORBIDDEN
     return _UNPROCESSABLE if isinstance(error, Unsupported) else error.http_status
 
 
-def _refusal_of(error: DragomanError) -> NativeError:
-    found = next((refusal for kind, refusal in ERRORS if isinstance(error, kind)), INTERNAL)
-    if found is INTERNAL or isinstance(error, RequestError | AuthFailed):
-        found = BY_STATUS.get(status_of(error), found)
-    return replace(found, code=NO_CREDIT) if is_out_of_credit(error) else found
+def _error_code(error: DragomanError) -> NativeErrorCode:
+    entry = next((entry for kind, entry in ERRORS if isinstance(error, kind)), INTERNAL)
+    if entry is INTERNAL or isinstance(error, RequestError | AuthFailed):
+        entry = ERRORS_BY_STATUS.get(http_status_of(error), entry)
+    return replace(entry, code=NO_CREDIT) if is_out_of_credit(error) else entry
 
 
-def encode_failure(error: DragomanError) -> JsonObject:
-    """The refusal: what is wrong, where, and how to find it in the logs; no bytes, key or address of a provider."""
-    refusal = _refusal_of(error)
+def encode_error(error: DragomanError) -> JsonObject:
+    """The body of an error; it contains no data, key or address of a provider."""
+    entry = _error_code(error)
     problems = error.problems if isinstance(error, InvalidNativeRequest) else ()
     first = problems[0] if problems else None
-    told = {
-        "message": _words(error, refusal),
-        "type": refusal.type,
-        "code": first.code if first is not None else refusal.code,
+    fields = {
+        "message": _message(error, entry),
+        "type": entry.type,
+        "code": first.code if first is not None else entry.code,
         "param": first.param if first is not None else error.param,
         "provider": error.provider,
         "request_id": error.request_id,
         "problems": problems or None,
     }
-    return without_none(told)
+    return without_none(fields)
 
 
-def _words(error: DragomanError, refusal: NativeError) -> str:
-    """The words of an error; others in their place where they may hold what a provider sent."""
+def _message(error: DragomanError, entry: NativeErrorCode) -> str:
+    """The message of an error, or another one if it could contain a provider's data."""
     if isinstance(error, ChainExhausted) and error.attempts:
-        return f"no target could answer: {'; '.join(map(_tried, error.attempts))}"
-    if refusal.instead is not None:
-        return refusal.instead
+        return f"no target could answer: {'; '.join(map(_attempt_text, error.attempts))}"
+    if entry.message is not None:
+        return entry.message
     if isinstance(error, ProviderError) and error.message.lstrip()[:1] in ("<", "{", "["):
-        return "the provider refused, and gave no reason in words"
+        return "the provider refused the request without a readable reason"
     return re.sub(URL_PATTERN, "[address]", error.message)
 
 
-def _tried(attempt: Attempt) -> str:
-    """How an attempt ended; why, where no byte had left, so that the words are ours."""
-    told = f"{attempt.target} {attempt.outcome}"
+def _attempt_text(attempt: Attempt) -> str:
+    """The target and outcome of an attempt, with the error if nothing was sent."""
+    text = f"{attempt.target} {attempt.outcome}"
     why = attempt.error or ""
-    return f"{told} ({re.sub(URL_PATTERN, '[address]', why)})" if why.startswith(_OURS) else told
+    return f"{text} ({re.sub(URL_PATTERN, '[address]', why)})" if why.startswith(_UNSENT) else text
