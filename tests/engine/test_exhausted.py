@@ -2,7 +2,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from dragoman.engine.exhausted import exhausted, exhausted_as, paid
+from dragoman.engine.exhausted import exhausted, exhausted_class, total_usage
 from dragoman.errors import (
     ChainExhausted,
     DragomanError,
@@ -35,16 +35,16 @@ from dragoman.types import Usage
     ],
 )
 def test_it_is_also_what_its_errors_have_in_common(errors: Sequence[DragomanError], kind: type[DragomanError]) -> None:
-    made = exhausted_as(errors)
+    made = exhausted_class(errors)
     assert issubclass(made, ChainExhausted)
     assert issubclass(made, kind)
     assert made.http_status == kind.http_status
-    assert made is exhausted_as(errors)
+    assert made is exhausted_class(errors)
 
 
 @pytest.mark.parametrize("errors", [[], [EmptyResponse("a"), Reset("b")], [DragomanError("a")]])
 def test_where_errors_have_nothing_in_common_it_is_only_exhausted(errors: Sequence[DragomanError]) -> None:
-    assert exhausted_as(errors) is ChainExhausted
+    assert exhausted_class(errors) is ChainExhausted
 
 
 def test_an_interruption_at_the_end_has_no_partial_of_another() -> None:
@@ -55,10 +55,10 @@ def test_an_interruption_at_the_end_has_no_partial_of_another() -> None:
 
 
 def test_usage_is_summed_as_far_as_it_was_told() -> None:
-    assert paid([]) is None
-    assert paid([Reset("x"), Reset("y", usage=Usage(input=1))]) == Usage(input=1)
+    assert total_usage([]) is None
+    assert total_usage([Reset("x"), Reset("y", usage=Usage(input=1))]) == Usage(input=1)
     both = [Reset("x", usage=Usage(input=1)), Reset("y", usage=Usage(input=2, output=3))]
-    assert paid(both) == Usage(input=3, output=3, source="partial")
+    assert total_usage(both) == Usage(input=3, output=3, source="partial")
 
 
 def test_it_has_the_notes_of_all_and_gives_none_back() -> None:

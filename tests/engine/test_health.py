@@ -10,42 +10,42 @@ from dragoman.engine.health import Admission, Health, HealthPolicy, LocalHealthS
 COOLDOWNS = [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
 
 
-def benched(now: float = 0.0) -> Health:
+def on_cooldown(now: float = 0.0) -> Health:
     health = Health()
-    health.failed("aa/m", now, "one")
-    assert health.failed("aa/m", now, "two")
+    health.record_failure("aa/m", now, "one")
+    assert health.record_failure("aa/m", now, "two")
     return health
 
 
 def test_one_failure_does_not_bench() -> None:
     health = Health()
-    assert not health.failed("aa/m", 0.0, "busy")
+    assert not health.record_failure("aa/m", 0.0, "busy")
     assert health.admit("aa/m", 0.0) == "healthy"
 
 
 def test_two_failures_in_a_row_bench_for_five_seconds() -> None:
-    health = benched()
+    health = on_cooldown()
     assert health.admit("aa/m", 4.999) is None
     assert health.admit("aa/m", 5.0) == Probe(65.0)
 
 
 def test_a_success_between_two_failures_keeps_from_benching() -> None:
     health = Health()
-    health.failed("aa/m", 0.0, "one")
-    health.served("aa/m")
-    assert not health.failed("aa/m", 0.0, "two")
+    health.record_failure("aa/m", 0.0, "one")
+    health.record_success("aa/m")
+    assert not health.record_failure("aa/m", 0.0, "two")
 
 
 def test_targets_are_well_or_ill_each_for_itself() -> None:
-    assert benched().admit("aa/other", 0.0) == "healthy"
+    assert on_cooldown().admit("aa/other", 0.0) == "healthy"
 
 
 def test_cooldowns_double_up_to_five_minutes() -> None:
-    health, now = benched(), 0.0
+    health, now = on_cooldown(), 0.0
     for cooldown in COOLDOWNS:
-        assert health.condition("aa/m").until == now + cooldown
+        assert health.get("aa/m").until == now + cooldown
         now += cooldown
-        assert health.failed("aa/m", now, "still", health.admit("aa/m", now) or "healthy")
+        assert health.record_failure("aa/m", now, "still", health.admit("aa/m", now) or "healthy")
 
 
 @given(st.integers(1, 10_000))
@@ -56,93 +56,93 @@ def test_a_cooldown_is_never_longer_than_the_cap_nor_shorter_than_the_one_before
 
 def test_the_policy_is_the_callers() -> None:
     health = Health(HealthPolicy(threshold=1, base=1.0, multiplier=3.0, cap=2.0))
-    assert health.failed("aa/m", 0.0, "busy")
-    assert health.condition("aa/m").until == 1.0
+    assert health.record_failure("aa/m", 0.0, "busy")
+    assert health.get("aa/m").until == 1.0
     assert [health.policy.cooldown(n) for n in (1, 2)] == [1.0, 2.0]
 
 
 def test_when_a_bench_ends_one_request_probes_and_the_others_still_skip() -> None:
-    health = benched()
+    health = on_cooldown()
     assert [health.admit("aa/m", 6.0) for _ in range(3)] == [Probe(66.0), None, None]
 
 
 def test_a_probe_that_succeeds_clears_everything() -> None:
-    health = benched()
+    health = on_cooldown()
     health.admit("aa/m", 5.0)
-    health.served("aa/m", 0.2)
-    assert health.condition("aa/m") == TargetHealth(last_latency=0.2)
-    assert not health.failed("aa/m", 6.0, "one")
+    health.record_success("aa/m", 0.2)
+    assert health.get("aa/m") == TargetHealth(last_latency=0.2)
+    assert not health.record_failure("aa/m", 6.0, "one")
 
 
 def test_a_probe_that_fails_benches_at_once_for_the_next_cooldown() -> None:
-    health = benched()
+    health = on_cooldown()
     assert health.admit("aa/m", 5.0) == Probe(65.0)
-    assert health.failed("aa/m", 6.0, "still", Probe(65.0))
-    assert health.condition("aa/m").until == 16.0
+    assert health.record_failure("aa/m", 6.0, "still", Probe(65.0))
+    assert health.get("aa/m").until == 16.0
 
 
 def test_a_probe_that_is_cancelled_lets_the_next_one_probe() -> None:
-    health = benched()
-    health.let_go("aa/m", health.admit("aa/m", 5.0) or "healthy")
-    assert health.condition("aa/m").leased is None
+    health = on_cooldown()
+    health.release_probe("aa/m", health.admit("aa/m", 5.0) or "healthy")
+    assert health.get("aa/m").lease is None
     assert health.admit("aa/m", 6.0) == Probe(66.0)
 
 
 def test_only_the_probe_can_let_go_of_the_probe() -> None:
-    health = benched()
+    health = on_cooldown()
     health.admit("aa/m", 5.0)
-    health.let_go("aa/m", "healthy")
+    health.release_probe("aa/m", "healthy")
     assert health.admit("aa/m", 5.0) is None
 
 
 def test_letting_go_of_one_that_is_well_does_nothing() -> None:
     health = Health()
-    health.let_go("aa/m", Probe(65.0))
+    health.release_probe("aa/m", Probe(65.0))
     assert health.snapshot() == {}
 
 
 def test_requests_that_left_before_the_bench_do_not_make_it_longer() -> None:
-    health = benched()
+    health = on_cooldown()
     for _ in range(62):
-        assert health.failed("aa/m", 1.0, "late")
-    assert health.condition("aa/m").until == 5.0
-    assert health.condition("aa/m").last_error == "late"
+        assert health.record_failure("aa/m", 1.0, "late")
+    assert health.get("aa/m").until == 5.0
+    assert health.get("aa/m").last_error == "late"
 
 
 def test_a_late_failure_does_not_end_a_probe() -> None:
-    health = benched()
+    health = on_cooldown()
     health.admit("aa/m", 5.0)
-    assert health.failed("aa/m", 5.0, "late")
-    assert health.condition("aa/m").state == "probing"
+    assert health.record_failure("aa/m", 5.0, "late")
+    assert health.get("aa/m").state == "probing"
 
 
 def test_a_provider_may_tell_how_long_it_rests() -> None:
     health = Health()
-    health.rest("aa/m", 60.0, "slow down")
+    health.cool_down("aa/m", 60.0, "slow down")
     assert health.admit("aa/m", 59.0) is None
     assert health.admit("aa/m", 60.0) == Probe(120.0)
 
 
 def test_the_longer_bench_wins() -> None:
-    health = benched()
-    health.rest("aa/m", 3.0, "slow down")
-    assert (health.condition("aa/m").until, health.condition("aa/m").reason) == (5.0, "two")
-    health.rest("aa/m", 30.0, "slow down")
-    assert (health.condition("aa/m").until, health.condition("aa/m").reason) == (30.0, "slow down")
+    health = on_cooldown()
+    health.cool_down("aa/m", 3.0, "slow down")
+    assert (health.get("aa/m").until, health.get("aa/m").reason) == (5.0, "two")
+    health.cool_down("aa/m", 30.0, "slow down")
+    assert (health.get("aa/m").until, health.get("aa/m").reason) == (30.0, "slow down")
 
 
 def test_a_caller_may_probe_whatever_the_condition() -> None:
-    health = benched()
+    health = on_cooldown()
     assert health.probe("aa/m", 1.0) == Probe(61.0)
-    assert health.condition("aa/m").state == "probing"
+    assert health.get("aa/m").state == "probing"
     assert health.probe("bb/m", 1.0) == "healthy"
 
 
 def test_an_operator_benches_and_unbenches() -> None:
     health = Health(clock=lambda: 10.0)
     health.disable("aa/m", 30.0)
-    assert health.condition("aa/m").until == 40.0
-    assert health.condition("aa/m").reason == "benched by an operator"
+    assert health.get("aa/m").until == 40.0
+    assert health.get("aa/m").reason == "disabled by an operator"
     assert health.admit("aa/m", 39.0) is None
     health.enable("aa/m")
     assert health.admit("aa/m", 11.0) == "healthy"
@@ -151,40 +151,40 @@ def test_an_operator_benches_and_unbenches() -> None:
 def test_the_bench_of_an_operator_outlives_the_success_of_a_call_under_way() -> None:
     health = Health()
     health.disable("aa/m", 300.0, now=0.0)
-    health.served("aa/m", 0.2)
+    health.record_success("aa/m", 0.2)
     assert health.admit("aa/m", 299.0) is None
-    assert health.condition("aa/m").last_latency == 0.2
+    assert health.get("aa/m").last_latency == 0.2
 
 
 def test_the_bench_of_an_operator_is_made_no_shorter_by_a_failure() -> None:
     health = Health()
     health.disable("aa/m", 300.0, now=0.0)
-    assert health.failed("aa/m", 1.0, "busy", health.probe("aa/m", 1.0))
-    health.rest("aa/m", 10.0, "slow down")
-    assert health.condition("aa/m").until == 300.0
+    assert health.record_failure("aa/m", 1.0, "busy", health.probe("aa/m", 1.0))
+    health.cool_down("aa/m", 10.0, "slow down")
+    assert health.get("aa/m").until == 300.0
 
 
 def test_a_provider_may_make_the_bench_of_an_operator_longer() -> None:
     health = Health()
     health.disable("aa/m", 300.0, now=0.0)
-    health.rest("aa/m", 400.0, "slow down")
-    health.served("aa/m")
-    assert health.condition("aa/m").until == 400.0
+    health.cool_down("aa/m", 400.0, "slow down")
+    health.record_success("aa/m")
+    assert health.get("aa/m").until == 400.0
 
 
 def test_when_the_bench_of_an_operator_ends_a_probe_decides() -> None:
     health = Health()
     health.disable("aa/m", 300.0, now=0.0)
     assert (health.admit("aa/m", 300.0), health.admit("aa/m", 300.0)) == (Probe(360.0), None)
-    health.failed("aa/m", 300.0, "busy", Probe(360.0))
-    assert (health.condition("aa/m").until, health.condition("aa/m").by_operator) == (305.0, False)
+    health.record_failure("aa/m", 300.0, "busy", Probe(360.0))
+    assert (health.get("aa/m").until, health.get("aa/m").by_operator) == (305.0, False)
     assert health.admit("aa/m", 305.0) == Probe(365.0)
-    health.served("aa/m")
-    assert health.condition("aa/m").is_healthy
+    health.record_success("aa/m")
+    assert health.get("aa/m").is_healthy
 
 
 def test_a_probe_that_never_ends_keeps_others_out_for_its_lease_only() -> None:
-    health = benched()
+    health = on_cooldown()
     assert health.admit("aa/m", 5.0) == Probe(65.0)
     assert health.admit("aa/m", 64.9) is None
     assert health.admit("aa/m", 65.0) == Probe(125.0)
@@ -192,32 +192,32 @@ def test_a_probe_that_never_ends_keeps_others_out_for_its_lease_only() -> None:
 
 
 def test_a_probe_whose_lease_is_over_lets_go_of_no_later_one() -> None:
-    health = benched()
+    health = on_cooldown()
     early = health.admit("aa/m", 5.0) or "healthy"
     health.admit("aa/m", 65.0)
-    health.let_go("aa/m", early)
+    health.release_probe("aa/m", early)
     assert health.admit("aa/m", 66.0) is None
 
 
 def test_a_probe_whose_lease_is_over_fails_for_itself_alone() -> None:
-    health = benched()
+    health = on_cooldown()
     early = health.admit("aa/m", 5.0) or "healthy"
     later = health.admit("aa/m", 65.0) or "healthy"
-    assert health.failed("aa/m", 66.0, "late", early)
-    assert (health.condition("aa/m").state, health.condition("aa/m").until) == ("probing", 5.0)
-    assert health.failed("aa/m", 67.0, "still", later)
-    assert (health.condition("aa/m").leased, health.condition("aa/m").until) == (None, 77.0)
+    assert health.record_failure("aa/m", 66.0, "late", early)
+    assert (health.get("aa/m").state, health.get("aa/m").until) == ("probing", 5.0)
+    assert health.record_failure("aa/m", 67.0, "still", later)
+    assert (health.get("aa/m").lease, health.get("aa/m").until) == (None, 77.0)
 
 
 def test_a_probe_whose_lease_is_over_still_counts_where_nobody_else_probes() -> None:
-    health = benched()
+    health = on_cooldown()
     probe = health.admit("aa/m", 5.0) or "healthy"
-    assert health.failed("aa/m", 100.0, "still", probe)
-    assert health.condition("aa/m").until == 110.0
+    assert health.record_failure("aa/m", 100.0, "still", probe)
+    assert health.get("aa/m").until == 110.0
 
 
 def test_an_operator_may_shorten_a_bench() -> None:
-    health = benched()
+    health = on_cooldown()
     health.disable("aa/m", 1.0, now=0.0)
     assert health.admit("aa/m", 1.0) == Probe(61.0)
 
@@ -229,18 +229,18 @@ def test_an_operator_without_a_clock_must_say_the_time() -> None:
 
 def test_unbenching_remembers_the_latency() -> None:
     health = Health()
-    health.served("aa/m", 0.3)
+    health.record_success("aa/m", 0.3)
     health.disable("aa/m", 1.0, now=0.0)
     health.enable("aa/m")
-    assert health.condition("aa/m") == TargetHealth(last_latency=0.3)
+    assert health.get("aa/m") == TargetHealth(last_latency=0.3)
 
 
 def test_a_snapshot_says_state_failures_until_when_why_last_error_and_last_latency() -> None:
     health = Health()
-    health.served("aa/m", 0.25)
-    health.failed("aa/m", 1.0, "one")
-    health.failed("aa/m", 2.0, "two")
-    health.failed("bb/m", 2.0, "three")
+    health.record_success("aa/m", 0.25)
+    health.record_failure("aa/m", 1.0, "one")
+    health.record_failure("aa/m", 2.0, "two")
+    health.record_failure("bb/m", 2.0, "three")
     assert health.snapshot() == {
         "aa/m": TargetHealth(
             state="cooldown", failures=2, cooldowns=1, until=7.0, reason="two", last_error="two", last_latency=0.25
@@ -250,14 +250,14 @@ def test_a_snapshot_says_state_failures_until_when_why_last_error_and_last_laten
 
 
 def test_a_snapshot_is_a_copy() -> None:
-    health = benched()
+    health = on_cooldown()
     health.snapshot().clear()
     assert health.snapshot()
 
 
 def test_one_of_64_threads_probes() -> None:
     health = Health(lock=threading.Lock())
-    health.rest("aa/m", 0.0, "slow down")
+    health.cool_down("aa/m", 0.0, "slow down")
     with ThreadPoolExecutor(64) as pool:
         admitted = [wait.result() for wait in [pool.submit(health.admit, "aa/m", 1.0) for _ in range(64)]]
     assert sorted(admitted, key=str) == [None] * 63 + [Probe(61.0)]
@@ -280,15 +280,15 @@ class Contended(LocalHealthStore):
 
 
 def test_conditions_may_be_shared_behind_the_port() -> None:
-    health = Health(conditions=Contended(TargetHealth(failures=1, last_error="theirs")))
-    assert health.failed("aa/m", 0.0, "ours"), "theirs and ours are two"
+    health = Health(store=Contended(TargetHealth(failures=1, last_error="theirs")))
+    assert health.record_failure("aa/m", 0.0, "ours"), "theirs and ours are two"
 
 
 def test_who_is_late_for_the_probe_skips() -> None:
     shared = Contended(
-        TargetHealth(state="probing", until=0.0, leased=61.0), aa=TargetHealth(state="cooldown", until=0.0)
+        TargetHealth(state="probing", until=0.0, lease=61.0), aa=TargetHealth(state="cooldown", until=0.0)
     )
-    assert Health(conditions=shared).admit("aa", 1.0) is None
+    assert Health(store=shared).admit("aa", 1.0) is None
 
 
 class Model:
@@ -297,16 +297,16 @@ class Model:
     def __init__(self) -> None:
         self.strikes = self.cooldowns = 0
         self.until: float | None = None
-        self.leased = 0.0
+        self.lease = 0.0
         self.probing = False
 
     def admit(self, now: float) -> Admission | None:
         if self.until is None:
             return "healthy"
-        if now < (self.leased if self.probing else self.until):
+        if now < (self.lease if self.probing else self.until):
             return None
-        self.probing, self.leased = True, now + 60.0
-        return Probe(self.leased)
+        self.probing, self.lease = True, now + 60.0
+        return Probe(self.lease)
 
     def failed(self, now: float, admission: Admission) -> None:
         self.strikes += 1
@@ -323,7 +323,7 @@ class Model:
             self.probing = False
 
     def is_held_by(self, admission: Admission) -> bool:
-        return self.probing and admission == Probe(self.leased)
+        return self.probing and admission == Probe(self.lease)
 
 
 @given(
@@ -338,22 +338,22 @@ def test_health_follows_the_table_whatever_happens(story: list[tuple[str, float]
         assert admission == model.admit(now)
         if what == "late":
             late = hanging.pop() if hanging else "healthy"
-            health.failed("aa/m", now, "late", late)
+            health.record_failure("aa/m", now, "late", late)
             model.failed(now, late)
         if admission is None:
             continue
         if what == "hang":
             hanging.append(admission)
         elif what == "served":
-            health.served("aa/m")
+            health.record_success("aa/m")
             model.served()
         elif what == "failed":
-            health.failed("aa/m", now, "busy", admission)
+            health.record_failure("aa/m", now, "busy", admission)
             model.failed(now, admission)
         else:
-            health.let_go("aa/m", admission)
+            health.release_probe("aa/m", admission)
             model.let_go(admission)
-        condition = health.condition("aa/m")
+        condition = health.get("aa/m")
         assert (condition.failures, condition.cooldowns, condition.until) == (
             model.strikes,
             model.cooldowns,

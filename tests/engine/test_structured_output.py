@@ -202,7 +202,7 @@ def test_a_plain_schema_is_left_to_a_target_that_knows_schemas() -> None:
     response = registry.model("scripted/plain, scripted/able").generate("Which?", schema=SCHEMA)
     assert response.target == "scripted/able"
     assert response.attempts[0].error == "Unsupported: does not support structured output"
-    assert registry.health.condition("scripted/plain").failures == 0
+    assert registry.health.get("scripted/plain").failures == 0
 
 
 def test_every_provider_has_a_way() -> None:

@@ -283,7 +283,7 @@ class Gateway:
     def __init__(self, store: Store, wall: Clock, began: float) -> None:
         self._wall, self._began = wall, began
         self.conditions = SharedHealthStore(store, clock=self.clock, wall=wall)
-        self.health = Health(conditions=self.conditions, clock=self.clock)
+        self.health = Health(store=self.conditions, clock=self.clock)
 
     def clock(self) -> float:
         return self._wall.now - self._began
@@ -310,7 +310,7 @@ def test_the_bench_of_an_operator_outlives_a_success_at_another_gateway(clock: C
         one.health.disable("aa/m", 60.0)
         for gateway in (one, other):
             await gateway.conditions.sync()
-        other.health.served("aa/m", 0.2)
+        other.health.record_success("aa/m", 0.2)
         for gateway in (other, one):
             await gateway.conditions.sync()
         assert [each.health.admit("aa/m", each.clock()) for each in (one, other)] == [None, None]

@@ -445,7 +445,7 @@ def test_closing_the_registry_counts_against_nobody(way: Way, *, streamed: bool)
             ask(way, registry.model("server/m"), streamed=streamed)
         thread.join()
     assert len(server.requests) == 1
-    assert registry.health.condition("server/m").failures == 0
+    assert registry.health.get("server/m").failures == 0
 
 
 def test_leaving_a_stream_closes_its_connection(way: Way) -> None:

@@ -148,7 +148,7 @@ class World:
                 self.jobs.append(effect.jobs)
                 return JobGroup([(number, self.outcome(job)) for number, job in enumerate(effect.jobs)])
             case NextResult():
-                return effect.running.handle.pop(0)
+                return effect.group.handle.pop(0)
         return None
 
     def outcome(self, job: Job) -> JobResult:

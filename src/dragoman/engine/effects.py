@@ -1,7 +1,8 @@
-"""What a plan may ask for: effects, small values that are yielded; their results are sent back in.
+"""Effects: the values that a plan yields to ask for I/O.
 
-A `Plan[T]` is a generator that yields effects and ends in a T. It does no I/O, reads no clock and throws no dice: the
-driver does, once for blocking and once for async use. An effect that fails is raised inside the plan.
+A `Plan[T]` is a generator that yields effects, is sent their results, and returns a T. It does no I/O, reads no clock
+and draws no random numbers: the driver does, for blocking and for async callers. If an effect fails, the driver raises
+its error inside the plan. So a plan can be tested step by step without sockets, clocks or sleeping.
 """
 
 from collections.abc import Callable, Generator, Sequence
@@ -16,85 +17,58 @@ T = TypeVar("T")
 
 
 class Now(msgspec.Struct, frozen=True):
-    """What time is it? Seconds of a clock that never goes back.
-
-    >>> Now()
-    Now()
-    """
+    """The time, in seconds of a monotonic clock."""
 
 
 class Random(msgspec.Struct, frozen=True):
-    """A number from 0 up to 1.
-
-    >>> Random()
-    Dice()
-    """
+    """A random number from 0 up to 1."""
 
 
 class Sleep(msgspec.Struct, frozen=True):
-    """Wait.
-
-    >>> Sleep(0.25).seconds
-    0.25
-    """
+    """Wait."""
 
     seconds: float
 
 
 class Send(msgspec.Struct, frozen=True):
-    """Send a request and read its whole answer: gives a `HttpResponse`.
-
-    >>> Send(HttpRequest(method="POST", path="/x"), timeout=30.0).timeout
-    30.0
-    """
+    """Send a request and read the whole answer. The result is an `HttpResponse`."""
 
     request: HttpRequest
     timeout: float | None = None
     connect: float | None = None
     limit: int | None = None
-    """Bytes that the answer may have; more of them are not read, and are TooLarge."""
+    """Bytes that the answer may have; a longer one raises TooLarge."""
     transport: Any = None
-    """Who sends it, where a provider has one of its own."""
+    """The transport of the provider, if it has its own."""
 
 
 class Open(msgspec.Struct, frozen=True):
-    """Send a request and begin to read its answer: gives an `Exchange`.
+    """Send a request and read the head of the answer. The result is an `Exchange`.
 
-    The driver closes it when the plan ends, or asks for something that comes after it (a Sleep, another request).
-
-    >>> Open(HttpRequest(method="POST", path="/x"), quiet=5.0).quiet
-    5.0
+    The driver closes it when the plan ends, sleeps, or sends another request.
     """
 
     request: HttpRequest
     timeout: float | None = None
-    """Seconds until the head must be there."""
+    """Seconds until the head must have come."""
     connect: float | None = None
     total: float | None = None
-    """Seconds until the whole answer must be there."""
+    """Seconds until the whole answer must have come."""
     quiet: float | None = None
-    """The longest silence that any `Read` will bear."""
+    """The longest timeout of the `Read`s that follow."""
     transport: Any = None
-    """Who sends it, where a provider has one of its own."""
+    """The transport of the provider, if it has its own."""
 
 
 class Read(msgspec.Struct, frozen=True):
-    """The next bytes of an exchange, b"" at its end.
-
-    >>> Read(Exchange(Head(status=200), handle=None), timeout=5.0).timeout
-    5.0
-    """
+    """Read the next bytes of an exchange. The result is b"" at its end."""
 
     exchange: "Exchange"
     timeout: float | None = None
 
 
 class Fetch(msgspec.Struct, frozen=True):
-    """Fetch a picture that a caller gave by its URL: gives its bytes, or Unsupported where that is not safe.
-
-    >>> Fetch("https://example.org/a.png", timeout=15.0, limit=1000).limit
-    1000
-    """
+    """Fetch an image by a URL from the caller. The result is its bytes; raises Unsupported if that is not safe."""
 
     url: str
     timeout: float
@@ -102,23 +76,19 @@ class Fetch(msgspec.Struct, frozen=True):
 
 
 class Emit(msgspec.Struct, frozen=True):
-    """Show these events to whoever listens: those of a stream, or an agent's.
-
-    >>> Emit([]).events
-    []
-    """
+    """Give events to the caller: those of a stream, or of an agent."""
 
     events: Sequence[Any]
     target: str | None = None
-    """Whose events they are."""
+    """The target that the events come from."""
     notices: tuple[Notice, ...] = ()
-    """What was bent on the way there."""
+    """The notices of its request."""
 
 
 class Compute(msgspec.Struct, frozen=True):
-    """Run a function that takes long, where it blocks nobody; TimedOut where it takes longer than it may.
+    """Run a function that takes long, outside the event loop. Raises TimedOut after the timeout.
 
-    It is given a function that says that the time is over, and asks it between its steps.
+    The function gets a callable that returns True when the time is over; it calls that between its steps.
 
     >>> Compute(lambda stop: 6 * 7, timeout=5.0).function(lambda: False)
     42
@@ -129,17 +99,13 @@ class Compute(msgspec.Struct, frozen=True):
 
 
 class Observe(msgspec.Struct, frozen=True):
-    """Tell the observers; what they raise breaks nothing.
-
-    >>> Observe("an attempt").what
-    'an attempt'
-    """
+    """Pass a value to the observers. Their exceptions are ignored."""
 
     what: object
 
 
 class Job(msgspec.Struct, frozen=True, eq=False):
-    """A function of the user's, and the seconds that it may take; one that gives an awaitable is awaited.
+    """A function of the user, and its time limit. If it returns an awaitable, that is awaited.
 
     >>> Job(lambda: 6 * 7, timeout=60.0).function()
     42
@@ -147,48 +113,32 @@ class Job(msgspec.Struct, frozen=True, eq=False):
 
     function: Callable[[], Any]
     timeout: float | None = None
-    """None has no limit; then a job that is alone runs in the thread of its blocking plan, not in one of its own."""
+    """None means no limit; a single job without a limit runs in the thread of its blocking plan."""
     is_quick: bool = False
-    """Whether calling it takes no time, as with a coroutine function: it is called on the spot, and what it gives
-    awaited. Others are called where they block nobody."""
+    """Whether calling it takes no time, as with a coroutine function. Then it is called in the event loop, and its
+    result is awaited there. Other functions are called in a thread."""
 
 
 class StartJobs(msgspec.Struct, frozen=True):
-    """Begin some jobs, all at once: gives a `JobGroup`.
-
-    >>> len(StartJobs((Job(int),)).jobs)
-    1
-    """
+    """Start some jobs at the same time. The result is a `JobGroup`."""
 
     jobs: tuple[Job, ...]
 
 
 class NextResult(msgspec.Struct, frozen=True):
-    """The next job that ends: gives its number and its `JobResult`.
+    """Wait for the next job that ends. The result is its number and its `JobResult`."""
 
-    >>> NextResult(JobGroup(handle=None)).running.handle is None
-    True
-    """
-
-    running: "JobGroup"
+    group: "JobGroup"
 
 
 class JobGroup(msgspec.Struct, frozen=True, eq=False):
-    """Jobs that were begun, as the driver's own handle. It ends them when the plan ends.
-
-    >>> JobGroup(handle=None).handle is None
-    True
-    """
+    """Jobs that were started, as a handle of the driver. The driver ends them when the plan ends."""
 
     handle: Any
 
 
 class JobResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How a job ended: with a value, or with an error; and the seconds that it took.
-
-    >>> JobResult(value=42).error is None
-    True
-    """
+    """How a job ended: its value or its error, and how long it took."""
 
     value: Any = None
     error: BaseException | None = None
@@ -196,22 +146,14 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HttpResponse(msgspec.Struct, frozen=True):
-    """A whole answer.
-
-    >>> HttpResponse(Head(status=200), b"{}").body
-    b'{}'
-    """
+    """A whole HTTP answer."""
 
     head: Head
     body: bytes
 
 
 class Exchange(msgspec.Struct, frozen=True, eq=False):
-    """An answer that is being read: its head, and the driver's own handle.
-
-    >>> Exchange(Head(status=200), handle=None).head.status
-    200
-    """
+    """An HTTP answer that is being read: its head, and a handle of the driver."""
 
     head: Head
     handle: Any
@@ -223,10 +165,9 @@ Plan: TypeAlias = Generator[Effect, Any, T]
 
 
 def now() -> Plan[float]:
-    """The time.
+    """The time, as a plan of its own.
 
-    >>> plan = now()
-    >>> next(plan)
+    >>> next(now())
     Now()
     """
     moment: float = yield Now()
@@ -234,12 +175,11 @@ def now() -> Plan[float]:
 
 
 def perform(job: Job, /) -> Plan[JobResult]:
-    """How one job ends.
+    """Run one job.
 
-    >>> plan = perform(Job(int))
-    >>> isinstance(next(plan), StartJobs)
+    >>> isinstance(next(perform(Job(int))), StartJobs)
     True
     """
-    running: JobGroup = yield StartJobs((job,))
-    ended: tuple[int, JobResult] = yield NextResult(running)
+    group: JobGroup = yield StartJobs((job,))
+    ended: tuple[int, JobResult] = yield NextResult(group)
     return ended[1]

@@ -1,4 +1,8 @@
-"""The errors and attempts of a chain in, the one error that ends it out: also of the class that they have in common."""
+"""The error that ends a chain in which no target answered.
+
+It is a `ChainExhausted` and also of the class that the errors of all targets have in common, so that
+`except RateLimited` works for one target and for several. Such classes are created when they are needed.
+"""
 
 from collections.abc import Sequence
 from functools import cache
@@ -10,8 +14,8 @@ from dragoman.errors import ChainExhausted, DragomanError, Interrupted
 from dragoman.types import Attempt, Usage, add_usage
 from dragoman.wires.common.errors import copy_notes, shorten
 
-_FLAT = frozenset({*vars(ChainExhausted("")), "partial", "__notes__"})
-"""The facts that an exhausted chain has of its own."""
+_OWN_FACTS = frozenset({*vars(ChainExhausted("")), "partial", "__notes__"})
+"""Attributes that are not copied from the last error."""
 
 
 def exhausted(
@@ -22,57 +26,57 @@ def exhausted(
     retry_after: float | None = None,
     kind: type[DragomanError] | None = None,
 ) -> ChainExhausted:
-    """The error of a chain that is at its end: it names every target and why, and has the last error's own facts.
+    """The error of a chain: it names every target and its reason, and has the attributes of the last error.
 
     >>> error = exhausted([Interrupted("cut")], [Attempt(target="aa/m", outcome="failed", error="Interrupted: cut")])
     >>> str(error), isinstance(error, Interrupted)
     ('no target answered: aa/m failed (Interrupted: cut)', True)
     """
-    told = "; ".join(f"{one.target} {one.outcome} ({shorten(one.error or '')})" for one in attempts)
+    reasons = "; ".join(f"{each.target} {each.outcome} ({shorten(each.error or '')})" for each in attempts)
     last = errors[-1] if errors else None
-    error = (exhausted_as(errors) if kind is None else _also(kind))(
-        f"no target answered: {told or 'there is none'}",
+    error = (exhausted_class(errors) if kind is None else _combined_class(kind))(
+        f"no target answered: {reasons or 'the chain has no targets'}",
         attempts=tuple(attempts),
         provider=last.provider if last else None,
         model=last.model if last else None,
         status=last.status if last else None,
         code=last.code if last else None,
         retry_after=retry_after,
-        usage=paid(errors),
+        usage=total_usage(errors),
     )
     if last is not None and isinstance(error, type(last)):
-        vars(error).update({name: value for name, value in vars(last).items() if name not in _FLAT})
+        vars(error).update({name: value for name, value in vars(last).items() if name not in _OWN_FACTS})
     if isinstance(error, Interrupted):
         error.partial = next(old.partial for old in reversed(errors) if isinstance(old, Interrupted))
     return copy_notes(error, errors)
 
 
-def exhausted_as(errors: Sequence[DragomanError], /) -> type[ChainExhausted]:
-    """The class of an exhausted chain: also the nearest that all its errors have in common.
+def exhausted_class(errors: Sequence[DragomanError], /) -> type[ChainExhausted]:
+    """A subclass of `ChainExhausted` and of the nearest class that all errors have in common.
 
-    Where events were shown and voided by nothing, it is also an interruption.
+    If events were emitted, it is a subclass of `Interrupted`.
 
     >>> from dragoman.errors import EmptyResponse, ProviderError, RateLimited, ServerFault
-    >>> issubclass(exhausted_as([EmptyResponse("blank")]), EmptyResponse)
+    >>> issubclass(exhausted_class([EmptyResponse("blank")]), EmptyResponse)
     True
-    >>> issubclass(exhausted_as([RateLimited("slow"), ServerFault("boom")]), ProviderError)
+    >>> issubclass(exhausted_class([RateLimited("slow"), ServerFault("boom")]), ProviderError)
     True
     """
     kinds = [type(error) for error in errors]
     if any(issubclass(kind, Interrupted) for kind in kinds):
-        return _also(Interrupted)
+        return _combined_class(Interrupted)
     shared = [kind for kind in kinds[0].__mro__ if all(issubclass(other, kind) for other in kinds)] if kinds else []
-    return _also(shared[0]) if shared and shared[0] is not DragomanError else ChainExhausted
+    return _combined_class(shared[0]) if shared and shared[0] is not DragomanError else ChainExhausted
 
 
-def _also(kind: type[DragomanError]) -> type[ChainExhausted]:
-    return _made(kind)  # type: ignore[arg-type]  # mypy takes the hash of its instances for that of the class
+def _combined_class(kind: type[DragomanError]) -> type[ChainExhausted]:
+    return _create_class(kind)  # type: ignore[arg-type]  # mypy takes the hash of its instances for that of the class
 
 
 @cache
-def _made(kind: type[DragomanError]) -> type[ChainExhausted]:
+def _create_class(kind: type[DragomanError]) -> type[ChainExhausted]:
     def reduce(error: ChainExhausted) -> tuple[Any, ...]:
-        return _revive, (kind, error.message, vars(error))
+        return _unpickle, (kind, error.message, vars(error))
 
     return type(
         f"{kind.__name__}ByAll",
@@ -81,17 +85,16 @@ def _made(kind: type[DragomanError]) -> type[ChainExhausted]:
     )
 
 
-def _revive(kind: type[DragomanError], message: str, facts: dict[str, Any]) -> ChainExhausted:
-    """One that was pickled: its class is made when it is needed."""
-    error = _also(kind)(message)
+def _unpickle(kind: type[DragomanError], message: str, facts: dict[str, Any]) -> ChainExhausted:
+    error = _combined_class(kind)(message)
     vars(error).update(facts)
     return error
 
 
-def paid(errors: Sequence[DragomanError], /) -> Usage | None:
-    """What all failures together used, as far as it was told.
+def total_usage(errors: Sequence[DragomanError], /) -> Usage | None:
+    """The usage of all errors together, as far as it is known.
 
-    >>> paid([DragomanError("cut", usage=Usage(input=3)), DragomanError("cut", usage=Usage(input=4, output=1))]).input
+    >>> total_usage([DragomanError("cut", usage=Usage(input=3)), DragomanError("cut", usage=Usage(input=4))]).input
     7
     """
     usages = [error.usage for error in errors if error.usage is not None]

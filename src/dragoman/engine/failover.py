@@ -1,4 +1,9 @@
-"""A request and some targets in, the first good response out: skip, retry, go on. A plan."""
+"""Runs a request against a chain of targets until one answers.
+
+Targets are tried in order. A target on cooldown is skipped. An error says by its policy what happens next: retry the
+same target after a wait, try the next one, or end the call. Every try is recorded as an `Attempt`, on the response and
+on the error that ends the chain.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
@@ -25,23 +30,23 @@ WhenAllCoolingDown: TypeAlias = Literal["fail", "probe"]
 OnInterrupt: TypeAlias = Literal["fail", "restart"]
 _MIN_COST = 1e-9
 """The cost of a target that is free."""
-_NUMBER = (int, float)
+_CHOICES = (("order", Order), ("when_all_cooling_down", WhenAllCoolingDown), ("on_interrupt", OnInterrupt))
 _NUMBERS = ("retries", "max_retry_after_with_fallback", "max_retry_after", "backoff", "backoff_cap")
 
 
 class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What a fault means for what happens next.
+    """What happens after an error.
 
     >>> ErrorPolicy(retry=True, fail_over=True, count_failure=True).fail_over
     True
     """
 
     retry: bool
-    """The same target may do it when asked again."""
+    """Whether to try the same target again."""
     fail_over: bool
-    """Another target may do it."""
+    """Whether to try the next target."""
     count_failure: bool
-    """It counts against the target's health."""
+    """Whether it counts against the target's health."""
 
 
 class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,44 +57,40 @@ class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     retries: int = 1
-    """How often a target is asked again after a transient fault, before the next one is."""
+    """How often a target is tried again after an error that may pass, before the next target is tried."""
     max_retry_after_with_fallback: float = 5.0
-    """A wait that a provider asks for and that is longer than this benches it, where another target is left."""
+    """If a provider asks for a longer wait, put it on cooldown and try the next target."""
     max_retry_after: float = 60.0
-    """The longest wait that a provider may ask for where no other target is left; more ends the call."""
+    """The longest wait that a provider may ask for if no other target is available; a longer one ends the call."""
     backoff: float = 0.25
     backoff_cap: float = 4.0
     fail_over_on_permanent: bool = False
-    """Whether a refusal that asking again cannot change (400, 401, 403, 405, 422, blocked) is left to the next one."""
+    """Whether to try the next target after errors that a retry cannot change (400, 401, 403, 405, 422, blocked)."""
     when_all_cooling_down: WhenAllCoolingDown = "fail"
     on_interrupt: OnInterrupt = "fail"
-    """What follows when a stream breaks after events were shown: the error, or another target that starts over."""
+    """If a stream breaks after events were emitted: fail, or start again with the next target."""
     classify: Callable[[DragomanError], ErrorPolicy | None] | None = None
-    """The caller's own verdict on a fault; None is the table's."""
+    """Returns the policy of an error; None for the default policy."""
     order: Order = "given"
     costs: Mapping[str, float] = {}
     """Relative costs by target, for `weighted`: a target of twice the cost comes first half as often."""
     timeouts: Timeouts = Timeouts()
     fetch_images: bool = False
-    """Whether an image by its URL is fetched for a target that cannot do it by itself: https, public addresses only."""
+    """Whether to fetch images by URL for a target that cannot: https and public addresses only."""
 
     def __post_init__(self) -> None:
-        """Refuse words that mean nothing."""
-        for name, words in (
-            ("order", Order),
-            ("when_all_cooling_down", WhenAllCoolingDown),
-            ("on_interrupt", OnInterrupt),
-        ):
-            if getattr(self, name) not in get_args(words):
-                raise SetupError(f"{name}: {getattr(self, name)!r} is none of {', '.join(get_args(words))}")
+        for name, choices in _CHOICES:
+            if getattr(self, name) not in get_args(choices):
+                allowed = " or ".join(map(repr, get_args(choices)))
+                raise SetupError(f"{name} must be {allowed}, got {getattr(self, name)!r}")
         for name in _NUMBERS:
-            given = getattr(self, name)
-            if not isinstance(given, _NUMBER) or not given >= 0:
-                raise SetupError(f"{name}: {given!r} is no number from 0 on")
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or not value >= 0:
+                raise SetupError(f"{name} must be a number >= 0, got {value!r}")
 
 
 class CooldownStarted(msgspec.Struct, frozen=True, kw_only=True):
-    """What observers are told when a target is benched.
+    """Sent to observers when a target is put on cooldown.
 
     >>> CooldownStarted(target="aa/m", seconds=5.0, why="Overloaded: busy").seconds
     5.0
@@ -101,7 +102,7 @@ class CooldownStarted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def error_policy(error: DragomanError, options: ChainOptions, /) -> Plan[ErrorPolicy]:
-    """The verdict on a fault: the caller's, or what the error itself says.
+    """The policy of an error: that of `classify`, or the default of its class.
 
     >>> plan = error_policy(TimedOut("slow"), ChainOptions())
     >>> try:
@@ -110,24 +111,25 @@ def error_policy(error: DragomanError, options: ChainOptions, /) -> Plan[ErrorPo
     ...     print(stop.value.retry)
     True
     """
-    if options.classify is not None and (verdict := (yield from _classified(error, options.classify))) is not None:
-        return verdict
+    if options.classify is not None:
+        policy = yield from _classify(error, options.classify)
+        if policy is not None:
+            return policy
     fail_over = error.fail_over or (options.fail_over_on_permanent and isinstance(error, ProviderError))
     return ErrorPolicy(retry=error.retry, fail_over=fail_over, count_failure=error.count_failure)
 
 
-def _classified(
+def _classify(
     error: DragomanError, classify: Callable[[DragomanError], ErrorPolicy | None]
 ) -> Plan[ErrorPolicy | None]:
-    """The caller's own verdict. What their function raises is theirs to mend, and ends the call."""
-    outcome = yield from perform(Job(partial(classify, error), is_quick=True))
-    if outcome.error is not None:
-        why = f"{type(outcome.error).__name__}: {outcome.error}"
-        raise SetupError(redact(f"classify= failed at {_told(error)}: {why}")) from outcome.error
-    verdict = outcome.value
-    if verdict is None or isinstance(verdict, ErrorPolicy):
-        return verdict
-    raise SetupError(f"classify= gave a {type(verdict).__name__}; give a Verdict, or None for the table's")
+    result = yield from perform(Job(partial(classify, error), is_quick=True))
+    if result.error is not None:
+        reason = f"{type(result.error).__name__}: {result.error}"
+        raise SetupError(redact(f"classify= failed for {_describe(error)}: {reason}")) from result.error
+    policy = result.value
+    if policy is None or isinstance(policy, ErrorPolicy):
+        return policy
+    raise SetupError(f"classify= must return an ErrorPolicy or None, got {type(policy).__name__}")
 
 
 def weighted_order(
@@ -156,70 +158,60 @@ def weighted_order(
 
 
 def run(request: Request, targets: Sequence[Target], health: Health, options: ChainOptions, /) -> Plan[Response]:
-    """Head to tail: the first target that answers.
-
-    >>> from dragoman.targets.providers import target
-    >>> plan = run(Request(), [target("ollama/x")], Health(), ChainOptions())
-    >>> next(plan)
-    Now()
-    """
+    """The response of the first target that answers; raises `ChainExhausted` if none does."""
     return Chain(request, health, options).run(targets)
 
 
 class Chain:
-    """One call: what was tried so far, and until when it may go on.
-
-    >>> Chain(Request(), Health(), ChainOptions()).asked is None
-    True
-    """
+    """One call of a chain: its attempts so far and its deadline."""
 
     def __init__(self, request: Request, health: Health, options: ChainOptions, /) -> None:
-        self.asked: str | None = None
-        """The target that is being asked: whoever leaves the plan alone in the middle may want to know."""
+        self.current_target: str | None = None
+        """The target of the attempt that is running, for callers that abandon the plan."""
         self._request = request
         self._health = health
         self._options = options
         self._attempts: list[Attempt] = []
         self._errors: list[DragomanError] = []
         self._deadline: float | None = None
-        self._interrupted: tuple[Target, Interrupted] | None = None
-        self._album = MediaCache()
+        self._interrupted: tuple[str, Interrupted] | None = None
+        self._media_cache = MediaCache()
 
     def run(self, targets: Sequence[Target], /) -> Plan[Response]:
-        """Head to tail: the first target that answers."""
+        """The response of the first target that answers."""
         now: float = yield Now()
         total = self._options.timeouts.total
         self._deadline = None if total is None else now + total
-        ordered = [*(targets if self._options.order == "given" else (yield from self._ordered(targets)))]
+        ordered = [*(targets if self._options.order == "given" else (yield from self._order(targets)))]
         for index, target in enumerate(ordered):
             if index:
                 now = yield Now()
-            admission = self._health.admit(target.name, now)
+            name = target.name
+            admission = self._health.admit(name, now)
             if admission is None:
-                yield from self._skip(target, now)
+                yield from self._skip(name, now)
                 continue
-            spare = index >= len(targets)
-            response = yield from self._try(target, admission, now, ordered[index + 1 :], spare=spare)
+            degrade = index >= len(targets)
+            response = yield from self._try(target, name, admission, now, ordered[index + 1 :], degrade=degrade)
             if response is not None:
                 return response
-            if not spare and isinstance(self._errors[-1], Unsupported) and has_result_media(self._request):
-                # What a tool gave breaks no run: where nobody else takes it, it is asked again without.
+            if not degrade and isinstance(self._errors[-1], Unsupported) and has_result_media(self._request):
+                # If no target takes the media of a tool result, the target is tried again at the end without them.
                 ordered.append(target)
         if ordered and not self._errors and self._options.when_all_cooling_down == "probe":
-            target = min(ordered, key=self._until)
-            response = yield from self._try(target, self._health.probe(target.name, now), now, ())
+            target = min(ordered, key=self._cooldown_end)
+            admission = self._health.probe(target.name, now)
+            response = yield from self._try(target, target.name, admission, now, (), degrade=False)
             if response is not None:
                 return response
         now = yield Now()
         last = self._errors[-1] if self._errors else None
         raise exhausted(self._errors, self._attempts, retry_after=self._retry_after(ordered, now)) from last
 
-    # Order -----------------------------------------------------------------------------------------------------------
-
-    def _ordered(self, targets: Sequence[Target]) -> Plan[Sequence[Target]]:
+    def _order(self, targets: Sequence[Target]) -> Plan[Sequence[Target]]:
         if self._options.order == "fastest":
-            # One that was never asked comes first, so that it is measured once.
-            return sorted(targets, key=lambda target: self._health.condition(target.name).last_latency or 0.0)
+            # A target without a latency comes first, so that it gets one.
+            return sorted(targets, key=lambda target: self._health.get(target.name).last_latency or 0.0)
         numbers: list[float] = []
         for _ in targets:
             numbers.append((yield Random()))  # noqa: PERF401 - a comprehension cannot yield
@@ -228,150 +220,160 @@ class Chain:
     # One target ------------------------------------------------------------------------------------------------------
 
     def _try(
-        self, target: Target, admission: Admission, now: float, rest: Sequence[Target], *, spare: bool = False
+        self,
+        target: Target,
+        name: str,
+        admission: Admission,
+        now: float,
+        others: Sequence[Target],
+        *,
+        degrade: bool,
     ) -> Plan[Response | None]:
-        """One target, with retries; None means go on, and what must stop is raised."""
-        timeouts = self._options.timeouts
-        began, retry = now, 0
+        """Try one target, with retries. None means: try the next one. Raises the errors that end the call."""
+        began, retries = now, 0
         try:
             while True:
                 if self._deadline is not None and began >= self._deadline:
-                    raise self._too_late((target, *rest))
-                self.asked = target.name
+                    raise self._deadline_error((target, *others))
+                self.current_target = name
                 try:
-                    context = CallContext(
-                        timeouts=timeouts,
-                        deadline=self._deadline,
-                        media_cache=self._album,
-                        fetch_images=self._options.fetch_images,
-                        degrade_tool_media=spare,
-                        restarted=None if self._interrupted is None else _restarted(target, *self._interrupted),
-                    )
-                    answer = yield from attempt(self._request, target, context)
+                    completed = yield from attempt(self._request, target, self._call_context(name, degrade=degrade))
                 except DragomanError as error:
-                    self.asked = None
-                    if spare and isinstance(error, Unsupported):
-                        return None  # as it said before
-                    wait = yield from self._failed(target, error, began, admission, rest, retry)
+                    self.current_target = None
+                    if degrade and isinstance(error, Unsupported):
+                        return None  # the first attempt has recorded the same error
+                    wait = yield from self._handle_error(name, error, began, admission, others, retries)
                 else:
-                    return (yield from self._served(target, answer, began))
+                    return (yield from self._complete(name, completed, began))
                 if wait is None:
                     return None
                 yield Sleep(wait)
-                if admission == "healthy" and not self._health.condition(target.name).is_healthy:
-                    return None  # others have found it ill meanwhile
-                retry += 1
+                if admission == "healthy" and not self._health.get(name).is_healthy:
+                    return None  # another call has put it on cooldown during the wait
+                retries += 1
                 began = yield Now()
         finally:
-            self._health.let_go(target.name, admission)
+            if admission != "healthy":
+                self._health.release_probe(name, admission)
 
-    def _served(self, target: Target, answer: Completed, began: float) -> Plan[Response]:
-        response, name = answer.response, target.name
-        self._health.served(name, answer.latency)
-        entry = Attempt(target=name, outcome="served", duration=answer.ended_at - began, usage=response.usage)
-        self._attempts.append(entry)
-        yield Observe(entry)
+    def _call_context(self, name: str, *, degrade: bool) -> CallContext:
+        restarted = None
+        if self._interrupted is not None:
+            previous, error = self._interrupted
+            restarted = Restarted(previous=previous, target=name, why=error.message)
+        return CallContext(
+            timeouts=self._options.timeouts,
+            deadline=self._deadline,
+            media_cache=self._media_cache,
+            fetch_images=self._options.fetch_images,
+            degrade_tool_media=degrade,
+            restarted=restarted,
+        )
+
+    def _complete(self, name: str, completed: Completed, began: float) -> Plan[Response]:
+        response = completed.response
+        self._health.record_success(name, completed.latency)
+        duration = completed.ended_at - began
+        yield from self._record(Attempt(target=name, outcome="served", duration=duration, usage=response.usage))
         return replace(response, attempts=tuple(self._attempts))
 
-    def _failed(
+    def _handle_error(
         self,
-        target: Target,
+        name: str,
         error: DragomanError,
         began: float,
         admission: Admission,
-        rest: Sequence[Target],
-        retry: int,
+        others: Sequence[Target],
+        retries: int,
     ) -> Plan[float | None]:
-        """Note a failure: seconds until the same target is tried again, None to go on; what must stop is raised."""
+        """Record an error. Seconds until the retry, or None to try the next target; raises if the call must end."""
         now: float = yield Now()
-        verdict = yield from error_policy(error, self._options)
-        before = self._health.condition(target.name).until
-        is_benched = verdict.count_failure and self._health.failed(target.name, now, _told(error), admission)
-        may_retry = verdict.retry and retry < self._options.retries and not is_benched
+        policy = yield from error_policy(error, self._options)
+        cooldown_before = self._health.get(name).until
+        is_cooling_down = policy.count_failure and self._health.record_failure(name, now, _describe(error), admission)
+        may_retry = policy.retry and retries < self._options.retries and not is_cooling_down
         wait = None if error.retry_after is None else min(MAX_WAIT, error.retry_after)
-        if wait is not None and (verdict.retry or verdict.fail_over) and not self._bears(wait, now, rest, may_retry):
-            self._health.rest(target.name, now + wait, _told(error))
+        goes_on = policy.retry or policy.fail_over
+        if wait is not None and goes_on and not self._is_acceptable(wait, now, others, may_retry=may_retry):
+            self._health.cool_down(name, now + wait, _describe(error))
             may_retry = False
-        yield from self._note_failure(target, error, now - began, before, now)
+        yield from self._record_failure(name, error, now - began, cooldown_before, now)
         if isinstance(error, Interrupted):
-            self._interrupt(target, error)
+            self._interrupt(name, error)
             return None
         if may_retry and wait is None:
-            dice: float = yield Random()
-            wait = dice * min(self._options.backoff_cap, self._options.backoff * 2 ** min(retry, 10))
+            number: float = yield Random()
+            wait = number * min(self._options.backoff_cap, self._options.backoff * 2 ** min(retries, 10))
         if may_retry and wait is not None and (self._deadline is None or now + wait < self._deadline):
             return wait
-        if not verdict.fail_over:
-            raise self._with_receipt(error)
+        if not policy.fail_over:
+            raise self._with_attempts(error)
         return None
 
-    def _bears(self, wait: float, now: float, rest: Sequence[Target], may_retry: bool) -> bool:  # noqa: FBT001
-        """Whether a wait that a provider asks for is no reason to leave it alone until then."""
+    def _is_acceptable(self, wait: float, now: float, others: Sequence[Target], *, may_retry: bool) -> bool:
+        """Whether to wait out Retry-After here instead of putting the target on cooldown."""
         if wait <= self._options.max_retry_after_with_fallback:
             return True
-        if not may_retry or any(self._is_open(target, now) for target in rest):
+        if not may_retry or any(self._is_available(target, now) for target in others):
             return False
         return wait <= self._options.max_retry_after and (self._deadline is None or now + wait < self._deadline)
 
-    def _interrupt(self, target: Target, error: Interrupted) -> None:
+    def _interrupt(self, name: str, error: Interrupted) -> None:
         cause = error.__cause__
-        goes_on = not isinstance(cause, DragomanError) or cause.fail_over
-        if self._options.on_interrupt == "fail" or not goes_on:
-            raise self._with_receipt(error)
-        self._interrupted = target, error
+        may_restart = not isinstance(cause, DragomanError) or cause.fail_over
+        if self._options.on_interrupt == "fail" or not may_restart:
+            raise self._with_attempts(error)
+        self._interrupted = name, error
 
-    # What is known ---------------------------------------------------------------------------------------------------
+    # Health ----------------------------------------------------------------------------------------------------------
 
-    def _is_open(self, target: Target, now: float) -> bool:
-        condition = self._health.condition(target.name)
-        return condition.is_healthy or (condition.state == "cooldown" and now >= (condition.until or 0.0))
+    def _is_available(self, target: Target, now: float) -> bool:
+        health = self._health.get(target.name)
+        return health.is_healthy or (health.state == "cooldown" and now >= (health.until or 0.0))
 
-    def _until(self, target: Target) -> float:
-        return self._health.condition(target.name).until or 0.0
+    def _cooldown_end(self, target: Target) -> float:
+        return self._health.get(target.name).until or 0.0
 
     def _retry_after(self, targets: Sequence[Target], now: float) -> float | None:
-        """Seconds until the first bench ends, where all are benched; otherwise the least that a provider asked for."""
-        if all(not self._health.condition(target.name).is_healthy for target in targets):
-            return max(0.0, min(map(self._until, targets), default=now) - now)
+        """Seconds until the first cooldown ends if all targets have one; otherwise the shortest Retry-After."""
+        if all(not self._health.get(target.name).is_healthy for target in targets):
+            return max(0.0, min(map(self._cooldown_end, targets), default=now) - now)
         return min((error.retry_after for error in self._errors if error.retry_after is not None), default=None)
 
-    def _too_late(self, rest: Iterable[Target]) -> DragomanError:
+    def _deadline_error(self, remaining: Iterable[Target]) -> DragomanError:
         why = f"the deadline of {self._options.timeouts.total} s has passed"
-        self._attempts += [Attempt(target=target.name, outcome="skipped", error=why) for target in rest]
+        self._attempts += [Attempt(target=target.name, outcome="skipped", error=why) for target in remaining]
         return exhausted([*self._errors, TimedOut(why)], self._attempts, kind=TimedOut)
 
-    # The receipt -----------------------------------------------------------------------------------------------------
+    # Attempts --------------------------------------------------------------------------------------------------------
 
-    def _skip(self, target: Target, now: float) -> Plan[None]:
-        condition = self._health.condition(target.name)
-        left = max(0.0, (condition.until or now) - now)
-        how = "being probed" if condition.state == "probing" else f"benched for {left:.1f} s more"
-        entry = Attempt(target=target.name, outcome="skipped", error=f"{how}: {condition.reason}")
+    def _record(self, entry: Attempt) -> Plan[None]:
         self._attempts.append(entry)
         yield Observe(entry)
 
-    def _note_failure(
-        self, target: Target, error: DragomanError, duration: float, before: float | None, now: float
+    def _skip(self, name: str, now: float) -> Plan[None]:
+        health = self._health.get(name)
+        remaining = max(0.0, (health.until or now) - now)
+        state = "being probed" if health.state == "probing" else f"on cooldown for {remaining:.1f} s more"
+        yield from self._record(Attempt(target=name, outcome="skipped", error=f"{state}: {health.reason}"))
+
+    def _record_failure(
+        self, name: str, error: DragomanError, duration: float, cooldown_before: float | None, now: float
     ) -> Plan[None]:
         self._errors.append(error)
         usage = error.usage or UNKNOWN_USAGE
-        entry = Attempt(target=target.name, outcome="failed", error=_told(error), duration=duration, usage=usage)
-        self._attempts.append(entry)
-        yield Observe(entry)
-        until = self._health.condition(target.name).until
-        if until is not None and until != before:
-            yield Observe(CooldownStarted(target=target.name, seconds=until - now, why=_told(error)))
+        reason = _describe(error)
+        yield from self._record(Attempt(target=name, outcome="failed", error=reason, duration=duration, usage=usage))
+        until = self._health.get(name).until
+        if until is not None and until != cooldown_before:
+            yield Observe(CooldownStarted(target=name, seconds=until - now, why=reason))
 
-    def _with_receipt(self, error: DragomanError) -> DragomanError:
+    def _with_attempts(self, error: DragomanError) -> DragomanError:
         error.attempts = tuple(self._attempts)
         if isinstance(error, Interrupted) and error.partial is not None:
             error.partial = replace(error.partial, attempts=error.attempts)
         return error
 
 
-def _restarted(target: Target, left: Target, error: Interrupted) -> Restarted:
-    return Restarted(previous=left.name, target=target.name, why=error.message)
-
-
-def _told(error: DragomanError) -> str:
+def _describe(error: DragomanError) -> str:
     return f"{type(error).__name__}: {error.message}"

@@ -118,7 +118,7 @@ class RequestContext:
         """The target that is being called."""
         if self.operation != "chat":
             return self.choice.targets[0].name
-        return None if self._chain is None else self._chain.asked
+        return None if self._chain is None else self._chain.current_target
 
     # Before the call -------------------------------------------------------------------------------------------------
 

@@ -42,7 +42,7 @@ class Runtime:
             self.shared_health = SharedHealthStore(self.store, lock=Lock())
             workers = workers or config.gateway.workers
             self.accounting = _accounting(self.store, self.shared_health, config.gateway, workers)
-            health, transport = Health(conditions=self.shared_health, clock=monotonic), None
+            health, transport = Health(store=self.shared_health, clock=monotonic), None
         else:
             self.store, self.shared_health, self.accounting = before.store, before.shared_health, before.accounting
             health, transport = before.registry.health, before.registry.transport

@@ -127,7 +127,7 @@ class Driver:
             case StartJobs():
                 return JobGroup(held.jobs.start(effect.jobs))
             case NextResult():
-                return effect.running.handle.next()
+                return effect.group.handle.next()
             case Random():
                 return random.random()  # noqa: S311 - jitter, no secret
             case _:
@@ -157,7 +157,7 @@ class Driver:
             case StartJobs():
                 return JobGroup(held.ajobs.start(effect.jobs))
             case NextResult():
-                return await effect.running.handle.next()
+                return await effect.group.handle.next()
             case Random():
                 return random.random()  # noqa: S311 - jitter, no secret
             case _:

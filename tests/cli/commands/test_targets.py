@@ -48,7 +48,7 @@ def test_the_gateway_that_disabled_a_target_follows_enable(config: Path) -> None
     async def main() -> str:
         store = store_of(config)
         shared = SharedHealthStore(store)
-        Health(conditions=shared, clock=time.monotonic).disable(TARGET, 600)
+        Health(store=shared, clock=time.monotonic).disable(TARGET, 600)
         await shared.sync()
         done = await asyncio.to_thread(dragoman, "targets", "enable", TARGET, "--config", config)
         assert done.code == 0

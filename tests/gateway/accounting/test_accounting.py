@@ -212,7 +212,7 @@ def test_a_round_shares_benches(redis: RedisServer) -> None:
         stores = [RedisStore(redis.url, prefix="round:") for _ in range(2)]
         shared = [SharedHealthStore(store) for store in stores]
         one, other = (Accounting(store, shared_health=each) for store, each in zip(stores, shared, strict=True))
-        Health(conditions=shared[0]).rest("aa/m", 10.0**12, "busy")
+        Health(store=shared[0]).cool_down("aa/m", 10.0**12, "busy")
         await one.exchange()
         await other.exchange()
         assert shared[1].read("aa/m").state == "cooldown"

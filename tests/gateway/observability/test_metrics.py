@@ -125,7 +125,7 @@ def test_a_worker_alone_has_no_label_and_tells_its_benches() -> None:
     async def main() -> None:
         store = MemoryStore()
         conditions = SharedHealthStore(store)
-        Health(conditions=conditions).rest("aa/m", 10.0**12, "busy")
+        Health(store=conditions).cool_down("aa/m", 10.0**12, "busy")
         found = parsed(await Accounting(store, shared_health=conditions).scrape())
         assert found[named("dragoman_target_cooldown", target="aa/m")] == 1
 

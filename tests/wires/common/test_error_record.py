@@ -2,7 +2,7 @@ import msgspec
 import pytest
 
 from dragoman import errors
-from dragoman.engine.exhausted import exhausted_as
+from dragoman.engine.exhausted import exhausted_class
 from dragoman.errors import ChainExhausted, ContextTooLong, DragomanError, Interrupted, MalformedToolCall, OutputError
 from dragoman.types import Attempt, Finish, Response, Usage, assistant
 from dragoman.wires.common.error_record import ErrorRecord, dump_error, load_error
@@ -35,7 +35,7 @@ def test_every_class_of_the_tree_can_be_saved() -> None:
 
 
 def test_an_exhausted_chain_is_saved_as_one() -> None:
-    kind = exhausted_as([errors.Overloaded("busy")])
+    kind = exhausted_class([errors.Overloaded("busy")])
     assert type(load_error(dump_error(kind("nobody")))) is ChainExhausted
 
 

@@ -46,7 +46,7 @@ def _check_target(arguments: Namespace) -> None:
 
 async def _change(store: Store, arguments: Namespace) -> str:
     shared = SharedHealthStore(store)
-    health = Health(conditions=shared, clock=time.monotonic)
+    health = Health(store=shared, clock=time.monotonic)
     try:
         await shared.sync()
         if arguments.action == "disable":
@@ -56,4 +56,4 @@ async def _change(store: Store, arguments: Namespace) -> str:
         await shared.sync()
     finally:
         await store.aclose()
-    return state_of(health.condition(arguments.target))
+    return state_of(health.get(arguments.target))

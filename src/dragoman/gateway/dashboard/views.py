@@ -68,7 +68,7 @@ def is_target(runtime: Runtime, name: str, /) -> bool:
 
 
 def _target(runtime: Runtime, name: str) -> JsonObject:
-    target, state = runtime.registry.target(name), runtime.registry.health.condition(name)
+    target, state = runtime.registry.target(name), runtime.registry.health.get(name)
     return without_none(
         {
             "name": name,
