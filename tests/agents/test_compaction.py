@@ -47,10 +47,10 @@ def test_the_middle_is_summed_up_and_the_rest_stays() -> None:
     messages = [system("Be brief."), *talk(9)]
     short = compacted(compact(script.model(), keep=3), messages)
     assert short == (messages[0], user(SUMMARY + "All was said."), *messages[-3:])
-    asked = script.requests[0].messages[0].text
-    assert "user: question 0" in asked
-    assert "assistant: answer 5" in asked
-    assert "question 6" not in asked
+    prompt = script.requests[0].messages[0].text
+    assert "user: question 0" in prompt
+    assert "assistant: answer 5" in prompt
+    assert "question 6" not in prompt
 
 
 def test_a_call_is_never_parted_from_its_result() -> None:
@@ -91,13 +91,13 @@ def test_every_part_is_told_in_words() -> None:
         tool_results(failed),
     ]
     compacted(compact(script.model(), keep=1), [*parts, user("a"), user("b")])
-    asked = script.requests[0].messages[0].text
-    assert '[calls tide with {"port":"Brest"}]' in asked
-    assert "[tide fails: no water]" in asked
-    assert "[an image]" in asked
-    assert "[document]" in asked
-    assert "Hmm." not in asked
-    assert len(asked) < 5000
+    prompt = script.requests[0].messages[0].text
+    assert '[calls tide with {"port":"Brest"}]' in prompt
+    assert "[tide fails: no water]" in prompt
+    assert "[an image]" in prompt
+    assert "[document]" in prompt
+    assert "Hmm." not in prompt
+    assert len(prompt) < 5000
 
 
 def test_an_agent_sends_the_short_form_and_keeps_the_whole() -> None:

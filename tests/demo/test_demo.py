@@ -108,13 +108,13 @@ def test_a_choice_is_obeyed(model: Any) -> None:
 
 
 def test_results_are_quoted(model: Any) -> None:
-    asked = user("How high is the tide in Brest?")
+    question = user("How high is the tide in Brest?")
     called = assistant(*(ToolCall(id=f"call_{n}", name="tide_height", arguments={"port": "Brest"}) for n in (1, 2)))
     results = tool_results(
         ToolResult(id="call_1", name="tide_height", content="4.2 m"),
         ToolResult(id="call_2", name="tide_height", content="no port", is_error=True),
     )
-    answer = model.generate([asked, called, results], tools=[TIDE], tool_choice="required")
+    answer = model.generate([question, called, results], tools=[TIDE], tool_choice="required")
     assert answer.text.startswith("tide_height says: 4.2 m")
     assert "failed: no port" in answer.text
 
@@ -252,20 +252,20 @@ def test_an_answer_is_json_of_the_schema(model: Any) -> None:
 def test_pictures_are_measured(model: Any, kind: str) -> None:
     file = io.BytesIO()
     Picture.new("RGB", (31, 17), "red").save(file, kind)
-    said = model.generate(["Look!", Image(data=file.getvalue(), mime=f"image/{kind.lower()}")]).text
-    assert "31 by 17 pixels" in said
-    assert kind.lower() in said.lower()
+    text = model.generate(["Look!", Image(data=file.getvalue(), mime=f"image/{kind.lower()}")]).text
+    assert "31 by 17 pixels" in text
+    assert kind.lower() in text.lower()
 
 
 def test_other_parts_are_told(model: Any) -> None:
-    said = model.generate(
+    text = model.generate(
         [
             Document(data=b"%PDF", mime="application/pdf", name="bill.pdf"),
             Audio(data=b"RIFFxxxxWAVE", mime="audio/wav"),
         ]
     ).text
-    assert "bill.pdf" in said
-    assert "12 bytes of audio/wav" in said
+    assert "bill.pdf" in text
+    assert "12 bytes of audio/wav" in text
 
 
 # ── failing on purpose ──────────────────────────────────────────────────────

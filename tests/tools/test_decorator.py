@@ -371,7 +371,9 @@ def test_one_tool_alone_is_taken(given: Any) -> None:
     script = Scripted("ok", "ok")
     script.model().generate("hi", tools=given)
     Agent(script.model()).run("hi", tools=given)
-    assert [[one.name for one in asked.tools if isinstance(one, Tool)] for asked in script.requests] == [["tide"]] * 2
+    assert [[one.name for one in request.tools if isinstance(one, Tool)] for request in script.requests] == [
+        ["tide"]
+    ] * 2
 
 
 def test_what_is_no_tool_is_not_taken_for_some() -> None:

@@ -54,14 +54,14 @@ SPHINX = """Tide height
 
 @pytest.mark.parametrize("docstring", [GOOGLE, NUMPY, SPHINX], ids=["google", "numpy", "sphinx"])
 def test_three_manners_say_the_same(docstring: str) -> None:
-    said = parse_docstring(docstring)
-    assert said.summary == "Tide height at a port."
-    assert said.parameters == {"port": "The name of the port.", "day": "The day: 1 to 31.", "rest": "Others."}
+    info = parse_docstring(docstring)
+    assert info.summary == "Tide height at a port."
+    assert info.parameters == {"port": "The name of the port.", "day": "The day: 1 to 31.", "rest": "Others."}
 
 
 def test_a_type_may_have_parentheses_of_its_own() -> None:
-    said = parse_docstring("Go.\n\nArgs:\n    x (tuple(int, int), optional): Where.\n    f (Callable[[], None]): What.")
-    assert said.parameters == {"x": "Where.", "f": "What."}
+    info = parse_docstring("Go.\n\nArgs:\n    x (tuple(int, int), optional): Where.\n    f (Callable[[], None]): What.")
+    assert info.parameters == {"x": "Where.", "f": "What."}
 
 
 def test_one_description_may_serve_two_parameters() -> None:
@@ -79,15 +79,15 @@ def test_a_word_at_the_margin_ends_a_description() -> None:
     "docstring", ["Go.\nArgs:\n    x: Where.", "Go.\n:param x: Where.", "Go.\nParameters\n---\nx\n    Where."]
 )
 def test_the_summary_ends_where_the_parameters_begin(docstring: str) -> None:
-    said = parse_docstring(docstring)
-    assert said.summary == "Go."
-    assert said.parameters == {"x": "Where."}
+    info = parse_docstring(docstring)
+    assert info.summary == "Go."
+    assert info.parameters == {"x": "Where."}
 
 
 @pytest.mark.parametrize("docstring", [None, "", "   "])
 def test_nothing_says_nothing(docstring: str | None) -> None:
-    said = parse_docstring(docstring)
-    assert (said.summary, said.parameters) == ("", {})
+    info = parse_docstring(docstring)
+    assert (info.summary, info.parameters) == ("", {})
 
 
 def test_a_heading_at_the_end_has_no_parameters() -> None:

@@ -62,8 +62,8 @@ def test_a_servers_tools_are_tools(box: Toolbox) -> None:
 
 
 def test_results_come_as_text_images_and_documents(box: Toolbox) -> None:
-    told = ToolResult(id="call_1", name="tide", content="4.2 m in Brest on day 1")
-    assert box.execute(call("tide", port="Brest")) == told
+    result = ToolResult(id="call_1", name="tide", content="4.2 m in Brest on day 1")
+    assert box.execute(call("tide", port="Brest")) == result
     assert "12.5" in box.execute(call("harbour_depth", port="Brest")).text
     (chart,) = box.execute(call("chart")).parts
     assert isinstance(chart, Image)
@@ -77,9 +77,9 @@ def test_results_come_as_text_images_and_documents(box: Toolbox) -> None:
 
 
 def test_a_picture_that_is_none_is_told_as_an_error(box: Toolbox) -> None:
-    told = box.execute(call("drawing"))
-    assert told.is_error
-    assert told.text == "See:\n[left out: an image is of no type that is known]"
+    result = box.execute(call("drawing"))
+    assert result.is_error
+    assert result.text == "See:\n[left out: an image is of no type that is known]"
 
 
 def test_errors_of_a_server_are_error_results(box: Toolbox) -> None:

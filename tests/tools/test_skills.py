@@ -30,15 +30,15 @@ def test_the_clock_has_the_time_that_it_is_given() -> None:
 
 def test_the_clock_tells_the_real_time_by_itself() -> None:
     before = dt.datetime.now(dt.UTC).replace(microsecond=0)
-    told, _ = use(clock(), "current_time")
-    assert before <= dt.datetime.fromisoformat(told.split(" ", maxsplit=1)[0]) <= dt.datetime.now(dt.UTC)
+    text, _ = use(clock(), "current_time")
+    assert before <= dt.datetime.fromisoformat(text.split(" ", maxsplit=1)[0]) <= dt.datetime.now(dt.UTC)
 
 
 @pytest.mark.parametrize("zone", ["Atlantis/Main", "../etc/passwd", ""])
 def test_an_unknown_zone_is_told(zone: str) -> None:
-    told, is_error = use(clock(lambda: NOON), "current_time", zone=zone)
+    text, is_error = use(clock(lambda: NOON), "current_time", zone=zone)
     assert is_error
-    assert "use an IANA name" in told
+    assert "use an IANA name" in text
 
 
 # ── the calculator ──────────────────────────────────────────────────────────

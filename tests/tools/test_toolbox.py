@@ -64,15 +64,15 @@ def test_functions_and_coroutines_are_executed_either_way(execute: Way) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "reasons"),
+    ("invalid", "reasons"),
     [
         (call("tide"), ['$: "port" is a required property']),
         (call("tide", port=1, day="x"), ['$.port: 1 is not of type "string"', '$.day: "x" is not of type "integer"']),
         (call("tide", port="Brest", harbour=1), ["harbour"]),
     ],
 )
-def test_wrong_arguments_are_told_with_their_places(execute: Way, asked: ToolCall, reasons: list[str]) -> None:
-    result = execute(Toolbox(tide), asked)
+def test_wrong_arguments_are_told_with_their_places(execute: Way, invalid: ToolCall, reasons: list[str]) -> None:
+    result = execute(Toolbox(tide), invalid)
     assert result.is_error
     assert all(reason in result.text for reason in reasons)
 
