@@ -253,7 +253,7 @@ def test_a_type_that_json_has_no_word_for_is_refused_when_defined() -> None:
 
 
 def test_a_parameter_that_has_no_name_is_refused_when_defined() -> None:
-    with pytest.raises(InvalidTool, match="cannot be given by name"):
+    with pytest.raises(InvalidTool, match="can be passed by name"):
 
         @tool
         def many(*words: str) -> None:

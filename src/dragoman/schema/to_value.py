@@ -1,4 +1,4 @@
-"""A JSON value and a type in, a value of that type out; where it does not fit, the reasons with their places."""
+"""Converts JSON values to values of a Python type, and words each mismatch with its place."""
 
 from collections import OrderedDict, defaultdict, deque
 from collections.abc import Callable, Collection, Iterable
@@ -26,7 +26,7 @@ from dragoman.types import JsonObject, is_list, is_object
 
 T = TypeVar("T")
 _Path = tuple[str | int, ...]
-_LISTS: dict[str, Callable[[Iterable[Any]], Any]] = {
+_LIST_TYPES: dict[str, Callable[[Iterable[Any]], Any]] = {
     "builtins.set": set,
     "builtins.frozenset": frozenset,
     "builtins.tuple": tuple,
@@ -34,11 +34,11 @@ _LISTS: dict[str, Callable[[Iterable[Any]], Any]] = {
     "collections.abc.Set": frozenset,
     "collections.abc.MutableSet": set,
 }
-"""What is made of a list; a list where the hint says no more."""
+"""The classes that a JSON list is converted to; list is the default."""
 
 
-class _Misfit(Exception):
-    """A value that is not of its type: the reasons."""
+class _Mismatch(Exception):
+    """A value does not match its type."""
 
     def __init__(self, *reasons: str) -> None:
         super().__init__(*reasons)
@@ -50,42 +50,42 @@ def to_value(value: object, hint: type[T], /) -> T: ...
 @overload
 def to_value(value: object, hint: Any, /) -> Any: ...
 def to_value(value: object, hint: Any, /) -> Any:
-    """A JSON value as a value of a type, made by the type itself; OutputError where it does not fit.
+    """A JSON value as a value of a type; OutputError if it does not match.
 
     >>> to_value({"a": ["1999-12-31"]}, dict[str, tuple[str, ...]])
     {'a': ('1999-12-31',)}
     """
     try:
         return _decode(value, hint, ())
-    except _Misfit as misfit:
+    except _Mismatch as mismatch:
         raise OutputError(
-            f"not {name_of(hint)}: {'; '.join(misfit.reasons)}", text=_text(value), reasons=misfit.reasons
-        ) from misfit.__cause__
+            f"not {name_of(hint)}: {'; '.join(mismatch.reasons)}", text=_text(value), reasons=mismatch.reasons
+        ) from mismatch.__cause__
 
 
 def decode_arguments(
     arguments: JsonObject, function: Callable[..., Any], /, *, skip: Collection[str] = ()
 ) -> dict[str, Any]:
-    """The arguments of a call as the function's annotations want them; OutputError where one does not fit.
+    """The arguments of a call, converted to the annotations of a function; OutputError if one does not match.
 
     >>> def tide(port: str, days: set[int] = frozenset()) -> str: ...
     >>> decode_arguments({"port": "Brest", "days": [1, 1]}, tide)
     {'port': 'Brest', 'days': {1}}
     """
-    called = getattr(function, "__name__", "the function")
+    name = getattr(function, "__name__", "the function")
     try:
-        return _fields(arguments, parameters(function, skip=skip), (), called)
-    except _Misfit as misfit:
-        why = f"not arguments of {called}: {'; '.join(misfit.reasons)}"
-        raise OutputError(why, text=_text(arguments), reasons=misfit.reasons) from misfit.__cause__
+        return _fields(arguments, parameters(function, skip=skip), (), name)
+    except _Mismatch as mismatch:
+        why = f"not arguments of {name}: {'; '.join(mismatch.reasons)}"
+        raise OutputError(why, text=_text(arguments), reasons=mismatch.reasons) from mismatch.__cause__
 
 
 def _text(value: object) -> str:
     return msgspec.json.encode(value).decode()
 
 
-def _misfit(path: _Path, why: str) -> _Misfit:
-    return _Misfit(f"{json_path(path)}: {why}")
+def _mismatch(path: _Path, why: str) -> _Mismatch:
+    return _Mismatch(f"{json_path(path)}: {why}")
 
 
 def _decode(value: Any, hint: Any, path: _Path) -> Any:
@@ -103,15 +103,15 @@ def _decode(value: Any, hint: Any, path: _Path) -> Any:
         return _any_of(value, arguments, path)
     if (fields := fields_of(kind)) is not None:
         return _object(value, kind, fields, path)
-    made = qualified_name(origin or kind)
-    if made.endswith(("dict", "Dict", "Mapping")):
-        return _mapped(made, _map(value, arguments or (Any, Any), path), arguments)
-    if made == "builtins.tuple" and origin is not None and arguments[-1:] != (Ellipsis,):
+    name = qualified_name(origin or kind)
+    if name.endswith(("dict", "Dict", "Mapping")):
+        return _to_mapping(name, _map(value, arguments or (Any, Any), path), arguments)
+    if name == "builtins.tuple" and origin is not None and arguments[-1:] != (Ellipsis,):
         return _tuple(value, arguments, path)
-    if origin is not None or made in _LISTS or made == "builtins.list":
+    if origin is not None or name in _LIST_TYPES or name == "builtins.list":
         item = arguments[0] if arguments else Any
-        items = [_decode(one, item, (*path, index)) for index, one in enumerate(_listed(value, path))]
-        return _LISTS.get(made, list)(items)
+        items = [_decode(one, item, (*path, index)) for index, one in enumerate(_list(value, path))]
+        return _LIST_TYPES.get(name, list)(items)
     return _leaf(value, kind, path)
 
 
@@ -121,30 +121,30 @@ def _leaf(value: object, kind: Any, path: _Path, *, strict: bool = True) -> Any:
     try:
         return msgspec.convert(value, kind, strict=strict)
     except msgspec.ValidationError as error:
-        raise _misfit(path, str(error)) from error
+        raise _mismatch(path, str(error)) from error
 
 
-def _choice(value: object, choices: tuple[Any, ...], path: _Path, told: Callable[[Any], Any] = choice_value) -> Any:
+def _choice(value: object, choices: tuple[Any, ...], path: _Path, to_json: Callable[[Any], Any] = choice_value) -> Any:
     for choice in choices:
-        plain = told(choice)
+        plain = to_json(choice)
         if plain == value and isinstance(plain, bool) == isinstance(value, bool):
             return choice
-    raise _misfit(path, f"{_text(value)} is none of {_text([told(choice) for choice in choices])}")
+    raise _mismatch(path, f"{_text(value)} is not one of {_text([to_json(choice) for choice in choices])}")
 
 
 def _any_of(value: object, arms: tuple[Any, ...], path: _Path) -> Any:
-    """The first arm that fits; of objects the one that has a place for the most keys."""
-    misfits: list[_Misfit] = []
-    for arm in sorted(arms, key=lambda arm: _strangers(value, arm)):
+    """The value of the first arm that matches; for objects, arms that know more keys come first."""
+    mismatches: list[_Mismatch] = []
+    for arm in sorted(arms, key=lambda arm: _unknown_keys(value, arm)):
         try:
             return _decode(value, arm, path)
-        except _Misfit as misfit:
-            misfits.append(misfit)
-    raise _Misfit(*dict.fromkeys(reason for misfit in misfits for reason in misfit.reasons))
+        except _Mismatch as mismatch:
+            mismatches.append(mismatch)
+    raise _Mismatch(*dict.fromkeys(reason for mismatch in mismatches for reason in mismatch.reasons))
 
 
-def _strangers(value: object, arm: Any) -> int:
-    """How many keys of a value an arm has no place for."""
+def _unknown_keys(value: object, arm: Any) -> int:
+    """The number of keys of a value that an arm does not know."""
     kind, _ = unwrap_hint(arm)
     if not is_object(value):
         return 0
@@ -156,43 +156,43 @@ def _strangers(value: object, arm: Any) -> int:
 
 
 def _object(value: object, kind: Any, fields: tuple[Field, ...], path: _Path) -> Any:
-    told = _fields(value, fields, path, name_of(kind))
-    made = get_origin(kind) or kind
+    arguments = _fields(value, fields, path, name_of(kind))
+    cls = get_origin(kind) or kind
     try:
-        return made(**told)
+        return cls(**arguments)
     except (ValueError, TypeError, AssertionError) as error:
-        raise _misfit(path, str(error)) from error
+        raise _mismatch(path, str(error)) from error
 
 
-def _fields(value: object, fields: tuple[Field, ...], path: _Path, called: str) -> dict[str, Any]:
+def _fields(value: object, fields: tuple[Field, ...], path: _Path, name: str) -> dict[str, Any]:
     if not is_object(value):
-        raise _misfit(path, f"{_text(value)[:200]} is no object, as {called} is")
-    told: dict[str, Any] = {}
+        raise _mismatch(path, f"must be an object for {name}, got {_text(value)[:200]}")
+    arguments: dict[str, Any] = {}
     reasons: list[str] = []
     for field in fields:
         if field.key not in value:
             reasons += [f"{json_path(path)}: {field.key!r} is required"] if field.required else []
             continue
         try:
-            told[field.name] = _decode(value[field.key], field.hint, (*path, field.key))
-        except _Misfit as misfit:
-            reasons += misfit.reasons
+            arguments[field.name] = _decode(value[field.key], field.hint, (*path, field.key))
+        except _Mismatch as mismatch:
+            reasons += mismatch.reasons
     if reasons:
-        raise _Misfit(*reasons)
-    told.pop("", None)
-    return told
+        raise _Mismatch(*reasons)
+    arguments.pop("", None)
+    return arguments
 
 
-def _listed(value: object, path: _Path) -> list[Any]:
+def _list(value: object, path: _Path) -> list[Any]:
     if not is_list(value):
-        raise _misfit(path, f"{_text(value)[:200]} is no list")
+        raise _mismatch(path, f"must be a list, got {_text(value)[:200]}")
     return value
 
 
 def _tuple(value: object, hints: tuple[Any, ...], path: _Path) -> tuple[Any, ...]:
-    items = _listed(value, path)
+    items = _list(value, path)
     if len(items) != len(hints):
-        raise _misfit(path, f"{len(items)} items, and not {len(hints)}")
+        raise _mismatch(path, f"must have {len(hints)} items, got {len(items)}")
     return tuple(
         _decode(item, hint, (*path, index)) for index, (item, hint) in enumerate(zip(items, hints, strict=True))
     )
@@ -200,15 +200,15 @@ def _tuple(value: object, hints: tuple[Any, ...], path: _Path) -> tuple[Any, ...
 
 def _map(value: object, hints: tuple[Any, ...], path: _Path) -> dict[Any, Any]:
     if not is_object(value):
-        raise _misfit(path, f"{_text(value)[:200]} is no object")
+        raise _mismatch(path, f"must be an object, got {_text(value)[:200]}")
     return {_key(key, hints[0], (*path, key)): _decode(item, hints[1], (*path, key)) for key, item in value.items()}
 
 
-def _mapped(made: str, items: dict[Any, Any], hints: tuple[Any, ...]) -> dict[Any, Any]:
-    """The items as the hint's own kind of dict; of what is not there, one that has a default makes an empty one."""
-    if made == "collections.OrderedDict":
+def _to_mapping(name: str, items: dict[Any, Any], hints: tuple[Any, ...]) -> dict[Any, Any]:
+    """The items as the class of the hint; a defaultdict gets an empty value of its value type as default."""
+    if name == "collections.OrderedDict":
         return OrderedDict(items)
-    if made != "collections.defaultdict":
+    if name != "collections.defaultdict":
         return items
     kind = unwrap_hint(hints[1])[0] if hints else None
     empty = get_origin(kind) or kind
@@ -216,10 +216,10 @@ def _mapped(made: str, items: dict[Any, Any], hints: tuple[Any, ...]) -> dict[An
 
 
 def _key(key: str, hint: Any, path: _Path) -> Any:
-    """A key: JSON has only text, so numbers are read from it."""
+    """A key; JSON has only text, so numbers are parsed from it."""
     kind, _ = unwrap_hint(hint)
     if (choices := choices_of(kind)) is not None:
-        return _choice(key, choices, path, told=lambda choice: str(choice_value(choice)))
+        return _choice(key, choices, path, to_json=lambda choice: str(choice_value(choice)))
     if qualified_name(kind) in ("builtins.int", "builtins.float", "builtins.bool"):
         return _leaf(key, kind, path, strict=False)
     return _decode(key, hint, path)
@@ -231,5 +231,5 @@ def _pydantic(value: object, kind: Any, path: _Path) -> Any:
     try:
         return kind.__pydantic_validator__.validate_json(msgspec.json.encode(value))
     except ValidationError as error:
-        told = error.errors(include_url=False, include_context=False, include_input=False)
-        raise _Misfit(*(f"{json_path((*path, *one['loc']))}: {one['msg']}" for one in told)) from error
+        problems = error.errors(include_url=False, include_context=False, include_input=False)
+        raise _Mismatch(*(f"{json_path((*path, *one['loc']))}: {one['msg']}" for one in problems)) from error

@@ -1,4 +1,4 @@
-"""A type hint in, what it is made of out: its bare form and metadata, its fields, the parameters of a function."""
+"""Inspects type hints: metadata, fields of classes, parameters of functions, values of enumerations."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping
 from functools import lru_cache, partial
@@ -32,18 +32,18 @@ class Field(msgspec.Struct, frozen=True, kw_only=True):
     """
 
     name: str
-    """The argument that it is given as; empty for a tag, which is none."""
+    """The name of the argument; empty for the tag of a Struct, which is not an argument."""
     key: str
     """Its name in JSON."""
     hint: Any
     required: bool = True
     description: str | None = None
     default: Any = None
-    """What a parameter is without being told; classes keep theirs to themselves."""
+    """The default of a parameter; None for fields of classes."""
 
 
 def unwrap_hint(hint: Any, /) -> tuple[Any, tuple[Any, ...]]:
-    """A hint without what is wrapped around it, and the metadata of the wrapping, the innermost first.
+    """A hint without Annotated, NewType and similar wrappers, and their metadata, innermost first.
 
     >>> from typing import Annotated
     >>> unwrap_hint(Annotated[int, "metres"])
@@ -65,7 +65,7 @@ def unwrap_hint(hint: Any, /) -> tuple[Any, tuple[Any, ...]]:
 
 
 def is_alias(hint: Any, /) -> bool:
-    """Whether a hint is a name for another one: `type Tree = list[Tree]`.
+    """Whether a hint is an alias, such as `type Tree = list[Tree]`.
 
     >>> is_alias(list[int])
     False
@@ -74,13 +74,13 @@ def is_alias(hint: Any, /) -> bool:
 
 
 def alias_target(hint: Any, /) -> Any:
-    """The hint that an alias stands for."""
+    """The hint behind an alias."""
     alias = get_origin(hint) or hint
     return _bound(alias.__value__, dict(zip(alias.__type_params__, get_args(hint), strict=False)))
 
 
 def qualified_name(hint: Any, /) -> str:
-    """Where a class comes from, for tables of classes that need not be imported.
+    """The module and name of a class, for tables of classes that are not imported.
 
     >>> qualified_name(int)
     'builtins.int'
@@ -89,7 +89,7 @@ def qualified_name(hint: Any, /) -> str:
 
 
 def name_of(hint: Any, /) -> str:
-    """What a hint is called.
+    """The name of a hint.
 
     >>> name_of(list[int]), name_of(str | None)
     ('list[int]', 'str | None')
@@ -105,7 +105,7 @@ def name_of(hint: Any, /) -> str:
 
 
 def is_pydantic(hint: Any, /) -> bool:
-    """Whether pydantic made a class: one that nobody uses is not imported.
+    """Whether a class is a pydantic model; pydantic is not imported.
 
     >>> is_pydantic(int)
     False
@@ -123,7 +123,7 @@ def is_enum(hint: Any, /) -> bool:
 
 
 def choices_of(hint: Any, /) -> tuple[Any, ...] | None:
-    """The values that an enumeration or a Literal has; None for all else.
+    """The values of an enumeration or a Literal; None for other hints.
 
     >>> choices_of(Literal["a", "b"]), choices_of(str)
     (('a', 'b'), None)
@@ -134,7 +134,7 @@ def choices_of(hint: Any, /) -> tuple[Any, ...] | None:
 
 
 def choice_value(choice: Any, /) -> Any:
-    """A choice as JSON has it: the value of an enumeration's member.
+    """A choice as JSON: the value of a member of an enumeration.
 
     >>> choice_value("a")
     'a'
@@ -143,7 +143,7 @@ def choice_value(choice: Any, /) -> Any:
 
 
 def fields_of(hint: Any, /) -> tuple[Field, ...] | None:
-    """The fields of a dataclass, TypedDict, Struct or NamedTuple; None for all else.
+    """The fields of a dataclass, TypedDict, Struct or NamedTuple; None for other hints.
 
     >>> class Point(msgspec.Struct, tag="point"):
     ...     x: int
@@ -152,28 +152,28 @@ def fields_of(hint: Any, /) -> tuple[Field, ...] | None:
     [('type', True), ('x', True), ('label', False)]
     """
     try:
-        return _kept_fields(hint, repr(hint))
+        return _cached_fields(hint, repr(hint))
     except TypeError:  # metadata that cannot be hashed
         return _read_fields(hint)
 
 
 @lru_cache(maxsize=1000)
-def _kept_fields(hint: Any, _words: str) -> tuple[Field, ...] | None:
-    """As `_read_fields`: looking hints up is slow. The words tell `int | str` from `str | int`, which are equal."""
+def _cached_fields(hint: Any, _repr: str) -> tuple[Field, ...] | None:
+    """`_read_fields` is slow. The repr distinguishes `int | str` from `str | int`, which are equal."""
     return _read_fields(hint)
 
 
 def _read_fields(hint: Any) -> tuple[Field, ...] | None:
-    made = get_origin(hint) or hint
-    if isinstance(made, type):
+    cls = get_origin(hint) or hint
+    if isinstance(cls, type):
         for is_kind, read in _KINDS:
-            if is_kind(made):
-                return tuple(read(made, _bound_hints(made, get_args(hint))))
+            if is_kind(cls):
+                return tuple(read(cls, _bound_hints(cls, get_args(hint))))
     return None
 
 
 def parameters(function: Callable[..., Any], /, *, skip: Collection[str] = ()) -> tuple[Field, ...]:
-    """The parameters of a function that can be given by name, without those to skip.
+    """The parameters of a function, without those in `skip`.
 
     >>> def tide(port: str, days: int = 1) -> str: ...
     >>> [(field.name, field.required) for field in parameters(tide)]
@@ -181,24 +181,22 @@ def parameters(function: Callable[..., Any], /, *, skip: Collection[str] = ()) -
     """
     import inspect
 
-    found: list[Field] = []
-    called = getattr(function, "__name__", repr(function))
-    told = hints_of(function)
+    fields: list[Field] = []
+    function_name = getattr(function, "__name__", repr(function))
+    hints = hints_of(function)
     for name, parameter in inspect.signature(function).parameters.items():
         if name in skip:
             continue
         if parameter.kind not in (parameter.POSITIONAL_OR_KEYWORD, parameter.KEYWORD_ONLY):
-            raise InvalidTool(f"{called}: {parameter} cannot be given by name; give it a name and a default")
+            raise InvalidTool(f"{function_name}: {parameter} must be a parameter that can be passed by name")
         required = parameter.default is parameter.empty
         default = None if required else parameter.default
-        found.append(
-            Field(name=name, key=name, hint=told.get(name, Any), required=required, default=default),
-        )
-    return tuple(found)
+        fields.append(Field(name=name, key=name, hint=hints.get(name, Any), required=required, default=default))
+    return tuple(fields)
 
 
 def hints_of(function: Callable[..., Any], /) -> dict[str, Any]:
-    """The annotations of a function, of what it wraps, or of the part that is left of one.
+    """The annotations of a function; wrappers and partials are unwrapped.
 
     >>> def tide(port: "str") -> float: ...
     >>> hints_of(tide)["port"]
@@ -209,33 +207,33 @@ def hints_of(function: Callable[..., Any], /) -> dict[str, Any]:
     source = inspect.unwrap(function)
     while isinstance(source, partial):
         source = inspect.unwrap(source.func)
-    return _resolved(function, source)
+    return _resolve_hints(function, source)
 
 
-# The kinds of objects -------------------------------------------------------------------------------------------------
+# Kinds of classes -----------------------------------------------------------------------------------------------------
 
 
-def _resolved(what: Any, source: Any) -> dict[str, Any]:
-    """The hints of a class or function, with names that are told as text looked up."""
+def _resolve_hints(what: Any, source: Any) -> dict[str, Any]:
+    """The hints of a class or function, with hints that are strings evaluated."""
     own = {source.__name__: source} if isinstance(source, type) else None
     try:
         return get_type_hints(source, localns=own, include_extras=True)
     except NameError as error:
-        called = getattr(what, "__name__", repr(what))
-        raise InvalidRequest(f"{called}: {error}; a hint that is told as text is defined in its module") from error
+        name = getattr(what, "__name__", repr(what))
+        raise InvalidRequest(f"{name}: {error}; a type that is annotated as a string must be global") from error
 
 
-def _bound_hints(made: type, arguments: tuple[Any, ...]) -> dict[str, Any]:
-    bindings = _bindings(made, arguments)
-    return {name: _bound(hint, bindings) for name, hint in _resolved(made, made).items()}
+def _bound_hints(cls: type, arguments: tuple[Any, ...]) -> dict[str, Any]:
+    bindings = _bindings(cls, arguments)
+    return {name: _bound(hint, bindings) for name, hint in _resolve_hints(cls, cls).items()}
 
 
-def _bindings(made: Any, arguments: tuple[Any, ...]) -> dict[Any, Any]:
-    """What the type variables of a class and of those that it is made from stand for."""
-    found = dict(zip(getattr(made, "__parameters__", ()), arguments, strict=False))
-    for parent in getattr(made, "__orig_bases__", ()):
-        found |= _bindings(get_origin(parent), tuple(_bound(argument, found) for argument in get_args(parent)))
-    return found
+def _bindings(cls: Any, arguments: tuple[Any, ...]) -> dict[Any, Any]:
+    """The arguments for the type variables of a class and its bases."""
+    bindings = dict(zip(getattr(cls, "__parameters__", ()), arguments, strict=False))
+    for base in getattr(cls, "__orig_bases__", ()):
+        bindings |= _bindings(get_origin(base), tuple(_bound(argument, bindings) for argument in get_args(base)))
+    return bindings
 
 
 def _bound(hint: Any, bindings: Mapping[Any, Any]) -> Any:
@@ -245,59 +243,60 @@ def _bound(hint: Any, bindings: Mapping[Any, Any]) -> Any:
     return cast("Any", hint)[tuple(bindings.get(one, one) for one in free)] if free and bindings else hint
 
 
-def _is_typed_dict(made: type) -> bool:
-    return hasattr(made, "__required_keys__") and issubclass(made, dict)
+def _is_typed_dict(cls: type) -> bool:
+    return hasattr(cls, "__required_keys__") and issubclass(cls, dict)
 
 
-def _of_typed_dict(made: Any, hints: dict[str, Any]) -> Iterator[Field]:
+def _of_typed_dict(cls: Any, hints: dict[str, Any]) -> Iterator[Field]:
     for name, hint in hints.items():
-        words = {Required: True, NotRequired: False}
-        required = words.get(get_origin(hint), name in made.__required_keys__)
+        marks = {Required: True, NotRequired: False}
+        required = marks.get(get_origin(hint), name in cls.__required_keys__)
         yield Field(name=name, key=name, hint=hint, required=required)
 
 
-def _is_struct(made: type) -> bool:
-    return issubclass(made, msgspec.Struct)
+def _is_struct(cls: type) -> bool:
+    return issubclass(cls, msgspec.Struct)
 
 
-def _of_struct(made: Any, hints: dict[str, Any]) -> Iterator[Field]:
-    config = made.__struct_config__
+def _of_struct(cls: Any, hints: dict[str, Any]) -> Iterator[Field]:
+    config = cls.__struct_config__
     if config.tag is not None:
         yield Field(name="", key=config.tag_field, hint=Literal[config.tag])
-    for field in msgspec.structs.fields(made):
-        yield Field(name=field.name, key=field.encode_name, hint=_set(hints[field.name]), required=field.required)
+    for field in msgspec.structs.fields(cls):
+        yield Field(
+            name=field.name, key=field.encode_name, hint=_without_unset(hints[field.name]), required=field.required
+        )
 
 
-def _set(hint: Any) -> Any:
-    """The hint of what is there, where it may be UNSET."""
+def _without_unset(hint: Any) -> Any:
     if get_origin(hint) not in (Union, UnionType) or msgspec.UnsetType not in get_args(hint):
         return hint
     return Union[tuple(arm for arm in get_args(hint) if arm is not msgspec.UnsetType)]  # noqa: UP007 - made here
 
 
-def _is_dataclass(made: type) -> bool:
-    return hasattr(made, "__dataclass_fields__")
+def _is_dataclass(cls: type) -> bool:
+    return hasattr(cls, "__dataclass_fields__")
 
 
-def _of_dataclass(made: Any, hints: dict[str, Any]) -> Iterator[Field]:
+def _of_dataclass(cls: Any, hints: dict[str, Any]) -> Iterator[Field]:
     import dataclasses
 
-    if lost := [name for name, hint in hints.items() if isinstance(hint, dataclasses.InitVar)]:
-        raise InvalidRequest(f"{made.__name__}.{lost[0]}: an InitVar is no field; make it one, or use another class")
-    for field in dataclasses.fields(made):
+    if names := [name for name, hint in hints.items() if isinstance(hint, dataclasses.InitVar)]:
+        raise InvalidRequest(f"{cls.__name__}.{names[0]}: InitVar is not supported; use a field or another class")
+    for field in dataclasses.fields(cls):
         if field.init:
             required = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
-            told = field.metadata.get("description") or getattr(field, "doc", None)
-            yield Field(name=field.name, key=field.name, hint=hints[field.name], required=required, description=told)
+            text = field.metadata.get("description") or getattr(field, "doc", None)
+            yield Field(name=field.name, key=field.name, hint=hints[field.name], required=required, description=text)
 
 
-def _is_named_tuple(made: type) -> bool:
-    return hasattr(made, "_field_defaults") and issubclass(made, tuple)
+def _is_named_tuple(cls: type) -> bool:
+    return hasattr(cls, "_field_defaults") and issubclass(cls, tuple)
 
 
-def _of_named_tuple(made: Any, hints: dict[str, Any]) -> Iterator[Field]:
-    for name in made._fields:
-        yield Field(name=name, key=name, hint=hints.get(name, Any), required=name not in made._field_defaults)
+def _of_named_tuple(cls: Any, hints: dict[str, Any]) -> Iterator[Field]:
+    for name in cls._fields:
+        yield Field(name=name, key=name, hint=hints.get(name, Any), required=name not in cls._field_defaults)
 
 
 _KINDS: tuple[tuple[Callable[[type], bool], Callable[[Any, dict[str, Any]], Iterator[Field]]], ...] = (
