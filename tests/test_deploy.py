@@ -13,7 +13,7 @@ import pytest
 from dragoman.cli.parser import parser_of
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.config import decode_config
-from dragoman.gateway.server.run import check_reach
+from dragoman.gateway.server.run import check_auth
 from tests.support.paths import ROOT
 
 DEPLOY = ROOT / "deploy"
@@ -76,7 +76,7 @@ def test_every_manifest_is_applied() -> None:
 def test_the_config_of_the_cluster_is_right() -> None:
     env = {"REDIS_PASSWORD": "x", "TEAM_HASH": new_key()[1], "OPERATOR_HASH": new_key()[1]}
     config = decode_config((KUBERNETES / "dragoman.toml").read_text(), env)
-    check_reach(config.gateway, config, no_auth=False)
+    check_auth(config.gateway, config, no_auth=False)
     assert [key.id for key in config.keys if key.admin] == ["operator"]
     assert config.gateway.store == "redis://:x@dragoman-redis:6379/0"
 

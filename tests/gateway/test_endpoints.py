@@ -164,7 +164,7 @@ def test_who_names_neither_a_model_nor_a_tier_gets_the_simple_one_or_is_told_wha
     assert nobody.status == 400
     error = json.loads(nobody.body)["error"]
     assert error["param"] == "model"
-    assert "send a model, as demo/any, or add [tiers.simple]" in error["message"]
+    assert "send a model such as 'demo/any', or add [tiers.simple]" in error["message"]
 
 
 TIERS = (

@@ -137,7 +137,7 @@ def test_no_secret_is_in_anything_that_a_gateway_says(server: FaultyServer, tmp_
         # What a provider says of a prompt is for the one who wrote it.
         assert not find(KEYS, f"{status} {headers} {body.decode()}")
     for _, page in pages:
-        assert not find(SECRETS, page.decode().replace(f"no model '{PROMPT}'", ""))
+        assert not find(SECRETS, page.decode().replace(f"unknown model '{PROMPT}'", ""))
     assert b"dragoman_requests_total" in b"".join(page for _, page in pages)
     assert not find(SECRETS, gateway.log.read_text())
     assert gateway.log.read_text().count('"message":"request"') >= len(said)

@@ -1,1 +1,1 @@
-"""The gateway: a request in any dialect in, an answer of any provider out, in the same dialect."""
+"""The gateway: clients of any dialect use any provider through it."""

@@ -9,18 +9,18 @@ from dragoman.gateway.server.run import serve
 
 
 def main() -> int:
-    """Serve, as the words on the command line say."""
+    """Parse the command line and serve."""
     parser = argparse.ArgumentParser(prog="dragoman.gateway")
     parser.add_argument("config", nargs="?", type=Path)
     parser.add_argument("--host")
     parser.add_argument("--port", type=int)
     parser.add_argument("--workers", type=int)
     parser.add_argument("--no-auth", action="store_true")
-    told = parser.parse_args()
+    arguments = parser.parse_args()
     try:
-        serve(told.config, host=told.host, port=told.port, workers=told.workers, no_auth=told.no_auth)
+        serve(**vars(arguments))
     except SetupError as error:
-        print(error, file=sys.stderr)  # noqa: T201 - a command's own voice
+        print(error, file=sys.stderr)  # noqa: T201 - a command
         return 2
     return 0
 

@@ -1,4 +1,4 @@
-"""A model's name as a client says it in, targets and how to choose among them out; only what the config names."""
+"""The models that clients may use, and the targets behind their names. Only what the config names can be used."""
 
 from collections.abc import Iterable, Mapping
 
@@ -14,17 +14,13 @@ from dragoman.targets.dsn import did_you_mean
 from dragoman.targets.target import Target
 from dragoman.types import ModelInfo
 
-MAX_KNOWN = 4096
-"""Names that are remembered: they come from clients, and could be any number."""
+MAX_CACHED = 4096
+"""Names in the cache: clients choose them, so their number is not limited otherwise."""
 MAX_NAME = 2048
 
 
 class Tier(msgspec.Struct, frozen=True, kw_only=True):
-    """Models of one class with their relative costs, and how the next one is chosen.
-
-    >>> Tier(spec="groq/llama,openai/gpt").order
-    'weighted'
-    """
+    """A class of models, with their relative costs and the order in which they are tried."""
 
     spec: str
     costs: dict[str, float] = {}
@@ -32,11 +28,7 @@ class Tier(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TargetChoice(msgspec.Struct, frozen=True):
-    """Who may answer, and how they are asked.
-
-    >>> TargetChoice((), ChainOptions()).tier is None
-    True
-    """
+    """The targets that may answer a request, and the options of their chain."""
 
     targets: tuple[Target, ...]
     options: ChainOptions
@@ -44,7 +36,7 @@ class TargetChoice(msgspec.Struct, frozen=True):
 
 
 class Catalog:
-    """What clients may ask for.
+    """Finds the targets of a model, alias or tier.
 
     >>> catalog = Catalog(Registry(env={}), providers={"demo"})
     >>> catalog.find("demo/any").targets
@@ -64,34 +56,34 @@ class Catalog:
         self._providers = frozenset(providers)
         self._tiers = dict(tiers or {})
         self._options = options or ChainOptions()
-        self._known: dict[str, TargetChoice] = {}
+        self._cache: dict[str, TargetChoice] = {}
 
     @property
     def tiers(self) -> tuple[str, ...]:
-        """The tiers, from the lowest up."""
+        """The names of the tiers."""
         return tuple(self._tiers)
 
     def default(self) -> str:
-        """The tier of those who name nothing; Unnamed where there is none."""
+        """The tier of requests that name neither a model nor a tier; raises NoModelNamed if it does not exist."""
         if (tier := TIERS[0]) in self._registry.aliases():
             return tier
         example = next((model.id for model in self.models()), "provider/model")
         raise NoModelNamed(
-            f"neither a model nor a tier is named, and there is no tier {tier!r}: "
-            f"send a model, as {example}, or add [tiers.{tier}] to the config"
+            f"model is missing, and there is no default tier {tier!r}; "
+            f"send a model such as {example!r}, or add [tiers.{tier}] to the config"
         )
 
     def find(self, name: str, /) -> TargetChoice:
-        """The targets of a name; ModelNotFound where there is no such, or none that clients may ask for."""
-        known = self._known.get(name)
-        if known is None:
-            if len(self._known) >= MAX_KNOWN:
-                self._known.clear()
-            known = self._known[name] = self._resolve(name)
-        return known
+        """The targets of a name; raises ModelNotFound if clients may not use it."""
+        choice = self._cache.get(name)
+        if choice is None:
+            if len(self._cache) >= MAX_CACHED:
+                self._cache.clear()
+            choice = self._cache[name] = self._resolve(name)
+        return choice
 
     def models(self) -> tuple[ModelInfo, ...]:
-        """What can be asked for by name: tiers, aliases, and what these stand for."""
+        """The tiers, the aliases, and the models behind them."""
         names = dict.fromkeys((*self._tiers, *self._registry.aliases()))
         for name in tuple(names):
             names.update(dict.fromkeys(target.name for target in self.find(name).targets))
@@ -101,14 +93,12 @@ class Catalog:
 
     def _resolve(self, name: str) -> TargetChoice:
         if len(name) > MAX_NAME:
-            raise ModelNotFound(f"no model has a name of {len(name)} characters", fail_over=False)
+            raise ModelNotFound(f"model must have at most {MAX_NAME} characters, got {len(name)}", fail_over=False)
         aliases = self._registry.aliases()
         for element in map(str.strip, name.split(",")):
             provider, slash, model = element.partition("/")
             if not (provider in self._providers and model if slash else element in aliases):
-                raise ModelNotFound(
-                    f"this gateway has no model {element!r}{did_you_mean(element, aliases)}", fail_over=False
-                )
+                raise ModelNotFound(f"unknown model {element!r}{did_you_mean(element, aliases)}", fail_over=False)
         targets = tuple(self._registry.targets(name))
         tier = self._tiers.get(name)
         if tier is None:

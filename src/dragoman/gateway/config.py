@@ -1,17 +1,18 @@
-"""A dragoman.toml and the environment in, a checked Config out; all that is wrong with it is in one error.
+"""The config of a gateway, read from dragoman.toml.
 
-    [gateway]                         where it listens, and what it bears: the fields of `Gateway`
-    [chain], [timeouts]               how targets are asked: retries, patience … and total, connect, first_event, idle
-    [tiers.simple]                    models = { "groq/llama" = 1, "openai/gpt" = 5 }; order = "weighted" or "given"
+    [gateway]                               where it listens, and its limits: the fields of `GatewaySettings`
+    [chain], [timeouts]                     retries, max_retry_after ...; total, connect, first_event, idle
+    [tiers.simple]                          models = { "groq/llama" = 1, "openai/gpt" = 5 }; order = "weighted"
     [providers.x] [aliases] [capabilities]  as in the library
-    [keys.alice]                      who may ask, by the hash of a key
+    [keys.alice]                            an API key, by its hash, and its limits
 
-`${VAR}` and `${VAR:default}` stand for variables in every text.
+`${VAR}` and `${VAR:default}` in any text are replaced by environment variables. All problems of a file are reported in
+one error.
 """
 
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, TypeAlias, TypeVar
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
 
 import msgspec
 
@@ -32,103 +33,103 @@ S = TypeVar("S", bound=msgspec.Struct)
 
 FILE = "dragoman.toml"
 TABLES = ("gateway", "chain", "timeouts", "tiers", "keys", *settings.TABLES)
-_CHAIN = frozenset(
-    "retries max_retry_after_with_fallback max_retry_after backoff backoff_cap fail_over_on_permanent when_all_cooling_down".split()
-)  # what is left of Options belongs to a tier, or to one call
-_OF_A_KEY = tuple(name for name in Key.__struct_fields__ if name != "id")
+_CHAIN_FIELDS = frozenset(
+    (
+        "retries",
+        "max_retry_after_with_fallback",
+        "max_retry_after",
+        "backoff",
+        "backoff_cap",
+        "fail_over_on_permanent",
+        "when_all_cooling_down",
+    )
+)
+"""Fields of ChainOptions in [chain]; the others belong to a tier or to one call."""
+_KEY_FIELDS = tuple(name for name in Key.__struct_fields__ if name != "id")
 
-
-Some: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
+PositiveInt: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
 
 
-class Gateway(msgspec.Struct, frozen=True, kw_only=True):
-    """Where a gateway listens, and what it bears.
-
-    >>> Gateway().port
-    8080
-    """
+class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
+    """The table [gateway]."""
 
     host: str = "127.0.0.1"
     port: Annotated[int, msgspec.Meta(ge=1, le=65535)] = 8080
-    workers: Some = 1
+    workers: PositiveInt = 1
     store: str = "memory"
-    """`memory`, `sqlite:PATH` or `redis://…`."""
+    """`memory`, `sqlite:PATH` or `redis://...`."""
     providers: tuple[str, ...] = ()
-    """Providers that clients may name beside those of the other tables."""
-    max_body: Some = 32 * 1024 * 1024
-    max_depth: Some = 128
-    """Levels of JSON inside JSON."""
-    max_requests: Some = 1000
-    """Requests under way, in one worker."""
+    """Providers that clients may use besides those of the other tables."""
+    max_body: PositiveInt = 32 * 1024 * 1024
+    """Bytes of a request body, decompressed."""
+    max_depth: PositiveInt = 128
+    """Levels of nested JSON in a request."""
+    max_requests: PositiveInt = 1000
+    """Requests in progress, per worker."""
     body_timeout: Seconds = 60.0
-    """Seconds until the body of a request must be there."""
+    """Seconds for a client to send its body."""
     ping: Seconds = 15.0
-    """Seconds of silence after which a stream says that it lives."""
+    """Seconds of silence after which a stream gets a ping."""
     rates_when_down: WhenDown = "open"
     budgets_when_down: WhenDown = "closed"
-    """What becomes of limits while the store cannot be asked."""
-    answer_tokens: Some | None = None
-    """Tokens that are reserved for an answer whose length its client leaves open; by default as many as it may have."""
+    """Whether requests pass ("open") or fail ("closed") while the store is down."""
+    answer_tokens: PositiveInt | None = None
+    """Tokens to reserve if a request has no max_tokens; by default the most that its targets can answer."""
     log: bool = True
-    """One line of JSON a request, without what was said."""
+    """One line of JSON per request, without its content."""
     traces: bool = False
-    """OpenTelemetry spans, by the provider that the process has set up."""
+    """OpenTelemetry spans, through the tracer provider of the process."""
     drain: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
-    """Seconds after SIGTERM for which all is answered still, but /health/ready says no: balancers go elsewhere."""
-    grace: Some = 30
-    """Seconds that requests under way may take after SIGTERM."""
+    """Seconds after SIGTERM in which requests are still answered, but /health/ready fails."""
+    grace: PositiveInt = 30
+    """Seconds for requests in progress to finish after SIGTERM."""
 
 
-PATIENT = ChainOptions(max_retry_after=5.0)
-"""A client hears of a longer wait at once, by Retry-After, and need not keep its connection open for it."""
+DEFAULT_OPTIONS = ChainOptions(max_retry_after=5.0)
+"""Shorter waits than in the library: clients get Retry-After instead of an open connection."""
 
 
 class Config(msgspec.Struct, frozen=True, kw_only=True):
-    """All that a gateway is told.
+    """The checked config of a gateway."""
 
-    >>> decode_config("").gateway.port
-    8080
-    """
-
-    gateway: Gateway = Gateway()
-    options: ChainOptions = PATIENT
+    gateway: GatewaySettings = GatewaySettings()
+    options: ChainOptions = DEFAULT_OPTIONS
     tiers: dict[str, Tier] = {}
     keys: tuple[Key, ...] = ()
     tables: dict[str, Any] = {}
-    """What the registry reads itself."""
+    """The tables that the registry reads itself."""
     providers: frozenset[str] = frozenset()
-    """Providers that clients may name."""
+    """Providers that clients may use."""
 
 
 def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
-    """The config of a TOML text.
+    """The config in a TOML text; raises SetupError with all problems.
 
     >>> decode_config('[gateway]\\nport = "${PORT:8123}"').gateway.port
     8123
     """
     env = env or {}
     problems: list[str] = []
-    told: dict[str, Any] = settings.expand_variables(settings.decode_toml(text), env, "", problems)
-    problems += [settings.unknown_table(name, TABLES) for name in told if name not in TABLES]
-    timeouts = _read(Timeouts, told.get("timeouts", {}), "timeouts", problems)
+    tables: dict[str, Any] = settings.expand_variables(settings.decode_toml(text), env, "", problems)
+    problems += [settings.unknown_table(name, TABLES) for name in tables if name not in TABLES]
+    timeouts = _read(Timeouts, tables.get("timeouts", {}), "timeouts", problems)
     options = _read(
         ChainOptions,
-        told.get("chain", {}),
+        tables.get("chain", {}),
         "chain",
         problems,
-        only=_CHAIN,
-        max_retry_after=PATIENT.max_retry_after,
+        only=_CHAIN_FIELDS,
+        max_retry_after=DEFAULT_OPTIONS.max_retry_after,
         timeouts=timeouts,
     )
-    tables = {name: told[name] for name in settings.TABLES if name in told}
-    gateway = _read(Gateway, told.get("gateway", {}), "gateway", problems)
+    gateway = _read(GatewaySettings, tables.get("gateway", {}), "gateway", problems)
     config = Config(
         gateway=gateway,
         options=options,
-        tiers=_read_tiers(told.get("tiers", {}), problems),
-        keys=_read_keys(told.get("keys", {}), problems),
-        tables=tables,
+        tiers=_read_tiers(tables.get("tiers", {}), problems),
+        keys=_read_keys(tables.get("keys", {}), problems),
+        tables={name: tables[name] for name in settings.TABLES if name in tables},
     )
     _check_store(gateway.store, problems)
     providers = _check_names(config, env, problems)
@@ -137,11 +138,11 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     return msgspec.structs.replace(config, providers=providers)
 
 
-def fill(registry: Registry, config: Config, /) -> None:
-    """Tell a registry what the names of a config stand for.
+def configure_registry(registry: Registry, config: Config, /) -> None:
+    """Add the providers, aliases and tiers of a config to a registry.
 
     >>> registry = Registry(env={})
-    >>> fill(registry, decode_config('[aliases]\\nfast = "demo/any"'))
+    >>> configure_registry(registry, decode_config('[aliases]\\nfast = "demo/any"'))
     >>> registry.targets("fast")
     [Target(demo/any)]
     """
@@ -151,55 +152,64 @@ def fill(registry: Registry, config: Config, /) -> None:
 
 
 def _read(
-    shape: type[S], table: Any, where: str, problems: list[str], /, *, only: Collection[str] = (), **more: Any
+    struct: type[S], table: Any, where: str, problems: list[str], /, *, only: Collection[str] = (), **defaults: Any
 ) -> S:
-    """A table as a value."""
-    values = {**more, **_read_fields(shape, table, where, problems, only)}
+    values = {**defaults, **_read_fields(struct, table, where, problems, only)}
     try:
-        return shape(**values)
+        return struct(**values)
     except (SetupError, TypeError) as error:
-        problems.append(f"{where}: {error}")
-        return shape(**more)
+        problems.append(f"{where}.{error}" if str(error).startswith(struct.__struct_fields__) else f"{where}: {error}")
+        return struct(**defaults)
 
 
 def _read_fields(
-    shape: type[msgspec.Struct], table: Any, where: str, problems: list[str], only: Collection[str] = ()
+    struct: type[msgspec.Struct], table: Any, where: str, problems: list[str], only: Collection[str] = ()
 ) -> dict[str, Any]:
-    """A table's fields, each checked by itself, so that all problems are found."""
-    fields = {field.name: field.type for field in msgspec.structs.fields(shape) if not only or field.name in only}
+    """The fields of a table. Each is checked by itself, so that all problems are found."""
+    fields = {field.name: field.type for field in msgspec.structs.fields(struct) if not only or field.name in only}
     values: dict[str, Any] = {}
     if not is_object(table):
-        problems.append(f"{where}: not a table")
+        problems.append(f"{where} must be a table")
         table = {}
     for name, value in table.items():
         if name not in fields:
-            problems.append(f"{where}.{name}: no such setting{did_you_mean(name, fields)}")
+            problems.append(f"{where}.{name}: unknown setting{did_you_mean(name, fields)}")
             continue
         try:
             values[name] = msgspec.convert(value, fields[name], strict=not isinstance(value, str))
         except msgspec.ValidationError as error:
-            problems.append(f"{where}.{name}: {error}")
+            problems.append(f"{where}.{name}{_reason(error, fields[name])}")
     return values
 
 
-def _tables(told: Any, where: str, problems: list[str]) -> dict[str, dict[str, Any]]:
-    if not is_object(told):
-        problems.append(f"{where}: not a table")
+def _reason(error: msgspec.ValidationError, type: Any) -> str:
+    """What is wrong with a setting, to follow its name."""
+    if get_origin(type) is Literal:
+        return f" must be one of {', '.join(get_args(type))}"
+    reason, _, path = str(error).replace("`", "").partition(" - at $")
+    if not reason.startswith("Expected "):
+        return f"{path}: {reason}"
+    return f"{path} must be {reason.removeprefix('Expected ')}"
+
+
+def _subtables(tables: Any, where: str, problems: list[str]) -> dict[str, dict[str, Any]]:
+    if not is_object(tables):
+        problems.append(f"{where} must be a table")
         return {}
-    problems += [f"{where}.{name}: not a table" for name, value in told.items() if not is_object(value)]
-    return {name: value for name, value in told.items() if is_object(value)}
+    problems += [f"{where}.{name} must be a table" for name, value in tables.items() if not is_object(value)]
+    return {name: value for name, value in tables.items() if is_object(value)}
 
 
-def _read_tiers(told: Any, problems: list[str]) -> dict[str, Tier]:
+def _read_tiers(tables: Any, problems: list[str]) -> dict[str, Tier]:
     tiers: dict[str, Tier] = {}
-    for name, table in _tables(told, "tiers", problems).items():
+    for name, table in _subtables(tables, "tiers", problems).items():
         where = f"tiers.{name}"
         models = table.get("models")
         rest = {key: value for key, value in table.items() if key != "models"}
         try:
             costs = msgspec.convert(dict.fromkeys(models, 1) if is_list(models) else models or {}, dict[str, float])
             if not costs:
-                raise SetupError("there are none")
+                raise SetupError("add at least one model")
             _, spec = settings.check_alias(name, ",".join(costs))
         except (msgspec.ValidationError, SetupError, TypeError) as error:
             problems.append(f"{where}.models: {error}")
@@ -209,18 +219,18 @@ def _read_tiers(told: Any, problems: list[str]) -> dict[str, Tier]:
     return tiers
 
 
-def _read_keys(told: Any, problems: list[str]) -> tuple[Key, ...]:
+def _read_keys(tables: Any, problems: list[str]) -> tuple[Key, ...]:
     keys: dict[str, Key] = {}
-    for name, table in _tables(told, "keys", problems).items():
+    for name, table in _subtables(tables, "keys", problems).items():
         where = f"keys.{name}"
-        values: dict[str, Any] = {"hash": "", **_read_fields(Key, table, where, problems, _OF_A_KEY)}
+        values: dict[str, Any] = {"hash": "", **_read_fields(Key, table, where, problems, _KEY_FIELDS)}
         try:
             key = Key(id=name, **values)
         except ValueError as error:
-            problems.append(f"{where}.{error}" if str(error).startswith(_OF_A_KEY) else f"{where}: {error}")
+            problems.append(f"{where}.{error}" if str(error).startswith(_KEY_FIELDS) else f"{where}: {error}")
             continue
         if key.hash in keys:
-            problems.append(f"{where}.hash: it is that of keys.{keys[key.hash].id}")
+            problems.append(f"{where}.hash is also the hash of keys.{keys[key.hash].id}; every key needs its own")
         keys[key.hash] = key
     return tuple(keys.values())
 
@@ -233,36 +243,34 @@ def _check_store(url: str, problems: list[str]) -> None:
 
 
 def _check_names(config: Config, env: Mapping[str, str], problems: list[str]) -> frozenset[str]:
-    """The providers that are named; a name that stands for nothing is a problem."""
+    """The providers that clients may use; a name that refers to nothing is a problem."""
     registry = Registry(env=env)
     try:
-        fill(registry, config)
+        configure_registry(registry, config)
     except SetupError as error:
         head, *lines = str(error).split("\n- ")
         problems += lines or [head]
         _fill_names(registry, config)
-    named = {*config.gateway.providers, *_table(config, "providers")}
+    providers = {*config.gateway.providers, *_table(config, "providers")}
     for name in registry.aliases():
         try:
-            named |= {target.provider for target in registry.targets(name)}
+            providers |= {target.provider for target in registry.targets(name)}
         except SetupError as error:
             problems.append(f"{'tiers' if name in config.tiers else 'aliases'}.{name}: {error}")
-    places = [(name, "gateway.providers") for name in config.gateway.providers]
-    for name, place in (
-        *places,
-        *((name.partition("/")[0], f"capabilities.{name}") for name in _table(config, "capabilities")),
-    ):
+    uses = [(name, "gateway.providers") for name in config.gateway.providers]
+    uses += [(name.partition("/")[0], f"capabilities.{name}") for name in _table(config, "capabilities")]
+    for name, where in uses:
         try:
             registry.provider(name)
         except SetupError as error:
-            problems.append(f"{place}: {error}")
-    return frozenset(named) or _from_environment(env)
+            problems.append(f"{where}: {error}")
+    return frozenset(providers) or _from_environment(env)
 
 
 def _fill_names(registry: Registry, config: Config) -> None:
-    """Tell a registry the names of a config that is wrong elsewhere, so that what they stand for is checked, too."""
+    """Add the names of a config that is wrong elsewhere, so that references to them are checked, too."""
     for name in _table(config, "providers"):
-        with suppress(SetupError):  # told by those who read the record
+        with suppress(SetupError):  # reported already
             registry.add_provider(name=name, like="demo")
     specs = {**_table(config, "aliases"), **{name: tier.spec for name, tier in config.tiers.items()}}
     for name, spec in specs.items():
@@ -276,7 +284,7 @@ def _table(config: Config, name: str) -> dict[str, Any]:
 
 
 def _from_environment(env: Mapping[str, str]) -> frozenset[str]:
-    """The demo, those that a variable defines, and those whose keys are there."""
+    """The demo, the providers that a variable defines, and those whose keys are set."""
     defined = {name[len(PREFIX) :].lower() for name in env if name.startswith(PREFIX) and name != PREFIX}
     keyed = {name for name, record in PROVIDERS.items() if any(env.get(key) for key in record.key_names)}
     return frozenset({"demo", *defined, *keyed})

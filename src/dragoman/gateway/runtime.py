@@ -12,7 +12,7 @@ from dragoman.gateway.accounting.accounting import Accounting
 from dragoman.gateway.accounting.quotas import Quotas
 from dragoman.gateway.auth.api_keys import Keys
 from dragoman.gateway.catalog import Catalog
-from dragoman.gateway.config import FILE, Config, Gateway, decode_config, fill
+from dragoman.gateway.config import FILE, Config, GatewaySettings, configure_registry, decode_config
 from dragoman.gateway.conversations import ConversationStore, ResponseStore
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.shared_health import SharedHealthStore
@@ -50,11 +50,11 @@ class Runtime:
         self.responses = ResponseStore(self.store)
         self.keys = Keys(config.keys)
         self.registry: Registry = Registry(env=env, health=health, http_client=transport)
-        fill(self.registry, config)
+        configure_registry(self.registry, config)
         self.catalog = Catalog(self.registry, providers=config.providers, tiers=config.tiers, options=config.options)
 
 
-def _accounting(store: Store, shared_health: SharedHealthStore, gateway: Gateway, workers: int) -> Accounting:
+def _accounting(store: Store, shared_health: SharedHealthStore, gateway: GatewaySettings, workers: int) -> Accounting:
     return Accounting(
         store,
         quotas=Quotas(store, rates=gateway.rates_when_down, budgets=gateway.budgets_when_down),

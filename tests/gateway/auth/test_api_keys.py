@@ -66,5 +66,5 @@ def test_what_is_no_hash_is_refused() -> None:
 
 
 def test_a_short_key_is_refused() -> None:
-    with pytest.raises(SetupError, match="guessed"):
+    with pytest.raises(SetupError, match="at least 24 random characters"):
         hash_key("secret")

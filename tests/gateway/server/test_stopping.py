@@ -64,7 +64,7 @@ def test_a_gateway_that_has_drained_stops(tmp_path: Path) -> None:
 
 def test_workers_that_share_nothing_are_warned_of(tmp_path: Path) -> None:
     with Gateway(tmp_path, workers=2) as gateway:
-        assert "2 workers, and each remembers for itself" in gateway.log.read_text()
+        assert "2 workers do not share conversations" in gateway.log.read_text()
 
 
 def test_what_takes_long_to_load_waits_until_it_is_asked_for() -> None:
@@ -114,7 +114,7 @@ def test_a_bad_config_is_refused_and_the_old_one_stays(tmp_path: Path) -> None:
         gateway.path.write_text('[aliases]\nnew = "demo/any"\n[gateway]\nprot = 1\n[chain]\nretries = "many"\n')
         gateway.process.send_signal(signal.SIGHUP)
         gateway.wait_until(lambda: "retries" in gateway.log.read_text())
-        assert "gateway.prot: no such setting; did you mean 'port'?" in gateway.log.read_text()
+        assert "gateway.prot: unknown setting; did you mean 'port'?" in gateway.log.read_text()
         assert gateway.post("/v1/chat/completions", chat("old"))[0] == 200
         assert gateway.post("/v1/chat/completions", chat("new"))[0] == 404
 

@@ -9,7 +9,7 @@ from dragoman.cli import terminal
 from dragoman.cli.gateway_config import gateway_config, gateway_store
 from dragoman.cli.parser import UsageError
 from dragoman.engine.health import Health
-from dragoman.gateway.config import fill
+from dragoman.gateway.config import configure_registry
 from dragoman.gateway.observability.health import state_of
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.store import Store
@@ -35,7 +35,7 @@ def run(arguments: Namespace, /) -> int:
 def _check_target(arguments: Namespace) -> None:
     """Refuse a name that no gateway with this config can call."""
     registry = Registry(env=os.environ)
-    fill(registry, gateway_config(arguments))
+    configure_registry(registry, gateway_config(arguments))
     names = [target.name for target in registry.targets(arguments.target)]
     if names != [arguments.target]:
         raise UsageError(

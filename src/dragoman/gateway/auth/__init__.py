@@ -1,1 +1,1 @@
-"""API keys, and who a request belongs to."""
+"""API keys, and who sent a request."""

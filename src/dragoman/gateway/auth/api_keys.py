@@ -1,6 +1,7 @@
-"""A key that a client sent in, whose it is out; a new key in one line. Only salted digests are kept.
+"""API keys of clients: making them, hashing them, and finding out whose a key is.
 
-A key has 256 random bits, so one fast digest is as safe as a slow one, and costs a microsecond a request.
+Only salted digests are stored. A key has 256 random bits, so a fast digest is as safe as a slow one, and costs a
+microsecond per request.
 """
 
 import hmac
@@ -15,35 +16,30 @@ import msgspec
 
 from dragoman.errors import SetupError
 
-SHORTEST = 24
-"""Characters of a key that nobody can guess."""
+MIN_LENGTH = 24
+"""Characters of a key: a shorter one could be guessed."""
 ID = r"[\w.@-]{1,64}"
-"""What a key may be called: it stands in logs and in the names of meters."""
+"""The name of a key: it is part of log lines and of the names of counters."""
 
 Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
-"""Whole numbers that every store can count to."""
+"""Numbers that every store can count to."""
 Dollars: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
 class KeyBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What a key may use in a day or a month (UTC): tokens, or dollars, or both.
-
-    >>> KeyBudget(per="day", tokens=1_000_000).dollars is None
-    True
-    """
+    """What a key may use in a day or a month (UTC): tokens, dollars, or both."""
 
     per: Literal["day", "month"]
     tokens: Count | None = None
     dollars: Dollars | None = None
 
     def __post_init__(self) -> None:
-        """Refuse one that limits nothing."""
         if self.tokens is None and self.dollars is None:
-            raise ValueError(f"the budget of a {self.per} has neither tokens nor dollars")
+            raise ValueError(f"the budget per {self.per} must have tokens or dollars")
 
 
 class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
-    """A client's key as the config has it: its digest, and what it may.
+    """An API key in the config: its hash, and what it may use.
 
     >>> Key(id="team", hash="b2:00:00:00", models=("groq/*",)).may_use("groq/llama")
     True
@@ -52,7 +48,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     id: str
     hash: str
     models: tuple[str, ...] = ("*",)
-    """Globs of what may be asked for."""
+    """Patterns of the models, aliases and tiers that it may use."""
     admin: bool = False
     requests_per_minute: Count | None = None
     tokens_per_minute: Count | None = None
@@ -60,34 +56,32 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     budgets: tuple[KeyBudget, ...] = ()
 
     def __post_init__(self) -> None:
-        """Refuse what is no digest, and two budgets that would be counted as one."""
         if len(self.hash.split(":")) != 4 or not self.hash.startswith("b2:"):
-            raise ValueError("hash: no hash of a key; make one with `dragoman keys new NAME`")
+            raise ValueError("hash must be the hash of a key; make one with `dragoman keys new NAME`")
         if not re.fullmatch(ID, self.id):
-            raise ValueError(f"{self.id!r} is no name of a key: letters, digits and . @ _ - only, at most 64")
+            raise ValueError(f"the name of a key must be 1 to 64 letters, digits or . @ _ -, got {self.id!r}")
         kinds = [
             (budget.per, unit) for budget in self.budgets for unit in ("tokens", "dollars") if getattr(budget, unit)
         ]
         if len(kinds) > len(set(kinds)):
-            raise ValueError("budgets: two of them limit the same")
+            raise ValueError("budgets must limit different things, got two for the same period and unit")
 
     @property
     def is_limited(self) -> bool:
-        """Whether anything of it has to be counted."""
+        """Whether it has any limit."""
         rates = self.requests_per_minute, self.tokens_per_minute, self.concurrent
         return bool(self.budgets) or any(limit is not None for limit in rates)
 
     def __repr__(self) -> str:
-        """Without its digest."""
         return f"Key({self.id!r})"
 
     def may_use(self, model: str, /) -> bool:
-        """Whether a model, an alias or a tier may be asked for."""
+        """Whether the key may use a model, an alias or a tier."""
         return any(fnmatchcase(model, glob) for glob in self.models)
 
 
 class Keys:
-    """All keys of a gateway. Looking one up takes one digest, whoever asks.
+    """All keys of a gateway. A lookup takes one digest, however many keys there are.
 
     >>> plain, hash = new_key()
     >>> Keys([Key(id="team", hash=hash)]).check(plain).id
@@ -98,14 +92,14 @@ class Keys:
 
     def __init__(self, keys: Iterable[Key] = (), /) -> None:
         self.all: Sequence[Key] = tuple(keys)
-        self._by_tag: dict[str, list[Key]] = {}
+        self._by_prefix: dict[str, list[Key]] = {}
         for key in self.all:
-            self._by_tag.setdefault(key.hash.split(":")[1], []).append(key)
+            self._by_prefix.setdefault(key.hash.split(":")[1], []).append(key)
 
     def check(self, plain: str, /) -> Key | None:
-        """The key that this is the plain text of."""
+        """The key with this plain text; None if there is none."""
         data = plain.encode(errors="surrogatepass")
-        for key in self._by_tag.get(_tag(data), ()):
+        for key in self._by_prefix.get(_prefix(data), ()):
             _, _, salt, digest = key.hash.split(":")
             if hmac.compare_digest(_digest(data, salt).encode(), digest.encode()):
                 return key
@@ -113,7 +107,7 @@ class Keys:
 
 
 def new_key() -> tuple[str, str]:
-    """A key, to be given to a client and shown once, and its hash, to be kept.
+    """A new key, to show once, and its hash, to store.
 
     >>> plain, hash = new_key()
     >>> plain[:6], hash[:3]
@@ -124,20 +118,20 @@ def new_key() -> tuple[str, str]:
 
 
 def hash_key(plain: str, /) -> str:
-    """The hash of a key that was made elsewhere; it has to be long and random.
+    """The hash of a key that was made elsewhere.
 
     >>> hash_key("too short")
     Traceback (most recent call last):
-    dragoman.errors.SetupError: a key of 9 characters can be guessed; take at least 24 random ones
+    dragoman.errors.SetupError: a key must have at least 24 random characters, got 9
     """
-    if len(plain) < SHORTEST:
-        raise SetupError(f"a key of {len(plain)} characters can be guessed; take at least {SHORTEST} random ones")
+    if len(plain) < MIN_LENGTH:
+        raise SetupError(f"a key must have at least {MIN_LENGTH} random characters, got {len(plain)}")
     data, salt = plain.encode(errors="surrogatepass"), token_hex(16)
-    return f"b2:{_tag(data)}:{salt}:{_digest(data, salt)}"
+    return f"b2:{_prefix(data)}:{salt}:{_digest(data, salt)}"
 
 
-def _tag(data: bytes) -> str:
-    """Which keys this may be: too little of a digest to find a key by."""
+def _prefix(data: bytes) -> str:
+    """Selects the keys to compare with; too short a digest to find a key by."""
     return blake2b(data, digest_size=4).hexdigest()
 
 

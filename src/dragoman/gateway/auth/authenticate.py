@@ -1,4 +1,4 @@
-"""A request in, whose it is out: where clients of each dialect put their keys."""
+"""Finds the API key of a request, wherever the clients of each dialect put it, and checks what it may do."""
 
 from urllib.parse import parse_qs
 
@@ -7,69 +7,63 @@ from dragoman.gateway.auth.api_keys import Key, Keys
 from dragoman.gateway.errors import Forbidden
 from dragoman.http import HttpRequest
 
-WAYS = "Authorization: Bearer, x-api-key, x-goog-api-key, or ?key="
+KEY_HEADERS = "Authorization: Bearer, x-api-key, x-goog-api-key, or ?key="
 
 
 def identify(http: HttpRequest, keys: Keys, /) -> Key | None:
-    """The key of a request; None where the gateway has no keys, and so asks for none.
+    """The key of a request; None if the gateway has no keys.
 
     >>> identify(HttpRequest(method="GET", path="/v1/models"), Keys()) is None
     True
     """
     if not keys.all:
         return None
-    plain = presented(http)
+    plain = sent_key(http)
     if not plain:
-        raise AuthFailed(f"no key; send one as {WAYS}")
+        raise AuthFailed(f"no API key; send one as {KEY_HEADERS}")
     key = keys.check(plain)
     if key is None:
-        raise AuthFailed("the key is not known to this gateway")
+        raise AuthFailed("unknown API key")
     return key
 
 
 def identify_operator(http: HttpRequest, keys: Keys, /) -> Key | None:
-    """As `identify`, where only keys with `admin = true` may.
+    """Like `identify`, but only for keys with `admin = true`.
 
     >>> identify_operator(HttpRequest(method="GET", path="/metrics"), Keys()) is None
     True
     """
     key = identify(http, keys)
     if key is not None and not key.admin:
-        raise Forbidden(f"the key {key.id!r} is no operator's; that takes admin = true in the config")
+        raise Forbidden(f"key {key.id!r} is not an operator's; set admin = true in its config")
     return key
 
 
-def presented(http: HttpRequest, /) -> str | None:
-    """The key that a request has with it.
+def sent_key(http: HttpRequest, /) -> str | None:
+    """The key that a client sent, in plain text.
 
-    >>> presented(HttpRequest(method="GET", path="/v1beta/models?key=k1"))
+    >>> sent_key(HttpRequest(method="GET", path="/v1beta/models?key=k1"))
     'k1'
     """
     headers = http.headers
     kind, _, token = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer" and token.strip():
         return token.strip()
-    told = headers.get("x-api-key") or headers.get("x-goog-api-key")
-    if told or "?" not in http.path:
-        return told
+    key = headers.get("x-api-key") or headers.get("x-goog-api-key")
+    if key or "?" not in http.path:
+        return key
     return next(iter(parse_qs(http.path.partition("?")[2]).get("key", ())), None)
 
 
 def check_name(name: str, /) -> None:
-    """Refuse what is no name of a model, before it stands in a log or is sent anywhere.
-
-    >>> check_name("groq/llama")
-    """
+    """Raise InvalidRequest if a model's name could not be logged or sent."""
     if not name.isprintable():
-        error = InvalidRequest(f"model: {name[:200]!r} has characters that no name has")
+        error = InvalidRequest(f"model must have only printable characters, got {name[:200]!r}")
         error.param = "model"
         raise error
 
 
 def check_model(key: Key | None, name: str, /) -> None:
-    """Refuse what a key may not ask for.
-
-    >>> check_model(None, "groq/llama")
-    """
+    """Raise Forbidden if a key may not use a model; `name` may list several."""
     if key is not None and not all(key.may_use(element.strip()) for element in name.split(",")):
-        raise Forbidden(f"the key {key.id!r} may not ask for {name[:200]!r}")
+        raise Forbidden(f"key {key.id!r} may not use {name[:200]!r}")

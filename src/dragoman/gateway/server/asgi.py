@@ -1,10 +1,12 @@
-"""A request of an ASGI server in, the app's answer out: for uvicorn, or mounted in a Starlette or FastAPI app."""
+"""The adapter for ASGI servers such as uvicorn; it can be mounted in a Starlette or FastAPI app."""
 
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any, TypeAlias
+
+from msgspec.structs import replace
 
 from dragoman.errors import DragomanError
 from dragoman.gateway.app import App
@@ -19,74 +21,73 @@ Receive: TypeAlias = Callable[[], Awaitable[Message]]
 Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
-def application(path: Path | None = None, /) -> "Asgi":
-    """A gateway to mount, of a config file; of ./dragoman.toml or the environment where none is named.
+def application(config: Path | None = None) -> "Asgi":
+    """A gateway to run or mount; the config is by default ./dragoman.toml if it exists, else the environment.
 
     >>> type(application()).__name__
     'Asgi'
     """
-    return Asgi(App(Runtime(read_config(path), os.environ)))
+    return Asgi(App(Runtime(read_config(config), os.environ)))
 
 
 class Asgi:
-    """The app as ASGI servers want it."""
+    """The app as an ASGI application."""
 
     def __init__(self, app: App, /) -> None:
         self._app = app
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """One request, or the life of the server."""
+        """Handle one request, or the start and stop of the server."""
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan(receive, send)
         elif scope["type"] == "http":
             await self._serve(scope, receive, send)
         else:
             await send({"type": "websocket.close", "code": 1000})
 
     async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
-        http = _request(scope)
+        http, limits = _request_head(scope), self._app.runtime.config.gateway
         try:
             _check_head(scope)
-            async with asyncio.timeout(self._app.runtime.config.gateway.body_timeout):
+            async with asyncio.timeout(limits.body_timeout):
                 body = await self._read(receive)
         except TimeoutError:
-            return await _send(self._app.refuse(http, BodyTooSlow("the body did not come in time")), send)
-        except DragomanError as error:
+            error = BodyTooSlow(f"the body did not arrive within {limits.body_timeout} s")
             return await _send(self._app.refuse(http, error), send)
+        except DragomanError as unreadable:
+            return await _send(self._app.refuse(http, unreadable), send)
         if body is None:
             return None
         work = asyncio.ensure_future(self._answer(http, body, send))
-        gone = asyncio.ensure_future(_wait_for_leave(receive))
+        disconnect = asyncio.ensure_future(_wait_for_disconnect(receive))
         try:
-            await asyncio.wait((work, gone), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((work, disconnect), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            gone.cancel()
+            disconnect.cancel()
             if not work.done():
                 work.cancel()
         try:
             return await work
         except asyncio.CancelledError:
-            if not gone.done() or gone.cancelled():
+            if not disconnect.done() or disconnect.cancelled():
                 raise
             return None
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        """From start-up to shutdown: those who ask are told that it stops, and what waits is written before the end."""
+    async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
-        living = asyncio.create_task(self._app.run())
+        background = asyncio.create_task(self._app.run())
         await send({"type": "lifespan.startup.complete"})
         await receive()
         self._app.drain()
-        living.cancel()
+        background.cancel()
         await self._app.close()
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, http: HttpRequest, body: bytes, send: Send) -> None:
-        whole = HttpRequest(method=http.method, path=http.path, headers=http.headers, body=body)
-        await _send(await self._app.answer(whole), send)
+        await _send(await self._app.answer(replace(http, body=body)), send)
 
     async def _read(self, receive: Receive) -> bytes | None:
-        """The body; None where the client went before it was whole."""
+        """The body; None if the client disconnected before its end."""
         limit = self._app.runtime.config.gateway.max_body
         pieces: list[bytes] = []
         size = 0
@@ -105,8 +106,8 @@ class Asgi:
         return b"".join(pieces)
 
 
-def _request(scope: Message) -> HttpRequest:
-    """The head of a request; a prefix that the app is mounted at is none of its business."""
+def _request_head(scope: Message) -> HttpRequest:
+    """The request without its body, and without the prefix that the app is mounted at."""
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     query = scope.get("query_string", b"").decode("latin-1")
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
@@ -114,17 +115,17 @@ def _request(scope: Message) -> HttpRequest:
 
 
 def _check_head(scope: Message) -> None:
-    """Not all servers bound it."""
+    # Not every ASGI server limits it.
     if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
-        raise HeadTooLarge(f"the headers have more than {MAX_HEADERS} bytes")
+        raise HeadTooLarge(f"the headers are larger than {MAX_HEADERS} bytes")
 
 
-async def _send(answer: GatewayResponse, send: Send) -> None:
-    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in answer.headers]
-    body = answer.body
+async def _send(response: GatewayResponse, send: Send) -> None:
+    headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers]
+    body = response.body
     if isinstance(body, bytes):
         headers.append((b"content-length", str(len(body)).encode()))
-    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.start", "status": response.status, "headers": headers})
     if isinstance(body, bytes):
         await send({"type": "http.response.body", "body": body})
         return
@@ -136,6 +137,6 @@ async def _send(answer: GatewayResponse, send: Send) -> None:
     await send({"type": "http.response.body", "body": b""})
 
 
-async def _wait_for_leave(receive: Receive) -> None:
+async def _wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         continue

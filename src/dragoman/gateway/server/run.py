@@ -1,4 +1,9 @@
-"""A config in, a running gateway out: granian, its workers and their signals."""
+"""Runs the gateway on granian: checks the config, starts the workers and forwards signals.
+
+SIGTERM first makes the workers report not ready for `drain` seconds, so that load balancers go elsewhere; then they
+finish what is in progress and stop. SIGHUP reloads the config in every worker. Signals that arrive while a worker is
+being forked are blocked until its event loop runs, or they would be lost.
+"""
 
 import asyncio
 import gc
@@ -15,9 +20,11 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+from msgspec.structs import replace
+
 from dragoman.errors import SetupError
 from dragoman.gateway.app import App
-from dragoman.gateway.config import Config, Gateway
+from dragoman.gateway.config import Config, GatewaySettings
 from dragoman.gateway.observability import access_log as logs
 from dragoman.gateway.reload import Reloader
 from dragoman.gateway.runtime import Runtime, read_config
@@ -26,39 +33,37 @@ from dragoman.gateway.server.limits import MAX_HEADERS
 
 log = logging.getLogger("dragoman.gateway")
 
-LOOK = 1.0
-"""Seconds between two looks at the config file."""
-YOUNG = 10_000
-"""Objects after which the collector looks for circles: a request makes some hundred, and leaves none."""
-MAX_IDLE = 4096
-"""Connections beside those that are answered: clients keep theirs open."""
+CONFIG_CHECK_INTERVAL = 1.0
+"""Seconds between two checks whether the config file has changed."""
+GC_THRESHOLD = 10_000
+"""New objects until a garbage collection: a request makes some hundred, and leaves no cycles."""
+MAX_IDLE_CONNECTIONS = 4096
+"""Connections besides those with a request: clients keep theirs open."""
 
 
 def serve(
-    path: Path | None = None,
-    /,
+    config: Path | None = None,
     *,
     host: str | None = None,
     port: int | None = None,
     workers: int | None = None,
     no_auth: bool = False,
 ) -> None:
-    """Serve until SIGTERM or SIGINT. What is told here comes before what the file says.
+    """Serve until SIGTERM or SIGINT. The other parameters override the config.
 
-    Without a file it is ./dragoman.toml, and without that the environment.
+    By default, the config is ./dragoman.toml if it exists, else the environment.
     """
-    config = read_config(path)
-    told = {"host": host, "port": port, "workers": workers}
-    gateway = overridden(config.gateway, told)
-    check_reach(gateway, config, no_auth=no_auth)
-    check_store(gateway, config)
+    settings = read_config(config)
+    gateway = override(settings.gateway, host=host, port=port, workers=workers)
+    check_auth(gateway, settings, no_auth=no_auth)
+    check_store(gateway, settings)
     try:
         from granian.constants import Interfaces, Loops
         from granian.http import HTTP1Settings
         from granian.log import LogLevels
         from granian.server import Server
     except ImportError as error:
-        raise SetupError("the gateway needs granian: pip install 'dragoman[gateway]'") from error
+        raise SetupError("granian is not installed; pip install 'dragoman[gateway]'") from error
 
     server: Any = Server(
         "dragoman.gateway",
@@ -68,42 +73,42 @@ def serve(
         workers=gateway.workers,
         loop=Loops.auto,
         websockets=False,
-        backpressure=gateway.max_requests + MAX_IDLE,
+        backpressure=gateway.max_requests + MAX_IDLE_CONNECTIONS,
         http1_settings=HTTP1Settings(max_buffer_size=MAX_HEADERS),
         log_level=LogLevels.warning,
         respawn_failed_workers=True,
         workers_kill_timeout=gateway.grace,
     )
-    _listen_to_signals(server, gateway.drain)
-    warn_of_workers(gateway)
-    check_free(gateway)
-    _hold_signals()
-    print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - to whoever started it
+    _install_signal_handlers(server, gateway.drain)
+    warn_if_not_shared(gateway)
+    check_port(gateway)
+    _block_signals_while_forking()
+    print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
     is_local = is_loopback(gateway.host)
-    server.serve(target_loader=partial(_load, path=path, workers=gateway.workers, is_local=is_local))
+    server.serve(target_loader=partial(_load, config=config, workers=gateway.workers, is_local=is_local))
 
 
-def _listen_to_signals(server: Any, drain: float) -> None:
+def _install_signal_handlers(server: Any, drain: float) -> None:
     stop: Callable[..., None] = server.signal_handler_interrupt
     draining: list[threading.Timer] = []
 
-    def tell_workers(number: int) -> None:
+    def signal_workers(number: int) -> None:
         for worker in server.wrks:
             os.kill(worker.inner.pid, number)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        """At SIGTERM workers say first that they are not ready; later, or at the next signal, they stop."""
+        """On SIGTERM, workers first report not ready; after `drain` seconds, or at the next signal, they stop."""
         if number != signal.SIGTERM or draining:
             stop(number, frame)
             return
-        tell_workers(signal.SIGUSR1)
+        signal_workers(signal.SIGUSR1)
         draining.append(threading.Timer(drain, stop))
         draining[0].daemon = True
         draining[0].start()
 
     def reload(_number: int, _frame: FrameType | None) -> None:
-        """Workers reload by themselves, so that they lose nothing that they remember; granian would start new ones."""
-        tell_workers(signal.SIGHUP)
+        """Workers reload the config themselves and keep what is in memory; granian would start new ones."""
+        signal_workers(signal.SIGHUP)
 
     server.signal_handler_reload = reload
     if drain and hasattr(signal, "SIGUSR1"):
@@ -113,127 +118,111 @@ def _listen_to_signals(server: Any, drain: float) -> None:
 _SIGNALS = [getattr(signal, name) for name in ("SIGHUP", "SIGINT", "SIGTERM", "SIGUSR1") if hasattr(signal, name)]
 
 
-def _hold_signals() -> None:
-    """Let signals wait for a worker that starts: they would be lost until it can hear them, and it would never stop."""
+def _block_signals_while_forking() -> None:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(
-            before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, _SIGNALS), after_in_parent=_hear_signals
+            before=partial(signal.pthread_sigmask, signal.SIG_BLOCK, _SIGNALS), after_in_parent=_unblock_signals
         )
 
 
-def _hear_signals() -> None:
+def _unblock_signals() -> None:
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
-def _load(_target: str, /, *, path: Path | None, workers: int, is_local: bool) -> "Worker":
-    """The app, made in the worker itself: connections do not survive a fork."""
-    return Worker(path, workers=workers, is_local=is_local)
+def _load(_target: str, /, *, config: Path | None, workers: int, is_local: bool) -> "Worker":
+    """Called in the worker process: connections do not survive a fork."""
+    return Worker(config, workers=workers, is_local=is_local)
 
 
 class Worker(Rsgi):
-    """One process of a gateway."""
+    """One worker process of a gateway."""
 
-    def __init__(self, path: Path | None, /, *, workers: int = 1, is_local: bool = False) -> None:
+    def __init__(self, config: Path | None, /, *, workers: int = 1, is_local: bool = False) -> None:
         logs.configure_logging(logging.WARNING)
-        app = App(Runtime(read_config(path), os.environ, workers=workers), is_local=is_local)
+        app = App(Runtime(read_config(config), os.environ, workers=workers), is_local=is_local)
         super().__init__(app)
-        self._life = app.run, app.close
-        self._reloader = Reloader(app, path, os.environ)
-        self._living: asyncio.Task[None] | None = None
+        self._reloader = Reloader(app, config, os.environ)
+        self._background: asyncio.Task[None] | None = None
 
     def __rsgi_init__(self, loop: Any) -> None:
-        """Listen to SIGHUP, look at the file now and then, and tend to what is shared."""
+        """Called by granian before the first request."""
         if hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, self._reloader.reload)
             loop.add_signal_handler(signal.SIGUSR1, self._app.drain)
-        # What is there by now stays: no collection needs to look at it again.
+        # Objects that exist by now stay until the end, so collections skip them.
         gc.collect()
         gc.freeze()
-        gc.set_threshold(YOUNG, 20, 50)
-        self._look(loop)
-        # Not before the loop runs: what it cannot hear is lost.
-        loop.call_soon(_hear_signals)
-        self._living = loop.create_task(self._life[0]())
+        gc.set_threshold(GC_THRESHOLD, 20, 50)
+        self._check_config(loop)
+        # Only when the loop runs: before, signals would be lost.
+        loop.call_soon(_unblock_signals)
+        self._background = loop.create_task(self._app.run())
 
     def __rsgi_del__(self, loop: Any) -> None:
-        """All requests have ended: let go of what is held."""
-        if self._living is not None:
-            self._living.cancel()
-        loop.run_until_complete(self._life[1]())
+        """Called by granian after the last request."""
+        if self._background is not None:
+            self._background.cancel()
+        loop.run_until_complete(self._app.close())
 
-    def _look(self, loop: Any) -> None:
+    def _check_config(self, loop: Any) -> None:
         self._reloader.check()
-        loop.call_later(LOOK, self._look, loop)
+        loop.call_later(CONFIG_CHECK_INTERVAL, self._check_config, loop)
 
 
-def overridden(gateway: Gateway, told: dict[str, Any], /) -> Gateway:
-    """What the file says, with what the command line says over it.
+def override(gateway: GatewaySettings, /, **values: Any) -> GatewaySettings:
+    """The settings with values from the command line; None keeps the setting.
 
-    >>> overridden(Gateway(), {"port": 9000, "host": None}).port
+    >>> override(GatewaySettings(), port=9000, host=None).port
     9000
     """
-    from msgspec.structs import replace
-
-    return replace(gateway, **{name: value for name, value in told.items() if value is not None})
+    return replace(gateway, **{name: value for name, value in values.items() if value is not None})
 
 
-def warn_of_workers(gateway: Gateway, /) -> None:
-    """Say what several workers do not share, where they have no store to share it in.
-
-    >>> warn_of_workers(Gateway(workers=2, store="sqlite:gate.db"))
-    """
+def warn_if_not_shared(gateway: GatewaySettings, /) -> None:
+    """Warn if several workers have no store to share conversations and usage."""
     if gateway.workers > 1 and gateway.store == "memory":
         log.warning(
-            "%d workers, and each remembers for itself: conversations, kept responses and usage of one are "
-            'unknown to the others; set store = "sqlite:PATH" or "redis://HOST:PORT/DB"',
+            'store is "memory", so %d workers do not share conversations, stored responses and usage; '
+            'set store = "sqlite:PATH" or "redis://HOST:PORT/DB"',
             gateway.workers,
         )
 
 
-def check_reach(gateway: Gateway, config: Config, /, *, no_auth: bool) -> None:
-    """Refuse to answer everybody who can reach the machine, unless told so.
-
-    >>> check_reach(Gateway(), Config(), no_auth=False)
-    """
+def check_auth(gateway: GatewaySettings, config: Config, /, *, no_auth: bool) -> None:
+    """Raise SetupError if other machines could use the gateway without a key."""
     if not config.keys and not no_auth and not is_loopback(gateway.host):
         raise SetupError(
-            f"{gateway.host} can be reached from elsewhere and there are no keys: add [keys] to the config "
-            "(dragoman keys new NAME), listen on 127.0.0.1, or say --no-auth"
+            f"gateway.host {gateway.host} can be reached from other machines, and there are no keys; "
+            'add a key (dragoman keys new NAME), set host = "127.0.0.1", or use --no-auth'
         )
 
 
-def check_free(gateway: Gateway, /) -> None:
-    """Refuse a place where somebody listens already: workers share theirs, and so would a second gateway.
-
-    >>> check_free(Gateway(port=0))
-    """
+def check_port(gateway: GatewaySettings, /) -> None:
+    """Raise SetupError if the port is in use: granian shares it between workers, and so with a second gateway."""
     try:
-        family, kind, *_, place = socket.getaddrinfo(gateway.host, gateway.port, type=socket.SOCK_STREAM)[0]
+        family, kind, *_, address_info = socket.getaddrinfo(gateway.host, gateway.port, type=socket.SOCK_STREAM)[0]
         with socket.socket(family, kind) as probe:
-            if os.name == "posix":  # elsewhere it would let two listen
+            if os.name == "posix":  # on Windows, the option would allow a second listener
                 probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            probe.bind(place)
+            probe.bind(address_info)
             probe.listen()
     except (OSError, OverflowError) as error:
-        why = error.strerror if isinstance(error, OSError) and error.strerror else error
-        raise SetupError(f"cannot listen at {address(gateway)}: {why}") from error
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else error
+        raise SetupError(f"cannot listen at {address(gateway)}: {reason}") from error
 
 
-def check_store(gateway: Gateway, config: Config, /) -> None:
-    """Refuse to count limits where each worker would count for itself.
-
-    >>> check_store(Gateway(workers=4), Config())
-    """
+def check_store(gateway: GatewaySettings, config: Config, /) -> None:
+    """Raise SetupError if every worker would count the limits of keys separately."""
     if gateway.workers > 1 and gateway.store == "memory" and any(key.is_limited for key in config.keys):
         raise SetupError(
-            f"{gateway.workers} workers have no memory in common, and each would grant all that a key may use: "
-            'write store = "sqlite:PATH" or a redis:// URL to [gateway]'
+            f'gateway.store must be shared if there are keys with limits and {gateway.workers} workers, got "memory"; '
+            'set store = "sqlite:PATH" or "redis://HOST:PORT/DB"'
         )
 
 
 def is_loopback(host: str, /) -> bool:
-    """Whether only this machine reaches an address.
+    """Whether only this machine can reach the host.
 
     >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("localhost")
     (True, True, False, True)
@@ -244,10 +233,10 @@ def is_loopback(host: str, /) -> bool:
         return host == "localhost"
 
 
-def address(gateway: Gateway, /) -> str:
-    """Where it listens.
+def address(gateway: GatewaySettings, /) -> str:
+    """The URL of the gateway.
 
-    >>> address(Gateway(host="::1", port=8001))
+    >>> address(GatewaySettings(host="::1", port=8001))
     'http://[::1]:8001'
     """
     return f"http://{f'[{gateway.host}]' if ':' in gateway.host else gateway.host}:{gateway.port}"

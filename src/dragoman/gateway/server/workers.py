@@ -1,4 +1,4 @@
-"""What one worker of a gateway counted in, what all of them counted out: Prometheus asks only one of them."""
+"""The metrics of all worker processes, exchanged through the store: Prometheus scrapes only one of them."""
 
 import os
 import socket
@@ -12,30 +12,21 @@ from dragoman.gateway.observability.metrics import Lines
 from dragoman.gateway.store import Store
 
 INTERVAL = 5.0
-"""Seconds between two tellings of a worker that nobody asks."""
+"""Seconds between two reports of a worker that is not scraped."""
 TTL = 30.0
-"""Seconds after which a worker that says nothing is gone."""
+"""Seconds after its last report until a worker counts as stopped."""
 MAX_SWAPS = 50
 
 
 class WorkerReport(msgspec.Struct, frozen=True):
-    """What a worker counted, and when it said so.
-
-    >>> WorkerReport(0.0, {}).moment
-    0.0
-    """
+    """The metrics of one worker, and when it reported them."""
 
     moment: float
     lines: Lines
 
 
 class Workers:
-    """The workers of one gateway: the processes with the same parent.
-
-    >>> from dragoman.gateway.store import open_store
-    >>> Workers(open_store("memory"), name="1").is_due
-    True
-    """
+    """The workers of one gateway: the processes with the same parent."""
 
     def __init__(
         self,
@@ -50,26 +41,26 @@ class Workers:
         self._key = f"workers:{gateway or f'{socket.gethostname()}:{os.getppid()}'}"
         self._store = store
         self._clock = clock
-        self._told_at = float("-inf")
+        self._reported_at = float("-inf")
 
     @property
     def is_due(self) -> bool:
-        """Whether it is time to tell again."""
-        return self._clock() >= self._told_at + INTERVAL
+        """Whether it is time for the next report."""
+        return self._clock() >= self._reported_at + INTERVAL
 
     async def exchange(self, lines: Lines, /) -> dict[str, Lines]:
-        """Tell what this one counted; what each of them did, by name."""
+        """Report the metrics of this worker; returns those of all workers, by name."""
         now = self._clock()
         for _ in range(MAX_SWAPS):
             entry = await self._store.read(self._key)
-            told = {} if entry is None else _decode(entry.value)
-            told = {name: each for name, each in told.items() if each.moment > now - TTL}
-            told[self.name] = WorkerReport(now, lines)
-            expects = None if entry is None else entry.version
-            if await self._store.write(self._key, msgspec.json.encode(told), ttl=2 * TTL, expects=expects):
-                self._told_at = now
-                return {name: each.lines for name, each in sorted(told.items())}
-        raise StoreDown(f"workers: {MAX_SWAPS} others wrote first")
+            reports = {} if entry is None else _decode(entry.value)
+            reports = {name: report for name, report in reports.items() if report.moment > now - TTL}
+            reports[self.name] = WorkerReport(now, lines)
+            version = None if entry is None else entry.version
+            if await self._store.write(self._key, msgspec.json.encode(reports), ttl=2 * TTL, expects=version):
+                self._reported_at = now
+                return {name: report.lines for name, report in sorted(reports.items())}
+        raise StoreDown(f"workers: metrics not written, {MAX_SWAPS} other workers wrote first")
 
 
 _decode = msgspec.json.Decoder(dict[str, WorkerReport]).decode
