@@ -80,7 +80,7 @@ def test_all_problems_are_told_at_once() -> None:
         "gateway.port must be int",
         "gateway.hots: unknown setting; did you mean 'host'?",
         "gateway.providers: unknown provider 'grok'",
-        "chain.retries",
+        "chain.retries: -1 is no number from 0 on",
         "chain.classify: unknown setting",
         "timeouts.total: variable NOPE is not set; set it, or write ${NOPE:default}",
         "tiers.simple.models: add at least one model",
@@ -141,7 +141,11 @@ def test_names_are_checked_though_a_record_is_wrong() -> None:
 
 def test_a_file_that_cannot_be_a_store_is_told(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
-    for path, problem in (("nix/there.db", "there is no folder"), ("here", "is a folder; name a file in it")):
+    problems = {
+        "nix/there.db": f"the folder {tmp_path / 'nix'} does not exist",
+        "here": "is a folder; name a file in it",
+    }
+    for path, problem in problems.items():
         with pytest.raises(SetupError) as caught:
             decode_config(f'[gateway]\nstore = "sqlite:{tmp_path / path}"\nport = 0\n')
         assert f"gateway.store: {problem}" in str(caught.value).replace(f"{tmp_path / path} ", "")
