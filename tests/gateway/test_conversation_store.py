@@ -7,10 +7,8 @@ from typing import Any
 import pytest
 
 from dragoman.engine.failover import weighted_order
-from dragoman.engine.health import Health, Probe
 from dragoman.errors import StoreDown
 from dragoman.gateway.conversations import DAY, ConversationState, ConversationStore, ResponseStore
-from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.store import Store, open_store
 from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.tiers import effective_tier, is_higher, order_targets
@@ -272,104 +270,3 @@ def test_requests_with_and_without_a_conversation_are_split_by_the_same_weights(
     pinned = asyncio.run(share_of_the_cheap(200, in_conversations=True))
     assert plain == pytest.approx(10 / 11, abs=0.06)
     assert pinned == pytest.approx(10 / 11, abs=0.06)
-
-
-# Health that is shared ------------------------------------------------------------------------------------------------
-
-
-class Gateway:
-    """One of several: its own clock, which began at its own time."""
-
-    def __init__(self, store: Store, wall: Clock, began: float) -> None:
-        self._wall, self._began = wall, began
-        self.conditions = SharedHealthStore(store, clock=self.clock, wall=wall)
-        self.health = Health(store=self.conditions, clock=self.clock)
-
-    def clock(self) -> float:
-        return self._wall.now - self._began
-
-
-def test_a_bench_is_heard_of_and_its_end_too(opened: Opened, clock: Clock) -> None:
-    async def work(store: Store) -> None:
-        one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
-        one.health.disable("aa/m", 60.0)
-        await one.conditions.sync()
-        await other.conditions.sync()
-        assert other.health.admit("aa/m", other.clock()) is None
-        one.health.enable("aa/m")
-        await one.conditions.sync()
-        await other.conditions.sync()
-        assert other.health.admit("aa/m", other.clock()) == "healthy"
-
-    run(opened, work)
-
-
-def test_the_bench_of_an_operator_outlives_a_success_at_another_gateway(clock: Clock) -> None:
-    async def work(store: Store) -> None:
-        one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
-        one.health.disable("aa/m", 60.0)
-        for gateway in (one, other):
-            await gateway.conditions.sync()
-        other.health.record_success("aa/m", 0.2)
-        for gateway in (other, one):
-            await gateway.conditions.sync()
-        assert [each.health.admit("aa/m", each.clock()) for each in (one, other)] == [None, None]
-
-    run(MemoryStore, work)
-
-
-def test_a_bench_that_ends_by_itself_is_probed_by_all(clock: Clock) -> None:
-    async def work(store: Store) -> None:
-        one, other = Gateway(store, clock, 100.0), Gateway(store, clock, 5000.0)
-        one.health.disable("aa/m", 60.0)
-        for gateway in (one, other):
-            await gateway.conditions.sync()
-        clock.now += 61
-        one.health.disable("bb/m", 60.0)
-        for gateway in (one, other):
-            await gateway.conditions.sync()
-        assert all(isinstance(each.health.admit("aa/m", each.clock()), Probe) for each in (one, other))
-        assert other.health.admit("bb/m", other.clock()) is None
-
-    run(MemoryStore, work)
-
-
-def test_a_longer_bench_of_ones_own_stays(clock: Clock) -> None:
-    async def work(store: Store) -> None:
-        one, other = Gateway(store, clock, 0.0), Gateway(store, clock, 0.0)
-        other.health.disable("aa/m", 600.0)
-        one.health.disable("aa/m", 60.0)
-        await one.conditions.sync()
-        await other.conditions.sync()
-        clock.now += 61
-        await one.conditions.sync()
-        assert other.health.admit("aa/m", other.clock()) is None
-        assert one.health.admit("aa/m", one.clock()) is None
-
-    run(MemoryStore, work)
-
-
-def test_gateways_that_bench_at_once_lose_no_bench(redis: RedisServer, clock: Clock) -> None:
-    from dragoman.gateway.store.redis import RedisStore
-
-    async def work(store: Store) -> None:
-        gateways = [Gateway(store, clock, 100.0 * n) for n in range(10)]
-        for n, gateway in enumerate(gateways):
-            gateway.health.disable(f"aa/{n}", 60.0)
-        await asyncio.gather(*(gateway.conditions.sync() for gateway in gateways))
-        await gateways[0].conditions.sync()
-        assert len(gateways[0].health.snapshot()) == 10
-
-    run(lambda: RedisStore(redis.url, prefix="benches:"), work)
-
-
-def test_nothing_is_written_when_nothing_is_new(clock: Clock) -> None:
-    async def work(store: Store) -> None:
-        one = Gateway(store, clock, 0.0)
-        one.health.disable("aa/m", 60.0)
-        await one.conditions.sync()
-        before = await store.read("health")
-        await one.conditions.sync()
-        assert await store.read("health") == before
-
-    run(MemoryStore, work)

@@ -3,10 +3,11 @@
 import asyncio
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from secrets import token_hex
 from typing import TypeVar
@@ -529,3 +530,42 @@ def test_the_loop_goes_on_while_sqlite_waits(tmp_path: Path) -> None:
 def test_an_unknown_store_is_refused(url: str) -> None:
     with pytest.raises(SetupError, match="store: "):
         open_store(url)
+
+
+# Files of version 0.1 -------------------------------------------------------------------------------------------------
+
+OLD_TABLES = """
+CREATE TABLE entries (key TEXT PRIMARY KEY, value BLOB, version TEXT, until REAL) WITHOUT ROWID;
+CREATE TABLE marks (key TEXT PRIMARY KEY, marks BLOB, until REAL) WITHOUT ROWID;
+CREATE TABLE rows (id TEXT PRIMARY KEY, moment REAL, settled INTEGER, row BLOB) WITHOUT ROWID;
+CREATE TABLE uses (day TEXT, name TEXT, use BLOB, PRIMARY KEY (day, name)) WITHOUT ROWID;
+"""
+OLD_ROW = (
+    b'{"id":"r1","moment":%d,"model":"fast","target":"a/x","outcome":"hung_up","stream":true,"output":2,"first":0.25}'
+)
+OLD_SUM = b'{"day":"2026-11-17","key":null,"model":"fast","target":"a/x","requests":1,"unknown":0,"failed":1,"input":0,"output":2,"cost":0,"unpriced":0}'
+
+
+def test_a_sqlite_file_of_version_0_1_can_be_used(tmp_path: Path, clock: Clock) -> None:
+    path = str(tmp_path / "store.db")
+    with closing(sqlite3.connect(path)) as db, db:
+        db.executescript(OLD_TABLES)
+        db.execute("INSERT INTO entries VALUES ('a', ?, 'v1', NULL)", (b"1",))
+        bucket = int(clock.now)
+        db.execute("INSERT INTO marks VALUES ('w', ?, ?)", (b'{"%d":2}' % bucket, clock.now + 61))
+        db.execute("INSERT INTO rows VALUES ('r1', ?, 1, ?)", (clock.now, OLD_ROW % bucket))
+        db.execute("INSERT INTO uses VALUES ('2026-11-17', '[null,\"fast\",\"a/x\"]', ?)", (OLD_SUM,))
+
+    async def work(store: Store) -> None:
+        stored = await store.read("a")
+        assert stored is not None
+        assert (stored.value, stored.version) == (b"1", "v1")
+        assert [(await store.reserve([window()])).granted for _ in range(2)] == [True, False]
+        (old,) = await store.rows(9)
+        assert (old.outcome, old.time_to_first_token) == ("client_disconnected", 0.25)
+        new = UsageRow(id="r2", moment=clock.now, model="fast", target="a/x", outcome="served", output=3)
+        await store.record([new])
+        (total,) = await store.usage("2026-11-17", "2026-11-17")
+        assert (total.requests, total.failed, total.output) == (2, 1, 5)
+
+    run(lambda: SqliteStore(path, clock=clock), work)
