@@ -50,5 +50,5 @@ _TEXT_RESULTS = frozenset({"google", "ollama", "openai_chat"})
 def _wire(name: str) -> Wire:
     known = {"openai": "openai_chat", **{wire: wire for wire in wires.NAMES}}
     if name not in known:
-        raise InvalidRequest(f"unknown wire {name!r}; use one of {', '.join(known)}")
+        raise InvalidRequest(f"wire must be one of {', '.join(known)}, got {name!r}")
     return wires.get(known[name])

@@ -85,6 +85,7 @@ class DragomanError(Exception):
         code: str | None = None,
         retry_after: float | None = None,
         usage: "Usage | None" = None,
+        param: str | None = None,
         retry: bool | None = None,
         fail_over: bool | None = None,
         count_failure: bool | None = None,
@@ -98,6 +99,8 @@ class DragomanError(Exception):
         self.code = None if code is None else redact(code)
         self.retry_after = retry_after
         self.usage = usage
+        if param is not None:
+            self.param = param
         self.retry = self.retry if retry is None else retry
         self.fail_over = self.fail_over if fail_over is None else fail_over
         self.count_failure = self.count_failure if count_failure is None else count_failure
@@ -538,6 +541,7 @@ def classify(
     retry_after: float | None = None,
     tokens: int | None = None,
     limit: int | None = None,
+    usage: "Usage | None" = None,
 ) -> ProviderError:
     """The error for a provider's error response: by code, then by status; by message if neither is specific.
 
@@ -554,7 +558,7 @@ def classify(
     if status == 402 and retry_after is not None:
         policy = {}  # OpenRouter reserves credit for running requests and releases it (2026-08)
     code = next((name for name in names if name != str(status)), str(status) if names else None)
-    facts: dict[str, Any] = {"status": status, "code": code, "retry_after": retry_after, **policy}
+    facts: dict[str, Any] = {"status": status, "code": code, "retry_after": retry_after, "usage": usage, **policy}
     if kind is ContextTooLong:
         message_tokens, message_limit = _token_numbers(message)
         return ContextTooLong(message, tokens=tokens or message_tokens, limit=limit or message_limit, **facts)

@@ -198,7 +198,7 @@ def test_what_a_wire_cannot_carry_of_a_result_is_left_out() -> None:
         "a document in a tool result",
         "an image in a tool result",
     ]
-    assert b"cannot carry a document" in world.requests[0].request.body
+    assert b"cannot send a document" in world.requests[0].request.body
 
 
 def test_a_result_goes_to_who_takes_it_rather_than_to_who_does_not() -> None:

@@ -152,7 +152,7 @@ def test_clients_of_anthropic_are_told_which_field_is_wrong(fields: dict[str, An
     seen = asked(MESSAGES, **fields)
     error = json.loads(seen.body)["error"]
     assert (seen.status, error["type"]) == (400, "invalid_request_error")
-    assert error["message"].startswith(f"{field}: ")
+    assert error["message"].startswith((f"{field}: ", f"{field} is required"))
 
 
 @pytest.mark.parametrize(
@@ -176,7 +176,7 @@ def test_clients_of_google_are_told_which_field_is_wrong(fields: dict[str, Any],
 @pytest.mark.parametrize("path", ["/api/chat", "/api/generate", "/api/show", "/api/embed"])
 def test_clients_of_ollama_must_name_a_model(path: str) -> None:
     seen = see(app_of(), post(path, b'{"input": "hello"}'))
-    assert (seen.status, json.loads(seen.body)) == (400, {"error": "model: it is required"})
+    assert (seen.status, json.loads(seen.body)) == (400, {"error": "model is required"})
 
 
 @pytest.mark.parametrize("body", [b'{"model": "demo/any", "input": [{"role": "system", "content": "Hi"}]}'])
@@ -286,7 +286,7 @@ def test_a_notice_names_what_stood_in_a_field_that_is_left_out() -> None:
     asked = Request(messages=(user("hello"),), extra={"ollama": {"options": {"mirostat": 1, "num_ctx": 9}}})
     target = Target(provider="up", model="m", wire="openai_chat", base_url="http://up.invalid/v1")
     (notice,) = wires.get("openai_chat").client.encode_request(asked, target).notices
-    assert notice.why == "openai_chat: it belongs to another wire (mirostat, num_ctx)"
+    assert notice.why == "openai_chat: belongs to another wire (mirostat, num_ctx)"
 
 
 @pytest.mark.parametrize(
@@ -305,8 +305,8 @@ def test_an_option_that_asks_for_nothing_is_no_loss(path: str, fields: dict[str,
 def test_the_demo_tells_what_it_cannot(stream: bool) -> None:  # noqa: FBT001
     seen = asked(CHAT, logprobs=True, logit_bias={"5": 1}, stream=stream)
     assert seen.notices == (
-        "dropped openai_chat: logprobs: openai_chat: it has no such option",
-        "dropped openai_chat: logit_bias: openai_chat: it has no such option (5)",
+        "dropped openai_chat: logprobs: openai_chat: not supported",
+        "dropped openai_chat: logit_bias: openai_chat: not supported (5)",
     )
 
 

@@ -130,7 +130,7 @@ def test_models_as_ollama_lists_them() -> None:
     assert question("ollama", "POST", "/api/show", {"name": "fast"}) == ShowModel("fast")
     shown = answer("ollama", "POST", "/api/show", ShowModel("fast"), MODELS[1])
     assert shown["model_info"] == {"general.architecture": "dragoman", "dragoman.context_length": 8192}
-    with pytest.raises(InvalidRequest, match="model: "):
+    with pytest.raises(InvalidRequest, match="^model is required$"):
         question("ollama", "POST", "/api/show", {})
 
 
@@ -205,7 +205,7 @@ def test_vectors_as_openai_gives_them() -> None:
 def test_vectors_are_packed_where_that_is_asked_for() -> None:
     path = "/v1/embeddings"
     asked = question("openai_chat", "POST", path, {"model": "m", "input": ["a", "b"], "encoding_format": "base64"})
-    assert asked == Embed("m", ("a", "b"), packed=True)
+    assert asked == Embed("m", ("a", "b"), base64=True)
     packed = answer("openai_chat", "POST", path, asked, VECTORS)["data"][0]["embedding"]
     assert struct.unpack("<2f", decode_base64(packed)) == (0.5, -1.0)
 
@@ -300,10 +300,10 @@ def test_only_what_remembers_has_a_memory() -> None:
 
 
 def test_an_answer_is_kept_unless_that_is_not_wanted() -> None:
-    assert asked(input="Hello") == (StoredResponseQuery(keep=True), HELLO)
-    assert asked(input="Hello", store=False)[0] == StoredResponseQuery(keep=False)
+    assert asked(input="Hello") == (StoredResponseQuery(store=True), HELLO)
+    assert asked(input="Hello", store=False)[0] == StoredResponseQuery(store=False)
     recall, request = asked(input="Hello", previous_response_id="resp_1", store=True, truncation="auto")
-    assert recall == StoredResponseQuery(previous="resp_1", keep=True)
+    assert recall == StoredResponseQuery(previous_id="resp_1", store=True)
     assert request.extra["openai_responses"] == {"truncation": "auto"}
 
 

@@ -356,7 +356,7 @@ def _complete(value: S, context: RequestContext) -> S:
 
 async def _serve_endpoint(endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:
     """Model lists, token counts, embeddings, stored responses."""
-    if not endpoint.is_open:
+    if not endpoint.is_public:
         context.key = identify(context.http, context.runtime.keys)
     check_depth(context.http.body, context.runtime.config.gateway.max_depth)
     request = endpoint.decode(context.http)

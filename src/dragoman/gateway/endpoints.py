@@ -79,7 +79,7 @@ async def _count_tokens(context: RequestContext, body: CountTokens) -> int:
 async def _embed(context: RequestContext, body: Embed) -> Embeddings:
     target, options = _choose_target(context, body.model)
     why = "not an option of embeddings that targets know"
-    context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.unread)
+    context.notices += tuple(Notice(kind="dropped", what=field, why=why) for field in body.ignored_fields)
     plan = endpoints.embed(body.texts, body.dimensions, target, options)
     request = Request(messages=tuple(user(_as_text(text)) for text in body.texts))
     return await _run(context, "embeddings", request, plan, lambda embeddings: embeddings.usage)

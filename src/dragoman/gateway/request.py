@@ -150,7 +150,7 @@ class RequestContext:
         if wire.stored_conversations is not None:
             request = await self._load_previous(request)
         self.request = request
-        self.is_stored = self.conversation_id is not None or self._stored.keep
+        self.is_stored = self.conversation_id is not None or self._stored.store
 
     def _choice_for_conversation(self, choice: TargetChoice) -> TargetChoice:
         """The tier never goes down, and the target of the conversation comes first."""
@@ -170,7 +170,7 @@ class RequestContext:
         self.response_id = stored_conversations.PREFIX + secrets.token_hex(24)
         self._stored, request = stored_conversations.split(request, self.http.body)
         self.notices = self._stored.notices
-        if (id := self._stored.previous) is None:
+        if (id := self._stored.previous_id) is None:
             return request
         previous = await self.runtime.responses.load(self.owner, id)
         if previous is None:
@@ -194,7 +194,7 @@ class RequestContext:
             ids = {} if self.tool_ids is None else self.tool_ids.new
             state = ConversationState(target=response.target, tier=self.choice.tier, ids=ids)
             await runtime.conversations.update(self.owner, self.conversation_id, state, before=self.conversation)
-        if self._stored.keep and stored_conversations is not None and response.id is not None:
+        if self._stored.store and stored_conversations is not None and response.id is not None:
             try:
                 stored = stored_conversations.record(self.request, response)
                 await runtime.responses.save(self.owner, response.id, stored)

@@ -1,4 +1,4 @@
-"""A wire's name in, the wire out: each folder here is one protocol, both directions."""
+"""The protocols that dragoman speaks, one folder each; `dragoman.wires.base` explains how a wire works."""
 
 from importlib import import_module
 
@@ -10,7 +10,7 @@ _LOADED: dict[str, Wire] = {}
 
 
 def get(name: str, /) -> Wire:
-    """The wire of that name, loaded at first use.
+    """The wire of that name, imported on first use.
 
     >>> get("ollama").name
     'ollama'
@@ -18,6 +18,6 @@ def get(name: str, /) -> Wire:
     wire = _LOADED.get(name)
     if wire is None:
         if name not in NAMES:
-            raise SetupError(f"no wire {name!r}; there are {', '.join(NAMES)}")
+            raise SetupError(f"wire must be one of {', '.join(NAMES)}, got {name!r}")
         wire = _LOADED[name] = import_module(f"dragoman.wires.{name}").WIRE
     return wire

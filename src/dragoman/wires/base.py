@@ -1,4 +1,21 @@
-"""The contract of a wire, and what all wires need to keep it: bytes and values on one side, events on the other."""
+"""The contract of a wire: one protocol, in both directions.
+
+A wire translates between the types of dragoman and the HTTP messages of one protocol. It does no I/O: it makes
+`HttpRequest` values that a driver sends, and it is fed the bytes that came back. Each wire has two halves:
+
+    client half (dragoman calls a provider)           server half (a client calls the gateway)
+    Request        -> encode_request  -> HttpRequest   HttpRequest -> decode_request -> Request
+    body bytes     -> decode_body     -> events        Response    -> encode_body    -> HttpReply
+    stream bytes   -> stream_decoder  -> events        events      -> stream_encoder -> stream bytes
+    error response -> decode_error    -> exception     exception   -> encode_error   -> HttpReply
+
+Both halves speak in events (`dragoman.events`), so that any server half can answer with what any client half received.
+A feature that the other side cannot express is dropped or changed with a `Notice`, or refused if it is essential.
+Data that only one protocol understands travels in the `extra` of requests, messages and parts, under the wire's name.
+
+A folder `wires/<name>/` holds one wire: `encoder` and `decoder` are its client half, `server` and `stream_encoder` its
+server half, `messages` and `parts` convert messages for both, `schema` has the types of the protocol's JSON.
+"""
 
 from collections.abc import Iterable
 from typing import Protocol
@@ -25,25 +42,26 @@ from dragoman.wires.common.server_endpoints import Route, ServerEndpoint, Stored
 
 
 class StreamDecoder(Protocol):
-    """Bytes to events; b"" is the end of the file.
+    """Turns the bytes of one stream into events.
 
-    An error is raised by the `feed` after the one that gave the last events before it; `error` has it at once.
+    If the bytes contain an error, `error` has it at once; `feed` first returns the events before it and raises it when
+    it is called again.
     """
 
     error: DragomanError | None
 
     @property
     def content_length(self) -> int:
-        """Characters of content so far, shown or still being gathered; pings are none."""
+        """Characters of content so far, including incomplete tool calls but not pings."""
         ...
 
     def feed(self, data: bytes, /) -> list[Event]:
-        """The events that these bytes complete."""
+        """The events that these bytes complete; b"" means that the connection closed."""
         ...
 
 
 class StreamEncoder(Protocol):
-    """Events to bytes: the mirror. An error is said as the dialect says it, and ends the stream."""
+    """Turns events into the bytes of one stream; an error is written as the protocol does it, and ends the stream."""
 
     content_type: str
 
@@ -53,68 +71,68 @@ class StreamEncoder(Protocol):
 
 
 class ClientHalf(Protocol):
-    """We call them."""
+    """What dragoman needs to call a provider that speaks the protocol."""
 
     def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
-        """The exact bytes for this target."""
+        """The HTTP request for this target, with notices of what was dropped or changed."""
         ...
 
     def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
-        """The definitions of some tools, as they stand in a request."""
+        """Tool definitions as they stand in a request."""
         ...
 
     def encode_result(self, result: ToolResult, /) -> JsonObject:
-        """A tool's result, as it stands in the next request."""
+        """A tool result as it stands in the next request."""
         ...
 
     def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
-        """The events of a whole body."""
+        """The events of a whole response body."""
         ...
 
     def decode_error(self, head: Head, body: bytes, /) -> ProviderError:
-        """The typed error of an answer that is no."""
+        """The exception for an error response."""
         ...
 
     def stream_decoder(self, request: Request | None = None, /) -> StreamDecoder:
-        """A reader of one streamed answer; the request tells it what came before."""
+        """A decoder for one stream; `request` is needed for ids of tool calls that do not repeat."""
         ...
 
 
 class ServerHalf(Protocol):
-    """They call us."""
+    """What the gateway needs to answer clients that speak the protocol."""
 
     @property
     def routes(self) -> tuple[Route, ...]:
-        """The paths of this dialect."""
+        """The paths for generation."""
         ...
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        """The model's name and the request."""
+        """The model name and the request."""
         ...
 
     def check(self, model: str, request: Request, /) -> None:
-        """Refuse what can be read, and is no request that this dialect's servers answer."""
+        """Raise `InvalidRequest` for a request that can be decoded but that the provider would refuse."""
         ...
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
-        """The whole answer in this dialect, to the request that asked for it."""
+        """The whole response to `request`."""
         ...
 
     def supports_part(self, part: Part, /) -> bool:
-        """Whether an answer in this dialect has a place for a part; one that has none is left out."""
+        """Whether responses of this protocol can contain the part; other parts are dropped."""
         ...
 
     def encode_error(self, error: DragomanError, /) -> HttpReply:
-        """The refusal in this dialect."""
+        """The error response."""
         ...
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
-        """A writer of one streamed answer."""
+        """An encoder for one stream."""
         ...
 
 
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
-    """One protocol, both directions.
+    """One protocol, in both directions.
 
     >>> from dragoman import wires
     >>> wires.get("anthropic").name
@@ -125,30 +143,28 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     client: ClientHalf
     server: ServerHalf
     endpoints: Endpoints
-    """Model lists, token counts and embeddings, as a client."""
+    """Model lists, token counts and embeddings, for calls to a provider."""
     server_endpoints: tuple[ServerEndpoint, ...] = ()
-    """The same, and stored responses, as a server."""
+    """The same, and stored responses, for clients of the gateway."""
     stored_conversations: StoredConversations | None = None
-    """How requests continue from a stored response; None if the dialect has no such thing."""
+    """How requests continue from a stored response; None if the protocol has no stored responses."""
     other_servers: tuple[ServerHalf, ...] = ()
-    """Other ways in which this dialect's clients ask for generation."""
+    """Further server halves, for protocols with more than one way to ask for generation."""
     gateway_call_ids: bool = False
-    """Whether clients are told calls under ids of the gateway's own making."""
+    """Whether the gateway replaces the ids of tool calls with its own."""
     empty_request_loads_model: bool = False
-    """Whether a request that says nothing asks only that the model be there."""
+    """Whether a request without messages only asks the server to load the model."""
 
 
 def unsupported_parts(wire: Wire, parts: Iterable[Part], /) -> tuple[Notice, ...]:
-    """What a dialect leaves out of an answer, for the client to be told.
+    """Notices for the parts of a response that a protocol cannot express.
 
     >>> from dragoman import wires
     >>> unsupported_parts(wires.get("ollama"), [Opaque(wire="google", data={})])[0].what
-    'a part of the answer (opaque)'
+    'response part (opaque)'
     """
-    left_out = [part for part in parts if not wire.server.supports_part(part)]
-    if not left_out:
-        return ()
     notes = NoticeCollector(wire.name)
-    for part in left_out:
-        notes.add("dropped", f"a part of the answer ({kind_of(part)})", "the dialect has no word for it")
+    for part in parts:
+        if not wire.server.supports_part(part):
+            notes.add("dropped", f"response part ({kind_of(part)})", "not supported")
     return notes.notices

@@ -115,7 +115,7 @@ def test_questions_beside_generation_may_be_nested_as_deeply(path: str) -> None:
 def test_half_a_character_is_told_as_what_it_is() -> None:
     seen = see(app_of(), post(CHAT, json.dumps(chat("demo/any", text="\ud83d")).encode()))
     assert seen.status == 400
-    assert b"half of a character" in seen.body
+    assert b"half of a surrogate pair" in seen.body
 
 
 def test_an_address_of_an_image_is_refused_without_advice_that_no_client_can_follow() -> None:

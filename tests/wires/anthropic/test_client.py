@@ -206,8 +206,8 @@ class TestSystem:
     @pytest.mark.parametrize(
         ("part", "what"),
         [
-            (Opaque(wire="google", data={"executableCode": {}}), "a block of google"),
-            (Thinking(text="Hm.", extra={"google": {}}), "a part of a system message"),
+            (Opaque(wire="google", data={"executableCode": {}}), "google block"),
+            (Thinking(text="Hm.", extra={"google": {}}), "part of a system message"),
         ],
         ids=["block", "thinking"],
     )
@@ -222,7 +222,7 @@ class TestSystem:
 
     def test_inside_the_history_a_loss_is_refused_under_strict(self) -> None:
         foreign = Message(role="system", parts=(Opaque(wire="google", data={"executableCode": {}}),))
-        with pytest.raises(Unsupported, match="a block of google"):
+        with pytest.raises(Unsupported, match="google block"):
             http(at(system_turns=True), messages=(user("a"), foreign), strict=True)
 
     def test_inside_the_history_it_is_left_out_where_nothing_of_it_is_left(self) -> None:
@@ -298,7 +298,7 @@ class TestMessages:
                 "cache_control": {"type": "ephemeral"},
             }
         ]
-        assert notices(messages=given) == [("dropped", "a block of google in a result")]
+        assert notices(messages=given) == [("dropped", "google block in a result")]
 
     @pytest.mark.parametrize("content", ["", "\n"])
     def test_a_result_that_says_nothing_has_no_content(self, content: str) -> None:
@@ -651,7 +651,7 @@ class TestTools:
     def test_tools_of_others_are_left_out(self) -> None:
         tools = (Opaque(wire="google", data={"googleSearch": {}}),)
         assert "tools" not in body(tools=tools)
-        assert notices(tools=tools) == [("dropped", "a tool that runs at another provider")]
+        assert notices(tools=tools) == [("dropped", "hosted tool")]
 
     def test_a_tools_extra_is_given_back(self) -> None:
         tool = replace(TIDE, extra={"anthropic": {"cache_control": {"type": "ephemeral"}}})

@@ -58,9 +58,9 @@ END = Finish(reason="stop", raw="end_turn")
 
 BAD: list[tuple[dict[str, Any], str]] = [
     ({"max_tokens": "99"}, "max_tokens: "),
-    ({"messages": [{"role": "user"}, {"content": "x"}]}, "messages[1].role: "),
+    ({"messages": [{"role": "user"}, {"content": "x"}]}, "messages[1].role is required"),
     ({"messages": [{"role": "pilot", "content": "x"}]}, "messages[0].role: must be user, assistant or system, got"),
-    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text: "),
+    ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text is required"),
     (
         {"messages": [{"role": "user", "content": [{"type": "text", "text": 1}]}]},
         "messages[0].content[0].text: ",

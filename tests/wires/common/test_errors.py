@@ -88,7 +88,7 @@ def test_where_nothing_is_said_the_status_is(body: bytes) -> None:
 
 
 def test_where_nothing_is_said_inside_a_200_it_says_so() -> None:
-    assert str(error_from_json({})) == "no reason told"
+    assert str(error_from_json({})) == "no message"
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_a_reason_that_is_too_deep_to_tell_is_not_told() -> None:
     deep: list[Any] = []
     for _ in range(10**4):
         deep = [deep]
-    assert str(error_from_json({"message": {"a": deep}})) == "its reason is nested too deeply to be told"
+    assert str(error_from_json({"message": {"a": deep}})) == "the error message is nested too deeply"
 
 
 def test_json_in_a_string_in_a_string_is_opened_only_so_far() -> None:
@@ -279,7 +279,7 @@ def test_a_redirect_names_its_place_and_no_secret() -> None:
     error = decode_http_error(
         Head(status=301, headers={"location": "https://me:hush@example.org/v1/chat?key=hush"}), b"<html>Moved</html>"
     )
-    assert error.message == ("HTTP 301 to https://example.org/v1/chat, which is not followed; is the base URL right?")
+    assert error.message == ("HTTP 301 to https://example.org/v1/chat, which is not followed; check the base URL")
 
 
 def test_a_redirect_without_a_place_says_what_it_says() -> None:

@@ -304,7 +304,7 @@ def test_a_long_frame_in_many_pieces_is_copied_once(decoder: Callable[..., Frame
     buffers: set[tuple[int, int]] = set()
     for piece in pieces:
         reader.feed(piece)
-        buffer = reader._buffer if decoder is JsonArrayDecoder else reader._lines._begun
+        buffer = reader._buffer if decoder is JsonArrayDecoder else reader._lines._partial
         assert isinstance(buffer, bytearray)
         buffers.add((id(buffer), sys.getsizeof(buffer)))
     assert len(buffers) < 300

@@ -278,7 +278,7 @@ def test_thinking_and_blocks_of_other_wires_are_left_out() -> None:
     ours: tuple[Part, ...] = (Thinking(text="?", extra={"ollama": {}}), Opaque(wire="ollama", data={}))
     assert mend(assistant(*theirs, *ours), assistant(*theirs)) == (
         (assistant(*ours),),
-        [("dropped", "thinking"), ("dropped", "a block of google")],
+        [("dropped", "thinking"), ("dropped", "google block")],
     )
 
 
@@ -287,7 +287,7 @@ def test_blocks_of_other_wires_in_a_result_are_left_out() -> None:
     mixed = ToolResult(id="a", name="tide", content=(theirs, Text(text="4.2 m"), ours, PICTURE))
     turns, notes = mend(assistant(call("a")), tool_results(mixed))
     assert turns[1].tool_results[0].content == (Text(text="4.2 m"), ours, PICTURE)
-    assert notes == [("dropped", "a block of google in a result")]
+    assert notes == [("dropped", "google block in a result")]
 
 
 def test_under_strict_a_loss_is_refused() -> None:
@@ -304,12 +304,12 @@ def test_system_messages_are_folded_in_order() -> None:
     history = repair(request, notes)
     assert [text.text for text in history.system] == ["a", "b", "c", "d"]
     assert history.turns == (user("?"),)
-    why = "ollama: it was moved to the system prompt"
-    assert notes.notices == (Notice(kind="changed", what="a system message inside the history", why=why),)
+    why = "ollama: moved to the system prompt"
+    assert notes.notices == (Notice(kind="changed", what="system message after the first turn", why=why),)
 
 
 def test_what_is_no_text_of_a_system_message_is_left_out() -> None:
-    assert mend(system("Be brief.", PICTURE, result("a"))) == ((), [("dropped", "a part of a system message")])
+    assert mend(system("Be brief.", PICTURE, result("a"))) == ((), [("dropped", "part of a system message")])
 
 
 @pytest.mark.parametrize(
@@ -400,7 +400,7 @@ def test_an_id_that_was_changed_is_noted() -> None:
     notes = NoticeCollector("w")
     fit_id("call_1", "[a-z]{9}", 9, notes)
     fit_id("abcdefghi", "[a-z]{9}", 9, notes)
-    assert notes.notices == (Notice(kind="renamed", what="call id call_1", why="w: ids must match [a-z]{9}"),)
+    assert notes.notices == (Notice(kind="renamed", what="call id call_1", why="w: must match [a-z]{9}"),)
 
 
 @given(st.sets(st.text(), min_size=2, max_size=30))
@@ -437,17 +437,17 @@ def test_without_a_request_there_were_no_calls() -> None:
         (Document(data=b"", mime="application/pdf"), "a document (application/pdf)"),
         (Thinking(text="?"), "thinking"),
         (call("a"), "a tool call"),
-        (result("a"), "a tool's result"),
+        (result("a"), "a tool result"),
         (Opaque(wire="google", data={}), "a block of another provider"),
     ],
 )
 def test_a_part_that_cannot_be_carried_is_refused_by_name(part: Part, words: str) -> None:
-    assert str(cannot_send(part, "w")) == f"w: cannot carry {words}; use another target, or say it in words"
+    assert str(cannot_send(part, "w")) == f"w: cannot send {words}; use another target or send it as text"
 
 
 def test_a_refusal_says_what_is_taken_where_that_is_known() -> None:
     assert str(cannot_send(call("a"), "w", takes="text")) == (
-        "w: cannot carry a tool call, only text; use another target, or say it in words"
+        "w: cannot send a tool call, only text; use another target or send it as text"
     )
 
 
@@ -481,11 +481,11 @@ def test_a_message_that_only_its_own_wire_understands_is_kept_there() -> None:
     assert repair(Request(messages=(user("a"), silent)), NoticeCollector("openai_chat")).turns[-1] == silent
     notes = NoticeCollector("ollama")
     assert repair(Request(messages=(user("a"), silent)), notes).turns == (user("a"),)
-    assert [notice.what for notice in notes.notices] == ["openai_chat data of a message of the assistant"]
+    assert [notice.what for notice in notes.notices] == ["openai_chat data of the assistant message"]
 
 
 def test_what_only_another_wire_understands_of_a_part_is_told() -> None:
     notes = NoticeCollector("anthropic")
     signed = Text(text="4.2 m", extra={"google": {"thoughtSignature": "CiQB"}, "anthropic": {"citations": []}})
     repair(Request(messages=(user(signed),)), notes)
-    assert [(notice.kind, notice.what) for notice in notes.notices] == [("dropped", "google data of a part (text)")]
+    assert [(notice.kind, notice.what) for notice in notes.notices] == [("dropped", "google data of the text part")]

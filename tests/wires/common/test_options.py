@@ -44,7 +44,7 @@ def test_an_option_is_told_in_the_field_of_the_target() -> None:
 def test_an_option_without_a_field_is_dropped() -> None:
     notes = NoticeCollector("w")
     assert encode_options([("top_k", 5, None), ("seed", None, None)], {}, notes) == {}
-    assert told(notes) == [("dropped", "top_k", "w: it has no such option")]
+    assert told(notes) == [("dropped", "top_k", "w: not supported")]
 
 
 def test_an_option_without_a_field_that_is_said_verbatim_is_no_loss() -> None:
@@ -58,7 +58,7 @@ def test_an_option_without_a_field_that_is_said_verbatim_is_no_loss() -> None:
 def test_a_number_that_is_not_finite_is_invalid(value: float, word: str, field: str | None) -> None:
     with pytest.raises(InvalidRequest) as caught:
         encode_options([("temperature", value, field)], {}, NoticeCollector("w"))
-    assert str(caught.value) == f"temperature: {word} is not a finite number"
+    assert str(caught.value) == f"temperature must be a finite number, got {word}"
 
 
 @pytest.mark.parametrize(
@@ -68,9 +68,9 @@ def test_a_number_that_is_not_finite_is_invalid(value: float, word: str, field: 
         (5, None, None, 5, None),
         (16, 4096, 16, 16, None),
         (4096, 4096, 16, 4096, None),
-        (5, None, 16, 16, "it takes 16 at least"),
-        (9000, 4096, None, 4096, "it takes 4096 at most"),
-        (5, 8, 16, 16, "it takes 16 at least"),
+        (5, None, 16, 16, "5 became the minimum, 16"),
+        (9000, 4096, None, 4096, "9000 became the maximum, 4096"),
+        (5, 8, 16, 16, "5 became the minimum, 16"),
     ],
 )
 def test_a_limit_is_within_what_the_target_can(
@@ -87,7 +87,7 @@ def test_a_limit_is_within_what_the_target_can(
 def test_tools_of_other_providers_are_left_out() -> None:
     notes = NoticeCollector("w")
     assert supported_tools(Request(tools=(NOW, OURS, THEIRS)), notes) == [NOW, OURS]
-    assert told(notes) == [("dropped", "a tool that runs at another provider", "w: it has no such tool")]
+    assert told(notes) == [("dropped", "hosted tool", "w: belongs to another provider")]
 
 
 def test_tools_of_ones_own_are_kept_without_a_word() -> None:
@@ -124,7 +124,7 @@ def test_a_forced_choice_without_tools_is_dropped(choice: str, tools: tuple[Opaq
 
 @pytest.mark.parametrize("choice", ["required", "now"])
 def test_a_choice_that_cannot_be_forced_is_free(choice: str) -> None:
-    why = "w: a call cannot be forced, so the choice is its own"
+    why = f"w: {choice!r} became 'auto': calls cannot be forced"
     assert choose(choice, NOW, forced_choice=False) == ("auto", [("changed", "tool_choice", why)])
 
 
@@ -132,7 +132,7 @@ def test_a_choice_that_cannot_be_forced_is_free(choice: str) -> None:
 def test_a_choice_of_a_tool_that_is_not_there_is_invalid(*, forced_choice: bool) -> None:
     with pytest.raises(InvalidRequest) as caught:
         choose("wind", NOW, TIDE, forced_choice=forced_choice)
-    assert str(caught.value) == "tool_choice: no tool is called 'wind'; there are now, tide"
+    assert str(caught.value) == "tool_choice must be 'auto', 'none', 'required' or a tool (now, tide), got 'wind'"
 
 
 def test_a_choice_may_name_an_opaque_tool() -> None:
@@ -140,22 +140,22 @@ def test_a_choice_may_name_an_opaque_tool() -> None:
 
 
 def test_a_choice_of_a_tool_at_another_provider_is_dropped() -> None:
-    why = "w: it names a tool that runs at another provider"
+    why = "w: names a hosted tool of another provider"
     assert choose("search", NOW, THEIRS) == (None, [("dropped", "tool_choice", why)])
 
 
 def test_one_tool_alone_is_given_where_a_choice_can_name_none() -> None:
     notes = NoticeCollector("w")
     assert only_tool("tide", [NOW, OURS, TIDE], notes) == [TIDE]
-    why = "w: it cannot name a tool, so it is given that one alone"
+    why = "w: cannot name a tool; sent only that tool"
     assert told(notes) == [("changed", "tool_choice", why)]
 
 
-@pytest.mark.parametrize(("tools", "there"), [([NOW, OURS, TIDE], "now, tide"), ([OURS], "none")])
+@pytest.mark.parametrize(("tools", "there"), [([NOW, OURS, TIDE], "now, tide"), ([OURS], "there are none")])
 def test_a_tool_that_is_not_there_cannot_be_given_alone(tools: list[Tool | Opaque], there: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
         only_tool("wind", tools, NoticeCollector("w"))
-    assert str(caught.value) == f"tool_choice: no tool is called 'wind'; there are {there}"
+    assert str(caught.value) == f"tool_choice must be 'auto', 'none', 'required' or a tool ({there}), got 'wind'"
 
 
 @pytest.mark.parametrize("wish", [True, False, None])
@@ -170,7 +170,7 @@ def test_the_wish_for_several_calls_is_dropped_where_there_is_no_switch(*, wish:
     notes = NoticeCollector("w")
     target = place(quirks=Quirks(parallel_tool_calls=False))
     assert parallel_tool_calls(Request(parallel_tool_calls=wish), target, notes) is None
-    assert told(notes) == [("dropped", "parallel_tool_calls", "w: it has no such switch")]
+    assert told(notes) == [("dropped", "parallel_tool_calls", "w: not supported")]
 
 
 def test_no_wish_for_several_calls_is_no_loss() -> None:
@@ -192,12 +192,12 @@ def test_a_name_that_a_schema_may_have_stays() -> None:
 def test_a_name_that_a_schema_may_not_have_is_changed(name: str, fitted: str) -> None:
     notes = NoticeCollector("w")
     assert schema_name(Request(schema_name=name), notes) == fitted
-    why = f"w: a name is made of letters, digits, _ and -, so it is {fitted}"
+    why = f"w: became {fitted}: only letters, digits, _ and - are allowed"
     assert notes.notices == (Notice(kind="renamed", what="schema_name", why=why),)
 
 
 @pytest.mark.parametrize(
-    ("strict", "why"), [(True, "the schema does not satisfy the strict rules"), (False, "it has no such flag")]
+    ("strict", "why"), [(True, "the schema does not satisfy the rules of strict mode"), (False, "not supported")]
 )
 def test_why_a_flag_is_not_sent_depends_on_whether_it_is_known(why: str, *, strict: bool) -> None:
     assert why_not_strict(place(quirks=Quirks(strict=strict))) == why

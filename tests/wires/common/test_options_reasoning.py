@@ -36,7 +36,7 @@ def test_a_word_that_the_target_takes_is_sent_as_it_is(word: Effort) -> None:
 def test_another_word_is_the_nearest_that_the_target_takes(
     asked: Effort, allowed: tuple[Effort, ...], given: Effort
 ) -> None:
-    assert effort(asked, allowed) == (given, [f"w: it does not take {asked!r}, so it got {given!r}"])
+    assert effort(asked, allowed) == (given, [f"w: {asked!r} became {given!r}: not supported"])
 
 
 @pytest.mark.parametrize(
@@ -44,7 +44,7 @@ def test_another_word_is_the_nearest_that_the_target_takes(
     [(0, "none"), (-1, "none"), (1, "minimal"), (1024, "minimal"), (9000, "medium"), (10**6, "max")],
 )
 def test_a_budget_becomes_the_nearest_word(tokens: int, word: Effort) -> None:
-    assert effort(tokens) == (word, [f"w: it takes a word, so {tokens} tokens became {word!r}"])
+    assert effort(tokens) == (word, [f"w: {tokens} tokens became {word!r}: a number is not supported"])
 
 
 def test_a_target_that_names_no_words_takes_all() -> None:

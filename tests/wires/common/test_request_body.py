@@ -14,7 +14,7 @@ DEEP = b"[" * 100_000
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{", b'{"\xff": 1}', b'{"a":' + DEEP])
 def test_a_request_that_is_no_json_object_is_invalid(body: bytes) -> None:
-    with pytest.raises(InvalidRequest, match=r"^the body is not a JSON object: "):
+    with pytest.raises(InvalidRequest, match=r"^the body must be a JSON object: "):
         decode_request_json(HttpRequest(method="POST", path="/", body=body))
 
 
@@ -33,7 +33,7 @@ def test_what_a_shape_does_not_know_is_kept() -> None:
     [
         ({"x": "1"}, "messages[0].x: Expected `int`, got `str`"),
         ({"x": 1, "inner": {"x": None}}, "messages[0].inner.x: Expected `int`, got `null`"),
-        ({}, "messages[0].x: it is required"),
+        ({}, "messages[0].x is required"),
         ([], "messages[0]: Expected `object`, got `array`"),
     ],
 )

@@ -374,7 +374,7 @@ def test_pictures_of_results_stand_inside_where_the_target_takes_them() -> None:
 def test_blocks_of_other_wires_in_results_are_noted_as_dropped() -> None:
     result = ToolResult(id="call_1", content=(Text(text="seen"), Opaque(wire="anthropic", data={"type": "x"})))
     request = Request(messages=(user("?"), assistant(CALL), tool_results(result)))
-    assert notices(request, with_quirks(result_media=True)) == [("dropped", "a block of anthropic in a result")]
+    assert notices(request, with_quirks(result_media=True)) == [("dropped", "anthropic block in a result")]
     assert b'"x"' not in encode(request, with_quirks(result_media=True)).body
 
 
@@ -430,7 +430,7 @@ def test_strict_and_foreign_tools_are_noted_as_dropped() -> None:
     foreign = Opaque(wire="anthropic", data={"type": "bash"})
     request = Request(messages=(user("hi"),), tools=(Tool(name="now", strict=True), foreign))
     assert notices(request) == [
-        ("dropped", "a tool that runs at another provider"),
+        ("dropped", "hosted tool"),
         ("dropped", "tool now: strict"),
     ]
 

@@ -496,7 +496,7 @@ def test_nothing_of_a_providers_bytes_or_address_is_shown(error: DragomanError) 
 
 
 def test_what_a_target_cannot_do_is_told() -> None:
-    why = "ollama: cannot carry a document; use another target"
+    why = "ollama: cannot send a document; use another target"
     error = exhausted([Unsupported(why)], [Attempt(target="ollama/x", outcome="failed", error=f"Unsupported: {why}")])
     assert said(error)["message"] == f"no target could answer: ollama/x failed (Unsupported: {why})"
 

@@ -274,7 +274,7 @@ BROKEN: dict[str, tuple[type[DragomanError], str, tuple[Part, ...]]] = {
         "openai_chat: the connection closed before the stream was complete (no finish_reason or [DONE])",
         (HI,),
     ),
-    "body_cut_in_place_of_a_stream": (Truncated, "the stream ended inside an event: ", ()),
+    "body_cut_in_place_of_a_stream": (Truncated, "the connection closed in the middle of an event: ", ()),
     "calls_malformed": (
         MalformedToolCall,
         'arguments of tide are not a JSON object: {"port":Brest}',
@@ -283,7 +283,7 @@ BROKEN: dict[str, tuple[type[DragomanError], str, tuple[Part, ...]]] = {
     "calls_array_arguments": (MalformedToolCall, "arguments of tide are not a JSON object: [1]", ()),
     "content_list_of_numbers": (Malformed, "openai_chat: content is neither text nor a list of parts", ()),
     "image_broken": (Malformed, "openai_chat: images: not a base64 data URL", ()),
-    "not_json": (Malformed, "an event is not what the protocol says", (HI,)),
+    "not_json": (Malformed, "cannot decode an event", (HI,)),
     "error_object": (ServerFault, "Upstream failed", (HI,)),
     "error_string": (ServerFault, "the engine died", (HI,)),
     "error_event": (BadRequest, "Tool call validation failed", ()),
@@ -573,15 +573,15 @@ FAILURES: list[tuple[str, type[DragomanError], str]] = [
     ('{"choices":null,"base_resp":{"status_code":1004,"status_msg":"login fail"}}', AuthFailed, "login fail"),
     ('{"choices":null,"base_resp":{"status_code":1008,"status_msg":"no money"}}', RateLimited, "no money"),
     ('{"choices":[],"base_resp":{"status_code":1027,"status_msg":"sensitive"}}', Blocked, "sensitive"),
-    ('{"choices":null,"base_resp":{"status_code":1000}}', ServerFault, "no reason told"),
+    ('{"choices":null,"base_resp":{"status_code":1000}}', ServerFault, "no message"),
     ('{"choices":[{"message":{},"error":{"code":502,"message":"upstream"}}]}', ServerFault, "upstream"),
     ('{"choices":[{"message":{"content":"Hi"},"finish_reason":"error"}]}', ServerFault, "the server broke off: error"),
     ('{"choices":null}', Malformed, "openai_chat: the body has no choices"),
     ('{"object":"list","data":[]}', Malformed, "openai_chat: the body has no choices"),
-    ("[1]", Malformed, "the body is not what the protocol says"),
-    ("<html>", Malformed, "the body is not what the protocol says"),
-    ("", Truncated, "the body is not what the protocol says"),
-    ('{"choices":[', Truncated, "the body is not what the protocol says"),
+    ("[1]", Malformed, "cannot decode the body"),
+    ("<html>", Malformed, "cannot decode the body"),
+    ("", Truncated, "cannot decode the body"),
+    ('{"choices":[', Truncated, "cannot decode the body"),
 ]
 
 

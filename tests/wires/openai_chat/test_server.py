@@ -585,11 +585,11 @@ def test_results_without_an_id_answer_the_calls_of_their_name_first() -> None:
 
 
 INVALID: list[tuple[Any, str]] = [
-    (b"{", "the body is not a JSON object"),
-    (b"[]", "the body is not a JSON object"),
+    (b"{", "the body must be a JSON object"),
+    (b"[]", "the body must be a JSON object"),
     ({"messages": {}}, "messages: Expected `array`, got `object`"),
     ({"temperature": "hot"}, "temperature: Expected `float | null`, got `str`"),
-    ({"messages": [{"content": "a"}]}, "messages[0].role: it is required"),
+    ({"messages": [{"content": "a"}]}, "messages[0].role is required"),
     ({"messages": [{"role": "cook"}]}, "messages[0].role: 'cook' is none of system, developer, user"),
     ({"messages": [{"role": ["user"]}]}, "messages[0].role: Expected `str`, got `array`"),
     ({"messages": [ASK, {"role": "user", "content": 3}]}, "messages[1].content: Expected"),
@@ -615,9 +615,9 @@ INVALID: list[tuple[Any, str]] = [
     ),
     (
         {"messages": [{"role": "assistant", "tool_calls": [{"function": {"arguments": "{}"}}]}]},
-        "messages[0].tool_calls[0].function.name: it is required",
+        "messages[0].tool_calls[0].function.name is required",
     ),
-    ({"tools": [{"function": {}}]}, "tools[0].function.name: it is required"),
+    ({"tools": [{"function": {}}]}, "tools[0].function.name is required"),
     ({"tools": [{"function": None}]}, "tools[0].function: Expected `object`, got `null`"),
 ]
 

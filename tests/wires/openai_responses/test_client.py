@@ -211,7 +211,7 @@ def test_a_system_text_of_this_wire_is_an_item() -> None:
 def test_a_system_message_inside_the_history_is_folded() -> None:
     request = Request(messages=(HI, system("Be brief."), assistant("Yes"), HI))
     assert sent(request)["instructions"] == "Be brief."
-    assert notices(request) == [("changed", "a system message inside the history")]
+    assert notices(request) == [("changed", "system message after the first turn")]
 
 
 def test_a_system_message_stays_in_its_place_where_the_target_takes_it_there() -> None:
@@ -225,7 +225,7 @@ def test_a_system_message_in_its_place_has_no_block_of_another_wire() -> None:
     request = Request(messages=(HI, Message(role="system", parts=(foreign, Text(text="Be brief.")), extra=own(id="m"))))
     item = {"type": "message", "role": "developer", "content": "Be brief.", "id": "m"}
     assert sent(request, quirky(system_turns=True))["input"] == [HI_JSON, item]
-    assert notices(request, quirky(system_turns=True)) == [("dropped", "a block of anthropic")]
+    assert notices(request, quirky(system_turns=True)) == [("dropped", "anthropic block")]
 
 
 def test_images_and_documents_are_content() -> None:
@@ -250,12 +250,12 @@ def test_images_and_documents_are_content() -> None:
 
 
 def test_audio_is_unsupported() -> None:
-    with pytest.raises(Unsupported, match="cannot carry an audio"):
+    with pytest.raises(Unsupported, match="cannot send an audio"):
         sent(Request(messages=(user(Audio(data=b"RIFF", mime="audio/wav")),)))
 
 
 def test_an_assistants_document_is_unsupported() -> None:
-    with pytest.raises(Unsupported, match="cannot carry a document"):
+    with pytest.raises(Unsupported, match="cannot send a document"):
         sent(Request(messages=(HI, assistant(Document(data=b"", mime="text/plain")))))
 
 
@@ -351,7 +351,7 @@ def test_a_block_of_another_wire_in_a_result_is_left_out() -> None:
     answered = tool_results(ToolResult(id="call_1", content=(Opaque(wire="anthropic", data={}), Text(text="4 m"))))
     request = Request(messages=(HI, assistant(ToolCall(id="call_1", name="tide")), answered))
     assert sent(request)["input"][2]["output"] == [{"type": "input_text", "text": "4 m"}]
-    assert notices(request) == [("dropped", "a block of anthropic in a result")]
+    assert notices(request) == [("dropped", "anthropic block in a result")]
 
 
 def output_of(*content: Text | Image | Opaque, is_error: bool = False) -> Any:
@@ -447,7 +447,7 @@ def test_a_strict_tool_that_takes_nothing_says_so_strictly() -> None:
 def test_a_tool_of_another_provider_is_left_out() -> None:
     request = Request(messages=(HI,), tools=(TIDE, Opaque(wire="anthropic", data={"type": "web_search_1"})))
     assert sent(request)["tools"] == [TIDE_JSON]
-    assert notices(request) == [("dropped", "a tool that runs at another provider")]
+    assert notices(request) == [("dropped", "hosted tool")]
 
 
 def test_definitions_alone_have_no_tool_of_another_wire() -> None:
@@ -475,7 +475,7 @@ def test_a_target_that_cannot_be_told_a_name_gets_that_tool_alone() -> None:
 
 
 def test_a_choice_of_a_tool_that_is_not_there_is_refused_where_it_would_be_given_alone() -> None:
-    with pytest.raises(InvalidRequest, match="no tool is called 'tide'"):
+    with pytest.raises(InvalidRequest, match="tool_choice must be .*, got 'tide'"):
         sent(Request(messages=(HI,), tools=(Tool(name="now"),), tool_choice="tide"), quirky(named_choice=False))
 
 

@@ -454,20 +454,20 @@ def test_unknown_options_are_kept() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        (b"[]", "the body is not a JSON object"),
+        (b"[]", "the body must be a JSON object"),
         (b'{"input":4}', "input: Expected"),
         (b'{"input":["Hi"]}', "input[0]: Expected `object`"),
         (b'{"input":[{"role":"king","content":""}]}', "input[0].role: 'king' is none of system, developer, user"),
-        (b'{"input":[{"content":"x"}]}', "input[0].role: it is required"),
+        (b'{"input":[{"content":"x"}]}', "input[0].role is required"),
         (b'{"input":[{"role":"user","content":4}]}', "input[0].content: Expected"),
         (
             b'{"input":[{"role":"user","content":[{"type":"input_image","image_url":"data:x"}]}]}',
             "input[0].content[0]: not a base64 data URL",
         ),
-        (b'{"input":[{"type":"function_call","name":"x"}]}', "input[0].call_id: it is required"),
-        (b'{"input":[{"type":"function_call_output","call_id":"c"}]}', "input[0].output: it is required"),
-        (b'{"tools":[{"type":"function"}]}', "tools[0].name: it is required"),
-        (b'{"tools":[{"type":"function","function":{}}]}', "tools[0].function.name: it is required"),
+        (b'{"input":[{"type":"function_call","name":"x"}]}', "input[0].call_id is required"),
+        (b'{"input":[{"type":"function_call_output","call_id":"c"}]}', "input[0].output is required"),
+        (b'{"tools":[{"type":"function"}]}', "tools[0].name is required"),
+        (b'{"tools":[{"type":"function","function":{}}]}', "tools[0].function.name is required"),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_place(body: bytes, message: str) -> None:

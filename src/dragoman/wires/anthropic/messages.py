@@ -83,7 +83,7 @@ def _with_inner_system_messages(request: Request, notes: NoticeCollector) -> Req
 
 def _is_system_content(part: Part, notes: NoticeCollector) -> bool:
     if isinstance(part, Thinking | ToolCall | ToolResult):
-        notes.add("dropped", "a part of a system message", "thinking, tool calls and results are not supported there")
+        notes.add("dropped", "part of a system message", "thinking, tool calls and results are not supported there")
         return False
     return has_content(part, notes)
 

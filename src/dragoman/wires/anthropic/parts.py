@@ -113,7 +113,7 @@ def encode_result(result: ToolResult, notes: NoticeCollector) -> JsonObject:
 def has_content(part: Part, notes: NoticeCollector) -> bool:
     """Whether a part can be sent; the API refuses text of white space, and does not know blocks of other wires."""
     if isinstance(part, Opaque) and part.wire != NAME:
-        notes.add("dropped", f"a block of {part.wire}", "not supported")
+        notes.add("dropped", f"{part.wire} block", "not supported")
         return False
     if not isinstance(part, Text) or part.text.strip():
         return True

@@ -1,1 +1,1 @@
-"""What several wires share."""
+"""Code that several wires share."""

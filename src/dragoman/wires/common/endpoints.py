@@ -1,4 +1,7 @@
-"""What a wire can be asked beside generation, in; HTTP requests, and what their answers tell, out."""
+"""What a client half can ask besides generation: model lists, token counts and embeddings.
+
+The decoders here read the responses of all wires: they look for each value under all the names that protocols use.
+"""
 
 import struct
 from collections.abc import Sequence
@@ -26,30 +29,31 @@ from dragoman.wires.common.notices import NoticeCollector
 
 _ANY = msgspec.json.Decoder()
 Embeddable: TypeAlias = str | Sequence[int]
-"""A text, or the ids of its tokens."""
+"""A text, or its tokens."""
 
 
 class Endpoints:
-    """The small operations of a wire; what it does not have is refused.
+    """The endpoints of a wire; those that it does not override raise `Unsupported`.
 
     >>> from dragoman import wires
-    >>> wires.get("ollama").endpoints.encode_models(Target(provider="p", model="m", wire="ollama", base_url="http://x")).path
+    >>> target = Target(provider="p", model="m", wire="ollama", base_url="http://x")
+    >>> wires.get("ollama").endpoints.encode_models(target).path
     '/api/tags'
     """
 
     max_texts: int = 2048
-    """How many texts one request may have."""
+    """How many texts one request may contain."""
 
     def encode_models(self, target: Target, /) -> HttpRequest:
-        """The question which models there are."""
-        raise Unsupported(f"{target.provider}: lists no models")
+        """The request for the list of models."""
+        raise Unsupported(f"{target.provider} does not support listing models")
 
     def decode_models(self, body: bytes, /) -> tuple[ModelInfo, ...]:
-        """The models of an answer."""
+        """The models of a response."""
         return tuple(_model(item) for item in _items(decode_json(_ANY, body)))
 
     def next_page(self, http: HttpRequest, body: bytes, /) -> HttpRequest | None:
-        """The question for what a list of models goes on with; None at its end.
+        """The request for the next page of a list of models; None after the last.
 
         >>> http = HttpRequest(method="GET", path="/v1/models?limit=2")
         >>> Endpoints().next_page(http, b'{"data": [], "has_more": true, "last_id": "m2"}').path
@@ -63,50 +67,50 @@ class Endpoints:
         )
         if not token or not isinstance(token, str):
             return None
-        place, _, query = http.path.partition("?")
-        kept = [pair for pair in query.split("&") if pair and not pair.startswith(f"{name}=")]
-        return msgspec.structs.replace(http, path=f"{place}?{'&'.join([*kept, f'{name}={quote(token)}'])}")
+        path, _, query = http.path.partition("?")
+        others = [pair for pair in query.split("&") if pair and not pair.startswith(f"{name}=")]
+        return msgspec.structs.replace(http, path=f"{path}?{'&'.join([*others, f'{name}={quote(token)}'])}")
 
     def encode_tokens(self, _request: Request, target: Target, /) -> HttpRequest:
-        """The question how many tokens a request has."""
-        raise Unsupported(f"{target.provider}: counts no tokens")
+        """The request that counts the tokens of `request`."""
+        raise Unsupported(f"{target.provider} does not support counting tokens")
 
     def decode_tokens(self, body: bytes, /) -> int:
-        """The number of an answer."""
+        """The number of tokens of a response."""
         data = decode_json(_ANY, body)
         count = _first_number(data, ("input_tokens", "totalTokens")) if is_object(data) else None
         if count is None:
-            raise Malformed("the answer has no number of tokens")
+            raise Malformed("the response has no number of tokens")
         return count
 
     def encode_embeddings(
         self, _texts: Sequence[Embeddable], _dimensions: int | None, target: Target, /
     ) -> HttpRequest:
-        """The question for the vectors of some texts."""
-        raise Unsupported(f"{target.provider}: makes no embeddings")
+        """The request for embeddings."""
+        raise Unsupported(f"{target.provider} does not support embeddings")
 
     def decode_embeddings(self, body: bytes, /) -> Embeddings:
-        """The vectors of an answer, in the order of the texts."""
+        """The vectors of a response, in the order of the texts."""
         data = decode_json(_ANY, body)
-        found = _vectors(data)
-        if not found:
-            raise Malformed("the answer has no embeddings")
-        return Embeddings(vectors=found, usage=_usage(data))
+        vectors = _vectors(data)
+        if not vectors:
+            raise Malformed("the response has no embeddings")
+        return Embeddings(vectors=vectors, usage=_usage(data))
 
 
 class OpenAIEndpoints(Endpoints):
-    """As OpenAI has them, and the many servers that speak like it.
+    """The endpoints of OpenAI and of the many servers that imitate it.
 
     >>> OpenAIEndpoints().encode_models(Target(provider="p", model="m", wire="w", base_url="http://x/v1")).url
     'http://x/v1/models'
     """
 
     def encode_models(self, target: Target, /) -> HttpRequest:
-        """GET /models."""
+        """The request GET /models."""
         return get_request(target, "/models")
 
     def encode_embeddings(self, texts: Sequence[Embeddable], dimensions: int | None, target: Target, /) -> HttpRequest:
-        """POST /embeddings; or /embed, where the target speaks as Cohere does."""
+        """POST /embeddings; POST /embed if the target speaks Cohere's protocol."""
         body: JsonObject = {"model": target.model}
         if target.quirks.embeddings == "texts":
             body |= {
@@ -122,25 +126,23 @@ class OpenAIEndpoints(Endpoints):
 
 
 def require_texts(texts: Sequence[Embeddable], target: Target, /) -> list[str]:
-    """The texts, for a target that takes no tokens.
+    """The texts; raises `Unsupported` if one of them is a list of tokens.
 
     >>> require_texts(["ships"], Target(provider="p", model="m", wire="w", base_url="http://x"))
     ['ships']
     """
-    words = [text for text in texts if isinstance(text, str)]
-    if len(words) < len(texts):
-        error = Unsupported(f"{target.provider}: it takes texts only, no tokens")
-        error.param = "input"
-        raise error
-    return words
+    strings = [text for text in texts if isinstance(text, str)]
+    if len(strings) < len(texts):
+        raise Unsupported(f"{target.provider}: input must be text, got tokens; send the text", param="input")
+    return strings
 
 
 def _items(data: Any) -> list[JsonObject]:
-    """The listed objects: under `data` or `models`, or a bare list, as some servers send it (seen 2026-08)."""
+    """The objects of a list: under `data` or `models`, or a list without an object around it (seen 2026-08)."""
     if is_object(data) and ("data" in data or "models" in data):
         data = data.get("data") or data.get("models") or []
     if not is_list(data):
-        raise Malformed("the answer lists no models")
+        raise Malformed("the response has no list of models")
     return [item for item in data if is_object(item)]
 
 
@@ -159,7 +161,7 @@ _OUTPUTS = ("max_output_tokens", "outputTokenLimit", "max_completion_tokens", "m
 
 
 def _model(item: JsonObject) -> ModelInfo:
-    meta = item.get("meta")  # llama.cpp's own corner (seen 2026-08)
+    meta = item.get("meta")  # where llama.cpp puts its fields (seen 2026-08)
     item = {**meta, **item} if is_object(meta) else item
     id = item.get("id") or item.get("model") or item.get("name") or ""
     return ModelInfo(
@@ -189,27 +191,27 @@ def _vectors(data: Any) -> tuple[tuple[float, ...], ...]:
 
 
 def _vector(item: Any) -> tuple[float, ...]:
-    found = (item.get("embedding") or item.get("values")) if is_object(item) else item
-    if isinstance(found, str):
-        data = _bytes(found)
+    vector = (item.get("embedding") or item.get("values")) if is_object(item) else item
+    if isinstance(vector, str):
+        data = _bytes(vector)
         return struct.unpack(f"<{len(data) // 4}f", data[: len(data) // 4 * 4])
     try:
-        return msgspec.convert(found, tuple[float, ...])
+        return msgspec.convert(vector, tuple[float, ...])
     except msgspec.ValidationError as error:
-        raise Malformed("an embedding is no list of numbers") from error
+        raise Malformed("an embedding must be a list of numbers") from error
 
 
 def _bytes(text: str) -> bytes:
     try:
         return decode_base64(text)
     except InvalidRequest as error:
-        raise Malformed("an embedding is neither base64 nor a list of numbers") from error
+        raise Malformed("an embedding must be base64 or a list of numbers") from error
 
 
 def _usage(data: JsonObject) -> Usage:
-    told = data.get("usage")
+    usage = data.get("usage")
     meta = data.get("meta")
     billed = meta.get("billed_units") if is_object(meta) else None
-    counts = told if is_object(told) else billed if is_object(billed) else data
+    counts = usage if is_object(usage) else billed if is_object(billed) else data
     count = _first_number(counts, ("prompt_tokens", "input_tokens", "prompt_eval_count", "total_tokens"))
     return Usage(input=count) if count is not None else Usage(source="unknown")

@@ -1,4 +1,4 @@
-"""An error in, its facts as a value that can be saved out; such a value in, the error out."""
+"""Errors as values that can be stored as JSON, for recordings, batches and the native wire."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -11,10 +11,10 @@ from dragoman.types import Attempt, Response, Usage
 
 
 class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="error"):
-    """All that an error tells, as JSON can hold it. `kind` is the name of its class.
+    """The facts of an error. `kind` is the name of its class.
 
-    >>> facts = dump_error(errors.RateLimited("slow down", status=429, retry_after=2.0))
-    >>> load_error(msgspec.json.decode(msgspec.json.encode(facts), type=ErrorRecord)).retry_after
+    >>> record = dump_error(errors.RateLimited("slow down", status=429, retry_after=2.0))
+    >>> load_error(msgspec.json.decode(msgspec.json.encode(record), type=ErrorRecord)).retry_after
     2.0
     """
 
@@ -40,26 +40,26 @@ class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 def dump_error(error: DragomanError, /) -> ErrorRecord:
-    """The facts of an error; what an agent's error holds as its result is not among them.
+    """The record of an error; the `result` of an agent's error is not part of it.
 
     >>> dump_error(errors.ContextTooLong("too long", tokens=2009, limit=512)).limit
     512
     """
     kind = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
-    told: dict[str, Any] = {name: getattr(error, name) for name in _FACTS if getattr(error, name, None) is not None}
-    return ErrorRecord(kind=kind.__name__, message=error.message, **told)
+    facts: dict[str, Any] = {name: getattr(error, name) for name in _FACTS if getattr(error, name, None) is not None}
+    return ErrorRecord(kind=kind.__name__, message=error.message, **facts)
 
 
-def load_error(facts: ErrorRecord, /) -> DragomanError:
-    """The error that has these facts; of an unknown kind it is a plain DragomanError.
+def load_error(record: ErrorRecord, /) -> DragomanError:
+    """The error of a record; a `DragomanError` if its kind is unknown.
 
     >>> type(load_error(dump_error(errors.Blocked("no")))).__name__
     'Blocked'
     """
     kinds = {kind.__name__: kind for kind in _kinds(DragomanError)}
-    error = kinds.get(facts.kind, DragomanError)(facts.message)
+    error = kinds.get(record.kind, DragomanError)(record.message)
     for name in _FACTS:
-        value = getattr(facts, name)
+        value = getattr(record, name)
         if value not in (None, ()) and getattr(error, name, None) != value:
             setattr(error, name, value)
     return error
@@ -70,6 +70,6 @@ _FACTS = tuple(name for name in ErrorRecord.__struct_fields__ if name not in ("k
 
 def _kinds(kind: type[DragomanError]) -> Iterator[type[DragomanError]]:
     yield kind
-    for below in kind.__subclasses__():
-        if below.__module__ == errors.__name__:
-            yield from _kinds(below)
+    for subclass in kind.__subclasses__():
+        if subclass.__module__ == errors.__name__:
+            yield from _kinds(subclass)

@@ -1,19 +1,25 @@
-"""TODO describe."""
+"""`extra`: data that only one wire understands, kept under the name of the wire.
+
+A server half stores the fields of a client's request in two places of `Request.extra`. Fields without an equivalent in
+`Request` are under the wire's name: if the request goes to another wire, they are dropped with a notice. Fields whose
+meaning is also in `Request` are under the wire's name with the suffix `.verbatim`: they restore the client's exact form
+if the request goes to the same wire, and no notice is needed if it does not.
+"""
 
 from collections.abc import Mapping
 from typing import Any
 
 from dragoman.targets.target import Target
-from dragoman.types import (
-    JsonObject,
-    Request,
-    is_object,
-)
+from dragoman.types import JsonObject, Request, is_object
 from dragoman.wires.common.notices import NoticeCollector
+
+VERBATIM = ".verbatim"
+MAX_LISTED = 8
+"""How many members of a dropped field a notice lists."""
 
 
 def wire_extra(extra: Mapping[str, Any], wire: str, /) -> JsonObject:
-    """What `extra` holds for this wire.
+    """The data for one wire.
 
     >>> wire_extra({"ollama": {"keep_alive": 0}}, "ollama")
     {'keep_alive': 0}
@@ -22,16 +28,17 @@ def wire_extra(extra: Mapping[str, Any], wire: str, /) -> JsonObject:
     return data if is_object(data) else {}
 
 
-MAX_LISTED = 8
-"""How many members of a field that is left out are told."""
+def make_extra(wire: str, data: JsonObject, /) -> dict[str, Any]:
+    """An `extra` with data for one wire; empty if there is no data.
 
-
-VERBATIM = ".verbatim"
-"""Behind a wire's name in the `extra` of a request: a client's own form of what our words say whole."""
+    >>> make_extra("ollama", {}), make_extra("ollama", {"index": 0})
+    ({}, {'ollama': {'index': 0}})
+    """
+    return {wire: data} if data else {}
 
 
 def request_extra(wire: str, rest: JsonObject, covered: JsonObject, /) -> dict[str, Any]:
-    """The `extra` of a request that a client sent: what our words do not say, and its own form of what they do.
+    """The `extra` of a decoded request: `rest` has no equivalent in `Request`, `covered` has one.
 
     >>> request_extra("w", {"n": 2}, {"top_k": 5})
     {'w': {'n': 2}, 'w.verbatim': {'top_k': 5}}
@@ -40,7 +47,7 @@ def request_extra(wire: str, rest: JsonObject, covered: JsonObject, /) -> dict[s
 
 
 def full_extra(request: Request, wire: str, /) -> JsonObject:
-    """All that a request's `extra` holds for this wire.
+    """All data for one wire, including the verbatim fields.
 
     >>> full_extra(Request(extra={"w": {"n": 2}, "w.verbatim": {"top_k": 5}}), "w")
     {'top_k': 5, 'n': 2}
@@ -49,7 +56,7 @@ def full_extra(request: Request, wire: str, /) -> JsonObject:
 
 
 def body_extra(request: Request, target: Target, notes: NoticeCollector, /) -> JsonObject:
-    """What the caller wants merged verbatim into the body: under the wire's name, then under the provider's.
+    """The fields to merge into the body: those under the wire's name, then those under the provider's.
 
     >>> target = Target(provider="groq", model="m", wire="openai_chat", base_url="https://x")
     >>> body_extra(Request(extra={"groq": {"a": 1}, "openai_chat": {"b": 2}}), target, NoticeCollector("openai_chat"))
@@ -59,25 +66,15 @@ def body_extra(request: Request, target: Target, notes: NoticeCollector, /) -> J
         return {}
     for name in request.extra:
         if name not in (target.wire, target.provider) and not name.endswith(VERBATIM):
-            _drop(request, name, "it belongs to another wire", notes)
-    own = wire_extra(request.extra, target.provider)
+            _note_dropped(request, name, "belongs to another wire", notes)
+    provider_fields = wire_extra(request.extra, target.provider)
     if not target.quirks.accepts_unknown_fields:
-        _drop(request, target.wire, "it has no such option", notes)
-        return {**wire_extra(request.extra, target.wire + VERBATIM), **own}
-    return {**full_extra(request, target.wire), **own}
+        _note_dropped(request, target.wire, "not supported", notes)
+        return {**wire_extra(request.extra, target.wire + VERBATIM), **provider_fields}
+    return {**full_extra(request, target.wire), **provider_fields}
 
 
-def _drop(request: Request, name: str, why: str, notes: NoticeCollector) -> None:
-    """Say which fields are left out, and what stood in them."""
+def _note_dropped(request: Request, name: str, why: str, notes: NoticeCollector) -> None:
     for field, value in wire_extra(request.extra, name).items():
-        inside = ", ".join([*value][:MAX_LISTED]) if is_object(value) else ""
-        notes.add("dropped", f"{name}: {field}", f"{why} ({inside})" if inside else why)
-
-
-def make_extra(wire: str, data: JsonObject, /) -> dict[str, Any]:
-    """The `extra` of a value that holds this for one wire; nothing where there is nothing.
-
-    >>> make_extra("ollama", {}), make_extra("ollama", {"index": 0})
-    ({}, {'ollama': {'index': 0}})
-    """
-    return {wire: data} if data else {}
+        members = ", ".join([*value][:MAX_LISTED]) if is_object(value) else ""
+        notes.add("dropped", f"{name}: {field}", f"{why} ({members})" if members else why)

@@ -1,4 +1,9 @@
-"""Bytes in any pieces in, frames out (SSE, NDJSON, a JSON array); frames in, bytes out. Every buffer has a limit."""
+"""Framing of streams: server-sent events, NDJSON and JSON arrays, in both directions.
+
+A decoder is fed bytes in chunks of any size and returns the frames that they complete. Every buffer has a limit. The
+SSE decoder takes the common form of an event (one line of data) with one regular expression, and reads all other bytes
+line by line.
+"""
 
 import re
 from abc import ABC, abstractmethod
@@ -10,14 +15,14 @@ import msgspec
 from dragoman.errors import TooLarge, Truncated
 
 MAX_FRAME = 64 * 1024 * 1024
-"""Bytes that one frame may have before it is TooLarge."""
+"""Bytes of a frame above which it is `TooLarge`."""
 
 
 class Frame(msgspec.Struct, frozen=True, gc=False):
-    """One message of a stream: its name, where it has one, and its bytes.
+    """One message of a stream.
 
-    `whole` is False for what stood at the end of the stream without its end. A frame named BARE holds lines that
-    are not of the framing at all, such as a plain JSON error in the middle of an event stream.
+    `name` is the event type of SSE. `whole` is False if the stream ended before the frame did. A frame named BARE holds
+    lines that are not part of the framing, such as a plain JSON error in the middle of an event stream.
 
     >>> Frame(name="ping", data=b"{}").whole
     True
@@ -32,27 +37,21 @@ BARE = "\x00bare"
 
 
 class FrameDecoder(Protocol):
-    """Bytes to frames; b"" is the end of the file.
-
-    >>> decoder: FrameDecoder = NdjsonDecoder()
-    >>> decoder.feed(b"{}")
-    []
-    """
+    """Turns bytes into frames."""
 
     def feed(self, data: bytes, /) -> list[Frame]:
-        """The frames that these bytes complete."""
+        """The frames that these bytes complete; b"" means that the stream ended."""
         ...
 
 
 class _Bounded(ABC):
-    """A frame decoder with a limit: the frames before what is too large are given first, wherever the bytes are cut."""
+    """A frame decoder with a limit; `feed` first returns the frames before the one that is too large."""
 
     def __init__(self, *, limit: int = MAX_FRAME) -> None:
         self._limit = limit
         self._error: TooLarge | None = None
 
     def feed(self, data: bytes, /) -> list[Frame]:
-        """The frames that these bytes complete; at the end, also what stands there without its end."""
         if self._error is not None:
             raise self._error
         frames: list[Frame] = []
@@ -78,11 +77,11 @@ def _too_large(what: str, limit: int) -> TooLarge:
 
 
 class _Lines:
-    """Bytes to lines that end in \\n, \\r\\n or \\r, wherever the bytes are cut."""
+    """Splits bytes into lines that end in \\n, \\r\\n or \\r."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
-        self._begun = bytearray()
+        self._partial = bytearray()
         self._after_cr = False
 
     def feed(self, data: bytes) -> Iterator[bytes]:
@@ -91,7 +90,7 @@ class _Lines:
             if data[:1] == b"\n":
                 data = data[1:]
         if b"\n" not in data and b"\r" not in data:
-            self._keep(data)
+            self._hold(data)
             return
         if b"\r" in data:
             # bytes.splitlines breaks at \n, \r and \r\n only, as SSE does; str.splitlines would break at more.
@@ -102,39 +101,39 @@ class _Lines:
         else:
             lines = data.split(b"\n")
             last = lines.pop()
-        if self._begun:
+        if self._partial:
             lines[0] = self.rest() + lines[0]
         for line in lines:
             if len(line) > self._limit:
                 raise _too_large("a line", self._limit)
             yield line
-        self._keep(last)
+        self._hold(last)
 
     @property
-    def has_begun(self) -> bool:
-        return bool(self._begun) or self._after_cr
+    def is_partial(self) -> bool:
+        return bool(self._partial) or self._after_cr
 
     def rest(self) -> bytes:
-        rest = bytes(self._begun)
-        self._begun.clear()
+        rest = bytes(self._partial)
+        self._partial.clear()
         return rest
 
-    def _keep(self, data: bytes) -> None:
-        if len(self._begun) + len(data) > self._limit:
+    def _hold(self, data: bytes) -> None:
+        if len(self._partial) + len(data) > self._limit:
             raise _too_large("a line", self._limit)
-        self._begun += data
+        self._partial += data
 
 
 _FIELDS = (b"data", b"event", b"id", b"retry", b"error")
 _LINE_COST = 48
-"""Bytes that the second and each further line of an event takes up beside its own: empty lines count, too."""
+"""Bytes that each further line of an event counts besides its length, so that empty lines are limited, too."""
 _BOM = b"\xef\xbb\xbf"
 _EVENTS = re.compile(rb"(?:event: ?(.*)\n)?data: ?(.*)\n\n|((?s:.+?)(?:\n\n|\Z))")
-"""An event of one line of data, as nearly all are; or all else up to an empty line, or to the end."""
+"""An event with one line of data, as nearly all are; or anything else up to an empty line or the end."""
 
 
 class SseDecoder(_Bounded):
-    """Server-sent events: any line end, comments, several data lines, a byte order mark, split characters.
+    """Decodes server-sent events, with any line end, comments, several lines of data and a byte order mark.
 
     >>> SseDecoder().feed(b"event: ping\\r\\ndata: {}\\r\\n\\r\\n")
     [Frame(name='ping', data=b'{}', whole=True)]
@@ -157,9 +156,9 @@ class SseDecoder(_Bounded):
         if b"\r" in data or len(data) > self._limit:
             self._read_lines(data, frames)
             return
-        if self._first or self._name or self._data or self._lines.has_begun:
-            begun, gap, data = data.partition(b"\n\n")
-            self._read_lines(begun + gap, frames)
+        if self._first or self._name or self._data or self._lines.is_partial:
+            rest, gap, data = data.partition(b"\n\n")
+            self._read_lines(rest + gap, frames)
         for name, value, other in _EVENTS.findall(data):
             if other:
                 self._read_lines(other, frames)
@@ -191,7 +190,7 @@ class SseDecoder(_Bounded):
         field, colon, value = line.partition(b":")
         value = value[1:] if value[:1] == b" " else value
         if field == b"data":
-            if self._data and _stands_alone(self._data[-1]) and _begins(value):
+            if self._data and _is_complete_event(self._data[-1]) and _starts_event(value):
                 self._dispatch(frames, whole=True)
             self._size += len(value) + (_LINE_COST if self._data else 0)
             self._check(self._size)
@@ -211,18 +210,18 @@ class SseDecoder(_Bounded):
         self._size = 0
 
 
-def _stands_alone(line: bytes) -> bool:
-    """Whether a line is an event by itself: some servers put nothing between their events (seen 2025-07)."""
-    return _begins(line) and (line[:1] != b"{" or line.rstrip()[-1:] == b"}")
+def _is_complete_event(line: bytes) -> bool:
+    """Whether a line is a whole event: some servers omit the empty line between events (seen 2025-07)."""
+    return _starts_event(line) and (line[:1] != b"{" or line.rstrip()[-1:] == b"}")
 
 
-def _begins(line: bytes) -> bool:
-    """Whether a line begins an event, if the one before it is an event by itself."""
+def _starts_event(line: bytes) -> bool:
+    """Whether a line starts an event, if the line before it is a whole event."""
     return line[:1] == b"{" or line.strip() == b"[DONE]"
 
 
 class NdjsonDecoder(_Bounded):
-    """JSON objects, one a line.
+    """Decodes JSON objects, one per line.
 
     >>> NdjsonDecoder().feed(b'{"a":1}\\n{"b"')
     [Frame(name='', data=b'{"a":1}', whole=True)]
@@ -243,7 +242,7 @@ _STRING_END = rb'["\\]'
 
 
 class JsonArrayDecoder(_Bounded):
-    """The objects of a JSON array (or one object alone), each as soon as it is complete.
+    """Decodes the objects of a JSON array (or a single object), each as soon as it is complete.
 
     >>> [frame.data for frame in JsonArrayDecoder().feed(b'[{"a": "}"},\\n{"b": [1]}')]
     [b'{"a": "}"}', b'{"b": [1]}']
@@ -262,7 +261,6 @@ class JsonArrayDecoder(_Bounded):
         self._closed = False
 
     def _read(self, data: bytes, frames: list[Frame]) -> None:
-        """An array that never closed is Truncated at the end."""
         if not data and (self._depth or (self._in_array and not self._closed)):
             raise Truncated("the connection closed before the JSON array was complete (no ])")
         self._buffer += data
@@ -291,10 +289,10 @@ class JsonArrayDecoder(_Bounded):
                 self._open(byte, at)
             else:
                 self._close(byte, at, frames)
-        keep = self._start if self._depth else at
-        del buffer[:keep]
+        start = self._start if self._depth else at
+        del buffer[:start]
         self._start = 0
-        self._seen = at - keep
+        self._seen = at - start
 
     def _open(self, byte: bytes, at: int) -> None:
         if not self._depth and byte == b"[":
@@ -314,12 +312,12 @@ class JsonArrayDecoder(_Bounded):
             frames.append(Frame(name="", data=bytes(self._buffer[self._start : at])))
 
 
-# Clients that split at what str.splitlines calls a line end (google-genai 3.1, ollama 0.6) break at these (2026-11).
+# Clients that split with str.splitlines (google-genai 3.1, ollama 0.6) break at these characters (2026-11).
 _ODD_LINE_ENDS = ((b"\xc2\x85", b"\\u0085"), (b"\xe2\x80\xa8", b"\\u2028"), (b"\xe2\x80\xa9", b"\\u2029"))
 
 
 def one_line(data: bytes, /) -> bytes:
-    """JSON without any character that somebody may take for the end of a line.
+    """JSON without characters that some clients take for the end of a line.
 
     >>> one_line('"a\\u2028b"'.encode())
     b'"a\\\\u2028b"'
@@ -331,7 +329,7 @@ def one_line(data: bytes, /) -> bytes:
 
 
 def encode_sse(data: bytes, /, *, name: str = "") -> bytes:
-    """One server-sent event; `data` is JSON, so it has no line ends.
+    """One server-sent event; `data` is JSON without line breaks.
 
     >>> encode_sse(b"{}", name="ping")
     b'event: ping\\ndata: {}\\n\\n'
@@ -341,7 +339,7 @@ def encode_sse(data: bytes, /, *, name: str = "") -> bytes:
 
 
 def encode_ndjson(data: bytes, /) -> bytes:
-    """One line.
+    """One line of NDJSON.
 
     >>> encode_ndjson(b"{}")
     b'{}\\n'
@@ -350,7 +348,7 @@ def encode_ndjson(data: bytes, /) -> bytes:
 
 
 class JsonArrayEncoder:
-    """The pieces of a JSON array, one object at a time; b"" closes it.
+    """Writes a JSON array, one object at a time; b"" closes it.
 
     >>> array = JsonArrayEncoder()
     >>> array.feed(b"{}") + array.feed(b"{}") + array.feed(b"")
@@ -361,7 +359,7 @@ class JsonArrayEncoder:
         self._lead = b"["
 
     def feed(self, data: bytes, /) -> bytes:
-        """The bytes of the next object, or of the end."""
+        """The bytes of the next object, or of the closing bracket."""
         lead, self._lead = self._lead, b"\n,"
         if data:
             return lead + one_line(data)

@@ -1,4 +1,9 @@
-"""A canonical history in, one that every provider accepts out: repaired, with notices of what was mended."""
+"""Message histories that every provider accepts.
+
+`repair` brings the messages of a request into a form that all wires can encode: system texts apart, every tool call
+followed by exactly one result, no data of other wires. Each change adds a notice. The other functions help with rules
+that only some providers have.
+"""
 
 import re
 from collections import deque
@@ -29,24 +34,22 @@ from dragoman.types import (
 )
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.options import ERROR_PREFIX
 
+ERROR_PREFIX = "ERROR: "
+"""Marks the result of a failed tool call on wires that have no field for it."""
 UNAVAILABLE = "result unavailable; do not assume that it ran"
+"""The content of the result of a call that has none in the history."""
 
 
 class History(msgspec.Struct, frozen=True, kw_only=True):
-    """What is sent: the system texts, and turns of user, assistant and tool.
-
-    >>> repair(Request(messages=(user("hello"),), system="Be brief."), NoticeCollector("ollama")).system[0].text
-    'Be brief.'
-    """
+    """The system texts, and messages with the roles user, assistant and tool."""
 
     system: tuple[Text, ...]
     turns: tuple[Message, ...]
 
 
 def repair(request: Request, notes: NoticeCollector, /) -> History:
-    """System messages folded together, every call answered exactly once right after it, foreign parts left out.
+    """Collect system messages, give every call exactly one result right after it, remove data of other wires.
 
     >>> call = ToolCall(id="call_1", name="tide")
     >>> notes = NoticeCollector("ollama")
@@ -68,23 +71,23 @@ def repair(request: Request, notes: NoticeCollector, /) -> History:
         for part in message.parts:
             match part:
                 case ToolResult():
-                    calls.answer(part, last=len(turns) - 1)
+                    calls.add_result(part, last=len(turns) - 1)
                 case ToolCall() if message.role == "assistant":
-                    parts.append(calls.begin(part, turn=len(turns)))
+                    parts.append(calls.add_call(part, turn=len(turns)))
                 case ToolCall():
-                    notes.add("dropped", f"call {part.id}", f"a message of the {message.role} calls no tools")
+                    notes.add("dropped", f"call {part.id}", f"not allowed in a message of the {message.role}")
                 case _:
                     parts.append(part)
-        kept = _own_parts(parts, notes)
-        _note_foreign(message.extra, f"a message of the {message.role}", notes)
-        if kept or wire_extra(message.extra, notes.wire):
+        own_parts = _own_parts(parts, notes)
+        _note_foreign(message.extra, f"{message.role} message", notes)
+        if own_parts or wire_extra(message.extra, notes.wire):
             role = "user" if message.role == "tool" else message.role
-            turns.append(msgspec.structs.replace(message, role=role, parts=kept))
-    return History(system=tuple(texts), turns=tuple(_with_answers(turns, calls)))
+            turns.append(msgspec.structs.replace(message, role=role, parts=own_parts))
+    return History(system=tuple(texts), turns=tuple(_with_results(turns, calls)))
 
 
 def _is_plain(message: Message) -> bool:
-    """Whether it is text that every wire says in the same way: nothing of it wants a repair."""
+    """Whether the message is only text without extra, which never needs a repair."""
     if message.extra or message.role == "tool":
         return False
     for part in message.parts:
@@ -94,7 +97,7 @@ def _is_plain(message: Message) -> bool:
 
 
 class _Calls:
-    """The calls of a history, each with an id of its own, and the results that answer them."""
+    """The calls of a history, each with a unique id, and their results."""
 
     def __init__(self, request: Request, notes: NoticeCollector) -> None:
         self._notes = notes
@@ -102,18 +105,18 @@ class _Calls:
         self._ids: set[str] = set()
         self._numbers: dict[str, int] = {}
         self._waiting: dict[str, deque[tuple[int, str]]] = {}
-        self._answers: dict[str, ToolResult] = {}
+        self._results: dict[str, ToolResult] = {}
 
     @cached_property
-    def _given(self) -> set[str]:
+    def _original_ids(self) -> set[str]:
         return {call.id for message in self._request.messages for call in message.tool_calls}
 
-    def begin(self, call: ToolCall, *, turn: int) -> ToolCall:
-        """The call, under another id where an earlier one has the same. A result is of the latest turn that waits."""
+    def add_call(self, call: ToolCall, *, turn: int) -> ToolCall:
+        """Add a call, with a new id if an earlier call has the same. A result belongs to the latest call of its id."""
         id = call.id
         if not id or id in self._ids:
-            id = self._another(id)
-            self._notes.add("renamed", f"call id {call.id}", "each call needs one of its own")
+            id = self._new_id(id)
+            self._notes.add("renamed", f"call id {call.id}", "ids must be unique")
         self._ids.add(id)
         waiting = self._waiting.setdefault(call.id, deque())
         if waiting and waiting[0][0] != turn:
@@ -121,36 +124,36 @@ class _Calls:
         waiting.append((turn, id))
         return msgspec.structs.replace(call, id=id)
 
-    def _another(self, id: str) -> str:
-        """The next id of that stem that no call has; numbers only grow, since no id is ever free again."""
+    def _new_id(self, id: str) -> str:
+        """The next unused id with that prefix. Ids are never free again, so the numbers only grow."""
         number = self._numbers.get(id, 2 if id else 1)
-        while (other := f"{id or 'call'}_{number}") in self._ids or other in self._given:
+        while (other := f"{id or 'call'}_{number}") in self._ids or other in self._original_ids:
             number += 1
         self._numbers[id] = number + 1
         return other
 
-    def answer(self, result: ToolResult, *, last: int) -> None:
-        """Keep a result for the call that waits for it; `last` is the turn before it."""
+    def add_result(self, result: ToolResult, *, last: int) -> None:
+        """Store a result for its call; `last` is the index of the turn before the result."""
         waiting = self._waiting.get(result.id)
         if not waiting:
-            self._notes.add("dropped", f"result {result.id}", "no call waits for it")
+            self._notes.add("dropped", f"result {result.id}", "there is no call for it")
             return
         turn, id = waiting.popleft()
         if turn < last:
-            self._notes.add("repaired", f"result {result.id}", "it came late, so it was put right behind its call")
-        self._answers[id] = msgspec.structs.replace(result, id=id, content=_own_content(result, self._notes))
+            self._notes.add("repaired", f"result {result.id}", "moved right after its call")
+        self._results[id] = msgspec.structs.replace(result, id=id, content=_own_content(result, self._notes))
 
-    def answer_of(self, call: ToolCall) -> ToolResult:
-        """What answers a call: its result, or the error that there is none."""
-        result = self._answers.get(call.id)
+    def result_of(self, call: ToolCall) -> ToolResult:
+        """The result of a call; an error result if the history has none."""
+        result = self._results.get(call.id)
         if result is None:
-            self._notes.add("repaired", f"call {call.id}", "it never got a result, so it gets an error")
+            self._notes.add("repaired", f"call {call.id}", "added an error result: there was none")
             return ToolResult(id=call.id, name=call.name, content=UNAVAILABLE, is_error=True)
         return result if result.name else msgspec.structs.replace(result, name=call.name)
 
 
 def system_texts(request: Request, /) -> tuple[Text, ...]:
-    """The request's system prompt as texts.
+    """The system prompt as texts.
 
     >>> system_texts(Request(system="Be brief."))
     (Text(text='Be brief.', extra={}),)
@@ -161,7 +164,7 @@ def system_texts(request: Request, /) -> tuple[Text, ...]:
 
 
 def as_system(texts: Sequence[Text], /) -> str | tuple[Text, ...] | None:
-    """The plainest form of some system texts.
+    """System texts in the simplest form that `Request.system` takes.
 
     >>> as_system([Text(text="Be brief.")])
     'Be brief.'
@@ -173,59 +176,59 @@ def as_system(texts: Sequence[Text], /) -> str | tuple[Text, ...] | None:
 
 def _fold_system(message: Message, notes: NoticeCollector, *, started: bool) -> list[Text]:
     if started:
-        notes.add("changed", "a system message inside the history", "it was moved to the system prompt")
+        notes.add("changed", "system message after the first turn", "moved to the system prompt")
     for part in message.parts:
         if not isinstance(part, Text):
-            notes.add("dropped", "a part of a system message", "a system prompt is text")
+            notes.add("dropped", "part of a system message", "only text is supported")
     return [part for part in message.parts if isinstance(part, Text)]
 
 
 def _own_parts(parts: Iterable[Part], notes: NoticeCollector) -> tuple[Part, ...]:
-    """Without the thinking and the blocks of other wires."""
+    """The parts without thinking and blocks of other wires."""
     if notes.carries_all:
         return tuple(parts)
-    kept: list[Part] = []
+    own_parts: list[Part] = []
     for part in parts:
         if isinstance(part, Thinking) and notes.wire not in part.extra:
-            notes.add("dropped", "thinking", "it was thought on another wire, or has no signature")
+            notes.add("dropped", "thinking", "from another wire, or without a signature")
         elif isinstance(part, Opaque) and part.wire != notes.wire:
-            notes.add("dropped", f"a block of {part.wire}", "it has no word for it")
+            notes.add("dropped", f"{part.wire} block", "not supported")
         else:
             if not isinstance(part, Opaque):
-                _note_foreign(part.extra, f"a part ({part.__struct_config__.tag})", notes)
-            kept.append(part)
-    return tuple(kept)
+                _note_foreign(part.extra, f"{part.__struct_config__.tag} part", notes)
+            own_parts.append(part)
+    return tuple(own_parts)
 
 
 def _note_foreign(extra: Extra, what: str, notes: NoticeCollector) -> None:
-    """Tell what only another wire understands, such as a signature or an item's id."""
+    """Add notices for data of other wires, such as a signature or the id of an item."""
     for name, data in extra.items():
         if name != notes.wire and data and not notes.carries_all:
-            notes.add("dropped", f"{name} data of {what}", "only that wire understands it")
+            notes.add("dropped", f"{name} data of the {what}", "belongs to another wire")
 
 
 def _own_content(result: ToolResult, notes: NoticeCollector) -> str | tuple[ResultPart, ...]:
     """A result's content without the blocks of other wires."""
     if isinstance(result.content, str) or notes.carries_all:
         return result.content
-    kept: list[ResultPart] = []
+    own_parts: list[ResultPart] = []
     for part in result.content:
         if isinstance(part, Opaque) and part.wire != notes.wire:
-            notes.add("dropped", f"a block of {part.wire} in a result", "it has no word for it")
+            notes.add("dropped", f"{part.wire} block in a result", "not supported")
         else:
-            kept.append(part)
-    return tuple(kept)
+            own_parts.append(part)
+    return tuple(own_parts)
 
 
-def _with_answers(turns: Iterable[Message], calls: _Calls) -> Iterable[Message]:
+def _with_results(turns: Iterable[Message], calls: _Calls) -> Iterable[Message]:
     for turn in turns:
         yield turn
-        if turn.role == "assistant" and (made := turn.tool_calls):
-            yield Message(role="tool", parts=tuple(map(calls.answer_of, made)))
+        if turn.role == "assistant" and (tool_calls := turn.tool_calls):
+            yield Message(role="tool", parts=tuple(map(calls.result_of, tool_calls)))
 
 
 def merge_turns(turns: Iterable[Message], /) -> list[Message]:
-    """Consecutive turns of one role made one, for providers that want roles to alternate.
+    """Merge consecutive turns of one role, for providers that require alternating roles.
 
     >>> len(merge_turns([user("a"), user("b")])[0].parts)
     2
@@ -242,19 +245,19 @@ def _joined(turns: list[Message]) -> Message:
 
 
 def start_with_user(turns: list[Message], notes: NoticeCollector, /) -> list[Message]:
-    """The same, begun by the user, for providers that want it so.
+    """Insert a user turn at the start if there is none, for providers that require it.
 
     >>> start_with_user([Message(role="assistant")], NoticeCollector("google"))[0].text
     '(The conversation begins.)'
     """
     if turns and turns[0].role == "assistant":
-        notes.add("repaired", "the first message", "it must be from the user, so one was put before it")
+        notes.add("repaired", "first message", "added a user message before it: it must be from the user")
         return [user("(The conversation begins.)"), *turns]
     return turns
 
 
 def error_text(result: ToolResult, /) -> str:
-    """A result's text, with the prefix that says error where it is one.
+    """The text of a result, with a prefix if it is an error.
 
     >>> error_text(ToolResult(id="call_1", content="no", is_error=True))
     'ERROR: no'
@@ -263,7 +266,7 @@ def error_text(result: ToolResult, /) -> str:
 
 
 def split_error(text: str, /) -> tuple[str, bool]:
-    """The mirror of `error_text`.
+    """The inverse of `error_text`: the text without the prefix, and whether it had one.
 
     >>> split_error("ERROR: no")
     ('no', True)
@@ -272,7 +275,7 @@ def split_error(text: str, /) -> tuple[str, bool]:
 
 
 def result_media(results: Iterable[ToolResult], /) -> Message | None:
-    """A labelled user turn with the pictures and documents of results, for wires whose results are text only.
+    """A user turn with the images and documents of results, for wires whose results are text only.
 
     >>> result_media([ToolResult(id="call_1", content="no picture")]) is None
     True
@@ -286,7 +289,7 @@ def result_media(results: Iterable[ToolResult], /) -> Message | None:
 
 
 def fit_id(id: str, pattern: str, length: int, notes: NoticeCollector, /) -> str:
-    """An id that matches the provider's rule: itself, or always the same other one.
+    """The id if it matches the provider's rule, else a hash of it that does.
 
     >>> fit_id("call_1", "[A-Za-z0-9]{9}", 9, NoticeCollector("openai_chat"))
     'RksXkbv4v'
@@ -301,7 +304,7 @@ def fit_id(id: str, pattern: str, length: int, notes: NoticeCollector, /) -> str
         number, digit = divmod(number, 62)
         digits.append(_DIGITS[digit])
     fitted = "".join(digits)
-    notes.add("renamed", f"call id {id}", f"ids must match {pattern}")
+    notes.add("renamed", f"call id {id}", f"must match {pattern}")
     return fitted
 
 
@@ -309,7 +312,7 @@ _DIGITS = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
 
 def check_urls(turns: Iterable[Message], target: Target, /) -> None:
-    """Refuse pictures by URL for a target that cannot fetch them.
+    """Raise `Unsupported` for image URLs if the target cannot fetch them.
 
     >>> check_urls([user("hello")], Target(provider="p", model="m", wire="w", base_url="https://x"))
     """
@@ -323,20 +326,20 @@ def check_urls(turns: Iterable[Message], target: Target, /) -> None:
 
 
 def check_prompt(request: Request, encoded: Sequence[object], target: Target, /) -> None:
-    """Refuse messages of which nothing is left: empty texts, a system prompt alone, what only another wire can say.
+    """Raise an error if nothing of the messages can be sent: empty texts, or only parts of other wires.
 
     >>> check_prompt(Request(), [], Target(provider="p", model="m", wire="w", base_url="https://x"))
     """
     if encoded or not request.messages:
         return
     if any(not isinstance(part, Text) for message in request.messages for part in message.parts):
-        raise Unsupported(f"{target.name}: cannot take anything of the messages")
-    why = "a prompt without any message: it takes no empty text, nor a system prompt alone"
+        raise Unsupported(f"{target.name}: messages must contain a supported part; all of them are unsupported")
+    why = "messages must contain a non-empty text; a system prompt alone is not enough"
     raise InvalidRequest(f"{target.name}: {why}", fail_over=True)
 
 
 def calls_before(request: Request | None, /) -> int:
-    """How many calls the conversation has had, also where its beginning was cut, so that new ids never repeat.
+    """The number from which new call ids count, so that they differ from all ids of the conversation.
 
     >>> calls_before(None)
     0
@@ -346,29 +349,29 @@ def calls_before(request: Request | None, /) -> int:
     ids = [part.id for message in request.messages for part in message.parts if isinstance(part, ToolCall)]
     if not ids:
         return 0
-    numbers = [int(found[1]) for id in ids if (found := re.fullmatch(r"call_([0-9]{1,9})", id))]
+    numbers = [int(match[1]) for id in ids if (match := re.fullmatch(r"call_([0-9]{1,9})", id))]
     return max(len(ids), *numbers, 0)
 
 
 def cannot_send(part: Part, wire: str, /, *, takes: str = "") -> Unsupported:
-    """The error of a part that a wire cannot carry; `takes` is what it can, where that is known.
+    """The error for a part that a wire cannot send; `takes` is what it can send, if known.
 
     >>> str(cannot_send(Document(data=b"", mime="application/pdf"), "ollama", takes="text and images"))
-    'ollama: cannot carry a document (application/pdf), only text and images; use another target, or say it in words'
+    'ollama: cannot send a document (application/pdf), only text and images; use another target or send it as text'
     """
     mime = part.mime if isinstance(part, Image | Document | Audio) else None
-    what = f"{_SPOKEN[kind_of(part)]} ({mime})" if mime else _SPOKEN[kind_of(part)]
+    what = f"{_PART_NAMES[kind_of(part)]} ({mime})" if mime else _PART_NAMES[kind_of(part)]
     only = f", only {takes}" if takes else ""
-    return Unsupported(f"{wire}: cannot carry {what}{only}; use another target, or say it in words")
+    return Unsupported(f"{wire}: cannot send {what}{only}; use another target or send it as text")
 
 
-_SPOKEN: dict[PartKind, str] = {
+_PART_NAMES: dict[PartKind, str] = {
     "text": "text",
     "image": "an image",
     "document": "a document",
     "audio": "an audio file",
     "thinking": "thinking",
     "tool_call": "a tool call",
-    "tool_result": "a tool's result",
+    "tool_result": "a tool result",
     "opaque": "a block of another provider",
 }

@@ -1,18 +1,16 @@
-"""TODO describe."""
+"""HTTP requests to a target: its base URL, its key and its own headers."""
 
 import msgspec
 
 from dragoman.http import HttpRequest, split_base_url
 from dragoman.targets.target import Target
-from dragoman.types import (
-    JsonObject,
-)
+from dragoman.types import JsonObject
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.notices import NoticeCollector
 
 
 def post_request(target: Target, path: str, body: JsonObject, notes: NoticeCollector, /, **headers: str) -> HttpRequest:
-    """The POST of a JSON body to a target, with its key and its own headers.
+    """A POST of a JSON body to a path below the target's base URL.
 
     >>> target = Target(provider="p", model="m", wire="w", base_url="https://x/v1", api_key="k")
     >>> post_request(target, "/chat", {}, NoticeCollector("w")).url
@@ -31,11 +29,7 @@ def post_request(target: Target, path: str, body: JsonObject, notes: NoticeColle
 
 
 def get_request(target: Target, path: str, /, **headers: str) -> HttpRequest:
-    """A GET to a target, with its key and its own headers.
-
-    >>> get_request(Target(provider="p", model="m", wire="w", base_url="https://x/v1"), "/models").method
-    'GET'
-    """
+    """A GET of a path below the target's base URL."""
     origin, prefix = split_base_url(target.base_url)
     return HttpRequest(
         method="GET",
@@ -46,10 +40,10 @@ def get_request(target: Target, path: str, /, **headers: str) -> HttpRequest:
     )
 
 
-def with_body(http: HttpRequest, path: str, body: JsonObject, /) -> HttpRequest:
-    """The same request with another end of its path, and another body.
+def with_body(http: HttpRequest, suffix: str, body: JsonObject, /) -> HttpRequest:
+    """The same request with a suffix to its path and another body.
 
     >>> with_body(HttpRequest(method="POST", path="/v1/messages"), "/count", {}).path
     '/v1/messages/count'
     """
-    return msgspec.structs.replace(http, path=http.path + path, body=msgspec.json.encode(body))
+    return msgspec.structs.replace(http, path=http.path + suffix, body=msgspec.json.encode(body))

@@ -1,4 +1,8 @@
-"""JSON that a shape refuses in, a value of that shape out, where only members that say nothing are in the way."""
+"""JSON in and out, tolerant of what servers get wrong.
+
+Responses are decoded straight into typed structs, which is fast and strict. If that fails, they are decoded again
+tolerantly: servers write "", [], {}, 0 or false in fields that others omit, whatever their type (seen 2026-08).
+"""
 
 import re
 from typing import Any, TypeVar
@@ -6,23 +10,21 @@ from typing import Any, TypeVar
 import msgspec
 
 from dragoman.errors import InvalidRequest, Malformed, Truncated
-from dragoman.types import (
-    JsonObject,
-)
+from dragoman.types import JsonObject
 from dragoman.wires.common.framing import Frame
 
 T = TypeVar("T")
 
 DECODE_ERRORS = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
-"""What the decoder of a shape raises."""
+"""The exceptions of a msgspec decoder."""
 
 _BOM = b"\xef\xbb\xbf"
 _MAX_EMPTY = 32
-"""Members that are left out of one value before it is given up."""
+"""Empty members that are removed from one value before it counts as malformed."""
 
 
 def decode_tolerantly(decoder: "msgspec.json.Decoder[T]", data: bytes, /) -> T:
-    """What bytes that a decoder refused say to a more tolerant reader.
+    """Decode bytes that the decoder itself has refused.
 
     >>> decode_tolerantly(msgspec.json.Decoder(dict[str, int]), b"\\xef\\xbb\\xbf{}")
     {}
@@ -30,10 +32,8 @@ def decode_tolerantly(decoder: "msgspec.json.Decoder[T]", data: bytes, /) -> T:
     return convert_tolerantly(msgspec.json.decode(data.removeprefix(_BOM)) or {}, decoder.type)
 
 
-def convert_tolerantly(value: object, shape: type[T], /) -> T:
-    """A value of a shape, out of JSON in which what is not told may be empty, of whatever kind; it is changed.
-
-    Servers write "", [], {}, 0 or false for what others leave out (seen 2026-08).
+def convert_tolerantly(value: object, into: type[T], /) -> T:
+    """Convert parsed JSON to a type, without the empty members that have a wrong type. This changes `value`.
 
     >>> class Answer(msgspec.Struct):
     ...     usage: dict[str, int] | None = None
@@ -42,28 +42,28 @@ def convert_tolerantly(value: object, shape: type[T], /) -> T:
     """
     for _ in range(_MAX_EMPTY):
         try:
-            return msgspec.convert(value, shape, strict=False)
+            return msgspec.convert(value, into, strict=False)
         except msgspec.ValidationError as error:
-            if not _leave_out(value, str(error)):
+            if not _remove_empty(value, str(error)):
                 raise
-    return msgspec.convert(value, shape, strict=False)
+    return msgspec.convert(value, into, strict=False)
 
 
-def _leave_out(value: Any, error: str) -> bool:
-    """Take the member that an error is about out of a value, if it is empty."""
-    found = re.search(r" - at `\$((?:\.\w+|\[\d+\])*)\.(\w+)`$", error)
-    if found is None:
+def _remove_empty(value: Any, error: str) -> bool:
+    """Remove the member that a msgspec error is about, if it is empty."""
+    path = re.search(r" - at `\$((?:\.\w+|\[\d+\])*)\.(\w+)`$", error)
+    if path is None:
         return False
-    for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", found[1]):
+    for name, index in re.findall(r"\.(\w+)|\[(\d+)\]", path[1]):
         value = value[name] if name else value[int(index)]
-    if value[found[2]]:
+    if value[path[2]]:
         return False
-    del value[found[2]]
+    del value[path[2]]
     return True
 
 
 def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:
-    """A frame's JSON, {} where it is blank; Truncated where the frame itself had no end, Malformed otherwise.
+    """Decode a frame; a blank one is {}. Raises `Truncated` if the frame is incomplete, else `Malformed`.
 
     >>> decode_frame(msgspec.json.Decoder(), Frame(name="", data=b"{}"))
     {}
@@ -75,12 +75,12 @@ def decode_frame(decoder: "msgspec.json.Decoder[Any]", frame: Frame, /) -> Any:
             return decode_tolerantly(decoder, frame.data.strip() or b"{}" * frame.whole)
         except DECODE_ERRORS as error:
             if not frame.whole and not isinstance(error, msgspec.ValidationError):
-                raise Truncated(f"the stream ended inside an event: {preview(frame.data)}") from error
-            raise Malformed(f"an event is not what the protocol says ({error}): {preview(frame.data)}") from error
+                raise Truncated(f"the connection closed in the middle of an event: {preview(frame.data)}") from error
+            raise Malformed(f"cannot decode an event ({error}): {preview(frame.data)}") from error
 
 
 def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
-    """A body's JSON; Truncated where it is empty or breaks off, Malformed otherwise.
+    """Decode a body. Raises `Truncated` if it is empty or cut off, else `Malformed`.
 
     >>> decode_json(msgspec.json.Decoder(), b' {"a": 1} ')
     {'a': 1}
@@ -92,20 +92,16 @@ def decode_json(decoder: "msgspec.json.Decoder[Any]", body: bytes, /) -> Any:
             return decode_tolerantly(decoder, body)
         except DECODE_ERRORS as error:
             kind = Truncated if not body.strip() or "truncated" in str(error) else Malformed
-            raise kind(f"the body is not what the protocol says ({error}): {preview(body)}") from error
+            raise kind(f"cannot decode the body ({error}): {preview(body)}") from error
 
 
 def preview(data: bytes, /) -> str:
-    """The beginning of some bytes, for a message.
-
-    >>> preview(b"hello")
-    'hello'
-    """
+    """The first bytes as text, for an error message."""
     return data[:200].decode("utf-8", "replace")
 
 
 def encode_json(value: object, /) -> bytes:
-    """Compact JSON; what cannot be JSON is the caller's mistake.
+    """Compact JSON; raises `InvalidRequest` for values that JSON cannot express.
 
     >>> encode_json({"a": [1]})
     b'{"a":[1]}'
@@ -113,11 +109,11 @@ def encode_json(value: object, /) -> bytes:
     try:
         return msgspec.json.encode(value)
     except (TypeError, ValueError, RecursionError, OverflowError) as error:
-        raise InvalidRequest(f"the request is not JSON: {error}") from error
+        raise InvalidRequest(f"the request cannot be encoded as JSON: {error}") from error
 
 
 def without_none(data: JsonObject, /) -> JsonObject:
-    """The same without what is not told.
+    """The members that are not None.
 
     >>> without_none({"a": None, "b": 0})
     {'b': 0}
@@ -126,7 +122,7 @@ def without_none(data: JsonObject, /) -> JsonObject:
 
 
 def whole_number(value: object, /) -> int | None:
-    """A number without a fraction, and no bool.
+    """The value as an int if it is a number without a fraction, else None.
 
     >>> whole_number(3), whole_number(3.0), whole_number(True), whole_number("3")
     (3, 3, None, None)
@@ -137,7 +133,7 @@ def whole_number(value: object, /) -> int | None:
 
 
 def to_timestamp(value: object, /) -> int | None:
-    """A time in seconds, whole or not; 0 is not told.
+    """The value as Unix seconds if it is a number other than 0, else None.
 
     >>> to_timestamp(1794700000), to_timestamp(1794700000.25), to_timestamp(0), to_timestamp("today")
     (1794700000, 1794700000, None, None)

@@ -1,21 +1,18 @@
-"""TODO describe."""
+"""Collects the notices of one encoded request."""
 
 from dragoman.errors import Unsupported
-from dragoman.types import (
-    Notice,
-    NoticeKind,
-)
+from dragoman.types import Notice, NoticeKind
 
 
 class NoticeCollector:
-    """Collects notices on the way to one target; under `strict`, a loss is refused instead.
+    """Collects notices while a request is encoded; with `strict`, a loss raises `Unsupported` instead.
 
-    A wire that `carries_all` takes along what only other wires understand.
+    A wire that `carries_all` also transports data that only other wires understand.
 
     >>> notes = NoticeCollector("ollama")
-    >>> notes.add("dropped", "user", "it has no user id")
+    >>> notes.add("dropped", "user", "not supported")
     >>> notes.notices[0].why
-    'ollama: it has no user id'
+    'ollama: not supported'
     """
 
     def __init__(self, wire: str, *, strict: bool = False, carries_all: bool = False) -> None:
@@ -26,15 +23,15 @@ class NoticeCollector:
 
     @property
     def notices(self) -> tuple[Notice, ...]:
-        """All of them, each once, in order."""
+        """All notices in order, without duplicates."""
         return tuple(self._notices)
 
     def add(self, kind: NoticeKind, what: str, why: str) -> None:
-        """Note one thing."""
+        """Add a notice whose reason starts with the name of the wire."""
         self.extend(Notice(kind=kind, what=what, why=f"{self.wire}: {why}"))
 
     def extend(self, *notices: Notice) -> None:
-        """Note what somebody else found."""
+        """Add notices that were made elsewhere."""
         for notice in notices:
             if self._strict and notice.loss:
                 raise Unsupported(f"{notice.what}: {notice.why} (strict)")

@@ -1,4 +1,8 @@
-"""A request beside generation in, a question out; what was found in, the bytes of a dialect's answer out."""
+"""What a server half offers besides generation: model lists, token counts, embeddings, stored responses.
+
+Each `ServerEndpoint` is one path. Its `decode` turns the HTTP request into one of the endpoint requests below; the
+gateway computes the result, whose type the docstring of the endpoint request names; `encode` writes the reply.
+"""
 
 import re
 from collections.abc import Callable
@@ -21,12 +25,9 @@ from dragoman.wires.common.json import encode_json
 
 
 class Route(msgspec.Struct, frozen=True, kw_only=True):
-    """A path that a server half answers; `{model}` stands for a model's name, `{id}` for an id.
+    """A path that a server half answers; `{model}` stands for the name of a model, `{id}` for an id.
 
-    Where two dialects have one path, the header that only one's clients send tells them apart.
-
-    >>> Route(method="POST", path="/v1/messages").path
-    '/v1/messages'
+    If two dialects have the same path, `header` names a header that only the clients of this one send.
     """
 
     method: str
@@ -35,91 +36,64 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ListModels(msgspec.Struct, frozen=True):
-    """Which models are there? Found: a tuple of ModelInfo.
-
-    >>> ListModels()
-    ListModels()
-    """
+    """List the models. The result is a tuple of `ModelInfo`."""
 
 
 class ShowModel(msgspec.Struct, frozen=True):
-    """What is that model? Found: a ModelInfo.
-
-    >>> ShowModel("demo/any").id
-    'demo/any'
-    """
+    """Describe one model. The result is a `ModelInfo`."""
 
     id: str
 
 
 class CountTokens(msgspec.Struct, frozen=True):
-    """How many tokens has that request? Found: the number.
-
-    >>> CountTokens("demo/any", Request()).model
-    'demo/any'
-    """
+    """Count the tokens of a request. The result is an int."""
 
     model: str
     request: Request
 
 
 class Embed(msgspec.Struct, frozen=True):
-    """What are the vectors of these texts, or of the tokens of some? Found: Embeddings.
-
-    >>> Embed("demo/any", ("hello",)).dimensions is None
-    True
-    """
+    """Embed texts, or lists of tokens. The result is `Embeddings`."""
 
     model: str
     texts: tuple[str | tuple[int, ...], ...]
     dimensions: int | None = None
-    packed: bool = False
-    """Whether the client wants base64 in place of numbers."""
-    unread: tuple[str, ...] = ()
-    """Fields that stand beside these, of which no target is told."""
+    base64: bool = False
+    """Whether the client wants vectors as base64 instead of lists of numbers."""
+    ignored_fields: tuple[str, ...] = ()
+    """Fields of the request that are not passed on."""
 
 
 class FetchResponse(msgspec.Struct, frozen=True):
-    """What was that answer? Found: what is StoredResponse of it.
-
-    >>> FetchResponse("resp_1").id
-    'resp_1'
-    """
+    """Fetch a stored response. The result is a `StoredResponse`."""
 
     id: str
 
 
 class DropResponse(msgspec.Struct, frozen=True):
-    """Forget that answer. Found: None.
-
-    >>> DropResponse("resp_1").id
-    'resp_1'
-    """
+    """Delete a stored response. The result is None."""
 
     id: str
 
 
 class StaticDocument(msgspec.Struct, frozen=True):
-    """Something that never changes: its version, its documentation. Found: None.
-
-    >>> StaticDocument()
-    StaticDocument()
-    """
+    """Return a document that never changes, such as a version or an API description. The result is None."""
 
 
 class StoredResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """What a server keeps of one answer: all that was said up to it, the answer, and what it says of its request.
+    """A response that a server stores, with the messages of the conversation up to and including it.
 
     >>> from dragoman.types import Finish, Message, dump, load
-    >>> kept = StoredResponse(messages=(), response=Response(message=Message(role="assistant"), finish=Finish(reason="stop")))
-    >>> load(dump(kept), StoredResponse) == kept
+    >>> response = Response(message=Message(role="assistant"), finish=Finish(reason="stop"))
+    >>> stored = StoredResponse(messages=(), response=response)
+    >>> load(dump(stored), StoredResponse) == stored
     True
     """
 
     messages: tuple[Message, ...]
     response: Response
     request: Request = Request()
-    """What the answer says of it stands in its `extra`."""
+    """Only its `extra`, with the fields of the request that the response repeats."""
 
 
 EndpointRequest: TypeAlias = (
@@ -129,7 +103,7 @@ EndpointResult: TypeAlias = tuple[ModelInfo, ...] | ModelInfo | int | Embeddings
 
 
 class ServerEndpoint(msgspec.Struct, frozen=True):
-    """A path of a dialect beside generation: what is asked there, and how the answer is said.
+    """A path of a dialect besides generation.
 
     >>> from dragoman import wires
     >>> wires.get("ollama").server_endpoints[0].route.path
@@ -139,75 +113,71 @@ class ServerEndpoint(msgspec.Struct, frozen=True):
     route: Route
     decode: Callable[[HttpRequest], EndpointRequest]
     encode: Callable[[Any, Any], HttpReply]
-    """Of the question and what was found."""
-    is_open: bool = False
-    """Whether nobody needs a key for it."""
+    """Takes the endpoint request and its result."""
+    is_public: bool = False
+    """Whether it needs no API key."""
 
 
 class StoredResponseQuery(msgspec.Struct, frozen=True, kw_only=True):
-    """Which earlier answer a request goes on from, whether its own is to be kept, and what else it asked in vain.
+    """What a request wants of stored responses: which one it continues from, and whether its own is stored."""
 
-    >>> StoredResponseQuery(previous="resp_1").keep
-    False
-    """
-
-    previous: str | None = None
-    keep: bool = False
+    previous_id: str | None = None
+    store: bool = False
     notices: tuple[Notice, ...] = ()
 
 
 class StoredConversations(Protocol):
-    """How a dialect's requests go on from answers that the server keeps."""
+    """How the requests of a dialect continue from stored responses."""
 
     PREFIX: str
-    """What the ids of answers begin with: they are the server's own, as it is asked for them again."""
+    """The prefix of the ids of responses; the server makes these ids itself, because clients send them back."""
 
     def split(self, request: Request, body: bytes, /) -> tuple[StoredResponseQuery, Request]:
-        """What is asked of the memory, and the request without it; what answers say of its body stands in `extra`."""
+        """The query of a request, and the request without it. `extra` gets the fields that responses repeat."""
         ...
 
     def join(self, stored: StoredResponse, request: Request, /) -> Request:
-        """The request with all that came before it."""
+        """The request with the messages of the stored conversation before its own."""
         ...
 
     def record(self, request: Request, response: Response, /) -> StoredResponse:
-        """What is kept of an answer to the joined request."""
+        """What to store of the response to a joined request."""
         ...
 
 
 def list_models_endpoint(route: Route, encode: Callable[[tuple[ModelInfo, ...]], JsonObject], /) -> ServerEndpoint:
-    """A service that lists models."""
-    return ServerEndpoint(route, lambda _: ListModels(), lambda _, found: json_reply(encode(found)))
+    """An endpoint that lists models."""
+    return ServerEndpoint(route, lambda _: ListModels(), lambda _, models: json_reply(encode(models)))
 
 
 def show_model_endpoint(route: Route, encode: Callable[[ModelInfo], JsonObject], /) -> ServerEndpoint:
-    """A service that shows the model whose name is in the path."""
+    """An endpoint that describes the model named in the path."""
     return ServerEndpoint(
-        route, lambda http: ShowModel(path_parameter(route, http)), lambda _, found: json_reply(encode(found))
+        route, lambda http: ShowModel(path_parameter(route, http)), lambda _, model: json_reply(encode(model))
     )
 
 
 def count_tokens_endpoint(
     route: Route, decode: Callable[[HttpRequest], tuple[str, Request]], encode: Callable[[int], JsonObject], /
 ) -> ServerEndpoint:
-    """A service that counts the tokens of a request."""
-    return ServerEndpoint(route, lambda http: CountTokens(*decode(http)), lambda _, found: json_reply(encode(found)))
+    """An endpoint that counts the tokens of a request."""
+    return ServerEndpoint(route, lambda http: CountTokens(*decode(http)), lambda _, count: json_reply(encode(count)))
 
 
 def embeddings_endpoint(
     route: Route, decode: Callable[[HttpRequest], Embed], encode: Callable[[Embed, Embeddings], JsonObject], /
 ) -> ServerEndpoint:
-    """A service that makes vectors of texts."""
-    return ServerEndpoint(route, decode, lambda asked, found: json_reply(encode(asked, found)))
+    """An endpoint that embeds texts."""
+    return ServerEndpoint(route, decode, lambda embed, embeddings: json_reply(encode(embed, embeddings)))
 
 
-def static_endpoint(route: Route, make: Callable[[], HttpReply], /) -> ServerEndpoint:
-    """A service that always says the same."""
-    return ServerEndpoint(route, lambda _: StaticDocument(), lambda _asked, _found: make(), is_open=True)
+def static_endpoint(route: Route, reply: Callable[[], HttpReply], /) -> ServerEndpoint:
+    """A public endpoint that always replies the same."""
+    return ServerEndpoint(route, lambda _: StaticDocument(), lambda _request, _result: reply(), is_public=True)
 
 
 def json_reply(body: JsonObject, /) -> HttpReply:
-    """An answer of JSON.
+    """A reply with a JSON body.
 
     >>> json_reply({"version": "1"}).body
     b'{"version":"1"}'
@@ -216,11 +186,12 @@ def json_reply(body: JsonObject, /) -> HttpReply:
 
 
 def path_parameter(route: Route, http: HttpRequest, /) -> str:
-    """What stands in a path where the route has a name in braces.
+    """The value of the parameter in a route's path.
 
-    >>> path_parameter(Route(method="GET", path="/v1/models/{model}"), HttpRequest(method="GET", path="/v1/models/a%2Fb?x=1"))
+    >>> route = Route(method="GET", path="/v1/models/{model}")
+    >>> path_parameter(route, HttpRequest(method="GET", path="/v1/models/a%2Fb?x=1"))
     'a/b'
     """
     pattern = re.sub(r"\\\{\w+\\\}", "(.+)", re.escape(route.path))
-    found = re.fullmatch(pattern, http.path.partition("?")[0])
-    return unquote(found[1]) if found else ""
+    match = re.fullmatch(pattern, http.path.partition("?")[0])
+    return unquote(match[1]) if match else ""

@@ -61,7 +61,7 @@ def _encode_show(model: ModelInfo) -> JsonObject:
 def _decode_embed(http: HttpRequest) -> Embed:
     body, rest = read_fields(OllamaEmbedRequest, decode_request_json(http), "body")
     texts = (body.input,) if isinstance(body.input, str) else tuple(body.input)
-    return Embed(body.model, texts, body.dimensions, unread=tuple(without_none(rest)))
+    return Embed(body.model, texts, body.dimensions, ignored_fields=tuple(without_none(rest)))
 
 
 def _encode_embeddings(query: Embed, embeddings: Embeddings) -> JsonObject:

@@ -22,10 +22,9 @@ from dragoman.types import (
     user,
 )
 from dragoman.wires.common.extra import wire_extra
-from dragoman.wires.common.history import History, check_urls, error_text, fit_id, repair, result_media
+from dragoman.wires.common.history import ERROR_PREFIX, History, check_urls, error_text, fit_id, repair, result_media
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.options import ERROR_PREFIX
 from dragoman.wires.openai_chat.parts import encode_assistant, encode_part, is_lone
 from dragoman.wires.openai_chat.schema import NAME
 

@@ -28,8 +28,8 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 def _decode_embed(http: HttpRequest) -> Embed:
     shape, rest = read_fields(OpenAIEmbeddingsRequest, decode_request_json(http), "body")
     texts = _decode_texts(shape.input)
-    packed = shape.encoding_format == "base64"
-    return Embed(shape.model, texts, shape.dimensions, packed, unread=tuple(without_none(rest)))
+    base64 = shape.encoding_format == "base64"
+    return Embed(shape.model, texts, shape.dimensions, base64, ignored_fields=tuple(without_none(rest)))
 
 
 def _decode_texts(given: str | list[str | int | list[int]]) -> tuple[str | tuple[int, ...], ...]:
@@ -45,7 +45,7 @@ def _decode_texts(given: str | list[str | int | list[int]]) -> tuple[str | tuple
 
 def _encode_embeddings(asked: Embed, found: Embeddings) -> JsonObject:
     tokens = found.usage.input or 0
-    vectors = [_pack(vector) if asked.packed else list(vector) for vector in found.vectors]
+    vectors = [_pack(vector) if asked.base64 else list(vector) for vector in found.vectors]
     return {
         "object": "list",
         "data": [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)],

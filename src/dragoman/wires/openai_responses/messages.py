@@ -21,10 +21,9 @@ from dragoman.types import (
     ToolResult,
 )
 from dragoman.wires.common.extra import wire_extra
-from dragoman.wires.common.history import History, cannot_send, check_urls, error_text, fit_id, repair
+from dragoman.wires.common.history import ERROR_PREFIX, History, cannot_send, check_urls, error_text, fit_id, repair
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.common.options import ERROR_PREFIX
 from dragoman.wires.openai_responses.parts import (
     by_item,
     encode_call,

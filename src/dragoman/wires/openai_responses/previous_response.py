@@ -26,8 +26,8 @@ class PreviousResponse:
         rest = make_extra(NAME, {field: value for field, value in extra.items() if field not in _FIELDS})
         others = {name: data for name, data in request.extra.items() if name != NAME}
         wanted = StoredResponseQuery(
-            previous=previous if isinstance(previous, str) else None,
-            keep=extra.get("store") is not False,
+            previous_id=previous if isinstance(previous, str) else None,
+            store=extra.get("store") is not False,
             notices=(_AT_ONCE,) if extra.get("background") else (),
         )
         return wanted, replace(request, extra={**others, **rest, **make_extra(ECHO, read_echo(body))})
