@@ -438,7 +438,7 @@ def test_a_refusal_holds_for_one_step_though_ids_come_again() -> None:
         (saying(ToolResult(id="?", content="3 m")), "3 m", False),
         (
             saying(ToolResult(id="?", content=(Image(data=b"<svg/>"),))),
-            "tide: the result cannot be sent: an image is of no type that is known",
+            "tide: the result cannot be sent: an image is of an unknown type",
             True,
         ),
         (fails, "tide was not run: the approve hook failed (ZeroDivisionError)", True),

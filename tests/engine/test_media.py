@@ -105,7 +105,7 @@ def test_hostile_bytes_are_the_last_word_of_a_chain() -> None:
 def test_notices_are_on_the_receipt() -> None:
     response = ask(World(OK), able(max_image_side=32))
     assert [(notice.kind, notice.loss) for notice in response.notices] == [("info", False)]
-    assert response.notices[0].why.startswith("aa/m: it is sent as image/png, 32 by 16, ")
+    assert response.notices[0].why.startswith("aa/m: sent as image/png, 32 by 16, ")
     assert ask(World(OK), able()).notices == ()
 
 
@@ -183,7 +183,7 @@ def left_out(world: World, *targets: Target, request: Request, **options: Any) -
         ),
         (Image(url="https://x/a.png"), {}, "An image was left out for this model: cannot fetch https://x/a.png"),
         (PNG, {"max_image_bytes": 10}, "An image was left out for this model: an image (image/png, 100 by 50) cannot"),
-        (Image(data=b"<svg/>"), {}, "An image was left out for this model: an image is of no type that is known."),
+        (Image(data=b"<svg/>"), {}, "An image was left out for this model: an image is of an unknown type."),
     ],
 )
 def test_what_nobody_takes_of_a_result_is_left_out_with_words(part: Any, capabilities: Any, why: str) -> None:

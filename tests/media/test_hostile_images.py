@@ -156,7 +156,7 @@ def test_a_file_that_is_cut_anywhere_is_refused(kind: str, bounds: Bounds) -> No
 @pytest.mark.parametrize("size", [0, 1, 3, 8, 100, 100_000])
 def test_zeros_and_noise_are_no_pictures(size: int, bounds: Bounds) -> None:
     for data in (bytes(size), random.Random(size).randbytes(size), b"<html>" + bytes(size), b"%PDF-1.7" + bytes(size)):
-        with pytest.raises(Unsupported, match=r"no type that is known|has no bytes"):
+        with pytest.raises(Unsupported, match=r"unknown type|is empty"):
             fit_image(data[:size], bounds)
 
 
@@ -191,7 +191,7 @@ def test_a_file_of_two_kinds_is_what_its_first_bytes_say(bounds: Bounds) -> None
 
 def test_a_second_header_deceives_nobody() -> None:
     head = struct.pack(">IIBBBBB", 20_000, 20_000, 8, 2, 0, 0, 0)
-    with pytest.raises(Unsupported, match="its header lies, as it has 20000 by 20000 pixels"):
+    with pytest.raises(Unsupported, match="the header is wrong: the image has 20000 by 20000 pixels"):
         fit_image(picture()[:33] + chunk(b"IHDR", head) + picture()[33:], SMALL)
 
 
@@ -236,7 +236,7 @@ def scanned(more: int, *, width: int = 64, between: bytes = b"", **options: Any)
 @BOTH
 @pytest.mark.parametrize("between", [b"", b"\xff\xfe\0\x04\xff\xd9"], ids=["plain", "behind a false end"])
 def test_a_jpeg_of_endless_scans_is_refused(between: bytes, bounds: Bounds) -> None:
-    with pytest.raises(Unsupported, match="scans, which are too many to be decoded"):
+    with pytest.raises(Unsupported, match="has too many scans to be decoded"):
         fit_image(scanned(300, between=between, progressive=True), bounds)
 
 
@@ -245,7 +245,7 @@ def test_a_large_jpeg_may_have_fewer_scans() -> None:
     at = few.index(b"\xff\xc2")
     many = few[: at + 5] + struct.pack(">HH", 9000, 9000) + few[at + 9 :]
     assert fit_image(few, SMALL).mime == "image/jpeg"
-    with pytest.raises(Unsupported, match=r"9000 by 9000\) has 40 scans"):
+    with pytest.raises(Unsupported, match=r"9000 by 9000\) has too many scans to be decoded \(40\)"):
         fit_image(many, SMALL)
 
 

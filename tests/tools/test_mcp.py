@@ -79,7 +79,7 @@ def test_results_come_as_text_images_and_documents(box: Toolbox) -> None:
 def test_a_picture_that_is_none_is_told_as_an_error(box: Toolbox) -> None:
     result = box.execute(call("drawing"))
     assert result.is_error
-    assert result.text == "See:\n[left out: an image is of no type that is known]"
+    assert result.text == "See:\n[left out: an image is of an unknown type]"
 
 
 def test_errors_of_a_server_are_error_results(box: Toolbox) -> None:

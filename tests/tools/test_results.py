@@ -164,14 +164,14 @@ def circle() -> list[Any]:
         (Data(object()), "a dataclass, got object"),
         (iter([1]), "a dataclass, got list_iterator"),
         ({(1, 2): 3}, "a key of a dict must be text or a number, got tuple"),
-        (Image(data=b"<svg/>", mime="image/svg+xml"), "tide: the result cannot be sent: an image is of no type that"),
+        (Image(data=b"<svg/>", mime="image/svg+xml"), "tide: the result cannot be sent: an image is of an unknown type"),
         (Image(data=picture(9, 9)[:60]), "an image (image/png, 9 by 9) is cut off"),
         (Image(data=bomb(30_000, 30_000)), "too large to be decoded"),
         (Image(data=b""), "an image is empty"),
         (Image(), "an image has neither bytes nor a URL"),
         (Image(data=cast("bytes", "iVBORw0KGgo")), "the data of an image must be bytes, got str"),
         (Image(url="data:image/png;base64,?"), "not base64"),
-        (Image(url=data_url("image/png", b"hello")), "an image is of no type that is known"),
+        (Image(url=data_url("image/png", b"hello")), "an image is of an unknown type"),
         (Document(data=b"", mime="application/pdf"), "a document is empty"),
     ],
 )
@@ -224,7 +224,7 @@ def test_what_only_a_target_can_judge_stays() -> None:
 def test_words_stand_for_a_broken_picture_among_others() -> None:
     given = ToolResult(id="", content=(Text(text="See:"), Image(data=b"<svg/>"), DOT))
     sent = result(given)
-    assert sent.content == (Text(text="See:"), Text(text="[left out: an image is of no type that is known]"), DOT)
+    assert sent.content == (Text(text="See:"), Text(text="[left out: an image is of an unknown type]"), DOT)
     assert sent.is_error
 
 

@@ -1,4 +1,8 @@
-"""A picture and its bounds in, a picture within them out: shrunk, upright, written anew by Pillow."""
+"""Changes an image until it is within the bounds of a target: smaller, upright, in another format or quality.
+
+The header is checked before Pillow decodes anything, so that a decompression bomb costs nothing. Then the image is
+written in several ways, the best first, until one is short enough.
+"""
 
 from collections.abc import Callable, Iterator
 from io import BytesIO
@@ -15,24 +19,24 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Pixels
 
 MAX_SIDE = 65_535
-"""The longest side that a JPEG can have, and any picture that is one."""
+"""The longest side that a JPEG can have; longer ones are refused for all formats."""
 MAX_SCANS = 100
 MAX_PASSES = 2_000_000_000
-"""Pixels times scans: a JPEG that asks for more work is a bomb, however few its pixels are."""
+"""Pixels times scans: a JPEG that needs more work is a bomb, even if it has few pixels."""
 LARGE = 4_000_000
-"""Pixels that take seconds to be packed as tightly as can be."""
+"""Pixels. Larger images are compressed with less effort, because it would take seconds."""
 Stop: TypeAlias = Callable[[], bool]
-"""Says that the time for some work is over; asked between its steps."""
+"""Returns True when the time for some work is over; called between its steps."""
 
 _JPEG, _PNG, _WEBP = "image/jpeg", "image/png", "image/webp"
 _LOSSY = (_JPEG, _WEBP, "image/avif")
 _OPAQUE = (_JPEG, "image/bmp")
-_LONGEST = {"image/avif": 32_768}
-"""Sides that can be written, but are read by nobody."""
+_MAX_SIDES = {"image/avif": 32_768}
+"""Longer sides can be written, but no decoder reads them."""
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):
-    """What a picture must keep to; None and an empty tuple are no bound.
+    """The bounds of an image. None and an empty tuple mean no bound.
 
     >>> Bounds(side=8000).size is None
     True
@@ -46,7 +50,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     animated: bool = True
 
     def hold(self, header: ImageHeader, size: int, /) -> bool:
-        """Whether a picture keeps to them as it is."""
+        """Whether an image is within the bounds."""
         return (
             (not self.types or header.mime in self.types)
             and (self.side is None or header.side <= self.side)
@@ -56,157 +60,152 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class FittedImage(msgspec.Struct, frozen=True):
-    """The bytes of a picture, what they are, and what was done to them.
-
-    >>> FittedImage(b"...", "image/png").notices
-    ()
-    """
+    """The bytes of an image, their type, and the notices of what was changed."""
 
     data: bytes
     mime: str
     notices: tuple[Notice, ...] = ()
 
 
-class _Try(NamedTuple):
-    """One way to write a picture."""
+class _Encoding(NamedTuple):
+    """One way to write an image."""
 
     mime: str
     quality: int = 85
     palette: bool = False
     fraction: int = 1
-    """The sides are divided by it."""
+    """The sides are divided by this."""
 
 
 def read_header(data: bytes, /) -> ImageHeader:
-    """The header of a picture that can be taken; Unsupported for what is none, is not whole, or is a bomb.
+    """The header of an image. Raises Unsupported if it is of an unknown type, cut off, or a decompression bomb.
 
     >>> read_header(b"hello")
     Traceback (most recent call last):
         ...
-    dragoman.errors.Unsupported: an image is of no type that is known
+    dragoman.errors.Unsupported: an image is of an unknown type
     """
     header = measure(data)
     if header is None:
-        raise Unsupported("an image is of no type that is known" if data else "an image has no bytes")
+        raise Unsupported("an image is of an unknown type" if data else "an image is empty")
     if not header.pixels:
-        raise Unsupported(f"{_told(header)} has no size")
+        raise Unsupported(f"{_describe(header)} has no size")
     if header.pixels > MAX_PIXELS or header.side > MAX_SIDE:
-        raise Unsupported(f"{_told(header)} is too large to be decoded")
+        raise Unsupported(f"{_describe(header)} is too large to be decoded")
     if header.scans > MAX_SCANS or header.scans * header.pixels > MAX_PASSES:
-        raise Unsupported(f"{_told(header)} has {header.scans} scans, which are too many to be decoded")
+        raise Unsupported(f"{_describe(header)} has too many scans to be decoded ({header.scans})")
     if not header.is_whole:
-        raise Unsupported(f"{_told(header)} is cut off")
+        raise Unsupported(f"{_describe(header)} is cut off")
     return header
 
 
 def fit_image(data: bytes, bounds: Bounds, /, *, stop: Stop = lambda: False) -> FittedImage:
-    """The picture itself where it keeps to the bounds, otherwise made anew; Unsupported where that cannot be.
+    """The image within the bounds; unchanged if it already is. Raises Unsupported if it cannot be made to fit.
 
-    TimedOut as soon as `stop` says so.
+    Raises TimedOut as soon as `stop()` is true.
 
     >>> gif = bytes.fromhex("47494638396101000100000000 2c000000000100010000 0202 4401 00 3b")
     >>> fit_image(gif, Bounds(side=8)).data is gif
     True
     """
     header = read_header(data)
-    return FittedImage(data, header.mime) if bounds.hold(header, len(data)) else _remade(data, header, bounds, stop)
+    return FittedImage(data, header.mime) if bounds.hold(header, len(data)) else _transcode(data, header, bounds, stop)
 
 
-def _told(header: ImageHeader) -> str:
+def _describe(header: ImageHeader) -> str:
     return f"an image ({header.mime}, {header.width} by {header.height})"
 
 
-def _remade(data: bytes, header: ImageHeader, bounds: Bounds, stop: Stop) -> FittedImage:
+def _transcode(data: bytes, header: ImageHeader, bounds: Bounds, stop: Stop) -> FittedImage:
     _check(stop)
     try:
-        found = without_profile(decode(data, header, bounds.side), bounds.size)
+        decoded = without_profile(decode(data, header, bounds.side), bounds.size)
     except BROKEN as error:
-        raise Unsupported(f"{_told(header)} cannot be decoded: {str(error) or type(error).__name__}") from error
+        raise Unsupported(f"{_describe(header)} cannot be decoded: {str(error) or type(error).__name__}") from error
     sizes: list[int] = []
     broken: Exception | None = None
-    for way in _worthwhile(data, header, found.pixels, bounds):
+    for encoding in _useful_encodings(data, header, decoded.pixels, bounds):
         _check(stop)
         try:
-            made = _written(found, way)
-        except BROKEN as error:  # a side is longer than the format has numbers for
+            encoded = _encode(decoded, encoding)
+        except BROKEN as error:  # a side is longer than the format allows
             broken = error
             continue
-        if bounds.size is None or len(made) <= bounds.size:
-            return FittedImage(made, way.mime, _notices(header, found, way, len(made)))
-        sizes.append(len(made))
-    why = f"it takes {bounds.size} bytes, and the least are {min(sizes)}" if sizes else str(broken)
-    raise Unsupported(f"{_told(header)} cannot be made to fit: {why}") from broken
+        if bounds.size is None or len(encoded) <= bounds.size:
+            return FittedImage(encoded, encoding.mime, _notices(header, decoded, encoding, len(encoded)))
+        sizes.append(len(encoded))
+    why = f"at most {bounds.size} bytes are allowed, the smallest version has {min(sizes)}" if sizes else str(broken)
+    raise Unsupported(f"{_describe(header)} cannot be made to fit: {why}") from broken
 
 
 def _check(stop: Stop) -> None:
     if stop():
-        # The target had no part in it.
-        raise TimedOut("the deadline of the call has passed while an image was made to fit", count_failure=False)
+        raise TimedOut("the deadline of the call passed while an image was made to fit", count_failure=False)
 
 
 # Writing --------------------------------------------------------------------------------------------------------------
 
 
-def _ways(mime: str, types: tuple[str, ...], *, has_alpha: bool) -> Iterator[_Try]:
-    """How a picture may be written, the best first: its own format, lower qualities, another format, smaller."""
+def _encodings(mime: str, types: tuple[str, ...], *, has_alpha: bool) -> Iterator[_Encoding]:
+    """The ways to write an image, the best first: its own format, lower qualities, another format, smaller."""
     first = _format(mime, types)
     smaller = [kind for kind in (_WEBP, _JPEG) if not types or kind in types]
     smaller.sort(key=lambda kind: has_alpha != (kind == _WEBP))
     last = first if first in _LOSSY else next(iter(smaller), first)
-    yield _Try(first)
+    yield _Encoding(first)
     if first == _PNG:
-        yield _Try(first, palette=True)
+        yield _Encoding(first, palette=True)
     if last != first:
-        yield _Try(last)
+        yield _Encoding(last)
     if last in _LOSSY:
-        yield from (_Try(last, quality) for quality in (65, 45, 30))
-    yield from (_Try(last, 45, palette=last == _PNG, fraction=fraction) for fraction in (2, 4, 8))
+        yield from (_Encoding(last, quality) for quality in (65, 45, 30))
+    yield from (_Encoding(last, 45, palette=last == _PNG, fraction=fraction) for fraction in (2, 4, 8))
 
 
-def _worthwhile(data: bytes, header: ImageHeader, pixels: "Pixels", bounds: Bounds) -> Iterator[_Try]:
-    """The ways without those that cannot be short enough: a large PNG takes seconds to be written."""
+def _useful_encodings(data: bytes, header: ImageHeader, pixels: "Pixels", bounds: Bounds) -> Iterator[_Encoding]:
+    """The encodings without those that cannot be short enough: writing a large PNG takes seconds."""
     area = pixels.width * pixels.height / header.pixels
-    # Some programs write PNGs as large as their pixels: nobody knows how short these can be.
-    is_packed = header.mime == _PNG and len(data) < 0.9 * header.pixels * len(pixels.getbands())
-    for way in _ways(header.mime, bounds.types, has_alpha=pixels.mode == "RGBA"):
-        if is_packed and way.mime == _PNG and way.fraction == 1 and bounds.size is not None:
-            # The same pixels take the same bytes, fewer of them no less for each, and a palette about a third.
-            least = len(data) * area / (_PALETTE_GAIN if way.palette else 1)
-            if least > bounds.size:
+    # Some programs write PNGs without compression: their size says nothing about the compressed size.
+    is_compressed = header.mime == _PNG and len(data) < 0.9 * header.pixels * len(pixels.getbands())
+    for encoding in _encodings(header.mime, bounds.types, has_alpha=pixels.mode == "RGBA"):
+        if is_compressed and encoding.mime == _PNG and encoding.fraction == 1 and bounds.size is not None:
+            # The size is about proportional to the pixels; a palette needs about a third.
+            smallest = len(data) * area / (_PALETTE_GAIN if encoding.palette else 1)
+            if smallest > bounds.size:
                 continue
-        yield way
+        yield encoding
 
 
 _PALETTE_GAIN = 5
 
 
 def _format(mime: str, types: tuple[str, ...]) -> str:
-    """The type to write: the picture's own where that may be, or what nearly everybody takes."""
-    wanted = [kind for kind in (mime, _JPEG, _PNG, *types) if kind in STEMS and (not types or kind in types)]
-    if not wanted:
-        raise Unsupported(f"an image ({mime}) cannot be made into {' or '.join(types)}")
-    return wanted[0]
+    """The type to write: the image's own if it is allowed, otherwise a common one."""
+    candidates = [kind for kind in (mime, _JPEG, _PNG, *types) if kind in STEMS and (not types or kind in types)]
+    if not candidates:
+        raise Unsupported(f"an image ({mime}) cannot be converted to {' or '.join(types)}")
+    return candidates[0]
 
 
-def _written(found: Decoded, way: _Try) -> bytes:
+def _encode(decoded: Decoded, encoding: _Encoding) -> bytes:
     from PIL.Image import Quantize, Resampling
 
-    pixels = found.pixels
-    if way.fraction > 1:
-        width, height = (max(1, length // way.fraction) for length in pixels.size)
+    pixels = decoded.pixels
+    if encoding.fraction > 1:
+        width, height = (max(1, length // encoding.fraction) for length in pixels.size)
         pixels = pixels.resize((width, height), Resampling.LANCZOS, reducing_gap=2.0)
-    if way.mime in _OPAQUE and pixels.mode == "RGBA":
+    if encoding.mime in _OPAQUE and pixels.mode == "RGBA":
         pixels = _over_white(pixels)
-    if way.palette:
-        pixels = pixels.quantize(256, Quantize.FASTOCTREE)  # the others take seconds for a large photo
-    plugin(way.mime)
-    if max(pixels.size) > _LONGEST.get(way.mime, MAX_SIDE):
-        raise ValueError(f"{way.mime} has sides of {_LONGEST[way.mime]} pixels at most")
+    if encoding.palette:
+        pixels = pixels.quantize(256, Quantize.FASTOCTREE)  # other methods take seconds for a large photo
+    plugin(encoding.mime)
+    if max(pixels.size) > _MAX_SIDES.get(encoding.mime, MAX_SIDE):
+        raise ValueError(f"{encoding.mime} allows sides of at most {_MAX_SIDES[encoding.mime]} pixels")
     file = BytesIO()
-    # Zlib's usual level takes thrice the time for a fiftieth less. What a writer has no word for, it leaves alone.
+    # zlib's default level takes three times as long for 2 % fewer bytes. Writers ignore options that they do not know.
     is_large = pixels.width * pixels.height > LARGE
-    thoroughly: dict[str, int] = {"compress_level": 3, "speed": 9} if is_large else {"optimize": way.palette}
-    pixels.save(file, STEMS[way.mime], quality=way.quality, icc_profile=found.profile, **thoroughly)
+    effort: dict[str, int] = {"compress_level": 3, "speed": 9} if is_large else {"optimize": encoding.palette}
+    pixels.save(file, STEMS[encoding.mime], quality=encoding.quality, icc_profile=decoded.profile, **effort)
     return file.getvalue()
 
 
@@ -218,13 +217,15 @@ def _over_white(pixels: "Pixels") -> "Pixels":
     return white
 
 
-def _notices(header: ImageHeader, found: Decoded, way: _Try, size: int) -> tuple[Notice, ...]:
-    pixels, what = found.pixels, _told(header)
-    width, height = (max(1, length // way.fraction) for length in pixels.size)
-    made = f"it is sent as {way.mime}, {width} by {height}, {size} bytes, to fit what the target takes"
-    notices = [Notice(kind="info", what=what, why=why) for why in (made, *found.notes)]
+def _notices(header: ImageHeader, decoded: Decoded, encoding: _Encoding, size: int) -> tuple[Notice, ...]:
+    pixels, what = decoded.pixels, _describe(header)
+    width, height = (max(1, length // encoding.fraction) for length in pixels.size)
+    sent = f"sent as {encoding.mime}, {width} by {height}, {size} bytes, to fit the target"
+    notices = [Notice(kind="info", what=what, why=why) for why in (sent, *decoded.notes)]
     if header.is_animated:
-        notices.append(Notice(kind="changed", what=what, why="only its first frame is sent"))
-    if way.mime in _OPAQUE and pixels.mode == "RGBA":
-        notices.append(Notice(kind="info", what=what, why=f"{way.mime} is opaque, so it is laid over white"))
+        notices.append(Notice(kind="changed", what=what, why="only the first frame is sent"))
+    if encoding.mime in _OPAQUE and pixels.mode == "RGBA":
+        notices.append(
+            Notice(kind="info", what=what, why=f"{encoding.mime} has no transparency; the background is white")
+        )
     return tuple(notices)

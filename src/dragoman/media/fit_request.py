@@ -330,15 +330,15 @@ class _Fitter:
         declared, data = self._load(image)
         if data is None or self._is_foreign(image, data):
             return image
-        picture = self._cache.fit(data, self._bounds, self._stop)
-        self.notices += picture.notices
+        fitted = self._cache.fit(data, self._bounds, self._stop)
+        self.notices += fitted.notices
         actual = sniff(data)
         if declared not in (None, actual):
             why = f"{declared} was declared, but the data are {actual}"
             self.notices.append(Notice(kind="repaired", what="the type of an image", why=why))
-        if picture.data is image.data and picture.mime == image.mime:
+        if fitted.data is image.data and fitted.mime == image.mime:
             return image
-        return replace(image, data=picture.data, mime=picture.mime, url=None)
+        return replace(image, data=fitted.data, mime=fitted.mime, url=None)
 
     def _load(self, image: Image) -> tuple[str | None, bytes | None]:
         """The declared type, and the bytes to send; None if the target fetches them itself."""

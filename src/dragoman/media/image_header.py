@@ -1,6 +1,7 @@
-"""The bytes of a picture in, what their headers say out: size, frames, and whether the file is whole. No pixel is read.
+"""Reads the headers of an image: its size, its frames, and whether the file is complete. No pixel is decoded.
 
-Each reader follows the structure of its format with bounded steps; what runs over the end of the data is cut off.
+Each reader follows the structure of its format with a bounded number of steps. If the structure goes past the end of
+the data, the file is cut off.
 """
 
 import re
@@ -12,11 +13,11 @@ import msgspec
 from dragoman.media.sniff import sniff
 
 MAX_STEPS = 100_000
-"""Chunks, blocks or segments that one file may have; more of them are an attack."""
+"""Chunks, blocks or segments of one file; more of them are an attack."""
 
 
 class ImageHeader(msgspec.Struct, frozen=True):
-    """What a picture says of itself.
+    """What the headers of an image say.
 
     >>> ImageHeader("image/png", 100, 50).side
     100
@@ -26,10 +27,10 @@ class ImageHeader(msgspec.Struct, frozen=True):
     width: int
     height: int
     is_whole: bool = True
-    """Whether the file has an end."""
+    """Whether the file is complete."""
     is_animated: bool = False
     scans: int = 1
-    """How often a decoder goes over all of its pixels."""
+    """How often a decoder goes over all pixels."""
 
     @property
     def side(self) -> int:
@@ -38,12 +39,12 @@ class ImageHeader(msgspec.Struct, frozen=True):
 
     @property
     def pixels(self) -> int:
-        """How many there would be to decode."""
+        """The number of pixels to decode."""
         return self.width * self.height
 
 
 def measure(data: bytes, /) -> ImageHeader | None:
-    """The header of a picture; None where there is none, or none that can be read.
+    """The header of an image; None if it cannot be read.
 
     >>> measure(b"GIF89a" + bytes([2, 0, 3, 0, 0, 0, 0]) + b",....").width
     2
@@ -87,7 +88,7 @@ def _jpeg(data: bytes, mime: str) -> ImageHeader | None:
             if frame is None:
                 return None
             coding, height, width, parts = frame
-            # Coded pixels never hold an end: it is the picture's own.
+            # Coded pixels never contain an end marker.
             is_whole = data.rfind(b"\xff\xd9", at) >= 0
             is_one = coding not in _PROGRESSIVE and data[at + 4] >= parts
             return ImageHeader(mime, width, height, is_whole, scans=1 if is_one else _scans(data, at))
@@ -101,21 +102,21 @@ _FRAMES = {*range(0xC0, 0xD0)} - {0xC4, 0xC8, 0xCC}
 _PROGRESSIVE = (0xC2, 0xC6, 0xCA, 0xCE)
 _SCAN, _END = 0xDA, 0xD9
 _MARKER = re.compile(rb"\xff[^\x00\x01\xff\xd0-\xd7]")
-"""What begins a segment: neither coded pixels nor one of the marks that stand among them."""
+"""The start of a segment: neither coded pixels nor a restart marker."""
 _FEW_SCANS = 16
 
 
 def _scans(data: bytes, at: int) -> int:
-    """How many scans there are, from the place of the first on."""
-    most = data.count(b"\xff\xda", at)
-    if most <= _FEW_SCANS:
-        return most
-    found = 0
+    """The number of scans from the first on."""
+    upper_bound = data.count(b"\xff\xda", at)
+    if upper_bound <= _FEW_SCANS:
+        return upper_bound
+    count = 0
     for _ in range(MAX_STEPS):
         mark = _MARKER.search(data, at)
         if mark is None or data[mark.start() + 1] == _END:
-            return found
-        found += data[mark.start() + 1] == _SCAN
+            return count
+        count += data[mark.start() + 1] == _SCAN
         at = mark.end() + int.from_bytes(data[mark.end() : mark.end() + 2], "big")
     return MAX_STEPS
 
@@ -134,17 +135,17 @@ def _gif(data: bytes, mime: str) -> ImageHeader:
             at = _after_blocks(data, at + 2)
         else:
             break
-    # Some writers leave the last byte out, and every reader bears it.
+    # Some writers omit the last byte, and every reader accepts that.
     return ImageHeader(mime, width, height, frames > 0 and at == len(data), frames > 1)
 
 
 def _table(flags: int) -> int:
-    """Bytes of a table of colours."""
+    """Bytes of a colour table."""
     return 3 << (flags & 7) + 1 if flags & 0x80 else 0
 
 
 def _after_blocks(data: bytes, at: int) -> int:
-    """The place after some blocks, each with its size before it, and an empty one."""
+    """The position after a sequence of blocks with their sizes, which ends with an empty one."""
     end = len(data)
     while at < end and (size := data[at]):
         at += 1 + size
@@ -168,8 +169,8 @@ def _webp(data: bytes, mime: str) -> ImageHeader | None:
 
 def _bmp(data: bytes, mime: str) -> ImageHeader:
     size, start = struct.unpack_from("<2xI4xI", data)
-    form: int = struct.unpack_from("<I", data, 14)[0]
-    width, height = struct.unpack_from("<HH" if form == 12 else "<ii", data, 18)
+    header_size: int = struct.unpack_from("<I", data, 14)[0]
+    width, height = struct.unpack_from("<HH" if header_size == 12 else "<ii", data, 18)
     return ImageHeader(mime, max(width, 0), abs(height), start < len(data) >= size)
 
 
@@ -182,9 +183,9 @@ def _tiff(data: bytes, mime: str) -> ImageHeader | None:
         tag, kind, many = struct.unpack_from(order + "HHI", data, at)
         letter = {3: "H", 4: "I"}.get(kind)
         if tag in _TIFF_TAGS and letter and many <= MAX_STEPS:
-            form = f"{order}{many}{letter}"
-            spot: int = at + 8 if struct.calcsize(form) <= 4 else struct.unpack_from(order + "I", data, at + 8)[0]
-            tags[tag] = list(struct.unpack_from(form, data, spot))
+            layout = f"{order}{many}{letter}"
+            spot: int = at + 8 if struct.calcsize(layout) <= 4 else struct.unpack_from(order + "I", data, at + 8)[0]
+            tags[tag] = list(struct.unpack_from(layout, data, spot))
     if not (tags.get(256) and tags.get(257)):
         return None
     starts, sizes = tags.get(273) or tags.get(324, []), tags.get(279) or tags.get(325, [])
@@ -194,11 +195,11 @@ def _tiff(data: bytes, mime: str) -> ImageHeader | None:
 
 
 _TIFF_TAGS = (256, 257, 273, 279, 324, 325)
-"""Width, height, and where the strips or tiles are and how long."""
+"""Width, height, and the positions and sizes of the strips or tiles."""
 
 
 def _iso(data: bytes, mime: str) -> ImageHeader | None:
-    """AVIF and HEIC: boxes in boxes; the largest picture among them counts, as tiles and previews have sizes, too."""
+    """AVIF and HEIC: boxes in boxes. The largest image counts, because tiles and previews have sizes, too."""
     boxes = list(_boxes(data, 0, len(data)))
     is_whole = bool(boxes) and boxes[-1][2] <= len(data) and any(name == b"mdat" for name, _, _ in boxes)
     sizes: list[tuple[int, int]] = []
@@ -212,11 +213,11 @@ def _iso(data: bytes, mime: str) -> ImageHeader | None:
 
 
 def _extents(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
-    """The sizes among the properties of the items."""
+    """The sizes in the item properties."""
     spans = [(start, end)]
     for wanted in (b"iprp", b"ipco"):
-        found = (box for span in spans for box in _boxes(data, *span))
-        spans = [(inner, min(last, end)) for name, inner, last in found if name == wanted]
+        boxes = (box for span in spans for box in _boxes(data, *span))
+        spans = [(inner, min(last, end)) for name, inner, last in boxes if name == wanted]
     for span in spans:
         for name, inner, _ in _boxes(data, *span):
             if name == b"ispe":
@@ -224,7 +225,7 @@ def _extents(data: bytes, start: int, end: int) -> Iterator[tuple[int, int]]:
 
 
 def _boxes(data: bytes, at: int, end: int) -> Iterator[tuple[bytes, int, int]]:
-    """Name, start and end of each box; the last may end beyond the data."""
+    """Name, start and end of each box; the last may end after the data."""
     for _ in range(MAX_STEPS):
         if at + 8 > end:
             break

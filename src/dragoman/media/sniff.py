@@ -1,4 +1,4 @@
-"""The first bytes of a file in, the type of the picture that it is out: what a name or a caller says may be wrong."""
+"""The type of an image by its first bytes: a file name or a caller may be wrong."""
 
 _SIGNATURES = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -14,11 +14,11 @@ _BRANDS = (
     ("image/heif", (b"mif1", b"msf1")),
 )
 KNOWN = ("image/bmp", "image/webp", *dict(_SIGNATURES).values(), *dict(_BRANDS))
-"""All that `sniff` can say."""
+"""All types that `sniff` knows."""
 
 
 def sniff(data: bytes, /) -> str | None:
-    """The type of a picture by its bytes; None for what is none that we know.
+    """The type of an image; None if it is unknown.
 
     >>> sniff(b"GIF89a..."), sniff(b"hello")
     ('image/gif', None)
@@ -33,7 +33,7 @@ def sniff(data: bytes, /) -> str | None:
 
 
 def _brand(data: bytes) -> str | None:
-    """By the brands of an ISO file: its own one, and those that it is compatible with, the most telling first."""
+    """The type by the major and compatible brands of an ISO file, the most specific first."""
     end = min(int.from_bytes(data[:4], "big"), 256)
     brands = {data[8:12], *(data[at : at + 4] for at in range(16, end, 4))}
     return next((mime for mime, names in _BRANDS if not brands.isdisjoint(names)), None)

@@ -1,4 +1,4 @@
-"""A picture's file in, its pixels out: the first frame, upright, in eight bits, with the profile of their colours."""
+"""Decodes an image with Pillow: the first frame, upright, with eight bits per channel and its colour profile."""
 
 import struct
 from io import BytesIO
@@ -11,9 +11,9 @@ if TYPE_CHECKING:
     from PIL.Image import Image as Pixels
 
 MAX_PIXELS = 100_000_000
-"""More of them by the header are a decompression bomb."""
+"""An image with more pixels is a decompression bomb."""
 MAX_PROFILE = 64 * 1024
-"""Bytes of a profile of colours; one that is larger, or has more than an eighth of what there may be, is left out."""
+"""Bytes of a colour profile. A larger one, or one of more than an eighth of the allowed size, is dropped."""
 STEMS = {
     "image/jpeg": "Jpeg",
     "image/png": "Png",
@@ -23,18 +23,18 @@ STEMS = {
     "image/tiff": "Tiff",
     "image/avif": "Avif",
 }
-"""What Pillow reads and writes, by type: the stem of its plugin's name."""
+"""The types that Pillow reads and writes, with the stem of the plugin's name."""
 BROKEN = (
     *(OSError, SyntaxError, ValueError, TypeError, EOFError, ArithmeticError, LookupError, AttributeError),
     *(RuntimeError, MemoryError, Warning, struct.error),
 )
-"""What Pillow raises at files that are not what they say."""
-_TURNS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
-"""Pillow's transposition for each orientation that EXIF has a number for."""
+"""The exceptions that Pillow raises for broken files."""
+_TRANSPOSITIONS = {2: 0, 3: 3, 4: 1, 5: 5, 6: 4, 7: 6, 8: 2}
+"""Pillow's transposition for each EXIF orientation."""
 
 
 class Decoded(NamedTuple):
-    """Pixels, the profile of their colours, and what they have lost."""
+    """Pixels, their colour profile, and notes on what was changed."""
 
     pixels: "Pixels"
     profile: bytes | None = None
@@ -42,71 +42,71 @@ class Decoded(NamedTuple):
 
 
 def decode(data: bytes, header: ImageHeader, side: int | None) -> Decoded:
-    """The pixels of its first frame, upright and in eight bits, with the profile of their colours."""
+    """The pixels of the first frame; its longer side is at most `side`."""
     from PIL import Image
 
     try:
-        source = _opened(data, header.mime)
+        source = _open(data, header.mime)
     except Image.DecompressionBombError as error:
         raise ValueError(str(error)) from error
     if source.width * source.height > MAX_PIXELS:
-        raise ValueError(f"its header lies, as it has {source.width} by {source.height} pixels")
+        raise ValueError(f"the header is wrong: the image has {source.width} by {source.height} pixels")
     size = _within(source.size, side)
     # A JPEG can be decoded to a half, a quarter or an eighth at a fraction of the cost.
     is_draft = source.draft(None, size) is not None
     source.load()
     if not is_draft:
-        size = _within(source.size, side)  # a TIFF is turned as it is loaded
+        size = _within(source.size, side)  # Pillow rotates a TIFF when it loads it
     profile = source.info.get("icc_profile") if source.mode in ("RGB", "RGBA", "P") else None
-    turn = _TURNS.get(_orientation(source))
-    pixels, notes = _plain(source)
+    transposition = _TRANSPOSITIONS.get(_orientation(source))
+    pixels, notes = _to_eight_bits(source)
     if pixels.size != size:
         pixels = pixels.resize(size, Image.Resampling.LANCZOS, reducing_gap=2.0)
-    if turn is not None:
-        pixels = pixels.transpose(Image.Transpose(turn))
+    if transposition is not None:
+        pixels = pixels.transpose(Image.Transpose(transposition))
     if pixels.mode == "RGBA" and pixels.getchannel("A").getextrema() == (255, 255):
         pixels = pixels.convert("RGB")
     pixels.info = {}
     return Decoded(pixels, profile, notes)
 
 
-def _opened(data: bytes, mime: str) -> "Pixels":
-    """The file, read by the one plugin that it is for: Pillow's own search would try others, and warn of its size."""
+def _open(data: bytes, mime: str) -> "Pixels":
+    """Open the file with the plugin of its type: Pillow's own search would try others and warn about its size."""
     if mime not in STEMS:
-        return _opened_heif(data)
+        return _open_heif(data)
     image: Pixels = getattr(plugin(mime), f"{STEMS[mime]}ImageFile")(BytesIO(data))
     return image
 
 
 def plugin(mime: str) -> Any:
-    """Pillow's module for a type."""
+    """The Pillow plugin for a type."""
     from importlib import import_module
 
     return import_module(f"PIL.{STEMS[mime]}ImagePlugin")
 
 
-def _opened_heif(data: bytes) -> "Pixels":
+def _open_heif(data: bytes) -> "Pixels":
     from importlib import import_module
 
     try:
         heif: Any = import_module("pillow_heif")
     except ImportError as error:
-        raise Unsupported("a HEIC image needs pillow-heif; pip install 'dragoman[heif]'") from error
+        raise Unsupported("HEIC images need pillow-heif; run pip install 'dragoman[heif]'") from error
     image: Pixels = heif.open_heif(BytesIO(data)).to_pillow()
     return image
 
 
 def _orientation(image: "Pixels") -> int:
-    """The number that its EXIF tells; what is broken there tells nothing of the pixels."""
+    """The EXIF orientation; 1 if EXIF is missing or broken."""
     try:
-        told: object = image.getexif().get(0x0112)
+        orientation: object = image.getexif().get(0x0112)
     except BROKEN:
         return 1
-    return told if isinstance(told, int) else 1
+    return orientation if isinstance(orientation, int) else 1
 
 
 def _within(size: tuple[int, int], side: int | None) -> tuple[int, int]:
-    """A size with its longer side cut to a length, in the same proportion."""
+    """A size scaled so that its longer side is at most `side`."""
     longer = max(size)
     if side is None or longer <= side:
         return size
@@ -114,24 +114,24 @@ def _within(size: tuple[int, int], side: int | None) -> tuple[int, int]:
     return width, height
 
 
-def _plain(image: "Pixels") -> "tuple[Pixels, tuple[str, ...]]":
-    """The same in grey, in colour, or in colour with transparency, of eight bits each, and what was done for it."""
+def _to_eight_bits(image: "Pixels") -> "tuple[Pixels, tuple[str, ...]]":
+    """The image in mode L, RGB or RGBA, and notes on what was changed."""
     notes: tuple[str, ...] = ()
     if image.mode in _WHITES or image.mode.startswith("I;16"):
-        image, white = _eight_bits(image)
-        notes = (f"its grey values have more than eight bits: {white:g} is sent as white",)
+        image, white = _scale_grey(image)
+        notes = (f"the grey values have more than eight bits; {white:g} is sent as white",)
     if image.has_transparency_data:
         return image.convert("RGBA"), notes
-    plain = "L" if image.mode[0] in "1LIF" and image.mode != "LAB" else "RGB"
-    return (image if image.mode == plain else image.convert(plain)), notes
+    mode = "L" if image.mode[0] in "1LIF" and image.mode != "LAB" else "RGB"
+    return (image if image.mode == mode else image.convert(mode)), notes
 
 
 _WHITES = {"I": (255, 65_535, 2**31 - 1), "F": (1.0, 255.0, 65_535.0)}
-"""What may stand for white where the file does not say: the least that no value is above."""
+"""The values that may mean white; the file does not say. The smallest that no value exceeds is used."""
 
 
-def _eight_bits(image: "Pixels") -> "tuple[Pixels, float]":
-    """The values of one channel from 0 to 255, and which of them was white."""
+def _scale_grey(image: "Pixels") -> "tuple[Pixels, float]":
+    """The values of one channel, scaled to 0 to 255, and the value that was white."""
     if image.mode in _WHITES:
         _, high = cast("tuple[float, float]", image.getextrema())
         white = next((white for white in _WHITES[image.mode] if high <= white), high)
@@ -141,20 +141,20 @@ def _eight_bits(image: "Pixels") -> "tuple[Pixels, float]":
     return image.point(lambda value: value * scale + 0), white
 
 
-def without_profile(found: Decoded, size: int | None) -> Decoded:
-    """The same without a profile that is too large; its colours are made those that all take for granted."""
-    profile = found.profile
+def without_profile(decoded: Decoded, size: int | None) -> Decoded:
+    """The image without a colour profile that is too large; its colours are converted to sRGB."""
+    profile = decoded.profile
     if profile is None or len(profile) <= min(MAX_PROFILE, MAX_PROFILE if size is None else size // 8):
-        return found
+        return decoded
     try:
         from importlib import import_module
 
-        colours: Any = import_module("PIL.ImageCms")
-        known, usual = map(colours.ImageCmsProfile, (BytesIO(profile), colours.createProfile("sRGB")))
-        mode = found.pixels.mode
-        pixels: Pixels = colours.ImageCmsTransform(known, usual, mode, mode).apply(found.pixels)
+        image_cms: Any = import_module("PIL.ImageCms")
+        source, srgb = map(image_cms.ImageCmsProfile, (BytesIO(profile), image_cms.createProfile("sRGB")))
+        mode = decoded.pixels.mode
+        pixels: Pixels = image_cms.ImageCmsTransform(source, srgb, mode, mode).apply(decoded.pixels)
     except (ImportError, *BROKEN) as error:
-        note = f"its profile of colours ({len(profile)} bytes) is left out: {error}"
-        return Decoded(found.pixels, None, (*found.notes, note))
-    note = f"its profile of colours ({len(profile)} bytes) is left out, and its colours are sRGB"
-    return Decoded(pixels, None, (*found.notes, note))
+        note = f"the colour profile ({len(profile)} bytes) is dropped: {error}"
+        return Decoded(decoded.pixels, None, (*decoded.notes, note))
+    note = f"the colour profile ({len(profile)} bytes) is dropped, the colours are converted to sRGB"
+    return Decoded(pixels, None, (*decoded.notes, note))
