@@ -9,7 +9,7 @@ import pytest
 from dragoman.engine.failover import weighted_order
 from dragoman.errors import StoreDown
 from dragoman.gateway.conversations import DAY, ConversationState, ConversationStore, ResponseStore
-from dragoman.gateway.store import Store, open_store
+from dragoman.gateway.store import Store, StoredValue, open_store
 from dragoman.gateway.store.memory import MemoryStore
 from dragoman.gateway.tiers import effective_tier, is_higher, order_targets
 from dragoman.types import Finish, Response, assistant, user
@@ -204,6 +204,21 @@ def test_a_stored_response_belongs_to_its_key_and_can_be_deleted(opened: Opened)
         assert await responses.load("team", "resp_1") is None
 
     run(opened, work)
+
+
+def test_a_response_that_version_0_1_stored_can_be_loaded() -> None:
+    class OldStore(MemoryStore):
+        async def read(self, key: str, /) -> StoredValue | None:
+            finish, notice = '{"reason":"stop"}', '{"kind":"told","what":"max_tokens","why":"anthropic"}'
+            response = f'{{"message":{{"role":"assistant"}},"finish":{finish},"notices":[{notice}]}}'
+            return StoredValue(f'{{"messages":[],"response":{response},"request":{{}}}}'.encode(), "v1")
+
+    async def work(store: Store) -> None:
+        stored = await ResponseStore(store).load("team", "resp_1")
+        assert stored is not None
+        assert [notice.kind for notice in stored.response.notices] == ["info"]
+
+    run(OldStore, work)
 
 
 # Tiers ----------------------------------------------------------------------------------------------------------------

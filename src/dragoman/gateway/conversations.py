@@ -98,7 +98,10 @@ class ResponseStore:
     async def load(self, owner: str | None, id: str, /) -> StoredResponse | None:
         """A stored response; None if the owner has none with this id."""
         entry = await self._store.read(_store_key("response", owner, id))
-        return None if entry is None else load(entry.value, StoredResponse)
+        if entry is None:
+            return None
+        # Version 0.1 called the notice kind "info" "told".
+        return load(entry.value.replace(b'{"kind":"told","what":', b'{"kind":"info","what":'), StoredResponse)
 
     async def delete(self, owner: str | None, id: str, /) -> bool:
         """Delete a response; False if there was none."""

@@ -261,16 +261,16 @@ def _window(key: Key, unit: Literal["requests", "tokens"], amount: int, limit: i
 
 def _budget_limits(key: Key, budget: KeyBudget, expected: ExpectedUsage, now: float) -> list[Limit]:
     period, ends = _period(budget, now)
-    found: list[Limit] = []
-    limits: tuple[tuple[Unit, int | None, int], ...] = (
+    limits: list[Limit] = []
+    amounts: tuple[tuple[Unit, int | None, int], ...] = (
         ("tokens", budget.tokens, expected.tokens),
         ("dollars", None if budget.dollars is None else round(budget.dollars * NANO), expected.cost or 0),
     )
-    for unit, limit, amount in limits:
+    for unit, limit, amount in amounts:
         if limit is not None:
             charge = PeriodCounter(key=f"{key.id}:{unit}:{period}", amount=max(1, amount), limit=limit, ends=ends)
-            found.append(Limit(f"{unit.title()}-{budget.per.title()}", unit, charge))
-    return found
+            limits.append(Limit(f"{unit.title()}-{budget.per.title()}", unit, charge))
+    return limits
 
 
 def _period(budget: KeyBudget, now: float) -> tuple[str, float]:

@@ -31,8 +31,8 @@ async def snapshot(runtime: Runtime, /) -> JsonObject:
 
     >>> import asyncio
     >>> from dragoman.gateway.config import decode_config
-    >>> found = asyncio.run(snapshot(Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})))
-    >>> found["targets"][0]["name"], found["targets"][0]["state"], found["names"][0]["targets"]
+    >>> view = asyncio.run(snapshot(Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})))
+    >>> view["targets"][0]["name"], view["targets"][0]["state"], view["names"][0]["targets"]
     ('demo/any', 'healthy', ['demo/any'])
     """
     in_flight = runtime.accounting.metrics.in_flight

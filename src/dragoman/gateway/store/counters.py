@@ -14,7 +14,7 @@ from dragoman.gateway.store.base import Charge, ConcurrencySlot, CounterLevel, P
 
 BUCKETS = 60
 SLOT_WAIT = 1.0
-"""Seconds to wait for a slot: nobody knows when a request ends."""
+"""Seconds to wait for a slot, because it is unknown when a request ends."""
 
 CounterState: TypeAlias = dict[str, float]
 CounterStates: TypeAlias = dict[str, tuple[CounterState, float]]
