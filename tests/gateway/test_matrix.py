@@ -19,13 +19,13 @@ from tests.support.gateway.scenes import SCENES
 from tests.support.paths import ROOT
 
 PAGE = ROOT / "docs" / "fidelity.md"
-FAREWELLS = {
-    "anthropic": (b"message_stop", b'"stop_reason":"end_turn"'),
+END_MARKERS = {
+    "anthropic": (b"event: message_stop", b'"stop_reason":"end_turn"'),
     "google": (b'"finishReason"',),
-    "native": (b"[DONE]", b'"finish_reason":"stop"'),
+    "native": (b"data: [DONE]", b'"finish_reason":"stop"'),
     "ollama": (b'"done":true',),
-    "openai_chat": (b"[DONE]", b'"finish_reason":"stop"'),
-    "openai_responses": (b"response.completed", b'"status":"completed"'),
+    "openai_chat": (b"data: [DONE]", b'"finish_reason":"stop"'),
+    "openai_responses": (b"event: response.completed", b'"status":"completed"'),
 }
 STREAMS = [pair for pair in PAIRS if pair.stream]
 
@@ -122,7 +122,7 @@ def test_an_error_in_the_middle_is_told_in_the_clients_words(pair: Pair, error: 
     wanted = told_by(pair.client, bent(error, [*BEFORE, *INSIDE], pair), inside=pair.stream)
     assert (heard.seen.status, *look(heard)) == (wanted.seen.status, *look(wanted))
     assert fold(heard.events).text == (WORDS if pair.stream else "")
-    assert not any(word in heard.seen.body for word in FAREWELLS[pair.client])
+    assert not any(word in heard.seen.body for word in END_MARKERS[pair.client])
 
 
 @each_pair
@@ -150,7 +150,7 @@ def test_a_native_answer_tells_its_notices(stream: bool) -> None:  # noqa: FBT00
 @pytest.mark.parametrize("pair", STREAMS, ids=str)
 def test_a_whole_stream_says_its_farewell(pair: Pair) -> None:
     (turn,) = talk(pair, "text")
-    assert all(word in turn.seen.body for word in FAREWELLS[pair.client])
+    assert all(word in turn.seen.body for word in END_MARKERS[pair.client])
 
 
 @pytest.mark.parametrize("pair", STREAMS, ids=str)
@@ -158,7 +158,7 @@ def test_a_stream_is_written_as_it_comes(pair: Pair) -> None:
     (turn,) = talk(pair, "text")
     words, farewell = (
         next(index for index, write in enumerate(turn.seen.writes) if word in write)
-        for word in (b"At six.", FAREWELLS[pair.client][-1])
+        for word in (b"At six.", END_MARKERS[pair.client][-1])
     )
     assert words < farewell
 
@@ -182,7 +182,7 @@ def test_a_cut_stream_never_ends_as_if_it_were_whole(pair: Pair, how: str) -> No
     heard = fail(pair, line)
     assert fold(heard.events).text == WORDS
     assert look(heard) == look(told_by(pair.client, error, inside=True))
-    assert not any(word in heard.seen.body for word in FAREWELLS[pair.client])
+    assert not any(word in heard.seen.body for word in END_MARKERS[pair.client])
 
 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if not pair.stream], ids=str)

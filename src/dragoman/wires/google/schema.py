@@ -90,7 +90,7 @@ ALTERNATIVE_FIELDS: dict[str, tuple[str, ...]] = {
 
 TOO_LONG = "the input token count exceeds the maximum number of tokens allowed"
 """The phrase by which clients recognise a full context."""
-STATUS_WORDS = {
+STATUS_NAMES = {
     400: "INVALID_ARGUMENT",
     401: "UNAUTHENTICATED",
     403: "PERMISSION_DENIED",

@@ -31,7 +31,7 @@ from dragoman.wires.google.schema import (
     FINISH_REASONS,
     FINISH_VALUES,
     NAME,
-    STATUS_WORDS,
+    STATUS_NAMES,
     TEXT_NOTES,
     TOO_LONG,
     join_notes,
@@ -121,14 +121,14 @@ def encode_answer(response: Response) -> JsonObject:
 def encode_error(error: DragomanError) -> JsonObject:
     """The body of an error."""
     status = error.http_status
-    word = STATUS_WORDS.get(status) or ("INVALID_ARGUMENT" if status < 500 else "INTERNAL")
+    name = STATUS_NAMES.get(status) or ("INVALID_ARGUMENT" if status < 500 else "INTERNAL")
     details: list[JsonObject] = []
     if error.retry_after is not None:
         details.append({"@type": f"{_RPC}.RetryInfo", "retryDelay": f"{error.retry_after}s"})
     if error.param is not None:
         violation = {"field": error.param, "description": error.message}
         details.append({"@type": f"{_RPC}.BadRequest", "fieldViolations": [violation]})
-    fields = {"code": status, "message": context_error_message(error, TOO_LONG), "status": word}
+    fields = {"code": status, "message": context_error_message(error, TOO_LONG), "status": name}
     return {"error": {**fields, **({"details": details} if details else {})}}
 
 
