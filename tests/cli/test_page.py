@@ -1,4 +1,4 @@
-"""Every console block of the pages shows what really comes; `…` stands for what differs."""
+"""Every console block of the pages shows the real output; `…` stands for what varies."""
 
 import re
 import shutil
@@ -28,7 +28,7 @@ def tide(port: str) -> str:
 
 @pytest.mark.skipif(sys.platform == "win32", reason="the blocks are for a POSIX shell")
 @pytest.mark.parametrize("page", PAGES, ids=[page.name for page in PAGES])
-def test_the_console_of_a_page_is_true(page: Path, tmp_path: Path) -> None:
+def test_the_console_blocks_of_a_page_show_the_real_output(page: Path, tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(ROWS, encoding="utf-8")
     (tmp_path / "harbour.py").write_text(TOOL, encoding="utf-8")
     shim = tmp_path / "bin" / "dragoman"
@@ -40,10 +40,10 @@ def test_the_console_of_a_page_is_true(page: Path, tmp_path: Path) -> None:
     shell = shutil.which("bash") or "/bin/sh"
     for block in re.findall(r"^```console\n(\$ .*?)^```", page.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
         steps: list[tuple[str, str]] = re.findall(r"^\$ (.*)\n((?:(?!\$ ).*\n)*)", block, re.MULTILINE)
-        if not any(shown for _, shown in steps):
-            continue  # words to type, and no promise of what comes
-        for command, shown in steps:
-            # A shell that reads both ends into one file shows them in the order in which they came.
+        if not any(output for _, output in steps):
+            continue  # the page shows no output
+        for command, output in steps:
+            # Both outputs go into one pipe, so that they appear in the order in which they were written.
             done = subprocess.run(
                 [shell, "-c", command],
                 cwd=tmp_path,
@@ -54,7 +54,7 @@ def test_the_console_of_a_page_is_true(page: Path, tmp_path: Path) -> None:
                 check=False,
                 timeout=120,
             )
-            assert re.fullmatch(re.escape(shown).replace("…", ".*"), done.stdout.decode()), (
+            assert re.fullmatch(re.escape(output).replace("…", ".*"), done.stdout.decode()), (
                 command,
                 done.stdout.decode(),
             )

@@ -1,4 +1,4 @@
-"""What the pages show of a running gateway is true: the lines of curl and the official packages."""
+"""The curl commands and official packages that the pages show work against a running gateway."""
 
 import re
 import shlex
@@ -26,7 +26,7 @@ def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="no curl on this machine")
 @pytest.mark.parametrize("line", LINES)
-def test_a_line_of_curl_is_answered(gateway: Gateway, line: str) -> None:
+def test_a_curl_command_is_answered(gateway: Gateway, line: str) -> None:
     words = [word.replace(HERE, f"127.0.0.1:{gateway.port}") for word in shlex.split(line)]
     run = subprocess.run([*words, "--silent", "--show-error", "--fail-with-body"], capture_output=True, check=False)
     assert run.returncode == 0, run.stdout + run.stderr

@@ -1,7 +1,7 @@
-"""The records of all providers in, the table of what each is sent out: `python -m tests.support.features` prints it.
+"""The table of what each provider gets: `python -m tests.support.features` prints it for the README.
 
-Nobody writes a cell by hand. Each provider is asked for a feature by the code that would ask it in earnest, without a
-network, and the cell says what became of that: sent as it is, sent in another way, or not.
+No cell is written by hand. For each provider and feature, the code that a real call uses encodes a request, without a
+network. The cell says whether the feature was sent as it is, adapted with a notice, or refused.
 """
 
 from collections.abc import Callable, Iterator
@@ -22,54 +22,56 @@ SCHEMA = {
     "required": ["metres"],
     "additionalProperties": False,
 }
-YES, BENT, NO = "yes", "bent", "no"
+YES, ADAPTED, NO = "yes", "adapted", "no"
 
 
-def asked(*parts: Part, **fields: object) -> Request:
+def request_with(*parts: Part, **fields: object) -> Request:
     return Request(messages=(user(Text(text="How high is the tide?"), *parts),), max_tokens=2000, **fields)  # type: ignore[arg-type]  # fields of a Request
 
 
-def sent(request: Request) -> Callable[[Target], str]:
-    """What becomes of a request: as it is, with a notice, or refused."""
+def generation(request: Request) -> Callable[[Target], str]:
+    """Encode a request: it is sent as it is, or adapted with a notice."""
 
     def judge(target: Target) -> str:
-        return BENT if build_request(request, target).notices else YES
+        return ADAPTED if build_request(request, target).notices else YES
 
     return judge
 
 
-def extra(ask: Callable[[Target], object]) -> Callable[[Target], str]:
+def endpoint(encode: Callable[[Target], object]) -> Callable[[Target], str]:
+    """Encode a request of an endpoint, which raises if the wire does not have it."""
+
     def judge(target: Target) -> str:
-        ask(target)
+        encode(target)
         return YES
 
     return judge
 
 
 FEATURES: dict[str, Callable[[Target], str]] = {
-    "tools": sent(asked(tools=(TIDE,))),
-    "forced call": sent(asked(tools=(TIDE,), tool_choice="required")),
-    "named call": sent(asked(tools=(TIDE, NOW), tool_choice="tide")),
-    "schema": sent(asked(schema=SCHEMA, schema_mode="auto")),
-    "images": sent(asked(Image(data=picture(), mime="image/png"))),
-    "image URLs": sent(asked(Image(url="https://example.org/a.png"))),
-    "PDF": sent(asked(Document(data=b"%PDF-1.7\n%%EOF\n", mime="application/pdf"))),
-    "audio": sent(asked(Audio(data=b"RIFF\x24\0\0\0WAVEfmt ", mime="audio/wav"))),
-    "effort": sent(asked(reasoning="high")),
-    "seed": sent(asked(seed=7)),
-    "stop": sent(asked(stop=("END",))),
-    "token count": extra(lambda target: wires.get(target.wire).endpoints.encode_tokens(asked(), target)),
-    "models": extra(lambda target: wires.get(target.wire).endpoints.encode_models(target)),
+    "tools": generation(request_with(tools=(TIDE,))),
+    "forced call": generation(request_with(tools=(TIDE,), tool_choice="required")),
+    "named call": generation(request_with(tools=(TIDE, NOW), tool_choice="tide")),
+    "schema": generation(request_with(schema=SCHEMA, schema_mode="auto")),
+    "images": generation(request_with(Image(data=picture(), mime="image/png"))),
+    "image URLs": generation(request_with(Image(url="https://example.org/a.png"))),
+    "PDF": generation(request_with(Document(data=b"%PDF-1.7\n%%EOF\n", mime="application/pdf"))),
+    "audio": generation(request_with(Audio(data=b"RIFF\x24\0\0\0WAVEfmt ", mime="audio/wav"))),
+    "effort": generation(request_with(reasoning="high")),
+    "seed": generation(request_with(seed=7)),
+    "stop": generation(request_with(stop=("END",))),
+    "token count": endpoint(lambda target: wires.get(target.wire).endpoints.encode_tokens(request_with(), target)),
+    "models": endpoint(lambda target: wires.get(target.wire).endpoints.encode_models(target)),
 }
 
 
 def targets() -> Iterator[Target]:
-    """A model that nothing is known of, at every provider."""
+    """A model about which nothing is known, at every provider."""
     registry = Registry(env={}, api_key="k")
     for name in registry.providers():
         try:
             yield registry.target(f"{name}/some-model")
-        except SetupError:  # one without a place that all users share
+        except SetupError:  # it has no default base URL
             yield Registry(env={f"LLM_{name.upper().replace('-', '_')}": f"{name}://k@example.org"}).target(f"{name}/m")
 
 
@@ -85,7 +87,7 @@ def _cell(judge: Callable[[Target], str], target: Target) -> str:
 
 
 def table() -> str:
-    """The page's table, in Markdown."""
+    """The table in Markdown."""
     lines = [f"| provider | wire | {' | '.join(FEATURES)} |", "|---|---|" + "---|" * len(FEATURES)]
     lines += [f"| {target.provider} | {target.wire} | {' | '.join(row(target))} |" for target in targets()]
     return "\n".join(lines)
