@@ -1,11 +1,11 @@
 import pytest
 
-from dragoman.engine import effects as flow
+from dragoman.engine import effects
 from dragoman.engine.effects import Now
 
 
 def test_a_plan_asks_for_the_time_and_ends_in_it() -> None:
-    plan = flow.now()
+    plan = effects.now()
     assert next(plan) == Now()
     with pytest.raises(StopIteration) as stop:
         plan.send(7.5)
@@ -13,7 +13,7 @@ def test_a_plan_asks_for_the_time_and_ends_in_it() -> None:
 
 
 def test_an_effect_that_fails_is_raised_inside_the_plan() -> None:
-    plan = flow.now()
+    plan = effects.now()
     next(plan)
     with pytest.raises(OSError, match="no clock"):
         plan.throw(OSError("no clock"))

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.engine import failover as chain
+from dragoman.engine import failover
 from dragoman.engine.attempt import FETCH_TIMEOUT, attempt, build_request
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import Compute, Fetch, Plan, Send
@@ -52,7 +52,7 @@ def able(name: str = "aa/m", **capabilities: Any) -> Target:
 
 
 def ask(world: World, *targets: Target, request: Request = ASK, **options: Any) -> Response:
-    return world.run(chain.run(request, targets, Health(), chain.ChainOptions(**options)))
+    return world.run(failover.run(request, targets, Health(), failover.ChainOptions(**options)))
 
 
 # Per target, per attempt ----------------------------------------------------------------------------------------------
@@ -80,7 +80,7 @@ def test_the_conversation_keeps_the_original() -> None:
 
 def test_a_text_only_target_leaves_images_to_the_next() -> None:
     health = Health()
-    plan = chain.run(ASK, [able("text/only", max_images=0), able("vision/m")], health, chain.ChainOptions())
+    plan = failover.run(ASK, [able("text/only", max_images=0), able("vision/m")], health, failover.ChainOptions())
     response = World(OK).run(plan)
     assert response.target == "vision/m"
     assert [(attempt.outcome, attempt.error) for attempt in response.attempts] == [
@@ -244,7 +244,7 @@ def test_explain_and_tokens_leave_out_as_a_call_does() -> None:
     to = replace(able(max_images=0), wire="anthropic")
     assert b"was left out for this model" in build_request(given(PNG), to).body
     world = World(Status(200, b'{"input_tokens": 5}'))
-    assert world.run(count_tokens(given(PNG), to, chain.ChainOptions())) == 5
+    assert world.run(count_tokens(given(PNG), to, failover.ChainOptions())) == 5
     assert b"was left out for this model" in world.requests[0].request.body
 
 
@@ -356,7 +356,7 @@ def test_tokens_are_counted_of_what_is_fetched_and_fitted() -> None:
     world = World(Status(200, b'{"input_tokens": 5}'))
     world.pictures["https://x/a.png"] = DATA
     to = replace(able(max_image_side=32), wire="anthropic")
-    assert world.run(count_tokens(LINK, to, chain.ChainOptions(fetch_images=True))) == 5
+    assert world.run(count_tokens(LINK, to, failover.ChainOptions(fetch_images=True))) == 5
     block = json.loads(world.requests[0].request.body)["messages"][0]["content"][1]
     assert opened(decode_base64(block["source"]["data"])).size == (32, 16)
 
@@ -365,7 +365,7 @@ def test_a_loss_is_no_more_counted_than_sent_where_the_request_is_strict() -> No
     to = replace(able(max_images=1), wire="anthropic")
     many = Request(messages=(user(PNG, PNG),), strict=True)
     with pytest.raises(Unsupported, match="strict"):
-        World().run(count_tokens(many, to, chain.ChainOptions()))
+        World().run(count_tokens(many, to, failover.ChainOptions()))
 
 
 def test_a_target_that_fetches_by_itself_is_left_to_it() -> None:

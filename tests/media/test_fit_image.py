@@ -397,7 +397,9 @@ def test_a_side_that_a_format_cannot_write_is_halved() -> None:
 
 
 def test_what_cannot_be_made_small_enough_is_unsupported() -> None:
-    with pytest.raises(Unsupported, match="cannot be made to fit: at most 100 bytes are allowed, the smallest version has"):
+    with pytest.raises(
+        Unsupported, match="cannot be made to fit: at most 100 bytes are allowed, the smallest version has"
+    ):
         fitted(noise(200, 200), max_image_bytes=100)
 
 

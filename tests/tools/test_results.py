@@ -164,7 +164,10 @@ def circle() -> list[Any]:
         (Data(object()), "a dataclass, got object"),
         (iter([1]), "a dataclass, got list_iterator"),
         ({(1, 2): 3}, "a key of a dict must be text or a number, got tuple"),
-        (Image(data=b"<svg/>", mime="image/svg+xml"), "tide: the result cannot be sent: an image is of an unknown type"),
+        (
+            Image(data=b"<svg/>", mime="image/svg+xml"),
+            "tide: the result cannot be sent: an image is of an unknown type",
+        ),
         (Image(data=picture(9, 9)[:60]), "an image (image/png, 9 by 9) is cut off"),
         (Image(data=bomb(30_000, 30_000)), "too large to be decoded"),
         (Image(data=b""), "an image is empty"),

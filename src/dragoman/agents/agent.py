@@ -17,7 +17,7 @@ from dragoman.engine.failover import ChainOptions, ErrorPolicy
 from dragoman.engine.typed import with_output_schema
 from dragoman.errors import DragomanError, EmptyResponse, InvalidRequest, InvalidTool
 from dragoman.events import Restarted
-from dragoman.io.driver import tell
+from dragoman.io.driver import notify
 from dragoman.models import CallOptions, Model, Prompt
 from dragoman.schema.output_type import OutputType
 from dragoman.streaming import AsyncClosableStream, ClosableStream, ItemConverter, TextDelta, ThinkingDelta
@@ -309,7 +309,7 @@ class _ItemFilter:
         item = event if isinstance(event, RunEvent) else self._converter.convert(event)
         if item is None or isinstance(item, ToolCall | Response):
             return None
-        tell(self._observers, item)
+        notify(self._observers, item)
         return item
 
 

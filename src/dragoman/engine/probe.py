@@ -12,7 +12,7 @@ from typing import Any, Literal, TypeAlias
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.engine import failover as chain
+from dragoman.engine import failover
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
@@ -281,7 +281,7 @@ def _ask(question: _Question, target: Target, options: ChainOptions) -> Plan[Fin
     adjusted = replace(target, quirks=replace(target.quirks, **question.quirks))
     result = yield from _try(question, adjusted, options)
     if isinstance(result, DragomanError) and result.retry:
-        yield from chain.run(_HELLO, [target], Health(), options)
+        yield from failover.run(_HELLO, [target], Health(), options)
         result = yield from _try(question, adjusted, options)
     if isinstance(result, Finding):
         return result
@@ -292,7 +292,7 @@ def _ask(question: _Question, target: Target, options: ChainOptions) -> Plan[Fin
 def _try(question: _Question, target: Target, options: ChainOptions) -> Plan[Finding | DragomanError]:
     """Return the finding, or the error if the feature may have caused it. All other errors are raised."""
     try:
-        response = yield from chain.run(question.request, [target], Health(), options)
+        response = yield from failover.run(question.request, [target], Health(), options)
     except (AuthFailed, ModelNotFound, RateLimited, Overloaded):
         raise
     except (ProviderError, RequestError, WireError, EmptyResponse, Interrupted) as error:

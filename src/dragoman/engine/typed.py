@@ -9,7 +9,7 @@ from typing import Any, Generic, TypeVar
 
 from msgspec.structs import replace
 
-from dragoman.engine import failover as chain
+from dragoman.engine import failover
 from dragoman.engine.effects import Job, Now, Plan, perform
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
@@ -56,7 +56,7 @@ def run(
     while True:
         remaining = yield from _with_remaining_time(options, started_at)
         try:
-            response = yield from chain.run(request, targets, health, remaining)
+            response = yield from failover.run(request, targets, health, remaining)
         except DragomanError as error:
             raise _with_earlier_usage(error, responses) from error.__cause__
         responses.append(response)

@@ -1,4 +1,7 @@
-"""A plan in, its result or its events out: blocking and async. The only module that waits."""
+"""Runs plans, blocking and async: performs each effect and sends its result back into the plan.
+
+This is the only place that waits. The blocking and the async methods mirror each other.
+"""
 
 import asyncio
 import random
@@ -50,82 +53,82 @@ class Driver:
         self.fetcher = fetcher or Fetcher()
         self.observers = list(observers)
 
-    def run(self, flow: Plan[T], /) -> T:
-        """The plan's result, blocking; what it emits is not shown."""
-        walk = _Execution(self, flow)
+    def run(self, plan: Plan[T], /) -> T:
+        """The result of a plan; its events are dropped."""
+        execution = _Execution(self, plan)
         try:
-            while walk.advance() is not None:
+            while execution.advance() is not None:
                 continue
-            return walk.result
+            return execution.result
         finally:
-            walk.close()
+            execution.close()
 
-    async def arun(self, flow: Plan[T], /) -> T:
-        """The plan's result, async; what it emits is not shown."""
+    async def arun(self, plan: Plan[T], /) -> T:
+        """The result of a plan; its events are dropped."""
         _check_loop()
-        walk = _Execution(self, flow)
+        execution = _Execution(self, plan)
         try:
-            while await walk.aadvance() is not None:
+            while await execution.aadvance() is not None:
                 continue
-            return walk.result
+            return execution.result
         finally:
-            await walk.aclose()
+            await execution.aclose()
 
-    def iterate(self, flow: Plan[T], /) -> Generator[Any, None, T]:
-        """The events that the plan emits, blocking, and at the end its result."""
-        walk = _Execution(self, flow)
+    def iterate(self, plan: Plan[T], /) -> Generator[Any, None, T]:
+        """Yield the events of a plan; return its result."""
+        execution = _Execution(self, plan)
         try:
-            while (emission := walk.advance()) is not None:
+            while (emission := execution.advance()) is not None:
                 yield from emission.events
-            return walk.result
+            return execution.result
         finally:
-            walk.close()
+            execution.close()
 
-    async def aiterate(self, flow: Plan[T], done: Callable[[T], object], /) -> AsyncGenerator[Any, None]:
-        """The events that the plan emits, async; its result goes to `done`."""
+    async def aiterate(self, plan: Plan[T], done: Callable[[T], object], /) -> AsyncGenerator[Any, None]:
+        """Yield the events of a plan; pass its result to `done`."""
         _check_loop()
-        walk = _Execution(self, flow)
+        execution = _Execution(self, plan)
         try:
-            while (emission := await walk.aadvance()) is not None:
+            while (emission := await execution.aadvance()) is not None:
                 for event in emission.events:
                     yield event
-            done(walk.result)
+            done(execution.result)
         finally:
-            await walk.aclose()
+            await execution.aclose()
 
-    async def aemissions(self, flow: Plan[Any], /) -> AsyncGenerator[Emit, None]:
-        """The batches of events that the plan emits, async; its result is dropped."""
+    async def aemissions(self, plan: Plan[Any], /) -> AsyncGenerator[Emit, None]:
+        """Yield the events of a plan in batches, as they come together; its result is dropped."""
         _check_loop()
-        walk = _Execution(self, flow)
+        execution = _Execution(self, plan)
         try:
-            while (emission := await walk.aadvance()) is not None:
+            while (emission := await execution.aadvance()) is not None:
                 yield emission
         finally:
-            await walk.aclose()
+            await execution.aclose()
 
-    def perform(self, effect: IoEffect, held: "_Resources") -> Any:
-        """Its result, blocking."""
+    def perform(self, effect: IoEffect, resources: "_Resources") -> Any:
+        """Perform an effect."""
         match effect:
             case Read():
                 return effect.exchange.handle.read(effect.timeout)
             case Send():
-                held.close()
+                resources.close()
                 return self.transport.send(effect)
             case Observe():
-                return tell(self.observers, effect.what)
+                return notify(self.observers, effect.what)
             case Open():
-                held.close()
-                return held.take(self.transport.open(effect))
+                resources.close()
+                return resources.keep(self.transport.open(effect))
             case Sleep():
-                held.close()
+                resources.close()
                 return time.sleep(effect.seconds)
             case Compute():
                 return compute(effect)
             case Fetch():
-                held.close()
+                resources.close()
                 return self.fetcher.fetch(effect)
             case StartJobs():
-                return JobGroup(held.jobs.start(effect.jobs))
+                return JobGroup(resources.jobs.start(effect.jobs))
             case NextResult():
                 return effect.group.handle.next()
             case Random():
@@ -133,29 +136,29 @@ class Driver:
             case _:
                 assert_never(effect)
 
-    async def aperform(self, effect: IoEffect, held: "_Resources") -> Any:
-        """Its result, async."""
+    async def aperform(self, effect: IoEffect, resources: "_Resources") -> Any:
+        """Perform an effect."""
         match effect:
             case Read():
                 return await effect.exchange.handle.aread(effect.timeout)
             case Send():
-                await held.aclose()
+                await resources.aclose()
                 return await self.transport.asend(effect)
             case Observe():
-                return tell(self.observers, effect.what)
+                return notify(self.observers, effect.what)
             case Open():
-                await held.aclose()
-                return held.take(await self.transport.aopen(effect))
+                await resources.aclose()
+                return resources.keep(await self.transport.aopen(effect))
             case Sleep():
-                await held.aclose()
+                await resources.aclose()
                 return await asyncio.sleep(effect.seconds)
             case Compute():
                 return await acompute(effect)
             case Fetch():
-                await held.aclose()
+                await resources.aclose()
                 return await asyncio.to_thread(self.fetcher.fetch, effect)
             case StartJobs():
-                return JobGroup(held.ajobs.start(effect.jobs))
+                return JobGroup(resources.ajobs.start(effect.jobs))
             case NextResult():
                 return await effect.group.handle.next()
             case Random():
@@ -165,29 +168,29 @@ class Driver:
 
 
 class _Execution(Generic[T]):
-    """A plan under way. It advances to what it emits next, and to None at its end."""
+    """One run of a plan. It advances to the next `Emit`, and to None at the end of the plan."""
 
     result: T
 
-    def __init__(self, driver: Driver, flow: Plan[T]) -> None:
+    def __init__(self, driver: Driver, plan: Plan[T]) -> None:
         self._driver = driver
-        self._flow = flow
-        self._held = _Resources()
+        self._plan = plan
+        self._resources = _Resources()
 
     def advance(self) -> Emit | None:
         answer, error = None, None
         while True:
             try:
-                effect = self._flow.send(answer) if error is None else self._flow.throw(error)
+                effect = self._plan.send(answer) if error is None else self._plan.throw(error)
             except StopIteration as stop:
-                self._held.finish()
+                self._resources.finish()
                 self.result = stop.value
                 return None
             answer, error = None, None
             if isinstance(effect, Emit):
                 return effect
             try:
-                answer = time.monotonic() if isinstance(effect, Now) else self._driver.perform(effect, self._held)
+                answer = time.monotonic() if isinstance(effect, Now) else self._driver.perform(effect, self._resources)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
 
@@ -195,9 +198,9 @@ class _Execution(Generic[T]):
         answer, error = None, None
         while True:
             try:
-                effect = self._flow.send(answer) if error is None else self._flow.throw(error)
+                effect = self._plan.send(answer) if error is None else self._plan.throw(error)
             except StopIteration as stop:
-                await self._held.afinish()
+                await self._resources.afinish()
                 self.result = stop.value
                 return None
             answer, error = None, None
@@ -207,44 +210,44 @@ class _Execution(Generic[T]):
                 if isinstance(effect, Now):
                     answer = time.monotonic()
                 else:
-                    answer = await self._driver.aperform(effect, self._held)
+                    answer = await self._driver.aperform(effect, self._resources)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
 
     def close(self) -> None:
         try:
-            self._flow.close()
+            self._plan.close()
         finally:
-            self._held.leave()
+            self._resources.release()
 
     async def aclose(self) -> None:
         try:
-            self._flow.close()
+            self._plan.close()
         finally:
-            await self._held.aleave()
+            await self._resources.arelease()
 
 
 def _check_loop() -> None:
     if asyncio._get_running_loop() is None:  # noqa: SLF001 - as public as get_running_loop, and raises nothing
-        raise SetupError("async calls need asyncio; under trio, make blocking calls by trio.to_thread.run_sync")
+        raise SetupError("async calls need asyncio; under trio, make blocking calls with trio.to_thread.run_sync")
 
 
-def tell(observers: Sequence[Observer], what: object, /) -> None:
-    """Tell some observers; what they raise breaks nothing.
+def notify(observers: Sequence[Observer], what: object, /) -> None:
+    """Call some observers; their exceptions are ignored.
 
-    >>> tell([print, int, print], "a step")
+    >>> notify([print, int, print], "a step")
     a step
     a step
     """
     for observer in observers:
         try:
             observer(what)
-        except Exception:  # noqa: BLE001, S112 - an observer's mistake breaks no call
+        except Exception:  # noqa: BLE001, S112 - an observer must not break a call
             continue
 
 
 class _Resources:
-    """What a plan has open: an exchange, which another or a wait ends, and jobs, which end with it."""
+    """The open resources of a plan: an exchange, closed by the next request or wait, and jobs, closed at its end."""
 
     _handle: Handle | None = None
     _jobs: Jobs | None = None
@@ -260,7 +263,7 @@ class _Resources:
         self._ajobs = self._ajobs or AsyncJobs()
         return self._ajobs
 
-    def take(self, exchange: Exchange) -> Exchange:
+    def keep(self, exchange: Exchange) -> Exchange:
         self._handle = exchange.handle
         return exchange
 
@@ -285,14 +288,14 @@ class _Resources:
         if handle is not None:
             await handle.aclose()
 
-    def leave(self) -> None:
+    def release(self) -> None:
         try:
             self.close()
         finally:
             if self._jobs is not None:
                 self._jobs.close()
 
-    async def aleave(self) -> None:
+    async def arelease(self) -> None:
         try:
             await self.aclose()
         finally:
