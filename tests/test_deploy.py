@@ -1,4 +1,4 @@
-"""What deploy/ holds is right in the eyes of its own linters, and asks only for what there is."""
+"""The files in deploy/ pass their linters, and name only things that exist."""
 
 import json
 import re
@@ -63,8 +63,8 @@ def test_kubernetes_knows_all_that_a_manifest_says(name: str) -> None:
 
 def test_kustomize_puts_the_manifests_together() -> None:
     kubectl = find("kubectl", "https://kubernetes.io/docs/tasks/tools")
-    said = check(kubectl, "kustomize", str(KUBERNETES))
-    kinds = set(re.findall(r"(?m)^kind: (\w+)", said))
+    output = check(kubectl, "kustomize", str(KUBERNETES))
+    kinds = set(re.findall(r"(?m)^kind: (\w+)", output))
     assert kinds >= {"ConfigMap", "Deployment", "HorizontalPodAutoscaler", "Service", "StatefulSet"}
 
 
@@ -100,7 +100,7 @@ def test_what_is_started_is_a_command_of_ours(kind: str) -> None:
 def test_the_container_is_made_of_what_there_is() -> None:
     text = CONTAINERFILE.read_text()
     extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
-    (asked,) = re.findall(r"\.\[([\w,]+)\]", text)
-    assert set(asked.split(",")) <= extras.keys()
+    (requested,) = re.findall(r"\.\[([\w,]+)\]", text)
+    assert set(requested.split(",")) <= extras.keys()
     copied = [word for line in re.findall(r"(?m)^COPY (?!--from)(.*) \S+$", text) for word in line.split()]
     assert all((ROOT / word).exists() for word in copied)

@@ -1,4 +1,4 @@
-"""What a key may use is held, and what every request used is kept, however it ended."""
+"""Limits are enforced, and every request is in the usage log, however it ended."""
 
 import asyncio
 import json
@@ -38,9 +38,9 @@ def ask(body: dict[str, Any], **headers: str) -> HttpRequest:
     return post(CHAT, json.dumps(body).encode(), **KEY, **headers)
 
 
-def talk(app: App, *asked: HttpRequest) -> tuple[list[Seen], tuple[UsageRow, ...]]:
+def talk(app: App, *requests: HttpRequest) -> tuple[list[Seen], tuple[UsageRow, ...]]:
     async def all_of_it() -> tuple[list[Seen], tuple[UsageRow, ...]]:
-        seen = [await look(app, http) for http in asked]
+        seen = [await look(app, http) for http in requests]
         return seen, await app.runtime.accounting.usage_log.rows()
 
     return asyncio.run(all_of_it())
@@ -110,9 +110,9 @@ def test_a_client_that_leaves_tells_whom_it_left(stream: bool) -> None:  # noqa:
     assert (row.input, row.output, row.estimated) == (1, 0 if stream else None, True)
     line = json.loads(written[0])
     assert (line["target"], line["outcome"], line["estimated"]) == ("up/m", "client_disconnected", True)
-    told = app.runtime.accounting.metrics.text()
-    assert b'target="up/m",outcome="client_disconnected",status="499"} 1' in told
-    assert b'dragoman_attempts_total{target="up/m",outcome="client_disconnected"} 1' in told
+    metrics = app.runtime.accounting.metrics.text()
+    assert b'target="up/m",outcome="client_disconnected",status="499"} 1' in metrics
+    assert b'dragoman_attempts_total{target="up/m",outcome="client_disconnected"} 1' in metrics
 
 
 def test_a_client_that_leaves_while_nobody_is_asked_has_used_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -142,13 +142,12 @@ def test_the_same_id_twice_is_two_rows() -> None:
     assert len(rows) == 2
 
 
-def left_by(app: App, *asked: HttpRequest) -> list[str | None]:
-    """What each was told of the tokens that are left."""
-    return [seen.headers.get("X-RateLimit-Remaining-Tokens") for seen in talk(app, *asked)[0]]
+def remaining_tokens(app: App, *requests: HttpRequest) -> list[str | None]:
+    return [seen.headers.get("X-RateLimit-Remaining-Tokens") for seen in talk(app, *requests)[0]]
 
 
 @pytest.mark.parametrize(
-    "asked",
+    "http",
     [
         ask(chat("nobody/knows")),
         ask(chat("up/secret")),
@@ -161,26 +160,26 @@ def left_by(app: App, *asked: HttpRequest) -> list[str | None]:
     ],
     ids=["404", "403", "400", "503", "503 of a stream", "502", "models", "no model"],
 )
-def test_wherever_a_key_is_known_its_limits_are_told(asked: HttpRequest) -> None:
+def test_wherever_a_key_is_known_its_limits_are_told(http: HttpRequest) -> None:
     limits = 'models = ["demo/*", "nobody*", "gone/*"]\ntokens_per_minute = 5000\n'
     app = app_of(config(limits) + record("gone", refused_url()) + "[chain]\nretries = 0\n")
-    assert left_by(app, asked, asked) == ["5000", "5000"]
+    assert remaining_tokens(app, http, http) == ["5000", "5000"]
 
 
 def test_limits_are_told_to_nobody_else() -> None:
     wrong = post(CHAT, json.dumps(chat("demo/any")).encode(), authorization="Bearer wrong")
-    assert left_by(app_of(config("tokens_per_minute = 5000")), wrong) == [None]
+    assert remaining_tokens(app_of(config("tokens_per_minute = 5000")), wrong) == [None]
 
 
 def test_a_plain_answer_tells_what_is_left_when_it_has_ended_and_a_stream_what_is_reserved() -> None:
     app = app_of(config("tokens_per_minute = 5000"))
-    asked = {**chat("demo/any"), "max_tokens": 1000}
-    seen, rows = talk(app, ask(asked), ask({**asked, "stream": True}), ask(asked))
+    body = {**chat("demo/any"), "max_tokens": 1000}
+    seen, rows = talk(app, ask(body), ask({**body, "stream": True}), ask(body))
     used = [(row.input or 0) + (row.output or 0) for row in reversed(rows)]
-    told = [int(each.headers["X-RateLimit-Remaining-Tokens"]) for each in seen]
-    assert told[0] == 5000 - used[0]
-    assert told[1] == told[0] - 1001
-    assert told[2] == 5000 - sum(used)
+    remaining = [int(each.headers["X-RateLimit-Remaining-Tokens"]) for each in seen]
+    assert remaining[0] == 5000 - used[0]
+    assert remaining[1] == remaining[0] - 1001
+    assert remaining[2] == 5000 - sum(used)
 
 
 def test_an_open_answer_is_reserved_as_the_config_says() -> None:
@@ -199,16 +198,16 @@ def test_a_name_with_control_characters_is_refused_and_kept_nowhere(name: str) -
     seen, rows = talk(
         app,
         ask(chat(name)),
-        said("/v1/embeddings", {"model": name, "input": "x"}),
-        said("/api/show", {"model": name}),
-        said(google, {"contents": [{"parts": [{"text": "hi"}]}]}),
+        post_json("/v1/embeddings", {"model": name, "input": "x"}),
+        post_json("/api/show", {"model": name}),
+        post_json(google, {"contents": [{"parts": [{"text": "hi"}]}]}),
     )
     assert [each.status for each in seen] == [400] * 4
     assert json.loads(seen[0].body)["error"]["param"] == "model"
-    kept = "".join([*written, *(row.model for row in rows), app.runtime.accounting.metrics.text().decode()])
+    logged = "".join([*written, *(row.model for row in rows), app.runtime.accounting.metrics.text().decode()])
     assert len(rows) == 4
-    assert name not in kept
-    assert json.dumps(name) not in kept
+    assert name not in logged
+    assert json.dumps(name) not in logged
 
 
 def test_metrics_are_the_operators() -> None:
@@ -221,11 +220,11 @@ def test_metrics_are_the_operators() -> None:
     assert b"dragoman_requests_total" in seen[2].body
 
 
-def said(path: str, body: dict[str, Any], **headers: str) -> HttpRequest:
+def post_json(path: str, body: dict[str, Any], **headers: str) -> HttpRequest:
     return post(path, json.dumps(body).encode(), **KEY, **headers)
 
 
-EMBED = said("/v1/embeddings", {"model": "demo/any", "input": "one two three"})
+EMBED = post_json("/v1/embeddings", {"model": "demo/any", "input": "one two three"})
 
 
 def test_embeddings_are_limited_and_counted() -> None:
@@ -238,7 +237,7 @@ def test_embeddings_are_limited_and_counted() -> None:
 
 
 def test_counting_tokens_takes_a_request_and_no_tokens() -> None:
-    count = said("/v1/messages/count_tokens", chat("up/m"))
+    count = post_json("/v1/messages/count_tokens", chat("up/m"))
     with FaultyServer(
         RawResponse(headers={"content-type": "application/json"}, body=b'{"input_tokens": 7}')
     ) as upstream:
@@ -252,21 +251,21 @@ def test_counting_tokens_takes_a_request_and_no_tokens() -> None:
 
 def test_what_fails_beside_generation_has_a_row() -> None:
     app = app_of(config() + record("up", refused_url()) + "[chain]\nretries = 0\n")
-    _, (row,) = talk(app, said("/v1/embeddings", {"model": "up/m", "input": "x"}))
+    _, (row,) = talk(app, post_json("/v1/embeddings", {"model": "up/m", "input": "x"}))
     assert (row.outcome, row.target) == ("failed", "up/m")
 
 
 @pytest.mark.parametrize(
-    ("asked", "status"),
+    ("http", "status"),
     [
         (ask(chat("nobody/knows")), 404),
         (post(CHAT, b"{", **KEY), 400),
         (ask({**chat("demo/any"), "temperature": "hot"}), 400),
     ],
 )
-def test_a_refusal_of_a_known_key_has_a_row(asked: HttpRequest, status: int) -> None:
+def test_a_refusal_of_a_known_key_has_a_row(http: HttpRequest, status: int) -> None:
     app = app_of(config())
-    _, (row,) = talk(app, asked)
+    _, (row,) = talk(app, http)
     assert (row.key, row.outcome, row.status) == ("alice", "refused", status)
     assert f'outcome="refused",status="{status}"}} 1'.encode() in app.runtime.accounting.metrics.text()
 
@@ -287,8 +286,8 @@ def test_a_body_that_is_too_large_is_counted() -> None:
 def test_what_breaks_off_is_counted_once() -> None:
     """Anthropic tells the input with the first event: the row has that, and not twice; of the output what was shown."""
     whole = b"".join(render("one two three", wires.get("anthropic"), Request(stream=True)).chunks)
-    told = whole.replace(b'"usage":{"input_tokens":0,', b'"usage":{"input_tokens":25,')
-    body = told[: told.index(b"event: content_block_stop")]
+    reported = whole.replace(b'"usage":{"input_tokens":0,', b'"usage":{"input_tokens":25,')
+    body = reported[: reported.index(b"event: content_block_stop")]
     with FaultyServer(RawResponse(headers={"content-type": "text/event-stream"}, body=body)) as upstream:
         runtime = config() + record("up", upstream.base_url("anthropic"), "anthropic") + "[chain]\nretries = 0\n"
         _, (row,) = talk(app_of(runtime), ask(chat("up/m", stream=True)))
@@ -299,9 +298,9 @@ def test_what_was_shown_of_a_broken_answer_is_used_up() -> None:
     with FaultyServer(CloseAfter(600, "one two three four five six")) as upstream:
         runtime = config("tokens_per_minute = 5000") + record("up", upstream.base_url()) + "[chain]\nretries = 0\n"
         seen, (row,) = talk(app_of(runtime), ask(chat("up/m", stream=True)))
-    shown = "".join(each["choices"][0]["delta"].get("content", "") for each in lines(seen[0].body) if "choices" in each)
-    assert shown
-    assert (row.outcome, row.estimated, row.output) == ("failed", True, len(shown) // 3)
+    text = "".join(each["choices"][0]["delta"].get("content", "") for each in lines(seen[0].body) if "choices" in each)
+    assert text
+    assert (row.outcome, row.estimated, row.output) == ("failed", True, len(text) // 3)
 
 
 def test_a_plain_answer_that_is_left_keeps_what_was_reserved() -> None:
@@ -332,8 +331,8 @@ def test_a_span_of_what_failed_names_whom_it_asked_and_why(stream: bool) -> None
     exporter = traced(app)
     talk(app, ask(chat("gone/m, gone/n", stream=stream)))
     (span,) = exporter.get_finished_spans()
-    told = dict(span.attributes or {})
-    assert (told["gen_ai.provider.name"], told["error.type"]) == ("gone", "ConnectFailedByAll")
+    attributes = dict(span.attributes or {})
+    assert (attributes["gen_ai.provider.name"], attributes["error.type"]) == ("gone", "ConnectFailedByAll")
     assert not span.events
 
 
@@ -343,16 +342,16 @@ def test_a_span_tells_what_came(stream: bool) -> None:  # noqa: FBT001
     exporter = traced(app)
     seen, _ = talk(app, ask(chat("demo/any", stream=stream)), EMBED)
     chatted, embedded = exporter.get_finished_spans()
-    told = dict(chatted.attributes or {})
+    attributes = dict(chatted.attributes or {})
     first = next(lines(seen[0].body)) if stream else json.loads(seen[0].body)
-    assert (chatted.name, told["gen_ai.operation.name"]) == ("chat demo/any", "chat")
-    assert (told["gen_ai.response.id"], told["gen_ai.response.model"]) == (first["id"], first["model"])
-    assert told["gen_ai.response.finish_reasons"] == ("stop",)
-    assert told["gen_ai.usage.output_tokens"]
-    assert ("gen_ai.response.time_to_first_chunk" in told) is stream
+    assert (chatted.name, attributes["gen_ai.operation.name"]) == ("chat demo/any", "chat")
+    assert (attributes["gen_ai.response.id"], attributes["gen_ai.response.model"]) == (first["id"], first["model"])
+    assert attributes["gen_ai.response.finish_reasons"] == ("stop",)
+    assert attributes["gen_ai.usage.output_tokens"]
+    assert ("gen_ai.response.time_to_first_chunk" in attributes) is stream
     if stream:
         whole = ((chatted.end_time or 0) - (chatted.start_time or 0)) / 1e9
-        assert 0 < float(str(told["gen_ai.response.time_to_first_chunk"])) <= whole
+        assert 0 < float(str(attributes["gen_ai.response.time_to_first_chunk"])) <= whole
     assert (embedded.name, (embedded.attributes or {})["gen_ai.operation.name"]) == (
         "embeddings demo/any",
         "embeddings",

@@ -28,7 +28,7 @@ LIMITS = {
     # A token in, nine out: 150 and 9 * 600 billionths of a dollar.
     "dollars": f'budgets = [{{ per = "day", dollars = {LIMIT * 5550 / 1e9} }}]',
     "concurrent": "concurrent = 8",
-    "left": 'budgets = [{ per = "day", tokens = 1_000_000 }]',
+    "disconnected": 'budgets = [{ per = "day", tokens = 1_000_000 }]',
 }
 KEYS = {name: new_key() for name in LIMITS}
 
@@ -82,14 +82,16 @@ def test_no_more_goes_out_than_a_limit_allows(
     ports: tuple[int, int], upstream: Counting, limit: str, label: str, step: float, longest: int
 ) -> None:
     upstream.counted.clear()
-    heard = crowd(ports, limit)
-    assert Counter(each.status for each in heard) == {200: LIMIT, 429: CROWD - LIMIT}
+    responses = crowd(ports, limit)
+    assert Counter(each.status for each in responses) == {200: LIMIT, 429: CROWD - LIMIT}
     assert sum(map(sum, upstream.counted.values())) == LIMIT * 10
-    left = sorted(float(each.headers[f"x-ratelimit-remaining-{label}"]) for each in heard if each.status == 200)
-    assert left == pytest.approx([step * round(each / step) for each in left], abs=1e-6)
-    assert left[0] == 0  # of the one that was let in last
-    assert left[-1] <= step * (LIMIT - 1) + 1e-6
-    for each in heard:
+    remaining = sorted(
+        float(each.headers[f"x-ratelimit-remaining-{label}"]) for each in responses if each.status == 200
+    )
+    assert remaining == pytest.approx([step * round(each / step) for each in remaining], abs=1e-6)
+    assert remaining[0] == 0  # after the last request that was admitted
+    assert remaining[-1] <= step * (LIMIT - 1) + 1e-6
+    for each in responses:
         if each.status == 429:
             assert float(each.headers[f"x-ratelimit-remaining-{label}"]) == 0
             assert 0 < int(each.headers["retry-after"]) <= longest
@@ -100,10 +102,10 @@ def test_no_more_are_under_way_than_a_key_has_seats(ports: tuple[int, int], upst
     refused = threading.Semaphore(0)
 
     async def one(port: int, who: str) -> Heard:
-        heard = await ask(port, body_of("hold", who), KEYS["concurrent"][0])
-        if heard.status == 429:
+        response = await ask(port, body_of("hold", who), KEYS["concurrent"][0])
+        if response.status == 429:
             refused.release()
-        return heard
+        return response
 
     def let_go() -> None:
         for _ in range(CROWD - 8):
@@ -112,10 +114,10 @@ def test_no_more_are_under_way_than_a_key_has_seats(ports: tuple[int, int], upst
 
     waiting = threading.Thread(target=let_go, daemon=True)
     waiting.start()
-    heard = together([partial(one, ports[n % 2], who) for n, who in enumerate(NAMES)])
+    responses = together([partial(one, ports[n % 2], who) for n, who in enumerate(NAMES)])
     waiting.join()
-    assert Counter(each.status for each in heard) == {200: 8, 429: CROWD - 8}
-    assert upstream.most <= 8  # refusals may be told before the last of those with a seat has left the gateway
+    assert Counter(each.status for each in responses) == {200: 8, 429: CROWD - 8}
+    assert upstream.most <= 8  # a refusal may arrive before the last admitted request has left the gateway
     again = together([partial(one, ports[n % 2], "100") for n in range(8)])
     assert [each.status for each in again] == [200] * 8
 
@@ -124,7 +126,7 @@ def test_a_budget_counts_what_streams_used_also_when_they_were_left(
     ports: tuple[int, int], upstream: Counting, store: str
 ) -> None:
     upstream.counted.clear()
-    key = KEYS["left"][0]
+    key = KEYS["disconnected"][0]
     streams = [(("stall", 3), ("gpt-4o-mini", None), (f"cut:{n}", None))[n % 3] for n in range(60)]
     together(
         [
@@ -134,14 +136,14 @@ def test_a_budget_counts_what_streams_used_also_when_they_were_left(
     )
     used = sum(map(sum, upstream.counted.values()))
     assert len(upstream.counted) == 60
-    settled(store, "left", 60)
+    finished_rows(store, "disconnected", 60)
     (after,) = together([partial(ask, ports[0], body_of("gpt-4o-mini", "xyz", max_tokens=9), key)])
     assert after.status == 200, after
     assert int(after.headers["x-ratelimit-remaining-tokens-day"]) == 1_000_000 - used - 10
 
 
-def settled(store: str, key: str, count: int) -> list[UsageRow]:
-    """The rows of a key, once all of them have ended: a client that left knows nothing of the end."""
+def finished_rows(store: str, key: str, count: int) -> list[UsageRow]:
+    """The rows of a key, when all requests have ended: a client that disconnects does not see the end."""
 
     async def read() -> list[UsageRow]:
         opened = open_store(store)

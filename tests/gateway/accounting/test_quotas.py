@@ -43,10 +43,10 @@ def key(**limits: Any) -> Key:
     return Key(id="team", hash="b2:0:0:0", **limits)
 
 
-async def refused(limits: Quotas, by: Key, **asked: Any) -> OverLimit:
-    given: dict[str, Any] = {"tokens": 10, **asked}
+async def refused(limits: Quotas, by: Key, **usage: Any) -> OverLimit:
+    fields: dict[str, Any] = {"tokens": 10, **usage}
     with pytest.raises(OverLimit) as caught:
-        await limits.admit(by, ExpectedUsage(**given))
+        await limits.admit(by, ExpectedUsage(**fields))
     return caught.value
 
 
@@ -139,17 +139,19 @@ def test_what_is_certain_has_to_fit(opened: Opened) -> None:
     run(opened, work)
 
 
-def test_a_settlement_tells_what_is_left(opened: Opened, clock: Clock) -> None:
+def test_the_remaining_amounts_are_reported_when_a_request_ends(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits = Quotas(store, clock=clock)
         team = key(
             requests_per_minute=9, tokens_per_minute=100, concurrent=2, budgets=(KeyBudget(per="day", tokens=500),)
         )
         admission = await limits.admit(team, ExpectedUsage(80))
-        told = dict((await limits.finish(admission, tokens=30)).headers)
-        left = {name.removeprefix("X-RateLimit-Remaining-"): told[name] for name in told if "Remaining" in name}
-        assert left == {"Requests": "8", "Tokens": "70", "Concurrent": "2", "Tokens-Day": "470"}
-        assert told == dict(await limits.limit_headers(team))
+        headers = dict((await limits.finish(admission, tokens=30)).headers)
+        remaining = {
+            name.removeprefix("X-RateLimit-Remaining-"): headers[name] for name in headers if "Remaining" in name
+        }
+        assert remaining == {"Requests": "8", "Tokens": "70", "Concurrent": "2", "Tokens-Day": "470"}
+        assert headers == dict(await limits.limit_headers(team))
 
     run(opened, work)
 
@@ -160,9 +162,9 @@ def test_asking_how_it_stands_takes_nothing(opened: Opened, clock: Clock) -> Non
         team = key(
             requests_per_minute=1, tokens_per_minute=10, concurrent=1, budgets=(KeyBudget(per="day", dollars=1.0),)
         )
-        told = dict([await limits.limit_headers(team) for _ in range(3)][-1])
-        assert told["X-RateLimit-Remaining-Requests"] == "1"
-        assert told["X-RateLimit-Reset-Tokens"] == "0s"
+        headers = dict([await limits.limit_headers(team) for _ in range(3)][-1])
+        assert headers["X-RateLimit-Remaining-Requests"] == "1"
+        assert headers["X-RateLimit-Reset-Tokens"] == "0s"
         await limits.admit(team, ExpectedUsage(10))
 
     run(opened, work)
@@ -219,7 +221,7 @@ async def left_of(limits: Quotas, by: Key) -> int:
     return int(dict(await limits.limit_headers(by))["X-RateLimit-Remaining-Tokens"])
 
 
-def test_seats_are_left_when_a_request_ends(opened: Opened) -> None:
+def test_a_concurrency_slot_is_released_when_a_request_ends(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store), key(concurrent=1)
         first = await limits.admit(team, ExpectedUsage(1))
@@ -245,14 +247,14 @@ def test_the_seat_of_a_gateway_that_died_falls_free(opened: Opened, clock: Clock
     run(opened, work)
 
 
-@pytest.mark.parametrize(("per", "left"), [("day", 36_000.0), ("month", 13 * 86400 + 36_000.0)])
-def test_a_budget_lasts_its_day_or_month(opened: Opened, clock: Clock, per: Any, left: float) -> None:
+@pytest.mark.parametrize(("per", "remaining"), [("day", 36_000.0), ("month", 13 * 86400 + 36_000.0)])
+def test_a_budget_lasts_its_day_or_month(opened: Opened, clock: Clock, per: Any, remaining: float) -> None:
     async def work(store: Store) -> None:
         clock.now = 1_794_924_000.0  # 14:00 UTC on the 17th of November 2026
         limits, team = Quotas(store, clock=clock), key(budgets=(KeyBudget(per=per, tokens=100),))
         await limits.finish(await limits.admit(team, ExpectedUsage(50)), tokens=90)
-        assert (await refused(limits, team, tokens=20)).retry_after == left
-        clock.now += left
+        assert (await refused(limits, team, tokens=20)).retry_after == remaining
+        clock.now += remaining
         await limits.admit(team, ExpectedUsage(20))
 
     run(opened, work)
@@ -301,9 +303,9 @@ from dragoman.gateway.auth.api_keys import Key, KeyBudget
 from dragoman.gateway.accounting.quotas import ExpectedUsage, OverLimit, Quotas
 from dragoman.gateway.store import open_store
 
-async def main(url, team, told):
+async def main(url, team, fields):
     store = open_store(url)
-    limits, team = Quotas(store), Key(id=team, hash="b2:0:0:0", **json.loads(told, object_hook=budget))
+    limits, team = Quotas(store), Key(id=team, hash="b2:0:0:0", **json.loads(fields, object_hook=budget))
     async def one():
         try:
             return await limits.admit(team, ExpectedUsage(10))
@@ -315,17 +317,17 @@ async def main(url, team, told):
     print(sum(each is not None for each in await asyncio.gather(*(one() for _ in range(100)))))
     await store.aclose()
 
-def budget(told):
-    if "budgets" in told:
-        told["budgets"] = tuple(told["budgets"])
-    return KeyBudget(**told) if "per" in told else told
+def budget(fields):
+    if "budgets" in fields:
+        fields["budgets"] = tuple(fields["budgets"])
+    return KeyBudget(**fields) if "per" in fields else fields
 
 asyncio.run(main(*sys.argv[1:]))
 """
 
 
 @pytest.mark.parametrize(
-    ("told", "granted"),
+    ("limits", "granted"),
     [
         ({"requests_per_minute": 77}, 77),
         ({"tokens_per_minute": 555}, 55),
@@ -336,19 +338,19 @@ asyncio.run(main(*sys.argv[1:]))
     ids=["requests", "tokens", "concurrent", "budget", "all"],
 )
 def test_two_hundred_at_once_of_two_processes_get_no_more_than_allowed(
-    redis: RedisServer, told: dict[str, Any], granted: int
+    redis: RedisServer, limits: dict[str, Any], granted: int
 ) -> None:
-    assert granted_by_two_processes(redis.url, told) == granted
+    assert granted_by_two_processes(redis.url, limits) == granted
 
 
 def test_two_processes_on_one_file_get_no_more_than_allowed(tmp_path: Path) -> None:
-    told = {"requests_per_minute": 90, "concurrent": 21, "budgets": [{"per": "month", "tokens": 900}]}
-    assert granted_by_two_processes(f"sqlite:{tmp_path / 'limits.db'}", told) == 21
+    limits = {"requests_per_minute": 90, "concurrent": 21, "budgets": [{"per": "month", "tokens": 900}]}
+    assert granted_by_two_processes(f"sqlite:{tmp_path / 'limits.db'}", limits) == 21
 
 
-def granted_by_two_processes(url: str, told: dict[str, Any]) -> int:
+def granted_by_two_processes(url: str, limits: dict[str, Any]) -> int:
     """How many of a hundred requests of each of two processes, all at once, go on."""
-    arguments = [sys.executable, "-c", MANY, url, token_hex(4), msgspec.json.encode(told).decode()]
+    arguments = [sys.executable, "-c", MANY, url, token_hex(4), msgspec.json.encode(limits).decode()]
     both = [subprocess.Popen(arguments, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) for _ in range(2)]
     try:
         for process in both:
@@ -400,11 +402,11 @@ def admission_window(team: Key) -> Any:
 def test_a_client_that_left_before_it_was_admitted_holds_nothing(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store), key(concurrent=1, tokens_per_minute=10)
-        asked = asyncio.ensure_future(limits.admit(team, ExpectedUsage(10)))
+        admitting = asyncio.ensure_future(limits.admit(team, ExpectedUsage(10)))
         await asyncio.sleep(0)
-        if not asked.cancel():  # memory is too fast to be left
-            await limits.finish(asked.result(), tokens=0)
-        await asyncio.wait([asked])
+        if not admitting.cancel():  # memory is too fast to be cancelled
+            await limits.finish(admitting.result(), tokens=0)
+        await asyncio.wait([admitting])
         await limits.aclose()
         await limits.admit(team, ExpectedUsage(10))
 
@@ -415,10 +417,10 @@ def test_a_cancelled_settlement_is_still_counted(opened: Opened) -> None:
     async def work(store: Store) -> None:
         limits, team = Quotas(store), key(concurrent=1)
         admission = await limits.admit(team, ExpectedUsage(1))
-        settling = asyncio.ensure_future(limits.finish(admission, tokens=1))
+        finishing = asyncio.ensure_future(limits.finish(admission, tokens=1))
         await asyncio.sleep(0)
-        settling.cancel()
-        await asyncio.wait([settling])
+        finishing.cancel()
+        await asyncio.wait([finishing])
         await limits.aclose()
         await limits.admit(team, ExpectedUsage(1))
 

@@ -226,7 +226,7 @@ def test_an_admin_key_is_needed_and_stays_in_the_tab(browser: Browser, tmp_path:
         assert not browser.all(".target")
         assert browser.focused() == "key"
         browser.press("sk-dm-wrong", Keys.ENTER)
-        browser.wait(lambda: "not known" in browser.text("#signin-problem") or None)
+        browser.wait(lambda: "unknown API key" in browser.text("#signin-problem") or None)
         browser.press(team, Keys.ENTER)
         browser.wait(lambda: "operator" in browser.text("#signin-problem") or None)
         browser.press(admin, Keys.ENTER)

@@ -36,7 +36,7 @@ def get(app: App, name: str, **headers: str) -> Seen:
     return see(app, HttpRequest(method="GET", path=API + name, headers={"host": "localhost", **headers}))
 
 
-def told(seen: Seen) -> Any:
+def body_of(seen: Seen) -> Any:
     assert seen.status == 200, seen.body
     return json.loads(seen.body)
 
@@ -46,7 +46,7 @@ def do(app: App, name: str, body: object) -> Seen:
 
 
 def states(app: App) -> dict[str, str]:
-    return {target["name"]: target["state"] for target in told(get(app, "snapshot"))["targets"]}
+    return {target["name"]: target["state"] for target in body_of(get(app, "snapshot"))["targets"]}
 
 
 # Who may look ---------------------------------------------------------------------------------------------------------
@@ -102,7 +102,7 @@ def test_what_a_foreign_page_can_send_changes_nothing(kind: str) -> None:
     assert states(app) == {"demo/any": "healthy"}
 
 
-# What is told ---------------------------------------------------------------------------------------------------------
+# Answers ------------------------------------------------------------------------------------------------------------------
 
 
 def test_a_target_is_disabled_and_enabled() -> None:
@@ -130,7 +130,7 @@ def test_a_disable_request_with_other_fields_is_refused(body: object) -> None:
 
 def test_names_are_told_with_what_they_stand_for() -> None:
     app = app_of('[tiers.simple]\nmodels = { "demo/any" = 1, "demo/slow" = 4 }\n[aliases]\nfast = "demo/any, simple"\n')
-    simple, fast = told(get(app, "snapshot"))["names"]
+    simple, fast = body_of(get(app, "snapshot"))["names"]
     assert simple == {
         "name": "simple",
         "tier": True,
@@ -154,7 +154,7 @@ def test_a_request_is_told_with_all_who_were_tried() -> None:
     app = app_of("[chain]\nretries = 0\n")
     for stream in (False, True):
         see(app, request_of("openai_chat", "demo/overloaded,demo/any", hello(stream=stream)))
-    for row in told(get(app, "requests"))["requests"]:
+    for row in body_of(get(app, "requests"))["requests"]:
         assert row["outcome"] == "served"
         assert [(attempt["target"], attempt["outcome"]) for attempt in row["attempt_details"]] == [
             ("demo/overloaded", "failed"),
@@ -166,14 +166,14 @@ def test_a_request_is_told_with_all_who_were_tried() -> None:
 def test_only_what_is_new_is_told_again() -> None:
     app = app_of()
     see(app, request_of("openai_chat", "demo/any", hello()))
-    (first,) = told(get(app, "requests"))["requests"]
+    (first,) = body_of(get(app, "requests"))["requests"]
     see(app, request_of("openai_chat", "demo/any", hello()))
-    (second,) = told(get(app, f"requests?since={first['moment'] + first['duration']}"))["requests"]
+    (second,) = body_of(get(app, f"requests?since={first['moment'] + first['duration']}"))["requests"]
     assert second["id"] != first["id"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "param"),
+    ("query", "param"),
     [
         *((f"usage?days={days}", "days") for days in ("-1", "0", "367", "nan", "1.5", "", "9" * 400)),
         *((f"requests?since={since}", "since") for since in ("-1", "nan", "inf", "soon", "1e400")),
@@ -181,8 +181,8 @@ def test_only_what_is_new_is_told_again() -> None:
         ("usage?since=5", "since"),
     ],
 )
-def test_a_number_that_makes_no_sense_is_refused_by_its_name(asked: str, param: str) -> None:
-    seen = get(app_of(), asked)
+def test_a_number_that_makes_no_sense_is_refused_by_its_name(query: str, param: str) -> None:
+    seen = get(app_of(), query)
     assert (seen.status, json.loads(seen.body)["error"]["param"]) == (400, param)
 
 
@@ -203,7 +203,7 @@ def test_a_long_request_is_told_when_it_has_ended() -> None:
     app.runtime.accounting.usage_log.queue(
         UsageRow(id="short", moment=120.0, duration=1.0, model="m", outcome="served")
     )
-    assert [row["id"] for row in told(get(app, "requests?since=121"))["requests"]] == ["long"]
+    assert [row["id"] for row in body_of(get(app, "requests?since=121"))["requests"]] == ["long"]
 
 
 def test_recent_requests_are_bounded() -> None:
@@ -221,7 +221,7 @@ def test_usage_is_summed_by_key_and_target() -> None:
     app, admin, _ = keyed()
     http = request_of("openai_chat", "demo/any", hello())
     see(app, msgspec.structs.replace(http, headers={**http.headers, "authorization": f"Bearer {admin}"}))
-    sums = told(get(app, "usage?days=7", authorization=f"Bearer {admin}"))
+    sums = body_of(get(app, "usage?days=7", authorization=f"Bearer {admin}"))
     assert [(use["name"], use["requests"]) for use in sums["keys"]] == [("root", 1)]
     assert [use["name"] for use in sums["targets"]] == ["demo/any"]
     assert sums["days"][0]["output"] > 0
@@ -236,16 +236,16 @@ def test_a_store_that_is_down_is_told_and_recent_requests_are_still_there(monkey
 
     for name in ("read", "rows", "usage", "record"):
         monkeypatch.setattr(app.runtime.store, name, down)
-    assert told(get(app, "snapshot"))["store"] == "store: away"
-    assert len(told(get(app, "requests"))["requests"]) == 1
-    assert told(get(app, "usage"))["problem"] == "store: away"
+    assert body_of(get(app, "snapshot"))["store"] == "store: away"
+    assert len(body_of(get(app, "requests"))["requests"]) == 1
+    assert body_of(get(app, "usage"))["problem"] == "store: away"
 
 
 def test_each_target_of_a_chain_is_explained_without_its_key() -> None:
     config = record("up", "https://user:hidden@127.0.0.1:1/v1", "anthropic").replace("sk-test-key", SECRET)
     body = {"model": "up/m,demo/any", "messages": [{"role": "user", "content": "hi"}], "max_tokens": 5}
     seen = do(app_of(config + '[gateway]\nproviders = ["demo"]\n'), "explain", body)
-    up, demo = told(seen)["targets"]
+    up, demo = body_of(seen)["targets"]
     assert up["body"]["max_tokens"] == 5
     assert up["request"].startswith("POST https://[redacted]@127.0.0.1:1/v1/messages")
     assert demo["body"]["messages"] == [{"role": "user", "content": "hi"}]

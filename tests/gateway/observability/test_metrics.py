@@ -19,13 +19,13 @@ from tests.gateway.conftest import Clock
 
 
 def row(**facts: Any) -> UsageRow:
-    given: dict[str, Any] = {"id": "r1", "moment": 0.0, "model": "fast", "dialect": "openai_chat", "target": "a/x"}
-    given |= {"outcome": "served", "status": 200, **facts}
-    return UsageRow(**given)
+    fields: dict[str, Any] = {"id": "r1", "moment": 0.0, "model": "fast", "dialect": "openai_chat", "target": "a/x"}
+    fields |= {"outcome": "served", "status": 200, **facts}
+    return UsageRow(**fields)
 
 
-def samples(metrics: Metrics, *given: Any, **more: Any) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
-    return parsed(metrics.text(*given, **more))
+def samples(metrics: Metrics, *fields: Any, **more: Any) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
+    return parsed(metrics.text(*fields, **more))
 
 
 def parsed(text: bytes) -> dict[tuple[str, frozenset[tuple[str, str]]], float]:
@@ -62,7 +62,7 @@ def test_what_ended_is_counted() -> None:
     assert found[named("dragoman_requests_in_flight")] == 1
 
 
-def test_benches_and_waiting_rows_are_told_as_they_are() -> None:
+def test_cooldowns_and_pending_rows_are_current() -> None:
     metrics = Metrics()
     found = samples(metrics, {"a/x": TargetHealth(state="cooldown"), "b/y": TargetHealth()}, pending=3)
     assert found[named("dragoman_target_cooldown", target="a/x")] == 1
@@ -121,7 +121,7 @@ def test_whichever_worker_is_asked_tells_of_all(opened: Callable[[], Store], clo
     asyncio.run(main())
 
 
-def test_a_worker_alone_has_no_label_and_tells_its_benches() -> None:
+def test_a_worker_alone_has_no_label_and_reports_its_cooldowns() -> None:
     async def main() -> None:
         store = MemoryStore()
         conditions = SharedHealthStore(store)

@@ -1,4 +1,4 @@
-"""What Prometheus reads off a running gateway: its own parser takes it, of all workers at once, with bounded labels."""
+"""The Prometheus parser reads the metrics of a running gateway, of all its workers, with bounded labels."""
 
 import asyncio
 import json
@@ -48,8 +48,8 @@ def test_all_workers_are_told_of_together(tmp_path: Path, workers: int) -> None:
         sample for sample in found["dragoman_time_to_first_token_seconds"].samples if sample.name.endswith("_count")
     ]
     assert sum(sample.value for sample in buckets) == COUNT / 2
-    told = {sample.labels.get("worker") for family in found.values() for sample in family.samples}
-    assert (None in told) == (workers == 1)
+    workers_seen = {sample.labels.get("worker") for family in found.values() for sample in family.samples}
+    assert (None in workers_seen) == (workers == 1)
 
 
 def test_names_that_clients_make_up_do_not_grow_what_is_read() -> None:

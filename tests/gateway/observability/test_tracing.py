@@ -26,9 +26,9 @@ def traces(exporter: InMemorySpanExporter) -> Tracing:
 
 
 def row(**facts: Any) -> UsageRow:
-    given: dict[str, Any] = {"id": "req_1", "moment": 0.0, "model": "fast", "target": "google/gemini"}
-    given |= {"outcome": "served", **facts}
-    return UsageRow(**given)
+    fields: dict[str, Any] = {"id": "req_1", "moment": 0.0, "model": "fast", "target": "google/gemini"}
+    fields |= {"outcome": "served", **facts}
+    return UsageRow(**fields)
 
 
 def only(exporter: InMemorySpanExporter) -> tuple[ReadableSpan, dict[str, Any]]:
@@ -124,7 +124,7 @@ def test_an_error_is_named(traces: Tracing, exporter: InMemorySpanExporter) -> N
     assert (found.status.status_code, found.status.description) == (StatusCode.ERROR, None)
 
 
-def test_a_client_that_hung_up_is_an_error_of_its_own(traces: Tracing, exporter: InMemorySpanExporter) -> None:
+def test_a_disconnected_client_has_its_own_error_type(traces: Tracing, exporter: InMemorySpanExporter) -> None:
     traces.begin("fast", Request(), {}).end(row(outcome="client_disconnected"))
     assert only(exporter)[1]["error.type"] == "client_disconnected"
 

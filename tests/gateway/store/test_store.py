@@ -1,4 +1,4 @@
-"""What every store must do: one suite over memory, SQLite and a real Redis."""
+"""One suite for all stores: memory, SQLite and a real Redis."""
 
 import asyncio
 import os
@@ -46,10 +46,10 @@ def run(opened: Opened, work: Callable[[Store], Awaitable[T]]) -> T:
     return asyncio.run(main())
 
 
-# Entries --------------------------------------------------------------------------------------------------------------
+# Values ---------------------------------------------------------------------------------------------------------------
 
 
-def test_what_was_written_is_read(opened: Opened) -> None:
+def test_a_written_value_can_be_read(opened: Opened) -> None:
     async def work(store: Store) -> None:
         assert await store.read("a") is None
         version = await store.write("a", b"\x00one", ttl=None)
@@ -75,7 +75,7 @@ def test_a_write_that_expects_another_version_does_nothing(opened: Opened) -> No
     run(opened, work)
 
 
-def test_what_was_deleted_is_gone(opened: Opened) -> None:
+def test_a_deleted_value_cannot_be_read(opened: Opened) -> None:
     async def work(store: Store) -> None:
         await store.write("a", b"1", ttl=60)
         assert await store.delete("a")
@@ -85,7 +85,7 @@ def test_what_was_deleted_is_gone(opened: Opened) -> None:
     run(opened, work)
 
 
-def test_of_fifty_who_expect_the_same_one_writes(opened: Opened) -> None:
+def test_of_fifty_writes_with_the_same_expected_version_one_succeeds(opened: Opened) -> None:
     async def work(store: Store) -> None:
         first = await store.write("a", b"0", ttl=60)
         done = await asyncio.gather(*(store.write("a", b"%d" % n, ttl=60, expects=first) for n in range(50)))
@@ -95,7 +95,7 @@ def test_of_fifty_who_expect_the_same_one_writes(opened: Opened) -> None:
 
 
 @pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_an_entry_is_over_after_its_time(kind: str, clock: Clock, tmp_path: Path) -> None:
+def test_a_value_expires(kind: str, clock: Clock, tmp_path: Path) -> None:
     async def work(store: Store) -> None:
         await store.write("a", b"1", ttl=60)
         clock.now += 59
@@ -107,17 +107,17 @@ def test_an_entry_is_over_after_its_time(kind: str, clock: Clock, tmp_path: Path
     run(lambda: MemoryStore(clock=clock) if kind == "memory" else SqliteStore(str(tmp_path / "x"), clock=clock), work)
 
 
-def test_an_entry_of_redis_is_over_after_its_time(redis: RedisServer) -> None:
+def test_a_value_in_redis_expires(redis: RedisServer) -> None:
     async def work(store: Store) -> None:
         await store.write("short", b"1", ttl=0.02)
         async with asyncio.timeout(PATIENCE):
-            while await store.read("short") is not None:  # noqa: ASYNC110 - Redis tells nobody
+            while await store.read("short") is not None:  # noqa: ASYNC110 - Redis sends no event
                 await asyncio.sleep(0)
 
     run(lambda: open_store(redis.url), work)
 
 
-def test_memory_forgets_the_oldest_when_it_is_full() -> None:
+def test_memory_deletes_the_oldest_value_if_it_is_full() -> None:
     async def work(store: Store) -> None:
         for name in "abc":
             await store.write(name, b"x" * 40, ttl=None)
@@ -126,7 +126,7 @@ def test_memory_forgets_the_oldest_when_it_is_full() -> None:
     run(lambda: MemoryStore(max_bytes=100), work)
 
 
-# Meters ---------------------------------------------------------------------------------------------------------------
+# Counters -------------------------------------------------------------------------------------------------------------
 
 
 def window(amount: int = 1, limit: int = 3) -> WindowCounter:
@@ -137,81 +137,81 @@ def total(amount: int, clock: Clock, limit: int = 10) -> PeriodCounter:
     return PeriodCounter(key="t", amount=amount, limit=limit, ends=clock.now + 100)
 
 
-def seat(id: str, limit: int = 2) -> ConcurrencySlot:
+def slot(id: str, limit: int = 2) -> ConcurrencySlot:
     return ConcurrencySlot(key="s", id=id, limit=limit, ttl=30.0)
 
 
-def told(taken: Reservation) -> tuple[bool, list[tuple[int, float | None, float]]]:
-    return taken.granted, [(level.used, level.wait, level.resets) for level in taken.levels]
+def summary(reservation: Reservation) -> tuple[bool, list[tuple[int, float | None, float]]]:
+    return reservation.granted, [(level.used, level.wait, level.resets) for level in reservation.levels]
 
 
 def test_a_window_slides(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        assert told(await store.reserve([window()])) == (True, [(1, 0.0, 61.0)])
+        assert summary(await store.reserve([window()])) == (True, [(1, 0.0, 61.0)])
         clock.now += 10
-        assert told(await store.reserve([window(2)])) == (True, [(3, 0.0, 61.0)])
+        assert summary(await store.reserve([window(2)])) == (True, [(3, 0.0, 61.0)])
         clock.now += 10.5
-        assert told(await store.reserve([window()])) == (False, [(3, 40.5, 50.5)])
-        assert told(await store.reserve([window(2)])) == (False, [(3, 50.5, 50.5)])
+        assert summary(await store.reserve([window()])) == (False, [(3, 40.5, 50.5)])
+        assert summary(await store.reserve([window(2)])) == (False, [(3, 50.5, 50.5)])
         clock.now += 40.5
-        assert told(await store.reserve([window()])) == (True, [(3, 0.0, 61.0)])
+        assert summary(await store.reserve([window()])) == (True, [(3, 0.0, 61.0)])
 
     run(opened, work)
 
 
 def test_a_charge_larger_than_its_limit_never_fits(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        assert told(await store.reserve([window(4)])) == (False, [(0, None, 0.0)])
-        assert told(await store.reserve([total(11, clock)])) == (False, [(0, None, 0.0)])
-        assert told(await store.reserve([seat("a", limit=0)])) == (False, [(0, None, 0.0)])
+        assert summary(await store.reserve([window(4)])) == (False, [(0, None, 0.0)])
+        assert summary(await store.reserve([total(11, clock)])) == (False, [(0, None, 0.0)])
+        assert summary(await store.reserve([slot("a", limit=0)])) == (False, [(0, None, 0.0)])
 
     run(opened, work)
 
 
-def test_what_was_not_used_is_given_back_to_its_slot(opened: Opened, clock: Clock) -> None:
+def test_unused_amounts_are_released_to_their_bucket(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        taken = await store.reserve([window(3)])
+        reservation = await store.reserve([window(3)])
         clock.now += 5
-        await store.release([window(2)], taken.moment)
-        assert told(await store.reserve([window(2)])) == (True, [(3, 0.0, 61.0)])
+        await store.release([window(2)], reservation.moment)
+        assert summary(await store.reserve([window(2)])) == (True, [(3, 0.0, 61.0)])
         clock.now += 56
-        assert told(await store.reserve([window(1)])) == (True, [(3, 0.0, 61.0)])
+        assert summary(await store.reserve([window(1)])) == (True, [(3, 0.0, 61.0)])
 
     run(opened, work)
 
 
-def test_what_was_used_on_top_counts_from_now(opened: Opened, clock: Clock) -> None:
+def test_additional_usage_counts_from_now(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        taken = await store.reserve([window(1)])
+        reservation = await store.reserve([window(1)])
         clock.now += 40
-        await store.release([window(-5)], taken.moment)
-        assert told(await store.reserve([window()])) == (False, [(6, 61.0, 61.0)])
+        await store.release([window(-5)], reservation.moment)
+        assert summary(await store.reserve([window()])) == (False, [(6, 61.0, 61.0)])
 
     run(opened, work)
 
 
-def test_giving_back_to_a_slot_that_is_over_changes_nothing(opened: Opened, clock: Clock) -> None:
+def test_a_release_to_an_expired_bucket_changes_nothing(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        taken = await store.reserve([window(3)])
+        reservation = await store.reserve([window(3)])
         clock.now += 61
         assert (await store.reserve([window(3)])).granted
-        await store.release([window(3)], taken.moment)
+        await store.release([window(3)], reservation.moment)
         assert not (await store.reserve([window(1)])).granted
 
     run(opened, work)
 
 
-def test_a_total_lasts_until_its_end(opened: Opened, clock: Clock) -> None:
+def test_a_period_counter_lasts_until_its_end(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         first = total(8, clock)
-        taken = await store.reserve([first])
+        reservation = await store.reserve([first])
         clock.now += 40
-        assert told(await store.reserve([PeriodCounter(key="t", amount=3, limit=10, ends=first.ends)])) == (
+        assert summary(await store.reserve([PeriodCounter(key="t", amount=3, limit=10, ends=first.ends)])) == (
             False,
             [(8, 60.0, 60.0)],
         )
-        await store.release([PeriodCounter(key="t", amount=-1, limit=10, ends=first.ends)], taken.moment)
-        assert told(await store.reserve([PeriodCounter(key="t", amount=1, limit=10, ends=first.ends)])) == (
+        await store.release([PeriodCounter(key="t", amount=-1, limit=10, ends=first.ends)], reservation.moment)
+        assert summary(await store.reserve([PeriodCounter(key="t", amount=1, limit=10, ends=first.ends)])) == (
             True,
             [(10, 0.0, 60.0)],
         )
@@ -219,41 +219,41 @@ def test_a_total_lasts_until_its_end(opened: Opened, clock: Clock) -> None:
     run(opened, work)
 
 
-def test_seats_are_taken_and_left(opened: Opened) -> None:
+def test_concurrency_slots_are_reserved_and_released(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        assert [(await store.reserve([seat(id)])).granted for id in "abc"] == [True, True, False]
-        await store.release([seat("a")], 0.0)
-        assert [(await store.reserve([seat(id)])).granted for id in "cd"] == [True, False]
+        assert [(await store.reserve([slot(id)])).granted for id in "abc"] == [True, True, False]
+        await store.release([slot("a")], 0.0)
+        assert [(await store.reserve([slot(id)])).granted for id in "cd"] == [True, False]
 
     run(opened, work)
 
 
-def test_a_seat_that_nobody_renews_falls_free(opened: Opened, clock: Clock) -> None:
+def test_a_slot_that_is_not_renewed_becomes_free(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        await store.reserve([seat("a")])
-        await store.reserve([seat("b")])
+        await store.reserve([slot("a")])
+        await store.reserve([slot("b")])
         clock.now += 20
-        await store.renew([seat("a")])
+        await store.renew([slot("a")])
         clock.now += 15
-        assert [(await store.reserve([seat(id)])).granted for id in "cd"] == [True, False]
+        assert [(await store.reserve([slot(id)])).granted for id in "cd"] == [True, False]
 
     run(opened, work)
 
 
 def test_all_charges_are_taken_or_none(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
-        full: list[Charge] = [window(1), seat("a", limit=0)]
+        full: list[Charge] = [window(1), slot("a", limit=0)]
         assert not (await store.reserve(full)).granted
-        taken = await store.reserve([window(1), total(4, clock), seat("b")])
-        assert [level.used for level in taken.levels] == [1, 4, 1]
+        reservation = await store.reserve([window(1), total(4, clock), slot("b")])
+        assert [level.used for level in reservation.levels] == [1, 4, 1]
 
     run(opened, work)
 
 
-def test_two_hundred_at_once_take_no_more_than_there_is(opened: Opened) -> None:
+def test_two_hundred_reservations_at_once_never_exceed_the_limit(opened: Opened) -> None:
     async def work(store: Store) -> None:
-        taken = await asyncio.gather(*(store.reserve([window(1, limit=37)]) for _ in range(200)))
-        assert sum(each.granted for each in taken) == 37
+        reservation = await asyncio.gather(*(store.reserve([window(1, limit=37)]) for _ in range(200)))
+        assert sum(each.granted for each in reservation) == 37
 
     run(opened, work)
 
@@ -277,25 +277,27 @@ def test_redis_counts_as_memory_does(redis: RedisServer, steps: list[tuple[float
 
     async def counted(store: Store) -> list[object]:
         clock.now = began
-        told: list[object] = []
+        results: list[object] = []
         moment = clock.now
         for seconds, verb, amount, id in steps:
             clock.now += seconds
-            sat = ConcurrencySlot(key="s", id=id, limit=2, ttl=30.0)
+            held = ConcurrencySlot(key="s", id=id, limit=2, ttl=30.0)
             charges: list[Charge] = [
                 WindowCounter(key="w", amount=amount, limit=9, period=60.0),
                 PeriodCounter(key="t", amount=amount, limit=20, ends=ends),
-                sat,
+                held,
             ]
             if verb == "take" and amount >= 0:
-                taken = await store.reserve(charges)
-                moment = taken.moment if taken.granted else moment
-                told.append((taken.granted, *((level.used, level.wait, level.resets) for level in taken.levels)))
+                reservation = await store.reserve(charges)
+                moment = reservation.moment if reservation.granted else moment
+                results.append(
+                    (reservation.granted, *((level.used, level.wait, level.resets) for level in reservation.levels))
+                )
             elif verb == "give":
                 await store.release(charges, moment)
             elif verb == "renew":
-                await store.renew([sat])
-        return told
+                await store.renew([held])
+        return results
 
     from dragoman.gateway.store.redis import RedisStore
 
@@ -305,14 +307,14 @@ def test_redis_counts_as_memory_does(redis: RedisServer, steps: list[tuple[float
     )
 
 
-# Rows -----------------------------------------------------------------------------------------------------------------
+# The usage log --------------------------------------------------------------------------------------------------------
 
 
 def row(id: str, clock: Clock, **facts: object) -> UsageRow:
     return UsageRow(id=id, moment=clock.now, key="team", model="fast", **facts)  # type: ignore[arg-type] # facts of a row
 
 
-def test_a_row_is_settled_once(opened: Opened, clock: Clock) -> None:
+def test_a_finished_row_is_not_changed(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         begun = row("r1", clock)
         await store.record([begun])
@@ -336,10 +338,10 @@ def test_rows_are_summed_by_day_key_model_and_target(opened: Opened, clock: Cloc
         clock.now += 86400
         await store.record([row("d", clock, target="a/x", outcome="served", cost=3)])
         uses = await store.usage("2026-11-17", "2026-11-17")
-        told = [
+        sums = [
             (use.target, use.requests, use.unknown, use.failed, use.unpriced, use.input, use.output) for use in uses
         ]
-        assert told == [(None, 1, 1, 0, 0, 0, 0), ("a/x", 3, 0, 0, 3, 30, 3), ("b/y", 1, 0, 1, 0, 10, 0)]
+        assert sums == [(None, 1, 1, 0, 0, 0, 0), ("a/x", 3, 0, 0, 3, 30, 3), ("b/y", 1, 0, 1, 0, 10, 0)]
         assert [use.day for use in await store.usage("2026-11-18", "2026-11-30")] == ["2026-11-18"]
 
     run(opened, work)
@@ -366,10 +368,10 @@ def test_memory_keeps_the_newest_rows(clock: Clock) -> None:
     run(lambda: MemoryStore(clock=clock), work)
 
 
-# Sharing, dying and being down ----------------------------------------------------------------------------------------
+# Several processes, crashes, outages ------------------------------------------------------------------------------------
 
 
-def test_two_that_share_see_the_same(opened: Opened) -> None:
+def test_two_clients_of_one_store_see_the_same(opened: Opened) -> None:
     async def main() -> None:
         async with using(opened) as one, using(opened) as other:
             if not one.is_shared:
@@ -377,10 +379,10 @@ def test_two_that_share_see_the_same(opened: Opened) -> None:
             await one.write("a", b"1", ttl=60)
             entry = await other.read("a")
             assert entry is not None
-            taken = await asyncio.gather(
+            reservation = await asyncio.gather(
                 *(store.reserve([window(1, limit=7)]) for store in (one, other) for _ in range(20))
             )
-            assert sum(each.granted for each in taken) == 7
+            assert sum(each.granted for each in reservation) == 7
 
     asyncio.run(main())
 
@@ -393,7 +395,7 @@ from dragoman.gateway.store import open_store
 async def main():
     store = open_store("sqlite:" + sys.argv[1])
     for n in range(100):
-        await store.write(f"k{n}", b"kept", ttl=3600)
+        await store.write(f"k{n}", b"value", ttl=3600)
         print(n, flush=True)
     await asyncio.Event().wait()
 asyncio.run(main())
@@ -421,7 +423,7 @@ def test_a_file_that_is_no_database_is_down(tmp_path: Path) -> None:
     run(lambda: open_store(f"sqlite:{path}"), work)
 
 
-def test_a_redis_that_is_not_there_is_down_and_says_no_password() -> None:
+def test_an_unreachable_redis_is_down_and_the_error_has_no_password() -> None:
     async def work(store: Store) -> None:
         with pytest.raises(StoreDown) as caught:
             await store.read("a")
@@ -442,7 +444,7 @@ def test_a_closed_store_is_down(opened: Opened) -> None:
     asyncio.run(main())
 
 
-def test_scripts_that_redis_forgot_are_told_again(redis: RedisServer) -> None:
+def test_scripts_that_redis_lost_are_sent_again(redis: RedisServer) -> None:
     async def work(store: Store) -> None:
         assert isinstance(store, RedisStore)
         await store.reserve([window()])
@@ -458,7 +460,7 @@ def test_a_redis_that_comes_back_is_used_again() -> None:
     server = RedisServer(keeps=True)
 
     async def work(store: Store) -> None:
-        await asyncio.gather(*(store.write(f"k{n}", b"kept", ttl=60) for n in range(8)))
+        await asyncio.gather(*(store.write(f"k{n}", b"value", ttl=60) for n in range(8)))
         server.kill()
         with pytest.raises(StoreDown):
             await store.read("k0")
@@ -476,14 +478,14 @@ def test_a_redis_that_comes_back_is_used_again() -> None:
         server.stop()
 
 
-def test_a_connection_that_died_unnoticed_is_replaced() -> None:
+def test_a_broken_connection_is_replaced() -> None:
     server = RedisServer(keeps=True)
 
     async def work(store: Store) -> None:
-        await store.write("a", b"kept", ttl=60)
+        await store.write("a", b"value", ttl=60)
         server.kill()
         server.start()
-        for _ in range(10):  # the loop hears that the connection has ended
+        for _ in range(10):  # the loop notices that the connection is closed
             await asyncio.sleep(0)
         assert await store.read("a") is not None
 
@@ -502,8 +504,8 @@ async def is_up(store: Store) -> bool:
     return True
 
 
-def test_the_loop_goes_on_while_sqlite_waits(tmp_path: Path) -> None:
-    """Another process holds the lock: the step waits in its thread, and the loop turns."""
+def test_the_event_loop_runs_while_sqlite_waits(tmp_path: Path) -> None:
+    """Another process holds the lock: the call waits in its thread."""
     path = str(tmp_path / "store.db")
 
     async def work(store: Store) -> None:
@@ -515,13 +517,13 @@ def test_the_loop_goes_on_while_sqlite_waits(tmp_path: Path) -> None:
             assert holder.stdout is not None
             assert holder.stdin is not None
             assert holder.stdout.readline() == "held\n"
-            asked = asyncio.ensure_future(store.write("a", b"2", ttl=60))
+            write = asyncio.ensure_future(store.write("a", b"2", ttl=60))
             for _ in range(1000):
                 await asyncio.sleep(0)
-            assert not asked.done()
+            assert not write.done()
             holder.stdin.write("\n")
             holder.stdin.flush()
-            assert await asked is not None
+            assert await write is not None
 
     run(lambda: open_store(f"sqlite:{path}"), work)
 
