@@ -1,4 +1,4 @@
-"""Exact JSON of what we send."""
+"""A Request becomes the JSON of the Messages API."""
 
 import json
 from typing import Any
