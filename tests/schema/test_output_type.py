@@ -1,11 +1,73 @@
 """A type as the output of a model: what is sent for it, and how the answer is read."""
 
+import subprocess
+import sys
+from typing import Annotated, Any, TypedDict
+
 import pytest
+import typing_extensions
 
 from dragoman.errors import OutputError
-from dragoman.schema.output_type import OutputType, strip_code_fence
+from dragoman.schema.output_type import OutputType, output_type_of, schema_of, strip_code_fence
 from dragoman.schema.validate import validate
-from tests.support.output_types import KINDS
+from tests.support.output_types import (
+    KINDS,
+    Bill,
+    Box,
+    Port,
+    Weather,
+)
+
+Ages = typing_extensions.TypeAliasType("Ages", dict[str, int])
+
+
+def test_a_form_is_called_after_its_type() -> None:
+    assert [OutputType(hint).name for hint in (Port, Annotated[Bill, "x"], list[int], int | None, Ages)] == [
+        "port",
+        "bill",
+        "response",
+        "response",
+        "response",
+    ]
+
+
+def test_pydantic_is_not_imported_for_other_types() -> None:
+    code = (
+        "import sys, dataclasses\nfrom dragoman.schema.output_type import OutputType\n"
+        "P = dataclasses.make_dataclass('P', [('x', int)])\n"
+        "assert OutputType(P).read('{\"x\": 1}').x == 1\nprint('pydantic' in sys.modules)"
+    )
+    run = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert run.stdout.strip() == "False"
+
+
+@pytest.mark.skipif(sys.version_info < (3, 12), reason="the type statement is new in 3.12")
+def test_an_alias_may_be_recursive() -> None:
+    names: dict[str, Any] = {}
+    exec("type Tree = dict[str, Tree] | int", names)  # noqa: S102 - 3.11 cannot read it
+    assert OutputType[Any](names["Tree"]).read('{"value": [{"key": "a", "value": 1}]}') == {"a": 1}
+
+
+def test_a_form_is_made_once_for_each_type() -> None:
+    assert output_type_of(Port) is output_type_of(Port)
+    assert [output_type_of(hint).type_schema["anyOf"][0]["type"] for hint in (int | str, str | int)] == [
+        "integer",
+        "string",
+    ]
+
+
+def test_metadata_need_not_be_hashable() -> None:
+    unhashable: Any = Annotated[int, {"a": 1}]
+    assert output_type_of(unhashable).read('{"value": 3}') == 3
+    assert output_type_of(Box[unhashable]).read('{"item": 3, "spare": null}') == Box(3)
+
+
+class Total(TypedDict):
+    weather: list[Weather]
+
+
+def test_the_schema_of_a_type_is_that_of_its_form() -> None:
+    assert schema_of(Total) == OutputType(Total).schema
 
 
 @pytest.mark.parametrize(
