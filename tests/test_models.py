@@ -31,7 +31,7 @@ from dragoman import (
 from dragoman.engine.effects import HttpResponse, Send
 from dragoman.events import Finished, Started
 from dragoman.http import Head
-from dragoman.io.pyreqwest import RoutingTransport
+from dragoman.io.transport import RoutingTransport
 from dragoman.models import CallOptions
 from dragoman.testing import FaultyServer, RawResponse, Scripted
 

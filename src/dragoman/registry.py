@@ -18,8 +18,8 @@ from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
 from dragoman.errors import SetupError
 from dragoman.io.driver import Driver, Observer
-from dragoman.io.pyreqwest import transport_of
-from dragoman.io.url_fetcher import Fetcher
+from dragoman.io.transport import make_transport
+from dragoman.io.url_fetcher import UrlFetcher
 from dragoman.models import CallOptions, Model, check_options
 from dragoman.targets.config import (
     LibraryConfig,
@@ -88,8 +88,8 @@ class Registry:
         self.env: Mapping[str, str] = os.environ if env is None else env
         self.health = health or Health(lock=threading.Lock(), clock=time.monotonic)
         ca = self.env.get("SSL_CERT_FILE") or None
-        self.transport = transport_of(http_client, ca=ca, env=None if self.env is os.environ else self.env)
-        self.driver = Driver(self.transport, list(observers), fetcher=Fetcher(ca=ca))
+        self.transport = make_transport(http_client, ca=ca, env=None if self.env is os.environ else self.env)
+        self.driver = Driver(self.transport, list(observers), fetcher=UrlFetcher(ca=ca))
         self._api_key = api_key
         self._base_url = base_url
         self._providers: dict[str, Provider] = dict(PROVIDERS)
@@ -194,7 +194,7 @@ class Registry:
             raise SetupError("add_provider takes a record or like=, not both")
         client = fields.get("http_client", None if provider is None else provider.http_client)
         if client is not None:
-            fields["http_client"] = transport_of(client)
+            fields["http_client"] = make_transport(client)
         provider = make_provider(fields, self._providers, provider)
         self._providers[provider.name] = provider
         self._invalid_dsns.pop(provider.name, None)

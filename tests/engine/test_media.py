@@ -17,7 +17,7 @@ from dragoman.engine.exchange import HEAVY_BODY
 from dragoman.engine.health import Health
 from dragoman.errors import AuthFailed, ChainExhausted, InvalidRequest, TimedOut, Unsupported
 from dragoman.io.driver import Driver
-from dragoman.io.pyreqwest import transport_of
+from dragoman.io.transport import make_transport
 from dragoman.media import MediaCache
 from dragoman.media.cache import MAX_FETCHED, MAX_FETCHED_TOGETHER
 from dragoman.registry import Registry
@@ -414,7 +414,7 @@ def test_a_driver_computes_and_fetches_both_ways() -> None:
         yield Fetch("http://x/a.png", 1.0, 1)
         return answer
 
-    driver = Driver(transport_of())
+    driver = Driver(make_transport())
     with pytest.raises(Unsupported, match="only https"):
         driver.run(plan())
     with pytest.raises(Unsupported, match="only https"):

@@ -37,7 +37,7 @@ from dragoman.errors import (
     WireError,
 )
 from dragoman.io.driver import Driver
-from dragoman.io.pyreqwest import transport_of
+from dragoman.io.transport import make_transport
 from dragoman.models import Model
 from dragoman.registry import Registry
 from dragoman.targets.providers import Provider
@@ -129,7 +129,7 @@ def way(request: pytest.FixtureRequest) -> Way:
 
 @pytest.fixture
 def pooled() -> Iterator[Any]:
-    transport = transport_of()
+    transport = make_transport()
     yield transport
     transport.close()
 
@@ -710,7 +710,7 @@ def test_an_unknown_effect_is_an_error_and_no_number() -> None:
     def plan() -> Plan[Any]:
         return (yield cast("Any", NotAnEffect()))
 
-    driver = Driver(transport_of())
+    driver = Driver(make_transport())
     with pytest.raises(AssertionError, match="NotAnEffect"):
         driver.run(plan())
     with pytest.raises(AssertionError, match="NotAnEffect"):

@@ -34,8 +34,8 @@ from dragoman.errors import (
     TransportError,
 )
 from dragoman.http import Head, HttpRequest, retry_after
-from dragoman.io.pyreqwest import MAX_ORIGINS, Pyreqwest, RoutingTransport, StaleConnections, transport_of
-from dragoman.io.transport import Transport
+from dragoman.io.pyreqwest import MAX_ORIGINS, PyreqwestTransport, StaleConnections
+from dragoman.io.transport import RoutingTransport, Transport, make_transport
 from dragoman.models import Model
 from dragoman.registry import Registry
 from dragoman.targets.providers import Provider
@@ -135,21 +135,21 @@ def way(request: pytest.FixtureRequest) -> Iterator[Way]:
 def transport(request: pytest.FixtureRequest, way: Way) -> Iterator[Transport]:
     """Each transport, for each way of use."""
     if request.param == "pyreqwest":
-        made = transport_of()
+        made = make_transport()
         yield made
         made.close()
     elif isinstance(way, Async):
         async_client = httpx.AsyncClient(trust_env=False)
-        yield transport_of(async_client)
+        yield make_transport(async_client)
         way.runner.run(async_client.aclose())
     else:
         with httpx.Client(trust_env=False) as client:
-            yield transport_of(client)
+            yield make_transport(client)
 
 
 @pytest.fixture
 def pooled() -> Iterator[Transport]:
-    made = transport_of()
+    made = make_transport()
     yield made
     made.close()
 
@@ -314,7 +314,7 @@ def test_a_header_that_cannot_be_sent_is_told_without_its_value(way: Way, transp
 def test_a_header_that_httpx_cannot_write_is_told_without_its_value() -> None:
     request = HttpRequest(method="POST", origin="http://127.0.0.1:1", path="/", headers={"x-api-key": "…secret"})
     with httpx.Client() as client, pytest.raises(InvalidRequest) as caught:
-        transport_of(client).send(Send(request))
+        make_transport(client).send(Send(request))
     assert "secret" not in str(caught.value)
     assert caught.value.__cause__ is caught.value.__context__ is None
 
@@ -338,7 +338,7 @@ def test_an_error_names_no_query(way: Way, transport: Transport) -> None:
 @pytest.mark.parametrize("line", [NoResponse(), StallAfter(5)], ids=["head", "body"])
 def test_a_total_limit_is_kept(way: Way, transport: Transport, line: ScriptLine) -> None:
     assert isinstance(transport, RoutingTransport)
-    most = 0.25 if isinstance(transport.transport, Pyreqwest) else 0.5
+    most = 0.25 if isinstance(transport.transport, PyreqwestTransport) else 0.5
     with FaultyServer(line, repeat=True) as server:
         took = soonest(lambda: way.send(transport, Send(http(server), 0.2)), TimedOut, most=most)
         assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
@@ -572,7 +572,7 @@ def test_an_own_authority_is_trusted(
 ) -> None:
     file = tmp_path / "ca.pem"
     file.write_bytes(b"# two of them\n" + trustme.CA().cert_pem.bytes() + pem)
-    transport = Pyreqwest(ca=file.read_bytes() if form is bytes else form(file))
+    transport = PyreqwestTransport(ca=file.read_bytes() if form is bytes else form(file))
     with FaultyServer("Hello.", tls=tls) as server:
         assert way.send(transport, Send(http(server))).head.status == 200
     transport.close()
@@ -598,7 +598,7 @@ def test_a_proxy_of_the_environment_is_asked(way: Way, monkeypatch: pytest.Monke
     with FaultyServer(RawResponse(body=b"by proxy")) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.origin)
         monkeypatch.delenv("NO_PROXY", raising=False)
-        transport = Pyreqwest()
+        transport = PyreqwestTransport()
         assert way.send(transport, Send(http("http://provider.invalid"))).body == b"by proxy"
         transport.close()
     assert proxy.http[0].path == f"http://provider.invalid{CHAT}"
@@ -608,7 +608,7 @@ def test_no_proxy_is_obeyed(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     with FaultyServer(repeat=True) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.origin)
         monkeypatch.setenv("NO_PROXY", "provider.invalid")
-        transport = Pyreqwest()
+        transport = PyreqwestTransport()
         with pytest.raises(ConnectFailed):
             way.send(transport, Send(http("http://provider.invalid")))
         transport.close()
@@ -620,7 +620,7 @@ def test_loopback_is_never_asked_by_proxy(way: Way, monkeypatch: pytest.MonkeyPa
     with FaultyServer("Hello.") as server:
         monkeypatch.setenv("HTTP_PROXY", refused_url())
         monkeypatch.delenv("NO_PROXY", raising=False)
-        transport = Pyreqwest()
+        transport = PyreqwestTransport()
         assert way.send(transport, Send(http(f"http://{host}:{server.port}"))).head.status == 200
         transport.close()
 
@@ -680,26 +680,26 @@ def test_certificates_that_cannot_be_used_are_told_when_a_connection_is_needed(
 
 def test_an_httpx_client_of_the_wrong_kind_is_told() -> None:
     with httpx.Client() as client, pytest.raises(SetupError, match=r"httpx\.AsyncClient"):
-        asyncio.run(transport_of(client).asend(Send(http("http://127.0.0.1:1"))))
+        asyncio.run(make_transport(client).asend(Send(http("http://127.0.0.1:1"))))
     with pytest.raises(SetupError, match=r"need an httpx\.Client"):
-        transport_of(httpx.AsyncClient()).send(Send(http("http://127.0.0.1:1")))
+        make_transport(httpx.AsyncClient()).send(Send(http("http://127.0.0.1:1")))
 
 
 def test_a_transport_passes_through() -> None:
     scripted = Scripted("Hello.")
-    assert transport_of(transport_of(scripted)).send(Send(http("http://anywhere"))).head.status == 200
+    assert make_transport(make_transport(scripted)).send(Send(http("http://anywhere"))).head.status == 200
     assert len(scripted.http) == 1
 
 
-def test_what_is_no_transport_is_told() -> None:
-    with pytest.raises(SetupError, match="no str"):
-        transport_of("http://proxy")
+def test_an_http_client_of_another_type_is_an_error() -> None:
+    with pytest.raises(SetupError, match="got str"):
+        make_transport("http://proxy")
 
 
 def test_the_demo_is_reached_by_every_transport() -> None:
     request = HttpRequest(method="GET", origin="demo://local", path="/v1/models")
     for client in (None, Scripted(), httpx.Client(), DemoTransport()):
-        assert b'"any"' in transport_of(client).send(Send(request)).body
+        assert b'"any"' in make_transport(client).send(Send(request)).body
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])

@@ -13,7 +13,7 @@ import pytest
 from dragoman.engine.effects import Job, JobGroup, JobResult, NextResult, Plan, StartJobs, perform
 from dragoman.io import task_runner as jobs
 from dragoman.io.driver import Driver
-from dragoman.io.pyreqwest import transport_of
+from dragoman.io.transport import make_transport
 
 PATIENCE = 10.0
 """Seconds after which a test that waits has failed."""
@@ -24,11 +24,11 @@ class Way(Protocol):
 
 
 def blocking(flow: Plan[Any], /) -> Any:
-    return Driver(transport_of()).run(flow)
+    return Driver(make_transport()).run(flow)
 
 
 def later(flow: Plan[Any], /) -> Any:
-    return asyncio.run(Driver(transport_of()).arun(flow))
+    return asyncio.run(Driver(make_transport()).arun(flow))
 
 
 @pytest.fixture(params=[blocking, later], ids=["blocking", "async"])
@@ -288,7 +288,7 @@ def test_a_cancelled_plan_leaves_no_task_behind() -> None:
             ended.append("closed")
 
     async def main() -> int:
-        plan = asyncio.create_task(Driver(transport_of()).arun(all_of(awaiting(hangs), awaiting(hangs))))
+        plan = asyncio.create_task(Driver(make_transport()).arun(all_of(awaiting(hangs), awaiting(hangs))))
         await begun.wait()
         plan.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -372,7 +372,7 @@ def test_nobody_waits_for_a_coroutine_that_goes_on_though_cancelled(
                 continue
 
     async def main() -> JobResult:
-        outcome: JobResult = await Driver(transport_of()).arun(perform(job))
+        outcome: JobResult = await Driver(make_transport()).arun(perform(job))
         gate.set()
         return outcome
 

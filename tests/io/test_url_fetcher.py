@@ -11,7 +11,7 @@ import trustme
 
 from dragoman.engine.effects import Fetch
 from dragoman.errors import Unsupported
-from dragoman.io.url_fetcher import MAX_REDIRECTS, Fetcher, addresses_of, is_public
+from dragoman.io.url_fetcher import MAX_REDIRECTS, UrlFetcher, addresses_of, is_public
 from tests.support.images import picture
 
 PNG = picture()
@@ -95,16 +95,16 @@ class Names:
         return [known.pop(0) if len(known) > 1 else known[0]] if known else []
 
 
-def fetcher(authority: trustme.CA, names: Names | None = None) -> Fetcher:
+def fetcher(authority: trustme.CA, names: Names | None = None) -> UrlFetcher:
     """One that takes 127.0.0.1 for a public address, and no other that is not."""
-    return Fetcher(
+    return UrlFetcher(
         ca=authority.cert_pem.bytes(),
         resolve=names or Names(),
         allow=lambda address: address == "127.0.0.1" or is_public(address),
     )
 
 
-def refused(given: Fetcher, url: str, why: str, *, timeout: float = 5.0, limit: int = 100_000) -> str:
+def refused(given: UrlFetcher, url: str, why: str, *, timeout: float = 5.0, limit: int = 100_000) -> str:
     with pytest.raises(Unsupported, match=why) as caught:
         given.fetch(Fetch(url, timeout, limit))
     assert caught.value.message.startswith("cannot fetch ")
@@ -139,7 +139,7 @@ def test_redirects_are_followed(site: Site, authority: trustme.CA) -> None:
 )
 def test_an_address_that_is_not_for_everybody_is_refused(address: str) -> None:
     assert not is_public(address)
-    given = Fetcher(resolve=lambda _host, _port: [address])
+    given = UrlFetcher(resolve=lambda _host, _port: [address])
     refused(given, "https://pictures.example/a.png", "pictures.example is not at a public address")
 
 
@@ -175,12 +175,12 @@ def test_an_address_for_everybody_is_public(address: str) -> None:
     ],
 )
 def test_a_url_that_leads_astray_is_refused(url: str, why: str) -> None:
-    assert "secret" not in refused(Fetcher(), url, why)
+    assert "secret" not in refused(UrlFetcher(), url, why)
 
 
 def test_one_private_address_among_others_is_enough() -> None:
-    refused(Fetcher(resolve=lambda _host, _port: ["1.1.1.1", "10.0.0.1"]), "https://x.example/", "not at a public")
-    refused(Fetcher(resolve=lambda _host, _port: []), "https://x.example/", "has no address")
+    refused(UrlFetcher(resolve=lambda _host, _port: ["1.1.1.1", "10.0.0.1"]), "https://x.example/", "not at a public")
+    refused(UrlFetcher(resolve=lambda _host, _port: []), "https://x.example/", "has no address")
 
 
 def test_a_name_that_changes_its_mind_changes_nothing(site: Site, authority: trustme.CA) -> None:
@@ -239,12 +239,12 @@ def test_a_name_that_is_never_found_is_left_in_time() -> None:
         release.wait(10)
         return []
 
-    refused(Fetcher(resolve=resolve), "https://x.example/", "could not be found in time", timeout=0.05)
+    refused(UrlFetcher(resolve=resolve), "https://x.example/", "could not be found in time", timeout=0.05)
     release.set()
 
 
 def test_no_time_is_no_attempt() -> None:
-    refused(Fetcher(), "https://x.example/", "it took too long", timeout=0.0)
+    refused(UrlFetcher(), "https://x.example/", "it took too long", timeout=0.0)
 
 
 @pytest.mark.parametrize(
@@ -262,7 +262,7 @@ def test_what_is_no_picture_is_refused(site: Site, authority: trustme.CA, body: 
 
 
 def test_a_certificate_of_nobody_known_is_refused(site: Site) -> None:
-    given = Fetcher(resolve=Names(), allow=lambda _address: True)
+    given = UrlFetcher(resolve=Names(), allow=lambda _address: True)
     refused(given, site.add("/a"), "cannot connect|certificate")
 
 

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 
 from dragoman.errors import SetupError
-from dragoman.io.pyreqwest import transport_of
+from dragoman.io.transport import make_transport
 from dragoman.registry import Registry
 from dragoman.targets.providers import PROVIDERS, Provider
 from dragoman.targets.target import Capabilities
@@ -61,14 +61,14 @@ def test_a_copy_at_another_base_url_has_a_key_variable_of_its_own() -> None:
 def test_credentials_of_a_record_are_not_copied_to_another_server(place: dict[str, str]) -> None:
     registry = empty()
     headers = {"X-Gateway-Key": "hush", "x-team": "tides"}
-    registry.add_provider(name="corp", like="vllm", api_key="hush", headers=headers, http_client=transport_of())
+    registry.add_provider(name="corp", like="vllm", api_key="hush", headers=headers, http_client=make_transport())
     own = registry.add_provider(name="own", like="corp", **place)
     assert (own.api_key, own.headers, own.http_client) == (None, {"x-team": "tides"}, None)
 
 
 def test_a_copy_at_the_same_base_url_keeps_the_credentials() -> None:
     registry = empty()
-    corp = registry.add_provider(name="corp", like="vllm", headers={"x-key": "hush"}, http_client=transport_of())
+    corp = registry.add_provider(name="corp", like="vllm", headers={"x-key": "hush"}, http_client=make_transport())
     own = registry.add_provider(name="own", like="corp")
     assert (own.headers, own.http_client) == (corp.headers, corp.http_client)
 

@@ -30,7 +30,7 @@ from dragoman.engine.effects import (
 from dragoman.errors import SetupError
 from dragoman.io.task_runner import AsyncJobs, Jobs
 from dragoman.io.transport import Handle, Transport
-from dragoman.io.url_fetcher import Fetcher
+from dragoman.io.url_fetcher import UrlFetcher
 from dragoman.io.worker_threads import acompute, compute
 
 T = TypeVar("T")
@@ -41,16 +41,16 @@ class Driver:
     """Runs plans over a transport.
 
     >>> from dragoman.engine.effects import now
-    >>> from dragoman.io.pyreqwest import transport_of
-    >>> Driver(transport_of()).run(now()) > 0
+    >>> from dragoman.io.transport import make_transport
+    >>> Driver(make_transport()).run(now()) > 0
     True
     """
 
     def __init__(
-        self, transport: Transport, observers: Sequence[Observer] = (), *, fetcher: Fetcher | None = None
+        self, transport: Transport, observers: Sequence[Observer] = (), *, fetcher: UrlFetcher | None = None
     ) -> None:
         self.transport = transport
-        self.fetcher = fetcher or Fetcher()
+        self.fetcher = fetcher or UrlFetcher()
         self.observers = list(observers)
 
     def run(self, plan: Plan[T], /) -> T:

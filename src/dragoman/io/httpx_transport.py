@@ -17,19 +17,19 @@ from dragoman.errors import (
     TransportError,
 )
 from dragoman.http import Head, HttpRequest, redact_url
-from dragoman.io.transport import BodyBuffer, head_of, unsendable
+from dragoman.io.transport import BodyBuffer, response_head, unsendable
 
 _UNSENDABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError)
 _FAULTS = (httpx.HTTPError, OSError, RuntimeError)
 """What a client raises: httpx's own errors, time-outs among them, and what its hooks and its loop fail with."""
 
 
-def borrow(client: object, /) -> "Borrowed | None":
+def wrap_httpx_client(client: object, /) -> "HttpxTransport | None":
     """The transport over an httpx client; None for what is none."""
-    return Borrowed(client) if isinstance(client, httpx.Client | httpx.AsyncClient) else None
+    return HttpxTransport(client) if isinstance(client, httpx.Client | httpx.AsyncClient) else None
 
 
-class Borrowed:
+class HttpxTransport:
     """A transport over an httpx.Client (for blocking calls) or an httpx.AsyncClient (for async ones).
 
     Its proxies, certificates and event hooks hold; its base URL and redirects do not. httpx limits each read, not a
@@ -41,7 +41,7 @@ class Borrowed:
 
     def __repr__(self) -> str:
         """What is behind it."""
-        return f"Borrowed({type(self._client).__name__})"
+        return f"HttpxTransport({type(self._client).__name__})"
 
     def send(self, effect: Send, /) -> HttpResponse:
         """The whole answer."""
@@ -53,7 +53,7 @@ class Borrowed:
                 body.add(data)
         finally:
             exchange.handle.close()
-        return HttpResponse(exchange.head, body.whole())
+        return HttpResponse(exchange.head, body.to_bytes())
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         """The whole answer."""
@@ -68,7 +68,7 @@ class Borrowed:
                     await exchange.handle.aclose()
         except TimeoutError as error:
             raise translate(error, effect.request) from error
-        return HttpResponse(exchange.head, body.whole())
+        return HttpResponse(exchange.head, body.to_bytes())
 
     def open(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
@@ -170,7 +170,7 @@ def _build(client: httpx.Client | httpx.AsyncClient, effect: Send | Open) -> htt
 
 
 def _head(response: httpx.Response) -> Head:
-    return head_of(response.status_code, dict(response.headers.items()))
+    return response_head(response.status_code, dict(response.headers.items()))
 
 
 def translate(error: Exception, request: HttpRequest, /) -> DragomanError:

@@ -9,16 +9,13 @@ import asyncio
 import atexit
 import os
 import re
-import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator, Mapping
 from datetime import timedelta
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
-
-from msgspec.structs import replace
 
 from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
 from dragoman.errors import (
@@ -31,7 +28,7 @@ from dragoman.errors import (
 )
 from dragoman.http import Head, HttpRequest, redact_url
 from dragoman.io.blocking import awaited, wait
-from dragoman.io.transport import BodyBuffer, Transport, head_of, unsendable
+from dragoman.io.transport import BodyBuffer, response_head, unsendable
 
 if TYPE_CHECKING:
     from pyreqwest.bytes import Bytes
@@ -42,7 +39,6 @@ if TYPE_CHECKING:
     from pyreqwest.request import StreamRequest
     from pyreqwest.response import Response, ResponseBodyReader
 
-E = TypeVar("E", Send, Open)
 DRAIN_TIMEOUT = 0.02
 """Seconds that the end of an answer may take after the wire said goodbye; it is there at once, or it never comes."""
 TIMEOUT_GRACE = 0.02
@@ -59,76 +55,7 @@ IDLE = 90.0
 """Seconds that a connection is kept for the next request (reqwest 0.13)."""
 
 
-def transport_of(
-    http_client: object = None, /, *, ca: bytes | str | Path | None = None, env: Mapping[str, str] | None = None
-) -> Transport:
-    """The transport for what a user passes: nothing, an httpx client, or a transport of their own.
-
-    Requests to `demo://` go to the embedded demo, whatever it is.
-
-    >>> transport_of()
-    Switch(Pyreqwest())
-    """
-    if http_client is None:
-        return RoutingTransport(Pyreqwest(ca=ca, env=env))
-    if isinstance(http_client, RoutingTransport):
-        return http_client
-    if isinstance(http_client, Transport):
-        return RoutingTransport(http_client)
-    if "httpx" in sys.modules:
-        from dragoman.io.httpx_transport import borrow
-
-        if (borrowed := borrow(http_client)) is not None:
-            return RoutingTransport(borrowed)
-    kind = type(http_client).__name__
-    raise SetupError(f"http_client= takes an httpx.Client, an httpx.AsyncClient or a Transport, no {kind}")
-
-
-class RoutingTransport:
-    """Sends `demo://` to the embedded demo, what has a transport of its own by that, and all else on."""
-
-    def __init__(self, transport: Transport) -> None:
-        self.transport = transport
-
-    def __repr__(self) -> str:
-        """What is behind it."""
-        return f"Switch({self.transport!r})"
-
-    def send(self, effect: Send, /) -> HttpResponse:
-        """The whole answer."""
-        transport, effect = self._route(effect)
-        return transport.send(effect)
-
-    async def asend(self, effect: Send, /) -> HttpResponse:
-        """The whole answer."""
-        transport, effect = self._route(effect)
-        return await transport.asend(effect)
-
-    def open(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
-        transport, effect = self._route(effect)
-        return transport.open(effect)
-
-    async def aopen(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
-        transport, effect = self._route(effect)
-        return await transport.aopen(effect)
-
-    def close(self) -> None:
-        """Let go of what is pooled."""
-        self.transport.close()
-
-    def _route(self, effect: E) -> tuple[Transport, E]:
-        if effect.request.origin.startswith("demo://"):
-            from dragoman.demo.provider import DemoTransport
-
-            return DemoTransport(), effect
-        if effect.transport is None:
-            return self.transport, effect
-        return transport_of(effect.transport), replace(effect, transport=None)
-
-
-class Pyreqwest:
+class PyreqwestTransport:
     """The default transport: pooled connections, HTTP/2 where offered, proxies from the environment.
 
     `ca` is a PEM file, or its bytes, to trust beside the system's authorities; it is read when a connection is needed.
@@ -136,7 +63,7 @@ class Pyreqwest:
     `pin` is a host and the one address to reach it at, without a proxy and without asking for its address again.
     A process that forks makes its first call after the fork; a child of one that has called before is told so.
 
-    >>> Pyreqwest()
+    >>> PyreqwestTransport()
     Pyreqwest()
     """
 
@@ -176,7 +103,7 @@ class Pyreqwest:
             raise translate(error, effect.request) from error
         finally:
             body.close()
-        return HttpResponse(body.head, body.whole())
+        return HttpResponse(body.head, body.to_bytes())
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         """The whole answer."""
@@ -195,7 +122,7 @@ class Pyreqwest:
             raise translate(error, effect.request) from error
         finally:
             body.close()
-        return HttpResponse(body.head, body.whole())
+        return HttpResponse(body.head, body.to_bytes())
 
     def open(self, effect: Open, /) -> Exchange:
         """The head of an answer, and a handle to read on."""
@@ -496,7 +423,7 @@ def _left(ends: float | None) -> float | None:
 
 
 def _head(response: "Response") -> Head:
-    return head_of(response.status, dict(response.headers.items()))
+    return response_head(response.status, dict(response.headers.items()))
 
 
 def _length(head: Head) -> int | None:

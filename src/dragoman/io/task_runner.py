@@ -110,7 +110,7 @@ def _speaking(error: BaseException | None) -> BaseException | None:
     return error
 
 
-def begin_thread(function: Callable[[], Any], done: _Done, /) -> None:
+def start_thread(function: Callable[[], Any], done: _Done, /) -> None:
     """Run a function in a thread of its own, and tell there how it ended."""
     context = contextvars.copy_context()
 
@@ -177,7 +177,7 @@ class Batch(_Batch):
             if job.is_quick or is_alone:
                 self.call(number)
             else:
-                begin_thread(job.function, self.done(number))
+                start_thread(job.function, self.done(number))
 
     def next(self) -> tuple[int, JobResult]:
         """The next that ends."""
@@ -270,7 +270,7 @@ class AsyncBatch(_Batch):
             if job.is_quick:
                 self.call(number)
             else:
-                begin_thread(job.function, self.done(number))
+                start_thread(job.function, self.done(number))
 
     async def next(self) -> tuple[int, JobResult]:
         """The next that ends."""

@@ -1,70 +1,152 @@
-"""What the driver needs of an HTTP client: Transport and Handle, and what those who write one share."""
+"""The port to HTTP clients: what the driver needs from one, and what its implementations share.
 
-from typing import Protocol, runtime_checkable
+`make_transport` picks the implementation: PyreqwestTransport by default, HttpxTransport for a user's httpx client, or
+a user's own Transport. RoutingTransport sits in front of it and chooses per request.
+"""
+
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Protocol, TypeVar, runtime_checkable
+
+from msgspec.structs import replace
 
 from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
-from dragoman.errors import InvalidRequest, TooLarge
+from dragoman.errors import InvalidRequest, SetupError, TooLarge
 from dragoman.http import Head, HttpRequest, redact_url
+
+E = TypeVar("E", Send, Open)
 
 
 @runtime_checkable
 class Handle(Protocol):
-    """An answer that is being read."""
+    """An answer whose body is being read."""
 
-    def read(self, within: float | None, /) -> bytes:
-        """The next bytes, b"" at the end."""
+    def read(self, seconds: float | None, /) -> bytes:
+        """The next bytes within `seconds`, b"" at the end."""
         ...
 
-    async def aread(self, within: float | None, /) -> bytes:
-        """The next bytes, b"" at the end."""
+    async def aread(self, seconds: float | None, /) -> bytes:
+        """The next bytes within `seconds`, b"" at the end."""
         ...
 
     def finish(self) -> None:
-        """All that matters was read: close, but keep the connection for the next request where that is free."""
+        """Close after the last event; keep the connection for the next request if that costs no time."""
         ...
 
     async def afinish(self) -> None:
-        """All that matters was read: close, but keep the connection for the next request where that is free."""
+        """Close after the last event; keep the connection for the next request if that costs no time."""
         ...
 
     def close(self) -> None:
-        """Close the connection, if the answer is not at its end."""
+        """Close the connection, unless the answer was read to its end."""
         ...
 
     async def aclose(self) -> None:
-        """Close the connection, if the answer is not at its end."""
+        """Close the connection, unless the answer was read to its end."""
         ...
 
 
 @runtime_checkable
 class Transport(Protocol):
-    """What the driver needs of an HTTP client."""
+    """An HTTP client, blocking and async. Its errors are TransportError or InvalidRequest."""
 
     def send(self, effect: Send, /) -> HttpResponse:
-        """The whole answer."""
+        """Send a request and read the whole answer."""
         ...
 
     async def asend(self, effect: Send, /) -> HttpResponse:
-        """The whole answer."""
+        """Send a request and read the whole answer."""
         ...
 
     def open(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
+        """Send a request and read the head of the answer."""
         ...
 
     async def aopen(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
+        """Send a request and read the head of the answer."""
         ...
 
     def close(self) -> None:
-        """Let go of what is pooled; the next request starts anew."""
+        """Close the pooled connections; a later request opens new ones."""
         ...
 
 
-def head_of(status: int, headers: dict[str, str], /) -> Head:
-    """The head of an answer. A refusal that tells no time has ours: it may name a date until which to wait.
+def make_transport(
+    http_client: object = None, /, *, ca: bytes | str | Path | None = None, env: Mapping[str, str] | None = None
+) -> Transport:
+    """The transport for the `http_client` of a user: None, an httpx client, or a Transport.
 
-    >>> "date" in head_of(429, {"retry-after": "Wed, 18 Nov 2026 12:00:00 GMT"}).headers
+    >>> make_transport()
+    RoutingTransport(PyreqwestTransport())
+    """
+    if http_client is None:
+        from dragoman.io.pyreqwest import PyreqwestTransport
+
+        return RoutingTransport(PyreqwestTransport(ca=ca, env=env))
+    if isinstance(http_client, RoutingTransport):
+        return http_client
+    if isinstance(http_client, Transport):
+        return RoutingTransport(http_client)
+    if "httpx" in sys.modules:
+        from dragoman.io.httpx_transport import wrap_httpx_client
+
+        if (transport := wrap_httpx_client(http_client)) is not None:
+            return RoutingTransport(transport)
+    kind = type(http_client).__name__
+    raise SetupError(f"http_client must be an httpx.Client, an httpx.AsyncClient or a Transport, got {kind}")
+
+
+class RoutingTransport:
+    """Sends `demo://` requests to the built-in demo, and others by the provider's own transport if it has one."""
+
+    def __init__(self, transport: Transport) -> None:
+        self.transport = transport
+
+    def __repr__(self) -> str:
+        return f"RoutingTransport({self.transport!r})"
+
+    def send(self, effect: Send, /) -> HttpResponse:
+        """Send a request and read the whole answer."""
+        transport, effect = self._route(effect)
+        return transport.send(effect)
+
+    async def asend(self, effect: Send, /) -> HttpResponse:
+        """Send a request and read the whole answer."""
+        transport, effect = self._route(effect)
+        return await transport.asend(effect)
+
+    def open(self, effect: Open, /) -> Exchange:
+        """Send a request and read the head of the answer."""
+        transport, effect = self._route(effect)
+        return transport.open(effect)
+
+    async def aopen(self, effect: Open, /) -> Exchange:
+        """Send a request and read the head of the answer."""
+        transport, effect = self._route(effect)
+        return await transport.aopen(effect)
+
+    def close(self) -> None:
+        """Close the pooled connections."""
+        self.transport.close()
+
+    def _route(self, effect: E) -> tuple[Transport, E]:
+        if effect.request.origin.startswith("demo://"):
+            from dragoman.demo.provider import DemoTransport
+
+            return DemoTransport(), effect
+        if effect.transport is None:
+            return self.transport, effect
+        return make_transport(effect.transport), replace(effect, transport=None)
+
+
+# For implementations --------------------------------------------------------------------------------------------------
+
+
+def response_head(status: int, headers: dict[str, str], /) -> Head:
+    """The head of an answer. An error without a `date` gets one: its Retry-After may be a date.
+
+    >>> "date" in response_head(429, {"retry-after": "Wed, 18 Nov 2026 12:00:00 GMT"}).headers
     True
     """
     if status >= 400 and not any(name.lower() == "date" for name in headers):
@@ -75,7 +157,7 @@ def head_of(status: int, headers: dict[str, str], /) -> Head:
 
 
 def unsendable(request: HttpRequest, /) -> InvalidRequest:
-    """What is said of a request whose URL or headers no HTTP client takes; not which, as that may be a key.
+    """The error for an invalid URL or header. It does not quote either, because they may hold a key.
 
     >>> str(unsendable(HttpRequest(method="GET", origin="http://box", path="/ /")))
     'http://box: the URL or a header cannot be sent'
@@ -84,22 +166,22 @@ def unsendable(request: HttpRequest, /) -> InvalidRequest:
 
 
 class BodyBuffer:
-    """The body of an answer as it comes, up to its limit."""
+    """Collects the body of an answer; TooLarge if it exceeds the limit of the effect."""
 
     def __init__(self, effect: Send) -> None:
         self._pieces: list[bytes] = []
-        self._left = effect.limit
+        self._remaining = effect.limit
         self._effect = effect
 
     def add(self, data: bytes) -> None:
-        """More of it; TooLarge where it passes the limit."""
+        """Append bytes; TooLarge if the limit is exceeded."""
         self._pieces.append(data)
-        if self._left is not None:
-            self._left -= len(data)
-            if self._left < 0:
-                place = redact_url(self._effect.request.origin)
-                raise TooLarge(f"{place}: the body is larger than {self._effect.limit} bytes")
+        if self._remaining is not None:
+            self._remaining -= len(data)
+            if self._remaining < 0:
+                origin = redact_url(self._effect.request.origin)
+                raise TooLarge(f"{origin}: the body is larger than {self._effect.limit} bytes")
 
-    def whole(self) -> bytes:
-        """All of it."""
+    def to_bytes(self) -> bytes:
+        """The whole body."""
         return self._pieces[0] if len(self._pieces) == 1 else b"".join(self._pieces)

@@ -18,7 +18,7 @@ from urllib.parse import quote, urljoin, urlsplit
 from dragoman.engine.effects import Fetch, HttpResponse, Send
 from dragoman.errors import DragomanError, TimedOut, Unsupported
 from dragoman.http import HttpRequest, redact_url
-from dragoman.io.pyreqwest import Pyreqwest
+from dragoman.io.pyreqwest import PyreqwestTransport
 from dragoman.media.sniff import sniff
 
 T = TypeVar("T")
@@ -68,10 +68,10 @@ def addresses_of(host: str, port: int, /) -> list[str]:
     return sorted((str(address[4][0]) for address in found), key=lambda address: ":" in address)
 
 
-class Fetcher:
+class UrlFetcher:
     """Fetches pictures for targets that cannot do it by themselves.
 
-    >>> Fetcher().fetch(Fetch("http://example.org/a.png", 5.0, 1000))
+    >>> UrlFetcher().fetch(Fetch("http://example.org/a.png", 5.0, 1000))
     Traceback (most recent call last):
         ...
     dragoman.errors.Unsupported: cannot fetch http://example.org/a.png: only https is fetched
@@ -109,7 +109,7 @@ class Fetcher:
         address = self._address(host, port, ends)
         name = f"[{host}]" if ":" in host else host
         request = HttpRequest(method="GET", origin=f"https://{name}:{port}", path=path, headers=_HEADERS)
-        transport = Pyreqwest(ca=self._ca, pin=(host, address))
+        transport = PyreqwestTransport(ca=self._ca, pin=(host, address))
         try:
             return transport.send(Send(request, _left(ends), _left(ends), limit))
         finally:

@@ -18,8 +18,7 @@ from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
 from dragoman.errors import DragomanError, TransportError, classify
 from dragoman.events import Event
 from dragoman.http import Head, HttpRequest
-from dragoman.io.pyreqwest import transport_of
-from dragoman.io.transport import Handle, Transport
+from dragoman.io.transport import Handle, Transport, make_transport
 from dragoman.testing.script import EncodedAnswer, render, render_events, wire_of
 from dragoman.types import Request, dump, is_list, is_object
 from dragoman.wires.base import StreamDecoder, Wire
@@ -99,7 +98,7 @@ class Recorder:
 
     def __init__(self, http_client: object = None) -> None:
         self.tape = Tape()
-        self._transport: Transport = transport_of(http_client)
+        self._transport: Transport = make_transport(http_client)
 
     def save(self, path: str | Path, /) -> None:
         """Write the tape to a file."""

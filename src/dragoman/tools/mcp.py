@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from dragoman.errors import ConnectFailed, InvalidTool, SetupError
-from dragoman.io.task_runner import begin_thread
+from dragoman.io.task_runner import start_thread
 from dragoman.tools.decorator import TIMEOUT, Handler, gather
 from dragoman.tools.toolbox import Toolbox
 from dragoman.types import Document, Image, JsonObject, ResultPart, Text, Tool, ToolResult, decode_base64
@@ -125,7 +125,7 @@ class McpSession:
             import_module("mcp")
         except ImportError as error:
             raise SetupError("MCP servers need the package mcp; pip install 'dragoman[mcp]'") from error
-        begin_thread(lambda: asyncio.run(self._serve()), self._end)
+        start_thread(lambda: asyncio.run(self._serve()), self._end)
         return self._tools
 
     def close(self) -> None:

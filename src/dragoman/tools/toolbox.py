@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Self
 from dragoman.engine.effects import Plan
 from dragoman.errors import MalformedToolCall
 from dragoman.io.driver import Driver
-from dragoman.io.pyreqwest import transport_of
+from dragoman.io.transport import make_transport
 from dragoman.tools.decorator import TIMEOUT, Context, ToolLike, gather
 from dragoman.tools.executor import ToolRunner, execute
 from dragoman.tools.results import error_result
@@ -113,4 +113,4 @@ class Toolbox:
 
 
 def _driver() -> Driver:
-    return Driver(transport_of())
+    return Driver(make_transport())

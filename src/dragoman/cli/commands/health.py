@@ -9,7 +9,7 @@ from dragoman.cli import terminal
 from dragoman.engine.effects import Send
 from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, split_base_url
-from dragoman.io.pyreqwest import transport_of
+from dragoman.io.transport import make_transport
 from dragoman.targets.providers import clean_key
 from dragoman.types import JsonObject, is_object
 
@@ -37,7 +37,7 @@ def fetch_report(arguments: Namespace, /) -> JsonObject:
     key = clean_key(os.environ.get("DRAGOMAN_KEY", ""), "DRAGOMAN_KEY")
     headers = {"authorization": f"Bearer {key}"} if key else {}
     request = HttpRequest(method="GET", path=f"{path}/health", origin=origin, headers=headers)
-    reply = transport_of().send(Send(request, TIMEOUT, TIMEOUT, MAX_REPORT))
+    reply = make_transport().send(Send(request, TIMEOUT, TIMEOUT, MAX_REPORT))
     try:
         report = msgspec.json.decode(reply.body)
     except msgspec.DecodeError:
