@@ -761,8 +761,8 @@ def test_a_client_of_a_provider_may_be_the_registrys_own() -> None:
         registry.close()
 
 
-def test_what_is_no_client_of_a_provider_is_told_at_once() -> None:
-    with pytest.raises(SetupError, match=r"http_client= takes an httpx\.Client"):
+def test_an_invalid_client_of_a_provider_is_an_error_at_once() -> None:
+    with pytest.raises(SetupError, match=r"http_client must be an httpx\.Client"):
         Registry(env={}).add_provider(like="groq", http_client="http://proxy")
 
 

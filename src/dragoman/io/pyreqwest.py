@@ -83,7 +83,7 @@ class PyreqwestTransport:
 
     def __repr__(self) -> str:
         """Nothing to tell."""
-        return "Pyreqwest()"
+        return "PyreqwestTransport()"
 
     def send(self, effect: Send, /) -> HttpResponse:
         """The whole answer."""
