@@ -167,11 +167,11 @@ def test_a_type_is_said_as_json_schema(hint: Any, schema: JsonObject) -> None:
 
 
 def test_a_class_speaks_by_its_docstring_and_the_metadata_of_its_fields() -> None:
-    said = schema_from_type(Port)
-    assert said["description"] == "A harbour."
-    assert said["properties"]["name"]["description"] == "What sailors call it"
-    assert said["properties"]["berths"]["description"] == "How long each is"
-    assert said["properties"]["depth"] == {"type": "number", "exclusiveMinimum": 0}
+    schema = schema_from_type(Port)
+    assert schema["description"] == "A harbour."
+    assert schema["properties"]["name"]["description"] == "What sailors call it"
+    assert schema["properties"]["berths"]["description"] == "How long each is"
+    assert schema["properties"]["depth"] == {"type": "number", "exclusiveMinimum": 0}
 
 
 def test_what_a_machine_wrote_is_no_description() -> None:
@@ -183,9 +183,9 @@ def test_a_type_that_is_used_once_stands_in_its_place() -> None:
 
 
 def test_a_type_that_is_used_more_often_is_defined_once() -> None:
-    said = schema_from_type(tuple[Circle, Circle, Box[Circle]])
-    assert said["prefixItems"][0] == said["prefixItems"][1] == {"$ref": "#/$defs/Circle"}
-    assert [*said["$defs"]] == ["Circle"]
+    schema = schema_from_type(tuple[Circle, Circle, Box[Circle]])
+    assert schema["prefixItems"][0] == schema["prefixItems"][1] == {"$ref": "#/$defs/Circle"}
+    assert [*schema["$defs"]] == ["Circle"]
 
 
 def test_a_recursive_type_refers_to_itself() -> None:
@@ -196,16 +196,16 @@ def test_a_recursive_type_refers_to_itself() -> None:
 
 def test_types_of_one_name_are_told_apart() -> None:
     other: Any = dataclasses.make_dataclass("Circle", [("area", float)])
-    said = schema_from_type(tuple[Circle, Circle, other, other])
-    assert [*said["$defs"]] == ["Circle", "Circle_2"]
+    schema = schema_from_type(tuple[Circle, Circle, other, other])
+    assert [*schema["$defs"]] == ["Circle", "Circle_2"]
 
 
 def test_pydantics_definitions_do_not_hide_ours() -> None:
     twin = pydantic.create_model("Point", z=(int, ...))
     own: Any = pydantic.create_model("Own", a=(twin, ...), b=(twin, ...))
-    said = schema_from_type(tuple[Point, Point, own])
-    assert said["$defs"]["Point"]["required"] == ["x"]
-    assert said["$defs"]["Own.Point"]["required"] == ["z"]
+    schema = schema_from_type(tuple[Point, Point, own])
+    assert schema["$defs"]["Point"]["required"] == ["x"]
+    assert schema["$defs"]["Own.Point"]["required"] == ["z"]
 
 
 def test_pydantics_models_inside_of_each_other_are_resolved() -> None:
@@ -246,9 +246,9 @@ def tide(
 
 
 def test_a_function_is_an_object_of_its_parameters() -> None:
-    said = parameters_schema(tide, skip=["clock"], descriptions={"port": "The harbour"})
-    assert (said["type"], said["required"], said["additionalProperties"]) == ("object", ["port", "day"], False)
-    assert said["properties"] == {
+    schema = parameters_schema(tide, skip=["clock"], descriptions={"port": "The harbour"})
+    assert (schema["type"], schema["required"], schema["additionalProperties"]) == ("object", ["port", "day"], False)
+    assert schema["properties"] == {
         "port": {"type": "string", "description": "The harbour"},
         "day": {"type": "string", "format": "date"},
         "unit": schema_from_type(Unit),

@@ -21,7 +21,7 @@ from tests.support.output_types import (
 Ages = typing_extensions.TypeAliasType("Ages", dict[str, int])
 
 
-def test_a_form_is_called_after_its_type() -> None:
+def test_an_output_type_is_named_after_its_type() -> None:
     assert [OutputType(hint).name for hint in (Port, Annotated[Bill, "x"], list[int], int | None, Ages)] == [
         "port",
         "bill",
@@ -48,7 +48,7 @@ def test_an_alias_may_be_recursive() -> None:
     assert OutputType[Any](names["Tree"]).read('{"value": [{"key": "a", "value": 1}]}') == {"a": 1}
 
 
-def test_a_form_is_made_once_for_each_type() -> None:
+def test_output_types_are_cached() -> None:
     assert output_type_of(Port) is output_type_of(Port)
     assert [output_type_of(hint).type_schema["anyOf"][0]["type"] for hint in (int | str, str | int)] == [
         "integer",
@@ -66,7 +66,7 @@ class Total(TypedDict):
     weather: list[Weather]
 
 
-def test_the_schema_of_a_type_is_that_of_its_form() -> None:
+def test_schema_of_is_the_schema_of_the_output_type() -> None:
     assert schema_of(Total) == OutputType(Total).schema
 
 

@@ -23,7 +23,7 @@ def test_what_is_strict_is_loosened_to_what_the_type_says(kind: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("schema", "tight"),
+    ("schema", "strict"),
     [
         (STRING, MAYBE),
         (MAYBE, MAYBE),
@@ -37,23 +37,25 @@ def test_what_is_strict_is_loosened_to_what_the_type_says(kind: str) -> None:
         ({"type": "array", "items": True}, {"type": ["array", "null"], "items": {}}),
     ],
 )
-def test_what_is_not_required_may_be_null(schema: Any, tight: JsonObject) -> None:
-    tightened = to_strict(an_object(a=schema))
-    assert tightened["properties"]["a"] == tight
-    assert (tightened["required"], tightened["additionalProperties"]) == (["a"], False)
+def test_what_is_not_required_may_be_null(schema: Any, strict: JsonObject) -> None:
+    strict_schema = to_strict(an_object(a=schema))
+    assert strict_schema["properties"]["a"] == strict
+    assert (strict_schema["required"], strict_schema["additionalProperties"]) == (["a"], False)
 
 
 def test_a_map_that_may_be_null_stays_so() -> None:
-    tight = to_strict(an_object(a={"type": ["object", "null"], "minProperties": 1, "propertyNames": {"pattern": "^a"}}))
-    assert tight["properties"]["a"]["type"] == ["array", "null"]
-    assert tight["properties"]["a"]["minItems"] == 1
-    assert tight["properties"]["a"]["items"]["properties"]["key"] == {"type": "string", "pattern": "^a"}
+    strict = to_strict(
+        an_object(a={"type": ["object", "null"], "minProperties": 1, "propertyNames": {"pattern": "^a"}})
+    )
+    assert strict["properties"]["a"]["type"] == ["array", "null"]
+    assert strict["properties"]["a"]["minItems"] == 1
+    assert strict["properties"]["a"]["items"]["properties"]["key"] == {"type": "string", "pattern": "^a"}
 
 
 def test_a_tuple_that_may_be_null_stays_so() -> None:
     pair = {"type": ["array", "null"], "prefixItems": [STRING, STRING], "maxItems": 2, "description": "Two"}
-    tight = to_strict({**an_object(a=pair), "required": ["a"]})["properties"]["a"]
-    assert (tight["type"], [*tight["properties"]], tight["description"]) == (
+    strict = to_strict({**an_object(a=pair), "required": ["a"]})["properties"]["a"]
+    assert (strict["type"], [*strict["properties"]], strict["description"]) == (
         ["object", "null"],
         ["item_1", "item_2"],
         "Two",

@@ -62,8 +62,8 @@ def tide(
 
 
 def test_arguments_become_what_the_function_wants() -> None:
-    told = decode_arguments({"port": "Brest", "day": "2026-11-17", "unit": "celsius"}, tide)
-    assert told == {"port": "Brest", "day": date(2026, 11, 17), "unit": Unit.CELSIUS}
+    arguments = decode_arguments({"port": "Brest", "day": "2026-11-17", "unit": "celsius"}, tide)
+    assert arguments == {"port": "Brest", "day": date(2026, 11, 17), "unit": Unit.CELSIUS}
 
 
 def test_wrong_arguments_are_told_with_their_places() -> None:

@@ -107,21 +107,21 @@ def test_arms_within_arms_are_each_looked_at_once() -> None:
 
 
 def test_a_key_with_two_values_is_a_reason() -> None:
-    form = OutputType[Any](dict[str, int])
-    assert form.read('{"value": [{"key": "a", "value": 1}, {"key": "a", "value": 1}]}') == {"a": 1}
+    output = OutputType[Any](dict[str, int])
+    assert output.read('{"value": [{"key": "a", "value": 1}, {"key": "a", "value": 1}]}') == {"a": 1}
     with pytest.raises(OutputError, match="the key 'a' has two values"):
-        form.read('{"value": [{"key": "a", "value": 1}, {"key": "a", "value": 2}]}')
-    assert form.converter.convert_partial({"value": [{"key": "a", "value": 1}, {"key": "a", "value": 2}]}) is NO_VALUE
+        output.read('{"value": [{"key": "a", "value": 1}, {"key": "a", "value": 2}]}')
+    assert output.converter.convert_partial({"value": [{"key": "a", "value": 1}, {"key": "a", "value": 2}]}) is NO_VALUE
 
 
 @pytest.mark.parametrize(
-    ("value", "arms", "loose"),
+    ("value", "arms", "converted"),
     [
         ({"kind": "b", "n": None, "z": 1}, ["a", "b"], {"kind": "b", "z": 1}),
         ({"kind": "c"}, ["a", "b"], {"kind": "c"}),
     ],
 )
-def test_what_satisfies_no_arm_is_taken_as_the_nearest(value: JsonObject, arms: list[str], loose: object) -> None:
+def test_what_satisfies_no_arm_is_taken_as_the_nearest(value: JsonObject, arms: list[str], converted: object) -> None:
     made = [
         {
             "type": "object",
@@ -130,7 +130,7 @@ def test_what_satisfies_no_arm_is_taken_as_the_nearest(value: JsonObject, arms: 
         }
         for name in arms
     ]
-    assert from_strict({"value": value}, {"anyOf": [*made, {"type": "array"}]}) == loose
+    assert from_strict({"value": value}, {"anyOf": [*made, {"type": "array"}]}) == converted
 
 
 def test_what_is_of_no_arms_type_stays_as_it_is() -> None:
@@ -142,7 +142,7 @@ def test_what_is_of_no_arms_type_stays_as_it_is() -> None:
 
 
 @pytest.mark.parametrize(
-    ("value", "schema", "loose"),
+    ("value", "schema", "converted"),
     [
         ({"a": None}, an_object(a=STRING), ANY),
         ({"a": None}, an_object(a=MAYBE), {"a": None}),
@@ -165,5 +165,5 @@ def test_what_is_of_no_arms_type_stays_as_it_is() -> None:
         ("x", {"$ref": "#/$defs/A", "$defs": {"A": {"$ref": "#/$defs/A"}}}, "x"),
     ],
 )  # fmt: skip
-def test_an_answer_is_loosened(value: object, schema: JsonObject, loose: object) -> None:
-    assert from_strict(value, schema) == loose
+def test_an_answer_is_loosened(value: object, schema: JsonObject, converted: object) -> None:
+    assert from_strict(value, schema) == converted

@@ -54,7 +54,7 @@ def openai(schema: dict[str, Any]) -> list[str]:
             breaches.append(f"{path}: a $ref stands alone")
         if "object" in _types(node):
             properties = node.get("properties", {})
-            breaches += [] if node.get("additionalProperties") is False else [f"{path}: an object is closed"]
+            breaches += [] if node.get("additionalProperties") is False else [f"{path}: additionalProperties must be false"]
             breaches += [] if {*node.get("required", ())} == {*properties} else [f"{path}: all is required"]
             names += len(properties)
         if "array" in _types(node) and not node.get("items"):
@@ -72,7 +72,7 @@ def anthropic(schema: dict[str, Any]) -> list[str]:
     for path, node in nodes(schema):
         breaches += [f"{path}: {keyword} is unknown" for keyword in node.keys() - _ANTHROPIC]
         if "object" in _types(node) and node.get("additionalProperties") is not False:
-            breaches.append(f"{path}: an object is closed")
+            breaches.append(f"{path}: additionalProperties must be false")
         if any(isinstance(value, list | dict) for value in node.get("enum", ())):
             breaches.append(f"{path}: an enum is of primitives")
         if node.get("minItems", 0) > 1:
@@ -108,7 +108,7 @@ def _types(node: dict[str, Any]) -> list[str]:
 
 
 def _typed(path: Path, node: dict[str, Any]) -> list[str]:
-    return [] if node.keys() & {"type", "anyOf", "$ref"} else [f"{path}: a type is told"]
+    return [] if node.keys() & {"type", "anyOf", "$ref"} else [f"{path}: a type is required"]
 
 
 def _worded(path: Path, node: dict[str, Any], formats: frozenset[str]) -> list[str]:

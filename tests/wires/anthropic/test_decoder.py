@@ -428,8 +428,8 @@ class TestStream:
             {"type": "mood_delta", "depth": "b"},
             {"type": "mood_delta", "depth": 2},
         ]
-        told = [{"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas]
-        events = [start, *told, {"type": "message_stop"}]
+        deltas_sent = [{"type": "content_block_delta", "index": 0, "delta": delta} for delta in deltas]
+        events = [start, *deltas_sent, {"type": "message_stop"}]
         data = b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
         seen, _ = laws.read(WIRE.client.stream_decoder(), [data])
         assert fold(seen).message.parts == (

@@ -359,8 +359,8 @@ class TestMessages:
 
     def test_messages_that_came_as_they_are_stay_whole(self) -> None:
         whole = {"role": "system", "content": [{"type": "tool_addition"}]}
-        kept = Message(role="user", parts=(Opaque(wire="anthropic", data=whole),))
-        assert messages(user("a"), kept) == [{"role": "user", "content": "a"}, whole]
+        inner_system = Message(role="user", parts=(Opaque(wire="anthropic", data=whole),))
+        assert messages(user("a"), inner_system) == [{"role": "user", "content": "a"}, whole]
 
     def test_extra_of_text_and_call_is_given_back(self) -> None:
         text = Text(text="a", extra={"anthropic": {"citations": [{"type": "page_location"}]}})

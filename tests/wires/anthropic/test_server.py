@@ -113,7 +113,7 @@ def sent_again(**fields: Any) -> Any:
     return json.loads(WIRE.client.encode_request(request, target(f"anthropic/{model}", api_key="k")).body)
 
 
-def said(*parts: Part, finish: Finish = END, usage: Usage = UNKNOWN_USAGE) -> Any:
+def encoded_body(*parts: Part, finish: Finish = END, usage: Usage = UNKNOWN_USAGE) -> Any:
     response = Response(message=Message(role="assistant", parts=parts), finish=finish, usage=usage)
     return json.loads(WIRE.server.encode_body(response).body)
 
@@ -449,7 +449,7 @@ class TestBody:
     def test_every_part(self) -> None:
         cited: dict[str, Any] = {"citations": [{"type": "page_location"}]}
         own: dict[str, Any] = {"type": "web_search_tool_result", "tool_use_id": "s", "content": []}
-        content = said(
+        content = encoded_body(
             Thinking(text="Hm.", extra={"anthropic": {"signature": "EqQB"}}),
             Thinking(text="", redacted=True, extra={"anthropic": {"data": "EmwK"}}),
             Thinking(text="of another", extra={"openai_chat": {}}),
@@ -487,18 +487,18 @@ class TestBody:
         ],
     )
     def test_the_stop_reason(self, finish: Finish, word: str) -> None:
-        assert said(finish=finish)["stop_reason"] == word
+        assert encoded_body(finish=finish)["stop_reason"] == word
 
     def test_what_the_end_told_is_given_back(self) -> None:
-        told = {"stop_sequence": "three", "container": {"id": "c1"}, "usage": {"service_tier": "standard"}}
-        answer = said(finish=Finish(reason="stop", raw="stop_sequence", extra={"anthropic": told}))
+        details = {"stop_sequence": "three", "container": {"id": "c1"}, "usage": {"service_tier": "standard"}}
+        answer = encoded_body(finish=Finish(reason="stop", raw="stop_sequence", extra={"anthropic": details}))
         assert (answer["stop_reason"], answer["stop_sequence"]) == ("stop_sequence", "three")
         assert answer["container"] == {"id": "c1"}
         assert answer["usage"]["service_tier"] == "standard"
 
     def test_the_input_leaves_out_the_cache(self) -> None:
         usage = Usage(input=2120, output=57, cache_read=1800, cache_write=300, reasoning=31)
-        assert said(usage=usage)["usage"] == {
+        assert encoded_body(usage=usage)["usage"] == {
             "input_tokens": 20,
             "cache_creation_input_tokens": 300,
             "cache_read_input_tokens": 1800,
@@ -507,7 +507,7 @@ class TestBody:
         }
 
     def test_what_is_not_told_is_zero_only_where_the_types_demand_it(self) -> None:
-        answer = said()
+        answer = encoded_body()
         assert answer["usage"] == {"input_tokens": 0, "output_tokens": 0}
         assert (answer["id"], answer["model"]) == ("", "")
 
@@ -526,7 +526,7 @@ UNSAYABLE: list[Part] = [
 class TestBothForms:
     @pytest.mark.parametrize("part", UNSAYABLE, ids=lambda part: type(part).__name__)
     def test_what_it_cannot_say_is_left_out(self, part: Part) -> None:
-        assert said(part)["content"] == []
+        assert encoded_body(part)["content"] == []
         assert blocks(part) == []
 
     @pytest.mark.parametrize(

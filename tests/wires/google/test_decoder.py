@@ -418,7 +418,7 @@ def test_a_body_in_snake_case_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("told", "usage"),
+    ("counts", "usage"),
     [
         (
             {
@@ -437,8 +437,8 @@ def test_a_body_in_snake_case_is_read() -> None:
         ({"trafficType": "ON_DEMAND"}, Usage(source="unknown")),
     ],
 )
-def test_usage(told: JsonObject, usage: Usage) -> None:
-    chunk = {"candidates": [{"finishReason": "STOP"}], "usageMetadata": told}
+def test_usage(counts: JsonObject, usage: Usage) -> None:
+    chunk = {"candidates": [{"finishReason": "STOP"}], "usageMetadata": counts}
     assert fold(WIRE.client.decode_body(msgspec.json.encode(chunk))).usage == usage
 
 
@@ -582,6 +582,6 @@ def test_a_broken_part_is_malformed(part: JsonObject) -> None:
     ids=lambda value: str(value) if isinstance(value, int) else "",
 )
 def test_errors(status: int, error: JsonObject, kind: type[DragomanError], facts: dict[str, Any]) -> None:
-    told = WIRE.client.decode_error(Head(status=status), msgspec.json.encode({"error": {"code": status, **error}}))
-    assert type(told) is kind
-    assert {name: getattr(told, name) for name in facts} == facts
+    counts = WIRE.client.decode_error(Head(status=status), msgspec.json.encode({"error": {"code": status, **error}}))
+    assert type(counts) is kind
+    assert {name: getattr(counts, name) for name in facts} == facts

@@ -45,12 +45,12 @@ def decode(body: object, path: str = PATH) -> tuple[str, Request]:
     return WIRE.server.decode_request(HttpRequest(method="POST", path=path, body=msgspec.json.encode(body)))
 
 
-def asked(**body: Any) -> Request:
+def decoded(**body: Any) -> Request:
     return decode(body)[1]
 
 
 def messages(*contents: Any) -> tuple[Message, ...]:
-    return asked(contents=list(contents)).messages
+    return decoded(contents=list(contents)).messages
 
 
 def turn(role: str, *parts: Any) -> JsonObject:
@@ -59,7 +59,7 @@ def turn(role: str, *parts: Any) -> JsonObject:
 
 def sent_back(body: JsonObject) -> JsonObject:
     """The body that the same wire gets when a client sent this one."""
-    again: JsonObject = msgspec.json.decode(WIRE.client.encode_request(asked(**body), TARGET).body)
+    again: JsonObject = msgspec.json.decode(WIRE.client.encode_request(decoded(**body), TARGET).body)
     return again
 
 
@@ -68,7 +68,7 @@ def encoded(response: Response) -> JsonObject:
     return body
 
 
-def said(*parts: Part, finish: Finish = DONE, **facts: Any) -> Response:
+def response_of(*parts: Part, finish: Finish = DONE, **facts: Any) -> Response:
     return Response(message=Message(role="assistant", parts=parts), finish=finish, **facts)
 
 
@@ -128,7 +128,7 @@ def test_routes() -> None:
 
 
 def test_a_plain_request() -> None:
-    request = asked(systemInstruction={"parts": [{"text": "Be brief."}]}, contents=[turn("user", {"text": "hi"})])
+    request = decoded(systemInstruction={"parts": [{"text": "Be brief."}]}, contents=[turn("user", {"text": "hi"})])
     assert request == Request(messages=(user("hi"),), system="Be brief.")
 
 
@@ -143,7 +143,7 @@ def test_a_plain_request() -> None:
     ],
 )
 def test_the_system_instruction(given: Any, system: Any) -> None:
-    assert asked(system_instruction=given).system == system
+    assert decoded(system_instruction=given).system == system
 
 
 def test_a_system_instruction_that_is_more_than_text_is_given_back() -> None:
@@ -151,7 +151,7 @@ def test_a_system_instruction_that_is_more_than_text_is_given_back() -> None:
         "systemInstruction": {"parts": [{"text": "a"}, {"fileData": {"fileUri": "gs://a"}}]},
         "contents": [],
     }
-    assert asked(**body).system == "a"
+    assert decoded(**body).system == "a"
     assert sent_back(body) == body
 
 
@@ -168,7 +168,7 @@ def test_roles() -> None:
 
 
 def test_one_content_and_one_part_may_stand_alone() -> None:
-    assert asked(contents={"role": "user", "parts": {"text": "a"}}).messages == (user("a"),)
+    assert decoded(contents={"role": "user", "parts": {"text": "a"}}).messages == (user("a"),)
 
 
 @pytest.mark.parametrize(
@@ -386,7 +386,7 @@ def test_text_beside_a_response_is_a_turn_of_its_own() -> None:
 def test_responses(given: JsonObject, content: str, *, is_error: bool, whole: bool) -> None:
     contents = [turn("user", {"text": "?"}), turn("model", call()), turn("user", response("tide", response=given))]
     extra: JsonObject = {} if whole else {"google": {"response": given}}
-    assert asked(contents=contents).messages[2].tool_results == (
+    assert decoded(contents=contents).messages[2].tool_results == (
         ToolResult(id="call_1", name="tide", content=content, is_error=is_error, extra=extra),
     )
     assert sent_back({"contents": contents}) == {"contents": contents}
@@ -405,7 +405,7 @@ def test_media_inside_a_response_stay_there_on_this_wire() -> None:
         turn("user", response(parts=parts, scheduling="SILENT")),
     ]
     contents[2]["parts"][0]["partMetadata"] = {"k": 1}
-    (result,) = asked(contents=contents).messages[2].tool_results
+    (result,) = decoded(contents=contents).messages[2].tool_results
     assert result.content == (
         Text(text="ok"),
         Image(data=b"\x89PNG", mime="image/png"),
@@ -424,7 +424,7 @@ def test_tools() -> None:
         {"name": "tide", "description": "Tide height", "parametersJsonSchema": SCHEMA},
         {"name": "now", "description": None},
     ]
-    assert asked(
+    assert decoded(
         tools=[{"function_declarations": declarations, "codeExecution": None}, {"google_search": {}}]
     ).tools == (
         Tool(name="tide", description="Tide height", parameters=SCHEMA),
@@ -445,7 +445,7 @@ def test_openapi_parameters_are_understood_and_given_back() -> None:
         "defs": {"Leg": {"type": ["STRING", "NULL"], "nullable": False, "default": None}},
     }
     body = {"contents": [], "tools": [{"functionDeclarations": [{"name": "plan", "parameters": given}]}]}
-    (tool,) = asked(**body).tools
+    (tool,) = decoded(**body).tools
     assert isinstance(tool, Tool)
     assert tool.parameters == {
         "type": "object",
@@ -470,7 +470,7 @@ def test_odd_openapi_is_left_as_it_is() -> None:
         "examples": [3],
         "nullable": True,
     }
-    (tool,) = asked(tools=[{"functionDeclarations": [{"name": "odd", "parameters": given}]}]).tools
+    (tool,) = decoded(tools=[{"functionDeclarations": [{"name": "odd", "parameters": given}]}]).tools
     assert isinstance(tool, Tool)
     assert tool.parameters == {
         "type": ["object", "null"],
@@ -487,7 +487,7 @@ def test_openapi_that_is_nested_too_deeply_is_refused() -> None:
     for _ in range(600):
         schema = {"items": schema}
     with pytest.raises(InvalidRequest, match="too deeply"):
-        asked(tools=[{"functionDeclarations": [{"name": "deep", "parameters": schema}]}])
+        decoded(tools=[{"functionDeclarations": [{"name": "deep", "parameters": schema}]}])
 
 
 @pytest.mark.parametrize(
@@ -527,7 +527,7 @@ def test_a_json_schema_that_we_would_change_is_given_back(schema: JsonObject) ->
 )
 def test_forced_choice(calling: JsonObject, choice: str | None, *, covered: bool) -> None:
     tool_config = {"function_calling_config": calling}
-    request = asked(tools=[{"functionDeclarations": [{"name": "tide"}]}], toolConfig=tool_config)
+    request = decoded(tools=[{"functionDeclarations": [{"name": "tide"}]}], toolConfig=tool_config)
     assert request.tool_choice == choice
     assert request.extra == ({} if covered else {"google": {"toolConfig": tool_config}})
 
@@ -543,7 +543,7 @@ def test_a_tool_config_without_functions_is_given_back(tool_config: JsonObject) 
 def test_several_allowed_functions_are_noted_as_dropped_on_another_wire() -> None:
     calling = {"mode": "ANY", "allowedFunctionNames": ["tide", "now"]}
     declared = [{"name": "tide"}, {"name": "now"}, {"name": "never"}]
-    request = asked(tools=[{"functionDeclarations": declared}], toolConfig={"functionCallingConfig": calling})
+    request = decoded(tools=[{"functionDeclarations": declared}], toolConfig={"functionCallingConfig": calling})
     notes = NoticeCollector("openai_chat")
     body_extra(request, target("openai/x", api_key="k"), notes)
     assert [(notice.kind, notice.what) for notice in notes.notices] == [("dropped", "google: toolConfig")]
@@ -553,7 +553,7 @@ def test_several_allowed_functions_are_noted_as_dropped_on_another_wire() -> Non
 
 
 def test_options() -> None:
-    request = asked(
+    request = decoded(
         generation_config={
             "temperature": 0,
             "top_p": 0.5,
@@ -595,7 +595,7 @@ def test_what_our_words_do_not_cover_is_given_back() -> None:
     ],
 )
 def test_structured_output(config: JsonObject, schema: JsonObject | None) -> None:
-    assert asked(generationConfig=config).schema == schema
+    assert decoded(generationConfig=config).schema == schema
 
 
 @pytest.mark.parametrize(
@@ -634,7 +634,7 @@ def test_a_config_is_given_back_as_it_was_written(config: JsonObject) -> None:
 )
 def test_only_what_our_words_say_whole_is_covered(config: JsonObject, *, covered: bool) -> None:
     name = "google.verbatim" if covered else "google"
-    assert asked(generationConfig=config).extra == {name: {"generationConfig": config}}
+    assert decoded(generationConfig=config).extra == {name: {"generationConfig": config}}
 
 
 @pytest.mark.parametrize(
@@ -650,7 +650,7 @@ def test_only_what_our_words_say_whole_is_covered(config: JsonObject, *, covered
     ],
 )
 def test_thinking(config: JsonObject, reasoning: Any) -> None:
-    assert asked(generationConfig={"thinkingConfig": config}).reasoning == reasoning
+    assert decoded(generationConfig={"thinkingConfig": config}).reasoning == reasoning
 
 
 # Answers --------------------------------------------------------------------------------------------------------------
@@ -664,7 +664,7 @@ def test_a_whole_answer() -> None:
         ToolCall(id="toolu_1", name="tide", arguments={"port": "Brest"}),
     )
     finish = Finish(reason="tool_calls", raw="tool_use")
-    assert encoded(said(*parts, finish=finish, id="r1", model="m", created=1775149430, usage=usage)) == {
+    assert encoded(response_of(*parts, finish=finish, id="r1", model="m", created=1775149430, usage=usage)) == {
         "candidates": [
             {
                 "index": 0,
@@ -694,7 +694,7 @@ def test_a_whole_answer() -> None:
 
 @pytest.mark.parametrize("created", [-1, 1775149430000])
 def test_a_time_that_is_none_is_not_said(created: int) -> None:
-    assert "createTime" not in encoded(said(created=created))
+    assert "createTime" not in encoded(response_of(created=created))
 
 
 def test_notes_of_several_texts_are_told_together() -> None:
@@ -703,20 +703,22 @@ def test_notes_of_several_texts_are_told_together() -> None:
         ToolCall(id="w7", name="now"),
         Text(text="b", extra={"google": {"groundingMetadata": {"webSearchQueries": ["b"]}}}),
     )
-    assert encoded(said(*parts))["candidates"][0]["groundingMetadata"] == {"webSearchQueries": ["a", "b"]}
+    assert encoded(response_of(*parts))["candidates"][0]["groundingMetadata"] == {"webSearchQueries": ["a", "b"]}
 
 
 def test_nothing_is_invented() -> None:
-    assert encoded(said()) == {"candidates": [{"index": 0, "content": {"role": "model"}, "finishReason": "STOP"}]}
+    assert encoded(response_of()) == {
+        "candidates": [{"index": 0, "content": {"role": "model"}, "finishReason": "STOP"}]
+    }
 
 
 def test_usage_says_only_what_is_known() -> None:
-    assert encoded(said(usage=Usage(output=3)))["usageMetadata"] == {"candidatesTokenCount": 3}
+    assert encoded(response_of(usage=Usage(output=3)))["usageMetadata"] == {"candidatesTokenCount": 3}
 
 
 def test_a_call_that_came_without_an_id_goes_without_one() -> None:
     parts = (ToolCall(id="call_1", name="now", extra={"google": {"thoughtSignature": "QQ=="}}),)
-    content = encoded(said(*parts))["candidates"][0]["content"]
+    content = encoded(response_of(*parts))["candidates"][0]["content"]
     assert content["parts"] == [{"functionCall": {"name": "now", "args": {}}, "thoughtSignature": "QQ=="}]
 
 
@@ -728,7 +730,7 @@ def test_parts_that_this_dialect_cannot_say_are_left_out() -> None:
         Thinking(text="", redacted=True),
         ToolResult(id="call_1"),
     )
-    assert encoded(said(*parts))["candidates"][0]["content"]["parts"] == [{"executableCode": {}}]
+    assert encoded(response_of(*parts))["candidates"][0]["content"]["parts"] == [{"executableCode": {}}]
 
 
 @pytest.mark.parametrize(
@@ -744,18 +746,18 @@ def test_parts_that_this_dialect_cannot_say_are_left_out() -> None:
     ],
 )
 def test_finish_reasons(finish: Finish, word: str) -> None:
-    assert encoded(said(finish=finish))["candidates"][0]["finishReason"] == word
+    assert encoded(response_of(finish=finish))["candidates"][0]["finishReason"] == word
 
 
-NOTED = said(
+NOTED = response_of(
     Text(text="A"),
     Text(text="B", extra={"google": {"thoughtSignature": "QQ==", "groundingMetadata": {"a": [1]}, "avgLogprobs": -1}}),
     finish=Finish(reason="stop", raw="STOP", extra={"google": {"finishMessage": "Well."}}),
 )
-BLOCKED = said(
+BLOCKED = response_of(
     finish=Finish(reason="blocked", raw="OTHER", extra={"google": {"promptFeedback": {"blockReason": "OTHER"}}})
 )
-SIGNED = said(
+SIGNED = response_of(
     Thinking(text="", redacted=True, extra={"google": {"thoughtSignature": "QQ=="}}),
     Text(text="", extra={"google": {"thoughtSignature": "Qg=="}}),
     ToolCall(id="w7", name="now", extra={"google": {"id": "w7"}}),
@@ -779,7 +781,7 @@ def test_a_prompt_that_was_blocked_has_no_candidates() -> None:
 
 
 def test_what_was_said_before_a_block_is_said() -> None:
-    response = said(Text(text="Well,"), finish=BLOCKED.finish)
+    response = response_of(Text(text="Well,"), finish=BLOCKED.finish)
     assert fold(WIRE.client.decode_body(WIRE.server.encode_body(response).body)) == response
 
 
@@ -797,7 +799,7 @@ def test_what_was_said_before_a_block_is_said() -> None:
     ids=lambda value: type(value).__name__ if isinstance(value, Part) else "",
 )
 def test_both_forms_say_the_same_parts(part: Part, count: int) -> None:
-    response = said(part, Text(text="a"))
+    response = response_of(part, Text(text="a"))
     events, error = laws.read(WIRE.client.stream_decoder(), [stream(list(to_events(response)))])
     body = WIRE.client.decode_body(WIRE.server.encode_body(response).body)
     assert error is None
@@ -830,7 +832,7 @@ def chunk(*parts: JsonObject, **more: Any) -> JsonObject:
 def test_notes_are_joined_without_changing_those_of_the_response() -> None:
     queries = [["a"], ["b"]]
     texts = [Text(text="x", extra={"google": {"groundingMetadata": {"webSearchQueries": query}}}) for query in queries]
-    assert encoded(said(*texts))["candidates"][0]["groundingMetadata"] == {"webSearchQueries": ["a", "b"]}
+    assert encoded(response_of(*texts))["candidates"][0]["groundingMetadata"] == {"webSearchQueries": ["a", "b"]}
     assert queries == [["a"], ["b"]]
 
 
@@ -869,7 +871,7 @@ def test_a_text_without_deltas_is_said_at_its_end() -> None:
 
 def test_notes_of_a_text_are_said_at_its_end() -> None:
     text = Text(text="Six", extra={"google": {"avgLogprobs": -1}})
-    events = list(to_events(said(text)))
+    events = list(to_events(response_of(text)))
     assert frames(stream(list(events)))[1] == {"candidates": [{"index": 0, "avgLogprobs": -1}]}
 
 
@@ -891,7 +893,7 @@ def test_a_text_with_a_signature_is_said_whole() -> None:
 
 
 @pytest.mark.parametrize(
-    ("error", "status", "said"),
+    ("error", "status", "response_of"),
     [
         (AuthFailed("bad key"), 401, {"code": 401, "message": "bad key", "status": "UNAUTHENTICATED"}),
         (Overloaded("busy"), 503, {"code": 503, "message": "busy", "status": "UNAVAILABLE"}),
@@ -910,11 +912,11 @@ def test_a_text_with_a_signature_is_said_whole() -> None:
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_errors(error: DragomanError, status: int, said: JsonObject) -> None:
+def test_errors(error: DragomanError, status: int, response_of: JsonObject) -> None:
     reply = WIRE.server.encode_error(error)
     assert reply.status == status
-    assert msgspec.json.decode(reply.body) == {"error": said}
-    assert frames(stream([error])) == [{"error": said}]
+    assert msgspec.json.decode(reply.body) == {"error": response_of}
+    assert frames(stream([error])) == [{"error": response_of}]
 
 
 def test_an_error_ends_an_array() -> None:

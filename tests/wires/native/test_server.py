@@ -58,14 +58,14 @@ def http(**body: Any) -> HttpRequest:
     return HttpRequest(method="POST", path="/native/v1/chat/completions", body=msgspec.json.encode(body))
 
 
-def asked(**body: Any) -> Request:
+def decoded(**body: Any) -> Request:
     return SERVER.decode_request(http(**{"messages": HELLO, **body}))[1]
 
 
 def problems(**body: Any) -> list[tuple[str, str]]:
     """Place and code of all that is wrong."""
     with pytest.raises(InvalidNativeRequest) as caught:
-        asked(**body)
+        decoded(**body)
     return [(problem.param, problem.code) for problem in caught.value.problems]
 
 
@@ -73,7 +73,7 @@ def tool(**function: Any) -> dict[str, Any]:
     return {**TIDE, "function": {**TIDE["function"], **function}}
 
 
-def said(error: DragomanError) -> Any:
+def error_body(error: DragomanError) -> Any:
     return msgspec.json.decode(SERVER.encode_error(error).body)["error"]
 
 
@@ -88,7 +88,7 @@ def test_the_model_is_told_or_the_tier_or_neither() -> None:
 
 
 def test_all_that_can_be_asked() -> None:
-    request = asked(
+    request = decoded(
         temperature=2,
         max_tokens=1,
         top_p=0.5,
@@ -119,7 +119,7 @@ def test_all_that_can_be_asked() -> None:
 
 
 def test_null_is_not_told() -> None:
-    assert asked(temperature=None, tools=None, stop=None, schema=None, reasoning=None) == asked()
+    assert decoded(temperature=None, tools=None, stop=None, schema=None, reasoning=None) == decoded()
 
 
 @pytest.mark.parametrize(
@@ -198,14 +198,14 @@ def test_a_tool_that_cannot_be_is_refused(tools: list[Any], place: str, code: st
 
 def test_a_choice_must_be_possible() -> None:
     assert problems(tool_choice="required") == [("tool_choice", "no_tools")]
-    assert asked(tool_choice="required", tools=[TIDE]).tool_choice == "required"
+    assert decoded(tool_choice="required", tools=[TIDE]).tool_choice == "required"
     named = {"type": "function", "function": {"name": "now"}}
     assert problems(tool_choice=named, tools=[TIDE]) == [("tool_choice", "unknown_tool")]
 
 
 def test_all_problems_are_told_at_once_with_their_places() -> None:
     with pytest.raises(InvalidNativeRequest) as caught:
-        asked(
+        decoded(
             messages=[{"role": "robot"}, 7],
             tools=[tool(name="?", description=""), tool(parameters={"type": "objekt"})],
             temperature=3,
@@ -232,7 +232,7 @@ def test_no_more_problems_are_told_than_somebody_reads() -> None:
 
 
 def test_every_role_and_part() -> None:
-    request = asked(
+    request = decoded(
         messages=[
             {"role": "system", "content": "Be brief."},
             {
@@ -273,7 +273,7 @@ RESULTS: list[tuple[object, object]] = [
 
 @pytest.mark.parametrize(("content", "meaning"), RESULTS)
 def test_a_result_is_text_or_json_or_parts(content: object, meaning: object) -> None:
-    request = asked(messages=[*HELLO, ASKED, {**ANSWER, "content": content}])
+    request = decoded(messages=[*HELLO, ASKED, {**ANSWER, "content": content}])
     assert request.messages[-1].tool_results[0].content == meaning
 
 
@@ -327,13 +327,13 @@ def test_an_answer_can_be_sent_back_as_it_is() -> None:
     )
     reply = SERVER.encode_body(Response(message=assistant(*parts), finish=Finish(reason="tool_calls")))
     message = msgspec.json.decode(reply.body)["choices"][0]["message"]
-    assert asked(messages=[*HELLO, message, ANSWER]).messages[1] == assistant(*parts)
+    assert decoded(messages=[*HELLO, message, ANSWER]).messages[1] == assistant(*parts)
 
 
 def test_an_empty_answer_can_be_sent_back_too() -> None:
     reply = SERVER.encode_body(Response(message=assistant(), finish=Finish(reason="stop")))
     message = msgspec.json.decode(reply.body)["choices"][0]["message"]
-    assert asked(messages=[*HELLO, message, *HELLO]).messages[1] == assistant()
+    assert decoded(messages=[*HELLO, message, *HELLO]).messages[1] == assistant()
 
 
 # Answers --------------------------------------------------------------------------------------------------------------
@@ -439,14 +439,14 @@ class Large(InvalidRequest):
 
 def test_a_refusal_has_the_first_place_and_all_problems() -> None:
     with pytest.raises(InvalidNativeRequest) as caught:
-        asked(messages=[ANSWER], temperature=3)
+        decoded(messages=[ANSWER], temperature=3)
     caught.value.request_id = "q1"
     reply = SERVER.encode_error(caught.value)
     assert reply.status == 400
-    told = msgspec.json.decode(reply.body)["error"]
-    assert (told["type"], told["code"], told["param"]) == ("invalid_request", "invalid_value", "temperature")
-    assert told["request_id"] == "q1"
-    assert [problem["code"] for problem in told["problems"]] == ["invalid_value", "unknown_tool_call"]
+    details = msgspec.json.decode(reply.body)["error"]
+    assert (details["type"], details["code"], details["param"]) == ("invalid_request", "invalid_value", "temperature")
+    assert details["request_id"] == "q1"
+    assert [problem["code"] for problem in details["problems"]] == ["invalid_value", "unknown_tool_call"]
 
 
 @pytest.mark.parametrize(
@@ -469,7 +469,7 @@ def test_a_refusal_has_the_first_place_and_all_problems() -> None:
 )
 def test_an_error_has_its_status_type_and_code(error: DragomanError, status: int, kind: str, code: str) -> None:
     assert SERVER.encode_error(error).status == status
-    assert (said(error)["type"], said(error)["code"]) == (kind, code)
+    assert (error_body(error)["type"], error_body(error)["code"]) == (kind, code)
 
 
 def test_retry_after_is_told() -> None:
@@ -492,13 +492,13 @@ def test_retry_after_is_told() -> None:
 )
 def test_nothing_of_a_providers_bytes_or_address_is_shown(error: DragomanError) -> None:
     assert "secret" not in SERVER.encode_error(error).body.decode()
-    assert said(error)["provider"] == "groq"
+    assert error_body(error)["provider"] == "groq"
 
 
 def test_what_a_target_cannot_do_is_told() -> None:
     why = "ollama: cannot send a document; use another target"
     error = exhausted([Unsupported(why)], [Attempt(target="ollama/x", outcome="failed", error=f"Unsupported: {why}")])
-    assert said(error)["message"] == f"no target could answer: ollama/x failed (Unsupported: {why})"
+    assert error_body(error)["message"] == f"no target could answer: ollama/x failed (Unsupported: {why})"
 
 
 # Documentation --------------------------------------------------------------------------------------------------------

@@ -33,7 +33,7 @@ CLIENT = WIRE.client
 TAPES = Path(__file__).parent / "tapes"
 TARGET = target("ollama/qwen")
 PNG = b"\x89PNG\r\n\x1a\n"
-ASKED = (user("?"),)
+QUESTION = (user("?"),)
 
 
 def sent(request: Request, to: Target = TARGET) -> dict[str, Any]:
@@ -42,9 +42,9 @@ def sent(request: Request, to: Target = TARGET) -> dict[str, Any]:
     return body
 
 
-def asked(**options: Any) -> Request:
+def request_with(**options: Any) -> Request:
     """A request with one message."""
-    return Request(messages=ASKED, **options)
+    return Request(messages=QUESTION, **options)
 
 
 def with_limits(capabilities: Capabilities, quirks: Quirks | None = None) -> Target:
@@ -82,15 +82,15 @@ def size(request: Request, window: int | None = None) -> int | None:
 
 
 def test_a_short_prompt_leaves_the_context_to_the_server() -> None:
-    assert size(asked()) is None
+    assert size(request_with()) is None
 
 
 def test_a_short_prompt_takes_the_smallest_context_where_the_window_is_known() -> None:
-    assert size(asked(), window=131072) == 4096
+    assert size(request_with(), window=131072) == 4096
 
 
 def test_a_small_window_is_never_exceeded() -> None:
-    assert size(asked(), window=2048) == 2048
+    assert size(request_with(), window=2048) == 2048
     assert size(Request(messages=(user("word " * 9000),)), window=10000) == 10000
 
 
@@ -99,10 +99,10 @@ def test_a_small_window_is_never_exceeded() -> None:
     [
         (Request(messages=(user("word " * 2000),)), 8192),
         (Request(messages=(user("語" * 9000),)), 16384),
-        (asked(max_tokens=5000), 8192),
-        (asked(max_tokens=10**6), 32768),
+        (request_with(max_tokens=5000), 8192),
+        (request_with(max_tokens=10**6), 32768),
         (Request(messages=(user(*[Image(data=PNG)] * 4),)), 8192),
-        (asked(tools=(Tool(name="long", description="word " * 3000),)), 8192),
+        (request_with(tools=(Tool(name="long", description="word " * 3000),)), 8192),
     ],
     ids=["prompt", "bytes", "answer", "huge answer", "images", "tools"],
 )
@@ -111,7 +111,7 @@ def test_the_context_is_a_power_of_two_that_holds_the_need(request_: Request, ex
 
 
 def test_the_size_of_the_caller_wins() -> None:
-    request = asked(max_tokens=9000, extra={"ollama": {"options": {"num_ctx": 512}}})
+    request = request_with(max_tokens=9000, extra={"ollama": {"options": {"num_ctx": 512}}})
     assert size(request, window=131072) == 512
 
 
@@ -144,7 +144,7 @@ def test_repetition_is_no_sign_of_a_cut() -> None:
 
 
 def test_a_prompt_too_short_to_be_cut_is_not_told_though_a_cache_hides_its_tokens() -> None:
-    assert counted(Request(system="The tide is low. " * 100, messages=ASKED), 3) == []
+    assert counted(Request(system="The tide is low. " * 100, messages=QUESTION), 3) == []
 
 
 def test_a_prompt_that_fills_the_context_of_the_caller_is_told() -> None:

@@ -39,8 +39,8 @@ PNG = b"\x89PNG\r\n\x1a\n"
 PORT = {"type": "object", "properties": {"port": {"type": "string"}}, "required": ["port"]}
 TIDE = Tool(name="tide", description="Tide height", parameters=PORT)
 TIDE_JSON = {"type": "function", "function": {"name": "tide", "description": "Tide height", "parameters": PORT}}
-SAID = "Answer with one JSON value and nothing else: no prose, no code fence. It must satisfy this JSON Schema: "
-ASKED = (user("?"),)
+INSTRUCTION = "Answer with one JSON value and nothing else: no prose, no code fence. It must satisfy this JSON Schema: "
+QUESTION = (user("?"),)
 
 
 def sent(request: Request, to: Target = TARGET) -> dict[str, Any]:
@@ -49,14 +49,14 @@ def sent(request: Request, to: Target = TARGET) -> dict[str, Any]:
     return body
 
 
-def noted(request: Request, to: Target = TARGET) -> list[tuple[str, str]]:
+def notices_of(request: Request, to: Target = TARGET) -> list[tuple[str, str]]:
     """Kind and subject of each notice."""
     return [(notice.kind, notice.what) for notice in CLIENT.encode_request(request, to).notices]
 
 
-def asked(**options: Any) -> Request:
+def request_with(**options: Any) -> Request:
     """A request with one message."""
-    return Request(messages=ASKED, **options)
+    return Request(messages=QUESTION, **options)
 
 
 def with_limits(capabilities: Capabilities, quirks: Quirks | None = None) -> Target:
@@ -68,20 +68,20 @@ def with_limits(capabilities: Capabilities, quirks: Quirks | None = None) -> Tar
 
 
 def test_a_request_goes_to_the_chat_path_of_the_local_server_without_a_key() -> None:
-    http = CLIENT.encode_request(asked(), TARGET)
+    http = CLIENT.encode_request(request_with(), TARGET)
     assert (http.method, http.url) == ("POST", "http://localhost:11434/api/chat")
     assert http.headers == {"content-type": "application/json"}
 
 
 def test_the_cloud_gets_a_bearer_key() -> None:
-    http = CLIENT.encode_request(asked(), target("ollama/qwen", api_key="k", base_url="https://cloud.example"))
+    http = CLIENT.encode_request(request_with(), target("ollama/qwen", api_key="k", base_url="https://cloud.example"))
     assert http.headers["authorization"] == "Bearer k"
     assert http.url == "https://cloud.example/api/chat"
 
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_stream_is_always_said_since_its_default_is_true(stream: bool) -> None:  # noqa: FBT001
-    assert sent(asked(stream=stream)) == {
+    assert sent(request_with(stream=stream)) == {
         "model": "qwen",
         "messages": [{"role": "user", "content": "?"}],
         "stream": stream,
@@ -102,7 +102,7 @@ def test_no_messages_load_the_model() -> None:
 
 def test_the_system_prompt_is_the_first_message() -> None:
     system = (Text(text="Be brief.", extra={"ollama": {"mood": "calm"}}), Text(text="Be kind."))
-    assert sent(asked(system=system))["messages"] == [
+    assert sent(request_with(system=system))["messages"] == [
         {"role": "system", "content": "Be brief.\n\nBe kind.", "mood": "calm"},
         {"role": "user", "content": "?"},
     ]
@@ -120,17 +120,17 @@ def test_texts_of_an_assistant_are_pieces_of_one() -> None:
 def test_images_are_bare_base64_beside_the_text() -> None:
     request = Request(messages=(user("What is this?", Image(data=PNG, mime="image/png")),))
     assert sent(request)["messages"] == [{"role": "user", "content": "What is this?", "images": ["iVBORw0KGgo="]}]
-    assert noted(request) == []
+    assert notices_of(request) == []
 
 
 def test_an_image_before_its_text_is_told_to_have_lost_its_place() -> None:
     request = Request(messages=(user(Image(data=PNG, mime="image/png"), "What is this?"),))
     assert sent(request)["messages"] == [{"role": "user", "content": "What is this?", "images": ["iVBORw0KGgo="]}]
-    assert noted(request) == [("info", "position of images")]
+    assert notices_of(request) == [("info", "position of images")]
 
 
 def test_the_detail_of_an_image_is_dropped_with_a_notice() -> None:
-    assert noted(Request(messages=(user(Image(data=PNG, detail="low")),))) == [("dropped", "detail of an image")]
+    assert notices_of(Request(messages=(user(Image(data=PNG, detail="low")),))) == [("dropped", "detail of an image")]
 
 
 @pytest.mark.parametrize(
@@ -189,7 +189,7 @@ def test_a_foreign_block_in_a_result_is_dropped_with_a_notice() -> None:
     result = ToolResult(id="call_1", content=(Text(text="found"), Opaque(wire="anthropic", data={"type": "x"})))
     request = Request(messages=(user("?"), assistant(call), tool_results(result)))
     assert sent(request)["messages"][2]["content"] == "found"
-    assert noted(request) == [("dropped", "anthropic block in a result")]
+    assert notices_of(request) == [("dropped", "anthropic block in a result")]
 
 
 def test_a_call_without_a_result_gets_an_error() -> None:
@@ -205,7 +205,7 @@ def test_a_call_without_a_result_gets_an_error() -> None:
 def test_thinking_of_another_wire_stays_away() -> None:
     request = Request(messages=(user("?"), assistant(Thinking(text="Hm", extra={"anthropic": {}}), "Yes"), user("!")))
     assert sent(request)["messages"][1] == {"role": "assistant", "content": "Yes"}
-    assert noted(request) == [("dropped", "thinking")]
+    assert notices_of(request) == [("dropped", "thinking")]
 
 
 def test_extra_of_messages_calls_and_results_is_given_back() -> None:
@@ -232,12 +232,12 @@ def test_extra_of_messages_calls_and_results_is_given_back() -> None:
 
 
 def test_a_tool_is_defined_as_a_function() -> None:
-    assert sent(asked(tools=(TIDE,)))["tools"] == [TIDE_JSON]
+    assert sent(request_with(tools=(TIDE,)))["tools"] == [TIDE_JSON]
 
 
 def test_a_tool_without_arguments_says_so() -> None:
     function: JsonObject = {"name": "now", "parameters": {"type": "object", "properties": {}}}
-    assert sent(asked(tools=(Tool(name="now"),)))["tools"] == [{"type": "function", "function": function}]
+    assert sent(request_with(tools=(Tool(name="now"),)))["tools"] == [{"type": "function", "function": function}]
 
 
 def test_references_are_inlined_and_dropped_keywords_are_told_in_the_description() -> None:
@@ -246,7 +246,7 @@ def test_references_are_inlined_and_dropped_keywords_are_told_in_the_description
         "properties": {"port": {"$ref": "#/$defs/Port"}, "days": {"type": "integer", "minimum": 1}},
         "$defs": {"Port": {"type": "string", "pattern": "^[A-Z]"}},
     }
-    request = asked(tools=(Tool(name="tide", parameters=schema),))
+    request = request_with(tools=(Tool(name="tide", parameters=schema),))
     assert sent(request)["tools"][0]["function"]["parameters"] == {
         "type": "object",
         "properties": {
@@ -254,7 +254,7 @@ def test_references_are_inlined_and_dropped_keywords_are_told_in_the_description
             "days": {"type": "integer", "description": "minimum: 1"},
         },
     }
-    assert noted(request) == [
+    assert notices_of(request) == [
         ("info", "tools.tide: $defs"),
         ("renamed", "tools.tide.properties.port: $ref"),
         ("dropped", "tools.tide.properties.port: pattern"),
@@ -263,12 +263,12 @@ def test_references_are_inlined_and_dropped_keywords_are_told_in_the_description
 
 
 def test_a_strict_tool_is_not_enforced() -> None:
-    assert noted(asked(tools=(Tool(name="now", strict=True),))) == [("dropped", "tools.now: strict")]
+    assert notices_of(request_with(tools=(Tool(name="now", strict=True),))) == [("dropped", "tools.now: strict")]
 
 
 def test_extra_of_a_tool_is_given_back_and_foreign_tools_are_dropped() -> None:
     own = Tool(name="now", extra={"ollama": {"cost": 1, "function": {"returns": "text"}}})
-    request = asked(
+    request = request_with(
         tools=(own, Opaque(wire="ollama", data={"type": "web"}), Opaque(wire="google", data={"googleSearch": {}}))
     )
     parameters: JsonObject = {"type": "object", "properties": {}}
@@ -276,40 +276,40 @@ def test_extra_of_a_tool_is_given_back_and_foreign_tools_are_dropped() -> None:
         {"type": "function", "function": {"name": "now", "parameters": parameters, "returns": "text"}, "cost": 1},
         {"type": "web"},
     ]
-    assert noted(request) == [("dropped", "hosted tool")]
+    assert notices_of(request) == [("dropped", "hosted tool")]
 
 
 def test_no_tool_is_offered_where_none_may_be_called() -> None:
-    request = asked(tools=(TIDE,), tool_choice="none")
+    request = request_with(tools=(TIDE,), tool_choice="none")
     assert "tools" not in sent(request)
-    assert noted(request) == []
+    assert notices_of(request) == []
 
 
 def test_choice_among_tools_is_the_default() -> None:
-    request = asked(tools=(TIDE,), tool_choice="auto", parallel_tool_calls=True)
-    assert sent(request) == sent(asked(tools=(TIDE,)))
-    assert noted(request) == []
+    request = request_with(tools=(TIDE,), tool_choice="auto", parallel_tool_calls=True)
+    assert sent(request) == sent(request_with(tools=(TIDE,)))
+    assert notices_of(request) == []
 
 
 @pytest.mark.parametrize("choice", ["required", "tide"])
 def test_a_call_cannot_be_forced(choice: str) -> None:
-    request = asked(tools=(TIDE,), tool_choice=choice)
+    request = request_with(tools=(TIDE,), tool_choice=choice)
     for to in (TARGET, with_limits(Capabilities(forced_choice=True))):
-        assert sent(request, to) == sent(asked(tools=(TIDE,)))
-        assert noted(request, to) == [("changed", "tool_choice")]
+        assert sent(request, to) == sent(request_with(tools=(TIDE,)))
+        assert notices_of(request, to) == [("changed", "tool_choice")]
 
 
 def test_a_choice_of_a_tool_that_is_not_there_is_invalid() -> None:
     with pytest.raises(
         InvalidRequest, match=r"^tool_choice must be 'auto', 'none', 'required' or a tool \(tide\), got 'wind'$"
     ):
-        sent(asked(tools=(TIDE,), tool_choice="wind"))
+        sent(request_with(tools=(TIDE,), tool_choice="wind"))
 
 
 def test_one_call_at_a_time_cannot_be_asked_for() -> None:
-    request = asked(tools=(TIDE,), parallel_tool_calls=False)
-    assert sent(request) == sent(asked(tools=(TIDE,)))
-    assert noted(request) == [("dropped", "parallel_tool_calls")]
+    request = request_with(tools=(TIDE,), parallel_tool_calls=False)
+    assert sent(request) == sent(request_with(tools=(TIDE,)))
+    assert notices_of(request) == [("dropped", "parallel_tool_calls")]
 
 
 def test_the_codec_has_tools_and_results() -> None:
@@ -326,56 +326,56 @@ def test_the_codec_has_tools_and_results() -> None:
 
 
 def test_a_schema_is_the_format_and_is_said_in_the_system_prompt() -> None:
-    body = sent(asked(schema=PORT, schema_name="harbour", system="Be brief."))
+    body = sent(request_with(schema=PORT, schema_name="harbour", system="Be brief."))
     assert body["format"] == PORT
     assert body["messages"][0] == {
         "role": "system",
-        "content": f"Be brief.\n\n{SAID}{msgspec.json.encode(PORT).decode()}",
+        "content": f"Be brief.\n\n{INSTRUCTION}{msgspec.json.encode(PORT).decode()}",
     }
 
 
 def test_an_empty_schema_asks_for_any_json() -> None:
-    body = sent(asked(schema={}))
+    body = sent(request_with(schema={}))
     assert body["format"] == "json"
     assert body["messages"][0]["content"] == "Answer with one JSON value and nothing else: no prose, no code fence."
 
 
 def test_a_format_is_fitted_and_the_whole_schema_is_said() -> None:
     schema = {"type": "array", "items": {"type": "string", "pattern": "a+"}, "uniqueItems": True}
-    request = asked(schema=schema)
+    request = request_with(schema=schema)
     assert sent(request)["format"] == {"type": "array", "items": {"type": "string"}}
-    assert sent(request)["messages"][0]["content"] == SAID + msgspec.json.encode(schema).decode()
-    assert noted(request) == [("dropped", "schema: uniqueItems"), ("dropped", "schema.items: pattern")]
+    assert sent(request)["messages"][0]["content"] == INSTRUCTION + msgspec.json.encode(schema).decode()
+    assert notices_of(request) == [("dropped", "schema: uniqueItems"), ("dropped", "schema.items: pattern")]
 
 
 def test_an_anchored_pattern_is_kept() -> None:
     schema = {"type": "string", "pattern": "^a+$"}
-    assert sent(asked(schema=schema))["format"] == schema
+    assert sent(request_with(schema=schema))["format"] == schema
 
 
 def test_with_tools_a_schema_is_only_said() -> None:
-    request = asked(schema=PORT, tools=(TIDE,))
+    request = request_with(schema=PORT, tools=(TIDE,))
     body = sent(request)
     assert "format" not in body
-    assert body["messages"][0]["content"].startswith(SAID)
-    assert noted(request) == [("changed", "schema")]
+    assert body["messages"][0]["content"].startswith(INSTRUCTION)
+    assert notices_of(request) == [("changed", "schema")]
 
 
 def test_tools_that_may_not_be_called_leave_the_format() -> None:
-    assert sent(asked(schema=PORT, tools=(TIDE,), tool_choice="none"))["format"] == PORT
+    assert sent(request_with(schema=PORT, tools=(TIDE,), tool_choice="none"))["format"] == PORT
 
 
 def test_a_format_of_the_caller_goes_beside_tools() -> None:
-    request = asked(schema=PORT, tools=(TIDE,), extra={"ollama": {"format": PORT}})
+    request = request_with(schema=PORT, tools=(TIDE,), extra={"ollama": {"format": PORT}})
     assert sent(request)["format"] == PORT
-    assert noted(request) == []
+    assert notices_of(request) == []
 
 
 # Options --------------------------------------------------------------------------------------------------------------
 
 
 def test_sampling_and_limits_stand_in_options() -> None:
-    request = asked(temperature=0.0, top_p=0.5, top_k=3, seed=0, max_tokens=7, stop=("a", "b"))
+    request = request_with(temperature=0.0, top_p=0.5, top_k=3, seed=0, max_tokens=7, stop=("a", "b"))
     assert sent(request)["options"] == {
         "temperature": 0.0,
         "top_p": 0.5,
@@ -384,36 +384,40 @@ def test_sampling_and_limits_stand_in_options() -> None:
         "num_predict": 7,
         "stop": ["a", "b"],
     }
-    assert noted(request) == []
+    assert notices_of(request) == []
 
 
 def test_other_options_are_kept_under_ours() -> None:
-    request = asked(seed=1, extra={"ollama": {"options": {"seed": 2, "min_p": 0.1}, "shift": False, "logprobs": True}})
+    request = request_with(
+        seed=1, extra={"ollama": {"options": {"seed": 2, "min_p": 0.1}, "shift": False, "logprobs": True}}
+    )
     body = sent(request)
     assert body["options"] == {"seed": 1, "min_p": 0.1}
     assert (body["shift"], body["logprobs"]) == (False, True)
 
 
 def test_options_that_are_none_are_left_out() -> None:
-    assert "options" not in sent(asked(extra={"ollama": {"options": None}}))
+    assert "options" not in sent(request_with(extra={"ollama": {"options": None}}))
 
 
 def test_extra_of_another_wire_is_dropped_with_a_notice() -> None:
-    assert noted(asked(extra={"openai_chat": {"logit_bias": {}}})) == [("dropped", "openai_chat: logit_bias")]
+    assert notices_of(request_with(extra={"openai_chat": {"logit_bias": {}}})) == [
+        ("dropped", "openai_chat: logit_bias")
+    ]
 
 
 def test_what_it_has_no_option_for_is_dropped_with_a_notice() -> None:
-    request = asked(user="u", metadata={"a": "b"}, cache=True)
-    assert sent(request) == sent(asked())
-    assert noted(request) == [("dropped", "user"), ("dropped", "metadata"), ("dropped", "cache")]
+    request = request_with(user="u", metadata={"a": "b"}, cache=True)
+    assert sent(request) == sent(request_with())
+    assert notices_of(request) == [("dropped", "user"), ("dropped", "metadata"), ("dropped", "cache")]
 
 
 def test_no_wish_for_a_cache_is_no_loss() -> None:
-    assert noted(asked(cache=False)) == []
+    assert notices_of(request_with(cache=False)) == []
 
 
 def test_the_limit_of_the_answer_is_within_what_the_target_can() -> None:
-    to, request = with_limits(Capabilities(max_output=4096)), asked(max_tokens=9000)
+    to, request = with_limits(Capabilities(max_output=4096)), request_with(max_tokens=9000)
     assert sent(request, to)["options"] == {"num_predict": 4096, "num_ctx": 8192}
     assert CLIENT.encode_request(request, to).notices == (
         Notice(kind="changed", what="max_tokens", why="ollama: 9000 became the maximum, 4096"),
@@ -422,12 +426,12 @@ def test_the_limit_of_the_answer_is_within_what_the_target_can() -> None:
 
 def test_a_temperature_that_is_no_number_is_invalid() -> None:
     with pytest.raises(InvalidRequest, match=r"^temperature must be a finite number, got nan$"):
-        sent(asked(temperature=float("nan")))
+        sent(request_with(temperature=float("nan")))
 
 
 def test_strict_refuses_a_loss() -> None:
     with pytest.raises(Unsupported, match="user"):
-        CLIENT.encode_request(asked(user="u", strict=True), TARGET)
+        CLIENT.encode_request(request_with(user="u", strict=True), TARGET)
 
 
 # Thinking -------------------------------------------------------------------------------------------------------------
@@ -435,14 +439,14 @@ def test_strict_refuses_a_loss() -> None:
 
 @pytest.mark.parametrize(("reasoning", "think"), [("none", False), ("medium", True), (0, False)])
 def test_thinking_is_on_or_off(reasoning: Effort | int, think: bool) -> None:  # noqa: FBT001
-    assert sent(asked(reasoning=reasoning))["think"] is think
+    assert sent(request_with(reasoning=reasoning))["think"] is think
 
 
 @pytest.mark.parametrize("reasoning", ["minimal", "low", "high", "max"])
 def test_a_level_that_is_lost_is_told(reasoning: Effort) -> None:
-    request = asked(reasoning=reasoning)
+    request = request_with(reasoning=reasoning)
     assert sent(request)["think"] is True
-    assert noted(request) == [("changed", "reasoning")]
+    assert notices_of(request) == [("changed", "reasoning")]
 
 
 @pytest.mark.parametrize(
@@ -450,43 +454,43 @@ def test_a_level_that_is_lost_is_told(reasoning: Effort) -> None:
 )
 def test_a_target_that_takes_levels_gets_them(reasoning: Effort, think: bool | str) -> None:  # noqa: FBT001
     to = with_limits(Capabilities(), Quirks(reasoning="level"))
-    assert sent(asked(reasoning=reasoning), to)["think"] == think
-    assert noted(asked(reasoning=reasoning), to) == []
+    assert sent(request_with(reasoning=reasoning), to)["think"] == think
+    assert notices_of(request_with(reasoning=reasoning), to) == []
 
 
 def test_the_lowest_level_is_low() -> None:
     to = with_limits(Capabilities(), Quirks(reasoning="level"))
-    assert sent(asked(reasoning="minimal"), to)["think"] == "low"
-    assert noted(asked(reasoning="minimal"), to) == [("changed", "reasoning")]
+    assert sent(request_with(reasoning="minimal"), to)["think"] == "low"
+    assert notices_of(request_with(reasoning="minimal"), to) == [("changed", "reasoning")]
 
 
 def test_a_model_that_always_thinks_gets_its_lowest_level() -> None:
     to = with_limits(Capabilities(), Quirks(reasoning="level", efforts=("low", "medium", "high")))
-    assert sent(asked(reasoning="none"), to)["think"] == "low"
+    assert sent(request_with(reasoning="none"), to)["think"] == "low"
 
 
 def test_a_model_that_does_not_think_is_not_asked_to() -> None:
     to = with_limits(Capabilities(thinking=False))
-    assert "think" not in sent(asked(reasoning="high"), to)
-    assert noted(asked(reasoning="high"), to) == [("dropped", "reasoning")]
-    assert "think" not in sent(asked(reasoning="none"), to)
+    assert "think" not in sent(request_with(reasoning="high"), to)
+    assert notices_of(request_with(reasoning="high"), to) == [("dropped", "reasoning")]
+    assert "think" not in sent(request_with(reasoning="none"), to)
 
 
 def test_a_model_that_may_not_think_beside_tools_is_told_not_to() -> None:
     to = with_limits(Capabilities(), Quirks(reasoning_with_tools=False))
-    request = asked(reasoning="high", tools=(TIDE,))
+    request = request_with(reasoning="high", tools=(TIDE,))
     assert sent(request, to)["think"] is False
-    assert noted(request, to) == [("changed", "reasoning")]
+    assert notices_of(request, to) == [("changed", "reasoning")]
 
 
 def test_a_budget_of_a_model_that_thinks_or_does_not_is_told_once() -> None:
-    assert sent(asked(reasoning=9000))["think"] is True
-    assert CLIENT.encode_request(asked(reasoning=9000), TARGET).notices == (
+    assert sent(request_with(reasoning=9000))["think"] is True
+    assert CLIENT.encode_request(request_with(reasoning=9000), TARGET).notices == (
         Notice(kind="changed", what="reasoning", why="ollama: thinking is only on or off; 9000 is sent as true"),
     )
 
 
 def test_the_word_of_the_caller_wins() -> None:
-    request = asked(reasoning="high", extra={"ollama.verbatim": {"think": "high"}})
+    request = request_with(reasoning="high", extra={"ollama.verbatim": {"think": "high"}})
     assert sent(request)["think"] == "high"
-    assert noted(request) == []
+    assert notices_of(request) == []

@@ -52,7 +52,7 @@ IMAGES = {
 }
 
 
-def got(**body: Any) -> Request:
+def decoded(**body: Any) -> Request:
     """The request that a client sent."""
     return WIRE.server.decode_request(post(body))[1]
 
@@ -62,9 +62,9 @@ def post(body: JsonObject) -> HttpRequest:
     return HttpRequest(method="POST", path="/api/chat", body=msgspec.json.encode(body))
 
 
-def said(*messages: JsonObject) -> tuple[Message, ...]:
+def messages_of(*messages: JsonObject) -> tuple[Message, ...]:
     """The turns of some messages."""
-    return got(messages=list(messages)).messages
+    return decoded(messages=list(messages)).messages
 
 
 def call(name: str, id: str | None = None) -> JsonObject:
@@ -118,38 +118,41 @@ def test_a_missing_stream_means_a_stream(given: JsonObject, stream: bool) -> Non
 
 
 def test_no_messages_are_none() -> None:
-    assert got(messages=None, keep_alive=0) == Request(stream=True, extra={"ollama": {"keep_alive": 0}})
+    assert decoded(messages=None, keep_alive=0) == Request(stream=True, extra={"ollama": {"keep_alive": 0}})
 
 
 def test_the_system_prompt_comes_from_the_first_messages() -> None:
-    request = got(messages=[{"role": "System", "content": "Be brief."}, {"role": "user", "content": "?"}])
+    request = decoded(messages=[{"role": "System", "content": "Be brief."}, {"role": "user", "content": "?"}])
     assert request.system == "Be brief."
     assert request.messages == (user("?"),)
 
 
 def test_several_system_messages_are_several_texts() -> None:
-    request = got(messages=[{"role": "system", "content": "a"}, {"role": "system", "content": "b", "mood": "calm"}])
+    request = decoded(messages=[{"role": "system", "content": "a"}, {"role": "system", "content": "b", "mood": "calm"}])
     assert request.system == (Text(text="a"), Text(text="b", extra={"ollama": {"mood": "calm"}}))
 
 
 def test_a_system_message_inside_the_history_stays_in_its_place() -> None:
-    assert said({"role": "user", "content": "?"}, {"role": "system", "content": "Now!"}) == (user("?"), system("Now!"))
+    assert messages_of({"role": "user", "content": "?"}, {"role": "system", "content": "Now!"}) == (
+        user("?"),
+        system("Now!"),
+    )
 
 
 def test_content_may_be_empty_or_missing() -> None:
-    assert said({"role": "user", "content": ""}, {"role": "user"}) == (user(""), Message(role="user"))
+    assert messages_of({"role": "user", "content": ""}, {"role": "user"}) == (user(""), Message(role="user"))
 
 
 @pytest.mark.parametrize(("text", "mime"), IMAGES.items())
 def test_the_type_of_an_image_is_seen_in_its_bytes(text: str, mime: str) -> None:
-    [message] = said({"role": "user", "content": "", "images": [text]})
+    [message] = messages_of({"role": "user", "content": "", "images": [text]})
     [image] = message.parts
     assert isinstance(image, Image)
     assert image.mime == mime
 
 
 def test_images_follow_the_text() -> None:
-    [message] = said({"role": "user", "content": "What is this?", "images": ["R0lGODlh"], "mood": "calm"})
+    [message] = messages_of({"role": "user", "content": "What is this?", "images": ["R0lGODlh"], "mood": "calm"})
     assert message.parts == (Text(text="What is this?"), Image(data=b"GIF89a", mime="image/gif"))
     assert message.extra == {"ollama": {"mood": "calm"}}
 
@@ -164,7 +167,7 @@ def test_an_assistant_thinks_speaks_and_calls() -> None:
             {"id": "b", "function": {"name": "now", "arguments": '{"x": 2}', "signature": "s"}},
         ],
     }
-    assert said(data) == (
+    assert messages_of(data) == (
         assistant(
             Thinking(text="Look it up.", extra={"ollama": {}}),
             Text(text="I look."),
@@ -181,7 +184,7 @@ def test_an_assistant_thinks_speaks_and_calls() -> None:
 
 
 def test_results_that_follow_each_other_are_one_turn() -> None:
-    turns = said(
+    turns = messages_of(
         asking(call("tide", "a"), call("now", "b")),
         {"role": "tool", "content": "noon", "tool_call_id": "b"},
         {"role": "tool", "content": "ERROR: no", "tool_call_id": "a", "tool_name": "tide", "late": True},
@@ -197,7 +200,7 @@ def test_results_that_follow_each_other_are_one_turn() -> None:
 
 def answered(*messages: JsonObject) -> list[tuple[str, str]]:
     """Id and name of each result."""
-    return [(result.id, result.name) for turn in said(*messages) for result in turn.tool_results]
+    return [(result.id, result.name) for turn in messages_of(*messages) for result in turn.tool_results]
 
 
 def test_results_without_ids_find_their_calls_by_name_and_order() -> None:
@@ -236,7 +239,7 @@ def test_each_call_is_answered_once() -> None:
 
 
 def test_a_system_message_after_a_result_stays_in_its_place() -> None:
-    turns = said({"role": "tool", "content": "noon"}, {"role": "system", "content": "Now!"})
+    turns = messages_of({"role": "tool", "content": "noon"}, {"role": "system", "content": "Now!"})
     assert turns == (Message(role="tool", parts=(ToolResult(id="", content="noon"),)), system("Now!"))
 
 
@@ -279,12 +282,12 @@ def test_a_result_that_answers_nothing_keeps_what_it_says() -> None:
 
 
 def test_a_made_id_is_never_one_that_is_there() -> None:
-    [message] = said(asking(call("tide", "call_2"), call("now")))
+    [message] = messages_of(asking(call("tide", "call_2"), call("now")))
     assert [part.id for part in message.tool_calls] == ["call_2", "call_3"]
 
 
 def test_a_picture_in_a_result_is_a_part_of_it() -> None:
-    turns = said(asking(call("chart", "a")), {"role": "tool", "tool_call_id": "a", "images": ["R0lGODlh"]})
+    turns = messages_of(asking(call("chart", "a")), {"role": "tool", "tool_call_id": "a", "images": ["R0lGODlh"]})
     assert turns[1].tool_results[0].content == (Text(text=""), Image(data=b"GIF89a", mime="image/gif"))
 
 
@@ -294,7 +297,7 @@ def test_tools_are_read_and_what_is_no_function_is_kept() -> None:
         "type": "function",
         "function": {"name": "hm", "parameters": {"type": "object", "properties": {}}},
     }
-    assert got(tools=[TIDE, data, none, {"type": "web"}]).tools == (
+    assert decoded(tools=[TIDE, data, none, {"type": "web"}]).tools == (
         Tool(name="tide", parameters=PORT),
         Tool(name="now", description="The time", extra={"ollama": {"cost": 1, "function": {"returns": "text"}}}),
         Tool(name="hm"),
@@ -304,18 +307,18 @@ def test_tools_are_read_and_what_is_no_function_is_kept() -> None:
 
 @pytest.mark.parametrize(("given", "schema"), [(None, None), ("", None), ("json", {}), (PORT, PORT)])
 def test_a_format_is_a_schema(given: Any, schema: JsonObject | None) -> None:
-    assert got(format=given) == Request(stream=True, schema=schema)
+    assert decoded(format=given) == Request(stream=True, schema=schema)
 
 
 def test_a_format_beside_tools_is_kept_as_it_is() -> None:
-    request = got(format=PORT, tools=[TIDE])
+    request = decoded(format=PORT, tools=[TIDE])
     assert request.schema == PORT
     assert request.extra == {"ollama.verbatim": {"format": PORT}}
 
 
 def test_a_format_that_we_would_change_is_kept_as_it_is() -> None:
     form = {**PORT, "unevaluatedProperties": False}
-    assert got(format=form) == Request(stream=True, schema=form, extra={"ollama.verbatim": {"format": form}})
+    assert decoded(format=form) == Request(stream=True, schema=form, extra={"ollama.verbatim": {"format": form}})
 
 
 @pytest.mark.parametrize(
@@ -323,23 +326,23 @@ def test_a_format_that_we_would_change_is_kept_as_it_is() -> None:
     [(None, None), (True, "medium"), (False, "none"), ("low", "low"), ("high", "high"), ("max", "max")],
 )
 def test_thinking_is_read(think: bool | str | None, reasoning: Effort | None) -> None:  # noqa: FBT001
-    assert got(think=think).reasoning == reasoning
+    assert decoded(think=think).reasoning == reasoning
 
 
 def test_a_level_is_kept_for_targets_of_this_wire() -> None:
-    assert got(think="high").extra == {"ollama.verbatim": {"think": "high"}}
+    assert decoded(think="high").extra == {"ollama.verbatim": {"think": "high"}}
 
 
 def test_what_our_words_say_whole_is_no_loss_to_another_wire() -> None:
     body: JsonObject = {"think": "high", "format": PORT, "tools": [TIDE], "shift": True, "options": {"min_p": 0.1}}
-    http = wires.get("anthropic").client.encode_request(got(**body), target("anthropic/x", api_key="k"))
+    http = wires.get("anthropic").client.encode_request(decoded(**body), target("anthropic/x", api_key="k"))
     lost = [notice.what for notice in http.notices if notice.what.startswith("ollama")]
     assert lost == ["ollama: shift", "ollama: options"]
 
 
 def test_options_are_read_and_unknown_ones_kept() -> None:
     options = {"temperature": 0, "top_p": 0.5, "top_k": 3, "seed": 7, "num_predict": 9, "stop": ["a"], "min_p": 0.1}
-    assert got(options=options, shift=True) == Request(
+    assert decoded(options=options, shift=True) == Request(
         stream=True,
         temperature=0.0,
         top_p=0.5,
@@ -352,11 +355,13 @@ def test_options_are_read_and_unknown_ones_kept() -> None:
 
 
 def test_one_stop_string_is_a_list_of_one() -> None:
-    assert got(options={"stop": "a"}).stop == ("a",)
+    assert decoded(options={"stop": "a"}).stop == ("a",)
 
 
 def test_no_limit_is_no_number() -> None:
-    assert got(options={"num_predict": -1}) == Request(stream=True, extra={"ollama": {"options": {"num_predict": -1}}})
+    assert decoded(options={"num_predict": -1}) == Request(
+        stream=True, extra={"ollama": {"options": {"num_predict": -1}}}
+    )
 
 
 WRONG: list[tuple[JsonObject, str]] = [
@@ -380,7 +385,7 @@ WRONG: list[tuple[JsonObject, str]] = [
 @pytest.mark.parametrize(("body", "message"), WRONG)
 def test_a_wrong_request_is_told_where(body: JsonObject, message: str) -> None:
     with pytest.raises(InvalidRequest) as caught:
-        got(**body)
+        decoded(**body)
     assert str(caught.value).startswith(message)
 
 
@@ -406,7 +411,7 @@ def test_the_size_of_the_context_is_taken_back(request_: Request) -> None:
 
 
 def test_another_size_of_the_context_is_kept() -> None:
-    assert got(options={"num_ctx": 4096}).extra == {"ollama": {"options": {"num_ctx": 4096}}}
+    assert decoded(options={"num_ctx": 4096}).extra == {"ollama": {"options": {"num_ctx": 4096}}}
 
 
 @pytest.mark.parametrize(
@@ -417,7 +422,7 @@ def test_another_size_of_the_context_is_kept() -> None:
     ],
 )
 def test_an_instruction_that_is_not_ours_stays_in_the_prompt(text: str) -> None:
-    request = got(messages=[{"role": "system", "content": text}])
+    request = decoded(messages=[{"role": "system", "content": text}])
     assert (request.system, request.schema) == (text, None)
 
 
