@@ -47,7 +47,7 @@ from dragoman.types import (
     user,
 )
 from tests.support.images import picture
-from tests.support.plans import EMPTY, OK, Piece, Script, Status, Wait, World, line, said, target
+from tests.support.plans import EMPTY, OK, Piece, Script, Status, Wait, World, last_line, line, target
 
 AA = target("aa/m")
 ASK = Request(messages=(user("hello"),))
@@ -163,9 +163,9 @@ def test_an_error_of_the_wire_is_named_too() -> None:
 
 
 def test_a_request_is_sent_with_the_time_that_is_left() -> None:
-    asked = plan(deadline=130.0, connect=3.0)
-    assert next(asked) == Now()
-    sent = asked.send(100.0)
+    running = plan(deadline=130.0, connect=3.0)
+    assert next(running) == Now()
+    sent = running.send(100.0)
     assert isinstance(sent, Send)
     assert (sent.request.url, sent.timeout, sent.connect, sent.limit) == ("http://aa/api/chat", 30.0, 3.0, MAX_BODY)
 
@@ -184,14 +184,14 @@ def test_a_passed_deadline_sends_nothing() -> None:
 
 
 def test_an_answer_has_its_target_its_notices_and_its_latency() -> None:
-    asked = plan(replace(ASK, user="me"))
-    next(asked)
+    running = plan(replace(ASK, user="me"))
+    next(running)
     world = World(OK)
-    asked.send(100.0)
+    running.send(100.0)
     reply = world.answer(Send(build_request(ASK, AA)))
-    assert asked.send(reply) == Now()
+    assert running.send(reply) == Now()
     with pytest.raises(StopIteration) as stop:
-        asked.send(100.75)
+        running.send(100.75)
     answer: Completed = stop.value.value
     assert (answer.response.text, answer.response.target, answer.latency) == ("fine", "aa/m", 0.75)
     assert [notice.what for notice in answer.response.notices] == ["user"]
@@ -228,7 +228,7 @@ def test_a_body_that_is_too_large_is_refused(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_an_empty_answer_is_an_error_with_what_it_cost() -> None:
-    world = World(Status(200, said(" \n", prompt_eval_count=3, eval_count=1)))
+    world = World(Status(200, last_line(" \n", prompt_eval_count=3, eval_count=1)))
     with pytest.raises(EmptyResponse, match=r"^aa/m: the answer is empty \(finish: stop\)$") as caught:
         world.run(plan())
     assert caught.value.usage == Usage(input=3, output=1)
@@ -264,9 +264,9 @@ def broken(*pieces: Piece, **timeouts: Any) -> tuple[World, DragomanError]:
 
 
 def test_a_stream_is_opened_with_its_limits() -> None:
-    asked = plan(STREAM, deadline=110.0, first_event=4.0, idle=6.0, connect=2.0)
-    next(asked)
-    opened = asked.send(100.0)
+    running = plan(STREAM, deadline=110.0, first_event=4.0, idle=6.0, connect=2.0)
+    next(running)
+    opened = running.send(100.0)
     assert isinstance(opened, Open)
     assert (opened.timeout, opened.connect, opened.total, opened.quiet) == (4.0, 2.0, 10.0, 6.0)
 
@@ -277,35 +277,35 @@ def test_the_longest_silence_is_known_only_where_both_are_limited() -> None:
 
 
 def test_events_are_shown_as_they_come_and_fold_into_the_response() -> None:
-    asked = plan(STREAM)
-    world = World([line("fi"), line("ne"), said("")])
-    assert isinstance(world.until(asked, Emit), Emit)
-    world = streamed(line("fi"), line("ne"), said("", eval_count=2))
+    running = plan(STREAM)
+    world = World([line("fi"), line("ne"), last_line("")])
+    assert isinstance(world.until(running, Emit), Emit)
+    world = streamed(line("fi"), line("ne"), last_line("", eval_count=2))
     assert [type(event) for event in world.shown] == [Started, PartStarted, PartDelta, PartDelta, PartEnded, Finished]
     assert fold(world.shown).text == "fine"
 
 
 def test_nothing_is_shown_before_there_is_content() -> None:
-    asked = plan(STREAM)
-    world = World([line(""), line(" \n"), line("fine"), said("")])
-    shown = world.until(asked, Emit)
+    running = plan(STREAM)
+    world = World([line(""), line(" \n"), line("fine"), last_line("")])
+    shown = world.until(running, Emit)
     assert len(world.reads) == 3
     assert isinstance(shown, Emit)
     assert "".join(event.text for event in shown.events if isinstance(event, PartDelta)) == " \nfine"
 
 
 def test_thinking_is_content() -> None:
-    world = streamed(line("", thinking="Hm."), said(""))
+    world = streamed(line("", thinking="Hm."), last_line(""))
     assert isinstance(world.shown[2], PartDelta)
 
 
 def test_a_call_is_content() -> None:
-    world = streamed(line("", tool_calls=[{"function": {"name": "tide"}}]), said(""))
+    world = streamed(line("", tool_calls=[{"function": {"name": "tide"}}]), last_line(""))
     assert fold(world.shown).tool_calls[0].name == "tide"
 
 
 def test_the_latency_of_a_stream_is_that_of_its_first_event() -> None:
-    world = World([Wait(2.0), line("fi"), Wait(30.0), said("ne")])
+    world = World([Wait(2.0), line("fi"), Wait(30.0), last_line("ne")])
     assert world.run(plan(STREAM)).latency == 2.0
 
 
@@ -315,14 +315,14 @@ def test_the_latency_of_a_stream_without_events_is_the_whole() -> None:
 
 
 def test_a_stream_that_ends_without_an_event_is_empty() -> None:
-    world, error = broken(line(" "), said("", eval_count=1))
+    world, error = broken(line(" "), last_line("", eval_count=1))
     assert isinstance(error, EmptyResponse)
     assert error.usage == Usage(output=1)
     assert world.shown == []
 
 
 def test_a_stream_of_thinking_alone_was_shown_and_so_is_no_error() -> None:
-    assert streamed(line("", thinking="Hm."), said("")).shown
+    assert streamed(line("", thinking="Hm."), last_line("")).shown
 
 
 @pytest.mark.parametrize("failure", [Reset("by peer"), TimedOut("slow")])
@@ -414,13 +414,13 @@ def test_a_connection_that_breaks_after_the_finish_is_no_failure() -> None:
 
 
 def test_each_read_gets_the_shortest_of_its_limits() -> None:
-    world = World([line("a"), line("b"), said("")])
+    world = World([line("a"), line("b"), last_line("")])
     world.run(plan(STREAM, deadline=105.0, first_event=8.0, idle=3.0))
     assert world.reads == [5.0, 3.0, 3.0]
 
 
 def test_the_first_event_must_come_in_time_and_pings_are_none() -> None:
-    _, error = broken(Wait(3.0), line(""), Wait(3.0), line(""), said("fine"), first_event=5.0)
+    _, error = broken(Wait(3.0), line(""), Wait(3.0), line(""), last_line("fine"), first_event=5.0)
     assert isinstance(error, TimedOut)
     assert error.message == "no content for 5.0 s; that is the limit `first_event`"
 
@@ -454,20 +454,20 @@ def test_a_deadline_that_passes_before_anything_is_sent_counts_against_nobody() 
 
 
 def test_a_deadline_that_passes_while_a_stream_is_read_counts() -> None:
-    world = World([line(""), Wait(40.0), line(""), said("fine")])
+    world = World([line(""), Wait(40.0), line(""), last_line("fine")])
     with pytest.raises(TimedOut) as caught:
         world.run(plan(STREAM, deadline=130.0, total=30.0))
     assert caught.value.count_failure
 
 
 def test_idle_counts_from_one_piece_of_content_to_the_next() -> None:
-    world = World([line("a"), Wait(4.0), line("b"), Wait(4.0), line("c"), said("")])
+    world = World([line("a"), Wait(4.0), line("b"), Wait(4.0), line("c"), last_line("")])
     world.run(plan(STREAM, idle=5.0))
     assert world.reads == [None, 5.0, 5.0, 5.0]
 
 
 def test_idle_ends_a_stream_of_pings() -> None:
-    _, error = broken(line("a"), Wait(3.0), line(""), Wait(3.0), line(""), said(""), idle=5.0)
+    _, error = broken(line("a"), Wait(3.0), line(""), Wait(3.0), line(""), last_line(""), idle=5.0)
     assert isinstance(error, Interrupted)
     assert isinstance(error.__cause__, TimedOut)
 
@@ -491,17 +491,17 @@ def test_pieces_of_a_call_are_content_although_nothing_can_be_shown_yet() -> Non
 
 
 def test_a_caller_that_takes_its_time_is_no_silence_of_the_target() -> None:
-    asked, world = plan(STREAM, idle=5.0), World([line("a"), line("b"), said("")])
-    world.until(asked, Emit)
+    running, world = plan(STREAM, idle=5.0), World([line("a"), line("b"), last_line("")])
+    world.until(running, Emit)
     world.now += 60.0
-    assert asked.send(None) == Now()
-    read = asked.send(world.now)
+    assert running.send(None) == Now()
+    read = running.send(world.now)
     assert isinstance(read, Read)
     assert read.timeout == 5.0
 
 
 def test_the_deadline_ends_a_stream() -> None:
-    world = World([line("a"), Wait(20.0), line("b"), said("")])
+    world = World([line("a"), Wait(20.0), line("b"), last_line("")])
     with pytest.raises(Interrupted) as caught:
         world.run(plan(STREAM, deadline=110.0))
     assert isinstance(caught.value.__cause__, TimedOut)
@@ -555,7 +555,8 @@ def test_the_words_of_a_refusal_have_a_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    "script", [[line("fine"), said("")], [b'{"message": {"content": ""}, "done": true, "done_reason": "length"}\n']]
+    "script",
+    [[line("fine"), last_line("")], [b'{"message": {"content": ""}, "done": true, "done_reason": "length"}\n']],
 )
 def test_who_starts_over_says_so_before_anything_else(script: Script) -> None:
     world, again = World(script), Restarted(previous="zz/m", target="aa/m", why="Reset: by peer")

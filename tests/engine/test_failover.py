@@ -36,7 +36,7 @@ from dragoman.targets.providers import target as known
 from dragoman.targets.target import Capabilities, Target
 from dragoman.types import Attempt, Image, Request, Response, Usage, user
 from tests.support.images import picture
-from tests.support.plans import EMPTY, OK, Script, Status, Wait, World, line, said, target
+from tests.support.plans import EMPTY, OK, Script, Status, Wait, World, last_line, line, target
 
 AA, BB, CC = target("aa/m1"), target("bb/m2"), target("cc/m3")
 ASK = Request(messages=(user("hello"),))
@@ -84,7 +84,7 @@ def test_the_head_serves_when_it_can() -> None:
 
 
 def test_the_receipt_names_who_served() -> None:
-    (attempt,) = ask(World(Status(200, said("fine", eval_count=2)))).attempts
+    (attempt,) = ask(World(Status(200, last_line("fine", eval_count=2)))).attempts
     assert attempt == Attempt(target="aa/m1", outcome="served", duration=0.0, usage=Usage(output=2))
 
 
@@ -120,7 +120,7 @@ def test_success_resets_health() -> None:
 
 def test_the_latency_is_remembered() -> None:
     health = Health()
-    ask(World([Wait(0.5), line("fi"), Wait(3.0), said("ne")]), request=STREAM, health=health)
+    ask(World([Wait(0.5), line("fi"), Wait(3.0), last_line("ne")]), request=STREAM, health=health)
     assert health.get("aa/m1").last_latency == 0.5
 
 
@@ -176,7 +176,7 @@ def test_a_transient_fault_that_stays_goes_on_and_counts_against_the_target(faul
 
 
 def test_a_stream_cut_before_its_first_event_is_transient() -> None:
-    world = World([line("")], [line("fi"), said("ne")])
+    world = World([line("")], [line("fi"), last_line("ne")])
     assert ask(world, request=STREAM).text == "fine"
     assert world.hosts == ["aa", "aa"]
 
@@ -270,11 +270,11 @@ def test_a_request_that_makes_no_sense_stops_whatever_the_caller_says() -> None:
 
 
 def test_cancelling_counts_nothing_and_closes_at_once() -> None:
-    for asked in (Send, Sleep):
+    for kind in (Send, Sleep):
         health, world = Health(), World(Reset("by peer"))
         plan = run(ASK, (AA, BB), health, ChainOptions())
         world.until(plan, Now)
-        while not isinstance(effect := plan.send(world.now), asked):
+        while not isinstance(effect := plan.send(world.now), kind):
             if isinstance(effect, Send):
                 plan.throw(Reset("by peer"))
         before = health.snapshot()
@@ -437,7 +437,7 @@ def test_a_refusal_that_stops_does_not_bench() -> None:
 
 
 def test_the_deadline_is_for_the_whole_call() -> None:
-    world = World([Wait(20.0), Reset("by peer")], [said("fine")])
+    world = World([Wait(20.0), Reset("by peer")], [last_line("fine")])
     ask(world, request=STREAM, timeouts=Timeouts(total=30.0), retries=0)
     assert [effect.total for effect in world.requests if not isinstance(effect, Send)] == [30.0, 10.0]
 
@@ -472,7 +472,7 @@ def test_a_backoff_that_would_pass_the_deadline_is_not_waited_for() -> None:
 
 
 def test_without_a_deadline_there_is_none() -> None:
-    world = World([Wait(1e6), said("fine")])
+    world = World([Wait(1e6), last_line("fine")])
     assert ask(world, request=STREAM, timeouts=Timeouts(total=None)).text == "fine"
 
 
@@ -486,7 +486,7 @@ def test_a_deadline_that_passed_lets_a_probe_go() -> None:
 
 
 def test_a_stream_fails_over_until_its_first_event() -> None:
-    world = World([line("")], [line("")], [line("fine"), said("")])
+    world = World([line("")], [line("")], [line("fine"), last_line("")])
     assert ask(world, request=STREAM).target == "bb/m2"
     assert fold(world.shown).text == "fine"
     assert not any(isinstance(event, Restarted) for event in world.shown)
@@ -505,11 +505,11 @@ def test_after_its_first_event_a_stream_is_interrupted_with_what_arrived() -> No
 
 
 def test_all_empty_streams_are_an_empty_response() -> None:
-    assert isinstance(fail(World([said("")], [said("")]), request=STREAM), EmptyResponse)
+    assert isinstance(fail(World([last_line("")], [last_line("")]), request=STREAM), EmptyResponse)
 
 
 def test_who_wants_it_is_started_over() -> None:
-    world = World([line("fi"), Reset("by peer")], [line("good"), said("")])
+    world = World([line("fi"), Reset("by peer")], [line("good"), last_line("")])
     response = ask(world, request=STREAM, on_interrupt="restart")
     assert (response.text, response.target, world.hosts) == ("good", "bb/m2", ["aa", "bb"])
     (again,) = [event for event in world.shown if isinstance(event, Restarted)]
@@ -518,13 +518,13 @@ def test_who_wants_it_is_started_over() -> None:
 
 
 def test_a_restart_is_said_when_somebody_has_something_to_show() -> None:
-    world = World([line("fi"), Reset("by peer")], BUSY, BUSY, [line("good"), said("")])
+    world = World([line("fi"), Reset("by peer")], BUSY, BUSY, [line("good"), last_line("")])
     ask(world, AA, BB, CC, request=STREAM, on_interrupt="restart")
     assert [event.target for event in world.shown if isinstance(event, Restarted)] == ["cc/m3"]
 
 
 def test_a_stream_may_be_started_over_more_than_once() -> None:
-    world = World([line("a"), Reset("by peer")], [line("b"), Reset("by peer")], [line("c"), said("")])
+    world = World([line("a"), Reset("by peer")], [line("b"), Reset("by peer")], [line("c"), last_line("")])
     assert ask(world, AA, BB, CC, request=STREAM, on_interrupt="restart").text == "c"
     assert [event.previous for event in world.shown if isinstance(event, Restarted)] == ["aa/m1", "bb/m2"]
     assert isinstance(world.shown[-1], Finished)
@@ -548,7 +548,7 @@ def test_a_refusal_inside_a_stream_is_not_started_over() -> None:
 
 def test_leaving_a_stream_lets_a_probe_go() -> None:
     health = ill(AA, seconds=-1.0)
-    plan, world = run(STREAM, (AA,), health, ChainOptions()), World([line("fi"), said("")])
+    plan, world = run(STREAM, (AA,), health, ChainOptions()), World([line("fi"), last_line("")])
     world.until(plan, Read)
     assert health.get("aa/m1").state == "probing"
     plan.close()
@@ -595,18 +595,18 @@ def test_a_probe_that_is_retried_stays_the_probe() -> None:
     assert health.admit("openai/m", 100.0) == Probe(160.0)
 
 
-@pytest.mark.parametrize("told", ["99999999999", "99999999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
-def test_no_wait_that_a_provider_asks_for_is_longer_than_a_day(told: str) -> None:
+@pytest.mark.parametrize("wait", ["99999999999", "99999999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])
+def test_no_wait_that_a_provider_asks_for_is_longer_than_a_day(wait: str) -> None:
     health = Health()
-    headers = {"retry-after": told, "date": "Tue, 17 Nov 2026 12:00:00 GMT"}
+    headers = {"retry-after": wait, "date": "Tue, 17 Nov 2026 12:00:00 GMT"}
     fail(World(Status(429, headers=headers)), AA, health=health, retries=0)
     assert (health.get("aa/m1").until or 0.0) <= 100.0 + 86400.0
 
 
-@pytest.mark.parametrize("told", [float("inf"), float("nan"), 1e300])
-def test_no_wait_without_an_end_is_believed(told: float) -> None:
+@pytest.mark.parametrize("wait", [float("inf"), float("nan"), 1e300])
+def test_no_wait_without_an_end_is_believed(wait: float) -> None:
     health = Health()
-    fail(World(RateLimited("slow down", retry_after=told)), AA, health=health, retries=0)
+    fail(World(RateLimited("slow down", retry_after=wait)), AA, health=health, retries=0)
     assert health.get("aa/m1").until == 100.0 + 86400.0
 
 
@@ -692,21 +692,21 @@ def test_the_shortest_wait_is_reported_if_not_all_are_on_cooldown() -> None:
 def test_observers_get_every_attempt_and_every_bench() -> None:
     world = World(BUSY, BUSY, OK)
     response = ask(world, CC, AA, BB, health=ill(CC))
-    assert [type(told).__name__ for told in world.told] == [
+    assert [type(item).__name__ for item in world.observed] == [
         "Attempt",
         "Attempt",
         "Attempt",
         "CooldownStarted",
         "Attempt",
     ]
-    assert tuple(told for told in world.told if isinstance(told, Attempt)) == response.attempts
-    assert world.told[3] == CooldownStarted(target="aa/m1", seconds=5.0, why="Overloaded: busy")
+    assert tuple(item for item in world.observed if isinstance(item, Attempt)) == response.attempts
+    assert world.observed[3] == CooldownStarted(target="aa/m1", seconds=5.0, why="Overloaded: busy")
 
 
 def test_observers_are_told_of_a_bench_that_a_provider_asked_for() -> None:
     world = World(slow_down(60), OK)
     ask(world)
-    assert world.told[1] == CooldownStarted(target="aa/m1", seconds=60.0, why="RateLimited: slow down")
+    assert world.observed[1] == CooldownStarted(target="aa/m1", seconds=60.0, why="RateLimited: slow down")
 
 
 def test_observers_are_not_told_of_a_bench_that_others_brought() -> None:
@@ -719,11 +719,11 @@ def test_observers_are_not_told_of_a_bench_that_others_brought() -> None:
 
     world = Meanwhile(BUSY, OK)
     assert ask(world, health=health).target == "bb/m2"
-    assert [told.outcome for told in world.told] == ["failed", "served"]
+    assert [item.outcome for item in world.observed] == ["failed", "served"]
 
 
 def test_attempts_tell_how_long_they_took_and_what_they_used() -> None:
-    world = World([Wait(2.0), said("", eval_count=1)], [Wait(3.0), said("fine", eval_count=4)])
+    world = World([Wait(2.0), last_line("", eval_count=1)], [Wait(3.0), last_line("fine", eval_count=4)])
     first, second = ask(world, request=STREAM).attempts
     assert (first.duration, first.usage) == (2.0, Usage(output=1))
     assert (second.duration, second.usage) == (3.0, Usage(output=4))
@@ -810,7 +810,10 @@ def test_it_is_neither_transient_nor_to_be_left_to_another() -> None:
 
 def test_it_tells_what_all_attempts_used() -> None:
     error = fail(
-        World(Status(200, said("", prompt_eval_count=3)), Status(200, said("", prompt_eval_count=4, eval_count=1)))
+        World(
+            Status(200, last_line("", prompt_eval_count=3)),
+            Status(200, last_line("", prompt_eval_count=4, eval_count=1)),
+        )
     )
     assert error.usage == Usage(input=7, output=1, source="partial")
 
@@ -839,7 +842,7 @@ HOSTS: tuple[str, ...] = ("aa", "bb", "cc")
 
 
 class Reference:
-    """What a chain of three does, told as one loop, for faults by name; times are whole seconds of backoff zero."""
+    """What a chain of three does, written as one loop, for faults by name; times are whole seconds of backoff zero."""
 
     def __init__(self) -> None:
         self.strikes: dict[str, int] = dict.fromkeys(HOSTS, 0)
@@ -847,21 +850,21 @@ class Reference:
         self.until: dict[str, float | None] = dict.fromkeys(HOSTS)
 
     def call(self, faults: dict[str, list[str]], now: float) -> tuple[list[str], str]:
-        """Who was asked, in order, and how it ended."""
-        asked: list[str] = []
+        """The hosts that were called, in order, and how it ended."""
+        called: list[str] = []
         for index, host in enumerate(HOSTS):
             end = self.until[host]
             if end is not None and now < end:
                 continue
             for retry in (0, 1):
                 fault = faults[host].pop(0)
-                asked.append(host)
+                called.append(host)
                 if fault == "ok":
                     self.strikes[host] = self.cooldowns[host] = 0
                     self.until[host] = None
-                    return asked, "served"
+                    return called, "served"
                 if fault == "wrong":
-                    return asked, "stopped"
+                    return called, "stopped"
                 if fault == "missing":
                     break
                 cooled_down = self.strike(host, now, is_probe=end is not None)
@@ -874,7 +877,7 @@ class Reference:
                     continue
                 if cooled_down or fault == "empty":
                     break
-        return asked, "exhausted"
+        return called, "exhausted"
 
     def strike(self, host: str, now: float, *, is_probe: bool) -> bool:
         self.strikes[host] += 1

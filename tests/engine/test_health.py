@@ -292,7 +292,7 @@ def test_who_is_late_for_the_probe_skips() -> None:
 
 
 class Model:
-    """The rules of the table again, told differently: for one target, in plain numbers."""
+    """The rules of the table again, written differently: for one target, in plain numbers."""
 
     def __init__(self) -> None:
         self.strikes = self.cooldowns = 0

@@ -38,7 +38,7 @@ from dragoman.types import (
     user,
 )
 from tests.support.images import bomb, opened, picture, sent
-from tests.support.plans import OK, Status, World, said, target
+from tests.support.plans import OK, Status, World, last_line, target
 
 DATA = picture(100, 50)
 PNG = Image(data=DATA, mime="image/png")
@@ -153,16 +153,16 @@ PDF = Document(data=b"%PDF", mime="application/pdf")
 
 def given(*parts: ResultPart, strict: bool = False) -> Request:
     made = assistant(ToolCall(id="call_1", name="chart"))
-    told = tool_results(ToolResult(id="call_1", name="chart", content=(Text(text="See:"), *parts)))
-    return Request(messages=(user("?"), made, told), strict=strict)
+    results = tool_results(ToolResult(id="call_1", name="chart", content=(Text(text="See:"), *parts)))
+    return Request(messages=(user("?"), made, results), strict=strict)
 
 
 def left_out(world: World, *targets: Target, request: Request, **options: Any) -> list[str]:
     """What is sent beside the text of the result; it has a notice each."""
     response = ask(world, *targets, request=request, **options)
     assert [notice.kind for notice in response.notices] == ["dropped"]
-    _, asked = wires.get("openai_chat").server.decode_request(world.requests[-1].request)
-    (result,) = (result for message in asked.messages for result in message.tool_results)
+    _, decoded = wires.get("openai_chat").server.decode_request(world.requests[-1].request)
+    (result,) = (result for message in decoded.messages for result in message.tool_results)
     return result.text.splitlines()[1:]
 
 
@@ -280,7 +280,7 @@ def test_the_deadline_bounds_the_work() -> None:
 
 
 def test_a_large_answer_is_decoded_where_it_blocks_nobody() -> None:
-    world = World(Status(200, said("a" * HEAVY_BODY)), OK)
+    world = World(Status(200, last_line("a" * HEAVY_BODY)), OK)
     for computed in (1, 1):
         ask(world, able(), request=Request(messages=(user("hello"),)))
         assert world.computed == computed

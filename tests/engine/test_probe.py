@@ -52,9 +52,11 @@ def message(text: str | None, *calls: tuple[str, dict[str, Any]]) -> Status:
         {"id": f"call_{n}", "type": "function", "function": {"name": name, "arguments": json.dumps(arguments)}}
         for n, (name, arguments) in enumerate(calls)
     ]
-    said = {"role": "assistant", "content": text, **({"tool_calls": listed} if listed else {})}
+    message = {"role": "assistant", "content": text, **({"tool_calls": listed} if listed else {})}
     usage = {"prompt_tokens": 5, "completion_tokens": 2}
-    return Status(200, json.dumps({"choices": [{"message": said, "finish_reason": "stop"}], "usage": usage}).encode())
+    return Status(
+        200, json.dumps({"choices": [{"message": message, "finish_reason": "stop"}], "usage": usage}).encode()
+    )
 
 
 def refused(words: str, status: int = 400) -> Status:
@@ -62,7 +64,7 @@ def refused(words: str, status: int = 400) -> Status:
 
 
 def able(body: dict[str, Any]) -> Status:
-    """All that can be asked for, done well."""
+    """Supports everything."""
     if body.get("tools"):
         match body.get("tool_choice"):
             case {"function": {"name": name}}:
@@ -171,9 +173,9 @@ def test_a_server_that_does_not_answer_at_all_is_raised() -> None:
 
 
 def test_an_outage_on_the_way_is_raised_and_no_fact() -> None:
-    asked = iter(range(100))
+    counter = iter(range(100))
     with pytest.raises(ServerFault):
-        ask(lambda body: able(body) if next(asked) < 2 else refused("boom", 500))
+        ask(lambda body: able(body) if next(counter) < 2 else refused("boom", 500))
 
 
 def test_a_fault_that_passes_says_nothing_of_the_feature() -> None:

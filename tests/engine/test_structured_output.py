@@ -1,4 +1,4 @@
-"""A schema is asked for in the surest way that a target has, and the answer is text, whichever way it came."""
+"""A schema is request for in the surest way that a target has, and the answer is text, whichever way it came."""
 
 from typing import Any
 
@@ -58,10 +58,10 @@ def test_else_the_answer_is_the_arguments_of_a_tool() -> None:
 @pytest.mark.parametrize("capabilities", [{"tools": False}, {"forced_choice": False}])
 @pytest.mark.parametrize("system", [None, "Be brief.", (Text(text="Be brief."),)])
 def test_else_it_is_asked_for_in_words(system: Any, capabilities: dict[str, Any]) -> None:
-    asked = Request(schema=SCHEMA, system=system)
-    plan = plan_structured_output(asked, able(structured=False, **capabilities))
-    said = plan.request.system
-    text = said if isinstance(said, str) else "".join(part.text for part in said or ())
+    request = Request(schema=SCHEMA, system=system)
+    plan = plan_structured_output(request, able(structured=False, **capabilities))
+    prompt = plan.request.system
+    text = prompt if isinstance(prompt, str) else "".join(part.text for part in prompt or ())
     assert text.startswith("Be brief." if system else "Answer with one JSON value")
     assert text.endswith('{"type":"object","properties":{"a":{"type":"integer"}},"required":["a"]}')
     assert (plan.request.schema, plan.tool, kinds(plan)) == (None, None, ["changed"])
@@ -73,10 +73,10 @@ def test_any_json_is_asked_for_in_words() -> None:
 
 
 def test_strict_refuses_what_cannot_be_enforced() -> None:
-    asked = Request(schema=SCHEMA, strict=True)
+    request = Request(schema=SCHEMA, strict=True)
     with pytest.raises(Unsupported, match="schema: ollama: cannot be enforced"):
-        plan_structured_output(asked, able(structured=False, tools=False))
-    assert plan_structured_output(asked, able(structured=False)).tool == "final_answer"
+        plan_structured_output(request, able(structured=False, tools=False))
+    assert plan_structured_output(request, able(structured=False)).tool == "final_answer"
 
 
 @pytest.mark.parametrize(("choice", "sent"), [(None, "required"), ("auto", "required"), ("none", "final_answer")])

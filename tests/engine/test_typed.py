@@ -35,7 +35,7 @@ from dragoman.testing import Scripted, ScriptLine
 from tests.support import schema_rules
 from tests.support.batch import for_all
 from tests.support.output_types import KINDS, Bill, Weather, written
-from tests.support.plans import Status, World, said, target
+from tests.support.plans import Status, World, last_line, target
 
 WAYS: dict[str, dict[str, bool]] = {
     "native": {},
@@ -69,9 +69,9 @@ def line(text: str, way: str, *, finish: Finish | None = None) -> ScriptLine:
     """An answer, as a model gives it in a way."""
     if way == "tool":
         return ToolCall(id="call_1", name="final_answer", arguments=json.loads(text))
-    said = f"Here it is:\n```json\n{text}\n```\n" if way == "instruction" else text
+    answer = f"Here it is:\n```json\n{text}\n```\n" if way == "instruction" else text
     usage = Usage(input=10, output=5)
-    return Response(message=assistant(said), finish=finish or Finish(reason="stop"), usage=usage)
+    return Response(message=assistant(answer), finish=finish or Finish(reason="stop"), usage=usage)
 
 
 # Every kind, through every wire, in every way ------------------------------------------------------------------------
@@ -84,10 +84,10 @@ def test_every_kind_is_the_same_value_through_every_wire_in_every_way(kind: str,
     hint, value = KINDS[kind]
     script = Scripted(line(written(hint, value), way))
     assert scripted(script, wire, **WAYS[way]).extract(hint, "Which?", max_repairs=0) == value
-    asked = script.requests[0]
+    request = script.requests[0]
     # The server half of the ollama wire reads the schema back from the system prompt.
     expected = {"native": (True, 0), "tool": (False, 1), "instruction": (wire == "ollama", 0)}[way]
-    assert (asked.schema is not None, len(asked.tools)) == expected
+    assert (request.schema is not None, len(request.tools)) == expected
 
 
 @pytest.mark.parametrize("wire", wires.NAMES)
@@ -172,10 +172,10 @@ def test_a_wrong_answer_is_asked_for_again_with_the_reasons(wire: str, way: str)
     response = scripted(script, wire, **WAYS[way]).generate("Bill?", output=Bill)
     assert response.parsed == {"payee": "Ann", "total": 9.5}
     first, second = script.requests
-    *before, answer, asked = second.messages
-    assert (tuple(before), answer.role, asked.role) == (first.messages, "assistant", "user")
-    assert '$.payee: 3 is not of type "string"' in asked.text
-    assert "$.total: -1 is less than the minimum of 0" in asked.text
+    *before, answer, repair = second.messages
+    assert (tuple(before), answer.role, repair.role) == (first.messages, "assistant", "user")
+    assert '$.payee: 3 is not of type "string"' in repair.text
+    assert "$.total: -1 is less than the minimum of 0" in repair.text
     assert second.schema == first.schema
     assert [notice.what for notice in response.notices if notice.kind == "repaired"] == ["answer"]
     assert [attempt.outcome for attempt in response.attempts] == ["served", "served"]
@@ -258,7 +258,7 @@ def test_the_validators_own_error_is_the_cause() -> None:
 
 
 def test_repairs_share_the_deadline_of_the_call() -> None:
-    world = World(Status(200, said("no")), Status(200, said("7")))
+    world = World(Status(200, last_line("no")), Status(200, last_line("7")))
     plan = typed.run(Request(), OutputType[int](int), [target("aa/m")], Health(), ChainOptions(), max_repairs=1)
     world.now, world.perform = 100.0, slow(world)  # type: ignore[method-assign]  # each effect takes a second
     assert world.run(plan).parsed == 7
@@ -277,7 +277,7 @@ def slow(world: World) -> Any:
 
 
 def test_no_deadline_is_none_for_repairs_too() -> None:
-    world = World(Status(200, said("no")), Status(200, said("7")))
+    world = World(Status(200, last_line("no")), Status(200, last_line("7")))
     options = ChainOptions(timeouts=Timeouts(total=None))
     plan = typed.run(Request(), OutputType[int](int), [target("aa/m")], Health(), options, max_repairs=1)
     assert world.run(plan).parsed == 7
@@ -296,10 +296,10 @@ def test_a_schema_has_the_name_of_its_type_or_the_one_that_is_told() -> None:
     assert [request.schema_name for request in script.requests] == ["bill", "invoice"]
 
 
-@pytest.mark.parametrize(("asked", "known", "sent"), [(None, True, True), (None, False, None), (False, True, False)])
-def test_a_schema_is_strict_where_the_target_knows_the_word(asked: Any, known: bool, sent: bool | None) -> None:  # noqa: FBT001
+@pytest.mark.parametrize(("strict", "known", "sent"), [(None, True, True), (None, False, None), (False, True, False)])
+def test_a_schema_is_strict_where_the_target_knows_the_word(strict: Any, known: bool, sent: bool | None) -> None:  # noqa: FBT001
     script = Scripted(GOOD)
-    response = scripted(script, strict=known).generate("Bill?", output=Bill, schema_strict=asked)
+    response = scripted(script, strict=known).generate("Bill?", output=Bill, schema_strict=strict)
     assert (script.requests[0].schema_strict, response.notices) == (sent, ())
 
 
@@ -378,11 +378,11 @@ def test_calls_are_no_value() -> None:
 
 
 @pytest.mark.parametrize(
-    ("hint", "said", "value"),
+    ("hint", "answer", "value"),
     [(set[str], {"value": ["a", "b", "a"]}, {"a", "b"}), (Crew, {"names": ["a", "a"]}, Crew(names={"a"}))],
 )
-def test_a_set_takes_what_comes_twice(hint: Any, said: Any, value: object) -> None:
-    assert scripted(Scripted(json.dumps(said))).extract(hint, "?") == value
+def test_a_set_takes_what_comes_twice(hint: Any, answer: Any, value: object) -> None:
+    assert scripted(Scripted(json.dumps(answer))).extract(hint, "?") == value
 
 
 def test_what_is_not_told_is_unset() -> None:

@@ -36,7 +36,7 @@ from tests.support.images import FORMATS, noise, opened, picture, saved, sent
 COMMON = ("image/png", "image/jpeg", "image/webp", "image/gif")
 
 
-def asked(*images: Image | bytes) -> Request:
+def request_of(*images: Image | bytes) -> Request:
     parts = [image if isinstance(image, Image) else Image(data=image) for image in images]
     return Request(messages=tuple(user("see", part) for part in parts))
 
@@ -46,11 +46,11 @@ def images(request: Request) -> list[Image]:
 
 
 def fitted(data: bytes, **capabilities: Any) -> Image:
-    return images(fit(asked(data), Capabilities(**capabilities)))[0]
+    return images(fit(request_of(data), Capabilities(**capabilities)))[0]
 
 
-def bent(request: Request, **capabilities: Any) -> tuple[list[Image], tuple[Notice, ...]]:
-    """The images that a target would get, and what it is told of them."""
+def fit_with_notices(request: Request, **capabilities: Any) -> tuple[list[Image], tuple[Notice, ...]]:
+    """The images that a target would get, and the notices."""
     fitted = media_of(request, Capabilities(**capabilities)).fit()
     return images(fitted.request), fitted.notices
 
@@ -87,7 +87,7 @@ def is_blue(colour: tuple[int, ...]) -> bool:
 def test_the_true_type_wins_over_the_declared_one(mime: str) -> None:
     data = picture(mime=mime)
     declared = "image/gif" if mime != "image/gif" else "image/png"
-    (seen,), notices = bent(asked(Image(data=data, mime=declared)))
+    (seen,), notices = fit_with_notices(request_of(Image(data=data, mime=declared)))
     assert (seen.mime, seen.data is data) == (mime, True)
     assert [(notice.kind, notice.why) for notice in notices] == [
         ("repaired", f"{declared} was declared, but the data are {mime}")
@@ -95,38 +95,40 @@ def test_the_true_type_wins_over_the_declared_one(mime: str) -> None:
 
 
 def test_a_type_that_was_not_told_is_added_without_a_word() -> None:
-    (seen,), notices = bent(asked(picture()))
+    (seen,), notices = fit_with_notices(request_of(picture()))
     assert (seen.mime, notices) == ("image/png", ())
 
 
 def test_a_data_url_is_its_bytes() -> None:
     data = picture()
     url = f"data:image/gif;base64,{encode_base64(data)}"
-    (seen,), notices = bent(asked(Image(url=url)))
+    (seen,), notices = fit_with_notices(request_of(Image(url=url)))
     assert seen == Image(data=data, mime="image/png")
     assert [(notice.kind, notice.why) for notice in notices] == [
         ("repaired", "image/gif was declared, but the data are image/png")
     ]
-    assert bent(asked(Image(url=f"DATA:;base64,{encode_base64(data)}"))) == ([seen], ())
+    assert fit_with_notices(request_of(Image(url=f"DATA:;base64,{encode_base64(data)}"))) == ([seen], ())
     with pytest.raises(InvalidRequest):
-        fit(asked(Image(url="data:image/gif;base64,????")), Capabilities())
+        fit(request_of(Image(url="data:image/gif;base64,????")), Capabilities())
 
 
 def test_a_type_that_only_the_target_knows_is_taken_as_it_is_told() -> None:
     drawing = Image(data=b"<svg/>", mime="image/svg+xml")
     capabilities = Capabilities(allowed_image_types=("image/svg+xml", "image/png"), max_image_bytes=6)
-    assert images(fit(asked(drawing), capabilities))[0] is drawing
+    assert images(fit(request_of(drawing), capabilities))[0] is drawing
     with pytest.raises(Unsupported, match="has 7 bytes; at most 6 are allowed"):
-        fit(asked(replace(drawing, data=b"<svg />")), capabilities)
+        fit(request_of(replace(drawing, data=b"<svg />")), capabilities)
     with pytest.raises(Unsupported, match="of an unknown type"):
-        fit(asked(drawing), Capabilities(allowed_image_types=("image/png",)))
+        fit(request_of(drawing), Capabilities(allowed_image_types=("image/png",)))
 
 
 # 2 · what fits is left alone ------------------------------------------------------------------------------------------
 
 
 def test_what_fits_is_the_very_same_request() -> None:
-    request = asked(Image(data=picture(), mime="image/png"), Image(data=picture(mime="image/jpeg"), mime="image/jpeg"))
+    request = request_of(
+        Image(data=picture(), mime="image/png"), Image(data=picture(mime="image/jpeg"), mime="image/jpeg")
+    )
     assert fit(request, PROVIDERS["anthropic"].capabilities) is request
 
 
@@ -154,7 +156,7 @@ def test_the_worked_example() -> None:
     registry = Registry(env={"OPENAI_API_KEY": "k"})
     registry.set_capabilities("openai/m", max_image_side=32)
     registry.set_capabilities("openai/large", max_image_side=8000)
-    request = asked(Image(data=data, mime="image/png"))
+    request = request_of(Image(data=data, mime="image/png"))
     small = opened(sent(build_request(request, registry.target("openai/m")).body)[0])
     assert (small.format, small.size) == ("PNG", (32, 16))
     assert fit(request, registry.target("openai/large").capabilities) is request
@@ -252,7 +254,7 @@ def test_the_modes_that_only_a_tiff_has_are_taken(mode: str) -> None:
 )
 def test_grey_of_more_than_eight_bits_keeps_its_lightness(mode: str, level: float, becomes: int, white: float) -> None:
     data = saved(Pillow.new(mode, (8, 8), level), "image/tiff")
-    (seen,), notices = bent(asked(data), allowed_image_types=("image/png",))
+    (seen,), notices = fit_with_notices(request_of(data), allowed_image_types=("image/png",))
     assert abs(at(pixels(seen), 4, 4) - becomes) <= 1
     assert notices[1].why == f"the grey values have more than eight bits; {white:g} is sent as white"
 
@@ -280,7 +282,7 @@ def test_the_profile_of_the_colours_stays() -> None:
 @pytest.mark.parametrize(("size", "most"), [(70_000, None), (5000, 20_000)])
 def test_a_profile_that_takes_too_much_is_left_out(size: int, most: int | None) -> None:
     data = picture(100, 50, "image/jpeg", icc_profile=b"?" * size)
-    (seen,), notices = bent(asked(data), max_image_side=32, max_image_bytes=most)
+    (seen,), notices = fit_with_notices(request_of(data), max_image_side=32, max_image_bytes=most)
     assert "icc_profile" not in pixels(seen).info
     assert notices[1].why.startswith(f"the colour profile ({size} bytes) is dropped: ")
 
@@ -289,7 +291,7 @@ def test_colours_are_made_usual_before_their_profile_is_left_out() -> None:
     colours: Any = import_module("PIL.ImageCms")
     profile: bytes = colours.ImageCmsProfile(colours.createProfile("sRGB")).tobytes()
     data = picture(100, 50, "image/jpeg", icc_profile=profile)
-    (seen,), notices = bent(asked(data), max_image_side=32, max_image_bytes=4000)
+    (seen,), notices = fit_with_notices(request_of(data), max_image_side=32, max_image_bytes=4000)
     assert notices[1].why == f"the colour profile ({len(profile)} bytes) is dropped, the colours are converted to sRGB"
     assert is_red(at(pixels(seen), 4, 8))
 
@@ -332,7 +334,7 @@ def test_transparency_is_laid_over_white() -> None:
     clear = Pillow.new("RGBA", (100, 50), (0, 0, 0, 0))
     clear.paste((255, 0, 0, 255), (0, 0, 50, 50))
     for data in (saved(clear), saved(clear, "image/gif"), saved(clear, "image/webp", lossless=True)):
-        (seen,), notices = bent(asked(data), allowed_image_types=("image/jpeg",))
+        (seen,), notices = fit_with_notices(request_of(data), allowed_image_types=("image/jpeg",))
         assert min(at(pixels(seen), 75, 25)) > 240
         assert is_red(at(pixels(seen), 25, 25))
         assert notices[-1].why == "image/jpeg has no transparency; the background is white"
@@ -406,20 +408,20 @@ def test_what_cannot_be_made_small_enough_is_unsupported() -> None:
 def test_images_share_what_they_may_have_together() -> None:
     files = [noise(100, 100, "image/jpeg", quality=95) for _ in range(3)]
     total = sum(map(len, files))
-    request = asked(files[0], Image(url=f"data:image/jpeg;base64,{encode_base64(files[1])}"), files[2])
+    request = request_of(files[0], Image(url=f"data:image/jpeg;base64,{encode_base64(files[1])}"), files[2])
     seen = images(fit(request, Capabilities(max_images_bytes=total // 2)))
     assert sum(len(image.data or b"") for image in seen) <= total // 2
     assert [pixels(image).format for image in seen] == ["JPEG"] * 3
-    assert [image.data for image in images(fit(asked(*files), Capabilities(max_images_bytes=total)))] == files
+    assert [image.data for image in images(fit(request_of(*files), Capabilities(max_images_bytes=total)))] == files
     assert [
-        image.data for image in images(fit(asked(*files), Capabilities(max_images=1, max_images_bytes=total // 2)))
+        image.data for image in images(fit(request_of(*files), Capabilities(max_images=1, max_images_bytes=total // 2)))
     ] == [files[2]]
 
 
 def test_small_images_keep_what_they_have_and_large_ones_share_the_rest() -> None:
     photo, icons = noise(300, 300, "image/jpeg", quality=95), [picture(20 + side, 20) for side in range(10)]
     together = sum(map(len, icons)) + len(photo) - 1000
-    seen = images(fit(asked(*icons, photo), Capabilities(max_images_bytes=together)))
+    seen = images(fit(request_of(*icons, photo), Capabilities(max_images_bytes=together)))
     assert [image.data for image in seen[:-1]] == icons
     assert together // 2 < len(seen[-1].data or b"") <= len(photo) - 1000
 
@@ -428,7 +430,7 @@ def test_images_that_the_target_fetches_share_nothing() -> None:
     data = noise(100, 100, "image/jpeg")
     links = [Image(url=f"https://x/{number}") for number in range(9)]
     capabilities = Capabilities(image_urls=True, max_images_bytes=len(data))
-    assert images(fit(asked(*links, data), capabilities))[-1].data is data
+    assert images(fit(request_of(*links, data), capabilities))[-1].data is data
 
 
 def test_a_png_is_not_written_again_as_it_is() -> None:
@@ -468,12 +470,12 @@ def test_what_cannot_be_written_is_told_as_the_cause() -> None:
 def test_of_thirty_images_the_newest_eight_are_kept() -> None:
     files = [picture(30 + number, 20) for number in range(30)]
     target = Registry(env={"OLLAMA_API_KEY": "k"}).target("ollama-cloud/m")
-    http = build_request(asked(*files), target)
+    http = build_request(request_of(*files), target)
     assert sent(http.body) == files[-8:]
     assert http.body.count(b"[An earlier image was left out: the model takes at most 8.]") == 22
     assert [(notice.kind, notice.what) for notice in http.notices] == [("dropped", "22 of 30 images")]
     with pytest.raises(Unsupported, match="strict"):
-        build_request(replace(asked(*files), strict=True), target)
+        build_request(replace(request_of(*files), strict=True), target)
 
 
 def test_images_of_results_count_and_are_fitted() -> None:
@@ -497,7 +499,7 @@ def test_images_of_results_count_and_are_fitted() -> None:
 
 
 def test_an_image_that_is_left_out_may_be_anything() -> None:
-    seen = fit(asked(b"no picture", picture()), Capabilities(max_images=1))
+    seen = fit(request_of(b"no picture", picture()), Capabilities(max_images=1))
     assert [type(part) for message in seen.messages for part in message.parts] == [Text, Text, Text, Image]
 
 
@@ -505,14 +507,14 @@ def test_above_twenty_images_a_stricter_side_holds() -> None:
     capabilities = PROVIDERS["anthropic"].capabilities
     large = picture(2001, 10)
     for count, side in ((20, 2001), (21, 2000)):
-        seen = images(fit(asked(*[large] * count), capabilities))
+        seen = images(fit(request_of(*[large] * count), capabilities))
         assert {pixels(image).width for image in seen} == {side}
 
 
 def test_images_that_are_left_out_do_not_count_as_many() -> None:
     capabilities = Capabilities(max_images=2, many_images=2, many_images_side=10)
     data = picture()
-    assert [image.data for image in images(fit(asked(data, data, data), capabilities))] == [data, data]
+    assert [image.data for image in images(fit(request_of(data, data, data), capabilities))] == [data, data]
 
 
 # 7 · animation --------------------------------------------------------------------------------------------------------
@@ -532,7 +534,7 @@ def test_an_animation_that_fits_stays_whole(mime: str) -> None:
 @pytest.mark.parametrize("mime", ["image/gif", "image/webp", "image/png", "image/avif", "image/tiff"])
 @pytest.mark.parametrize("capabilities", [{"max_image_side": 32}, {"animated_images": False}])
 def test_an_animation_that_must_change_becomes_its_first_frame(mime: str, capabilities: dict[str, Any]) -> None:
-    (seen,), notices = bent(asked(animation(mime)), **capabilities)
+    (seen,), notices = fit_with_notices(request_of(animation(mime)), **capabilities)
     assert getattr(pixels(seen), "n_frames", 1) == 1
     assert is_red(at(pixels(seen).convert("RGB"), 8, 8))
     assert ("changed", "only the first frame is sent") in [(notice.kind, notice.why) for notice in notices]
@@ -605,7 +607,7 @@ def test_documents_and_sounds_that_fit_pass() -> None:
 
 
 def test_a_url_is_left_to_a_target_that_fetches_it() -> None:
-    request = asked(Image(url="https://x/a.png"))
+    request = request_of(Image(url="https://x/a.png"))
     assert fit(request, Capabilities(image_urls=True, max_image_bytes=1)) is request
 
 
@@ -622,11 +624,11 @@ def test_heic_without_its_library_says_what_to_install(monkeypatch: pytest.Monke
 
 def test_a_picture_is_made_once_for_equal_limits() -> None:
     cache, data = MediaCache(), picture()
-    request, capabilities = asked(data, bytes(bytearray(data))), Capabilities(max_image_side=32)
+    request, capabilities = request_of(data, bytes(bytearray(data))), Capabilities(max_image_side=32)
     twins = [media_of(request, capabilities, cache).fit().request for _ in range(2)]
     made = [image.data for twin in twins for image in images(twin)]
     assert all(left is right for left, right in itertools.pairwise(made))
-    other = images(media_of(asked(data), Capabilities(max_image_side=16), cache).fit().request)[0]
+    other = images(media_of(request_of(data), Capabilities(max_image_side=16), cache).fit().request)[0]
     assert pixels(other).size == (16, 8)
 
 
@@ -635,16 +637,16 @@ def test_what_cannot_be_made_to_fit_is_not_tried_again() -> None:
     seen: list[int] = []
     for _ in range(2):
         with pytest.raises(Unsupported, match="cannot be made to fit"):
-            media_of(asked(PASSED), capabilities, cache).fit(lambda: next(steps) < 0)
+            media_of(request_of(PASSED), capabilities, cache).fit(lambda: next(steps) < 0)
         seen.append(next(steps))
     assert seen[1] == seen[0] + 1
-    assert not media_of(asked(PASSED), capabilities, cache).is_heavy
+    assert not media_of(request_of(PASSED), capabilities, cache).is_heavy
 
 
 def test_fetched_bytes_are_fitted() -> None:
     cache = MediaCache()
     cache.add("https://x/a", picture())
-    linked = asked(Image(url="https://x/a", detail="low"))
+    linked = request_of(Image(url="https://x/a", detail="low"))
     seen = images(media_of(linked, Capabilities(max_image_side=32), cache).fit().request)[0]
     assert (pixels(seen).size, seen.url, seen.detail) == ((32, 16), None, "low")
 
@@ -673,7 +675,7 @@ def test_work_is_heavy_where_pixels_or_many_bytes_are_touched(
 def test_what_was_fetched_may_be_heavy() -> None:
     cache = MediaCache()
     cache.add("https://x/a", PASSED)
-    request, capabilities = asked(Image(url="https://x/a")), Capabilities(max_image_side=32)
+    request, capabilities = request_of(Image(url="https://x/a")), Capabilities(max_image_side=32)
     assert not media_of(request, Capabilities(), cache).is_heavy
     assert media_of(request, capabilities, cache).is_heavy
     media_of(request, capabilities, cache).fit()
@@ -681,7 +683,7 @@ def test_what_was_fetched_may_be_heavy() -> None:
 
 
 def test_only_what_is_sent_and_cannot_be_fetched_by_the_target_is_fetched() -> None:
-    request = asked(*(Image(url=url) for url in ("https://x/1", "data:,", "https://x/2")), picture())
+    request = request_of(*(Image(url=url) for url in ("https://x/1", "data:,", "https://x/2")), picture())
     assert media_of(request, Capabilities()).urls == ["https://x/1", "https://x/2"]
     assert media_of(request, Capabilities(max_images=2)).urls == ["https://x/2"]
     assert media_of(request, Capabilities(image_urls=True)).urls == []

@@ -57,7 +57,7 @@ def target(name: str, **changes: Any) -> Target:
     return Target(provider=provider, model=model, wire="ollama", base_url=f"http://{provider}", **facts)
 
 
-def said(text: str, **more: object) -> bytes:
+def last_line(text: str, **more: object) -> bytes:
     """A whole answer, and the last line of a streamed one."""
     return json.dumps({"message": {"content": text}, "done": True, "done_reason": "stop", **more}).encode() + b"\n"
 
@@ -67,12 +67,12 @@ def line(text: str, **message: object) -> bytes:
     return json.dumps({"message": {"content": text, **message}, "done": False}).encode() + b"\n"
 
 
-OK = Status(200, said("fine"))
-EMPTY = Status(200, said(""))
+OK = Status(200, last_line("fine"))
+EMPTY = Status(200, last_line(""))
 
 
 class World:
-    """What a plan is answered, and what it asked for. Scripts are taken in order; `by` has some for single targets."""
+    """Answers the effects of a plan and records them. Scripts are used in order; `by` has those of single targets."""
 
     def __init__(self, *scripts: Script, now: float = 100.0, dice: float = 1.0, **by: list[Script]) -> None:
         self.now = now
@@ -83,7 +83,7 @@ class World:
         self.reads: list[float | None] = []
         self.slept: list[float] = []
         self.shown: list[Any] = []
-        self.told: list[Any] = []
+        self.observed: list[Any] = []
         self.pictures: dict[str, bytes | Exception] = {}
         self.fetched: list[Fetch] = []
         self.computed = 0
@@ -91,7 +91,7 @@ class World:
 
     @property
     def hosts(self) -> list[str]:
-        """The providers that were asked, in order."""
+        """The providers that were called, in order."""
         return [effect.request.origin.removeprefix("http://") for effect in self.requests]
 
     def run(self, plan: Plan[T]) -> T:
@@ -134,7 +134,7 @@ class World:
             case Emit():
                 self.shown += effect.events
             case Observe():
-                self.told.append(effect.what)
+                self.observed.append(effect.what)
             case Compute():
                 self.computed += 1
                 return effect.function(lambda: False)
