@@ -130,7 +130,7 @@ def test_models_as_ollama_lists_them() -> None:
     assert question("ollama", "POST", "/api/show", {"name": "fast"}) == ShowModel("fast")
     shown = answer("ollama", "POST", "/api/show", ShowModel("fast"), MODELS[1])
     assert shown["model_info"] == {"general.architecture": "dragoman", "dragoman.context_length": 8192}
-    with pytest.raises(InvalidRequest, match="^model is required$"):
+    with pytest.raises(InvalidRequest, match=r"^model is required$"):
         question("ollama", "POST", "/api/show", {})
 
 

@@ -286,7 +286,7 @@ def test_a_target_that_cannot_name_a_tool_is_given_that_one_alone() -> None:
 
 
 def test_a_choice_of_no_tool_is_invalid_where_it_cannot_be_named() -> None:
-    with pytest.raises(InvalidRequest, match="tool_choice must be .*, got 'wind'"):
+    with pytest.raises(InvalidRequest, match=r"tool_choice must be .*, got 'wind'"):
         sent(with_quirks(named_choice=False), tools=(TIDE,), tool_choice="wind")
 
 
@@ -409,7 +409,7 @@ def test_json_mode_gets_the_word_that_it_demands() -> None:
         "role": "system",
         "content": "Be brief.\n\nAnswer with one JSON value and nothing else: no prose, no code fence.",
     }
-    assert notices(schema={}) == [("repaired", "the system prompt")]
+    assert notices(schema={}) == [("repaired", "system prompt")]
 
 
 def test_a_schema_that_the_target_does_not_take_is_said_in_words() -> None:
@@ -733,7 +733,7 @@ def test_a_picture_that_was_made_elsewhere_follows_in_a_users_message() -> None:
         {"role": "user", "content": [{"type": "text", "text": "Made by the assistant:"}, PNG_JSON]},
         {"role": "user", "content": "Smaller."},
     ]
-    assert notices(messages=(assistant(PNG),)) == [("changed", "an image of the assistant")]
+    assert notices(messages=(assistant(PNG),)) == [("changed", "image of the assistant")]
 
 
 def test_a_picture_that_was_made_with_a_call_follows_its_result() -> None:
@@ -847,7 +847,7 @@ def test_a_word_is_put_between_a_result_and_the_user_where_that_is_demanded() ->
     told = messages(*turns, target=target)
     assert [message["role"] for message in told] == ["user", "assistant", "tool", "assistant", "user"]
     assert told[3] == {"role": "assistant", "content": "(Noted.)"}
-    assert notices(target, messages=turns) == [("repaired", "the history")]
+    assert notices(target, messages=turns) == [("repaired", "history")]
     assert len(messages(*turns)) == 4
 
 

@@ -281,7 +281,7 @@ BROKEN: dict[str, tuple[type[DragomanError], str, tuple[Part, ...]]] = {
         (Text(text="One moment."),),
     ),
     "calls_array_arguments": (MalformedToolCall, "arguments of tide are not a JSON object: [1]", ()),
-    "content_list_of_numbers": (Malformed, "openai_chat: content is neither text nor a list of parts", ()),
+    "content_list_of_numbers": (Malformed, "openai_chat: content must be text or a list of parts", ()),
     "image_broken": (Malformed, "openai_chat: images: not a base64 data URL", ()),
     "not_json": (Malformed, "cannot decode an event", (HI,)),
     "error_object": (ServerFault, "Upstream failed", (HI,)),
@@ -292,7 +292,7 @@ BROKEN: dict[str, tuple[type[DragomanError], str, tuple[Part, ...]]] = {
     "error_flat": (RateLimited, "Service tier capacity exceeded", (HI,)),
     "error_detail": (AuthFailed, "Not authenticated", ()),
     "error_in_choice": (RateLimited, "slow down", (HI,)),
-    "error_finish": (Overloaded, "the server broke off: insufficient_system_resource", (HI,)),
+    "error_finish": (Overloaded, "the server aborted the response: insufficient_system_resource", (HI,)),
     "error_context": (ContextTooLong, "This model's maximum context length is 8192 tokens.", ()),
     "error_in_place_of_a_stream": (ModelNotFound, "no such model", ()),
 }
@@ -364,8 +364,8 @@ def test_usage_is_found_wherever_it_stands(name: str) -> None:
 
 
 NOTICES = {
-    "choices": Notice(kind="info", what="choices", why="there were 3 choices; the first is the response"),
-    "logprobs_without_text": Notice(kind="dropped", what="logprobs", why="there is no text that it belongs to"),
+    "choices": Notice(kind="info", what="choices", why="the server sent 3 choices; only the first is used"),
+    "logprobs_without_text": Notice(kind="dropped", what="logprobs", why="the response has no text that it belongs to"),
     "calls_cut_by_length": Notice(
         kind="dropped", what="tool call tide", why='the length limit cut its arguments off: {"port":"Co'
     ),
@@ -453,7 +453,7 @@ def test_a_member_that_nobody_reads_may_be_spoilt() -> None:
 
 
 def test_a_call_that_is_not_what_the_protocol_says_is_malformed() -> None:
-    with pytest.raises(Malformed, match="a call is not what the protocol says"):
+    with pytest.raises(Malformed, match="cannot decode a tool call"):
         WIRE.client.decode_body(body({"tool_calls": [{"index": [1]}]}))
 
 
@@ -575,7 +575,11 @@ FAILURES: list[tuple[str, type[DragomanError], str]] = [
     ('{"choices":[],"base_resp":{"status_code":1027,"status_msg":"sensitive"}}', Blocked, "sensitive"),
     ('{"choices":null,"base_resp":{"status_code":1000}}', ServerFault, "no message"),
     ('{"choices":[{"message":{},"error":{"code":502,"message":"upstream"}}]}', ServerFault, "upstream"),
-    ('{"choices":[{"message":{"content":"Hi"},"finish_reason":"error"}]}', ServerFault, "the server broke off: error"),
+    (
+        '{"choices":[{"message":{"content":"Hi"},"finish_reason":"error"}]}',
+        ServerFault,
+        "the server aborted the response: error",
+    ),
     ('{"choices":null}', Malformed, "openai_chat: the body has no choices"),
     ('{"object":"list","data":[]}', Malformed, "openai_chat: the body has no choices"),
     ("[1]", Malformed, "cannot decode the body"),

@@ -520,7 +520,11 @@ def test_a_result_without_an_id_answers_the_first_call_that_waits() -> None:
     assert [result.id for turn in told for result in turn.tool_results] == ["call_1", "call_a", "call_b", ""]
 
 
-LONE = {"role": "assistant", "content": None, "function_call": {"name": "tide", "arguments": '{"port": "Brest"}'}}
+FUNCTION_CALL = {
+    "role": "assistant",
+    "content": None,
+    "function_call": {"name": "tide", "arguments": '{"port": "Brest"}'},
+}
 
 
 def sent_again(*messages: dict[str, Any]) -> list[dict[str, Any]]:
@@ -543,13 +547,13 @@ def test_what_a_part_has_inside_that_we_do_not_know_goes_back(part: dict[str, An
 
 
 def test_a_conversation_in_the_first_form_of_the_api_stays_in_it() -> None:
-    messages: list[dict[str, Any]] = [ASK, LONE, {"role": "function", "name": "tide", "content": "4.2 m"}]
+    messages: list[dict[str, Any]] = [ASK, FUNCTION_CALL, {"role": "function", "name": "tide", "content": "4.2 m"}]
     assert sent_again(*messages) == messages
 
 
 def test_a_lone_call_that_got_no_result_gets_one_of_its_form() -> None:
-    _, call, result, _ = sent_again(ASK, LONE, ASK)
-    assert call == LONE
+    _, call, result, _ = sent_again(ASK, FUNCTION_CALL, ASK)
+    assert call == FUNCTION_CALL
     assert (result["role"], result["name"], "tool_call_id" in result) == ("function", "tide", False)
 
 
@@ -590,7 +594,7 @@ INVALID: list[tuple[Any, str]] = [
     ({"messages": {}}, "messages: Expected `array`, got `object`"),
     ({"temperature": "hot"}, "temperature: Expected `float | null`, got `str`"),
     ({"messages": [{"content": "a"}]}, "messages[0].role is required"),
-    ({"messages": [{"role": "cook"}]}, "messages[0].role: 'cook' is none of system, developer, user"),
+    ({"messages": [{"role": "cook"}]}, "messages[0].role: must be one of system, developer, user"),
     ({"messages": [{"role": ["user"]}]}, "messages[0].role: Expected `str`, got `array`"),
     ({"messages": [ASK, {"role": "user", "content": 3}]}, "messages[1].content: Expected"),
     (
@@ -607,7 +611,7 @@ INVALID: list[tuple[Any, str]] = [
     ),
     (
         {"messages": [{"role": "system", "content": [PNG_JSON]}]},
-        "messages[0].content: a system message takes text only",
+        "messages[0].content: must be text in a system message",
     ),
     (
         {"messages": [{"role": "assistant", "tool_calls": [{"id": "c"}]}]},

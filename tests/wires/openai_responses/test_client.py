@@ -422,7 +422,7 @@ def test_an_image_that_another_wire_made_is_shown_by_the_user() -> None:
     request = Request(messages=(HI, assistant("Here:", PICTURE), HI))
     content = [{"type": "input_text", "text": "Made by the assistant:"}, PICTURE_JSON]
     assert sent(request)["input"][2] == {"type": "message", "role": "user", "content": content}
-    assert notices(request) == [("changed", "an image of the assistant")]
+    assert notices(request) == [("changed", "image of the assistant")]
 
 
 def test_an_opaque_item_stays_in_its_place() -> None:
@@ -475,7 +475,7 @@ def test_a_target_that_cannot_be_told_a_name_gets_that_tool_alone() -> None:
 
 
 def test_a_choice_of_a_tool_that_is_not_there_is_refused_where_it_would_be_given_alone() -> None:
-    with pytest.raises(InvalidRequest, match="tool_choice must be .*, got 'tide'"):
+    with pytest.raises(InvalidRequest, match=r"tool_choice must be .*, got 'tide'"):
         sent(Request(messages=(HI,), tools=(Tool(name="now"),), tool_choice="tide"), quirky(named_choice=False))
 
 
@@ -534,7 +534,7 @@ def test_the_word_json_is_said_where_the_input_does_not_say_it() -> None:
     request = Request(messages=(HI,), system="Answer in JSON.", schema={})
     words = "Answer with one JSON value and nothing else: no prose, no code fence."
     assert sent(request)["input"] == [{"type": "message", "role": "developer", "content": words}, HI_JSON]
-    assert notices(request) == [("repaired", "the input")]
+    assert notices(request) == [("repaired", "input")]
 
 
 def test_a_target_that_takes_no_schema_is_told_it_in_words() -> None:
@@ -810,7 +810,7 @@ def test_half_a_call_is_left_out_with_a_notice() -> None:
     assert response.message.parts == (BREST,)
     assert response.finish == Finish(reason="length", raw="max_output_tokens")
     assert [(notice.what, notice.why) for notice in response.notices] == [
-        ("tool call tide", 'the response ended before its arguments did: {"port":"Co')
+        ("tool call tide", 'the response ended in the middle of its arguments: {"port":"Co')
     ]
 
 
@@ -1141,7 +1141,7 @@ def test_a_failed_response_is_an_error_though_its_status_is_200(
 
 @pytest.mark.parametrize("status", ["failed", "cancelled"])
 def test_a_response_that_failed_without_a_reason_is_an_error(status: str) -> None:
-    with pytest.raises(ServerFault, match=f"the response ended as {status}"):
+    with pytest.raises(ServerFault, match=f"the response ended with status {status}"):
         answer(status=status)
 
 

@@ -1,4 +1,9 @@
-"""The chunks of a Chat Completions answer in, events out; a whole body is one chunk."""
+"""Decodes the responses of Chat Completions servers.
+
+A stream is a sequence of chunks; a whole body is decoded as one chunk with a `message` in place of a `delta`. Text and
+thinking become events at once. Tool calls, reasoning details, images, audio and citations come in pieces without an end
+mark, so they are collected and completed when the response ends.
+"""
 
 from collections import Counter
 from collections.abc import Callable
@@ -23,15 +28,14 @@ from dragoman.wires.common.json import (
     to_timestamp,
     whole_number,
 )
-from dragoman.wires.openai_chat.calls import ToolCallJoiner
 from dragoman.wires.openai_chat.delta_template import DeltaTemplate
-from dragoman.wires.openai_chat.parts import add_logprobs, decode_made, decode_thinking, reasoning_fields
+from dragoman.wires.openai_chat.parts import add_logprobs, decode_image_part, decode_thinking, reasoning_fields
 from dragoman.wires.openai_chat.schema import (
     BASE_CODES,
     CITATIONS,
     FAILED,
     FINISH,
-    LONE,
+    FUNCTION_CALL,
     NAME,
     ChatChoice,
     ChatChunk,
@@ -39,15 +43,16 @@ from dragoman.wires.openai_chat.schema import (
     ChatUsage,
     read_usage,
 )
+from dragoman.wires.openai_chat.tool_calls import ToolCallJoiner
 
 _CHUNK = msgspec.json.Decoder(ChatChunk, strict=False)
 _MEMBERS = msgspec.json.Decoder(JsonObject)
 _JOINED = ("text", "summary", "data", "transcript")
-"""Members of details and of audio that come in pieces; the others are whole wherever they stand."""
+"""Members of reasoning details and audio that come in pieces; the others are whole in each chunk."""
 
 
 class ChatDecoder:
-    """Reads chunks; a whole body has a `message` in place of a `delta`."""
+    """A `ResponseDecoder` for chunks and whole bodies."""
 
     _finish: str | None = None
     _has_begun = False
@@ -62,17 +67,15 @@ class ChatDecoder:
     def __init__(self, request: Request | None) -> None:
         self.out = Assembler(calls_before=calls_before(request))
         self._details: dict[tuple[str, int], _Pieces] = {}
-        self._notes: JsonObject = {}
+        self._annotations: JsonObject = {}
         self._images: list[JsonObject] = []
-        self._refrain = DeltaTemplate()
+        self._template = DeltaTemplate()
 
     def read_body(self, body: bytes) -> None:
-        """A whole answer."""
         self._read_whole(decode_json(_CHUNK, body), body)
 
     def read_frame(self, frame: Frame) -> None:
-        """One event of a stream."""
-        if (piece := self._refrain.piece(frame)) is not None:
+        if (piece := self._template.piece(frame)) is not None:
             self._delta("text", piece)
             return
         data = frame.data.strip()
@@ -80,43 +83,43 @@ class ChatDecoder:
             self._end()
             return
         if frame.name == "error":
-            raise _read_failure(data)
+            raise _error_from_bytes(data)
         if not data:
             return
         chunk: ChatChunk = decode_frame(_CHUNK, frame)
         if frame.name == BARE:
             self._read_whole(chunk, data)
             return
-        if (failure := _failure(chunk, data)) is not None:
-            raise failure
+        if (error := _error_in(chunk, data)) is not None:
+            raise error
         self._read(chunk, _delta)
-        if self._is_over and self.out.usage is None and (tokens := _usage_beside(data)) is not None:
+        if self._is_over and self.out.usage is None and (tokens := _nested_usage(data)) is not None:
             self._usage(tokens)
-        if self._details or self._notes or self._audio or self._images:
+        if self._details or self._annotations or self._audio or self._images:
             self.out.spend(len(data))
-        if self._refrain.is_sought and self.out.is_open("text"):
-            self._refrain.learn(frame, _text)
+        if self._template.can_learn and self.out.is_open("text"):
+            self._template.learn(frame, _text)
 
     def end(self) -> None:
-        """The connection closed. Servers that never say [DONE] end with a finish reason and the usage (2026-08)."""
+        """Some servers never send [DONE]: they end with a finish reason and the usage (2026-08)."""
         if not self._is_over or self.out.usage is None:
             raise truncated(NAME, "finish_reason or [DONE]")
         self._end()
 
     def _read_whole(self, chunk: ChatChunk, body: bytes) -> None:
-        if (failure := _failure(chunk, body)) is not None:
-            raise failure
+        if (error := _error_in(chunk, body)) is not None:
+            raise error
         if chunk.choices is None:
             raise Malformed(f"{NAME}: the body has no choices")
         self._read(chunk, _message)
         self._end()
 
-    def _read(self, chunk: ChatChunk, said_by: Callable[[ChatChoice], ChatMessage | None]) -> None:
+    def _read(self, chunk: ChatChunk, message_of: Callable[[ChatChoice], ChatMessage | None]) -> None:
         if chunk.usage is not None:
             self._usage(chunk.usage)
         for key in CITATIONS:
             if value := getattr(chunk, key):
-                self._notes[key] = value
+                self._annotations[key] = value
         for choice in chunk.choices or ():
             if choice.index:
                 self._choices = max(self._choices, choice.index + 1)
@@ -124,44 +127,46 @@ class ChatDecoder:
             if not self._has_begun:
                 self._has_begun = True
                 self.out.start(id=str(chunk.id or ""), model=chunk.model, created=to_timestamp(chunk.created))
-            self._choice(choice, said_by(choice))
+            self._choice(choice, message_of(choice))
 
     def _usage(self, tokens: ChatUsage) -> None:
         self.out.usage = merge_usage(self.out.usage, read_usage(tokens))
 
-    def _choice(self, choice: ChatChoice, said: ChatMessage | None) -> None:
+    def _choice(self, choice: ChatChoice, message: ChatMessage | None) -> None:
         if choice.error:
             raise error_from_json({"error": choice.error})
         if choice.usage is not None:
             self._usage(choice.usage)
         if choice.logprobs is not None and is_object(choice.logprobs):
-            add_logprobs(self._notes, choice.logprobs)
-        if said is not None:
-            self._said(said)
+            add_logprobs(self._annotations, choice.logprobs)
+        if message is not None:
+            self._message(message)
         if choice.finish_reason:
             self._finish = choice.finish_reason
             self._is_over = True
 
-    def _said(self, said: ChatMessage) -> None:
-        if said.reasoning_content is not None or said.reasoning is not None or said.reasoning_details:
-            self._reasoning(said)
-        if said.content is not None:
-            self._content(said.content)
-        if said.refusal:
+    def _message(self, message: ChatMessage) -> None:
+        if message.reasoning_content is not None or message.reasoning is not None or message.reasoning_details:
+            self._reasoning(message)
+        if message.content is not None:
+            self._content(message.content)
+        if message.refusal:
             self._is_refused = True
-            self._delta("refusal", said.refusal, {"refusal": True})
-        for call in said.tool_calls or ():
+            self._delta("refusal", message.refusal, {"refusal": True})
+        for call in message.tool_calls or ():
             self._call(call)
-        if said.function_call is not None and (said.function_call.get("name") or said.function_call.get("arguments")):
-            self._call({"index": 0, "function": said.function_call, LONE: True})
-        if said.annotations:
-            self._notes.setdefault("annotations", []).extend(said.annotations)
-        if said.images:
-            self._images.extend(said.images)
-        if said.audio:
+        if message.function_call is not None and (
+            message.function_call.get("name") or message.function_call.get("arguments")
+        ):
+            self._call({"index": 0, "function": message.function_call, FUNCTION_CALL: True})
+        if message.annotations:
+            self._annotations.setdefault("annotations", []).extend(message.annotations)
+        if message.images:
+            self._images.extend(message.images)
+        if message.audio:
             if self._audio is None:
                 self._audio = _Pieces()
-            self._audio.add(said.audio)
+            self._audio.add(message.audio)
 
     def _call(self, call: JsonObject) -> None:
         self._is_over = False
@@ -169,28 +174,28 @@ class ChatDecoder:
             self._calls = ToolCallJoiner(self.out)
         self._calls.read(call)
 
-    def _reasoning(self, said: ChatMessage) -> None:
-        if fields := reasoning_fields(said):
-            text = getattr(said, fields[0])
+    def _reasoning(self, message: ChatMessage) -> None:
+        if fields := reasoning_fields(message):
+            text = getattr(message, fields[0])
             self._delta("thinking", text, {"fields": fields})
             self._has_thought = self._has_thought or bool(text)
             self._blank_fields = tuple(fields)
-        if said.reasoning_details:
-            self._merge_details(said.reasoning_details)
+        if message.reasoning_details:
+            self._merge_details(message.reasoning_details)
 
     def _merge_details(self, details: list[JsonObject]) -> None:
-        """Details of one chunk are apart from each other, and go on with those of the chunks before by their index."""
+        """Join details with those of earlier chunks by their index; the details of one chunk are never joined."""
         seen: Counter[str] = Counter()
         for detail in details:
             index, kind = detail.get("index"), detail.get("type")
-            # Encrypted details of several calls share an index, and differ in their id (seen 2026-08).
+            # Encrypted details of several calls share an index and differ in their id (seen 2026-08).
             id = detail.get("id") if kind == "reasoning.encrypted" else None
             key = f"{index} {kind} {id}" if index is not None else f"{len(self._details)}"
             seen[key] += 1
             self._details.setdefault((key, seen[key]), _Pieces()).add(detail)
 
-    def _whole_details(self) -> list[JsonObject]:
-        return [detail.whole() for detail in self._details.values()]
+    def _joined_details(self) -> list[JsonObject]:
+        return [detail.joined() for detail in self._details.values()]
 
     def _content(self, content: object) -> None:
         if isinstance(content, str):
@@ -202,9 +207,9 @@ class ChatDecoder:
             self._delta("text", encode_json(content).decode())
 
     def _piece(self, piece: object) -> None:
-        """A chunk of list content: text, or thinking that is itself a list."""
+        """One part of content that is a list: text, or thinking that is itself a list."""
         if not is_object(piece):
-            raise Malformed(f"{NAME}: content is neither text nor a list of parts")
+            raise Malformed(f"{NAME}: content must be text or a list of parts")
         if piece.get("type") == "text" and isinstance(piece.get("text"), str):
             self._delta("text", piece["text"])
         elif (thinking := decode_thinking(piece)) is not None:
@@ -222,55 +227,54 @@ class ChatDecoder:
             self.out.delta(key, "thinking" if key == "thinking" else "text", text, {NAME: extra} if extra else None)
 
     def _switch(self, key: str) -> None:
-        """End what is open, unless it is this."""
+        """Close the open parts, unless the open one is this."""
         if not self.out.is_open(key):
-            self._settle()
+            self._add_text_extra()
             self.out.close_others(key)
 
-    def _settle(self) -> None:
-        """Give the text or thinking that ends here what belongs to it."""
-        if self._notes and self.out.is_open("text"):
-            self.out.note("text", NAME, self._notes)
-            self._notes = {}
+    def _add_text_extra(self) -> None:
+        """Add the collected citations and details to the text or thinking that ends here."""
+        if self._annotations and self.out.is_open("text"):
+            self.out.note("text", NAME, self._annotations)
+            self._annotations = {}
         if self._details and self.out.is_open("thinking"):
-            self.out.note("thinking", NAME, {"details": self._whole_details()})
+            self.out.note("thinking", NAME, {"details": self._joined_details()})
             self._details = {}
 
     def _end(self) -> None:
         if self._finish in FAILED:
-            failure = error_from_json({"code": self._finish, "message": f"the server broke off: {self._finish}"})
-            failure.usage = self.out.usage
-            raise failure
-        word = self._finish or ""
-        reason = "blocked" if self._is_refused else FINISH.get(word.lower(), "other")
+            message = f"the server aborted the response: {self._finish}"
+            raise error_from_json({"code": self._finish, "message": message}, usage=self.out.usage)
+        raw = self._finish or ""
+        reason = "blocked" if self._is_refused else FINISH.get(raw.lower(), "other")
         if self._calls is not None:
             self._calls.finish(cut=reason == "length")
-        self._leftovers()
-        unknown = {"finish_reason": word} if word and reason == "other" and word not in FINISH else {}
+        self._add_collected()
+        unknown = {"finish_reason": raw} if raw and reason == "other" and raw not in FINISH else {}
         self.out.finish(Finish(reason=reason, raw=self._finish, extra=make_extra(NAME, unknown)))
 
-    def _leftovers(self) -> None:
-        """What came without the part that it belongs to, or has no end of its own."""
+    def _add_collected(self) -> None:
+        """Emit the parts that have no end mark."""
         out = self.out
-        self._settle()
+        self._add_text_extra()
         if self._details:
-            out.whole(Thinking(text="", redacted=True, extra={NAME: {"details": self._whole_details()}}))
+            out.whole(Thinking(text="", redacted=True, extra={NAME: {"details": self._joined_details()}}))
         elif self._blank_fields and not self._has_thought and self._calls is not None:
-            # Thinking that says nothing must be given back, too, with the calls that followed it (2026-08).
+            # Servers require empty thinking back, too, with the calls that followed it (2026-08).
             out.whole(Thinking(text="", extra={NAME: {"fields": [*self._blank_fields]}}))
         for image in self._images:
             out.whole(_image(image))
         if self._audio is not None:
-            out.whole(Opaque(wire=NAME, data={"audio": self._audio.whole()}))
-        for what in self._notes:
-            out.notices.append(Notice(kind="dropped", what=what, why="there is no text that it belongs to"))
+            out.whole(Opaque(wire=NAME, data={"audio": self._audio.joined()}))
+        for what in self._annotations:
+            out.notices.append(Notice(kind="dropped", what=what, why="the response has no text that it belongs to"))
         if self._choices > 1:
-            why = f"there were {self._choices} choices; the first is the response"
+            why = f"the server sent {self._choices} choices; only the first is used"
             out.notices.append(Notice(kind="info", what="choices", why=why))
 
 
 def _text(data: bytes) -> str | None:
-    """The text of a chunk that says nothing else, and can be read at once."""
+    """The text of a chunk that contains nothing else; None for other chunks."""
     try:
         chunk = _CHUNK.decode(data)
     except (msgspec.MsgspecError, UnicodeDecodeError):
@@ -280,8 +284,8 @@ def _text(data: bytes) -> str | None:
     choice, text = chunk.choices[0], chunk.choices[0].delta.content
     if not isinstance(text, str) or choice.index:
         return None
-    alone = [ChatChoice(index=choice.index, delta=ChatMessage(content=text))]
-    plain = ChatChunk(id=chunk.id, object=chunk.object, model=chunk.model, created=chunk.created, choices=alone)
+    choices = [ChatChoice(index=choice.index, delta=ChatMessage(content=text))]
+    plain = ChatChunk(id=chunk.id, object=chunk.object, model=chunk.model, created=chunk.created, choices=choices)
     return text if chunk == plain else None
 
 
@@ -293,24 +297,24 @@ def _message(choice: ChatChoice) -> ChatMessage | None:
     return choice.message or choice.delta
 
 
-def _failure(chunk: ChatChunk, data: bytes) -> ProviderError | None:
-    """The error that stands in place of an answer, in any of the shapes that servers give it."""
+def _error_in(chunk: ChatChunk, data: bytes) -> ProviderError | None:
+    """The error in a chunk, in any of the forms that servers use; None if there is no error."""
     if chunk.error or chunk.object == "error":
-        return _read_failure(data)
+        return _error_from_bytes(data)
     if chunk.choices:
         return None
     if chunk.base_resp is not None and (code := chunk.base_resp.status_code):
         return error_from_json({"code": code, "type": BASE_CODES.get(code), "message": chunk.base_resp.status_msg})
-    told = chunk.errors or chunk.message or chunk.detail
-    return _read_failure(data) if chunk.choices is None and told else None
+    has_error = chunk.errors or chunk.message or chunk.detail
+    return _error_from_bytes(data) if chunk.choices is None and has_error else None
 
 
-def _usage_beside(data: bytes) -> ChatUsage | None:
-    """The usage that the last chunk has in a member of the server's own (seen 2025-04)."""
+def _nested_usage(data: bytes) -> ChatUsage | None:
+    """The usage inside of an unknown member of the last chunk (seen 2025-04)."""
     try:
         members = decode_tolerantly(_MEMBERS, data)
     except DECODE_ERRORS:
-        # What is spoilt is a member that nobody reads.
+        # The malformed member is one that the decoder does not need.
         return None
     for member in members.values():
         usage = member.get("usage") if is_object(member) else None
@@ -319,20 +323,20 @@ def _usage_beside(data: bytes) -> ChatUsage | None:
     return None
 
 
-def _read_failure(data: bytes) -> ProviderError:
-    """The error that some bytes say, as JSON or in words."""
+def _error_from_bytes(data: bytes) -> ProviderError:
+    """The error in bytes, either JSON or plain text."""
     return error_from_json(data.decode("utf-8", "replace"))
 
 
 def _image(data: JsonObject) -> Part:
     try:
-        return decode_made(data, "images")
+        return decode_image_part(data, "images")
     except InvalidRequest as error:
         raise Malformed(f"{NAME}: {error.message}") from error
 
 
 class _Pieces:
-    """An object that comes in pieces: its texts are joined, and of the others the last word stands."""
+    """An object that comes in pieces: its texts are joined, of other members the last value counts."""
 
     def __init__(self) -> None:
         self.members: JsonObject = {}
@@ -346,5 +350,5 @@ class _Pieces:
             elif value is not None or key not in self.members:
                 self.members[key] = value
 
-    def whole(self) -> JsonObject:
+    def joined(self) -> JsonObject:
         return {**self.members, **{key: "".join(texts) for key, texts in self._texts.items()}}

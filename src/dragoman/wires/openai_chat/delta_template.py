@@ -1,4 +1,8 @@
-"""Frames of a stream in, the pieces of text out of those that differ in nothing else, without reading their JSON."""
+"""Reads the text of a chunk without parsing its JSON.
+
+Most chunks of a stream differ only in their piece of text. `DeltaTemplate` learns the bytes before and after the text
+from one chunk; if the next chunk starts and ends with the same bytes, only the JSON string between them is decoded.
+"""
 
 from collections.abc import Callable
 
@@ -8,13 +12,13 @@ from dragoman.wires.common.framing import Frame
 from dragoman.wires.openai_chat.schema import PIECE
 
 _TEXT = msgspec.json.Decoder(str)
-_SAID = msgspec.json.encode(PIECE)
+_PIECE = msgspec.json.encode(PIECE)
 _TRIES = 4
-"""How often it is looked for: where each frame has a number of its own, there is none."""
+"""How many chunks are tried: if each has a number of its own, no template fits."""
 
 
 class DeltaTemplate:
-    """What stands around the piece of text in frame after frame."""
+    """The bytes around the piece of text in the chunks of one stream."""
 
     _name = ""
     _before: bytes | None = None
@@ -22,12 +26,12 @@ class DeltaTemplate:
     _tries = _TRIES
 
     @property
-    def is_sought(self) -> bool:
-        """Whether it pays to learn."""
+    def can_learn(self) -> bool:
+        """Whether there are tries left."""
         return self._tries > 0
 
     def piece(self, frame: Frame) -> str | None:
-        """The text of a frame that says only more of it; None of any other."""
+        """The text of a frame that fits the template, else None."""
         before, after, data = self._before, self._after, frame.data
         if before is None or not data.startswith(before) or not data.endswith(after) or frame.name != self._name:
             return None
@@ -37,12 +41,12 @@ class DeltaTemplate:
             return None
 
     def learn(self, frame: Frame, read: Callable[[bytes], str | None]) -> None:
-        """Take a frame for the like of those that follow; `read` gives what it says, where that is nothing but text."""
+        """Make the template from a frame; `read` returns the text of a chunk that contains nothing else, or None."""
         self._tries -= 1
         text = read(frame.data)
         if not text:
             return
-        before, found, after = frame.data.partition(msgspec.json.encode(text))
-        # The same words may stand elsewhere in it, and the text be written in another way.
-        if found and read(before + _SAID + after) == PIECE:
+        before, match, after = frame.data.partition(msgspec.json.encode(text))
+        # The same text may also be elsewhere in the chunk, or be escaped differently.
+        if match and read(before + _PIECE + after) == PIECE:
             self._name, self._before, self._after = frame.name, before, after

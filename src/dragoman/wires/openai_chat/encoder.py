@@ -1,4 +1,8 @@
-"""A Request and its Target in, the bytes of a Chat Completions call out, with notices of what was bent on the way."""
+"""Encodes requests to Chat Completions servers.
+
+Servers differ in the names of fields and in what they accept; `Target.quirks` says how. A field that the caller puts
+into `extra` wins over the encoder's own field for the same thing, whatever name it has (`SAME_CONCEPT`).
+"""
 
 import msgspec
 
@@ -14,100 +18,83 @@ from dragoman.wires.common.options import (
     OptionField,
     encode_options,
     max_tokens,
-    only_tool,
     parallel_tool_calls,
     requested_reasoning,
     schema_name,
-    supported_tools,
+    schema_strict,
     to_effort,
-    tool_choice,
+    tools_and_choice,
     why_not_strict,
 )
 from dragoman.wires.openai_chat.messages import encode_messages
 from dragoman.wires.openai_chat.parts import encode_tool
 from dragoman.wires.openai_chat.schema import NAME, REASONING_OPTIONS, SAME_CONCEPT
 
-_NOTHING: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
+_NO_PARAMETERS: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
 
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
-    """The exact bytes for this target."""
+    """The HTTP request for this target."""
     notes = NoticeCollector(NAME, strict=request.strict)
     extra = body_extra(request, target, notes)
-    options = extra.pop("stream_options", None)
+    stream_options = extra.pop("stream_options", None)
     if request.schema is not None and not target.quirks.json_schema:
         extra.pop("response_format", None)
-    body: JsonObject = {"model": target.model, "messages": encode_messages(request, target, notes)}
-    if request.tools or request.tool_choice is not None:
-        body |= _tools(request, target, notes)
-    body |= _options(request, target, extra, notes)
-    if request.schema is not None and "response_format" not in extra:
-        body |= _schema(request, request.schema, target, notes)
-    if extra.keys().isdisjoint(REASONING_OPTIONS):
-        body |= _reasoning(request, target, notes)
+    body: JsonObject = {
+        "model": target.model,
+        "messages": encode_messages(request, target, notes),
+        **_encode_tools(request, target, notes),
+        **_encode_options(request, target, extra, notes),
+        **_encode_schema(request, target, extra, notes),
+        **_encode_reasoning(request, target, extra, notes),
+    }
     for field, others in SAME_CONCEPT.items() if extra else ():
         if any(other in extra for other in others):
             body.pop(field, None)
-    if request.stream:
-        body["stream"] = True
-        if target.quirks.stream_usage:
-            body["stream_options"] = {**(options if is_object(options) else {}), "include_usage": True}
-    return post_request(target, "/chat/completions", body | extra, notes)
+    return post_request(
+        target, "/chat/completions", {**body, **_encode_stream(request, target, stream_options), **extra}, notes
+    )
 
 
 def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObject]:
-    """The definitions of tools as they stand in a request."""
+    """Tool definitions as they stand in a request."""
     return [encode_tool(tool) for tool in tools]
 
 
-def _tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    own = supported_tools(request, notes)
-    choice: str | JsonObject | None = tool_choice(request, target, own, notes)
-    if choice == "required":
-        choice = target.quirks.required_choice
-    elif choice not in (None, "auto", "none"):
-        if target.quirks.named_choice:
-            choice = {"type": "function", "function": {"name": choice}}
-        else:
-            own, choice = only_tool(str(choice), own, notes), target.quirks.required_choice
-    if not own:
+def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
+    if not request.tools and request.tool_choice is None:
+        return {}
+    tools, choice = tools_and_choice(request, target, notes, _named_choice)
+    if not tools:
         return {}
     parallel = parallel_tool_calls(request, target, notes)
     return {
-        "tools": [encode_tool(_without_strict(tool, target, notes)) for tool in own],
+        "tools": [encode_tool(_with_valid_strict(tool, target, notes)) for tool in tools],
         **without_none({"tool_choice": choice, "parallel_tool_calls": parallel}),
     }
 
 
-def _without_strict(tool: Tool | Opaque, target: Target, notes: NoticeCollector) -> Tool | Opaque:
-    """The tool without a flag that the target does not know, or that its parameters do not satisfy."""
+def _named_choice(name: str) -> JsonObject:
+    return {"type": "function", "function": {"name": name}}
+
+
+def _with_valid_strict(tool: Tool | Opaque, target: Target, notes: NoticeCollector) -> Tool | Opaque:
+    """The tool without `strict` if the target does not know it or the parameters do not satisfy it."""
     if isinstance(tool, Opaque) or tool.strict is None:
         return tool
     extra = wire_extra(tool.extra, NAME)
     function = dict(extra.get("function", {}))
     verbatim = function.pop("strict", None)
-    if target.quirks.strict and (verbatim or not tool.strict or is_strict(tool.parameters or _NOTHING)):
+    if target.quirks.strict and (verbatim or not tool.strict or is_strict(tool.parameters or _NO_PARAMETERS)):
         return tool
     if tool.strict:
         notes.add("dropped", f"strict of {tool.name}", why_not_strict(target))
     return msgspec.structs.replace(tool, strict=None, extra={NAME: {**extra, "function": function}})
 
 
-def _schema(request: Request, schema: JsonObject, target: Target, notes: NoticeCollector) -> JsonObject:
-    strict = request.schema_strict
-    if not schema or not target.quirks.json_schema:
-        return {"response_format": {"type": "json_object"}}
-    if not target.quirks.strict or (strict and not is_strict(schema)):
-        if strict:
-            notes.add("dropped", "schema_strict", why_not_strict(target))
-        strict = None
-    json_schema = without_none({"name": schema_name(request, notes), "schema": schema, "strict": strict})
-    return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
-
-
-def _options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
     quirks = target.quirks
-    told: tuple[OptionField, ...] = (
+    options: tuple[OptionField, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
         ("top_p", request.top_p, "top_p" if quirks.sampling else None),
         ("top_k", request.top_k, "top_k" if quirks.top_k else None),
@@ -117,30 +104,52 @@ def _options(request: Request, target: Target, extra: JsonObject, notes: NoticeC
         ("user", request.user, quirks.user_field),
         ("metadata", request.metadata or None, "metadata" if quirks.metadata else None),
     )
-    return encode_options(told, extra, notes)
+    return encode_options(options, extra, notes)
 
 
-def _reasoning(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    reasoning, quirks = requested_reasoning(request, target, notes), target.quirks
+def _encode_schema(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+    schema = request.schema
+    if schema is None or "response_format" in extra:
+        return {}
+    if not schema or not target.quirks.json_schema:
+        return {"response_format": {"type": "json_object"}}
+    strict = schema_strict(request, schema, target, notes)
+    json_schema = without_none({"name": schema_name(request, notes), "schema": schema, "strict": strict})
+    return {"response_format": {"type": "json_schema", "json_schema": json_schema}}
+
+
+def _encode_reasoning(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+    if not extra.keys().isdisjoint(REASONING_OPTIONS):
+        return {}
+    reasoning = requested_reasoning(request, target, notes)
     if reasoning is None:
         return {}
-    if quirks.reasoning == "object" and isinstance(reasoning, int):
+    if target.quirks.reasoning == "object" and isinstance(reasoning, int):
         return {"reasoning": {"max_tokens": reasoning}}
     effort = to_effort(reasoning, target, notes)
-    match quirks.reasoning:
+    match target.quirks.reasoning:
         case "object":
             return {"reasoning": {"effort": effort}}
         case "switch":
-            return _switch(effort, target, notes)
+            return _encode_switch(effort, target, notes)
         case _:
             return {"reasoning_effort": effort}
 
 
-def _switch(effort: str, target: Target, notes: NoticeCollector) -> JsonObject:
-    """On or off; how hard beside it, where the target is known to take words for that."""
+def _encode_switch(effort: str, target: Target, notes: NoticeCollector) -> JsonObject:
+    """On or off, and the effort if the target is known to support one."""
     thinking = {"type": "disabled" if effort == "none" else "enabled"}
     if target.quirks.efforts is not None and effort != "none":
         return {"thinking": thinking, "reasoning_effort": effort}
     if effort not in ("none", "medium"):
-        notes.add("changed", "reasoning", f"it can only be on or off, so {effort!r} is on")
+        notes.add("changed", "reasoning", f"{effort!r} became on: only on and off are supported")
     return {"thinking": thinking}
+
+
+def _encode_stream(request: Request, target: Target, stream_options: object) -> JsonObject:
+    if not request.stream:
+        return {}
+    if not target.quirks.stream_usage:
+        return {"stream": True}
+    options = stream_options if is_object(stream_options) else {}
+    return {"stream": True, "stream_options": {**options, "include_usage": True}}

@@ -1,4 +1,4 @@
-"""A Request's history in, the messages of a Chat Completions call out."""
+"""Encodes the messages of a request for Chat Completions servers."""
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
@@ -25,35 +25,36 @@ from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.history import ERROR_PREFIX, History, check_urls, error_text, fit_id, repair, result_media
 from dragoman.wires.common.json_prompt import json_instruction
 from dragoman.wires.common.notices import NoticeCollector
-from dragoman.wires.openai_chat.parts import encode_assistant, encode_part, is_lone
+from dragoman.wires.openai_chat.parts import encode_assistant, encode_part, is_function_call
 from dragoman.wires.openai_chat.schema import NAME
 
 MEDIA_BELOW = "(See the next message of the user.)"
+"""The content of a message whose images or documents stand in the next one."""
 MADE_BEFORE = "Made by the assistant:"
 NOTED = "(Noted.)"
 
 
 def encode_messages(request: Request, target: Target, notes: NoticeCollector) -> list[JsonObject]:
-    """All messages, in an order and with ids that the target takes."""
+    """All messages, in an order and with ids that the target accepts."""
     history = repair(request, notes)
-    turns = list(_with_images_apart(history.turns, notes))
+    turns = list(_with_images_in_user_turns(history.turns, notes))
     check_urls(turns, target)
-    messages = _encode_system((*history.system, *_wish(request, target, history, notes)))
-    lone = {call.id for turn in turns for call in turn.tool_calls if is_lone(call)}
+    messages = _encode_system((*history.system, *_json_instructions(request, target, history, notes)))
+    function_calls = {call.id for turn in turns for call in turn.tool_calls if is_function_call(call)}
     for turn in turns:
         if turn.role == "user":
             messages.append(_encode_user(turn))
         elif turn.role == "assistant":
             messages.append(_encode_assistant(turn, target, notes))
         else:
-            messages += _encode_results(turn.tool_results, lone)
+            messages += _encode_results(turn.tool_results, function_calls)
     if target.quirks.call_id:
         _fit_ids(messages, target, notes)
-    return messages if target.quirks.user_after_tool else list(_with_pauses(messages, notes))
+    return messages if target.quirks.user_after_tool else list(_with_assistant_between(messages, notes))
 
 
 def encode_result(result: ToolResult) -> JsonObject:
-    """The message that answers one call; pictures and documents have no place in it."""
+    """The message with the result of one call, without its images and documents."""
     parts = [
         part for part in result.parts if isinstance(part, Text) or (isinstance(part, Opaque) and part.wire == NAME)
     ]
@@ -74,31 +75,31 @@ def _with_prefix(parts: Iterable[Text | Opaque], prefix: str) -> Iterator[Text |
             yield part
 
 
-def _wish(request: Request, target: Target, history: History, notes: NoticeCollector) -> list[Text]:
-    """The schema in words for a target that takes none, and the word JSON, which JSON mode demands."""
+def _json_instructions(request: Request, target: Target, history: History, notes: NoticeCollector) -> list[Text]:
+    """The schema as text if the target does not support schemas, and the word JSON, which JSON mode requires."""
     if request.schema and not target.quirks.json_schema:
-        notes.add("changed", "schema", "it takes no schema, so it is asked for in the system prompt")
+        notes.add("changed", "schema", "moved to the system prompt: schemas are not supported")
         return [Text(text=json_instruction(request.schema))]
-    if request.schema == {} and not _says_json(history):
-        notes.add("repaired", "the system prompt", "JSON mode demands the word JSON, so it was added")
+    if request.schema == {} and not _mentions_json(history):
+        notes.add("repaired", "system prompt", "added the word JSON: JSON mode requires it")
         return [Text(text=json_instruction())]
     return []
 
 
-def _says_json(history: History) -> bool:
+def _mentions_json(history: History) -> bool:
     parts = (*history.system, *(part for turn in history.turns for part in turn.parts))
     return any("json" in part.text.lower() for part in parts if isinstance(part, Text | ToolResult))
 
 
 def _encode_system(texts: tuple[Text, ...]) -> list[JsonObject]:
-    """One message; several only where a client gave one of them a name of its own."""
+    """One message; several if the client gave some of them fields of their own."""
     if len(texts) == 1 and not texts[0].extra:
         return [{"role": "system", "content": texts[0].text}]
     messages: list[JsonObject] = []
     for fields, group in groupby(texts, lambda text: wire_extra(text.extra, NAME).get("message")):
-        members = [_without_message(text) for text in group]
-        plain = not any(NAME in text.extra for text in members)
-        content = "\n\n".join(text.text for text in members) if plain else [encode_part(text) for text in members]
+        parts = [_without_message(text) for text in group]
+        plain = not any(NAME in text.extra for text in parts)
+        content = "\n\n".join(text.text for text in parts) if plain else [encode_part(text) for text in parts]
         messages.append({"role": "system", "content": content, **(fields or {})})
     return messages
 
@@ -119,66 +120,67 @@ def _encode_user(turn: Message) -> JsonObject:
 
 
 def _encode_assistant(turn: Message, target: Target, notes: NoticeCollector) -> JsonObject:
-    parts = (_taken_back(part, target, notes) for part in turn.parts)
+    parts = (_replayed(part, target, notes) for part in turn.parts)
     message = encode_assistant([part for part in parts if part is not None], None)
     if is_object(audio := message.get("audio")):
         message["audio"] = {"id": audio.get("id")}
     return {**message, **wire_extra(turn.extra, NAME)}
 
 
-def _taken_back(part: Part, target: Target, notes: NoticeCollector) -> Part | None:
-    """The part; thinking only in the fields that the target takes, and None where it takes none of them."""
-    taken = target.quirks.reasoning_replay_fields
-    if taken is None or not isinstance(part, Thinking):
+def _replayed(part: Part, target: Target, notes: NoticeCollector) -> Part | None:
+    """The part; thinking only in the fields that the target accepts, None if it accepts none of them."""
+    accepted = target.quirks.reasoning_replay_fields
+    if accepted is None or not isinstance(part, Thinking):
         return part
     extra = wire_extra(part.extra, NAME)
-    kept = {"fields": [field for field in extra.get("fields", ()) if field in taken]}
-    if "details" in extra and "reasoning_details" in taken:
-        kept["details"] = extra["details"]
-    if not any(kept.values()):
-        notes.add("dropped", "thinking", "it does not take back what another server thought")
+    fields = {"fields": [field for field in extra.get("fields", ()) if field in accepted]}
+    if "details" in extra and "reasoning_details" in accepted:
+        fields["details"] = extra["details"]
+    if not any(fields.values()):
+        notes.add("dropped", "thinking", "does not accept the thinking of another server")
         return None
-    return msgspec.structs.replace(part, extra={NAME: {**extra, "details": None, **kept}})
+    return msgspec.structs.replace(part, extra={NAME: {**extra, "details": None, **fields}})
 
 
-def _encode_results(results: tuple[ToolResult, ...], lone: set[str]) -> list[JsonObject]:
-    messages = [_encode_lone_result(result) if result.id in lone else encode_result(result) for result in results]
+def _encode_results(results: tuple[ToolResult, ...], function_calls: set[str]) -> list[JsonObject]:
+    encoders = (_encode_function_result if result.id in function_calls else encode_result for result in results)
+    messages = [encode(result) for encode, result in zip(encoders, results, strict=True)]
     media = result_media(results)
     return [*messages, _encode_user(media)] if media is not None else messages
 
 
-def _encode_lone_result(result: ToolResult) -> JsonObject:
-    """The message that answers a call without an id, by the name of its function."""
+def _encode_function_result(result: ToolResult) -> JsonObject:
+    """The message with the result of a `function_call`, which has no id but the name of its function."""
     message = {**encode_result(result), "role": "function", "name": result.name}
     del message["tool_call_id"]
     return message
 
 
-def _with_images_apart(turns: Iterable[Message], notes: NoticeCollector) -> Iterator[Message]:
-    """Pictures that a model made on another wire follow its turn, in one of the user's: there is no other place."""
-    made: list[Part] = []
+def _with_images_in_user_turns(turns: Iterable[Message], notes: NoticeCollector) -> Iterator[Message]:
+    """Move images that a model made on another wire to a user turn: assistant messages cannot contain them."""
+    images: list[Part] = []
     for turn in turns:
-        if made and turn.role != "tool":
-            yield user(MADE_BEFORE, *made)
-            made = []
+        if images and turn.role != "tool":
+            yield user(MADE_BEFORE, *images)
+            images = []
         if turn.role != "assistant":
             yield turn
             continue
-        made = [part for part in turn.parts if isinstance(part, Image) and NAME not in part.extra]
-        if made:
-            notes.add("changed", "an image of the assistant", "it follows in a message of the user")
-        rest = tuple(part for part in turn.parts if part not in made) or (Text(text=MEDIA_BELOW),)
+        images = [part for part in turn.parts if isinstance(part, Image) and NAME not in part.extra]
+        if images:
+            notes.add("changed", "image of the assistant", "moved to a user message")
+        rest = tuple(part for part in turn.parts if part not in images) or (Text(text=MEDIA_BELOW),)
         yield msgspec.structs.replace(turn, parts=rest)
-    if made:
-        yield user(MADE_BEFORE, *made)
+    if images:
+        yield user(MADE_BEFORE, *images)
 
 
-def _with_pauses(messages: list[JsonObject], notes: NoticeCollector) -> Iterator[JsonObject]:
-    """A word of the assistant between a result and the user."""
+def _with_assistant_between(messages: list[JsonObject], notes: NoticeCollector) -> Iterator[JsonObject]:
+    """Insert an assistant message between a result and a user message."""
     before = ""
     for message in messages:
         if before == "tool" and message["role"] == "user":
-            notes.add("repaired", "the history", "a user may not follow a result, so a word was put between them")
+            notes.add("repaired", "history", "added an assistant message: a user message must not follow a result")
             yield {"role": "assistant", "content": NOTED}
         before = message["role"]
         yield message

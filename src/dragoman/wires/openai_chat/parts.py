@@ -1,4 +1,4 @@
-"""Parts of messages to and from the JSON of Chat Completions, for both halves."""
+"""Encodes and decodes the parts of messages, tool calls and tools, for both halves."""
 
 from collections.abc import Iterable
 
@@ -32,12 +32,12 @@ from dragoman.wires.common.request_body import invalid_field, read_fields
 from dragoman.wires.openai_chat.schema import (
     AUDIO_FORMATS,
     AUDIO_TYPES,
-    LONE,
+    FUNCTION_CALL,
     NAME,
     REASONING_FIELDS,
     ChatAssistantMessage,
     ChatFunctionDefinition,
-    ChatInputCall,
+    ChatInputFunctionCall,
     ChatMessage,
 )
 
@@ -63,13 +63,13 @@ def encode_part(part: Part) -> JsonObject:
 
 
 def _with_extra(kind: str, inner: JsonObject, extra: JsonObject) -> JsonObject:
-    """A part with what stood beside its data, and inside it."""
-    own = wire_extra(extra, NAME)
-    return {"type": kind, **own, kind: {**inner, **wire_extra(own, kind)}}
+    """A part with the extra fields of the part and of its inner object."""
+    fields = wire_extra(extra, NAME)
+    return {"type": kind, **fields, kind: {**inner, **wire_extra(fields, kind)}}
 
 
 def decode_part(data: str | JsonObject, where: str) -> Part:
-    """The mirror of `encode_part`; what we have no word for is kept as it is."""
+    """The inverse of `encode_part`; unknown parts become `Opaque`."""
     if isinstance(data, str):
         return Text(text=data)
     read = _DECODERS.get(str(data.get("type")))
@@ -121,27 +121,27 @@ def _audio(data: JsonObject) -> Part | None:
 _DECODERS = {"text": _text, "image_url": _image, "file": _file, "input_audio": _audio}
 
 
-def decode_made(data: JsonObject, where: str) -> Part:
-    """A picture that a model made, with the mark of this wire, so that it is given back in its place."""
+def decode_image_part(data: JsonObject, where: str) -> Part:
+    """An image that a model made, marked with this wire so that it is sent back in `images`."""
     part = decode_part(data, where)
     if not isinstance(part, Image):
         return Opaque(wire=NAME, data={"images": [data]})
     return msgspec.structs.replace(part, extra={NAME: wire_extra(part.extra, NAME)})
 
 
-def reasoning_fields(said: ChatMessage | ChatAssistantMessage) -> list[str]:
-    """The fields that hold the thinking; some servers say it twice, and some have a second field that is empty."""
-    if said.reasoning_content is None and said.reasoning is None:
+def reasoning_fields(message: ChatMessage | ChatAssistantMessage) -> list[str]:
+    """The fields that contain the thinking: some servers send it twice, and some send a second field that is empty."""
+    if message.reasoning_content is None and message.reasoning is None:
         return []
-    told = [field for field in REASONING_FIELDS if isinstance(getattr(said, field), str)]
-    if len(told) < 2:
-        return told
-    first = next((field for field in told if getattr(said, field)), told[0])
-    return [field for field in told if getattr(said, field) == getattr(said, first)]
+    fields = [field for field in REASONING_FIELDS if isinstance(getattr(message, field), str)]
+    if len(fields) < 2:
+        return fields
+    first = next((field for field in fields if getattr(message, field)), fields[0])
+    return [field for field in fields if getattr(message, field) == getattr(message, first)]
 
 
 def decode_thinking(data: JsonObject) -> Thinking | None:
-    """A content part that is thinking, itself a list of texts; None for any other."""
+    """The thinking in a content part, where it is a list of texts; None for other parts."""
     texts = data.get("thinking")
     if data.get("type") != "thinking" or not is_list(texts):
         return None
@@ -156,68 +156,68 @@ def _rest(data: JsonObject, known: str) -> JsonObject:
 
 
 def _extra(data: JsonObject, kind: str, inner: JsonObject, *known: str) -> JsonObject:
-    """What a part has beside its data, and inside it."""
+    """The unknown fields of a part and of its inner object."""
     rest = {key: value for key, value in inner.items() if key not in known and value is not None}
     return make_extra(NAME, {**wire_extra(_rest(data, kind), NAME), **make_extra(kind, rest)})
 
 
 def image_url(image: Image) -> str:
-    """The URL of an image: its own, or one that holds its bytes."""
+    """The URL of an image, or a data URL with its bytes."""
     if image.data is None:
         return image.url or ""
     return data_url(image.mime or "image/png", image.data)
 
 
 def encode_call(call: ToolCall) -> JsonObject:
-    """A tool call; the provider's own text of the arguments is given back as it was."""
-    extra = {key: value for key, value in wire_extra(call.extra, NAME).items() if key != LONE}
+    """A tool call, with the provider's original text of the arguments."""
+    extra = {key: value for key, value in wire_extra(call.extra, NAME).items() if key != FUNCTION_CALL}
     if extra.get("type") == "custom":
-        field, said = "custom", {"name": call.name, "input": call.arguments.get("input", "")}
+        field, inner = "custom", {"name": call.name, "input": call.arguments.get("input", "")}
     else:
-        field, said = "function", {"name": call.name, "arguments": arguments_text(call)}
-    return {"id": call.id, "type": field, **extra, field: {**said, **wire_extra(extra, field)}}
+        field, inner = "function", {"name": call.name, "arguments": arguments_text(call)}
+    return {"id": call.id, "type": field, **extra, field: {**inner, **wire_extra(extra, field)}}
 
 
-def is_lone(call: ToolCall) -> bool:
-    """Whether a call is of the first form of the API: the only one of its message, without an id."""
-    return bool(wire_extra(call.extra, NAME).get(LONE))
+def is_function_call(call: ToolCall) -> bool:
+    """Whether a call has the legacy form `function_call`: one per message, without an id."""
+    return bool(wire_extra(call.extra, NAME).get(FUNCTION_CALL))
 
 
-def decode_lone_call(data: JsonObject, where: str) -> ToolCall:
-    """A `function_call`, with the mark that it is one."""
+def decode_function_call(data: JsonObject, where: str) -> ToolCall:
+    """A `function_call`, marked as such in its extra."""
     call = decode_function(data, where)
-    return msgspec.structs.replace(call, extra={NAME: {LONE: True, **wire_extra(call.extra, NAME)}})
+    return msgspec.structs.replace(call, extra={NAME: {FUNCTION_CALL: True, **wire_extra(call.extra, NAME)}})
 
 
 def decode_call(data: JsonObject, where: str) -> ToolCall:
-    """The mirror of `encode_call`."""
+    """The inverse of `encode_call`."""
     id, extra = str(data.get("id") or ""), call_rest(data)
     if is_object(custom := data.get("custom")):
-        given = {"input": custom.get("input", "")}
+        arguments = {"input": custom.get("input", "")}
         extra = {"type": "custom", **extra}
-        return ToolCall(id=id, name=str(custom.get("name", "")), arguments=given, extra={NAME: extra})
+        return ToolCall(id=id, name=str(custom.get("name", "")), arguments=arguments, extra={NAME: extra})
     call = decode_function(data.get("function"), f"{where}.function")
     return msgspec.structs.replace(call, id=id, extra=make_extra(NAME, extra))
 
 
 def decode_function(data: object, where: str) -> ToolCall:
-    """A call without an id, from its function."""
-    shape, _ = read_fields(ChatInputCall, data, where)
-    given = shape.arguments
-    text = given if isinstance(given, str) else encode_json(given or {}).decode()
+    """A call without an id, from its `function` object."""
+    function, _ = read_fields(ChatInputFunctionCall, data, where)
+    text = function.arguments
+    text = text if isinstance(text, str) else encode_json(text or {}).decode()
     arguments, raw = parse_history_arguments(text)
     extra = make_extra(NAME, call_rest({"function": data}))
-    return ToolCall(id="", name=shape.name, arguments=arguments, raw=raw, extra=extra)
+    return ToolCall(id="", name=function.name, arguments=arguments, raw=raw, extra=extra)
 
 
 def call_rest(data: JsonObject) -> JsonObject:
-    """What a call has beside what a ToolCall says; inside its function under that name."""
+    """The fields of a call that `ToolCall` does not have; those inside `function` or `custom` under that name."""
     rest = {key: value for key, value in data.items() if key not in _CALL_MEMBERS}
     for field, known in (("function", ("name", "arguments")), ("custom", ("name", "input"))):
         inner = data.get(field)
         if is_object(inner):
-            more = {key: value for key, value in inner.items() if key not in known}
-            rest[field] = without_none(more) or None
+            unknown = {key: value for key, value in inner.items() if key not in known}
+            rest[field] = without_none(unknown) or None
     return without_none(rest)
 
 
@@ -225,7 +225,7 @@ _CALL_MEMBERS = frozenset({"id", "type", "index", "function", "custom"})
 
 
 def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonObject:
-    """An assistant's message. Thinking stands in the field that it came in, or in the default one."""
+    """An assistant message. Thinking goes to the field that it came in, or to `default_field`."""
     message: JsonObject = {"role": "assistant", "content": None}
     texts: list[Text] = []
     chunks: list[JsonObject] = []
@@ -242,13 +242,13 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
                 chunks.append(encode_part(msgspec.structs.replace(part, extra=_request_extra(part))))
             case Thinking():
                 _encode_thinking(part, message, chunks, default_field)
-            case ToolCall() if is_lone(part) and LONE not in message:
-                message[LONE] = encode_call(part)["function"]
+            case ToolCall() if is_function_call(part) and FUNCTION_CALL not in message:
+                message[FUNCTION_CALL] = encode_call(part)["function"]
             case ToolCall():
                 calls.append(encode_call(part))
             case Image():
                 message.setdefault("images", []).append(encode_part(part))
-            case Opaque() if stands_beside(part):
+            case Opaque() if is_message_field(part):
                 fields = part.data.items()
                 message.update({key: message.get(key, []) + v if is_list(v) else v for key, v in fields})
             case Opaque():
@@ -258,27 +258,27 @@ def encode_assistant(parts: Iterable[Part], default_field: str | None) -> JsonOb
     if chunks:
         plain = len(chunks) == len(texts) and all(chunk.keys() == {"type", "text"} for chunk in chunks)
         message["content"] = "".join([text.text for text in texts]) if plain else chunks
-    elif not calls and message.keys().isdisjoint(("refusal", LONE)):
+    elif not calls and message.keys().isdisjoint(("refusal", FUNCTION_CALL)):
         message["content"] = ""
     if calls:
         message["tool_calls"] = calls
     return message
 
 
-def stands_beside(part: Opaque) -> bool:
-    """Whether a block has a field of its own beside the content, where the others are parts of the content."""
+def is_message_field(part: Opaque) -> bool:
+    """Whether a block is a field of the message, not a part of its content."""
     return part.wire == NAME and part.data.keys() in ({"audio"}, {"images"})
 
 
 RESPONSE_ONLY = frozenset({"logprobs", "annotations", "citations", "search_results"})
-"""What a text's extra holds of a response, which no request takes."""
+"""Extra fields of a text that only responses have."""
 
 
-def add_logprobs(notes: JsonObject, new: JsonObject) -> None:
-    """Put the log-probabilities of more of a text behind those that its notes hold."""
-    for key, value in new.items():
+def add_logprobs(extra: JsonObject, logprobs: JsonObject) -> None:
+    """Append log-probabilities to those in the extra of a text."""
+    for key, value in logprobs.items():
         if value and is_list(value):
-            notes.setdefault("logprobs", {}).setdefault(key, []).extend(value)
+            extra.setdefault("logprobs", {}).setdefault(key, []).extend(value)
 
 
 def _request_extra(text: Text) -> JsonObject:
@@ -299,7 +299,7 @@ def _encode_thinking(part: Thinking, message: JsonObject, chunks: list[JsonObjec
 
 
 def encode_tool(tool: Tool | Opaque) -> JsonObject:
-    """A tool's definition."""
+    """The definition of a tool."""
     if isinstance(tool, Opaque):
         return tool.data
     function = without_none(
@@ -314,7 +314,7 @@ def _outer(extra: JsonObject) -> JsonObject:
 
 
 def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
-    """The mirror of `encode_tool`; tools that are not functions are kept as they are."""
+    """The inverse of `encode_tool`; tools that are not functions become `Opaque`."""
     if "function" not in data:
         return Opaque(wire=NAME, data=data)
     tool = decode_definition(data["function"], f"{where}.function")
@@ -323,15 +323,15 @@ def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
 
 
 def decode_definition(data: object, where: str) -> Tool:
-    """A tool, from its function."""
-    shape, inner = read_fields(ChatFunctionDefinition, data, where)
-    if shape.strict and shape.parameters is not None and not is_strict(shape.parameters):
-        # Some servers take the flag for any schema (2026-08), so a client's own word stands on its own wire.
-        inner = {**inner, "strict": True}
+    """A tool, from its `function` object."""
+    function, rest = read_fields(ChatFunctionDefinition, data, where)
+    if function.strict and function.parameters is not None and not is_strict(function.parameters):
+        # Some servers accept the flag for any schema (2026-08), so it is sent as it is on this wire.
+        rest = {**rest, "strict": True}
     return Tool(
-        name=shape.name,
-        description=shape.description,
-        parameters=shape.parameters,
-        strict=shape.strict,
-        extra=make_extra(NAME, {"function": inner} if inner else {}),
+        name=function.name,
+        description=function.description,
+        parameters=function.parameters,
+        strict=function.strict,
+        extra=make_extra(NAME, {"function": rest} if rest else {}),
     )

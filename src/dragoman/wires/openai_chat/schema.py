@@ -1,4 +1,4 @@
-"""The fields of Chat Completions that we read, and the tables that both halves share."""
+"""The JSON of Chat Completions as types, and the tables that both halves share."""
 
 from typing import Annotated, Any, Literal
 
@@ -12,11 +12,11 @@ NAME = "openai_chat"
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CITATIONS = ("citations", "search_results")
 PIECE = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"
-"""Stands for a piece of text, and in nothing else that a chunk says."""
-LONE = "function_call"
-"""The field of a call in the first form of the API, and the mark of such a call in its extra."""
+"""A placeholder for a piece of text, which occurs nowhere else in a chunk."""
+FUNCTION_CALL = "function_call"
+"""The field of a call in the legacy form of the API, and the mark of such a call in its extra."""
 
-SAID: dict[str, FinishReason] = {
+OWN_FINISH: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
@@ -25,17 +25,17 @@ SAID: dict[str, FinishReason] = {
     "abort": "other",
     "repetition": "other",
 }
-"""The finish reasons that clients are told: OpenAI's own, and those for which it has no word."""
+"""The finish reasons that are sent to clients: OpenAI's, and those of other servers without an equivalent."""
 FINISH: dict[str, FinishReason] = {
-    **SAID,
+    **OWN_FINISH,
     **dict.fromkeys(("eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
     **dict.fromkeys(("model_length", "max_tokens"), "length"),
     **dict.fromkeys(("tool_call", "tool_use"), "tool_calls"),
     **dict.fromkeys(("safety", "sensitive"), "blocked"),
 }
-"""The finish reasons that servers tell, in any case: some have other words than OpenAI."""
+"""The finish reasons that servers send, compared in lowercase."""
 FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
-"""Finish reasons that say that the server broke off."""
+"""Finish reasons of responses that the server aborted."""
 FINISH_WORD: dict[FinishReason, str] = {
     "stop": "stop",
     "length": "length",
@@ -53,13 +53,13 @@ SAME_CONCEPT: dict[str, tuple[str, ...]] = {
     "max_tokens": ("max_completion_tokens",),
     "seed": ("random_seed",),
     "tools": ("functions",),
-    "tool_choice": (LONE,),
+    "tool_choice": (FUNCTION_CALL,),
 }
-"""A field of ours gives way to what the caller put into `extra` under one of these names."""
+"""The encoder's field is omitted if `extra` has one of these fields."""
 REASONING_OPTIONS = ("reasoning_effort", "reasoning", "thinking", "enable_thinking")
-"""The fields that say how hard to think; ours give way to any of them."""
+"""The fields for reasoning; the encoder's field is omitted if `extra` has one of them."""
 
-IDLE: JsonObject = {
+DEFAULTS: JsonObject = {
     "frequency_penalty": 0,
     "logit_bias": {},
     "logprobs": False,
@@ -70,7 +70,7 @@ IDLE: JsonObject = {
     "store": False,
     "top_logprobs": 0,
 }
-"""Options that ask for nothing when they are these: what is lost of them is no loss."""
+"""Values that are the default, so that dropping them changes nothing."""
 
 BASE_CODES = {
     1001: "timeout_error",
@@ -83,7 +83,7 @@ BASE_CODES = {
     2013: "invalid_request_error",
     2049: "invalid_api_key",
 }
-"""What the codes of a `base_resp` mean (documented 2026-06); any other is a fault of the server."""
+"""The meaning of the codes of a `base_resp` (documented 2026-06); other codes are faults of the server."""
 
 
 class ChatFunctionCall(msgspec.Struct):
@@ -149,7 +149,7 @@ class ChatBaseResponse(msgspec.Struct):
 
 
 class ChatChunk(msgspec.Struct, gc=False):
-    """A chunk of a stream, or a whole body: they differ in `delta` and `message` only."""
+    """A chunk of a stream, or a whole body: they differ only in `delta` and `message`."""
 
     id: str | int | None = None
     object: str | None = None
@@ -167,7 +167,7 @@ class ChatChunk(msgspec.Struct, gc=False):
 
 
 class ChatRequest(msgspec.Struct):
-    """What a client asks."""
+    """The body of a client's request."""
 
     model: str = ""
     messages: list[JsonObject] = []
@@ -188,14 +188,14 @@ class ChatRequest(msgspec.Struct):
 
 
 class ChatPlainMessage(msgspec.Struct, forbid_unknown_fields=True, gc=False):
-    """A text that a client sent, and nothing beside it."""
+    """A message with text only."""
 
     role: Literal["system", "user", "assistant"]
     content: Annotated[str, Meta(min_length=1)]
 
 
 class ChatPlainRequest(msgspec.Struct, forbid_unknown_fields=True):
-    """What a client asks that sends nothing but texts, as most do."""
+    """A request with text messages only, as most are."""
 
     model: str
     messages: list[ChatPlainMessage]
@@ -206,7 +206,7 @@ class ChatPlainRequest(msgspec.Struct, forbid_unknown_fields=True):
 
 
 class OpenAIEmbeddingsRequest(msgspec.Struct):
-    """What a client wants vectors of."""
+    """The body of a request for embeddings."""
 
     model: str
     input: str | list[str | int | list[int]]
@@ -215,7 +215,7 @@ class OpenAIEmbeddingsRequest(msgspec.Struct):
 
 
 class ChatInputMessage(msgspec.Struct):
-    """One message that a client sent."""
+    """A message of a client's request."""
 
     role: str
     content: str | list[str | JsonObject] | JsonObject | None = None
@@ -223,7 +223,7 @@ class ChatInputMessage(msgspec.Struct):
 
 
 class ChatAssistantMessage(ChatInputMessage):
-    """One message of an assistant's that a client sent."""
+    """An assistant message of a client's request."""
 
     tool_calls: list[JsonObject] | None = None
     function_call: JsonObject | None = None
@@ -234,15 +234,15 @@ class ChatAssistantMessage(ChatInputMessage):
     images: list[JsonObject] | None = None
 
 
-class ChatInputCall(msgspec.Struct):
-    """The function of a call that a client sent."""
+class ChatInputFunctionCall(msgspec.Struct):
+    """The `function` of a call in a client's request."""
 
     name: str
     arguments: Any = None
 
 
 class ChatFunctionDefinition(msgspec.Struct):
-    """The function of a tool that a client sent."""
+    """The `function` of a tool in a client's request."""
 
     name: str
     description: str | None = None
@@ -251,13 +251,13 @@ class ChatFunctionDefinition(msgspec.Struct):
 
 
 def read_usage(tokens: ChatUsage) -> Usage:
-    """Totals and their portions, wherever a server puts them."""
+    """The token counts, wherever a server puts them."""
     prompt = tokens.prompt_tokens_details if is_object(tokens.prompt_tokens_details) else {}
     completion = tokens.completion_tokens_details if is_object(tokens.completion_tokens_details) else {}
     reasoning = _first(whole_number(completion.get("reasoning_tokens")), tokens.reasoning_tokens)
     output = tokens.completion_tokens
     if output is not None and reasoning and tokens.total_tokens == (tokens.prompt_tokens or 0) + output + reasoning:
-        # Some servers leave reasoning out of completion_tokens; the total tells (seen 2026-08).
+        # Some servers do not count reasoning in completion_tokens; the total shows it (seen 2026-08).
         output += reasoning
     return Usage(
         input=tokens.prompt_tokens,
@@ -276,7 +276,7 @@ def read_usage(tokens: ChatUsage) -> Usage:
 
 
 def write_usage(usage: Usage) -> JsonObject | None:
-    """The mirror of `read_usage`: what is known, and 0 where clients' types demand a number."""
+    """The inverse of `read_usage`, with 0 where clients' types require a number."""
     if usage.source == "unknown":
         return None
     input, output = usage.input or 0, usage.output or 0

@@ -1,4 +1,9 @@
-"""A Chat Completions call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
+"""The server half of Chat Completions: decodes requests of clients and encodes responses.
+
+Most requests contain only text messages and a few options; `decode_plain` decodes them in one step. All others go
+through `decode_any`, which accepts the extensions of many servers. A field whose meaning `Request` has in full is kept
+verbatim (see `wires.common.extra`); `_is_covered` decides that.
+"""
 
 from collections import defaultdict, deque
 from itertools import takewhile
@@ -47,8 +52,8 @@ from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_chat.parts import (
     decode_call,
     decode_definition,
-    decode_lone_call,
-    decode_made,
+    decode_function_call,
+    decode_image_part,
     decode_part,
     decode_thinking,
     decode_tool,
@@ -58,8 +63,8 @@ from dragoman.wires.openai_chat.parts import (
 )
 from dragoman.wires.openai_chat.schema import (
     CITATIONS,
-    IDLE,
-    LONE,
+    DEFAULTS,
+    FUNCTION_CALL,
     NAME,
     REASONING_FIELDS,
     REASONING_OPTIONS,
@@ -69,9 +74,9 @@ from dragoman.wires.openai_chat.schema import (
     ChatRequest,
     write_usage,
 )
-from dragoman.wires.openai_chat.stream_encoder import ChatStreamEncoder, encode_finish, is_sayable, text_notes
+from dragoman.wires.openai_chat.stream_encoder import ChatStreamEncoder, encode_finish, is_supported, text_extra
 
-_NEAREST: dict[str, Effort] = {**{effort: effort for effort in EFFORTS}, "xhigh": "max"}
+_EFFORTS: dict[str, Effort] = {**{effort: effort for effort in EFFORTS}, "xhigh": "max"}
 _CHOICES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 _ROLES: dict[str, Role] = {
     "system": "system",
@@ -87,39 +92,36 @@ BOUNDS = (
     ("top_p", "top_p", 0, 1),
     ("max_tokens", "max_tokens", 1, inf),
 )
-"""What OpenAI refuses to go beyond."""
+"""The limits of OpenAI."""
 
 
 class OpenAIChatServer:
-    """They call us."""
+    """The server half of Chat Completions."""
 
     routes = (Route(method="POST", path="/v1/chat/completions"),)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        """The model's name and the request."""
         return decode_plain(http.body) or decode_any(http)
 
     def check(self, model: str, request: Request, /) -> None:
-        """Refuse what can be read, and is no request that servers answer."""
         if not model:
             raise missing_field("model")
         if not (request.messages or request.system):
             raise missing_field("messages")
         if (whole_number(wire_extra(request.extra, NAME).get("n")) or 1) > 1:
-            raise invalid_field("n", "a request has one answer; ask again for another")
+            raise invalid_field("n", "must be 1; send another request for another response")
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
-        """The whole answer in this dialect."""
-        parts = [part for part in response.message.parts if is_sayable(part)]
+        parts = [part for part in response.message.parts if is_supported(part)]
         message = encode_assistant(parts, REASONING_FIELDS[0])
-        notes = text_notes(parts)
-        if "annotations" in notes:
-            message["annotations"] = notes["annotations"]
+        extra = text_extra(parts)
+        if "annotations" in extra:
+            message["annotations"] = extra["annotations"]
         choice = {
             "index": 0,
             "message": {"refusal": None, **message},
-            "logprobs": notes.get("logprobs"),
+            "logprobs": extra.get("logprobs"),
             "finish_reason": encode_finish(response.finish, is_refused="refusal" in message),
         }
         body = {
@@ -129,39 +131,37 @@ class OpenAIChatServer:
             "model": response.model or "",
             "choices": [choice],
             "usage": write_usage(response.usage),
-            **{key: notes[key] for key in CITATIONS if key in notes},
+            **{key: extra[key] for key in CITATIONS if key in extra},
         }
         return HttpReply(body=encode_json(body))
 
     def supports_part(self, part: Part, /) -> bool:
-        """Whether an answer in this dialect has a place for a part."""
-        return is_sayable(part)
+        return is_supported(part)
 
     def encode_error(self, error: DragomanError, /) -> HttpReply:
-        """The refusal in this dialect."""
         body = encode_json({"error": encode_openai_error(error)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
-        """A writer of one streamed answer."""
         return ChatStreamEncoder(request)
 
 
 def decode_plain(body: bytes) -> tuple[str, Request] | None:
-    """As `decode_request` at a fifth of the cost, where nothing but texts are said; None where more is, or amiss."""
+    """Decode a request with text messages only, at a fifth of the cost; None for all other requests."""
     try:
-        asked = _PLAIN.decode(body)
+        plain = _PLAIN.decode(body)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
         return None
-    said = asked.messages
-    leading = [*takewhile(lambda one: one.role == "system", said)]
-    return asked.model, Request(
-        messages=tuple([Message(role=one.role, parts=(Text(text=one.content),)) for one in said[len(leading) :]]),
-        system=as_system([Text(text=one.content) for one in leading]),
-        temperature=asked.temperature,
-        top_p=asked.top_p,
-        max_tokens=asked.max_tokens,
-        stream=asked.stream,
+    messages = plain.messages
+    system = [*takewhile(lambda message: message.role == "system", messages)]
+    turns = messages[len(system) :]
+    return plain.model, Request(
+        messages=tuple([Message(role=turn.role, parts=(Text(text=turn.content),)) for turn in turns]),
+        system=as_system([Text(text=message.content) for message in system]),
+        temperature=plain.temperature,
+        top_p=plain.top_p,
+        max_tokens=plain.max_tokens,
+        stream=plain.stream,
     )
 
 
@@ -169,65 +169,65 @@ _PLAIN = msgspec.json.Decoder(ChatPlainRequest)
 
 
 def decode_any(http: HttpRequest) -> tuple[str, Request]:
-    """As `decode_request`, whatever is asked."""
-    shape, rest = read_fields(ChatRequest, decode_request_json(http), "body")
-    system, messages = _decode_messages(shape.messages)
+    """Decode any request."""
+    body, rest = read_fields(ChatRequest, decode_request_json(http), "body")
+    system, messages = _decode_messages(body.messages)
     extra = without_none(rest)
-    seed = whole_number(extra.get("random_seed")) if shape.seed is None else shape.seed
-    effort = shape.reasoning_effort
-    if _is_more_than_a_word(effort, extra):
+    seed = whole_number(extra.get("random_seed")) if body.seed is None else body.seed
+    effort = body.reasoning_effort
+    if _needs_verbatim_effort(effort, extra):
         extra["reasoning_effort"] = effort
     reasoning = _decode_reasoning(extra if effort is None else {"reasoning_effort": effort, **extra})
-    extra.update(_beside_format(shape.response_format or {}))
-    extra.update(_beside_choice(shape.tool_choice))
+    extra.update(_format_extra(body.response_format or {}))
+    extra.update(_choice_extra(body.tool_choice))
     covered = {key: value for key, value in extra.items() if _is_covered(key, value, seed, reasoning)}
-    tools, choice = _decode_tools(shape)
-    if not shape.tools and is_list(functions := extra.get("functions")):
-        tools, choice = _decode_functions(functions, extra.get(LONE))
-        covered.update((key, extra[key]) for key in ("functions", LONE) if key in extra)
-    return shape.model, Request(
+    tools, choice = _decode_tools(body)
+    if not body.tools and is_list(functions := extra.get("functions")):
+        tools, choice = _decode_functions(functions, extra.get(FUNCTION_CALL))
+        covered.update((key, extra[key]) for key in ("functions", FUNCTION_CALL) if key in extra)
+    return body.model, Request(
         messages=messages,
         system=as_system(system),
         tools=tools,
         tool_choice=choice,
-        parallel_tool_calls=shape.parallel_tool_calls,
-        **_decode_format(shape.response_format or {}),
-        temperature=shape.temperature,
-        top_p=shape.top_p,
+        parallel_tool_calls=body.parallel_tool_calls,
+        **_decode_format(body.response_format or {}),
+        temperature=body.temperature,
+        top_p=body.top_p,
         top_k=whole_number(extra.get("top_k")),
-        max_tokens=shape.max_completion_tokens if shape.max_tokens is None else shape.max_tokens,
-        stop=(shape.stop,) if isinstance(shape.stop, str) else tuple(shape.stop or ()),
+        max_tokens=body.max_completion_tokens if body.max_tokens is None else body.max_tokens,
+        stop=(body.stop,) if isinstance(body.stop, str) else tuple(body.stop or ()),
         seed=seed,
         reasoning=reasoning,
-        user=shape.user,
-        metadata=shape.metadata or {},
-        stream=bool(shape.stream),
+        user=body.user,
+        metadata=body.metadata or {},
+        stream=bool(body.stream),
         extra=request_extra(NAME, {key: extra[key] for key in extra if key not in covered}, covered),
     )
 
 
 def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Message, ...]]:
-    """Leading system messages, and the turns; results that follow each other are one turn."""
+    """The leading system messages, and the turns; consecutive results are one turn."""
     system: list[Text] = []
     turns: list[tuple[Role, list[Part], JsonObject]] = []
     calls = _Calls()
     for i, data in enumerate(messages):
         where = f"messages[{i}]"
         expected = ChatAssistantMessage if data.get("role") == "assistant" else ChatInputMessage
-        shape, nullable = read_fields(expected, data, where)
+        message, nullable = read_fields(expected, data, where)
         rest = without_none(nullable) if nullable else nullable
-        role = _ROLES.get(shape.role)
+        role = _ROLES.get(message.role)
         if role is None:
-            raise invalid_field(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
+            raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {message.role!r}")
         if role == "tool":
             if not turns or turns[-1][0] != "tool":
                 turns.append(("tool", [], {}))
-            turns[-1][1].append(_decode_result(shape, rest, where, calls))
+            turns[-1][1].append(_decode_result(message, rest, where, calls))
             continue
-        if isinstance(shape, ChatAssistantMessage):
-            parts = _decode_assistant(shape, where, calls)
+        if isinstance(message, ChatAssistantMessage):
+            parts = _decode_assistant(message, where, calls)
         else:
-            parts = _decode_content(shape, where)
+            parts = _decode_content(message, where)
         if role == "system" and not turns:
             system += [_system_text(part, rest, where) for part in parts]
         else:
@@ -238,7 +238,7 @@ def _decode_messages(messages: list[JsonObject]) -> tuple[list[Text], tuple[Mess
 
 
 class _Calls:
-    """The calls so far: those without an id get one, and results without one answer the first that waits."""
+    """The calls so far; those without an id get one. A result without an id belongs to the first call that has none."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -254,7 +254,8 @@ class _Calls:
         self._by_name[call.name].append(call.id)
         return call
 
-    def answer(self, id: str | None, name: str) -> tuple[str, str]:
+    def find(self, id: str | None, name: str) -> tuple[str, str]:
+        """The id and the name of the call of a result."""
         if not id:
             id = self._first(self._by_name[name]) or self._first(self._all) or ""
         return id, self._waiting.pop(id, name)
@@ -267,14 +268,14 @@ class _Calls:
 
 def _system_text(part: Part, message: JsonObject, where: str) -> Text:
     if not isinstance(part, Text):
-        raise invalid_field(f"{where}.content", "a system message takes text only")
+        raise invalid_field(f"{where}.content", "must be text in a system message")
     if not message:
         return part
     return Text(text=part.text, extra={NAME: {**wire_extra(part.extra, NAME), "message": message}})
 
 
-def _decode_content(shape: ChatInputMessage, where: str) -> list[Part]:
-    content = shape.content
+def _decode_content(message: ChatInputMessage, where: str) -> list[Part]:
+    content = message.content
     if content is None:
         return []
     if isinstance(content, str):
@@ -283,27 +284,27 @@ def _decode_content(shape: ChatInputMessage, where: str) -> list[Part]:
     return [decode_part(piece, f"{where}.content[{i}]") for i, piece in enumerate(pieces)]
 
 
-def _decode_assistant(shape: ChatAssistantMessage, where: str, calls: _Calls) -> list[Part]:
+def _decode_assistant(message: ChatAssistantMessage, where: str, calls: _Calls) -> list[Part]:
     parts: list[Part] = []
-    fields = reasoning_fields(shape)
-    if fields or shape.reasoning_details:
-        extra = without_none({"fields": fields or None, "details": shape.reasoning_details})
-        text = getattr(shape, fields[0]) if fields else ""
+    fields = reasoning_fields(message)
+    if fields or message.reasoning_details:
+        extra = without_none({"fields": fields or None, "details": message.reasoning_details})
+        text = getattr(message, fields[0]) if fields else ""
         parts.append(Thinking(text=text, redacted=not fields, extra={NAME: extra}))
-    said = (_decode_said(part) for part in _decode_content(shape, where))
-    parts += [part for part in said if part != Text(text="")]
-    if shape.refusal:
-        parts.append(Text(text=shape.refusal, extra={NAME: {"refusal": True}}))
-    parts += [decode_made(image, f"{where}.images[{i}]") for i, image in enumerate(shape.images or ())]
-    for i, call in enumerate(shape.tool_calls or ()):
+    content = (_decode_assistant_part(part) for part in _decode_content(message, where))
+    parts += [part for part in content if part != Text(text="")]
+    if message.refusal:
+        parts.append(Text(text=message.refusal, extra={NAME: {"refusal": True}}))
+    parts += [decode_image_part(image, f"{where}.images[{i}]") for i, image in enumerate(message.images or ())]
+    for i, call in enumerate(message.tool_calls or ()):
         parts.append(calls.add(decode_call(call, f"{where}.tool_calls[{i}]")))
-    if shape.function_call is not None:
-        parts.append(calls.add(decode_lone_call(shape.function_call, f"{where}.{LONE}")))
+    if message.function_call is not None:
+        parts.append(calls.add(decode_function_call(message.function_call, f"{where}.{FUNCTION_CALL}")))
     return parts
 
 
-def _decode_said(part: Part) -> Part:
-    """Parts that only an assistant's content has: thinking and refusals."""
+def _decode_assistant_part(part: Part) -> Part:
+    """Decode the parts that only assistant messages have: thinking and refusals."""
     match part:
         case Opaque(data={"type": "refusal", "refusal": str(text), **rest}) if not rest:
             return Text(text=text, extra={NAME: {"refusal": True}})
@@ -313,15 +314,15 @@ def _decode_said(part: Part) -> Part:
             return part
 
 
-def _decode_result(shape: ChatInputMessage, rest: JsonObject, where: str, calls: _Calls) -> ToolResult:
-    parts = [_result_part(part) for part in _decode_content(shape, where)]
+def _decode_result(message: ChatInputMessage, rest: JsonObject, where: str, calls: _Calls) -> ToolResult:
+    parts = [_result_part(part) for part in _decode_content(message, where)]
     texts = [part for part in parts if isinstance(part, Text) and not part.extra]
     content: str | tuple[ResultPart, ...]
     if len(texts) == len(parts):
         content, is_error = split_error("\n".join(part.text for part in texts))
     else:
-        content, is_error = _split_first(parts)
-    id, name = calls.answer(shape.tool_call_id, str(rest.get("name") or ""))
+        content, is_error = _split_error_parts(parts)
+    id, name = calls.find(message.tool_call_id, str(rest.get("name") or ""))
     return ToolResult(id=id, name=name, content=content, is_error=is_error, extra=make_extra(NAME, rest))
 
 
@@ -329,8 +330,8 @@ def _result_part(part: Part) -> ResultPart:
     return part if isinstance(part, Text | Image | Document | Opaque) else Opaque(wire=NAME, data=encode_part(part))
 
 
-def _split_first(parts: list[ResultPart]) -> tuple[tuple[ResultPart, ...], bool]:
-    """The parts, and whether the first text says that it is an error; it stands without that word then."""
+def _split_error_parts(parts: list[ResultPart]) -> tuple[tuple[ResultPart, ...], bool]:
+    """The parts without the error prefix, and whether the first text had it."""
     for i, part in enumerate(parts):
         if isinstance(part, Text):
             text, is_error = split_error(part.text)
@@ -338,13 +339,13 @@ def _split_first(parts: list[ResultPart]) -> tuple[tuple[ResultPart, ...], bool]
     return tuple(parts), False
 
 
-def _decode_tools(shape: ChatRequest) -> tuple[tuple[Tool | Opaque, ...], str | None]:
-    tools = tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ()))
-    return tools, _decode_choice(shape.tool_choice)
+def _decode_tools(body: ChatRequest) -> tuple[tuple[Tool | Opaque, ...], str | None]:
+    tools = tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(body.tools or ()))
+    return tools, _decode_choice(body.tool_choice)
 
 
 def _decode_functions(functions: list[Any], choice: object) -> tuple[tuple[Tool | Opaque, ...], str | None]:
-    """Tools and the choice among them, in the first form of the API."""
+    """The tools and the tool choice of the legacy form of the API."""
     tools = tuple(decode_definition(function, f"functions[{i}]") for i, function in enumerate(functions))
     return tools, _decode_choice({"function": choice} if is_object(choice) else str(choice))
 
@@ -361,7 +362,7 @@ def _decode_choice(choice: str | JsonObject | None) -> str | None:
             return None
 
 
-def _beside_choice(choice: str | JsonObject | None) -> JsonObject:
+def _choice_extra(choice: str | JsonObject | None) -> JsonObject:
     covered = choice is None or (_decode_choice(choice) is not None and "allowed_tools" not in choice)
     return {} if covered else {"tool_choice": choice}
 
@@ -380,8 +381,8 @@ def _decode_format(data: JsonObject) -> dict[str, Any]:
     }
 
 
-def _beside_format(data: JsonObject) -> JsonObject:
-    """A format that would not be said again as it is, is kept verbatim beside our words."""
+def _format_extra(data: JsonObject) -> JsonObject:
+    """The response format verbatim, if `Request` would not give the same format again."""
     if not data:
         return {}
     inner = _json_schema(data)
@@ -399,7 +400,7 @@ def _json_schema(data: JsonObject) -> JsonObject | None:
     return inner
 
 
-def _is_more_than_a_word(effort: str | None, extra: JsonObject) -> bool:
+def _needs_verbatim_effort(effort: str | None, extra: JsonObject) -> bool:
     return effort is not None and (effort not in EFFORTS or any(field in extra for field in REASONING_OPTIONS))
 
 
@@ -407,10 +408,10 @@ def _decode_reasoning(extra: JsonObject) -> Effort | int | None:
     if extra.keys().isdisjoint(REASONING_OPTIONS):
         return None
     match extra:
-        case {"reasoning_effort": str(word)} if word in _NEAREST:
-            return _NEAREST[word]
-        case {"reasoning": {"effort": str(word)}} if word in _NEAREST:
-            return _NEAREST[word]
+        case {"reasoning_effort": str(effort)} if effort in _EFFORTS:
+            return _EFFORTS[effort]
+        case {"reasoning": {"effort": str(effort)}} if effort in _EFFORTS:
+            return _EFFORTS[effort]
         case {"reasoning": {"max_tokens": int(tokens)}}:
             return tokens
         case {"thinking": {"type": "enabled", "budget_tokens": int(tokens)}}:
@@ -424,7 +425,7 @@ def _decode_reasoning(extra: JsonObject) -> Effort | int | None:
 
 
 def _is_covered(field: str, value: Any, seed: int | None, reasoning: Effort | int | None) -> bool:
-    """Whether our words say all that a field says; what they say in part is not covered."""
+    """Whether `Request` has the whole meaning of a field."""
     match field:
         case "top_k":
             return whole_number(value) is not None
@@ -434,8 +435,8 @@ def _is_covered(field: str, value: Any, seed: int | None, reasoning: Effort | in
             return is_object(value) and value.keys() <= {"include_usage"}
         case "response_format":
             return _is_covered_format(value)
-        case _ if field in IDLE:
-            return bool(value == IDLE[field])
+        case _ if field in DEFAULTS:
+            return bool(value == DEFAULTS[field])
         case _:
             return field in REASONING_OPTIONS and _is_covered_reasoning(field, value, reasoning)
 
@@ -444,15 +445,15 @@ def _is_covered_format(data: JsonObject) -> bool:
     inner = _json_schema(data)
     if inner is None:
         return data.keys() == {"type", "schema"} and data["type"] == "json_object" and is_object(data["schema"])
-    told = without_none(inner)
-    known = data.keys() <= {"type", "json_schema"} and told.keys() <= {"name", "schema", "strict"}
-    return known and isinstance(told.get("strict", False), bool)
+    fields = without_none(inner)
+    known = data.keys() <= {"type", "json_schema"} and fields.keys() <= {"name", "schema", "strict"}
+    return known and isinstance(fields.get("strict", False), bool)
 
 
 def _is_covered_reasoning(field: str, value: Any, reasoning: Effort | int | None) -> bool:
-    """Whether a field says the same as our word, and nothing beside it."""
+    """Whether a field has the same meaning as `Request.reasoning`, and nothing else."""
     if is_object(value) and len(value) > 1 + ("budget_tokens" in value):
         return False
-    meant = _decode_reasoning({field: value})
-    is_on = meant == "medium" and reasoning not in ("none", 0)
-    return is_on or (meant is not None and meant == reasoning)
+    decoded = _decode_reasoning({field: value})
+    is_on = decoded == "medium" and reasoning not in ("none", 0)
+    return is_on or (decoded is not None and decoded == reasoning)

@@ -1,4 +1,4 @@
-"""Models and embeddings as OpenAI's clients ask for them."""
+"""Models and embeddings for clients of OpenAI."""
 
 import struct
 
@@ -26,30 +26,30 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 
 
 def _decode_embed(http: HttpRequest) -> Embed:
-    shape, rest = read_fields(OpenAIEmbeddingsRequest, decode_request_json(http), "body")
-    texts = _decode_texts(shape.input)
-    base64 = shape.encoding_format == "base64"
-    return Embed(shape.model, texts, shape.dimensions, base64, ignored_fields=tuple(without_none(rest)))
+    body, rest = read_fields(OpenAIEmbeddingsRequest, decode_request_json(http), "body")
+    texts = _decode_texts(body.input)
+    base64 = body.encoding_format == "base64"
+    return Embed(body.model, texts, body.dimensions, base64, ignored_fields=tuple(without_none(rest)))
 
 
-def _decode_texts(given: str | list[str | int | list[int]]) -> tuple[str | tuple[int, ...], ...]:
-    """A text or several; the tokens of one, or of several."""
-    pieces = [given] if isinstance(given, str) else given
+def _decode_texts(value: str | list[str | int | list[int]]) -> tuple[str | tuple[int, ...], ...]:
+    """The texts of a text or a list of texts, where a text may also be a list of tokens."""
+    pieces = [value] if isinstance(value, str) else value
     tokens = tuple(piece for piece in pieces if isinstance(piece, int))
     if not pieces or (tokens and len(tokens) < len(pieces)):
-        raise invalid_field("input", "expected a text, a list of texts, a list of tokens or a list of these")
+        raise invalid_field("input", "must be a text, a list of texts, a list of tokens or a list of these")
     if tokens:
         return (tokens,)
     return tuple(tuple(piece) if isinstance(piece, list) else piece for piece in pieces if not isinstance(piece, int))
 
 
-def _encode_embeddings(asked: Embed, found: Embeddings) -> JsonObject:
-    tokens = found.usage.input or 0
-    vectors = [_pack(vector) if asked.base64 else list(vector) for vector in found.vectors]
+def _encode_embeddings(request: Embed, embeddings: Embeddings) -> JsonObject:
+    tokens = embeddings.usage.input or 0
+    vectors = [_pack(vector) if request.base64 else list(vector) for vector in embeddings.vectors]
     return {
         "object": "list",
         "data": [{"object": "embedding", "index": i, "embedding": vector} for i, vector in enumerate(vectors)],
-        "model": asked.model,
+        "model": request.model,
         "usage": {"prompt_tokens": tokens, "total_tokens": tokens},
     }
 

@@ -1,4 +1,7 @@
-"""Events in, the bytes of a Chat Completions stream out; and what a whole body says in the same words."""
+"""Encodes events as a Chat Completions stream.
+
+The bytes around the text are the same in all chunks of a part, so they are encoded once per part.
+"""
 
 from collections.abc import Iterable
 from typing import Any, TypeGuard
@@ -23,21 +26,21 @@ from dragoman.wires.common.extra import full_extra, wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.options import finish_word
-from dragoman.wires.openai_chat.parts import add_logprobs, encode_call, encode_part, is_lone, stands_beside
+from dragoman.wires.openai_chat.parts import add_logprobs, encode_call, encode_part, is_function_call, is_message_field
 from dragoman.wires.openai_chat.schema import (
     CITATIONS,
     FINISH_WORD,
-    LONE,
+    FUNCTION_CALL,
     NAME,
+    OWN_FINISH,
     PIECE,
     REASONING_FIELDS,
-    SAID,
     write_usage,
 )
 
 
 class ChatStreamEncoder:
-    """Events to chunks."""
+    """A `StreamEncoder` that writes chunks."""
 
     content_type = "text/event-stream"
 
@@ -46,20 +49,19 @@ class ChatStreamEncoder:
         self._usage_chunk = is_object(options) and bool(options.get("include_usage"))
         self._head: JsonObject = {"id": "", "object": "chat.completion.chunk", "created": 0, "model": ""}
         self._fields: dict[int, tuple[str, ...]] = {}
-        self._frames: dict[int, list[bytes]] = {}
+        self._templates: dict[int, list[bytes]] = {}
         self._calls = 0
         self._streamed: set[int] = set()
         self._is_refused = False
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
-        """The bytes of one event."""
         match event:
             case PartDelta():
                 self._streamed.add(event.index)
-                return encode_json(event.text).join(self._frame(event.index))
+                return encode_json(event.text).join(self._template(event.index))
             case PartStarted():
                 self._fields[event.index] = _fields(event)
-                self._frames.pop(event.index, None)
+                self._templates.pop(event.index, None)
                 return b""
             case PartEnded():
                 return self._ended(event)
@@ -73,13 +75,13 @@ class ChatStreamEncoder:
             case _:
                 return encode_sse(encode_json({"error": encode_openai_error(event)}))
 
-    def _frame(self, index: int) -> list[bytes]:
-        """What stands around a piece of text in each chunk of a part: written once, not with every piece."""
-        frame = self._frames.get(index)
-        if frame is None:
+    def _template(self, index: int) -> list[bytes]:
+        """The bytes before and after the text in each chunk of a part."""
+        template = self._templates.get(index)
+        if template is None:
             chunk = self._chunk(_delta(self._fields[index], PIECE))
-            frame = self._frames[index] = chunk.split(encode_json(PIECE))
-        return frame
+            template = self._templates[index] = chunk.split(encode_json(PIECE))
+        return template
 
     def _chunk(self, delta: JsonObject, finish: str | None = None, **more: Any) -> bytes:
         choice: JsonObject = {"index": 0, "delta": delta, "finish_reason": finish}
@@ -89,28 +91,28 @@ class ChatStreamEncoder:
 
     def _ended(self, event: PartEnded) -> bytes:
         part = event.part
-        if not is_sayable(part):
+        if not is_supported(part):
             return b""
         match part:
-            case ToolCall() if is_lone(part):
-                return self._chunk({LONE: encode_call(part)["function"]})
+            case ToolCall() if is_function_call(part):
+                return self._chunk({FUNCTION_CALL: encode_call(part)["function"]})
             case ToolCall():
                 call = {"index": self._calls, **encode_call(part)}
                 self._calls += 1
                 return self._chunk({"tool_calls": [call]})
             case Text() | Thinking():
-                return self._late_text(event.index, part)
+                return self._text_ended(event.index, part)
             case Image():
                 return self._chunk({"images": [encode_part(part)]})
             case _:
-                return self._chunk(part.data if stands_beside(part) else {"content": [part.data]})
+                return self._chunk(part.data if is_message_field(part) else {"content": [part.data]})
 
-    def _late_text(self, index: int, part: Text | Thinking) -> bytes:
-        """What only the end of a part tells: its details and citations, and a text that came without deltas."""
+    def _text_ended(self, index: int, part: Text | Thinking) -> bytes:
+        """The chunk with what is known only at the end: details, citations, and text that came without deltas."""
         extra = wire_extra(part.extra, NAME)
         self._is_refused = self._is_refused or bool(extra.get("refusal"))
-        unsupported_parts = index not in self._streamed and bool(part.text or extra.get("fields"))
-        delta = _delta(self._fields[index], part.text) if unsupported_parts else {}
+        is_new = index not in self._streamed and bool(part.text or extra.get("fields"))
+        delta = _delta(self._fields[index], part.text) if is_new else {}
         if "details" in extra:
             delta["reasoning_details"] = extra["details"]
         if "chunk" in extra:
@@ -121,25 +123,25 @@ class ChatStreamEncoder:
         return self._chunk(delta, **more) if delta or more else b""
 
     def _finished(self, finish: Finish, usage: Usage) -> bytes:
-        told = write_usage(usage)
-        word = encode_finish(finish, is_refused=self._is_refused)
+        tokens = write_usage(usage)
+        finish_reason = encode_finish(finish, is_refused=self._is_refused)
         if not self._usage_chunk:
-            last = self._chunk({}, word, **({"usage": told} if told else {}))
+            last = self._chunk({}, finish_reason, **({"usage": tokens} if tokens else {}))
         else:
-            tail: JsonObject = {**self._head, "choices": [], "usage": told}
-            last = self._chunk({}, word) + encode_sse(encode_json(tail))
+            usage_chunk: JsonObject = {**self._head, "choices": [], "usage": tokens}
+            last = self._chunk({}, finish_reason) + encode_sse(encode_json(usage_chunk))
         return last + encode_sse(b"[DONE]")
 
 
-def is_sayable(part: Part) -> TypeGuard[Text | Thinking | ToolCall | Image | Opaque]:
-    """Whether an answer in this dialect has a place for a part; the others are left out, in a body and in a stream."""
+def is_supported(part: Part) -> TypeGuard[Text | Thinking | ToolCall | Image | Opaque]:
+    """Whether responses can contain a part; other parts are dropped."""
     if isinstance(part, Opaque):
         return part.wire == NAME
     return isinstance(part, Text | Thinking | ToolCall | Image)
 
 
 def _fields(event: PartStarted) -> tuple[str, ...]:
-    """The fields that a part is written to; ("",) is a list of thinking in the content."""
+    """The fields that a part is written to; ("",) stands for thinking in a list as content."""
     extra = wire_extra(event.extra, NAME)
     if event.kind == "thinking":
         fields = tuple(extra.get("fields") or REASONING_FIELDS[:1])
@@ -154,24 +156,24 @@ def _delta(fields: tuple[str, ...], text: str) -> JsonObject:
 
 
 def encode_finish(finish: Finish, *, is_refused: bool) -> str | None:
-    """The dialect's word, or a server's own of this dialect; a refusal is told by its text, and by no word."""
+    """The `finish_reason` of a response; a refusal has no reason of its own."""
     if is_refused:
-        return finish.raw if finish.raw in SAID else "stop"
-    if finish.reason == "other" and (word := wire_extra(finish.extra, NAME).get("finish_reason")):
-        return str(word)
-    untold = finish.raw is None and finish.reason == "other"
-    return None if untold else finish_word(finish, SAID, FINISH_WORD)
+        return finish.raw if finish.raw in OWN_FINISH else "stop"
+    if finish.reason == "other" and (raw := wire_extra(finish.extra, NAME).get("finish_reason")):
+        return str(raw)
+    is_unknown = finish.raw is None and finish.reason == "other"
+    return None if is_unknown else finish_word(finish, OWN_FINISH, FINISH_WORD)
 
 
-def text_notes(parts: Iterable[Part]) -> JsonObject:
-    """What belongs to texts and stands elsewhere in this dialect: log-probabilities and citations."""
-    notes: JsonObject = {}
+def text_extra(parts: Iterable[Part]) -> JsonObject:
+    """The log-probabilities and citations of texts, which are fields of the choice or the body."""
+    fields: JsonObject = {}
     for part in parts:
         if not isinstance(part, Text) or not part.extra:
             continue
         extra = wire_extra(part.extra, NAME)
         if "annotations" in extra:
-            notes.setdefault("annotations", []).extend(extra["annotations"])
-        add_logprobs(notes, extra.get("logprobs", {}))
-        notes.update((key, extra[key]) for key in CITATIONS if key in extra)
-    return notes
+            fields.setdefault("annotations", []).extend(extra["annotations"])
+        add_logprobs(fields, extra.get("logprobs", {}))
+        fields.update((key, extra[key]) for key in CITATIONS if key in extra)
+    return fields

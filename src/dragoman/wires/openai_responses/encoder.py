@@ -1,4 +1,8 @@
-"""A Request and its Target in, the bytes of a Responses call out, with notices of what was bent on the way."""
+"""Encodes requests to the Responses API.
+
+The caller's own `text`, `reasoning` and `include` in `extra` are merged with what the encoder sends; every other field
+of `extra` wins over the encoder's field.
+"""
 
 from typing import Any
 
@@ -16,105 +20,80 @@ from dragoman.wires.common.options import (
     OptionField,
     encode_options,
     max_tokens,
-    only_tool,
     parallel_tool_calls,
     requested_reasoning,
     schema_name,
-    supported_tools,
+    schema_strict,
     to_effort,
-    tool_choice,
+    tools_and_choice,
     why_not_strict,
 )
 from dragoman.wires.openai_responses.messages import encode_input
 from dragoman.wires.openai_responses.parts import encode_tool
 from dragoman.wires.openai_responses.schema import ENCRYPTED, MIN_OUTPUT, NAME, STATEFUL
 
+_MERGED = ("text", "reasoning", "include")
+
 
 def encode_request(request: Request, target: Target) -> HttpRequest:
-    """The exact bytes for this target."""
+    """The HTTP request for this target."""
     notes = NoticeCollector(NAME, strict=request.strict)
     extra = body_extra(request, target, notes)
-    body: JsonObject = {"model": target.model, **encode_input(request, target, notes)}
-    body |= {**_tools(request, target, notes), **_options(request, target, extra, notes)}
-    if text := _text(request, target, _object(extra.pop("text", None)), notes):
-        body["text"] = text
-    if reasoning := _reasoning(request, target, _object(extra.pop("reasoning", None)), notes):
-        body["reasoning"] = reasoning
-    if not any(extra.get(field) for field in STATEFUL):
-        body["store"] = False
-    if include := _include(extra.pop("include", None), target):
-        body["include"] = include
-    if request.stream:
-        body["stream"] = True
-    else:
+    if not request.stream:
         extra.pop("stream_options", None)
-    return post_request(target, "/responses", {**body, **extra}, notes)
+    body: JsonObject = {
+        "model": target.model,
+        **encode_input(request, target, notes),
+        **_encode_tools(request, target, notes),
+        **_encode_options(request, target, extra, notes),
+        **_encode_text(request, target, _object(extra.get("text")), notes),
+        **_encode_reasoning(request, target, _object(extra.get("reasoning")), notes),
+        **({} if any(extra.get(field) for field in STATEFUL) else {"store": False}),
+        **_encode_include(extra.get("include"), target),
+        **({"stream": True} if request.stream else {}),
+    }
+    rest = {field: value for field, value in extra.items() if field not in _MERGED}
+    return post_request(target, "/responses", {**body, **rest}, notes)
+
+
+def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObject]:
+    """Tool definitions as they stand in a request."""
+    return [encode_tool(tool) for tool in tools]
 
 
 def _object(value: object) -> JsonObject:
     return value if is_object(value) else {}
 
 
-def _include(given: object, target: Target) -> list[Any]:
-    """What is asked for besides, and encrypted reasoning, which is replayed in the next turn."""
-    wanted = list(given) if is_list(given) else []
-    return wanted if ENCRYPTED in wanted or not target.capabilities.thinking else [*wanted, ENCRYPTED]
-
-
-def encode_tools(tools: list[Tool | Opaque], _: NoticeCollector) -> list[JsonObject]:
-    """The definitions of tools as they stand in a request."""
-    return [encode_tool(tool) for tool in tools]
-
-
-def _tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    own = supported_tools(request, notes)
-    choice: str | JsonObject | None = tool_choice(request, target, own, notes)
-    if choice == "required":
-        choice = target.quirks.required_choice
-    elif choice not in (None, "auto", "none"):
-        if target.quirks.named_choice:
-            choice = {"type": "function", "name": choice}
-        else:
-            own, choice = only_tool(str(choice), own, notes), target.quirks.required_choice
+def _encode_tools(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
+    tools, choice = tools_and_choice(request, target, notes, _named_choice)
     parallel = parallel_tool_calls(request, target, notes)
-    tools = [_tool(tool, target, notes) for tool in own] or None
-    return without_none({"tools": tools, "tool_choice": choice if tools else None, "parallel_tool_calls": parallel})
+    encoded = [_encode_tool(tool, target, notes) for tool in tools] or None
+    return without_none({"tools": encoded, "tool_choice": choice if encoded else None, "parallel_tool_calls": parallel})
 
 
-def _tool(tool: Tool | Opaque, target: Target, notes: NoticeCollector) -> JsonObject:
-    """A tool without a strict flag that the target does not know, or that its parameters do not satisfy."""
-    if isinstance(tool, Tool) and tool.strict and not _may_be_strict(tool, target):
+def _named_choice(name: str) -> JsonObject:
+    return {"type": "function", "name": name}
+
+
+def _encode_tool(tool: Tool | Opaque, target: Target, notes: NoticeCollector) -> JsonObject:
+    """The tool without `strict` if the target does not know it or the parameters do not satisfy it."""
+    if isinstance(tool, Tool) and tool.strict and not _can_be_strict(tool, target):
         notes.add("dropped", f"strict of {tool.name}", why_not_strict(target))
         tool = msgspec.structs.replace(tool, strict=None)
     data = encode_tool(tool)
     return data if target.quirks.strict else {key: value for key, value in data.items() if key != "strict"}
 
 
-def _may_be_strict(tool: Tool, target: Target) -> bool:
-    own = wire_extra(tool.extra, NAME)
-    told = own.get("strict") is True or "function" in own
-    return target.quirks.strict and (told or tool.parameters is None or is_strict(tool.parameters))
+def _can_be_strict(tool: Tool, target: Target) -> bool:
+    extra = wire_extra(tool.extra, NAME)
+    verbatim = extra.get("strict") is True or "function" in extra
+    return target.quirks.strict and (verbatim or tool.parameters is None or is_strict(tool.parameters))
 
 
-def _text(request: Request, target: Target, given: JsonObject, notes: NoticeCollector) -> JsonObject:
-    """The format beside what a client's own `text` says; a format in that says more than our words do."""
-    schema, strict = request.schema, request.schema_strict
-    if schema is None or (target.quirks.json_schema and "format" in given):
-        return given
-    if not schema or not target.quirks.json_schema:
-        return {**given, "format": {"type": "json_object"}}
-    if not target.quirks.strict or (strict and not is_strict(schema)):
-        if strict:
-            notes.add("dropped", "schema_strict", why_not_strict(target))
-        strict = None
-    name = schema_name(request, notes)
-    form = without_none({"type": "json_schema", "name": name, "schema": schema, "strict": strict})
-    return {**given, "format": form}
-
-
-def _options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
+def _encode_options(request: Request, target: Target, extra: JsonObject, notes: NoticeCollector) -> JsonObject:
     quirks = target.quirks
-    told: tuple[OptionField, ...] = (
+    options: tuple[OptionField, ...] = (
         ("temperature", request.temperature, "temperature" if quirks.sampling else None),
         ("top_p", request.top_p, "top_p" if quirks.sampling else None),
         ("top_k", request.top_k, None),
@@ -124,10 +103,33 @@ def _options(request: Request, target: Target, extra: JsonObject, notes: NoticeC
         ("user", request.user, quirks.user_field),
         ("metadata", request.metadata or None, "metadata" if quirks.metadata else None),
     )
-    return encode_options(told, extra, notes)
+    return encode_options(options, extra, notes)
 
 
-def _reasoning(request: Request, target: Target, given: JsonObject, notes: NoticeCollector) -> JsonObject:
-    """How hard to think, beside what a client's own `reasoning` says."""
-    reasoning = None if "effort" in given else requested_reasoning(request, target, notes)
-    return given if reasoning is None else {"effort": to_effort(reasoning, target, notes), **given}
+def _encode_text(request: Request, target: Target, text: JsonObject, notes: NoticeCollector) -> JsonObject:
+    """`text` with the format for the schema; a format of the caller's own wins, because it may say more."""
+    schema = request.schema
+    if schema is None or (target.quirks.json_schema and "format" in text):
+        return {"text": text} if text else {}
+    if not schema or not target.quirks.json_schema:
+        return {"text": {**text, "format": {"type": "json_object"}}}
+    strict = schema_strict(request, schema, target, notes)
+    name = schema_name(request, notes)
+    format = without_none({"type": "json_schema", "name": name, "schema": schema, "strict": strict})
+    return {"text": {**text, "format": format}}
+
+
+def _encode_reasoning(request: Request, target: Target, fields: JsonObject, notes: NoticeCollector) -> JsonObject:
+    """`reasoning` with the effort of the request, unless the caller's own `reasoning` has one."""
+    reasoning = None if "effort" in fields else requested_reasoning(request, target, notes)
+    if reasoning is not None:
+        fields = {"effort": to_effort(reasoning, target, notes), **fields}
+    return {"reasoning": fields} if fields else {}
+
+
+def _encode_include(include: object, target: Target) -> JsonObject:
+    """`include` with encrypted reasoning, which the next request sends back."""
+    items: list[Any] = list(include) if is_list(include) else []
+    if target.capabilities.thinking and ENCRYPTED not in items:
+        items.append(ENCRYPTED)
+    return {"include": items} if items else {}

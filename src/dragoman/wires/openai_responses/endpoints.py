@@ -1,4 +1,4 @@
-"""Models, embeddings, and counted tokens of the Responses API."""
+"""Models, embeddings and token counts of the Responses API."""
 
 import msgspec
 
@@ -17,7 +17,7 @@ _COUNTED = frozenset(
 
 class _Endpoints(OpenAIEndpoints):
     def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
-        """POST /responses/input_tokens, with what counts."""
+        """The request POST /responses/input_tokens, with the fields that count."""
         http = encode_request(msgspec.structs.replace(request, stream=False), target)
         body = msgspec.json.decode(http.body, type=dict[str, object])
         return with_body(http, "/input_tokens", {key: value for key, value in body.items() if key in _COUNTED})

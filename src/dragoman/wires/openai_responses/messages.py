@@ -1,4 +1,4 @@
-"""A Request's history in, the instructions and the input items of a Responses call out."""
+"""Encodes the messages of a request as instructions and input items."""
 
 import re
 from collections.abc import Iterable
@@ -28,7 +28,7 @@ from dragoman.wires.openai_responses.parts import (
     by_item,
     encode_call,
     encode_content,
-    encode_made,
+    encode_image_call,
     encode_message,
     encode_reasoning,
     type_of,
@@ -39,25 +39,25 @@ MADE_BEFORE = "Made by the assistant:"
 _CALL_ID = r"[\s\S]{1,64}"
 _ITEM = r"message|.*_(call|output|response|reference)"
 _REPLAYED = ("id", "encrypted_content", "content")
-"""A reasoning item without any of these is nothing that a server could know again."""
+"""A reasoning item needs one of these for the server to recognise it."""
 
 
 def encode_input(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
-    """The instructions, and all items in an order and with ids that the target takes."""
+    """The instructions, and all items in an order and with ids that the target accepts."""
     history = repair(_with_system_turns(request, target), notes)
     check_urls(history.turns, target)
     plain = [text.text for text in history.system if not wire_extra(text.extra, NAME)]
     items = [_system_item(text) for text in history.system if wire_extra(text.extra, NAME)]
-    items += _wish(request, target, history, notes)
+    items += _json_instructions(request, target, history, notes)
     for turn in history.turns:
         items += _encode_turn(turn, notes)
     custom = {item.get("call_id") for item in items if type_of(item) == CUSTOM}
-    items = [_fit(item, custom, target, notes) for item in _in_pairs(items, notes)]
+    items = [_with_valid_id(item, custom, target, notes) for item in _without_lone_reasoning(items, notes)]
     return {**({"instructions": "\n\n".join(plain)} if plain else {}), **({"input": items} if items else {})}
 
 
 def encode_result(result: ToolResult) -> JsonObject:
-    """The item that answers one call."""
+    """The item with the result of one call."""
     output: Any = error_text(result) if isinstance(result.content, str) else _output(result.content, result)
     extra = wire_extra(result.extra, NAME)
     return {"type": "function_call_output", "call_id": result.id, "output": output, **extra}
@@ -73,7 +73,7 @@ def _output(parts: tuple[ResultPart, ...], result: ToolResult) -> list[JsonObjec
 
 
 def _with_system_turns(request: Request, target: Target) -> Request:
-    """System messages that stay where they are, for targets that take them there."""
+    """Keep system messages in their place, for targets that support it."""
     if not target.quirks.system_turns:
         return request
     messages = (_system_turn(message) if message.role == "system" else message for message in request.messages)
@@ -91,20 +91,20 @@ def _system_item(text: Text) -> JsonObject:
     return {"type": "message", "role": role, "content": [{"type": "input_text", "text": text.text, **extra}]}
 
 
-def _wish(request: Request, target: Target, history: History, notes: NoticeCollector) -> list[JsonObject]:
-    """The schema in words for a target that takes none, and the word JSON, which JSON mode demands of the input."""
+def _json_instructions(request: Request, target: Target, history: History, notes: NoticeCollector) -> list[JsonObject]:
+    """The schema as text if the target does not support schemas, and the word JSON, which JSON mode requires."""
     if request.schema and not target.quirks.json_schema:
-        notes.add("changed", "schema", "it takes no schema, so it is asked for in a message")
-        words = json_instruction(request.schema)
-    elif request.schema == {} and not _says_json(history):
-        notes.add("repaired", "the input", "JSON mode demands the word JSON, so it was added")
-        words = json_instruction()
+        notes.add("changed", "schema", "moved to a message: schemas are not supported")
+        text = json_instruction(request.schema)
+    elif request.schema == {} and not _mentions_json(history):
+        notes.add("repaired", "input", "added the word JSON: JSON mode requires it")
+        text = json_instruction()
     else:
         return []
-    return [{"type": "message", "role": "developer", "content": words}]
+    return [{"type": "message", "role": "developer", "content": text}]
 
 
-def _says_json(history: History) -> bool:
+def _mentions_json(history: History) -> bool:
     parts = (part for turn in history.turns for part in turn.parts)
     return any("json" in part.text.lower() for part in parts if isinstance(part, Text | ToolResult))
 
@@ -147,13 +147,13 @@ def _encode_assistant(turn: Message, notes: NoticeCollector) -> list[JsonObject]
             case Thinking() if any(wire_extra(part.extra, NAME).get(key) for key in _REPLAYED):
                 items.append(encode_reasoning(part))
             case Thinking():
-                notes.add("dropped", "thinking", "it has no encrypted form")
+                notes.add("dropped", "thinking", "has no encrypted content")
             case ToolCall():
                 items.append(encode_call(part))
             case Image() if wire_extra(part.extra, NAME):
-                items.append(encode_made(part))
+                items.append(encode_image_call(part))
             case Image():
-                notes.add("changed", "an image of the assistant", "it stands in a message of the user")
+                notes.add("changed", "image of the assistant", "moved to a user message")
                 items.append(_user([Text(text=MADE_BEFORE), part]))
             case Opaque():
                 items.append(part.data)
@@ -162,23 +162,23 @@ def _encode_assistant(turn: Message, notes: NoticeCollector) -> list[JsonObject]
     return items
 
 
-def _in_pairs(items: list[JsonObject], notes: NoticeCollector) -> list[JsonObject]:
-    """Without reasoning items that nothing follows: the server refuses them (seen 2025-09)."""
-    kept: list[JsonObject] = []
+def _without_lone_reasoning(items: list[JsonObject], notes: NoticeCollector) -> list[JsonObject]:
+    """Remove reasoning items without an item after them: the server refuses them (seen 2025-09)."""
+    paired: list[JsonObject] = []
     follows = False
     for item in reversed(items):
         kind = type_of(item)
         if kind != "reasoning":
             follows = item.get("role") == "assistant" if kind == "message" else not kind.endswith("_output")
         elif not follows:
-            notes.add("dropped", "thinking", "what followed it is not there")
+            notes.add("dropped", "thinking", "nothing follows it")
             continue
-        kept.append(item)
-    return kept[::-1]
+        paired.append(item)
+    return paired[::-1]
 
 
-def _fit(item: JsonObject, custom: set[Any], target: Target, notes: NoticeCollector) -> JsonObject:
-    """An item with an id that the target takes; a result as the kind of call that it answers wants it."""
+def _with_valid_id(item: JsonObject, custom: set[Any], target: Target, notes: NoticeCollector) -> JsonObject:
+    """An item with a call id that the target accepts; a result gets the type that fits its call."""
     id = item.get("call_id")
     if not isinstance(id, str):
         return item

@@ -1,4 +1,4 @@
-"""Parts of messages to and from the content and the items of the Responses API, for both halves."""
+"""Encodes and decodes the content, items and tools of the Responses API, for both halves."""
 
 from collections.abc import Iterable, Iterator
 
@@ -28,34 +28,34 @@ from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.request_body import invalid_field, read_fields
-from dragoman.wires.openai_responses.schema import CUSTOM, NAME, ResponsesCall, ResponsesFunction, is_invented
+from dragoman.wires.openai_responses.schema import CUSTOM, NAME, ResponsesCall, ResponsesFunction, is_own_item_id
 
 _NO_ARGUMENTS: dict[bool, JsonObject] = {
     False: {"type": "object", "properties": {}},
     True: {"type": "object", "properties": {}, "required": [], "additionalProperties": False},
 }
-"""The parameters of a tool that takes none, by whether it is strict."""
-_UNNAMED = "document"
-_USUAL_DETAIL = "auto"
-_USUAL_FORM = "png"
+"""The parameters of a tool without parameters, by whether it is strict."""
+_DEFAULT_FILENAME = "document"
+_DEFAULT_DETAIL = "auto"
+_DEFAULT_FORMAT = "png"
 
 
 # Content of user messages and of results ------------------------------------------------------------------------------
 
 
 def encode_content(part: Part) -> JsonObject:
-    """One content part of a message that is not the assistant's, or of a result."""
+    """One content part of a user or system message, or of a result."""
     match part:
         case Text():
             return {"type": "input_text", "text": part.text, **wire_extra(part.extra, NAME)}
         case Image():
             url = data_url(part.mime or "image/png", part.data) if part.data is not None else part.url or ""
-            # Servers that check against the SDK's types demand a detail (2026-11).
-            image = {"type": "input_image", "image_url": url, "detail": part.detail or _USUAL_DETAIL}
+            # Servers that validate with the SDK's types require a detail (2026-11).
+            image = {"type": "input_image", "image_url": url, "detail": part.detail or _DEFAULT_DETAIL}
             return {**image, **wire_extra(part.extra, NAME)}
         case Document():
             data = data_url(part.mime, part.data)
-            file = {"type": "input_file", "filename": part.name or _UNNAMED, "file_data": data}
+            file = {"type": "input_file", "filename": part.name or _DEFAULT_FILENAME, "file_data": data}
             return {**file, **wire_extra(part.extra, NAME)}
         case Opaque():
             return part.data
@@ -64,7 +64,7 @@ def encode_content(part: Part) -> JsonObject:
 
 
 def decode_content(data: JsonObject, where: str) -> Text | Image | Document | Opaque:
-    """The mirror of `encode_content`; what we have no word for is kept as it is."""
+    """The inverse of `encode_content`; unknown parts become `Opaque`."""
     read = _CONTENT.get(type_of(data))
     try:
         part = read(data) if read else None
@@ -82,7 +82,7 @@ def _image(data: JsonObject) -> Image | None:
     url, detail = data.get("image_url"), data.get("detail")
     if not isinstance(url, str) or not isinstance(detail, str | None):
         return None
-    detail = None if detail == _USUAL_DETAIL else detail
+    detail = None if detail == _DEFAULT_DETAIL else detail
     extra = make_extra(NAME, _rest(data, "image_url", "detail"))
     if is_data_url(url):
         return msgspec.structs.replace(Image.from_data_url(url, detail=detail), extra=extra)
@@ -95,14 +95,14 @@ def _file(data: JsonObject) -> Document | None:
         return None
     mime, content = split_data_url(file)
     extra = make_extra(NAME, _rest(data, "file_data", "filename"))
-    return Document(data=content, mime=mime, name=None if name == _UNNAMED else name, extra=extra)
+    return Document(data=content, mime=mime, name=None if name == _DEFAULT_FILENAME else name, extra=extra)
 
 
 _CONTENT = {"input_text": _text, "text": _text, "output_text": _text, "input_image": _image, "input_file": _file}
 
 
 def type_of(data: JsonObject) -> str:
-    """The type of an item or of a content part; "" where it has none."""
+    """The type of an item or a content part; "" if it has none."""
     kind = data.get("type")
     return kind if isinstance(kind, str) else ""
 
@@ -115,14 +115,14 @@ def _rest(data: JsonObject, *known: str) -> JsonObject:
 
 
 def message_extra(item: JsonObject) -> JsonObject:
-    """What a message item has beside its content: id, phase, a status that is not the usual one."""
+    """The fields of a message item besides its content: id, phase, a status other than "completed"."""
     return item_rest(item, "role", "content")
 
 
 def item_rest(item: JsonObject, *known: str) -> JsonObject:
-    """An item without what we know, without an id of our own making, and without the usual status."""
+    """The other fields of an item, without an id made by dragoman and without the status "completed"."""
     rest = _rest(item, *known)
-    if is_invented(rest.get("id")):
+    if is_own_item_id(rest.get("id")):
         del rest["id"]
     if rest.get("status") == "completed":
         del rest["status"]
@@ -130,12 +130,12 @@ def item_rest(item: JsonObject, *known: str) -> JsonObject:
 
 
 def item_of(text: Text) -> JsonObject:
-    """What the message item of a text has beside its content."""
+    """The fields of the message item of a text."""
     return wire_extra(wire_extra(text.extra, NAME), "item")
 
 
-def decode_said(part: JsonObject, item: JsonObject) -> Text | Opaque:
-    """A content part of an assistant's message item; `item` is what the item has beside it."""
+def decode_output_text(part: JsonObject, item: JsonObject) -> Text | Opaque:
+    """A content part of an assistant message; `item` has the other fields of the message item."""
     kind = type_of(part)
     text = part.get("refusal" if kind == "refusal" else "text")
     if not isinstance(text, str) or kind not in ("output_text", "refusal", "input_text", "text"):
@@ -145,41 +145,41 @@ def decode_said(part: JsonObject, item: JsonObject) -> Text | Opaque:
 
 
 def text_extra(item: JsonObject, rest: JsonObject, *, refused: bool) -> dict[str, JsonObject]:
-    """The extra of a text: of its item, of itself, and whether it is a refusal."""
-    own = {**({"item": item} if item else {}), **rest, **({"refusal": True} if refused else {})}
-    return make_extra(NAME, own)
+    """The extra of a text: the fields of its item, its own fields, and whether it is a refusal."""
+    fields = {**({"item": item} if item else {}), **rest, **({"refusal": True} if refused else {})}
+    return make_extra(NAME, fields)
 
 
-EMPTY = "empty"
-"""Marks the text that stands for a message item without content, which its reasoning item needs to follow it."""
+EMPTY_MESSAGE = "empty"
+"""Marks the text of a message item without content; the item must stay, because a reasoning item needs it."""
 
 
-def encode_said(text: Text) -> JsonObject:
-    """The mirror of `decode_said`."""
-    rest = {key: value for key, value in wire_extra(text.extra, NAME).items() if key not in ("item", EMPTY)}
+def encode_output_text(text: Text) -> JsonObject:
+    """The inverse of `decode_output_text`."""
+    rest = {key: value for key, value in wire_extra(text.extra, NAME).items() if key not in ("item", EMPTY_MESSAGE)}
     if rest.pop("refusal", False):
         return {"type": "refusal", "refusal": text.text, **rest}
     return {"type": "output_text", "text": text.text, **rest}
 
 
 def encode_message(texts: list[Text]) -> JsonObject:
-    """The message item that some texts were in."""
+    """The message item of texts."""
     item = item_of(texts[0])
-    content = [encode_said(text) for text in texts if not wire_extra(text.extra, NAME).get(EMPTY)]
+    content = [encode_output_text(text) for text in texts if not wire_extra(text.extra, NAME).get(EMPTY_MESSAGE)]
     if "id" in item:
-        # An item with an id is an output message, which must have a status and annotations.
+        # An item with an id is an output message, which requires a status and annotations.
         item = {"status": "completed", **item}
         content = [with_annotations(part) for part in content]
     return {"type": "message", "role": "assistant", **item, "content": content}
 
 
 def with_annotations(part: JsonObject) -> JsonObject:
-    """An output text has annotations, if none."""
+    """An output text with the required field `annotations`."""
     return {**part, "annotations": part.get("annotations", [])} if part["type"] == "output_text" else part
 
 
 def by_item(parts: Iterable[Part]) -> Iterator[list[Text] | Part]:
-    """Texts that follow each other in one message item as a list, each other part alone."""
+    """Group consecutive texts of one message item in a list; other parts stay alone."""
     texts: list[Text] = []
     for part in parts:
         if texts and not (isinstance(part, Text) and item_of(part) == item_of(texts[0])):
@@ -197,7 +197,7 @@ def by_item(parts: Iterable[Part]) -> Iterator[list[Text] | Part]:
 
 
 def encode_call(call: ToolCall) -> JsonObject:
-    """A call's item; the provider's own text of the arguments is given back as it was."""
+    """The item of a call, with the provider's original text of the arguments."""
     extra = wire_extra(call.extra, NAME)
     if is_custom(call):
         return {
@@ -217,37 +217,37 @@ def encode_call(call: ToolCall) -> JsonObject:
 
 
 def is_custom(call: ToolCall) -> bool:
-    """Whether a call is of a tool that takes plain text."""
+    """Whether a call is for a custom tool, whose input is plain text."""
     return wire_extra(call.extra, NAME).get("type") == CUSTOM
 
 
 def call_extra(item: JsonObject) -> JsonObject:
-    """What a call's item has beside what a ToolCall says."""
-    mark = {"type": CUSTOM} if item.get("type") == CUSTOM else {}
-    return {**mark, **item_rest(item, "call_id", "name", "arguments", "input")}
+    """The fields of a call that `ToolCall` does not have."""
+    type_field = {"type": CUSTOM} if item.get("type") == CUSTOM else {}
+    return {**type_field, **item_rest(item, "call_id", "name", "arguments", "input")}
 
 
 def decode_call(data: JsonObject, where: str) -> ToolCall:
-    """The mirror of `encode_call`."""
-    shape, _ = read_fields(ResponsesCall, data, where)
+    """The inverse of `encode_call`."""
+    call, _ = read_fields(ResponsesCall, data, where)
     extra = make_extra(NAME, call_extra(data))
-    if shape.type == CUSTOM:
-        return ToolCall(id=shape.call_id, name=shape.name, arguments={"input": shape.input or ""}, extra=extra)
-    text = shape.arguments if isinstance(shape.arguments, str) else encode_json(shape.arguments or {}).decode()
+    if call.type == CUSTOM:
+        return ToolCall(id=call.call_id, name=call.name, arguments={"input": call.input or ""}, extra=extra)
+    text = call.arguments if isinstance(call.arguments, str) else encode_json(call.arguments or {}).decode()
     arguments, raw = parse_history_arguments(text)
-    return ToolCall(id=shape.call_id, name=shape.name, arguments=arguments, raw=raw, extra=extra)
+    return ToolCall(id=call.call_id, name=call.name, arguments=arguments, raw=raw, extra=extra)
 
 
 def encode_reasoning(thinking: Thinking) -> JsonObject:
-    """A reasoning item, verbatim where it came as one."""
+    """A reasoning item; verbatim if the thinking came as one."""
     return {"type": "reasoning", "summary": _summary(thinking.text), **wire_extra(thinking.extra, NAME)}
 
 
 def decode_reasoning(item: JsonObject) -> Thinking:
-    """The mirror of `encode_reasoning`: what can be read of it, and the item itself."""
+    """The inverse of `encode_reasoning`: the readable text, with the item as extra."""
     text = _readable(item.get("content")) or _readable(item.get("summary"))
     rest = _rest(item)
-    if is_invented(rest.get("id")):
+    if is_own_item_id(rest.get("id")):
         del rest["id"]
     if rest.get("summary") == _summary(text):
         del rest["summary"]
@@ -259,32 +259,32 @@ def _summary(text: str) -> list[JsonObject]:
 
 
 def _readable(pieces: object) -> str:
-    found = [piece.get("text") for piece in pieces if is_object(piece)] if is_list(pieces) else []
-    return "\n\n".join(text for text in found if isinstance(text, str) and text)
+    texts = [piece.get("text") for piece in pieces if is_object(piece)] if is_list(pieces) else []
+    return "\n\n".join(text for text in texts if isinstance(text, str) and text)
 
 
-def encode_made(image: Image) -> JsonObject:
+def encode_image_call(image: Image) -> JsonObject:
     """The item of an image that the model made."""
     extra = wire_extra(image.extra, NAME)
     if image.data is None:
         return {"type": "image_generation_call", "result": image.url, **extra}
-    form = (image.mime or "image/png").removeprefix("image/")
-    told = {} if form == _USUAL_FORM else {"output_format": form}
-    return {"type": "image_generation_call", "result": encode_base64(image.data), **told, **extra}
+    format = (image.mime or "image/png").removeprefix("image/")
+    output_format = {} if format == _DEFAULT_FORMAT else {"output_format": format}
+    return {"type": "image_generation_call", "result": encode_base64(image.data), **output_format, **extra}
 
 
-def decode_made(item: JsonObject) -> Image | Opaque:
-    """The mirror of `encode_made`; an item that has no image is kept as it is."""
+def decode_image_call(item: JsonObject) -> Image | Opaque:
+    """The inverse of `encode_image_call`; an item without an image becomes `Opaque`."""
     result = item.get("result")
     if not isinstance(result, str):
         return Opaque(wire=NAME, data=item)
     if result.startswith("http"):
         return Image(url=result, extra=make_extra(NAME, item_rest(item, "result")))
-    form = item.get("output_format") or _USUAL_FORM
-    known = ("result",) if form == _USUAL_FORM else ("result", "output_format")
+    format = item.get("output_format") or _DEFAULT_FORMAT
+    known = ("result",) if format == _DEFAULT_FORMAT else ("result", "output_format")
     extra = make_extra(NAME, item_rest(item, *known))
     try:
-        return Image(data=decode_base64(result), mime=f"image/{form}", extra=extra)
+        return Image(data=decode_base64(result), mime=f"image/{format}", extra=extra)
     except ValueError:
         return Opaque(wire=NAME, data=item)
 
@@ -293,39 +293,39 @@ def decode_made(item: JsonObject) -> Image | Opaque:
 
 
 def encode_tool(tool: Tool | Opaque) -> JsonObject:
-    """A tool's definition. Without `strict` the server would tighten the schema, so that it is said."""
+    """The definition of a tool; `strict` is always sent, because the server makes the schema strict if it is absent."""
     if isinstance(tool, Opaque):
         return tool.data
     extra = wire_extra(tool.extra, NAME)
     if "function" in extra:
         return {"type": "function", "name": tool.name, **extra}
     strict = tool.strict is True
-    told = {
+    fields = {
         "type": "function",
         "name": tool.name,
         "description": tool.description,
         "parameters": _NO_ARGUMENTS[strict] if tool.parameters is None else tool.parameters,
         "strict": strict,
     }
-    return without_none({**told, **extra})
+    return without_none({**fields, **extra})
 
 
 def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
-    """The mirror of `encode_tool`; tools that are not functions are kept as they are."""
+    """The inverse of `encode_tool`; tools that are not functions become `Opaque`."""
     if data.get("type") != "function":
         return Opaque(wire=NAME, data=data)
     inner = data.get("function")
-    # The form of Chat Completions is taken too, where the name stands outside as well (seen 2025-10).
+    # Servers also accept the form of Chat Completions, with the name outside as well (seen 2025-10).
     nested = is_object(inner)
-    shape, rest = read_fields(ResponsesFunction, inner if nested else data, f"{where}.function" if nested else where)
-    # Some servers take the flag for any schema (2026-08), so a client's own word stands on its own wire.
-    loose = shape.strict and shape.parameters is not None and not is_strict(shape.parameters)
-    flag = {"strict": shape.strict} if loose or shape.strict is None else {}
+    function, rest = read_fields(ResponsesFunction, inner if nested else data, f"{where}.function" if nested else where)
+    # Some servers accept the flag for any schema (2026-08), so it is sent as it is on this wire.
+    invalid = function.strict and function.parameters is not None and not is_strict(function.parameters)
+    flag = {"strict": function.strict} if invalid or function.strict is None else {}
     extra = _rest(data, "name") if nested else {**rest, **flag}
     return Tool(
-        name=shape.name,
-        description=shape.description,
-        parameters=None if shape.parameters == _NO_ARGUMENTS[bool(shape.strict)] else shape.parameters,
-        strict=shape.strict or None,
+        name=function.name,
+        description=function.description,
+        parameters=None if function.parameters == _NO_ARGUMENTS[bool(function.strict)] else function.parameters,
+        strict=function.strict or None,
         extra=make_extra(NAME, extra),
     )

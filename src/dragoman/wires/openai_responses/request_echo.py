@@ -1,4 +1,4 @@
-"""The body of a request in, what every answer to it says back of it out, without secrets."""
+"""The fields of a request that every response repeats, without secrets."""
 
 import re
 from typing import Any
@@ -11,9 +11,9 @@ from dragoman.wires.common.extra import VERBATIM
 from dragoman.wires.openai_responses.schema import NAME
 
 ECHO = f"{NAME}.echo{VERBATIM}"
-"""The key of Request.extra with what a client asked in its own words: every answer says that back."""
+"""The key of `Request.extra` with the fields that the response repeats."""
 
-ASKED: JsonObject = {
+ECHO_DEFAULTS: JsonObject = {
     "background": False,
     "instructions": None,
     "max_output_tokens": None,
@@ -34,36 +34,36 @@ ASKED: JsonObject = {
     "truncation": "disabled",
     "user": None,
 }
-"""What an answer says back of its request, as it stands where nothing was told."""
+"""The fields that a response repeats, with the values for a request without them."""
 REDACTED = "<redacted>"
 _HOST = r"(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d+)?"
-_ECHOED = msgspec.json.Decoder(msgspec.defstruct("Echoed", [(field, Any, None) for field in ASKED]))
+_FIELDS = msgspec.json.Decoder(msgspec.defstruct("EchoedFields", [(field, Any, None) for field in ECHO_DEFAULTS]))
 
 
 def read_echo(body: bytes) -> JsonObject:
-    """What an answer says back of the request with this body, which was read before; the rest is as in ASKED."""
-    asked = _ECHOED.decode(body)
-    told: JsonObject = {field: value for field in ASKED if (value := getattr(asked, field)) is not None}
+    """The fields of a valid request body that the response repeats; the others are as in ECHO_DEFAULTS."""
+    fields = _FIELDS.decode(body)
+    echo: JsonObject = {field: value for field in ECHO_DEFAULTS if (value := getattr(fields, field)) is not None}
     for field in ("reasoning", "text"):
-        if is_object(inner := told.get(field)):
-            told[field] = {**ASKED[field], **inner}
-    if is_list(tools := told.get("tools")):
-        told["tools"] = [_without_secrets(tool) for tool in tools]
-    return told
+        if is_object(inner := echo.get(field)):
+            echo[field] = {**ECHO_DEFAULTS[field], **inner}
+    if is_list(tools := echo.get("tools")):
+        echo["tools"] = [_without_secrets(tool) for tool in tools]
+    return echo
 
 
 def _without_secrets(tool: JsonObject) -> JsonObject:
-    """A tool without what opens the server that it runs at: what is said back is kept, too."""
-    said = {key: value for key, value in tool.items() if key != "authorization"}
+    """A tool without the credentials of its server, because responses are stored."""
+    redacted = {key: value for key, value in tool.items() if key != "authorization"}
     if (headers := tool.get("headers")) is not None:
-        said["headers"] = dict.fromkeys(headers, REDACTED) if is_object(headers) else REDACTED
+        redacted["headers"] = dict.fromkeys(headers, REDACTED) if is_object(headers) else REDACTED
     if (url := tool.get("server_url")) is not None:
-        said["server_url"] = _host_of(url)
-    return said
+        redacted["server_url"] = _host_of(url)
+    return redacted
 
 
 def _host_of(url: Any) -> str:
-    """Scheme and host of a URL; nothing of one that cannot be read."""
+    """The scheme and host of a URL; nothing of an invalid URL."""
     try:
         parts = urlsplit(url if isinstance(url, str) else "")
     except ValueError:

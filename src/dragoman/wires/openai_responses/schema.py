@@ -1,4 +1,4 @@
-"""The fields of the Responses API that we read, and the tables that both halves share."""
+"""The JSON of the Responses API as types, and the tables that both halves share."""
 
 import re
 from typing import Any
@@ -12,7 +12,7 @@ NAME = "openai_responses"
 ENCRYPTED = "reasoning.encrypted_content"
 CUSTOM = "custom_tool_call"
 MIN_OUTPUT = 16
-"""The least `max_output_tokens` that is taken (seen 2026-07)."""
+"""The minimum of `max_output_tokens` (seen 2026-07)."""
 
 FINISH: dict[str, FinishReason] = {
     "completed": "stop",
@@ -24,7 +24,7 @@ FINISH: dict[str, FinishReason] = {
     "queued": "pause",
     "in_progress": "pause",
 }
-"""There is no finish reason on this wire: the word is why it is incomplete, else its status."""
+"""This protocol has no finish reason: the keys are reasons for an incomplete response, and statuses."""
 FINISH_WORD: dict[FinishReason, str] = {
     "stop": "completed",
     "length": "max_output_tokens",
@@ -36,25 +36,25 @@ FINISH_WORD: dict[FinishReason, str] = {
 STATUSES = frozenset({"completed", "incomplete", "queued", "in_progress"})
 
 STATEFUL = ("previous_response_id", "conversation", "background")
-"""With one of these the server remembers, and `store: false` would be refused."""
+"""With one of these fields the server stores the response, and refuses `store: false`."""
 
-IDLE: JsonObject = {
+DEFAULTS: JsonObject = {
     "background": False,
     "include": [],
     "service_tier": "auto",
     "top_logprobs": 0,
     "truncation": "disabled",
 }
-"""Options that ask for nothing when they are these: what is lost of them is no loss."""
+"""Values that are the default, so that dropping them changes nothing."""
 
 PERMANENT_CODES = frozenset(
     "data_residency_mismatch invalid_image invalid_image_format invalid_base64_image invalid_image_url image_too_large "
     "image_too_small image_parse_error invalid_image_mode image_file_too_large unsupported_image_media_type "
     "empty_image_file image_file_not_found".split()
 )
-"""Codes of a failure inside a 200 that are the request's fault."""
+"""Codes of errors inside a response with status 200 that are caused by the request."""
 
-_INVENTED = r"(?:msg|fc|ctc|rs|ig)_dragoman_"
+_OWN_ITEM_ID = r"(?:msg|fc|ctc|rs|ig)_dragoman_"
 
 
 class ResponsesUsage(msgspec.Struct):
@@ -66,7 +66,7 @@ class ResponsesUsage(msgspec.Struct):
 
 
 class ResponsesReply(msgspec.Struct):
-    """A response object: a whole body, or the snapshot inside an event."""
+    """A response object: a whole body, or the snapshot in an event."""
 
     id: str | int | None = None
     object: str | None = None
@@ -100,7 +100,7 @@ class ResponsesStreamEvent(msgspec.Struct):
 
 
 class ResponsesRequest(msgspec.Struct):
-    """What a client asks."""
+    """The body of a client's request."""
 
     model: str = ""
     input: str | list[JsonObject] | None = None
@@ -119,7 +119,7 @@ class ResponsesRequest(msgspec.Struct):
 
 
 class ResponsesMessage(msgspec.Struct):
-    """A message item that a client sent."""
+    """A message item of a client's request."""
 
     role: str
     content: str | list[JsonObject] | None = None
@@ -127,7 +127,7 @@ class ResponsesMessage(msgspec.Struct):
 
 
 class ResponsesCall(msgspec.Struct):
-    """A call that a client sent back."""
+    """A call in a client's request."""
 
     type: str
     call_id: str
@@ -137,7 +137,7 @@ class ResponsesCall(msgspec.Struct):
 
 
 class ResponsesCallOutput(msgspec.Struct):
-    """The result of a call that a client sent."""
+    """The result of a call in a client's request."""
 
     type: str
     call_id: str
@@ -145,7 +145,7 @@ class ResponsesCallOutput(msgspec.Struct):
 
 
 class ResponsesFunction(msgspec.Struct):
-    """A function tool that a client sent."""
+    """A function tool of a client's request."""
 
     name: str
     description: str | None = None
@@ -154,26 +154,26 @@ class ResponsesFunction(msgspec.Struct):
     type: str | None = None
 
 
-def finish_reason(word: str | None, *, calls: bool, asks: bool, refused: bool) -> FinishReason:
-    """What a word means beside what was said: calls, a question for approval, a refusal."""
-    reason = FINISH.get(word or "completed", "other")
+def finish_reason(raw: str | None, *, calls: bool, asks_approval: bool, refused: bool) -> FinishReason:
+    """The finish reason for a raw reason or status, and for a response with calls, an approval request or a refusal."""
+    reason = FINISH.get(raw or "completed", "other")
     if reason != "stop":
         return reason
-    return "tool_calls" if calls else "pause" if asks else "blocked" if refused else "stop"
+    return "tool_calls" if calls else "pause" if asks_approval else "blocked" if refused else "stop"
 
 
-def invented_id(prefix: str, response_id: str | None, index: int) -> str:
-    """The id of an item that has none: always the same one, known as ours when it comes back."""
+def make_item_id(prefix: str, response_id: str | None, index: int) -> str:
+    """The id of an item that has none: deterministic, and recognisable when a client sends it back."""
     return "_".join([prefix, "dragoman", *re.findall(r"\w+", response_id or ""), str(index)])
 
 
-def is_invented(id: object) -> bool:
-    """Whether an id is ours, so that it is never shown to a provider."""
-    return isinstance(id, str) and re.match(_INVENTED, id) is not None
+def is_own_item_id(id: object) -> bool:
+    """Whether `make_item_id` made an id; such ids are never sent to a provider."""
+    return isinstance(id, str) and re.match(_OWN_ITEM_ID, id) is not None
 
 
 def read_usage(tokens: ResponsesUsage) -> Usage:
-    """Totals and their portions."""
+    """The token counts."""
     inner, outer = tokens.input_tokens_details or {}, tokens.output_tokens_details or {}
     return Usage(
         input=tokens.input_tokens,
@@ -185,18 +185,15 @@ def read_usage(tokens: ResponsesUsage) -> Usage:
 
 
 def write_usage(usage: Usage) -> JsonObject | None:
-    """The mirror of `read_usage`; clients' types demand every number, so that what is not known is 0 here."""
+    """The inverse of `read_usage`, with 0 for unknown counts, because clients' types require a number."""
     if usage.source == "unknown":
         return None
     input, output = usage.input or 0, usage.output or 0
+    cache_write = without_none({"cache_write_tokens": usage.cache_write})
     return {
         "input_tokens": input,
-        "input_tokens_details": {"cached_tokens": usage.cache_read or 0, **_written(usage)},
+        "input_tokens_details": {"cached_tokens": usage.cache_read or 0, **cache_write},
         "output_tokens": output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
         "total_tokens": input + output,
     }
-
-
-def _written(usage: Usage) -> JsonObject:
-    return without_none({"cache_write_tokens": usage.cache_write})

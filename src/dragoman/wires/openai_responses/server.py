@@ -1,4 +1,4 @@
-"""A Responses call's bytes in, a Request out; a Response or events in, their bytes in this dialect out."""
+"""The server half of the Responses API: decodes requests of clients and encodes responses."""
 
 from collections.abc import Mapping
 from math import inf
@@ -42,12 +42,12 @@ from dragoman.wires.common.request_body import (
 )
 from dragoman.wires.common.server_endpoints import Route
 from dragoman.wires.openai_responses.parts import (
-    EMPTY,
+    EMPTY_MESSAGE,
     decode_call,
     decode_content,
-    decode_made,
+    decode_image_call,
+    decode_output_text,
     decode_reasoning,
-    decode_said,
     decode_tool,
     item_of,
     item_rest,
@@ -58,18 +58,18 @@ from dragoman.wires.openai_responses.parts import (
 from dragoman.wires.openai_responses.request_echo import ECHO
 from dragoman.wires.openai_responses.schema import (
     CUSTOM,
-    IDLE,
+    DEFAULTS,
     NAME,
     STATEFUL,
     ResponsesCallOutput,
     ResponsesMessage,
     ResponsesRequest,
 )
-from dragoman.wires.openai_responses.stream_encoder import ResponsesStreamEncoder, encode_output, ended
+from dragoman.wires.openai_responses.stream_encoder import ResponsesStreamEncoder, encode_final_response, encode_output
 
 _CHOICES = ("auto", "none", "required")
 _ROLES: dict[str, Role] = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
-OUTPUTS = ("function_call_output", f"{CUSTOM}_output")
+RESULT_TYPES = ("function_call_output", f"{CUSTOM}_output")
 _CALLS = ("function_call", CUSTOM)
 
 BOUNDS = (
@@ -77,85 +77,79 @@ BOUNDS = (
     ("top_p", "top_p", 0, 1),
     ("max_tokens", "max_output_tokens", 1, inf),
 )
-"""What OpenAI refuses to go beyond."""
+"""The limits of OpenAI."""
 
 
 class OpenAIResponsesServer:
-    """They call us."""
+    """The server half of the Responses API."""
 
     routes = (Route(method="POST", path="/v1/responses"),)
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        """The model's name and the request."""
-        shape, nullable = read_fields(ResponsesRequest, decode_request_json(http), "body")
+        body, nullable = read_fields(ResponsesRequest, decode_request_json(http), "body")
         extra = without_none(nullable)
-        remembers = any(extra.get(field) for field in STATEFUL) or bool(extra.get("store"))
-        conversation = _Conversation(remembers=remembers)
-        conversation.read(shape.input or [])
-        system = [] if shape.instructions is None else [Text(text=shape.instructions)]
-        choice, beside_choice = _decode_choice(shape.tool_choice)
-        form, beside_format, covered_format = _decode_format(shape.text or {})
-        effort, beside_effort, covered_effort = _decode_reasoning(shape.reasoning or {})
-        rest = {**extra, **beside_choice, **beside_format, **beside_effort}
-        idle = {field: rest.pop(field) for field, value in IDLE.items() if rest.get(field) == value}
-        return shape.model, Request(
+        is_stateful = any(extra.get(field) for field in STATEFUL) or bool(extra.get("store"))
+        conversation = _Conversation(is_stateful=is_stateful)
+        conversation.read(body.input or [])
+        system = [] if body.instructions is None else [Text(text=body.instructions)]
+        choice, choice_extra = _decode_choice(body.tool_choice)
+        schema, format_extra, covered_format = _decode_text(body.text or {})
+        effort, reasoning_extra, covered_reasoning = _decode_reasoning(body.reasoning or {})
+        rest = {**extra, **choice_extra, **format_extra, **reasoning_extra}
+        defaults = {field: rest.pop(field) for field, value in DEFAULTS.items() if rest.get(field) == value}
+        return body.model, Request(
             messages=conversation.messages(),
             system=as_system([*system, *conversation.system]),
-            tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(shape.tools or ())),
+            tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(body.tools or ())),
             tool_choice=choice,
-            parallel_tool_calls=shape.parallel_tool_calls,
-            **form,
-            temperature=shape.temperature,
-            top_p=shape.top_p,
-            max_tokens=shape.max_output_tokens,
+            parallel_tool_calls=body.parallel_tool_calls,
+            **schema,
+            temperature=body.temperature,
+            top_p=body.top_p,
+            max_tokens=body.max_output_tokens,
             reasoning=effort,
-            user=shape.user,
-            metadata=shape.metadata or {},
-            stream=bool(shape.stream),
-            extra=request_extra(NAME, rest, {**idle, **covered_format, **covered_effort}),
+            user=body.user,
+            metadata=body.metadata or {},
+            stream=bool(body.stream),
+            extra=request_extra(NAME, rest, {**defaults, **covered_format, **covered_reasoning}),
         )
 
     def check(self, model: str, request: Request, /) -> None:
-        """Refuse what can be read, and is no request that servers answer: what is said may be known to them."""
         if not model:
             raise missing_field("model")
-        if not (request.messages or request.system or _goes_on(request)):
+        if not (request.messages or request.system or _is_continued(request)):
             raise missing_field("input")
         check_bounds(request, BOUNDS)
 
     def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
-        """The whole answer in this dialect."""
         head = Started(id=response.id, model=response.model, created=response.created)
         output = encode_output(response.message.parts, response.id)
-        asked = {} if request is None else wire_extra(request.extra, ECHO)
-        return HttpReply(body=encode_json(ended(head, asked, output, response.finish, response.usage)))
+        echo = {} if request is None else wire_extra(request.extra, ECHO)
+        return HttpReply(body=encode_json(encode_final_response(head, echo, output, response.finish, response.usage)))
 
     def supports_part(self, part: Part, /) -> bool:
-        """Whether an answer in this dialect has a place for a part."""
         return part.wire == NAME if isinstance(part, Opaque) else isinstance(part, Text | Thinking | ToolCall | Image)
 
     def encode_error(self, error: DragomanError, /) -> HttpReply:
-        """The refusal in this dialect."""
         body = encode_json({"error": encode_openai_error(error)})
         return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
-        """A writer of one streamed answer."""
         return ResponsesStreamEncoder(wire_extra(request.extra, ECHO))
 
 
-def _goes_on(request: Request) -> bool:
-    """Whether the server knows what it is about."""
+def _is_continued(request: Request) -> bool:
+    """Whether the server knows earlier messages, so that the request may have none."""
     return not wire_extra(request.extra, NAME).keys().isdisjoint(("conversation", "previous_response_id", "prompt"))
 
 
 class _Conversation:
-    """Input items to turns: the items of one assistant's turn are one message, and so are results in a row."""
+    """Decodes input items: the items of one assistant turn become one message, and so do consecutive results."""
 
-    def __init__(self, *, remembers: bool) -> None:
+    def __init__(self, *, is_stateful: bool) -> None:
         self.system: list[Text] = []
         self._turns: list[tuple[Role, list[Part], JsonObject]] = []
-        self._remembers = remembers
+        self._is_stateful = is_stateful
         self._names: dict[str, str] = {}
 
     def messages(self) -> tuple[Message, ...]:
@@ -163,9 +157,9 @@ class _Conversation:
             Message(role=r, parts=tuple(parts), extra=make_extra(NAME, rest)) for r, parts, rest in self._turns
         )
 
-    def read(self, given: str | list[JsonObject]) -> None:
-        items: list[JsonObject] = [{"role": "user", "content": given}] if isinstance(given, str) else given
-        self._remembers = self._remembers or any(_kind(item) == "item_reference" for item in items)
+    def read(self, input: str | list[JsonObject]) -> None:
+        items: list[JsonObject] = [{"role": "user", "content": input}] if isinstance(input, str) else input
+        self._is_stateful = self._is_stateful or any(_kind(item) == "item_reference" for item in items)
         for i, item in enumerate(items):
             self._item(item, f"input[{i}]")
 
@@ -173,7 +167,7 @@ class _Conversation:
         kind = _kind(item)
         if kind == "message":
             self._message(item, where)
-        elif kind in OUTPUTS and (item.get("call_id") is not None or not item.get("name")):
+        elif kind in RESULT_TYPES and (item.get("call_id") is not None or not item.get("name")):
             self._result(item, where)
         elif kind in _CALLS:
             call = decode_call(item, where)
@@ -182,7 +176,7 @@ class _Conversation:
         elif kind == "reasoning":
             self._append("assistant", decode_reasoning(item))
         elif kind == "image_generation_call":
-            self._append("assistant", decode_made(item))
+            self._append("assistant", decode_image_call(item))
         else:
             self._append("assistant", Opaque(wire=NAME, data=item))
 
@@ -192,31 +186,32 @@ class _Conversation:
         self._turns[-1][1].extend(parts)
 
     def _message(self, item: JsonObject, where: str) -> None:
-        shape, rest = read_fields(ResponsesMessage, item, where)
-        role = _ROLES.get(shape.role)
+        message, rest = read_fields(ResponsesMessage, item, where)
+        role = _ROLES.get(message.role)
         if role is None:
-            raise invalid_field(f"{where}.role", f"{shape.role!r} is none of {', '.join(_ROLES)}")
+            raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {message.role!r}")
         if role == "assistant":
-            self._said(shape, message_extra(item))
+            self._assistant_message(message, message_extra(item))
             return
-        parts = _decode_parts(shape.content, f"{where}.content")
+        parts = _decode_parts(message.content, f"{where}.content")
         texts = [part for part in parts if isinstance(part, Text)]
         if role == "system" and not self._turns and len(texts) == len(parts):
-            self.system += [self._system_text(text, shape.role, rest) for text in texts]
+            self.system += [self._system_text(text, message.role, rest) for text in texts]
         else:
             self._turns.append((role, list(parts), rest))
 
     def _system_text(self, text: Text, role: str, rest: JsonObject) -> Text:
-        """A text of the system prompt. Where the server remembers, an item is not what `instructions` are."""
+        """A system text. If the server stores the conversation, it must stay an item: `instructions` are not stored."""
         extra = {**wire_extra(text.extra, NAME), **rest}
-        kept = {"role": role, **extra} if extra or self._remembers else {}
-        return Text(text=text.text, extra=make_extra(NAME, kept))
+        fields = {"role": role, **extra} if extra or self._is_stateful else {}
+        return Text(text=text.text, extra=make_extra(NAME, fields))
 
-    def _said(self, shape: ResponsesMessage, item: JsonObject) -> None:
-        content = [{"type": "output_text", "text": shape.content}] if isinstance(shape.content, str) else shape.content
-        parts: list[Part] = [decode_said(part, item) for part in content or ()]
+    def _assistant_message(self, message: ResponsesMessage, item: JsonObject) -> None:
+        content = message.content
+        content = [{"type": "output_text", "text": content}] if isinstance(content, str) else content
+        parts: list[Part] = [decode_output_text(part, item) for part in content or ()]
         if not parts:
-            parts = [Text(text="", extra=text_extra(item, {EMPTY: True}, refused=False))]
+            parts = [Text(text="", extra=text_extra(item, {EMPTY_MESSAGE: True}, refused=False))]
         last = self._turns[-1][1][-1] if self._turns and self._turns[-1][0] == "assistant" else None
         if isinstance(last, Text) and item_of(last) == item:
             self._turns.append(("assistant", parts, {}))
@@ -225,24 +220,24 @@ class _Conversation:
 
     def _result(self, item: JsonObject, where: str) -> None:
         result = decode_result(item, where, self._names)
-        if result.id not in self._names and self._remembers:
+        if result.id not in self._names and self._is_stateful:
             self._append("assistant", Opaque(wire=NAME, data=item))
         else:
             self._append("tool", result)
 
 
 def _kind(item: JsonObject) -> str:
-    """The type of an item; messages and references may leave it out."""
+    """The type of an item; messages and references may omit it."""
     return type_of(item) or ("message" if "role" in item or "id" not in item else "item_reference")
 
 
 def decode_result(item: JsonObject, where: str, names: Mapping[str, str]) -> ToolResult:
-    """The result that answers a call; `names` are those of the calls so far."""
-    shape, rest = read_fields(ResponsesCallOutput, item, where)
-    content, is_error = _decode_output(shape.output, f"{where}.output")
+    """The result of a call; `names` has the names of the calls so far by id."""
+    result, rest = read_fields(ResponsesCallOutput, item, where)
+    content, is_error = _decode_output(result.output, f"{where}.output")
     extra = make_extra(NAME, item_rest(rest))
-    name = names.get(shape.call_id, "")
-    return ToolResult(id=shape.call_id, name=name, content=content, is_error=is_error, extra=extra)
+    name = names.get(result.call_id, "")
+    return ToolResult(id=result.call_id, name=name, content=content, is_error=is_error, extra=extra)
 
 
 def _decode_parts(content: str | list[JsonObject] | None, where: str) -> tuple[ResultPart, ...]:
@@ -258,14 +253,14 @@ def _decode_output(output: str | list[JsonObject], where: str) -> tuple[str | tu
     match parts:
         case (Text() as first, *rest):
             text, is_error = split_error(first.text)
-            kept = (msgspec.structs.replace(first, text=text),) if text or not is_error else ()
-            return (*kept, *rest), is_error
+            texts = (msgspec.structs.replace(first, text=text),) if text or not is_error else ()
+            return (*texts, *rest), is_error
         case _:
             return parts, False
 
 
 def _decode_choice(choice: str | JsonObject | None) -> tuple[str | None, JsonObject]:
-    """Our word for a choice, and its verbatim form where our word does not say all of it."""
+    """The tool choice, and its verbatim form if `Request` does not have its whole meaning."""
     match choice:
         case None:
             return None, {}
@@ -279,36 +274,36 @@ def _decode_choice(choice: str | JsonObject | None) -> tuple[str | None, JsonObj
             return None, {"tool_choice": choice}
 
 
-def _decode_format(text: JsonObject) -> tuple[dict[str, Any], JsonObject, JsonObject]:
-    """The schema; what `text` says beside it, and what it says in its own form, verbatim."""
-    form = text.get("format")
+def _decode_text(text: JsonObject) -> tuple[dict[str, Any], JsonObject, JsonObject]:
+    """The fields of `Request` for the schema, the rest of `text`, and its verbatim format if all of it is covered."""
+    format = text.get("format")
     known: dict[str, Any] = {}
-    if form == {"type": "json_object"}:
+    if format == {"type": "json_object"}:
         known = {"schema": {}}
-    elif is_object(form) and form.get("type") == "json_schema" and is_object(form.get("schema")):
-        name, strict = form.get("name"), form.get("strict")
-        known = {"schema": form["schema"], "schema_strict": strict if isinstance(strict, bool) else None}
+    elif is_object(format) and format.get("type") == "json_schema" and is_object(format.get("schema")):
+        name, strict = format.get("name"), format.get("strict")
+        known = {"schema": format["schema"], "schema_strict": strict if isinstance(strict, bool) else None}
         known |= {"schema_name": name} if isinstance(name, str) else {}
-    covered = form is None or (known != {} and without_none(form).keys() <= {"type", "name", "schema", "strict"})
+    covered = format is None or (known != {} and without_none(format).keys() <= {"type", "name", "schema", "strict"})
     if covered and (not known.get("schema_strict") or is_strict(known["schema"])):
         rest = _rest(text, "format")
         return known, {"text": rest} if rest else {}, {}
-    covered = covered or form == {"type": "text"}
+    covered = covered or format == {"type": "text"}
     return (known, {}, {"text": text}) if covered and text.keys() == {"format"} else (known, {"text": text}, {})
 
 
-_ALIASES: dict[str, Effort] = {**{effort: effort for effort in EFFORTS}, "xhigh": "max"}
+_EFFORTS: dict[str, Effort] = {**{effort: effort for effort in EFFORTS}, "xhigh": "max"}
 
 
 def _decode_reasoning(reasoning: JsonObject) -> tuple[Effort | None, JsonObject, JsonObject]:
-    """How hard to think; what `reasoning` says beside it, and what it says in its own form, verbatim."""
-    told = reasoning.get("effort")
-    effort = _ALIASES.get(told) if isinstance(told, str) else None
-    if effort == told:
+    """The effort, the rest of `reasoning`, and its verbatim form if all of it is covered."""
+    raw = reasoning.get("effort")
+    effort = _EFFORTS.get(raw) if isinstance(raw, str) else None
+    if effort == raw:
         rest = _rest(reasoning, "effort")
         return effort, {"reasoning": rest} if rest else {}, {}
-    whole = {"reasoning": reasoning}
-    return (effort, {}, whole) if effort and reasoning.keys() == {"effort"} else (effort, whole, {})
+    verbatim = {"reasoning": reasoning}
+    return (effort, {}, verbatim) if effort and reasoning.keys() == {"effort"} else (effort, verbatim, {})
 
 
 def _rest(data: JsonObject, known: str) -> JsonObject:

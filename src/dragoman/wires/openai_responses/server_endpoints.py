@@ -1,4 +1,4 @@
-"""Answers that are kept, and counted tokens, as clients of the Responses API ask for them."""
+"""Stored responses and token counts for clients of the Responses API."""
 
 from dragoman.http import HttpReply
 from dragoman.wires.common.server_endpoints import (
@@ -17,17 +17,17 @@ _FETCH = Route(method="GET", path="/v1/responses/{id}")
 _DROP = Route(method="DELETE", path="/v1/responses/{id}")
 
 
-def _say(_: FetchResponse, found: StoredResponse) -> HttpReply:
-    return OpenAIResponsesServer().encode_body(found.response, found.request)
+def _encode_stored(_: FetchResponse, stored: StoredResponse) -> HttpReply:
+    return OpenAIResponsesServer().encode_body(stored.response, stored.request)
 
 
-def _say_dropped(asked: DropResponse, _: None) -> HttpReply:
-    return json_reply({"id": asked.id, "object": "response", "deleted": True})
+def _encode_deleted(request: DropResponse, _: None) -> HttpReply:
+    return json_reply({"id": request.id, "object": "response", "deleted": True})
 
 
 SERVER_ENDPOINTS = (
-    ServerEndpoint(_FETCH, lambda http: FetchResponse(path_parameter(_FETCH, http)), _say),
-    ServerEndpoint(_DROP, lambda http: DropResponse(path_parameter(_DROP, http)), _say_dropped),
+    ServerEndpoint(_FETCH, lambda http: FetchResponse(path_parameter(_FETCH, http)), _encode_stored),
+    ServerEndpoint(_DROP, lambda http: DropResponse(path_parameter(_DROP, http)), _encode_deleted),
     count_tokens_endpoint(
         Route(method="POST", path="/v1/responses/input_tokens"),
         OpenAIResponsesServer().decode_request,

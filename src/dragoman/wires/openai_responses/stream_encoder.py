@@ -1,4 +1,8 @@
-"""A Response or events in, the items and the stream of the Responses API out."""
+"""Encodes responses and events as the objects and the stream of the Responses API.
+
+Texts that follow each other are content parts of one message item. The item stays open until another kind of part
+starts or the response ends, because only then is it clear that no further text follows.
+"""
 
 from typing import Any
 
@@ -12,25 +16,25 @@ from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import encode_sse
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.openai_responses.parts import (
-    EMPTY,
+    EMPTY_MESSAGE,
     by_item,
     encode_call,
-    encode_made,
+    encode_image_call,
     encode_message,
+    encode_output_text,
     encode_reasoning,
-    encode_said,
     item_of,
     type_of,
     with_annotations,
 )
-from dragoman.wires.openai_responses.request_echo import ASKED
+from dragoman.wires.openai_responses.request_echo import ECHO_DEFAULTS
 from dragoman.wires.openai_responses.schema import (
     CUSTOM,
     FINISH_WORD,
     NAME,
     STATUSES,
     finish_reason,
-    invented_id,
+    make_item_id,
     write_usage,
 )
 
@@ -43,13 +47,13 @@ _PREFIXES = {
 }
 
 
-def reply(
-    head: Started, asked: JsonObject, *, status: str, output: list[JsonObject], usage: JsonObject | None = None
+def encode_response(
+    head: Started, echo: JsonObject, *, status: str, output: list[JsonObject], usage: JsonObject | None = None
 ) -> JsonObject:
-    """A response object, with all that clients' types demand, and what was asked."""
+    """A response object with all fields that clients' types require; `echo` has those of the request."""
     return {
-        **ASKED,
-        **asked,
+        **ECHO_DEFAULTS,
+        **echo,
         "id": head.id or "",
         "object": "response",
         "created_at": head.created or 0,
@@ -62,26 +66,28 @@ def reply(
     }
 
 
-def ended(head: Started, asked: JsonObject, output: list[JsonObject], finish: Finish, usage: Usage) -> JsonObject:
-    """The response object of an answer that is over."""
-    word = _word(finish, output)
-    status = word if word in STATUSES else "incomplete"
-    details = None if word == status else {"reason": word}
-    said = reply(head, asked, status=status, output=output, usage=write_usage(usage))
-    return {**said, "incomplete_details": details}
+def encode_final_response(
+    head: Started, echo: JsonObject, output: list[JsonObject], finish: Finish, usage: Usage
+) -> JsonObject:
+    """The response object of a finished response."""
+    reason = _status_or_reason(finish, output)
+    status = reason if reason in STATUSES else "incomplete"
+    details = None if reason == status else {"reason": reason}
+    response = encode_response(head, echo, status=status, output=output, usage=write_usage(usage))
+    return {**response, "incomplete_details": details}
 
 
-def _word(finish: Finish, output: list[JsonObject]) -> str:
-    """The provider's own word where it says here what it said there."""
+def _status_or_reason(finish: Finish, output: list[JsonObject]) -> str:
+    """The provider's raw word if it has the same meaning in this dialect."""
     kinds = {type_of(item) for item in output}
-    said = [part for item in output if type_of(item) == "message" for part in item.get("content") or ()]
-    means = finish_reason(
+    content = [part for item in output if type_of(item) == "message" for part in item.get("content") or ()]
+    reason = finish_reason(
         finish.raw or "",
         calls=bool(kinds & {"function_call", CUSTOM}),
-        asks="mcp_approval_request" in kinds,
-        refused=any(type_of(part) == "refusal" for part in said),
+        asks_approval="mcp_approval_request" in kinds,
+        refused=any(type_of(part) == "refusal" for part in content),
     )
-    return finish.raw if finish.raw and means == finish.reason else FINISH_WORD[finish.reason]
+    return finish.raw if finish.raw and reason == finish.reason else FINISH_WORD[finish.reason]
 
 
 def encode_output(parts: tuple[Part, ...], response_id: str | None) -> list[JsonObject]:
@@ -93,7 +99,7 @@ def encode_output(parts: tuple[Part, ...], response_id: str | None) -> list[Json
             continue
         item = encode_message(part) if isinstance(part, list) else _encode_item(part)
         if item is not None:
-            output.append(_whole(item, response_id, len(output)))
+            output.append(_complete(item, response_id, len(output)))
     return output
 
 
@@ -104,26 +110,26 @@ def _encode_item(part: Part) -> JsonObject | None:
         case ToolCall():
             return encode_call(part)
         case Image():
-            return encode_made(part)
+            return encode_image_call(part)
         case _:
             return None
 
 
-def _whole(item: JsonObject, response_id: str | None, index: int) -> JsonObject:
-    """An item as an output has it: with an id, a status, and annotations."""
+def _complete(item: JsonObject, response_id: str | None, index: int) -> JsonObject:
+    """An item with the fields that output items require: an id, a status and annotations."""
     prefix = _PREFIXES[item["type"]]
     status = {} if prefix == "rs" else {"status": "completed"}
     content = {"content": [with_annotations(part) for part in item["content"]]} if prefix == "msg" else {}
-    return {"id": invented_id(prefix, response_id, index), **status, **item, **content}
+    return {"id": make_item_id(prefix, response_id, index), **status, **item, **content}
 
 
 class _Item(msgspec.Struct):
-    """A message or reasoning item that is being said."""
+    """A message or reasoning item of the stream."""
 
     index: int
     id: str
     started: JsonObject
-    """What the item had beside its content when it began."""
+    """The fields of the item at its start, besides its content."""
     item: JsonObject = {}
     content: dict[int, JsonObject] = {}
     open: int = 0
@@ -131,7 +137,7 @@ class _Item(msgspec.Struct):
 
 
 class _Part(msgspec.Struct):
-    """A text or thinking part that is being said: which event says more of it."""
+    """A text or thinking part of the stream."""
 
     item: _Item
     kind: str
@@ -141,12 +147,12 @@ class _Part(msgspec.Struct):
 
 
 class ResponsesStreamEncoder:
-    """Events to the events of this dialect."""
+    """A `StreamEncoder` that writes the events of the Responses API."""
 
     content_type = "text/event-stream"
 
-    def __init__(self, asked: JsonObject) -> None:
-        self._asked = asked
+    def __init__(self, echo: JsonObject) -> None:
+        self._echo = echo
         self._head = Started()
         self._number = 0
         self._count = 0
@@ -155,7 +161,6 @@ class ResponsesStreamEncoder:
         self._message: _Item | None = None
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
-        """The bytes of one event."""
         match event:
             case PartDelta():
                 return self._delta(self._parts[event.index], event.text)
@@ -165,12 +170,12 @@ class ResponsesStreamEncoder:
                 return self._part_ended(event.index, event.part)
             case Started():
                 self._head = event
-                snapshot = reply(event, self._asked, status="in_progress", output=[])
+                snapshot = encode_response(event, self._echo, status="in_progress", output=[])
                 return self._event("created", response=snapshot) + self._event("in_progress", response=snapshot)
             case Finished():
-                return self._leave_message() + self._finished(event)
+                return self._end_message() + self._finished(event)
             case DragomanError():
-                # The SDKs raise on an `error` object only; their event type has the same fields flat (2026-11).
+                # The SDKs raise only for an `error` object; their event type has the same fields without it (2026-11).
                 error = encode_openai_error(event)
                 flat = {key: error[key] for key in ("code", "message", "param")}
                 return self._event("error", **flat, error=error)
@@ -185,14 +190,14 @@ class ResponsesStreamEncoder:
 
     def _finished(self, event: Finished) -> bytes:
         output = [self._output[index] for index in sorted(self._output)]
-        response = ended(self._head, self._asked, output, event.finish, event.usage)
+        response = encode_final_response(self._head, self._echo, output, event.finish, event.usage)
         return self._event("incomplete" if response["status"] == "incomplete" else "completed", response=response)
 
     # Items ------------------------------------------------------------------------------------------------------------
 
     def _new_item(self, kind: str, started: JsonObject) -> _Item:
         index = self._next_index()
-        id = started.get("id") or invented_id(_PREFIXES[kind], self._head.id, index)
+        id = started.get("id") or make_item_id(_PREFIXES[kind], self._head.id, index)
         return _Item(index=index, id=id, started=started)
 
     def _item_done(self, index: int, item: JsonObject) -> bytes:
@@ -205,9 +210,9 @@ class ResponsesStreamEncoder:
             case "text":
                 return self._text_started(event.index, extra)
             case "thinking":
-                return self._leave_message() + self._thinking_started(event.index, extra)
+                return self._end_message() + self._thinking_started(event.index, extra)
             case _:
-                return self._leave_message()
+                return self._end_message()
 
     def _part_ended(self, index: int, part: Part) -> bytes:
         match part:
@@ -218,10 +223,10 @@ class ResponsesStreamEncoder:
             case ToolCall():
                 return self._call(part)
             case Opaque():
-                return self._at_once(part.data) if part.wire == NAME else b""
+                return self._whole_item(part.data) if part.wire == NAME else b""
             case _:
                 item = _encode_item(part)
-                return b"" if item is None else self._at_once(_whole(item, self._head.id, self._count))
+                return b"" if item is None else self._whole_item(_complete(item, self._head.id, self._count))
 
     def _delta(self, part: _Part, text: str) -> bytes:
         before = b""
@@ -235,7 +240,7 @@ class ResponsesStreamEncoder:
         return {"item_id": part.item.id, "output_index": part.item.index, name: part.content_index}
 
     def _section(self, part: _Part, verb: str, text: str, **more: Any) -> bytes:
-        """The event that opens or closes the place of a text inside its item."""
+        """The event that opens or closes the content part of a text."""
         summary = part.kind == "reasoning_summary_text"
         kind = "summary_text" if summary else part.kind
         content = {"type": kind, "refusal" if kind == "refusal" else "text": text, **more}
@@ -251,14 +256,14 @@ class ResponsesStreamEncoder:
         out = b""
         message = self._message
         if message is None or message.started != started:
-            out = self._leave_message()
+            out = self._end_message()
             message = self._message = self._new_item("message", started)
             item = {"type": "message", "role": "assistant", **started, "id": message.id, "status": "in_progress"}
             out += self._event("output_item.added", output_index=message.index, item={**item, "content": []})
         kind = "refusal" if extra.get("refusal") else "output_text"
         part = self._parts[index] = _Part(item=message, kind=kind, content_index=len(message.content))
         message.open += 1
-        if extra.get(EMPTY):
+        if extra.get(EMPTY_MESSAGE):
             return out
         message.content[part.content_index] = {}
         part.streamed = True
@@ -269,24 +274,24 @@ class ResponsesStreamEncoder:
         message.item = item_of(text)
         message.open -= 1
         out = b""
-        if not wire_extra(text.extra, NAME).get(EMPTY):
-            out = self._said(part, text)
+        if not wire_extra(text.extra, NAME).get(EMPTY_MESSAGE):
+            out = self._text_done(part, text)
         return out + self._message_done(message) if message.over and not message.open else out
 
-    def _said(self, part: _Part, text: Text) -> bytes:
-        content = part.item.content[part.content_index] = encode_said(text)
+    def _text_done(self, part: _Part, text: Text) -> bytes:
+        content = part.item.content[part.content_index] = encode_output_text(text)
         rest = {key: value for key, value in content.items() if key not in ("type", "text", "refusal")}
         whole = {"refusal" if part.kind == "refusal" else "text": text.text}
         annotations = rest.get("annotations")
-        notes = b"".join(
-            self._event("output_text.annotation.added", **self._place(part), annotation_index=i, annotation=note)
-            for i, note in enumerate(annotations if is_list(annotations) else ())
+        added = b"".join(
+            self._event("output_text.annotation.added", **self._place(part), annotation_index=i, annotation=annotation)
+            for i, annotation in enumerate(annotations if is_list(annotations) else ())
         )
         done = self._event(f"{part.kind}.done", **self._place(part), **whole, **_logprobs(part))
-        return notes + done + self._section(part, "done", text.text, **rest)
+        return added + done + self._section(part, "done", text.text, **rest)
 
-    def _leave_message(self) -> bytes:
-        """The message item is over, or will be when its last part is."""
+    def _end_message(self) -> bytes:
+        """End the message item, at once or when its last part ends."""
         message, self._message = self._message, None
         if message is None:
             return b""
@@ -296,7 +301,7 @@ class ResponsesStreamEncoder:
     def _message_done(self, message: _Item) -> bytes:
         content = [message.content[index] for index in sorted(message.content)]
         item = {"id": message.id, "type": "message", "role": "assistant", **message.item, "content": content}
-        return self._item_done(message.index, _whole(item, self._head.id, message.index))
+        return self._item_done(message.index, _complete(item, self._head.id, message.index))
 
     # Reasoning --------------------------------------------------------------------------------------------------------
 
@@ -315,24 +320,24 @@ class ResponsesStreamEncoder:
         item = {"id": part.item.id, **encode_reasoning(thinking)}
         return out + self._item_done(part.item.index, item)
 
-    # Items that come at once ------------------------------------------------------------------------------------------
+    # Whole items ------------------------------------------------------------------------------------------------------
 
     def _call(self, call: ToolCall) -> bytes:
         index = self._next_index()
-        item = _whole(encode_call(call), self._head.id, index)
+        item = _complete(encode_call(call), self._head.id, index)
         event, field = _CALL_EVENTS[item["type"]]
         place = {"item_id": item["id"], "output_index": index}
-        begun = {**item, field: "", "status": "in_progress"}
+        started = {**item, field: "", "status": "in_progress"}
         return b"".join(
             (
-                self._event("output_item.added", output_index=index, item=begun),
+                self._event("output_item.added", output_index=index, item=started),
                 self._event(f"{event}.delta", **place, delta=item[field]),
                 self._event(f"{event}.done", **place, **{"name": call.name, field: item[field]}),
                 self._item_done(index, item),
             )
         )
 
-    def _at_once(self, item: JsonObject) -> bytes:
+    def _whole_item(self, item: JsonObject) -> bytes:
         index = self._next_index()
         return self._event("output_item.added", output_index=index, item=item) + self._item_done(index, item)
 
@@ -345,5 +350,5 @@ _CALL_EVENTS = {"function_call": ("function_call_arguments", "arguments"), CUSTO
 
 
 def _logprobs(part: _Part) -> JsonObject:
-    """A field that clients' types demand beside an output text."""
+    """A field that clients' types require for output text."""
     return {"logprobs": []} if part.kind == "output_text" else {}

@@ -1,4 +1,4 @@
-"""Calls and fragments of calls in, whole calls out, however a server tells them apart."""
+"""Joins the fragments of tool calls in a Chat Completions stream."""
 
 import msgspec
 
@@ -11,18 +11,18 @@ from dragoman.wires.openai_chat.schema import NAME, ChatFunctionCall, ChatToolCa
 
 
 class ToolCallJoiner:
-    """Joins fragments by their index. Servers reuse index 0, leave index or id out, and repeat an id (seen 2026-08)."""
+    """Joins fragments by their index; but servers reuse index 0, omit index or id, and repeat an id (seen 2026-08)."""
 
     def __init__(self, out: Assembler) -> None:
         self._out = out
         self._ids: list[str] = []
         self._names: list[str] = []
-        self._at: dict[int, int] = {}
+        self._slots: dict[int, int] = {}
         self._inputs: dict[int, list[str]] = {}
         self._rests: dict[int, JsonObject] = {}
 
     def read(self, data: JsonObject) -> None:
-        """More of a call."""
+        """Add a fragment, or a whole call."""
         call = _convert(data)
         custom = call.custom if call.custom and (call.custom.name or call.custom.input) else None
         function = call.function or ChatFunctionCall()
@@ -38,7 +38,10 @@ class ToolCallJoiner:
             self._rests.setdefault(slot, {}).update(rest)
 
     def finish(self, *, cut: bool) -> None:
-        """Free text has no end of its own, so of calls that take it the last is the one that a length limit cut."""
+        """Complete the calls; `cut` says that the length limit ended the response.
+
+        Free text has no closing brace, so the last call with free text counts as the one that was cut.
+        """
         for slot, pieces in self._inputs.items():
             text = encode_json({"input": "".join(pieces)}).decode()
             self._out.fragment(slot, text=text[:-1] if cut and slot == len(self._ids) - 1 else text)
@@ -47,29 +50,29 @@ class ToolCallJoiner:
             self._out.note(slot, NAME, rest)
 
     def _slot(self, index: int | None, id: str, name: str, text: str) -> int:
-        slot = self._last_of(id, name) if index is None else self._at.get(index)
-        if slot is None or self._begins(slot, id, name, text):
+        slot = self._find(id, name) if index is None else self._slots.get(index)
+        if slot is None or self._is_new_call(slot, id, name, text):
             slot = len(self._ids)
             self._ids.append("")
             self._names.append("")
         if index is not None:
-            self._at[index] = slot
+            self._slots[index] = slot
         self._ids[slot] = self._ids[slot] or id
         self._names[slot] = self._names[slot] or name
         return slot
 
-    def _last_of(self, id: str, name: str) -> int | None:
-        """The call that a fragment without an index goes on with: that of its id, or the last if it says nothing."""
-        same = [slot for slot, known in enumerate(self._ids) if (known == id if id else not name)]
-        return same[-1] if same else None
+    def _find(self, id: str, name: str) -> int | None:
+        """The call of a fragment without an index: that with its id, or the last if it has neither id nor name."""
+        slots = [slot for slot, known in enumerate(self._ids) if (known == id if id else not name)]
+        return slots[-1] if slots else None
 
-    def _begins(self, slot: int, id: str, name: str, text: str) -> bool:
-        """Whether this is another call. A fragment never has a name; one that follows a whole object has no text."""
+    def _is_new_call(self, slot: int, id: str, name: str, text: str) -> bool:
+        """Whether a fragment starts another call. Later fragments have no name, or no text after a whole object."""
         if not name or not self._names[slot]:
             return False
         if name != self._names[slot] or (id and self._ids[slot] and id != self._ids[slot]):
             return True
-        # Looked at only where new arguments may begin, as the joined ones are read for it.
+        # The check parses the joined arguments, so it runs only if new arguments may start here.
         return text.lstrip()[:1] in ("{", "n") and self._out.call_is_complete(slot)
 
 
@@ -77,7 +80,7 @@ def _convert(data: JsonObject) -> ChatToolCall:
     try:
         return convert_tolerantly(data, ChatToolCall)
     except msgspec.ValidationError as error:
-        raise Malformed(f"{NAME}: a call is not what the protocol says: {error}") from error
+        raise Malformed(f"{NAME}: cannot decode a tool call: {error}") from error
 
 
 def _text(arguments: str | JsonObject | None) -> str | None:
