@@ -182,7 +182,7 @@ def test_a_breach_says_where() -> None:
         """
     )
     assert list(architecture.impure_imports(Module("engine/failover.py", text))) == [
-        "chain.py:3: layer 5 is pure and imports time; yield an effect or take an argument"
+        "engine/failover.py:3: engine is pure and imports time; yield an effect or take an argument"
     ]
 
 
