@@ -145,25 +145,25 @@ def test_a_stream_is_never_silent_for_longer_than_a_ping(dialect: str) -> None:
     ping = wires.get(dialect).server.stream_encoder(request).feed(Ping())
 
     async def listen() -> list[int]:
-        said: list[bytes] = []
-        heard = asyncio.Event()
+        writes: list[bytes] = []
+        received = asyncio.Event()
 
         async def write(data: bytes) -> None:
-            said.append(data)
+            writes.append(data)
             if b"three" in data:
-                heard.set()
+                received.set()
 
         with FaultyServer(StallAfter(SHOWN, WORDS)) as upstream:
             app = app_of(record("up", upstream.base_url()) + "[gateway]\nping = 3600\n")
             answer = await app.answer(request_of(dialect, "up/m", request))
             assert not isinstance(answer.body, bytes)
             writing = asyncio.ensure_future(answer.body(write))
-            await heard.wait()
+            await received.wait()
             counts: list[int] = []
             for _ in range(2 * TICKS):
                 app._tick(3600.0)  # pyright: ignore[reportPrivateUsage] # an hour would be long
                 await asyncio.sleep(0)
-                counts.append(said.count(ping))
+                counts.append(writes.count(ping))
             writing.cancel()
             await asyncio.wait((writing,))
         return counts

@@ -74,13 +74,13 @@ def test_all_problems_are_told_at_once() -> None:
     """
     with pytest.raises(SetupError) as caught:
         decode_config(text)
-    said = str(caught.value)
+    message = str(caught.value)
     for problem in (
         "gatway: unknown table; did you mean 'gateway'?",
         "gateway.port must be int",
         "gateway.hots: unknown setting; did you mean 'host'?",
         "gateway.providers: unknown provider 'grok'",
-        "chain.retries: -1 is no number from 0 on",
+        "chain.retries must be a number >= 0, got -1",
         "chain.classify: unknown setting",
         "timeouts.total: variable NOPE is not set; set it, or write ${NOPE:default}",
         "tiers.simple.models: add at least one model",
@@ -91,7 +91,7 @@ def test_all_problems_are_told_at_once() -> None:
         "keys.bob.hash must be the hash of a key",
         "keys.bob.concurrent must be int >= 0",
     ):
-        assert problem in said
+        assert problem in message
 
 
 def test_a_problem_of_a_provider_stands_beside_the_others() -> None:
@@ -124,7 +124,7 @@ def test_names_are_checked_though_a_record_is_wrong() -> None:
     """
     with pytest.raises(SetupError) as caught:
         decode_config(text)
-    said = str(caught.value)
+    message = str(caught.value)
     for problem in (
         "providers.broken: ",
         "capabilities.groq/x: unknown capability 'max_imges'",
@@ -135,8 +135,8 @@ def test_names_are_checked_though_a_record_is_wrong() -> None:
         "aliases: the name of an alias must be a text without slash and comma, got 'x/y'",
         "tiers.simple: unknown provider 'nix'",
     ):
-        assert problem in said
-    assert "aliases.fine" not in said
+        assert problem in message
+    assert "aliases.fine" not in message
 
 
 def test_a_file_that_cannot_be_a_store_is_told(tmp_path: Path) -> None:

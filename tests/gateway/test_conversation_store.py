@@ -65,7 +65,7 @@ def test_a_session_is_its_keys_own(opened: Opened) -> None:
         await update(conversations, "a/x")
         await update(conversations, "b/y", owner="other")
         found = [await conversations.load(owner, "c1") for owner in ("team", "other", None)]
-        assert [session and session.target for session in found] == ["a/x", "b/y", None]
+        assert [state and state.target for state in found] == ["a/x", "b/y", None]
 
     run(opened, work)
 
@@ -121,11 +121,11 @@ def test_a_session_moves_up_and_not_down() -> None:
 def test_fifty_at_once_lose_no_id_and_agree_on_the_target(opened: Opened) -> None:
     async def work(store: Store) -> None:
         conversations = ConversationStore(store)
-        made = await asyncio.gather(*(update(conversations, f"a/{n}", ids={f"call_{n}": str(n)}) for n in range(50)))
+        states = await asyncio.gather(*(update(conversations, f"a/{n}", ids={f"call_{n}": str(n)}) for n in range(50)))
         found = await conversations.load("team", "c1")
         assert found is not None
         assert found.ids == {f"call_{n}": str(n) for n in range(50)}
-        assert {session.target for session in made} == {found.target}
+        assert {state.target for state in states} == {found.target}
 
     run(opened, work)
 
@@ -134,14 +134,14 @@ def test_two_gateways_share_a_conversation(redis: RedisServer) -> None:
     async def work(store: Store) -> None:
         other = open_store(redis.url)
         both = [ConversationStore(store), ConversationStore(other)]
-        settled = [update(both[n % 2], f"a/{n}", owner="shared", ids={f"call_{n}": str(n)}) for n in range(50)]
-        made = await asyncio.gather(*settled)
+        updates = [update(both[n % 2], f"a/{n}", owner="shared", ids={f"call_{n}": str(n)}) for n in range(50)]
+        states = await asyncio.gather(*updates)
         found = [await conversations.load("shared", "c1") for conversations in both]
         await other.aclose()
         assert found[0] is not None
         assert found[0] == found[1]
         assert len(found[0].ids) == 50
-        assert {session.target for session in made} == {found[0].target}
+        assert {state.target for state in states} == {found[0].target}
 
     run(lambda: open_store(redis.url), work)
 
@@ -151,17 +151,17 @@ def test_a_session_is_there_again_when_redis_is() -> None:
 
     async def work(store: Store) -> None:
         conversations = ConversationStore(store)
-        session = await update(conversations, "a/x", ids={"call_1": "1"})
+        state = await update(conversations, "a/x", ids={"call_1": "1"})
         server.kill()
         with pytest.raises(StoreDown):
             await conversations.load("team", "c1")
         with pytest.raises(StoreDown):
-            await update(conversations, "b/y", before=session)
+            await update(conversations, "b/y", before=state)
         server.start()
         async with asyncio.timeout(PATIENCE):
             while await loaded(conversations) is None:  # noqa: ASYNC110 - Redis tells nobody
                 await asyncio.sleep(0)
-        assert await loaded(conversations) == session
+        assert await loaded(conversations) == state
 
     try:
         server.start()
@@ -180,12 +180,12 @@ async def loaded(conversations: ConversationStore) -> ConversationState | None:
 def test_a_session_keeps_its_newest_ids() -> None:
     async def work(store: Store) -> None:
         conversations = ConversationStore(store)
-        session = await update(conversations, "a/x")
+        state = await update(conversations, "a/x")
         for n in range(3):
-            session = await update(conversations, "a/x", before=session, ids={f"call_{n}_{i}": "" for i in range(500)})
-        assert len(session.ids) == 1000
-        assert "call_2_499" in session.ids
-        assert "call_0_0" not in session.ids
+            state = await update(conversations, "a/x", before=state, ids={f"call_{n}_{i}": "" for i in range(500)})
+        assert len(state.ids) == 1000
+        assert "call_2_499" in state.ids
+        assert "call_0_0" not in state.ids
 
     run(MemoryStore, work)
 

@@ -35,8 +35,8 @@ def apart(redis: RedisServer) -> str:
     return f"{redis.url}?db=1"
 
 
-def ask(gateway: Gateway, *said: Any, conversation: str | None = "c1", model: str = "up/m") -> tuple[int, Any]:
-    body = {"model": model, "messages": [ASKED, *said], "tools": [TOOL], "conversation_id": conversation}
+def ask(gateway: Gateway, *messages: Any, conversation: str | None = "c1", model: str = "up/m") -> tuple[int, Any]:
+    body = {"model": model, "messages": [ASKED, *messages], "tools": [TOOL], "conversation_id": conversation}
     status, _, answer = gateway.post(NATIVE, body)
     return status, json.loads(answer)
 
@@ -66,8 +66,8 @@ def test_fifty_at_once_lose_no_id(tmp_path: Path, redis: RedisServer, kind: str)
         with Gateway(tmp_path, config) as gateway, ThreadPoolExecutor(MANY) as pool:
             answers = list(pool.map(ask, [gateway] * MANY))
             assert {status for status, _ in answers} == {200}
-            said = [message for _, answer in answers for message in result_of(call_in(answer))]
-            assert ask(gateway, *said)[0] == 200
+            messages = [message for _, answer in answers for message in result_of(call_in(answer))]
+            assert ask(gateway, *messages)[0] == 200
         assert sorted(ids_in(upstream)) == sorted(call.id for call in calls)
 
 
@@ -107,8 +107,8 @@ def test_two_gateways_on_one_redis_share_conversations(tmp_path: Path, redis: Re
             _, answer = ask(one, conversation="shared")
             assert ask(other, *result_of(call_in(answer)), conversation="shared")[0] == 200
             assert ids_in(upstream) == ["their_id_1"]
-            kept = json.loads(one.post("/v1/responses", {"model": "demo/any", "input": "hello"})[2])["id"]
-            assert other.get(f"/v1/responses/{kept}")[0] == 200
+            id = json.loads(one.post("/v1/responses", {"model": "demo/any", "input": "hello"})[2])["id"]
+            assert other.get(f"/v1/responses/{id}")[0] == 200
 
 
 def test_while_redis_is_down_only_conversations_are_refused(tmp_path: Path, own_redis: RedisServer) -> None:
@@ -131,9 +131,9 @@ def test_while_redis_is_down_only_conversations_are_refused(tmp_path: Path, own_
 def test_an_answer_that_redis_cannot_keep_is_given_and_told(tmp_path: Path, own_redis: RedisServer) -> None:
     with Gateway(tmp_path, f'[gateway]\nstore = "{own_redis.url}"\n') as gateway:
         own_redis.kill()
-        asked = {"model": "demo/any", "input": "hello"}
-        status, headers, _ = gateway.post("/v1/responses", asked)
+        body = {"model": "demo/any", "input": "hello"}
+        status, headers, _ = gateway.post("/v1/responses", body)
         assert status == 200
         assert "is not stored" in headers["x-dragoman-notice"]
-        assert gateway.post("/v1/responses", {**asked, "stream": True})[2].rstrip().endswith(b"}")
-        assert gateway.post("/v1/responses", {**asked, "store": False})[0] == 200
+        assert gateway.post("/v1/responses", {**body, "stream": True})[2].rstrip().endswith(b"}")
+        assert gateway.post("/v1/responses", {**body, "store": False})[0] == 200

@@ -20,9 +20,9 @@ CONFIG = '[tiers.simple]\nmodels = ["demo/any"]\n[aliases]\nfast = "demo/any"\n'
 KEYS = f'[keys.alice]\nhash = "{ALICE_HASH}"\nmodels = ["demo/*"]\n[keys.bob]\nhash = "{BOB_HASH}"\n'
 
 
-def talk(app: App, *asked: HttpRequest) -> list[Seen]:
+def talk(app: App, *requests: HttpRequest) -> list[Seen]:
     async def all_of_it() -> list[Seen]:
-        return [await look(app, http) for http in asked]
+        return [await look(app, http) for http in requests]
 
     return asyncio.run(all_of_it())
 
@@ -31,7 +31,7 @@ def get(path: str, **headers: str) -> HttpRequest:
     return HttpRequest(method="GET", path=path, headers=headers)
 
 
-def said(path: str, body: dict[str, Any], **headers: str) -> HttpRequest:
+def post_json(path: str, body: dict[str, Any], **headers: str) -> HttpRequest:
     return post(path, json.dumps(body).encode(), **headers)
 
 
@@ -75,7 +75,7 @@ def test_without_a_key_nothing_is_listed() -> None:
 
 
 def test_vectors_are_made_by_the_target() -> None:
-    (seen,) = talk(app_of(), said("/v1/embeddings", {"model": "demo/any", "input": ["ships", "harbours"]}))
+    (seen,) = talk(app_of(), post_json("/v1/embeddings", {"model": "demo/any", "input": ["ships", "harbours"]}))
     assert [row["index"] for row in json.loads(seen.body)["data"]] == [0, 1]
 
 
@@ -93,12 +93,14 @@ def test_a_response_goes_on_from_an_earlier_one(stream: bool) -> None:  # noqa: 
     async def turns() -> list[str]:
         with FaultyServer("Noted: blue.", "It was blue.") as upstream:
             app = app_of(record("up", upstream.base_url()))
-            asked = {"model": "up/m", "input": "Remember blue.", "stream": stream}
-            first = await look(app, said("/v1/responses", asked))
+            body = {"model": "up/m", "input": "Remember blue.", "stream": stream}
+            first = await look(app, post_json("/v1/responses", body))
             last = first.body.decode().rpartition("data: ")[2] if stream else first.body
-            told: Any = json.loads(last)
-            id = (told["response"] if stream else told)["id"]
-            await look(app, said("/v1/responses", {"model": "up/m", "input": "Which?", "previous_response_id": id}))
+            data: Any = json.loads(last)
+            id = (data["response"] if stream else data)["id"]
+            await look(
+                app, post_json("/v1/responses", {"model": "up/m", "input": "Which?", "previous_response_id": id})
+            )
             return [message.text for message in upstream.requests[-1].messages]
 
     assert asyncio.run(turns()) == ["Remember blue.", "Noted: blue.", "Which?"]
@@ -109,18 +111,18 @@ def test_a_kept_response_is_fetched_and_dropped_by_its_own_key_only() -> None:
     alice, bob = {"authorization": f"Bearer {ALICE}"}, {"authorization": f"Bearer {BOB}"}
 
     async def walk() -> list[int]:
-        first = await look(app, said("/v1/responses", {"model": "demo/any", "input": "hi"}, **alice))
+        first = await look(app, post_json("/v1/responses", {"model": "demo/any", "input": "hi"}, **alice))
         path = f"/v1/responses/{json.loads(first.body)['id']}"
         drop = HttpRequest(method="DELETE", path=path, headers=alice)
-        asked = (get(path, **alice), get(path, **bob), drop, get(path, **alice), drop)
-        return [(await look(app, http)).status for http in asked]
+        requests = (get(path, **alice), get(path, **bob), drop, get(path, **alice), drop)
+        return [(await look(app, http)).status for http in requests]
 
     assert asyncio.run(walk()) == [200, 404, 200, 404, 404]
 
 
 def test_a_response_that_is_not_kept_cannot_be_gone_on_from() -> None:
-    asked = {"model": "demo/any", "input": "hi", "previous_response_id": "resp_nix"}
-    (seen,) = talk(app_of(), said("/v1/responses", asked))
+    body = {"model": "demo/any", "input": "hi", "previous_response_id": "resp_nix"}
+    (seen,) = talk(app_of(), post_json("/v1/responses", body))
     assert seen.status == 400
     assert json.loads(seen.body)["error"]["code"] == "previous_response_not_found"
     assert json.loads(seen.body)["error"]["param"] == "previous_response_id"
@@ -130,8 +132,8 @@ def test_a_response_that_is_not_kept_cannot_be_gone_on_from() -> None:
 def test_every_response_has_an_id_of_its_own(stream: bool) -> None:  # noqa: FBT001
     with FaultyServer("Hello.", "Hello.") as upstream:  # which calls both of them by the same id
         app = app_of(record("up", upstream.base_url()))
-        asked = said("/v1/responses", {"model": "up/m", "input": "hi", "stream": stream})
-        ids = [{*re.findall(rb'"id":"(resp_\w+)"', seen.body)} for seen in talk(app, asked, asked)]
+        http = post_json("/v1/responses", {"model": "up/m", "input": "hi", "stream": stream})
+        ids = [{*re.findall(rb'"id":"(resp_\w+)"', seen.body)} for seen in talk(app, http, http)]
     assert [len(each) for each in ids] == [1, 1]
     assert ids[0] != ids[1]
 
@@ -141,7 +143,7 @@ def test_every_response_has_an_id_of_its_own(stream: bool) -> None:  # noqa: FBT
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_ollama_generates_from_a_prompt(stream: bool) -> None:  # noqa: FBT001
-    (seen,) = talk(app_of(), said("/api/generate", {"model": "demo/any", "prompt": "hello", "stream": stream}))
+    (seen,) = talk(app_of(), post_json("/api/generate", {"model": "demo/any", "prompt": "hello", "stream": stream}))
     lines = [json.loads(line) for line in seen.body.splitlines()]
     assert "".join(line["response"] for line in lines).startswith("Hello!")
     assert lines[-1]["done"] is True
@@ -154,15 +156,15 @@ NATIVE = "/native/v1/chat/completions"
 
 def converse(tier: str, conversation: str = "c1", **headers: str) -> HttpRequest:
     body = {"tier": tier, "conversation_id": conversation, "messages": [{"role": "user", "content": "hi"}]}
-    return said(NATIVE, body, **headers)
+    return post_json(NATIVE, body, **headers)
 
 
 def test_who_names_neither_a_model_nor_a_tier_gets_the_simple_one_or_is_told_what_to_do() -> None:
-    asked = said(NATIVE, {"messages": [{"role": "user", "content": "hi"}]})
-    (simple,), (nobody,) = talk(app_of(CONFIG), asked), talk(app_of(), asked)
+    http = post_json(NATIVE, {"messages": [{"role": "user", "content": "hi"}]})
+    (simple,), (refused,) = talk(app_of(CONFIG), http), talk(app_of(), http)
     assert simple.headers["x-dragoman-tier"] == "simple"
-    assert nobody.status == 400
-    error = json.loads(nobody.body)["error"]
+    assert refused.status == 400
+    error = json.loads(refused.body)["error"]
     assert error["param"] == "model"
     assert "send a model such as 'demo/any', or add [tiers.simple]" in error["message"]
 
@@ -221,12 +223,12 @@ def test_calls_have_ids_of_ours_and_go_back_under_the_providers(remembered: bool
             }
             if remembered:
                 body["conversation_id"] = "c1"
-            first = await look(app, said(NATIVE, body))
+            first = await look(app, post_json(NATIVE, body))
             message = json.loads(first.body)["choices"][0]["message"]
             id = message["tool_calls"][0]["id"]
             body["messages"] += [message, {"role": "tool", "tool_call_id": id, "content": {"at": 6}}]
             headers = {} if remembered else {"x-dragoman-tool-ids": first.headers["x-dragoman-tool-ids"]}
-            assert (await look(app, said(NATIVE, body, **headers))).status == 200
+            assert (await look(app, post_json(NATIVE, body, **headers))).status == 200
             return id, upstream.requests[-1].messages[-1].tool_results[0].id
 
     ours, theirs = asyncio.run(walk())
@@ -235,7 +237,7 @@ def test_calls_have_ids_of_ours_and_go_back_under_the_providers(remembered: bool
 
 
 def test_a_refused_request_pins_nothing() -> None:
-    seen = talk(app_of(TIERS), said(NATIVE, {"tier": "complex", "conversation_id": "c1"}), converse("simple"))
+    seen = talk(app_of(TIERS), post_json(NATIVE, {"tier": "complex", "conversation_id": "c1"}), converse("simple"))
     assert [each.status for each in seen] == [400, 200]
     assert seen[1].headers["x-dragoman-tier"] == "simple"
 
@@ -244,8 +246,10 @@ def test_a_store_that_is_down_stops_conversations_only() -> None:
     app = app_of('[gateway]\nstore = "redis://127.0.0.1:1/0"\n')
     alone, together, ready = talk(
         app,
-        said("/v1/chat/completions", chat("demo/any")),
-        said(NATIVE, {"model": "demo/any", "conversation_id": "c", "messages": [{"role": "user", "content": "x"}]}),
+        post_json("/v1/chat/completions", chat("demo/any")),
+        post_json(
+            NATIVE, {"model": "demo/any", "conversation_id": "c", "messages": [{"role": "user", "content": "x"}]}
+        ),
         get("/health/ready"),
     )
     assert (alone.status, together.status, ready.status) == (200, 503, 503)

@@ -47,7 +47,7 @@ class Place(pydantic.BaseModel):
     place: str
 
 
-async def _run(dialect: str, url: str, asked: str, **options: Any) -> Any:
+async def _run(dialect: str, url: str, prompt: str, **options: Any) -> Any:
     """What an agent gives, over the packages of one dialect."""
     agents, openai, anthropic = map(import_module, ("pydantic_ai", "openai", "anthropic"))
     models: Any = import_module(f"pydantic_ai.models.{'anthropic' if dialect == 'messages' else 'openai'}")
@@ -55,25 +55,25 @@ async def _run(dialect: str, url: str, asked: str, **options: Any) -> Any:
     if dialect == "messages":
         async with anthropic.AsyncAnthropic(base_url=url, api_key="sk-client") as client:
             model = models.AnthropicModel("up/m", provider=providers.AnthropicProvider(anthropic_client=client))
-            return (await agents.Agent(model, **options).run(asked)).output
+            return (await agents.Agent(model, **options).run(prompt)).output
     kind = {"chat": models.OpenAIChatModel, "responses": models.OpenAIResponsesModel}[dialect]
     async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key="sk-client") as client:
         model = kind("up/m", provider=providers.OpenAIProvider(openai_client=client))
-        return (await agents.Agent(model, **options).run(asked)).output
+        return (await agents.Agent(model, **options).run(prompt)).output
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
 def test_an_agent_of_pydantic_ai_calls_its_tools(gateway: Gateway, upstream: FaultyServer, dialect: str) -> None:
-    asked: list[str] = []
+    places: list[str] = []
 
     def tide(place: str) -> str:
         """The tide."""
-        asked.append(place)
+        places.append(place)
         return "at six"
 
     upstream.add(CALL, "It turns at six.")
     assert asyncio.run(_run(dialect, gateway.url, "When?", tools=[tide])) == "It turns at six."
-    assert asked == ["Kiel"]
+    assert places == ["Kiel"]
 
 
 @pytest.mark.parametrize("dialect", ["chat", "responses", "messages"])
@@ -101,16 +101,16 @@ def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the packages of npm; DRAGOMAN_NPM names one that stays."""
     if shutil.which("npm") is None or shutil.which("node") is None:
         pytest.skip("no node and npm on this machine")
-    kept = os.environ.get("DRAGOMAN_NPM")
-    folder = Path(kept) if kept else tmp_path_factory.mktemp("npm")
+    cached = os.environ.get("DRAGOMAN_NPM")
+    folder = Path(cached) if cached else tmp_path_factory.mktemp("npm")
     if not (folder / "node_modules" / "ai").exists():
         words = ["npm", "install", "--no-audit", "--no-fund", "--silent", "--prefix", str(folder), *NPM]
         try:
-            made = subprocess.run(words, capture_output=True, timeout=90, check=False)
+            process = subprocess.run(words, capture_output=True, timeout=90, check=False)
         except subprocess.TimeoutExpired:
             pytest.skip("npm does not reach its registry in time")
-        if made.returncode:
-            pytest.skip(f"npm cannot install: {made.stderr[-200:]!r}")
+        if process.returncode:
+            pytest.skip(f"npm cannot install: {process.stderr[-200:]!r}")
     shutil.copy(Path(__file__).parent / "vercel.mjs", folder)
     return folder
 

@@ -12,8 +12,28 @@ from dragoman.testing import CloseAfter, ResetAfter, ScriptLine
 from dragoman.testing.script import render
 from dragoman.types import Request, Response
 from tests.support.batch import for_all
-from tests.support.gateway.differences import ANSWERS, BEFORE, ERRORS, INSIDE, REQUESTS, Difference, T, bent, levelled
-from tests.support.gateway.encounters import KEY, PAIRS, WORDS, Failure, Pair, fail, in_the_middle, talk, told_by
+from tests.support.gateway.differences import (
+    ANSWERS,
+    BEFORE,
+    ERRORS,
+    INSIDE,
+    REQUESTS,
+    Difference,
+    T,
+    comparable,
+    with_differences,
+)
+from tests.support.gateway.encounters import (
+    KEY,
+    PAIRS,
+    WORDS,
+    Failure,
+    Pair,
+    expected_failure,
+    fail,
+    in_the_middle,
+    talk,
+)
 from tests.support.gateway.fidelity import page
 from tests.support.gateway.scenes import SCENES
 from tests.support.paths import ROOT
@@ -36,29 +56,29 @@ each_error = for_all("error", {type(error).__name__: error for error in ERRORS})
 
 def answers(pair: Pair, scene: str) -> Iterable[tuple[Response, Response]]:
     """What the provider answered and what the client saw of it, turn by turn."""
-    for said, turn in zip(SCENES[scene].answers(pair.provider), talk(pair, scene), strict=True):
-        yield said, turn.response
+    for expected, turn in zip(SCENES[scene].answers(pair.provider), talk(pair, scene), strict=True):
+        yield expected, turn.response
 
 
 def requests(pair: Pair, scene: str) -> Iterable[tuple[Request, Request]]:
     """What the client asked and what the provider was asked, turn by turn."""
-    asked = SCENES[scene].requests(pair.provider, stream=pair.stream)
-    for said, turn in zip(asked, talk(pair, scene), strict=True):
-        yield said, turn.asked
+    sent = SCENES[scene].requests(pair.provider, stream=pair.stream)
+    for expected, turn in zip(sent, talk(pair, scene), strict=True):
+        yield expected, turn.received
 
 
 @each_pair
 @each_scene
 def test_a_client_sees_what_the_provider_answered(pair: Pair, scene: str) -> None:
-    for said, seen in answers(pair, scene):
-        assert levelled(seen, ANSWERS, pair) == bent(said, ANSWERS, pair)
+    for expected, seen in answers(pair, scene):
+        assert comparable(seen, ANSWERS, pair) == with_differences(expected, ANSWERS, pair)
 
 
 @each_pair
 @each_scene
 def test_a_provider_is_asked_what_the_client_asked(pair: Pair, scene: str) -> None:
-    for said, asked in requests(pair, scene):
-        assert levelled(asked, REQUESTS, pair) == bent(said, REQUESTS, pair)
+    for expected, received in requests(pair, scene):
+        assert comparable(received, REQUESTS, pair) == with_differences(expected, REQUESTS, pair)
 
 
 @each_pair
@@ -83,13 +103,13 @@ def outline(event: Event) -> tuple[Any, ...]:
 @each_pair
 @each_scene
 def test_what_is_lost_on_the_way_to_a_provider_is_told(pair: Pair, scene: str) -> None:
-    asked = SCENES[scene].requests(pair.provider, stream=pair.stream)
-    for said, turn in zip(asked, talk(pair, scene), strict=True):
+    received = SCENES[scene].requests(pair.provider, stream=pair.stream)
+    for expected, turn in zip(received, talk(pair, scene), strict=True):
         for difference in REQUESTS:
-            lost = bent(said, [difference], pair)
-            if difference.notice and lost != said:
+            lost = with_differences(expected, [difference], pair)
+            if difference.notice and lost != expected:
                 assert any(difference.notice in notice for notice in turn.seen.notices), difference.name
-            said = lost  # noqa: PLW2901 - the next one finds what this one left
+            expected = lost  # noqa: PLW2901 - the next one finds what this one left
 
 
 # Failures -------------------------------------------------------------------------------------------------------------
@@ -108,37 +128,37 @@ def look(failure: Failure) -> tuple[object, ...]:
 @each_pair
 @each_error
 def test_an_error_before_the_answer_is_told_in_the_clients_words(pair: Pair, error: DragomanError) -> None:
-    heard = fail(pair, error)
-    wanted = told_by(pair.client, bent(error, BEFORE, pair), inside=False)
-    assert (heard.seen.status, *look(heard)) == (wanted.seen.status, *look(wanted))
-    assert heard.seen.headers.get("retry-after") == wanted.seen.headers.get("retry-after")
-    assert heard.events == []
+    failure = fail(pair, error)
+    expected = expected_failure(pair.client, with_differences(error, BEFORE, pair), inside=False)
+    assert (failure.seen.status, *look(failure)) == (expected.seen.status, *look(expected))
+    assert failure.seen.headers.get("retry-after") == expected.seen.headers.get("retry-after")
+    assert failure.events == []
 
 
 @each_pair
 @each_error
 def test_an_error_in_the_middle_is_told_in_the_clients_words(pair: Pair, error: DragomanError) -> None:
-    heard = fail(pair, in_the_middle(pair, error))
-    wanted = told_by(pair.client, bent(error, [*BEFORE, *INSIDE], pair), inside=pair.stream)
-    assert (heard.seen.status, *look(heard)) == (wanted.seen.status, *look(wanted))
-    assert fold(heard.events).text == (WORDS if pair.stream else "")
-    assert not any(word in heard.seen.body for word in END_MARKERS[pair.client])
+    failure = fail(pair, in_the_middle(pair, error))
+    expected = expected_failure(pair.client, with_differences(error, [*BEFORE, *INSIDE], pair), inside=pair.stream)
+    assert (failure.seen.status, *look(failure)) == (expected.seen.status, *look(expected))
+    assert fold(failure.events).text == (WORDS if pair.stream else "")
+    assert not any(word in failure.seen.body for word in END_MARKERS[pair.client])
 
 
 @each_pair
 def test_a_key_that_a_provider_says_back_is_not_told(pair: Pair) -> None:
     error = BadRequest(f"no such key: {KEY}")
     for line in (error, in_the_middle(pair, error)):
-        heard = fail(pair, line)
-        assert KEY.encode() not in heard.seen.body
-        assert KEY not in str(heard.seen.headers)
+        failure = fail(pair, line)
+        assert KEY.encode() not in failure.seen.body
+        assert KEY not in str(failure.seen.headers)
 
 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if pair.client in ("anthropic", "native")], ids=str)
 def test_an_error_has_the_id_of_its_request(pair: Pair) -> None:
     for line in (Overloaded("busy"), in_the_middle(pair, Overloaded("busy"))):
-        heard = fail(pair, line)
-        assert b'"request_id":"%b"' % heard.seen.headers["x-request-id"].encode() in heard.seen.body
+        failure = fail(pair, line)
+        assert b'"request_id":"%b"' % failure.seen.headers["x-request-id"].encode() in failure.seen.body
 
 
 @pytest.mark.parametrize("stream", [False, True])
@@ -167,11 +187,11 @@ def cuts(wire: str) -> dict[str, tuple[ScriptLine, DragomanError]]:
     """Ways in which a provider may break off, once it has said some words."""
     pieces = render(WORDS, wires.get(wire), Request(stream=True)).chunks
     last = next(index for index, piece in enumerate(pieces) if WORDS.encode() in piece)
-    said = sum(map(len, pieces[: last + 1]))
+    size = sum(map(len, pieces[: last + 1]))
     return {
-        "between events": (CloseAfter(said, WORDS), Truncated("cut")),
-        "within an event": (CloseAfter(said + 9, WORDS), Truncated("cut")),
-        "reset": (ResetAfter(said, WORDS), Reset("by peer")),
+        "between events": (CloseAfter(size, WORDS), Truncated("cut")),
+        "within an event": (CloseAfter(size + 9, WORDS), Truncated("cut")),
+        "reset": (ResetAfter(size, WORDS), Reset("by peer")),
     }
 
 
@@ -179,17 +199,17 @@ def cuts(wire: str) -> dict[str, tuple[ScriptLine, DragomanError]]:
 @pytest.mark.parametrize("pair", STREAMS, ids=str)
 def test_a_cut_stream_never_ends_as_if_it_were_whole(pair: Pair, how: str) -> None:
     line, error = cuts(pair.provider)[how]
-    heard = fail(pair, line)
-    assert fold(heard.events).text == WORDS
-    assert look(heard) == look(told_by(pair.client, error, inside=True))
-    assert not any(word in heard.seen.body for word in END_MARKERS[pair.client])
+    failure = fail(pair, line)
+    assert fold(failure.events).text == WORDS
+    assert look(failure) == look(expected_failure(pair.client, error, inside=True))
+    assert not any(word in failure.seen.body for word in END_MARKERS[pair.client])
 
 
 @pytest.mark.parametrize("pair", [pair for pair in PAIRS if not pair.stream], ids=str)
 def test_a_cut_answer_is_an_error(pair: Pair) -> None:
-    heard = fail(pair, CloseAfter(9, WORDS))
-    wanted = told_by(pair.client, Reset("by peer"), inside=False)
-    assert (heard.seen.status, *look(heard)) == (wanted.seen.status, *look(wanted))
+    failure = fail(pair, CloseAfter(9, WORDS))
+    expected = expected_failure(pair.client, Reset("by peer"), inside=False)
+    assert (failure.seen.status, *look(failure)) == (expected.seen.status, *look(expected))
 
 
 # The table ------------------------------------------------------------------------------------------------------------
@@ -203,23 +223,23 @@ def test_the_published_table_is_the_one_in_use() -> None:
 
 @pytest.mark.parametrize("difference", ANSWERS, ids=lambda each: each.name)
 def test_every_difference_of_an_answer_is_there(difference: Difference[Response]) -> None:
-    said = [(pair, *turn) for pair in PAIRS for scene in SCENES for turn in answers(pair, scene)]
-    assert is_there(difference, ANSWERS, said)
+    turns = [(pair, *turn) for pair in PAIRS for scene in SCENES for turn in answers(pair, scene)]
+    assert is_there(difference, ANSWERS, turns)
 
 
 @pytest.mark.parametrize("difference", REQUESTS, ids=lambda each: each.name)
 def test_every_difference_of_a_request_is_there(difference: Difference[Request]) -> None:
-    said = [(pair, *turn) for pair in PAIRS for scene in SCENES for turn in requests(pair, scene)]
-    assert is_there(difference, REQUESTS, said)
+    turns = [(pair, *turn) for pair in PAIRS for scene in SCENES for turn in requests(pair, scene)]
+    assert is_there(difference, REQUESTS, turns)
 
 
-def is_there(difference: Difference[T], all_of_them: Sequence[Difference[T]], said: list[tuple[Pair, T, T]]) -> bool:
+def is_there(difference: Difference[T], all_of_them: Sequence[Difference[T]], turns: list[tuple[Pair, T, T]]) -> bool:
     """Whether something differs without it, for each client that it names or for each provider."""
     others = [other for other in all_of_them if other is not difference]
     named = {pair for pair in PAIRS if difference.is_between(pair)}
     found = {
         pair
-        for pair, told, heard in said
-        if pair in named and levelled(heard, others, pair) != bent(told, others, pair)
+        for pair, expected, seen in turns
+        if pair in named and comparable(seen, others, pair) != with_differences(expected, others, pair)
     }
     return bool(found) and any({pair[side] for pair in found} == {pair[side] for pair in named} for side in (0, 1))

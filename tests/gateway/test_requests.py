@@ -34,8 +34,8 @@ ECHOED: dict[str, Any] = {
 
 def responses(**body: Any) -> list[dict[str, Any]]:
     """The response objects that a client of the Responses API sees."""
-    asked = json.dumps({"model": "demo/any", "input": "hello", **body}).encode()
-    seen = see(app_of(), post("/v1/responses", asked))
+    data = json.dumps({"model": "demo/any", "input": "hello", **body}).encode()
+    seen = see(app_of(), post("/v1/responses", data))
     if not body.get("stream"):
         return [json.loads(seen.body)]
     events = [json.loads(line.removeprefix("data: ")) for line in seen.body.decode().splitlines() if "data: " in line]
@@ -44,14 +44,14 @@ def responses(**body: Any) -> list[dict[str, Any]]:
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_a_response_says_back_what_was_asked(stream: bool) -> None:  # noqa: FBT001
-    for said in responses(**ECHOED, stream=stream):
-        assert {field: said[field] for field in ECHOED} == ECHOED
+    for response in responses(**ECHOED, stream=stream):
+        assert {field: response[field] for field in ECHOED} == ECHOED
 
 
 def test_a_response_says_no_secret_of_a_tool_back() -> None:
     server = {"server_url": "https://me:pass@example.org/hidden?key=1", "headers": {"X-Key": "hidden"}}
-    (said,) = responses(tools=[{"type": "mcp", "server_label": "ports", "authorization": "hidden", **server}])
-    assert said["tools"] == [
+    (response,) = responses(tools=[{"type": "mcp", "server_label": "ports", "authorization": "hidden", **server}])
+    assert response["tools"] == [
         {
             "type": "mcp",
             "server_label": "ports",
@@ -65,9 +65,9 @@ def test_a_response_says_which_one_it_goes_on_from() -> None:
     app = app_of()
 
     def ask(**body: Any) -> dict[str, Any]:
-        asked = json.dumps({"model": "demo/any", "input": "hello", **body}).encode()
-        said: dict[str, Any] = json.loads(see(app, post("/v1/responses", asked)).body)
-        return said
+        data = json.dumps({"model": "demo/any", "input": "hello", **body}).encode()
+        response: dict[str, Any] = json.loads(see(app, post("/v1/responses", data)).body)
+        return response
 
     first = ask()
     assert ask(previous_response_id=first["id"])["previous_response_id"] == first["id"]
@@ -91,7 +91,7 @@ ASKED: dict[str, dict[str, Any]] = {
 """A sound request of each dialect."""
 
 
-def asked(path: str, **fields: Any) -> Seen:
+def ask(path: str, **fields: Any) -> Seen:
     """A sound request but for some fields; None leaves one out."""
     body = {name: value for name, value in {**ASKED[path], **fields}.items() if value is not None}
     return see(app_of('[tiers.simple]\nmodels = ["demo/any"]\n'), post(path, json.dumps(body).encode()))
@@ -99,7 +99,7 @@ def asked(path: str, **fields: Any) -> Seen:
 
 @pytest.mark.parametrize("path", ASKED)
 def test_a_sound_request_is_answered(path: str) -> None:
-    assert asked(path).status == 200
+    assert ask(path).status == 200
 
 
 REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
@@ -128,7 +128,7 @@ REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
 def test_clients_of_openai_are_told_which_field_is_wrong(
     path: str, fields: dict[str, Any], param: str, code: str
 ) -> None:
-    seen = asked(path, **fields)
+    seen = ask(path, **fields)
     error = json.loads(seen.body)["error"]
     assert seen.status == 400
     assert (error["type"], error["param"], error["code"]) == ("invalid_request_error", param, code)
@@ -149,7 +149,7 @@ def test_clients_of_openai_are_told_which_field_is_wrong(
     ],
 )
 def test_clients_of_anthropic_are_told_which_field_is_wrong(fields: dict[str, Any], field: str) -> None:
-    seen = asked(MESSAGES, **fields)
+    seen = ask(MESSAGES, **fields)
     error = json.loads(seen.body)["error"]
     assert (seen.status, error["type"]) == (400, "invalid_request_error")
     assert error["message"].startswith((f"{field}: ", f"{field} is required"))
@@ -167,7 +167,7 @@ def test_clients_of_anthropic_are_told_which_field_is_wrong(fields: dict[str, An
     ],
 )
 def test_clients_of_google_are_told_which_field_is_wrong(fields: dict[str, Any], field: str) -> None:
-    seen = asked(GOOGLE, **fields)
+    seen = ask(GOOGLE, **fields)
     error = json.loads(seen.body)["error"]
     assert (seen.status, error["status"]) == (400, "INVALID_ARGUMENT")
     assert error["details"][0]["fieldViolations"][0]["field"] == field
@@ -192,8 +192,8 @@ def test_a_model_of_ollama_that_is_told_nothing_is_loaded(
     stream: bool,  # noqa: FBT001
 ) -> None:
     body = json.dumps({"model": "demo/overloaded", **nothing, "stream": stream}).encode()
-    said = json.loads(see(app_of(), post(path, body)).body)
-    assert (said["done"], said["done_reason"]) == (True, "load")
+    response = json.loads(see(app_of(), post(path, body)).body)
+    assert (response["done"], response["done_reason"]) == (True, "load")
 
 
 @pytest.mark.parametrize(
@@ -201,7 +201,7 @@ def test_a_model_of_ollama_that_is_told_nothing_is_loaded(
     [(CHAT, {"n": 2}, "n"), (GOOGLE, {"generationConfig": {"candidateCount": 2}}, "generationConfig.candidateCount")],
 )
 def test_several_answers_at_once_are_refused(path: str, fields: dict[str, Any], param: str) -> None:
-    seen = asked(path, **fields)
+    seen = ask(path, **fields)
     assert (seen.status, param in seen.body.decode()) == (400, True)
 
 
@@ -276,16 +276,16 @@ def test_what_only_one_dialect_says_reaches_its_own_wire_or_is_told_of(dialect: 
     http = HttpRequest(method="POST", path=path, body=json.dumps(body).encode())
     target = Target(provider="up", model="m", wire=wire, base_url="http://up.invalid/v1")
     sent = wires.get(wire).client.encode_request(wires.get(dialect).server.decode_request(http)[1], target)
-    told = {notice.what.removeprefix(f"{dialect}: ") for notice in sent.notices}
-    kept = {field for field, value in fields.items() if json.loads(sent.body).get(field) == value}
-    assert wire != dialect or kept == fields.keys()
-    assert fields.keys() - kept <= told
+    dropped = {notice.what.removeprefix(f"{dialect}: ") for notice in sent.notices}
+    passed = {field for field, value in fields.items() if json.loads(sent.body).get(field) == value}
+    assert wire != dialect or passed == fields.keys()
+    assert fields.keys() - passed <= dropped
 
 
 def test_a_notice_names_what_stood_in_a_field_that_is_left_out() -> None:
-    asked = Request(messages=(user("hello"),), extra={"ollama": {"options": {"mirostat": 1, "num_ctx": 9}}})
+    request = Request(messages=(user("hello"),), extra={"ollama": {"options": {"mirostat": 1, "num_ctx": 9}}})
     target = Target(provider="up", model="m", wire="openai_chat", base_url="http://up.invalid/v1")
-    (notice,) = wires.get("openai_chat").client.encode_request(asked, target).notices
+    (notice,) = wires.get("openai_chat").client.encode_request(request, target).notices
     assert notice.why == "openai_chat: belongs to another wire (mirostat, num_ctx)"
 
 
@@ -298,12 +298,12 @@ def test_a_notice_names_what_stood_in_a_field_that_is_left_out() -> None:
     ],
 )
 def test_an_option_that_asks_for_nothing_is_no_loss(path: str, fields: dict[str, Any]) -> None:
-    assert asked(path, **fields).notices == ()
+    assert ask(path, **fields).notices == ()
 
 
 @pytest.mark.parametrize("stream", [False, True])
 def test_the_demo_tells_what_it_cannot(stream: bool) -> None:  # noqa: FBT001
-    seen = asked(CHAT, logprobs=True, logit_bias={"5": 1}, stream=stream)
+    seen = ask(CHAT, logprobs=True, logit_bias={"5": 1}, stream=stream)
     assert seen.notices == (
         "dropped openai_chat: logprobs: openai_chat: not supported",
         "dropped openai_chat: logit_bias: openai_chat: not supported (5)",
@@ -311,13 +311,13 @@ def test_the_demo_tells_what_it_cannot(stream: bool) -> None:  # noqa: FBT001
 
 
 def test_however_many_notices_there_are_all_of_them_are_named() -> None:
-    seen = asked(CHAT, **{f"field_{i}": i for i in range(40)})
+    seen = ask(CHAT, **{f"field_{i}": i for i in range(40)})
     assert len(seen.notices) == 16
     assert all(f"field_{i}" in " ".join(seen.notices) for i in range(40))
 
 
 def test_an_answer_in_the_background_is_given_at_once() -> None:
-    seen = asked(RESPONSES, background=True)
+    seen = ask(RESPONSES, background=True)
     assert json.loads(seen.body)["status"] == "completed"
     assert seen.notices[0].startswith("changed background: ")
 
@@ -342,10 +342,10 @@ def test_tokens_are_estimated_where_a_provider_counts_none(path: str) -> None:
 def count_before(line: RawResponse, **fields: Any) -> Seen:
     """A question for tokens whose provider answers with that."""
     body = {**ASKED[MESSAGES], "model": "up/m", **fields}
-    return asked_before("anthropic", line, post("/v1/messages/count_tokens", json.dumps(body).encode()))
+    return ask_upstream("anthropic", line, post("/v1/messages/count_tokens", json.dumps(body).encode()))
 
 
-def asked_before(wire: str, line: RawResponse, http: HttpRequest) -> Seen:
+def ask_upstream(wire: str, line: RawResponse, http: HttpRequest) -> Seen:
     """A question to a gateway whose provider answers with that."""
     with FaultyServer(line) as upstream:
         return see(app_of(record("up", upstream.base_url(wire), wire) + "[chain]\nretries = 0\n"), http)
@@ -378,21 +378,21 @@ def test_what_is_empty_has_no_tokens_to_count() -> None:
     assert count_before(RawResponse(body=b'{"input_tokens": 42}'), messages=[]).status == 400
 
 
-@pytest.mark.parametrize("given", [[1, 2, 3], [[1, 2], [3]]])
-def test_tokens_have_vectors_where_the_target_takes_them(given: list[Any]) -> None:
+@pytest.mark.parametrize("input", [[1, 2, 3], [[1, 2], [3]]])
+def test_tokens_have_vectors_where_the_target_takes_them(input: list[Any]) -> None:
     vectors = b'{"data": [{"embedding": [1.0]}, {"embedding": [0.5]}]}'
-    line = RawResponse(body=vectors if len(given) == 2 else b'{"data": [{"embedding": [1.0]}]}')
-    seen = asked_before("openai_chat", line, _embedding(given))
-    assert (seen.status, len(json.loads(seen.body)["data"])) == (200, 2 if len(given) == 2 else 1)
+    line = RawResponse(body=vectors if len(input) == 2 else b'{"data": [{"embedding": [1.0]}]}')
+    seen = ask_upstream("openai_chat", line, _embedding(input))
+    assert (seen.status, len(json.loads(seen.body)["data"])) == (200, 2 if len(input) == 2 else 1)
 
 
 def test_tokens_are_refused_where_the_target_takes_texts_only() -> None:
-    seen = asked_before("google", RawResponse(), _embedding([1, 2, 3]))
+    seen = ask_upstream("google", RawResponse(), _embedding([1, 2, 3]))
     assert (seen.status, json.loads(seen.body)["error"]["param"]) == (400, "input")
 
 
-def _embedding(given: object, **fields: Any) -> HttpRequest:
-    return post("/v1/embeddings", json.dumps({"model": "up/m", "input": given, **fields}).encode())
+def _embedding(input: object, **fields: Any) -> HttpRequest:
+    return post("/v1/embeddings", json.dumps({"model": "up/m", "input": input, **fields}).encode())
 
 
 @pytest.mark.parametrize(

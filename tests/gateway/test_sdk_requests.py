@@ -25,23 +25,25 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 @pytest.fixture
 def client(url: str) -> Iterator[Any]:
-    with openai.OpenAI(base_url=f"{url}/v1", api_key="sk-client", max_retries=0) as made:
-        yield made
+    with openai.OpenAI(base_url=f"{url}/v1", api_key="sk-client", max_retries=0) as client:
+        yield client
 
 
 def test_a_response_has_the_types_of_what_was_asked(client: Any) -> None:
-    asked: dict[str, Any] = {"model": "demo/any", "input": "hello", "instructions": "Be brief.", "tools": [TIDE]}
-    made = client.responses.create(**asked, text={"verbosity": "low"}, reasoning={"effort": "low"})
-    found = client.responses.retrieve(made.id)
-    streamed = [event.response for event in client.responses.create(**asked, stream=True) if hasattr(event, "response")]
-    assert (made.tools[0].name, made.text.format.type, made.text.verbosity) == ("tide", "text", "low")
-    assert (made.reasoning.effort, found.reasoning.effort, found.tools[0].name) == ("low", "low", "tide")
-    assert {said.instructions for said in (made, found, *streamed)} == {"Be brief."}
+    request: dict[str, Any] = {"model": "demo/any", "input": "hello", "instructions": "Be brief.", "tools": [TIDE]}
+    created = client.responses.create(**request, text={"verbosity": "low"}, reasoning={"effort": "low"})
+    found = client.responses.retrieve(created.id)
+    streamed = [
+        event.response for event in client.responses.create(**request, stream=True) if hasattr(event, "response")
+    ]
+    assert (created.tools[0].name, created.text.format.type, created.text.verbosity) == ("tide", "text", "low")
+    assert (created.reasoning.effort, found.reasoning.effort, found.tools[0].name) == ("low", "low", "tide")
+    assert {response.instructions for response in (created, found, *streamed)} == {"Be brief."}
 
 
 def test_a_response_in_the_background_can_be_waited_for(client: Any) -> None:
-    made = client.responses.create(model="demo/any", input="hello", background=True)
-    assert (made.status, client.responses.retrieve(made.id).output_text) == ("completed", made.output_text)
+    created = client.responses.create(model="demo/any", input="hello", background=True)
+    assert (created.status, client.responses.retrieve(created.id).output_text) == ("completed", created.output_text)
 
 
 @pytest.mark.parametrize("wrong", [{"n": 2}, {"temperature": 3}, {"messages": []}, {"max_tokens": 0}])

@@ -100,7 +100,7 @@ def bodies() -> Iterator[dict[str, Any]]:
             yield {**chat(model, stream=stream, text=PROMPT), "user": PROMPT}
 
 
-def asked() -> Iterator[HttpRequest]:
+def requests() -> Iterator[HttpRequest]:
     """All that is asked, by whom it may be asked and by whom it may not."""
     for body in bodies():
         data = json.dumps(body).encode()
@@ -114,8 +114,8 @@ def asked() -> Iterator[HttpRequest]:
     yield post(f"/v1beta/models/up/m:generateContent?key={ALICE}", b"{}")
 
 
-def find(secrets: tuple[str, ...], said: str) -> list[str]:
-    return [said[max(0, said.find(secret) - 100) :][:300] for secret in secrets if secret in said]
+def find(secrets: tuple[str, ...], text: str) -> list[str]:
+    return [text[max(0, text.find(secret) - 100) :][:300] for secret in secrets if secret in text]
 
 
 STATUSES = (500, 401, 400, 429, 529, 404, 413, 200)
@@ -130,17 +130,17 @@ def server() -> Iterator[FaultyServer]:
 def test_no_secret_is_in_anything_that_a_gateway_says(server: FaultyServer, tmp_path: Path) -> None:
     store = f'[gateway]\nstore = "sqlite:{tmp_path}/store.db"\n'
     with Gateway(tmp_path, config(server).replace("[gateway]\n", store)) as gateway:
-        said = [gateway.post(http.path, http.body, **http.headers) for http in asked()]
+        responses = [gateway.post(http.path, http.body, **http.headers) for http in requests()]
         pages = [gateway.get(path, authorization=f"Bearer {key}") for path in PATHS for key in (OPERATOR, ALICE, WRONG)]
-    assert {answer[0] for answer in said} >= {200, 400, 401, 404, 502}
-    for status, headers, body in said:
+    assert {answer[0] for answer in responses} >= {200, 400, 401, 404, 502}
+    for status, headers, body in responses:
         # What a provider says of a prompt is for the one who wrote it.
         assert not find(KEYS, f"{status} {headers} {body.decode()}")
     for _, page in pages:
         assert not find(SECRETS, page.decode().replace(f"unknown model '{PROMPT}'", ""))
     assert b"dragoman_requests_total" in b"".join(page for _, page in pages)
     assert not find(SECRETS, gateway.log.read_text())
-    assert gateway.log.read_text().count('"message":"request"') >= len(said)
+    assert gateway.log.read_text().count('"message":"request"') >= len(responses)
 
 
 def test_no_secret_is_in_anything_that_a_gateway_keeps(server: FaultyServer) -> None:
@@ -149,28 +149,28 @@ def test_no_secret_is_in_anything_that_a_gateway_keeps(server: FaultyServer) -> 
     provider.add_span_processor(SimpleSpanProcessor(exporter))
 
     async def walk(app: App) -> str:
-        for http in asked():
+        for http in requests():
             await look(app, http)
         accounting = app.runtime.accounting
         rows = await accounting.usage_log.rows(1000)
         conditions = [repr(condition) for condition in app.runtime.shared_health.all().values()]
         trials = [repr(accounting.recent.attempts(row.id)) for row in rows]
-        told = [
+        texts = [
             (await accounting.scrape()).decode(),
             *map(repr, rows),
             *trials,
             *conditions,
             repr(app.runtime.config.keys),
         ]
-        return "".join(told)
+        return "".join(texts)
 
     app = app_of(config(server))
     app.runtime.accounting.tracing, app.runtime.accounting.log = Tracing(provider), AccessLog(lines.append)
-    kept = asyncio.run(walk(app))
+    text = asyncio.run(walk(app))
     spans = [span.to_json() for span in exporter.get_finished_spans()]
     assert len(lines) > len(spans) > 10
-    assert "cooldown" in kept
-    assert not find(SECRETS, kept)
+    assert "cooldown" in text
+    assert not find(SECRETS, text)
     assert not find(SECRETS, "".join(lines))
     assert not find(SECRETS, "".join(spans))
 

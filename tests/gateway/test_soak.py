@@ -15,7 +15,7 @@ import pytest
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.store import open_store
 from dragoman.gateway.store.base import UsageRow, UsageSum, sum_usage
-from tests.support.gateway.crowd import WORD, Counting, Heard, ask, body_of
+from tests.support.gateway.crowd import WORD, ClientView, Counting, ask, body_of
 from tests.support.gateway.live import PATIENCE, Gateway, record
 from tests.support.gateway.redis_server import RedisServer
 
@@ -30,21 +30,21 @@ FATES = (
 """What becomes of requests, and whether they are streams; `nobody` is no model of this gateway."""
 
 
-class Tale(msgspec.Struct, frozen=True):
+class Story(msgspec.Struct, frozen=True):
     """One request as its client saw it."""
 
     fate: str
-    heard: Heard
+    seen: ClientView
 
     @property
     def is_answered(self) -> bool:
         """All of it came; a client that left before the end is no such."""
-        return self.heard.is_whole
+        return self.seen.is_whole
 
     @property
-    def was_left(self) -> bool:
+    def has_disconnected(self) -> bool:
         """The client went of its own will."""
-        return self.fate == "stall" and self.heard.body.count(WORD.encode()) >= 3
+        return self.fate == "stall" and self.seen.body.count(WORD.encode()) >= 3
 
 
 def worker_of(gateway: Gateway) -> int:
@@ -58,7 +58,7 @@ class Crowd:
     """Clients who ask one after the other, until enough was asked."""
 
     def __init__(self, one: Gateway, other: Gateway) -> None:
-        self.tales: dict[str, Tale] = {}
+        self.stories: dict[str, Story] = {}
         self._numbers = count()
         self._dice = random.Random(7)
         self._one, self._other = one, other
@@ -78,9 +78,9 @@ class Crowd:
             body = body_of(fate, who, stream=stream, max_tokens=self._dice.randrange(1, 20))
             if fate == "nobody":
                 body["model"] = "nobody"
-            heard = await ask(gateway.port, body, PLAIN, id=who, words=3 if fate == "stall" else None)
-            self.tales[who] = Tale(fate, heard)
-            if heard.status == 0:  # nobody listens until the next worker is there
+            seen = await ask(gateway.port, body, PLAIN, id=who, words=3 if fate == "stall" else None)
+            self.stories[who] = Story(fate, seen)
+            if seen.status == 0:  # nobody listens until the next worker is there
                 await asyncio.sleep(0.05)
 
 
@@ -91,9 +91,9 @@ def upstream() -> Iterator[Counting]:
 
 
 @pytest.fixture(scope="module")
-def kept(
+def outcome(
     upstream: Counting, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[tuple[dict[str, Tale], list[UsageRow], list[UsageSum]]]:
+) -> Iterator[tuple[dict[str, Story], list[UsageRow], list[UsageSum]]]:
     """What clients saw, and what the store has of it when all is over."""
     redis = RedisServer()
     config = f'[gateway]\nstore = "{redis.url}"\nlog = false\n[chain]\nretries = 0\n[keys.team]\nhash = "{HASH}"\n'
@@ -106,7 +106,7 @@ def kept(
             asyncio.run(crowd.run())
             assert other.process.wait(PATIENCE) == 0
         rows, uses = asyncio.run(read(redis.url))
-        yield crowd.tales, rows, uses
+        yield crowd.stories, rows, uses
     finally:
         redis.stop()
 
@@ -121,57 +121,63 @@ async def read(url: str) -> tuple[list[UsageRow], list[UsageSum]]:
         await store.aclose()
 
 
-Kept = tuple[dict[str, Tale], list[UsageRow], list[UsageSum]]
+Outcome = tuple[dict[str, Story], list[UsageRow], list[UsageSum]]
 
 
 def who_of(row: UsageRow) -> str:
     return row.id.partition("~")[0]
 
 
-def test_every_answer_has_one_row_that_tells_how_it_ended(kept: Kept) -> None:
-    tales, rows, _ = kept
+def test_every_answer_has_one_row_that_tells_how_it_ended(outcome: Outcome) -> None:
+    stories, rows, _ = outcome
     found = {who_of(row): row for row in rows}
-    answered = {who: tale for who, tale in tales.items() if tale.is_answered}
+    answered = {who: story for who, story in stories.items() if story.is_answered}
     assert len(answered) > REQUESTS / 2
     assert answered.keys() <= found.keys()
     outcomes = {"healthy": "served", "refuse": "failed", "cut": "failed", "nobody": "refused"}
-    assert {who: found[who].outcome for who in answered} == {who: outcomes[tale.fate] for who, tale in answered.items()}
+    assert {who: found[who].outcome for who in answered} == {
+        who: outcomes[story.fate] for who, story in answered.items()
+    }
 
 
-def test_no_request_has_two_rows(kept: Kept) -> None:
-    _, rows, _ = kept
+def test_no_request_has_two_rows(outcome: Outcome) -> None:
+    _, rows, _ = outcome
     assert not [who for who, times in Counter(map(who_of, rows)).items() if times > 1]
 
 
-def test_whoever_was_asked_for_has_a_row(kept: Kept, upstream: Counting) -> None:
-    _, rows, _ = kept
-    assert upstream.asked <= set(map(who_of, rows))
+def test_whoever_was_asked_for_has_a_row(outcome: Outcome, upstream: Counting) -> None:
+    _, rows, _ = outcome
+    assert upstream.requested <= set(map(who_of, rows))
 
 
-def test_only_what_was_under_way_at_the_kill_is_unknown(kept: Kept) -> None:
-    tales, rows, _ = kept
+def test_only_what_was_under_way_at_the_kill_is_unknown(outcome: Outcome) -> None:
+    stories, rows, _ = outcome
     unknown = [who_of(row) for row in rows if not row.is_finished]
     assert len(unknown) <= CLIENTS
-    assert not [who for who in unknown if tales[who].is_answered]
+    assert not [who for who in unknown if stories[who].is_answered]
 
 
-def test_who_left_is_counted(kept: Kept) -> None:
-    tales, rows, _ = kept
-    left = {who for who, tale in tales.items() if tale.was_left}
-    assert left
-    ends = Counter(row.outcome for row in rows if who_of(row) in left)
-    assert ends["client_disconnected"] + ends["unknown"] == len(left)
+def test_who_left_is_counted(outcome: Outcome) -> None:
+    stories, rows, _ = outcome
+    disconnected = {who for who, story in stories.items() if story.has_disconnected}
+    assert disconnected
+    ends = Counter(row.outcome for row in rows if who_of(row) in disconnected)
+    assert ends["client_disconnected"] + ends["unknown"] == len(disconnected)
 
 
-def test_sums_are_what_the_provider_counted(kept: Kept, upstream: Counting) -> None:
-    tales, rows, _ = kept
-    known = [row for row in rows if row.is_finished and (tales[who_of(row)].is_answered or tales[who_of(row)].was_left)]
+def test_sums_are_what_the_provider_counted(outcome: Outcome, upstream: Counting) -> None:
+    stories, rows, _ = outcome
+    known = [
+        row
+        for row in rows
+        if row.is_finished and (stories[who_of(row)].is_answered or stories[who_of(row)].has_disconnected)
+    ]
     theirs = [upstream.counted.get(who_of(row), (0, 0)) for row in known]
     assert sum(row.output or 0 for row in known) == sum(output for _, output in theirs)
     served = [row for row in known if row.outcome == "served"]
     assert sum(row.input or 0 for row in served) == sum(upstream.counted[who_of(row)][0] for row in served)
 
 
-def test_the_sums_of_days_are_those_of_their_rows(kept: Kept) -> None:
-    _, rows, uses = kept
+def test_the_sums_of_days_are_those_of_their_rows(outcome: Outcome) -> None:
+    _, rows, uses = outcome
     assert sorted(map(repr, uses)) == sorted(map(repr, sum_usage([], rows)))

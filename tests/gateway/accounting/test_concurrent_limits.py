@@ -12,7 +12,7 @@ import pytest
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.store import open_store
 from dragoman.gateway.store.base import UsageRow
-from tests.support.gateway.crowd import Counting, Heard, ask, body_of, together
+from tests.support.gateway.crowd import ClientView, Counting, ask, body_of, together
 from tests.support.gateway.live import PATIENCE, Gateway, record
 from tests.support.gateway.redis_server import RedisServer
 
@@ -58,7 +58,7 @@ def ports(upstream: Counting, store: str, tmp_path_factory: pytest.TempPathFacto
         yield one.port, other.port
 
 
-def crowd(ports: tuple[int, int], limit: str, model: str = "gpt-4o-mini") -> list[Heard]:
+def crowd(ports: tuple[int, int], limit: str, model: str = "gpt-4o-mini") -> list[ClientView]:
     key = KEYS[limit][0]
     return together(
         [
@@ -101,7 +101,7 @@ def test_no_more_are_under_way_than_a_key_has_seats(ports: tuple[int, int], upst
     upstream.most = 0
     refused = threading.Semaphore(0)
 
-    async def one(port: int, who: str) -> Heard:
+    async def one(port: int, who: str) -> ClientView:
         response = await ask(port, body_of("hold", who), KEYS["concurrent"][0])
         if response.status == 429:
             refused.release()

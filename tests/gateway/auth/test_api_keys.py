@@ -5,9 +5,9 @@ from dragoman.gateway.auth.api_keys import Key, Keys, hash_key, new_key
 
 
 def test_a_key_is_found_by_its_plain_text() -> None:
-    made = [new_key() for _ in range(50)]
-    keys = Keys(Key(id=f"k{n}", hash=hash) for n, (_, hash) in enumerate(made))
-    found = [keys.check(plain) for plain, _ in made]
+    pairs = [new_key() for _ in range(50)]
+    keys = Keys(Key(id=f"k{n}", hash=hash) for n, (_, hash) in enumerate(pairs))
+    found = [keys.check(plain) for plain, _ in pairs]
     assert [key.id if key else None for key in found] == [f"k{n}" for n in range(50)]
 
 

@@ -328,8 +328,8 @@ def test_a_client_sees_the_health_of_what_it_may_use_and_an_operator_all() -> No
 
     def health(key: str) -> dict[str, Any]:
         headers = {"authorization": f"Bearer {key}"}
-        told: dict[str, Any] = json.loads(see(app, HttpRequest(method="GET", path="/health", headers=headers)).body)
-        return {**told, "targets": set(told["targets"])}
+        report: dict[str, Any] = json.loads(see(app, HttpRequest(method="GET", path="/health", headers=headers)).body)
+        return {**report, "targets": set(report["targets"])}
 
     assert health(alice) == {"status": "ok", "targets": {"demo/a"}}
     assert health(bob) == {"status": "ok", "targets": {"demo/b"}}

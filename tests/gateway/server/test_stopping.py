@@ -36,13 +36,13 @@ class Slow(FaultyServer):
 def test_sigterm_finishes_what_runs(tmp_path: Path) -> None:
     with Slow() as upstream, Gateway(tmp_path, record("up", upstream.base_url())) as gateway:
         with ThreadPoolExecutor(8) as pool:
-            asked = [pool.submit(gateway.post, "/v1/chat/completions", chat("up/m")) for _ in range(8)]
-            for _ in asked:
+            answers = [pool.submit(gateway.post, "/v1/chat/completions", chat("up/m")) for _ in range(8)]
+            for _ in answers:
                 assert upstream.request_received.acquire(timeout=PATIENCE)
             gateway.process.send_signal(signal.SIGTERM)
             gateway.wait_until(lambda: is_refused(gateway))
             upstream.may_go.set()
-            assert [answer.result()[0] for answer in asked] == [200] * 8
+            assert [answer.result()[0] for answer in answers] == [200] * 8
         assert gateway.process.wait(PATIENCE) == 0
 
 
@@ -69,8 +69,8 @@ def test_workers_that_share_nothing_are_warned_of(tmp_path: Path) -> None:
 
 def test_what_takes_long_to_load_waits_until_it_is_asked_for() -> None:
     heavy = ["genai_prices", "redis", "sqlite3", "opentelemetry", "PIL", "mcp", "httpx"]
-    told = f"import sys, dragoman.gateway.server.run; print([name for name in {heavy} if name in sys.modules])"
-    assert subprocess.run([sys.executable, "-c", told], capture_output=True, check=True).stdout.strip() == b"[]"
+    script = f"import sys, dragoman.gateway.server.run; print([name for name in {heavy} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", script], capture_output=True, check=True).stdout.strip() == b"[]"
 
 
 def test_sigterm_waits_no_longer_than_its_grace(tmp_path: Path) -> None:
@@ -93,13 +93,13 @@ def test_sigterm_is_heard_by_workers_that_only_start(tmp_path: Path) -> None:
 def test_sighup_reloads_and_drops_nothing(tmp_path: Path) -> None:
     with Slow() as upstream, Gateway(tmp_path, record("up", upstream.base_url())) as gateway:
         with ThreadPoolExecutor(1) as pool:
-            asked = pool.submit(gateway.post, "/v1/chat/completions", chat("up/m"))
+            answer = pool.submit(gateway.post, "/v1/chat/completions", chat("up/m"))
             assert upstream.request_received.acquire(timeout=PATIENCE)
             gateway.path.write_text('[aliases]\nfresh = "demo/any"\n')
             gateway.process.send_signal(signal.SIGHUP)
             gateway.wait_until(lambda: gateway.post("/v1/chat/completions", chat("fresh"))[0] == 200)
             upstream.may_go.set()
-            assert asked.result()[0] == 200
+            assert answer.result()[0] == 200
         assert gateway.post("/v1/chat/completions", chat("up/m"))[0] == 404
 
 

@@ -43,8 +43,8 @@ class Browser:
         self.driver.get(url)
 
     def size(self, width: int, height: int = 900) -> None:
-        told = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
-        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", told)
+        metrics = {"width": width, "height": height, "deviceScaleFactor": 1, "mobile": width < 500}
+        self.driver.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", metrics)
 
     def scheme(self, name: str) -> None:
         features = [{"name": "prefers-color-scheme", "value": name}]
@@ -99,5 +99,5 @@ class Browser:
 
     def complaints(self) -> list[str]:
         """What the browser found wrong since the last time."""
-        told = self.driver.get_log("browser")
-        return [entry["message"] for entry in told if entry["level"] in ("SEVERE", "WARNING")]
+        entries = self.driver.get_log("browser")
+        return [entry["message"] for entry in entries if entry["level"] in ("SEVERE", "WARNING")]

@@ -32,7 +32,7 @@ class Counting:
 
     def __init__(self) -> None:
         self.counted: dict[str, tuple[int, int]] = {}
-        self.asked: set[str] = set()
+        self.requested: set[str] = set()
         self.in_flight = 0
         self.most = 0
         self._go = asyncio.Event()
@@ -82,7 +82,7 @@ class Counting:
 
     async def _answer(self, body: Any, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         who, fate = body["messages"][-1]["content"], body["model"].partition(":")[0]
-        self.asked.add(who)
+        self.requested.add(who)
         self.in_flight += 1
         self.most = max(self.most, self.in_flight)
         try:
@@ -142,7 +142,7 @@ def _chunk(data: bytes) -> bytes:
     return b"%x\r\n%b\r\n" % (len(data), data)
 
 
-class Heard(msgspec.Struct, frozen=True):
+class ClientView(msgspec.Struct, frozen=True):
     """What a client got; status 0 where the connection broke before there was one."""
 
     status: int = 0
@@ -160,7 +160,7 @@ def body_of(model: str, who: str, /, *, stream: bool = False, max_tokens: int | 
     return body if max_tokens is None else {**body, "max_tokens": max_tokens}
 
 
-async def ask(port: int, body: dict[str, Any], key: str, /, *, id: str = "", words: int | None = None) -> Heard:
+async def ask(port: int, body: dict[str, Any], key: str, /, *, id: str = "", words: int | None = None) -> ClientView:
     """One request on a connection of its own; a client that is told so leaves after some words."""
     data = json.dumps(body).encode()
     lines = ["POST /v1/chat/completions HTTP/1.1", "host: x", "connection: close", "content-type: application/json"]
@@ -169,7 +169,7 @@ async def ask(port: int, body: dict[str, Any], key: str, /, *, id: str = "", wor
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError:
-        return Heard()
+        return ClientView()
     try:
         writer.write("\r\n".join([*lines, "", ""]).encode() + data)
         while piece := await reader.read(65536):
@@ -183,22 +183,22 @@ async def ask(port: int, body: dict[str, Any], key: str, /, *, id: str = "", wor
     return _heard(got)
 
 
-def _heard(data: bytes) -> Heard:
+def _heard(data: bytes) -> ClientView:
     head, _, body = data.partition(b"\r\n\r\n")
     if not _:
-        return Heard()
+        return ClientView()
     first, *lines = head.decode().split("\r\n")
     headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
     whole = (
         body.endswith(b"0\r\n\r\n") if "content-length" not in headers else len(body) == int(headers["content-length"])
     )
-    return Heard(int(first.split()[1]), headers, body, whole)
+    return ClientView(int(first.split()[1]), headers, body, whole)
 
 
-def together(calls: list[Callable[[], Coroutine[Any, Any, Heard]]]) -> list[Heard]:
+def together(calls: list[Callable[[], Coroutine[Any, Any, ClientView]]]) -> list[ClientView]:
     """All at once."""
 
-    async def all_of_them() -> list[Heard]:
+    async def all_of_them() -> list[ClientView]:
         async with asyncio.timeout(4 * PATIENCE):
             return await asyncio.gather(*(call() for call in calls))
 

@@ -1,6 +1,6 @@
-"""What was said in, what the other side is expected to hear out: the differences that a dialect or a wire makes.
+"""The published differences between what one side of the gateway sends and what the other side gets.
 
-Each difference has a name, those between whom it is there, and its reason. The page is made from these: fidelity.py.
+Each has a name, a reason, and the pairs of client and provider that it applies to. fidelity.py makes a page of them.
 """
 
 from collections.abc import Callable, Iterable
@@ -31,20 +31,20 @@ from tests.support.gateway.scenes import SIGNED
 T = TypeVar("T", Response, Request, DragomanError)
 
 MAX_TOKENS = 4096
-"""What the anthropic wire says where nobody did: it must say something."""
+"""What the anthropic wire sends if the request has no limit: it is required."""
 
 
 class Difference(msgspec.Struct, Generic[T], frozen=True):
-    """One difference: between whom it is there, why, and what becomes of what was said."""
+    """One difference: which pairs it applies to, why, and how it changes a value."""
 
     name: str
     reason: str
     is_between: Callable[[Pair], bool]
-    bend: Callable[[T, Pair], T]
+    change: Callable[[T, Pair], T]
     notice: str = ""
-    """What the notice names by which the client is told, where it is."""
+    """The `what` of the notice that the client gets; empty if there is none."""
     on_both: bool = False
-    """Whether what was heard is bent, too: that which no test can foretell."""
+    """Whether to change the received value, too, because it is different on every run."""
 
 
 def client(*names: str) -> Callable[[Pair], bool]:
@@ -89,11 +89,11 @@ def _word(response: Response, pair: Pair) -> Response:
 
 
 def _as_stop(reason: FinishReason) -> Callable[[Response, Pair], Response]:
-    def bend(response: Response, _pair: Pair) -> Response:
+    def change(response: Response, _pair: Pair) -> Response:
         is_so = response.finish.reason == reason
         return replace(response, finish=replace(response.finish, reason="stop")) if is_so else response
 
-    return bend
+    return change
 
 
 def _without(*portions: str) -> Callable[[Response, Pair], Response]:
@@ -106,8 +106,11 @@ def _zeros(response: Response, _pair: Pair) -> Response:
     return replace(response, usage=usage)
 
 
-def _bent_message(message: Message, bend: Callable[[Part], Part | None]) -> Message:
-    return replace(message, parts=tuple(bent for part in message.parts if (bent := bend(part)) is not None))
+def _change_message(message: Message, change: Callable[[Part], Part | None]) -> Message:
+    return replace(
+        message,
+        parts=tuple(changed for part in message.parts if (changed := change(part)) is not None),
+    )
 
 
 def _unsigned(part: Part) -> Part:
@@ -119,8 +122,8 @@ def _plain(part: Part, pair: Pair) -> Part:
     if not isinstance(part, Thinking | ToolCall):
         return part
     signed = SIGNED.get(pair.provider)
-    kept = {pair.provider: signed} if signed is not None and part.extra.get(pair.provider) == signed else {}
-    return replace(part, extra=kept)
+    extra = {pair.provider: signed} if signed is not None and part.extra.get(pair.provider) == signed else {}
+    return replace(part, extra=extra)
 
 
 def _numbered(messages: Iterable[Message]) -> tuple[Message, ...]:
@@ -132,40 +135,40 @@ def _numbered(messages: Iterable[Message]) -> tuple[Message, ...]:
             return part
         return replace(part, id=ids.setdefault(part.id, f"call_{len(ids) + 1}"))
 
-    return tuple(_bent_message(message, number) for message in messages)
+    return tuple(_change_message(message, number) for message in messages)
 
 
 ANSWERS: list[Difference[Response]] = [
     Difference(
-        "id of the answer",
-        "ollama has none: its clients see none, and other clients of its models see the id of the request",
+        "response id",
+        "ollama has none; clients of other dialects get the request id instead",
         either("ollama"),
         lambda response, _: replace(response, id=None),
         on_both=True,
     ),
     Difference(
-        "id of a kept answer",
-        "clients of openai_responses may ask for it again, so that it is one of the gateway's making",
+        "id of a stored response",
+        "clients of openai_responses can fetch it later, so the gateway makes its own",
         client("openai_responses"),
         lambda response, _: replace(response, id=None),
         on_both=True,
     ),
     Difference(
-        "time of the answer",
-        "anthropic tells none: its clients see none, and other clients of its models see when the gateway was asked",
+        "creation time",
+        "anthropic has none; clients of other dialects get the time of the request instead",
         either("anthropic"),
         lambda response, _: replace(response, created=None),
         on_both=True,
     ),
     Difference(
-        "blocked answer",
-        "ollama has no word for it, so that the answer has ended",
+        "blocked response",
+        "ollama has no finish reason for it, so it is `stop`",
         either("ollama"),
         _as_stop("blocked"),
     ),
     Difference(
-        "unknown end",
-        "the dialect does not know the provider's word, so that the answer has ended; anthropic always tells one",
+        "unknown finish reason",
+        "the dialect does not know the provider's finish reason, so it is `stop`",
         lambda pair: (
             "anthropic" in pair[:2]
             or (pair.client == "openai_chat" and pair.provider in ("google", "openai_responses"))
@@ -173,56 +176,56 @@ ANSWERS: list[Difference[Response]] = [
         _as_stop("other"),
     ),
     Difference(
-        "word for the end",
-        "each dialect has its own word for the same reason; native tells the provider's, and openai_responses one that it does not know",
+        "raw finish reason",
+        "each dialect has its own name for it; native passes on the provider's, and openai_responses passes on one that it does not know",
         lambda pair: pair[:2] != ("native", "native"),
         _word,
     ),
     Difference(
-        "portions of the usage",
-        "ollama tells the totals only",
+        "details of the usage",
+        "ollama has only totals",
         either("ollama"),
         _without("cache_read", "cache_write", "reasoning"),
     ),
     Difference(
         "tokens written to a cache",
-        "google does not tell them",
+        "google does not report them",
         lambda pair: "google" in pair[:2] and "ollama" not in pair[:2],
         _without("cache_write"),
     ),
     Difference(
-        "portions that were not told",
-        "in openai_responses there are always numbers, so that they are 0; ollama has no place for them",
+        "details of the usage that are unknown",
+        "openai_responses requires numbers, so they are 0; ollama has no field for them",
         lambda pair: (
             pair.client == "openai_responses" or (pair.provider == "openai_responses" and pair.client != "ollama")
         ),
         _zeros,
     ),
     Difference(
-        "form of the parts",
-        "what only one wire understands, such as the ids of its items, is seen by its own clients alone",
+        "extra data of parts",
+        "what only one wire understands, such as the ids of its items, goes only to clients of the same dialect",
         anyone,
         lambda response, pair: replace(
-            response, message=_bent_message(response.message, lambda part: _plain(part, pair))
+            response, message=_change_message(response.message, lambda part: _plain(part, pair))
         ),
         on_both=True,
     ),
     Difference(
         "signature of thinking",
-        "only clients of the provider's own dialect, and of native, have a place for it",
+        "only clients of the provider's own dialect and of native have a field for it",
         lambda pair: pair.provider in SIGNED and pair.client not in (pair.provider, "native"),
-        lambda response, _: replace(response, message=_bent_message(response.message, _unsigned)),
+        lambda response, _: replace(response, message=_change_message(response.message, _unsigned)),
     ),
     Difference(
-        "ids of calls",
-        "clients of native see ids of the gateway's making",
+        "tool call ids",
+        "clients of native get ids that the gateway makes",
         client("native"),
         lambda response, _: replace(response, message=_numbered([response.message])[0]),
         on_both=True,
     ),
     Difference(
         "notices",
-        "native has a place for them in the answer; other clients find them in its headers",
+        "native has them in the response; clients of other dialects get them in headers",
         client("native"),
         lambda response, _: replace(response, notices=()),
         on_both=True,
@@ -230,7 +233,7 @@ ANSWERS: list[Difference[Response]] = [
 ]
 
 
-# What a provider is asked ---------------------------------------------------------------------------------------------
+# What a provider gets -------------------------------------------------------------------------------------------------
 
 
 def _budget(request: Request, _pair: Pair) -> Request:
@@ -250,12 +253,12 @@ def _switch(request: Request, _pair: Pair) -> Request:
 
 def _limit(request: Request, _pair: Pair) -> Request:
     thinking = 0 if request.reasoning is None else to_budget(request.reasoning)
-    told = request.max_tokens
-    return replace(request, max_tokens=MAX_TOKENS + thinking if told is None else told)
+    max_tokens = request.max_tokens
+    return replace(request, max_tokens=MAX_TOKENS + thinking if max_tokens is None else max_tokens)
 
 
-def _bent_request(request: Request, bend: Callable[[Part], Part | None]) -> Request:
-    return replace(request, messages=tuple(_bent_message(message, bend) for message in request.messages))
+def _change_request(request: Request, change: Callable[[Part], Part | None]) -> Request:
+    return replace(request, messages=tuple(_change_message(message, change) for message in request.messages))
 
 
 _LACKING = {
@@ -266,16 +269,16 @@ _LACKING = {
     "top_k": ("native", "openai_chat", "openai_responses"),
     "user": ("google", "native", "ollama"),
 }
-"""Options, and who has no place for them."""
-_UNTOLD = Request()
+"""Options, and the wires that have no field for them."""
+_NO_OPTIONS = Request()
 
 
 def _dropped(option: str) -> Callable[[Request, Pair], Request]:
-    return lambda request, _: replace(request, **{option: getattr(_UNTOLD, option)})
+    return lambda request, _: replace(request, **{option: getattr(_NO_OPTIONS, option)})
 
 
 def _images_last(request: Request, _pair: Pair) -> Request:
-    """The texts of a message as one, and then its images."""
+    """The texts of a message joined, then its images."""
     return replace(request, messages=tuple(map(_with_images_last, request.messages)))
 
 
@@ -286,11 +289,11 @@ def _with_images_last(message: Message) -> Message:
 
 
 def _images_after(request: Request, _pair: Pair) -> Request:
-    """The images of results in a turn of the user that follows."""
+    """The images of tool results in a user message that follows."""
     messages: list[Message] = []
     for message in request.messages:
         images = result_media(message.tool_results)
-        messages.append(_bent_message(message, _worded) if images else message)
+        messages.append(_change_message(message, _worded) if images else message)
         messages += [images] if images else []
     return replace(request, messages=tuple(messages))
 
@@ -300,12 +303,12 @@ def _worded(part: Part) -> Part:
 
 
 def _differ(pair: Pair) -> bool:
-    """Whether neither speaks the dialect of the other; native takes along what is anyone's."""
+    """Whether the wires differ and neither is native, which carries the extra data of every wire."""
     return pair.client != pair.provider and "native" not in pair[:2]
 
 
 def _forgotten(request: Request, _pair: Pair) -> Request:
-    return _bent_request(request, lambda part: None if isinstance(part, Thinking) else part)
+    return _change_request(request, lambda part: None if isinstance(part, Thinking) else part)
 
 
 def _in_a_loop(request: Request, _pair: Pair) -> Request:
@@ -315,85 +318,85 @@ def _in_a_loop(request: Request, _pair: Pair) -> Request:
 
 REQUESTS: list[Difference[Request]] = [
     Difference(
-        "effort as a budget, of clients",
-        "the dialect takes tokens, not words",
+        "effort as a budget, from clients",
+        "the dialect has a number of tokens",
         client("anthropic", "google"),
         _budget,
     ),
-    Difference("effort as a switch, of clients", "the dialect says whether to think", client("ollama"), _switch),
+    Difference("effort as a switch, from clients", "the dialect has only on and off", client("ollama"), _switch),
     Difference(
-        "limit of tokens, of clients",
-        f"the dialect demands one: our own client says {MAX_TOKENS}, and the budget of thinking, where none was told",
+        "max_tokens, from clients",
+        f"the dialect requires it: by default our client sends {MAX_TOKENS} plus the thinking budget",
         client("anthropic"),
         _limit,
     ),
     *(
-        Difference(f"`{option}`, of clients", "the dialect has no place for it", client(*names), _dropped(option))
+        Difference(f"`{option}`, from clients", "the dialect has no field for it", client(*names), _dropped(option))
         for option, names in _LACKING.items()
     ),
     Difference(
-        "earlier thinking, of clients",
-        "a server takes back only what it signed itself, so that our own client sends nothing else",
+        "earlier thinking, from clients",
+        "a server accepts only what it signed itself, so our client sends nothing else",
         lambda pair: pair.client == "openai_responses" != pair.provider,
         _forgotten,
     ),
     Difference(
         "earlier thinking",
-        "it goes back only to the wire that it came from: without its signature others refuse it, or take it for text",
+        "it goes back only to the wire it came from: without its signature others reject it or treat it as text",
         lambda pair: pair.client != "openai_responses" and _differ(pair),
         _forgotten,
         "thinking",
     ),
     Difference(
-        "thinking in a loop of tools",
-        "it cannot begin there, and what was thought before the call was forgotten",
+        "thinking after a tool call",
+        "anthropic needs the thinking before the call, which was dropped",
         lambda pair: pair.provider == "anthropic" and _differ(pair),
         _in_a_loop,
         "reasoning",
     ),
     Difference(
         "budget as an effort",
-        "the wire takes the nearest word",
+        "the wire has names, so it is the nearest one",
         provider("openai_chat", "openai_responses"),
         _effort,
         "reasoning",
     ),
-    Difference("effort as a budget", "the wire takes tokens, not words", provider("anthropic", "google"), _budget),
-    Difference("effort as a switch", "the wire says whether to think", provider("ollama"), _switch, "reasoning"),
+    Difference("effort as a budget", "the wire has a number of tokens", provider("anthropic", "google"), _budget),
+    Difference("effort as a switch", "the wire has only on and off", provider("ollama"), _switch, "reasoning"),
     Difference(
-        "limit of tokens",
-        f"the wire demands one: where none was told, {MAX_TOKENS}, and the budget of thinking",
+        "max_tokens",
+        f"the wire requires it: by default {MAX_TOKENS} plus the thinking budget",
         provider("anthropic"),
         _limit,
     ),
     *(
-        Difference(f"`{option}`", "the wire has no place for it", provider(*names), _dropped(option), option)
+        Difference(f"`{option}`", "the wire has no field for it", provider(*names), _dropped(option), option)
         for option, names in _LACKING.items()
     ),
     Difference(
-        "images in results",
-        "a result is text: they follow in a turn of the user",
+        "images in tool results",
+        "a tool result is text, so they follow in a user message",
         either("google", "ollama", "openai_chat"),
         _images_after,
     ),
-    Difference("place of images", "they stand beside the text of a message, not in it", either("ollama"), _images_last),
+    Difference("order of text and images", "images are a separate field of a message", either("ollama"), _images_last),
     Difference(
-        "form of the parts",
-        "a wire may note its own form of a part; a signature is compared",
+        "extra data of parts",
+        "a wire may add its own; signatures are compared",
         anyone,
-        lambda request, pair: _bent_request(request, lambda part: _plain(part, pair)),
+        lambda request, pair: _change_request(request, lambda part: _plain(part, pair)),
         on_both=True,
     ),
     Difference(
-        "ids of calls",
-        "a header tells a native client the provider's ids, and the head of a stream is sent before its calls are known",
+        "tool call ids",
+        "a native client gets the provider's ids in a header, and the headers of a stream are sent before its calls",
         lambda pair: pair.client == "native" and pair.stream,
         lambda request, _: replace(request, messages=_numbered(request.messages)),
         on_both=True,
     ),
     Difference(
         "fields of one wire",
-        "each wire adds what its own servers want, such as `store: false` or `stream_options`",
+        "each wire adds what its servers need, such as `store: false` or `stream_options`",
         anyone,
         lambda request, _: replace(request, extra={}),
         on_both=True,
@@ -401,7 +404,7 @@ REQUESTS: list[Difference[Request]] = [
 ]
 
 
-# How a failure looks --------------------------------------------------------------------------------------------------
+# Errors ---------------------------------------------------------------------------------------------------------------
 
 ERRORS: tuple[DragomanError, ...] = (
     RateLimited("slow down", retry_after=7.0),
@@ -413,52 +416,52 @@ ERRORS: tuple[DragomanError, ...] = (
     Blocked("not that"),
     BadRequest("what is that"),
 )
-"""What a provider may say in place of an answer."""
+"""Errors that a provider may send instead of a response."""
 
 
 BEFORE: list[Difference[DragomanError]] = [
     Difference(
         "Blocked",
-        "the wire has no word for it, so that it is a bad request",
+        "the wire has no code for it, so it is a BadRequest",
         provider("anthropic", "google", "ollama"),
         lambda error, _: BadRequest(error.message) if isinstance(error, Blocked) else error,
     ),
     Difference(
         "BadRequest",
-        "clients of OpenAI's see the code of the provider, and native has one",
+        "OpenAI's dialects pass on the code of the provider, and native has one",
         lambda pair: pair.provider == "native" and pair.client.startswith("openai"),
         lambda error, _: (
             BadRequest(error.message, code="refused_by_provider") if isinstance(error, BadRequest) else error
         ),
     ),
 ]
-"""Differences of an error in place of an answer."""
+"""Differences of an error instead of a response."""
 
 INSIDE: list[Difference[DragomanError]] = [
     Difference(
-        "when to come again",
-        "it is told by a header, and an error inside an answer has none; google has a field for it",
+        "Retry-After",
+        "it is a header, and an error inside a stream has none; google has a field for it",
         lambda pair: pair.provider != "google",
         lambda error, _: type(error)(error.message, code=error.code),
     ),
     Difference(
-        "kind of an error",
-        "in place of a status there are only words, and only those of a full context are known",
+        "type of an error",
+        "inside a stream there is only a message, and only that of a full context is recognized",
         provider("ollama"),
         lambda error, _: error if isinstance(error, ContextTooLong) else ServerFault(error.message),
     ),
 ]
-"""Differences of an error inside an answer, beside those."""
+"""Further differences of an error inside a stream."""
 
 
-def bent(said: T, differences: Iterable[Difference[T]], pair: Pair) -> T:
-    """What was said, as the other side is expected to hear it."""
+def with_differences(value: T, differences: Iterable[Difference[T]], pair: Pair) -> T:
+    """What the other side is expected to get."""
     for difference in differences:
         if difference.is_between(pair):
-            said = difference.bend(said, pair)
-    return said
+            value = difference.change(value, pair)
+    return value
 
 
-def levelled(heard: T, differences: Iterable[Difference[T]], pair: Pair) -> T:
-    """What was heard, without what no test can foretell."""
-    return bent(heard, [difference for difference in differences if difference.on_both], pair)
+def comparable(value: T, differences: Iterable[Difference[T]], pair: Pair) -> T:
+    """The received value without what is different on every run."""
+    return with_differences(value, [difference for difference in differences if difference.on_both], pair)

@@ -46,7 +46,7 @@ class Turn(NamedTuple):
 
     events: Sequence[Event]
     response: Response
-    asked: Request
+    received: Request
     seen: Seen
 
 
@@ -74,15 +74,15 @@ def talk(pair: Pair, scene: str) -> list[Turn]:
     app = app_before(pair.provider, script)
     request = replace(found.request, stream=pair.stream)
     turns: list[Turn] = []
-    kept: dict[str, str] = {}
+    headers: dict[str, str] = {}
     while True:
         http = request_of(pair.client, "up/m", request)
-        seen = see(app, replace(http, headers={**http.headers, **kept}))
+        seen = see(app, replace(http, headers={**http.headers, **headers}))
         events = [event for event in events_of(pair.client, request, seen) if not isinstance(event, Ping)]
         turns.append(Turn(events, fold(events), script.requests[-1], seen))
         if found.reply is None or len(turns) == 2:
             return turns
-        kept = {HEADER: seen.headers[HEADER]} if HEADER in seen.headers else {}
+        headers = {HEADER: seen.headers[HEADER]} if HEADER in seen.headers else {}
         request = follow(request, turns[-1].response, found.reply)
 
 
@@ -109,7 +109,7 @@ def failure_of(dialect: str, request: Request, seen: Seen) -> Failure:
     raise AssertionError(f"{dialect}: it ended as if it were whole: {seen.body!r}")
 
 
-def told_by(dialect: str, error: DragomanError, *, inside: bool) -> Failure:
+def expected_failure(dialect: str, error: DragomanError, *, inside: bool) -> Failure:
     """An error as the dialect itself says it: before an answer, or inside a stream."""
     wire = wires.get(dialect)
     if not inside:

@@ -1,11 +1,11 @@
-"""The differences of the matrix in, docs/fidelity.md out."""
+"""Writes docs/fidelity.md from the differences of the matrix."""
 
 from collections.abc import Callable, Iterable
 
 from dragoman import wires
 from dragoman.errors import TimedOut, Truncated
 from tests.support.gateway.differences import ANSWERS, BEFORE, ERRORS, INSIDE, REQUESTS, Difference, T, either
-from tests.support.gateway.encounters import PAIRS, Pair, told_by
+from tests.support.gateway.encounters import PAIRS, Pair, expected_failure
 from tests.support.gateway.scenes import SCENES
 
 
@@ -16,31 +16,34 @@ def page() -> str:
         [
             "# Fidelity",
             "",
-            f"{count} dialects of clients before {count} wires of providers, plain and streamed: what a client sees",
-            "is the same whatever the provider, and what a provider is asked is the same whatever the client, but for",
-            "the differences on this page. `tests/gateway/test_matrix.py` has every client talk to every provider, allows",
-            "these and no others, and fails where one of them is no longer there.",
+            f"The gateway connects {count} dialects of clients with {count} wires of providers, plain and streamed. A client",
+            "gets the same response from every provider, and a provider gets the same request from every client, except",
+            "for the differences on this page. `tests/gateway/test_matrix.py` runs every client against every provider. It",
+            "allows only these differences, and fails if one of them no longer exists.",
             "",
-            "Made from `tests/support/gateway/differences.py` by `python -m tests.support.gateway.fidelity > docs/fidelity.md`.",
+            "This page is made from `tests/support/gateway/differences.py` by",
+            "`python -m tests.support.gateway.fidelity > docs/fidelity.md`.",
             "",
-            "The conversations: " + ", ".join(SCENES) + "; every kind of error, before an answer and inside it; a",
+            "The conversations: "
+            + ", ".join(SCENES)
+            + "; every type of error, before a response and inside a stream; a",
             "stream that is cut.",
             "",
-            "## What a client sees of an answer",
+            "## What a client gets",
             *_table(ANSWERS),
             "",
-            "## What a provider is asked",
+            "## What a provider gets",
             *_table(REQUESTS),
             "",
-            "## A failure",
+            "## Errors",
             *_table([*BEFORE, *INSIDE]),
             "",
-            "A client is told a failure in the words of its own dialect, whatever the provider called it: as the status",
-            "and word below, and, once a stream has begun, as the dialect's error event with that word.",
+            "A client gets an error in its own dialect, whatever the provider called it: with the status and code below,",
+            "or, after the start of a stream, as the dialect's error event with that code.",
             "",
             *_failures(),
             "",
-            "A stream that a provider cuts ends with that event, and never as if it were whole: no `[DONE]`, no",
+            "A stream that a provider cuts ends with that event, and never like a complete one: no `[DONE]`, no",
             "`message_stop`, no `finishReason`, no `done: true`, no `response.completed`.",
             "",
         ]
@@ -49,17 +52,17 @@ def page() -> str:
 
 def _table(differences: Iterable[Difference[T]]) -> list[str]:
     rows: list[str] = [
-        f"| {each.name} | {_between(each.is_between)} | {each.reason}{_told(each)} |" for each in differences
+        f"| {each.name} | {_between(each.is_between)} | {each.reason}{_notice(each)} |" for each in differences
     ]
     return ["", "| what | between | why |", "|---|---|---|", *rows]
 
 
-def _told(difference: Difference[T]) -> str:
-    return f" (a notice tells of `{difference.notice}`)" if difference.notice else ""
+def _notice(difference: Difference[T]) -> str:
+    return f" (with a notice for `{difference.notice}`)" if difference.notice else ""
 
 
 def _between(is_between: Callable[[Pair], bool]) -> str:
-    """Those between whom a difference is there, in the fewest words."""
+    """The pairs that a difference applies to, as short as possible."""
     found = [pair for pair in PAIRS if is_between(pair)]
     sides = [name for name in wires.NAMES if all(pair in found for pair in PAIRS if name in pair[:2])]
     if sides and found == list(filter(either(*sides), PAIRS)):
@@ -71,8 +74,8 @@ def _between(is_between: Callable[[Pair], bool]) -> str:
     by_providers: dict[tuple[str, ...], list[str]] = {}
     for name, providers in by_client.items():
         by_providers.setdefault(providers, []).append(name)
-    told = [f"{_names(clients)} → {_names(providers)}" for providers, clients in by_providers.items()]
-    return "; ".join(told) + streamed
+    pairs = [f"{_names(clients)} → {_names(providers)}" for providers, clients in by_providers.items()]
+    return "; ".join(pairs) + streamed
 
 
 def _names(names: Iterable[str]) -> str:
@@ -86,8 +89,8 @@ def _names(names: Iterable[str]) -> str:
 def _failures() -> list[str]:
     rows: list[str] = ["| | " + " | ".join(wires.NAMES) + " |", "|---|" + "---|" * len(wires.NAMES)]
     for error in (*ERRORS, TimedOut("too late"), Truncated("cut")):
-        told = [told_by(dialect, error, inside=False) for dialect in wires.NAMES]
-        cells = [f"{each.seen.status} {each.error.code or ''}".strip() for each in told]
+        failures = [expected_failure(dialect, error, inside=False) for dialect in wires.NAMES]
+        cells = [f"{each.seen.status} {each.error.code or ''}".strip() for each in failures]
         rows.append(f"| {type(error).__name__} | " + " | ".join(cells) + " |")
     return rows
 

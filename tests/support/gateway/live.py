@@ -50,10 +50,10 @@ class Gateway:
 
     def __enter__(self) -> Self:
         words = [str(self.path), "--port", str(self.port), "--workers", str(self._workers)]
-        kept = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "HOME")}
+        env = {name: value for name, value in os.environ.items() if name in ("PATH", "PYTHONPATH", "HOME")}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, "-m", "dragoman.gateway", *words], env={**kept, **self._env}, stdout=log, stderr=log
+                [sys.executable, "-m", "dragoman.gateway", *words], env={**env, **self._env}, stdout=log, stderr=log
             )
         self.wait_until(lambda: self.get("/health/live")[0] == 200)
         return self

@@ -56,10 +56,10 @@ class Scene(msgspec.Struct, frozen=True):
 
     def requests(self, wire: str, *, stream: bool) -> list[Request]:
         """What a provider of that wire is asked each time, if nothing is lost on the way."""
-        asked = [replace(self.request, stream=stream)]
+        requests = [replace(self.request, stream=stream)]
         if self.reply is not None:
-            asked.append(follow(asked[0], self.answers(wire)[0], self.reply))
-        return asked
+            requests.append(follow(requests[0], self.answers(wire)[0], self.reply))
+        return requests
 
 
 def follow(request: Request, response: Response, reply: Callable[[Response], Message]) -> Request:

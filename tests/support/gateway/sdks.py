@@ -86,10 +86,10 @@ class Sdk(ABC):
             answer = None
             while True:
                 try:
-                    asked = talk.send(answer)
+                    call = talk.send(answer)
                 except StopIteration as end:
                     return end.value
-                answer = await asked
+                answer = await call
 
     def stream(self, model: str, seen: list[str]) -> None:
         """All that a stream says, piece by piece."""
@@ -125,8 +125,8 @@ class OpenAIChat(Sdk):
         return openai.AsyncOpenAI(base_url=f"{self._url}/v1", api_key="sk-client", max_retries=0)
 
     def ask(self, client: Any, model: str) -> Talk:
-        said = [{"role": "user", "content": "hello"}]
-        answer = yield client.chat.completions.create(model=model, messages=said)
+        messages = [{"role": "user", "content": "hello"}]
+        answer = yield client.chat.completions.create(model=model, messages=messages)
         return answer.choices[0].message.content
 
     def identify(self, client: Any, model: str) -> Talk:
@@ -137,31 +137,31 @@ class OpenAIChat(Sdk):
         return (yield client.vector_stores.retrieve("vs_1"))
 
     def deltas(self, client: Any, model: str) -> Any:
-        said = [{"role": "user", "content": "hello"}]
-        return client.chat.completions.create(model=model, messages=said, stream=True)
+        messages = [{"role": "user", "content": "hello"}]
+        return client.chat.completions.create(model=model, messages=messages, stream=True)
 
     def text(self, chunk: Any) -> str:
         return "".join(choice.delta.content or "" for choice in chunk.choices)
 
     def tools(self, client: Any, model: str) -> Talk:
         function = {"name": "tide", "description": "The tide.", "parameters": TIDE}
-        asked: Any = {"model": model, "tools": [{"type": "function", "function": function}]}
-        said: Any = [{"role": "user", "content": "When does the tide turn?"}]
-        first = yield client.chat.completions.create(messages=said, tool_choice="required", **asked)
+        options: Any = {"model": model, "tools": [{"type": "function", "function": function}]}
+        messages: Any = [{"role": "user", "content": "When does the tide turn?"}]
+        first = yield client.chat.completions.create(messages=messages, tool_choice="required", **options)
         call = first.choices[0].message.tool_calls[0]
-        said += [first.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "at six"}]
-        second = yield client.chat.completions.create(messages=said, **asked)
+        messages += [first.choices[0].message, {"role": "tool", "tool_call_id": call.id, "content": "at six"}]
+        second = yield client.chat.completions.create(messages=messages, **options)
         return call.function.name, json.loads(call.function.arguments), second.choices[0].message.content
 
     def structured(self, client: Any, model: str) -> Talk:
-        said = [{"role": "user", "content": "Where?"}]
-        answer = yield client.chat.completions.parse(model=model, messages=said, response_format=Tide)
+        messages = [{"role": "user", "content": "Where?"}]
+        answer = yield client.chat.completions.parse(model=model, messages=messages, response_format=Tide)
         return answer.choices[0].message.parsed
 
     def look(self, client: Any, model: str) -> Talk:
         image = {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{ENCODED}"}}
-        said = [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, image]}]
-        answer = yield client.chat.completions.create(model=model, messages=said)
+        messages = [{"role": "user", "content": [{"type": "text", "text": "What is this?"}, image]}]
+        answer = yield client.chat.completions.create(model=model, messages=messages)
         return answer.choices[0].message.content
 
 
@@ -192,11 +192,11 @@ class OpenAIResponses(OpenAIChat):
 
     def tools(self, client: Any, model: str) -> Talk:
         tool = {"type": "function", "name": "tide", "description": "The tide.", "parameters": TIDE, "strict": True}
-        said: Any = [{"role": "user", "content": "When does the tide turn?"}]
-        first = yield client.responses.create(model=model, input=said, tools=[tool], tool_choice="required")
+        messages: Any = [{"role": "user", "content": "When does the tide turn?"}]
+        first = yield client.responses.create(model=model, input=messages, tools=[tool], tool_choice="required")
         call = next(item for item in first.output if item.type == "function_call")
-        said += [*first.output, {"type": "function_call_output", "call_id": call.call_id, "output": "at six"}]
-        second = yield client.responses.create(model=model, input=said, tools=[tool])
+        messages += [*first.output, {"type": "function_call_output", "call_id": call.call_id, "output": "at six"}]
+        second = yield client.responses.create(model=model, input=messages, tools=[tool])
         return call.name, json.loads(call.arguments), second.output_text
 
     def structured(self, client: Any, model: str) -> Talk:
@@ -205,8 +205,8 @@ class OpenAIResponses(OpenAIChat):
 
     def look(self, client: Any, model: str) -> Talk:
         image = {"type": "input_image", "image_url": f"data:image/png;base64,{ENCODED}", "detail": "auto"}
-        said = [{"role": "user", "content": [{"type": "input_text", "text": "What is this?"}, image]}]
-        answer = yield client.responses.create(model=model, input=said)
+        messages = [{"role": "user", "content": [{"type": "input_text", "text": "What is this?"}, image]}]
+        answer = yield client.responses.create(model=model, input=messages)
         return answer.output_text
 
 
@@ -223,45 +223,45 @@ class Anthropic(Sdk):
         return anthropic.AsyncAnthropic(base_url=self._url, api_key="sk-client", max_retries=0)
 
     def ask(self, client: Any, model: str) -> Talk:
-        said = [{"role": "user", "content": "hello"}]
-        return _said((yield client.messages.create(model=model, max_tokens=500, messages=said)))
+        messages = [{"role": "user", "content": "hello"}]
+        return text_of((yield client.messages.create(model=model, max_tokens=500, messages=messages)))
 
     def identify(self, client: Any, model: str) -> Talk:
-        said = [{"role": "user", "content": "hello"}]
-        return (yield client.messages.create(model=model, max_tokens=500, messages=said))._request_id
+        messages = [{"role": "user", "content": "hello"}]
+        return (yield client.messages.create(model=model, max_tokens=500, messages=messages))._request_id
 
     def absent(self, client: Any, _model: str) -> Talk:
         return (yield client.messages.batches.retrieve("batch_1"))
 
     def deltas(self, client: Any, model: str) -> Any:
-        said = [{"role": "user", "content": "hello"}]
-        return client.messages.stream(model=model, max_tokens=500, messages=said)
+        messages = [{"role": "user", "content": "hello"}]
+        return client.messages.stream(model=model, max_tokens=500, messages=messages)
 
     def text(self, chunk: Any) -> str:
         return str(chunk.text) if chunk.type == "text" else ""
 
     def tools(self, client: Any, model: str) -> Talk:
         tool = {"name": "tide", "description": "The tide.", "input_schema": TIDE}
-        asked: Any = {"model": model, "max_tokens": 500, "tools": [tool]}
-        said: Any = [{"role": "user", "content": "When does the tide turn?"}]
-        first = yield client.messages.create(messages=said, tool_choice={"type": "any"}, **asked)
+        options: Any = {"model": model, "max_tokens": 500, "tools": [tool]}
+        messages: Any = [{"role": "user", "content": "When does the tide turn?"}]
+        first = yield client.messages.create(messages=messages, tool_choice={"type": "any"}, **options)
         call = next(block for block in first.content if block.type == "tool_use")
         result = {"type": "tool_result", "tool_use_id": call.id, "content": "at six"}
-        said += [{"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
-        return call.name, call.input, _said((yield client.messages.create(messages=said, **asked)))
+        messages += [{"role": "assistant", "content": first.content}, {"role": "user", "content": [result]}]
+        return call.name, call.input, text_of((yield client.messages.create(messages=messages, **options)))
 
     def structured(self, client: Any, model: str) -> Talk:
-        said = [{"role": "user", "content": "Where?"}]
-        answer = yield client.messages.parse(model=model, max_tokens=500, messages=said, output_format=Tide)
+        messages = [{"role": "user", "content": "Where?"}]
+        answer = yield client.messages.parse(model=model, max_tokens=500, messages=messages, output_format=Tide)
         return answer.parsed_output
 
     def look(self, client: Any, model: str) -> Talk:
         source = {"type": "base64", "media_type": "image/png", "data": ENCODED}
-        said = [{"role": "user", "content": [{"type": "image", "source": source}]}]
-        return _said((yield client.messages.create(model=model, max_tokens=500, messages=said)))
+        messages = [{"role": "user", "content": [{"type": "image", "source": source}]}]
+        return text_of((yield client.messages.create(model=model, max_tokens=500, messages=messages)))
 
 
-def _said(message: Any) -> str:
+def text_of(message: Any) -> str:
     return "".join(block.text for block in message.content if block.type == "text")
 
 
@@ -296,21 +296,21 @@ class Ollama(Sdk):
 
     def tools(self, client: Any, model: str) -> Talk:
         tool = {"type": "function", "function": {"name": "tide", "description": "The tide.", "parameters": TIDE}}
-        said: Any = [{"role": "user", "content": "When does the tide turn?"}]
-        first = yield client.chat(model, said, tools=[tool])
+        messages: Any = [{"role": "user", "content": "When does the tide turn?"}]
+        first = yield client.chat(model, messages, tools=[tool])
         call = first.message.tool_calls[0]
-        said += [first.message, {"role": "tool", "tool_name": call.function.name, "content": "at six"}]
-        second = yield client.chat(model, said, tools=[tool])
+        messages += [first.message, {"role": "tool", "tool_name": call.function.name, "content": "at six"}]
+        second = yield client.chat(model, messages, tools=[tool])
         return call.function.name, dict(call.function.arguments), second.message.content
 
     def structured(self, client: Any, model: str) -> Talk:
-        asked = [{"role": "user", "content": "Where?"}]
-        answer = yield client.chat(model, asked, format=Tide.model_json_schema())
+        options = [{"role": "user", "content": "Where?"}]
+        answer = yield client.chat(model, options, format=Tide.model_json_schema())
         return Tide.model_validate_json(answer.message.content)
 
     def look(self, client: Any, model: str) -> Talk:
-        asked = [{"role": "user", "content": "What is this?", "images": [PICTURE]}]
-        answer = yield client.chat(model, asked)
+        options = [{"role": "user", "content": "What is this?", "images": [PICTURE]}]
+        answer = yield client.chat(model, options)
         return answer.message.content
 
 
@@ -344,16 +344,16 @@ class Google(Sdk):
         tools = [google.Tool(function_declarations=[declared])]
         mode = google.FunctionCallingConfig(mode=google.FunctionCallingConfigMode.ANY)
         forced = google.GenerateContentConfig(tools=tools, tool_config=google.ToolConfig(function_calling_config=mode))
-        said: Any = [google.Content(role="user", parts=[google.Part(text="When does the tide turn?")])]
-        first = yield client.models.generate_content(model=model, contents=said, config=forced)
+        messages: Any = [google.Content(role="user", parts=[google.Part(text="When does the tide turn?")])]
+        first = yield client.models.generate_content(model=model, contents=messages, config=forced)
         call = first.function_calls[0]
         answer = google.FunctionResponse(id=call.id, name=call.name, response={"result": "at six"})
-        said += [
+        messages += [
             first.candidates[0].content,
             google.Content(role="user", parts=[google.Part(function_response=answer)]),
         ]
         config = google.GenerateContentConfig(tools=tools)
-        second = yield client.models.generate_content(model=model, contents=said, config=config)
+        second = yield client.models.generate_content(model=model, contents=messages, config=config)
         return call.name, dict(call.args), second.text
 
     def structured(self, client: Any, model: str) -> Talk:
