@@ -33,7 +33,7 @@ def test_blocking_work_is_told_when_its_time_is_over() -> None:
 
 def test_a_loop_does_not_wait_for_work_that_does_not_stop() -> None:
     release = threading.Event()
-    with pytest.raises(TimedOut, match="before it was ready") as caught:
+    with pytest.raises(TimedOut, match="during a conversion") as caught:
         asyncio.run(acompute(Compute(lambda _: release.wait(60), timeout=0.01)))
     release.set()
     assert not caught.value.count_failure

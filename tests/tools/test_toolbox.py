@@ -138,7 +138,7 @@ def test_an_error_that_cannot_say_what_it_is_is_a_result_too(execute: Way) -> No
         """Speak."""
         raise Mute
 
-    assert execute(Toolbox(speak), call("speak")).text == "RuntimeError: Mute, which cannot say why"
+    assert execute(Toolbox(speak), call("speak")).text == "RuntimeError: Mute (its message cannot be shown)"
 
 
 def test_a_result_may_fail_to_be_told_in_any_way(execute: Way) -> None:

@@ -1,4 +1,9 @@
-"""A coroutine of pyreqwest's in, its result out: blocking in the caller's own thread, or async."""
+"""Run coroutines of pyreqwest, blocking in the caller's own thread or async.
+
+pyreqwest's coroutines come from PyO3: all they need from an event loop is `create_future` and `call_soon_threadsafe`.
+For a blocking call, a `_FutureLoop` takes the place of the loop while the coroutine runs, and the thread waits on a
+queue. So Ctrl-C and time-outs work while it waits.
+"""
 
 import asyncio
 import time
@@ -10,18 +15,18 @@ from typing import Any, TypeVar
 T = TypeVar("T")
 
 
-class _Turn:
-    """All that a coroutine of PyO3's asks of an event loop: a future, and to be told when to go on."""
+class _FutureLoop:
+    """An event loop and a future in one, as far as a coroutine of PyO3 uses them."""
 
     __slots__ = ("_calls", "call_soon_threadsafe")
 
-    def create_future(self) -> "_Turn":
+    def create_future(self) -> "_FutureLoop":
         self._calls: SimpleQueue[object] = SimpleQueue()
-        # Called in a thread of pyreqwest's, which holds the GIL for no longer than this takes: no frame of ours.
+        # Called in a thread of pyreqwest while it holds the GIL: a C method is faster than a Python function.
         self.call_soon_threadsafe = self._calls.put
         return self
 
-    def __iter__(self) -> "Iterator[_Turn]":
+    def __iter__(self) -> "Iterator[_FutureLoop]":
         return iter((self,))
 
     def wait(self, seconds: float | None) -> None:
@@ -30,46 +35,46 @@ class _Turn:
         except Empty:
             raise TimeoutError from None
 
-    def during(self, step: Callable[[Any], object], argument: object) -> object:
-        """Take a step of the coroutine while this is what it finds for a running loop."""
+    def step(self, function: Callable[[Any], object], argument: object) -> object:
+        """Take one step of the coroutine, with this object as the running loop."""
         loop: Any = self
-        outer = asyncio._get_running_loop()  # noqa: SLF001 - exported for those who write loops
+        outer = asyncio._get_running_loop()  # noqa: SLF001 - exported for authors of event loops
         asyncio._set_running_loop(loop)  # noqa: SLF001
         try:
-            return step(argument)
+            return function(argument)
         finally:
             asyncio._set_running_loop(outer)  # noqa: SLF001
 
 
 def wait(work: Coroutine[Any, Any, T], timeout: float | None, /) -> T:
-    """The result; TimeoutError after `timeout` seconds. Signals are heard, as the thread waits in Python."""
-    turn = _Turn()
-    ends = None if timeout is None else time.monotonic() + timeout
+    """The result of the coroutine, blocking; TimeoutError after `timeout` seconds."""
+    loop = _FutureLoop()
+    deadline = None if timeout is None else time.monotonic() + timeout
     try:
         while True:
-            # It gives the future that it waits for, or None where it was woken in the meantime: then nobody will call.
-            if turn.during(work.send, None) is not None:
-                turn.wait(None if ends is None else ends - time.monotonic())
+            # The coroutine yields the future it waits for, or None if it was already woken: then nothing more comes.
+            if loop.step(work.send, None) is not None:
+                loop.wait(None if deadline is None else deadline - time.monotonic())
     except StopIteration as stop:
         result: T = stop.value
         return result
     except (TimeoutError, KeyboardInterrupt, SystemExit):
-        _cancel(work, turn)
+        _cancel(work, loop)
         raise
 
 
-def _cancel(work: Coroutine[Any, Any, Any], turn: _Turn) -> None:
+def _cancel(work: Coroutine[Any, Any, Any], loop: _FutureLoop) -> None:
     try:
-        turn.during(work.throw, asyncio.CancelledError())
+        loop.step(work.throw, asyncio.CancelledError())
     except (asyncio.CancelledError, StopIteration, RuntimeError):
         work.close()
 
 
 @types.coroutine
 def awaited(work: Coroutine[Any, Any, T], future: Any = None, /) -> Generator[Any, None, T]:
-    """The result, async. A cancellation is raised as it came: pyreqwest raises one of its own, which anyio disowns.
+    """The result of the coroutine, async; `future` is what a coroutine that was already started waits for.
 
-    `future` is what the coroutine waits for already, where somebody has begun it.
+    A cancellation is raised again as it came in: pyreqwest raises a new one, which anyio does not accept.
     """
     while True:
         try:
@@ -80,9 +85,9 @@ def awaited(work: Coroutine[Any, Any, T], future: Any = None, /) -> Generator[An
         try:
             yield future
             future = None
-        except asyncio.CancelledError as asked:
+        except asyncio.CancelledError as cancellation:
             try:
-                work.throw(asked)
+                work.throw(cancellation)
             except (asyncio.CancelledError, StopIteration, RuntimeError):
                 work.close()
             raise

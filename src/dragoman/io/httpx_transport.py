@@ -1,4 +1,4 @@
-"""A user's own httpx client in, a transport out. httpx is there already: it is the user's."""
+"""A transport over a user's own httpx client. httpx is not a dependency: who passes a client has it."""
 
 import asyncio
 import time
@@ -21,42 +21,41 @@ from dragoman.io.transport import BodyBuffer, response_head, unsendable
 
 _UNSENDABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError)
 _FAULTS = (httpx.HTTPError, OSError, RuntimeError)
-"""What a client raises: httpx's own errors, time-outs among them, and what its hooks and its loop fail with."""
+"""What a client raises: httpx's own errors and time-outs, and the errors of its hooks and its event loop."""
 
 
 def wrap_httpx_client(client: object, /) -> "HttpxTransport | None":
-    """The transport over an httpx client; None for what is none."""
+    """A transport over an httpx client; None for any other object."""
     return HttpxTransport(client) if isinstance(client, httpx.Client | httpx.AsyncClient) else None
 
 
 class HttpxTransport:
-    """A transport over an httpx.Client (for blocking calls) or an httpx.AsyncClient (for async ones).
+    """A transport over an httpx.Client (for blocking calls) or an httpx.AsyncClient (for async calls).
 
-    Its proxies, certificates and event hooks hold; its base URL and redirects do not. httpx limits each read, not a
-    whole answer: in blocking use a deadline is looked at between reads. Closing it is left to its owner.
+    Its proxies, certificates and event hooks apply; its base URL and its redirects do not. httpx limits each read, not
+    the whole answer: in blocking calls the deadline is checked between reads. You close the client, not we.
     """
 
     def __init__(self, client: httpx.Client | httpx.AsyncClient) -> None:
         self._client = client
 
     def __repr__(self) -> str:
-        """What is behind it."""
         return f"HttpxTransport({type(self._client).__name__})"
 
     def send(self, effect: Send, /) -> HttpResponse:
-        """The whole answer."""
+        """Send a request and read the whole answer."""
         exchange = self.open(Open(effect.request, effect.timeout, effect.connect, total=effect.timeout))
-        ends = None if effect.timeout is None else time.monotonic() + effect.timeout
+        deadline = None if effect.timeout is None else time.monotonic() + effect.timeout
         body = BodyBuffer(effect)
         try:
-            while data := exchange.handle.read(None if ends is None else ends - time.monotonic()):
+            while data := exchange.handle.read(None if deadline is None else deadline - time.monotonic()):
                 body.add(data)
         finally:
             exchange.handle.close()
         return HttpResponse(exchange.head, body.to_bytes())
 
     async def asend(self, effect: Send, /) -> HttpResponse:
-        """The whole answer."""
+        """Send a request and read the whole answer."""
         body = BodyBuffer(effect)
         try:
             async with asyncio.timeout(effect.timeout):
@@ -71,7 +70,7 @@ class HttpxTransport:
         return HttpResponse(exchange.head, body.to_bytes())
 
     def open(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
+        """Send a request and read the head of the answer."""
         client = self._blocking_client()
         try:
             response = client.send(_build(client, effect), stream=True, follow_redirects=False)
@@ -82,7 +81,7 @@ class HttpxTransport:
         return _exchange(response, effect.request)
 
     async def aopen(self, effect: Open, /) -> Exchange:
-        """The head of an answer, and a handle to read on."""
+        """Send a request and read the head of the answer."""
         client = self._async_client()
         try:
             async with asyncio.timeout(effect.timeout):
@@ -94,20 +93,20 @@ class HttpxTransport:
         return _exchange(response, effect.request)
 
     def close(self) -> None:
-        """Nothing: the client is its owner's."""
+        """Do nothing: the user closes the client."""
 
     def _blocking_client(self) -> httpx.Client:
         if isinstance(self._client, httpx.Client):
             return self._client
-        raise SetupError("blocking calls need an httpx.Client; http_client= is an httpx.AsyncClient")
+        raise SetupError("http_client must be an httpx.Client for blocking calls, got an httpx.AsyncClient")
 
     def _async_client(self) -> httpx.AsyncClient:
         if isinstance(self._client, httpx.AsyncClient):
             return self._client
-        raise SetupError("async calls need an httpx.AsyncClient; http_client= is an httpx.Client")
+        raise SetupError("http_client must be an httpx.AsyncClient for async calls, got an httpx.Client")
 
 
-class _Answer:
+class _HttpxHandle:
     """A streamed answer of httpx."""
 
     def __init__(self, response: httpx.Response, request: HttpRequest) -> None:
@@ -116,47 +115,41 @@ class _Answer:
         self._chunks: Iterator[bytes] | None = None
         self._achunks: AsyncIterator[bytes] | None = None
 
-    def read(self, within: float | None, /) -> bytes:
-        """The next bytes, b"" at the end."""
-        if within is not None and within <= 0:
-            raise TimedOut(f"{redact_url(self._request.origin)}: nothing came in time")
+    def read(self, seconds: float | None, /) -> bytes:
+        if seconds is not None and seconds <= 0:
+            raise TimedOut(f"{redact_url(self._request.origin)}: no answer in time")
         self._chunks = self._chunks or self._response.iter_bytes()
         try:
             return next(self._chunks, b"")
         except _FAULTS as error:
             raise translate(error, self._request) from error
 
-    async def aread(self, within: float | None, /) -> bytes:
-        """The next bytes, b"" at the end."""
+    async def aread(self, seconds: float | None, /) -> bytes:
         self._achunks = self._achunks or self._response.aiter_bytes()
         try:
-            async with asyncio.timeout(within):
+            async with asyncio.timeout(seconds):
                 return await anext(self._achunks, b"")
         except _FAULTS as error:
             raise translate(error, self._request) from error
 
     def finish(self) -> None:
-        """Close; httpx keeps a connection that was read to its end."""
         self.close()
 
     async def afinish(self) -> None:
-        """Close; httpx keeps a connection that was read to its end."""
         await self.aclose()
 
     def close(self) -> None:
-        """Close the connection, if the answer is not at its end."""
         self._response.close()
 
     async def aclose(self) -> None:
-        """Close the connection, if the answer is not at its end."""
         await self._response.aclose()
 
 
 def _exchange(response: httpx.Response | None, request: HttpRequest) -> Exchange:
-    """What was answered; or our error, told out here, without theirs, which may quote a header, and so a key."""
+    """The exchange. Our error is raised here, outside `except`: httpx's error may quote a header, and so a key."""
     if response is None:
         raise unsendable(request)
-    return Exchange(_head(response), _Answer(response, request))
+    return Exchange(_head(response), _HttpxHandle(response, request))
 
 
 def _build(client: httpx.Client | httpx.AsyncClient, effect: Send | Open) -> httpx.Request:
@@ -174,18 +167,18 @@ def _head(response: httpx.Response) -> Head:
 
 
 def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
-    """Our error for one of httpx's; told without the path, which may hold a key."""
-    place, why = redact_url(request.origin), str(error) or type(error).__name__
+    """Our error for an error of httpx; it does not quote the path, which may hold a key."""
+    origin, reason = redact_url(request.origin), str(error) or type(error).__name__
     match error:
         case httpx.ConnectTimeout():
-            return TimedOut(f"{place}: no connection in time; the limit `connect` has passed")
+            return TimedOut(f"{origin}: no connection within the `connect` timeout")
         case httpx.TimeoutException() | TimeoutError():
-            return TimedOut(f"{place}: nothing came in time")
+            return TimedOut(f"{origin}: no answer in time")
         case httpx.ConnectError() | httpx.ProxyError():
-            return ConnectFailed(f"{place}: cannot connect: {why}")
+            return ConnectFailed(f"{origin}: cannot connect: {reason}")
         case httpx.DecodingError():
-            return Malformed(f"{place}: not HTTP: {why}")
+            return Malformed(f"{origin}: not HTTP: {reason}")
         case httpx.HTTPError() | httpx.StreamError():
-            return Reset(f"{place}: the connection broke: {why}")
+            return Reset(f"{origin}: the connection broke: {reason}")
         case _:
-            return TransportError(f"{place}: the client failed: {type(error).__name__}: {why}")
+            return TransportError(f"{origin}: the client failed: {type(error).__name__}: {reason}")

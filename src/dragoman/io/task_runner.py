@@ -1,8 +1,8 @@
-"""Users' functions in, how each of them ended out, as they end: blocking and async.
+"""Run functions of the user at the same time, and report each result as it comes: blocking and async.
 
-Functions run in threads and coroutines in tasks, a blocking plan's on a loop of its own. A thread cannot be killed: one
-that hangs is left to itself, holds up nobody's exit (it is a daemon), and what it gives in the end is dropped. So is a
-coroutine that blocks its loop or goes on though it was cancelled: nobody waits for it longer than `STOP_TIMEOUT`.
+Functions run in threads, coroutines in tasks; a blocking plan gets an event loop of its own for them. A thread cannot
+be killed: one that hangs is abandoned. It is a daemon, so it does not keep the program from exiting, and its result is
+dropped. A coroutine that blocks its loop or ignores its cancellation is abandoned after `STOP_TIMEOUT`.
 """
 
 import asyncio
@@ -17,19 +17,19 @@ from typing import Any, TypeAlias
 from dragoman.engine.effects import Job, JobResult
 
 STOP_TIMEOUT = 2.0
-"""Seconds that coroutines have to end in, once they are cancelled."""
+"""Seconds that cancelled coroutines have to end."""
 _End: TypeAlias = tuple[int, Any, BaseException | None]
-"""Which job ended, what it gave, what it raised."""
+"""The number of a job that ended, and its value or its exception."""
 _Done: TypeAlias = Callable[[Any, BaseException | None], None]
-"""Is told how something ended: with what it gave, or with what it raised."""
-_PASSING = (KeyboardInterrupt, SystemExit)
-"""What is no outcome of a job, but meant for the program."""
+"""Called with the value or the exception of a job."""
+_EXITS = (KeyboardInterrupt, SystemExit)
+"""Raised in the program, not reported as the result of a job."""
 _Await: TypeAlias = Callable[[Awaitable[Any], _Done], Callable[[], object]]
-"""Begins to await something, and gives what cancels it."""
+"""Starts to await something, and returns a function that cancels it."""
 
 
-class _Batch:
-    """Jobs that were begun together: since when they run, until when each may, and how it is cancelled."""
+class _JobGroup:
+    """Jobs that were started together, with their time limits and how to cancel them."""
 
     def __init__(self, jobs: Sequence[Job], start: _Await, put: Callable[[_End], None]) -> None:
         self._jobs = jobs
@@ -40,84 +40,84 @@ class _Batch:
         self._cancels: dict[int, Callable[[], object]] = {}
 
     def call(self, number: int) -> None:
-        """Call the function of a job here and now; what it gives to be awaited is begun."""
+        """Call the function of a job in this thread; if it returns an awaitable, start that."""
         try:
             value = self._jobs[number].function()
-        except _PASSING:
+        except _EXITS:
             raise
-        except BaseException as error:  # noqa: BLE001 - an outcome like any other
+        except BaseException as error:  # noqa: BLE001 - reported as the result of the job
             self._put((number, None, error))
             return
         if not self.awaits((number, value, None)):
             self._put((number, value, None))
 
     def done(self, number: int) -> _Done:
-        """Who is told how a job ended. What one gives that was given up is awaited by nobody."""
+        """The callback for the end of a job; the coroutine of an abandoned job is closed."""
 
-        def tell(value: Any, error: BaseException | None) -> None:
+        def report(value: Any, error: BaseException | None) -> None:
             if number in self._running:
                 self._put((number, value, error))
             elif inspect.iscoroutine(value):
                 value.close()
 
-        return tell
+        return report
 
     @property
-    def patience(self) -> float | None:
-        """Seconds until the next of them is late."""
+    def seconds_left(self) -> float | None:
+        """Seconds until the next time limit."""
         limits = [limit for number in self._running if (limit := self._jobs[number].timeout) is not None]
         return max(0.0, self._began + min(limits) - time.monotonic()) if limits else None
 
-    def late(self) -> tuple[int, JobResult]:
-        """The first that has taken too long; it is cancelled, where that can be done."""
+    def time_out(self) -> tuple[int, JobResult]:
+        """The result of the job whose time limit comes first; it is cancelled if possible."""
         limits = {number: limit for number in self._running if (limit := self._jobs[number].timeout) is not None}
         number = min(limits, key=lambda number: limits[number])
         if number in self._cancels:
             self._cancels[number]()
-        return self._out(number, error=TimeoutError(f"no result within {limits[number]:g} s"))
+        return self._finish(number, error=TimeoutError(f"no result within {limits[number]:g} s"))
 
     def awaits(self, end: _End) -> bool:
-        """Whether a job gave something that is to be awaited yet; that is begun."""
+        """Whether a job returned an awaitable, which is then started."""
         number, value, _ = end
         if number not in self._running or not inspect.isawaitable(value):
             return False
         self._cancels[number] = self._start(value, self.done(number))
         return True
 
-    def outcome(self, end: _End) -> tuple[int, JobResult] | None:
-        """How a job ended; None for one that was given up. An interrupt and an exit are raised.
+    def result(self, end: _End) -> tuple[int, JobResult] | None:
+        """The result of a job; None if it was abandoned. KeyboardInterrupt and SystemExit are raised.
 
-        A cancellation that comes here is the job's own: who cancels a plan does so where it waits.
+        A CancelledError here is the job's own: a cancelled plan sees it where it waits.
         """
         number, value, error = end
         if number not in self._running:
             return None
-        if isinstance(error, _PASSING):
+        if isinstance(error, _EXITS):
             raise error
-        return self._out(number, value=value, error=_speaking(error))
+        return self._finish(number, value=value, error=_printable(error))
 
-    def _out(self, number: int, **facts: Any) -> tuple[int, JobResult]:
+    def _finish(self, number: int, **fields: Any) -> tuple[int, JobResult]:
         self._running.remove(number)
-        return number, JobResult(duration=time.monotonic() - self._began, **facts)
+        return number, JobResult(duration=time.monotonic() - self._began, **fields)
 
 
-def _speaking(error: BaseException | None) -> BaseException | None:
-    """The error; where it cannot say what it is, one that can."""
+def _printable(error: BaseException | None) -> BaseException | None:
+    """The error, or a RuntimeError in its place if its `__str__` fails."""
     try:
         str(error)
-    except Exception:  # noqa: BLE001 - whatever a user's class does there
-        return RuntimeError(f"{type(error).__name__}, which cannot say why")
+    except Exception:  # noqa: BLE001 - a user's class may raise anything
+        return RuntimeError(f"{type(error).__name__} (its message cannot be shown)")
     return error
 
 
 def start_thread(function: Callable[[], Any], done: _Done, /) -> None:
-    """Run a function in a thread of its own, and tell there how it ended."""
+    """Run a function in a new thread, and call `done` there with its value or exception."""
     context = contextvars.copy_context()
 
     def work() -> None:
         try:
             value = context.run(function)
-        except BaseException as error:  # noqa: BLE001 - the plan's own thread shall have it
+        except BaseException as error:  # noqa: BLE001 - passed on to the thread of the plan
             done(None, error)
         else:
             done(value, None)
@@ -126,7 +126,7 @@ def start_thread(function: Callable[[], Any], done: _Done, /) -> None:
 
 
 def _track(task: asyncio.Task[None], tasks: set[asyncio.Task[None]], work: Awaitable[Any]) -> None:
-    """Keep a task until it is done. One that was cancelled before it began never saw its coroutine."""
+    """Hold a task until it is done, then close its coroutine: a task that is cancelled at once never starts it."""
     tasks.add(task)
     task.add_done_callback(tasks.discard)
     if inspect.iscoroutine(work):
@@ -136,7 +136,7 @@ def _track(task: asyncio.Task[None], tasks: set[asyncio.Task[None]], work: Await
 async def _await(work: Awaitable[Any], done: _Done) -> None:
     try:
         value = await work
-    except BaseException as error:  # noqa: BLE001 - whoever waits for it shall have it
+    except BaseException as error:  # noqa: BLE001 - passed on to the plan
         done(None, error)
     else:
         done(value, None)
@@ -151,12 +151,12 @@ class Jobs:
     def __init__(self) -> None:
         self._loop: _Loop | None = None
 
-    def start(self, jobs: Sequence[Job], /) -> "Batch":
-        """Begin them all."""
-        return Batch(jobs, self._await)
+    def start(self, jobs: Sequence[Job], /) -> "BlockingJobGroup":
+        """Start jobs."""
+        return BlockingJobGroup(jobs, self._await)
 
     def close(self) -> None:
-        """Cancel what is awaited, and end the loop."""
+        """Cancel running coroutines and stop their loop."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.close()
@@ -166,8 +166,8 @@ class Jobs:
         return self._loop.start(work, done)
 
 
-class Batch(_Batch):
-    """Jobs of a blocking plan that were begun together."""
+class BlockingJobGroup(_JobGroup):
+    """Jobs of a blocking plan that were started together."""
 
     def __init__(self, jobs: Sequence[Job], start: _Await) -> None:
         self._ends: SimpleQueue[_End] = SimpleQueue()
@@ -180,18 +180,18 @@ class Batch(_Batch):
                 start_thread(job.function, self.done(number))
 
     def next(self) -> tuple[int, JobResult]:
-        """The next that ends."""
+        """Wait for the next result."""
         while True:
             try:
-                end = self._ends.get(timeout=self.patience)
+                end = self._ends.get(timeout=self.seconds_left)
             except Empty:
-                return self.late()
-            if not self.awaits(end) and (outcome := self.outcome(end)) is not None:
-                return outcome
+                return self.time_out()
+            if not self.awaits(end) and (result := self.result(end)) is not None:
+                return result
 
 
 class _Loop:
-    """An event loop in a thread of its own, for as long as a plan runs: what its coroutines share stays usable."""
+    """An event loop in a thread of its own. It lives as long as the plan, so that its coroutines can share objects."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -201,20 +201,20 @@ class _Loop:
 
     def start(self, work: Awaitable[Any], done: _Done) -> Callable[[], object]:
         context = contextvars.copy_context()
-        made: list[asyncio.Task[None]] = []
+        tasks: list[asyncio.Task[None]] = []
 
         def begin() -> None:
-            made.append(self._loop.create_task(_await(work, done), context=context))
-            _track(made[0], self._tasks, work)
+            tasks.append(self._loop.create_task(_await(work, done), context=context))
+            _track(tasks[0], self._tasks, work)
 
         def end() -> None:
-            made[0].cancel()
+            tasks[0].cancel()
 
         self._loop.call_soon_threadsafe(begin)
         return lambda: self._loop.call_soon_threadsafe(end)
 
     def close(self) -> None:
-        """Cancel what runs; the loop ends when all of it has, and is left to its thread where that takes too long."""
+        """Cancel the tasks and stop the loop when they have ended; wait at most `STOP_TIMEOUT` for that."""
         ending = asyncio.run_coroutine_threadsafe(_cancel(self._tasks), self._loop)
         ending.add_done_callback(lambda _ended: self._loop.call_soon_threadsafe(self._loop.stop))
         self._thread.join(STOP_TIMEOUT)
@@ -228,12 +228,12 @@ class _Loop:
             self._loop.close()
 
 
-async def _cancel(tasks: set[asyncio.Task[None]], patience: float | None = None) -> None:
-    left = list(tasks)
-    for task in left:
+async def _cancel(tasks: set[asyncio.Task[None]], timeout: float | None = None) -> None:  # noqa: ASYNC109 - nothing is raised
+    pending = list(tasks)
+    for task in pending:
         task.cancel()
-    if left:
-        await asyncio.wait(left, timeout=patience)
+    if pending:
+        await asyncio.wait(pending, timeout=timeout)
 
 
 # Async ----------------------------------------------------------------------------------------------------------------
@@ -245,12 +245,12 @@ class AsyncJobs:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def start(self, jobs: Sequence[Job], /) -> "AsyncBatch":
-        """Begin them all."""
-        return AsyncBatch(jobs, self._await)
+    def start(self, jobs: Sequence[Job], /) -> "AsyncJobGroup":
+        """Start jobs."""
+        return AsyncJobGroup(jobs, self._await)
 
     async def aclose(self) -> None:
-        """Cancel what is awaited."""
+        """Cancel running coroutines."""
         await _cancel(self._tasks, STOP_TIMEOUT)
 
     def _await(self, work: Awaitable[Any], done: _Done) -> Callable[[], object]:
@@ -259,8 +259,8 @@ class AsyncJobs:
         return task.cancel
 
 
-class AsyncBatch(_Batch):
-    """Jobs of an async plan that were begun together."""
+class AsyncJobGroup(_JobGroup):
+    """Jobs of an async plan that were started together."""
 
     def __init__(self, jobs: Sequence[Job], start: _Await) -> None:
         self._loop = asyncio.get_running_loop()
@@ -273,19 +273,18 @@ class AsyncBatch(_Batch):
                 start_thread(job.function, self.done(number))
 
     async def next(self) -> tuple[int, JobResult]:
-        """The next that ends."""
+        """Wait for the next result."""
         while True:
             try:
-                async with asyncio.timeout(self.patience):
+                async with asyncio.timeout(self.seconds_left):
                     end = await self._ends.get()
             except TimeoutError:
-                return self.late()
-            if not self.awaits(end) and (outcome := self.outcome(end)) is not None:
-                return outcome
+                return self.time_out()
+            if not self.awaits(end) and (result := self.result(end)) is not None:
+                return result
 
     def _put_safely(self, end: _End) -> None:
-        """Also from a thread."""
         try:
             self._loop.call_soon_threadsafe(self._ends.put_nowait, end)
         except RuntimeError:
-            return  # the loop is closed: nobody waits for it any more
+            return  # the loop is closed: the plan has ended

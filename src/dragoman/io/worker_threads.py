@@ -1,6 +1,7 @@
-"""Work that takes long in, its result out: blocking where it is asked for, async in one of a few threads of our own.
+"""Run long computations: blocking in the caller's thread, async in one of a few threads.
 
-A thread cannot be killed: work that takes too long is told to stop at its next step, and nobody waits for that.
+A thread cannot be killed. A computation that takes too long sees at its next step that it has to stop, and the caller
+does not wait for that.
 """
 
 import asyncio
@@ -16,27 +17,27 @@ from dragoman.engine.effects import Compute
 from dragoman.errors import TimedOut
 
 THREADS = 4
-"""Pictures that are made at the same time: each may have hundreds of megabytes of pixels."""
+"""Images that are converted at the same time: each may need hundreds of megabytes for its pixels."""
 
 
 def compute(effect: Compute, /) -> Any:
-    """Its result; work that asks whether to stop is told so when its time is over.
+    """Run the function, blocking; its `stop` argument returns True after the timeout.
 
     >>> compute(Compute(lambda stop: stop(), timeout=0.0))
     True
     """
-    return effect.function(_late(effect))
+    return effect.function(_is_late(effect))
 
 
 async def acompute(effect: Compute, /) -> Any:
-    """Its result; TimedOut as soon as its time is over.
+    """Run the function in a thread; TimedOut after the timeout.
 
     >>> asyncio.run(acompute(Compute(lambda stop: 6 * 7)))
     42
     """
-    is_late, is_left = _late(effect), threading.Event()
+    is_late, is_abandoned = _is_late(effect), threading.Event()
     work = asyncio.get_running_loop().run_in_executor(
-        _pool(os.getpid()), effect.function, lambda: is_left.is_set() or is_late()
+        _pool(os.getpid()), effect.function, lambda: is_abandoned.is_set() or is_late()
     )
     try:
         async with asyncio.timeout(effect.timeout):
@@ -44,18 +45,18 @@ async def acompute(effect: Compute, /) -> Any:
     except TimeoutError as error:
         if not work.cancelled():
             raise
-        # The target had no part in it.
-        raise TimedOut("the deadline of the call has passed before it was ready", count_failure=False) from error
+        # The target was not involved, so this is not counted as its failure.
+        raise TimedOut("the deadline of the call passed during a conversion", count_failure=False) from error
     finally:
-        is_left.set()
+        is_abandoned.set()
 
 
-def _late(effect: Compute) -> Callable[[], bool]:
-    ends = None if effect.timeout is None else time.monotonic() + effect.timeout
-    return lambda: ends is not None and time.monotonic() >= ends
+def _is_late(effect: Compute) -> Callable[[], bool]:
+    deadline = None if effect.timeout is None else time.monotonic() + effect.timeout
+    return lambda: deadline is not None and time.monotonic() >= deadline
 
 
 @cache
 def _pool(process: int) -> ThreadPoolExecutor:
-    """The threads of a process: one that is forked has none of its parent's."""
+    """The threads of a process; a forked process does not have those of its parent."""
     return ThreadPoolExecutor(THREADS, thread_name_prefix=f"dragoman-{process}")
