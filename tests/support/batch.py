@@ -8,46 +8,52 @@ import functools
 import inspect
 import traceback
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, cast
 
 import pytest
 
-Test = TypeVar("Test", bound=Callable[..., None])
+Test: TypeAlias = Callable[..., None]
 MAX_TRACEBACKS = 3
 
 
-def for_all(name: str, cases: Mapping[str, Any] | Iterable[Any]) -> Callable[[Test], Callable[..., None]]:
+def for_all(name: str, cases: Iterable[Any] | dict[str, Any]) -> Callable[[Test], Test]:
     """A test whose argument `name` takes each of these values in turn; other arguments stay pytest's."""
-    labelled = dict(cases) if isinstance(cases, Mapping) else {str(case): case for case in cases}
+    labelled = cast("dict[str, Any]", cases) if isinstance(cases, dict) else {str(case): case for case in cases}
 
-    def decorate(check: Test) -> Callable[..., None]:
+    def decorate(check: Test) -> Test:
         signature = inspect.signature(check)
 
-        @functools.wraps(check)
         def test(**arguments: Any) -> None:
             run(lambda case: check(**{**arguments, name: case}), labelled)
 
         rest = [parameter for parameter in signature.parameters.values() if parameter.name != name]
-        test.__signature__ = signature.replace(parameters=rest)  # type: ignore[attr-defined]  # pytest reads it
-        del test.__wrapped__  # type: ignore[attr-defined]  # or pytest would ask for the argument itself
-        return test
+        return _named(test, check, signature.replace(parameters=rest))
 
     return decorate
 
 
-def grouped(groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Callable[[Test], Callable[..., None]]:
+def grouped(groups: Mapping[str, Mapping[str, Mapping[str, Any]]]) -> Callable[[Test], Test]:
     """A test per group, which runs its check with the arguments of each case of the group."""
 
-    def decorate(check: Test) -> Callable[..., None]:
+    def decorate(check: Test) -> Test:
         @pytest.mark.parametrize("batch", list(groups.values()), ids=list(groups))
         def test(batch: Mapping[str, Any]) -> None:
             run(lambda case: check(**case), batch)
 
-        functools.update_wrapper(test, check)
-        del test.__wrapped__  # type: ignore[attr-defined]  # or pytest would ask for the argument itself
-        return test
+        return _named(test, check, inspect.signature(test))
 
     return decorate
+
+
+def _named(test: Any, check: Test, signature: inspect.Signature) -> Test:
+    """The test with the name and the place of its check. Without `__wrapped__`, pytest asks for the new arguments."""
+    marks = list(getattr(test, "pytestmark", [])) + list(getattr(check, "pytestmark", []))
+    functools.update_wrapper(test, check)
+    del test.__wrapped__
+    test.__signature__ = signature
+    test.pytestmark = marks
+    named: Test = test
+    return named
 
 
 def run(check: Callable[[Any], None], cases: Mapping[str, Any], /) -> None:

@@ -2,7 +2,7 @@
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NamedTuple
@@ -34,7 +34,7 @@ class Walk(NamedTuple):
 
 
 @contextmanager
-def followed(*, threads: bool = False) -> Iterator[Walk]:
+def followed(*, threads: bool = False) -> Generator[Walk]:
     """Record the calls of this thread, or of threads that start meanwhile, too."""
     steps: list[str] = []
 
@@ -49,7 +49,7 @@ def followed(*, threads: bool = False) -> Iterator[Walk]:
         yield Walk(steps)
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)  # type: ignore[arg-type]  # None is what takes it off
+        threading.setprofile(None)
 
 
 def walk_of(call: Callable[[], object], /) -> Walk:
