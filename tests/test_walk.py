@@ -3,10 +3,6 @@
 `pytest tests/test_walk.py -s` prints it; ARCHITECTURE.md shows it.
 """
 
-import asyncio
-
-import pytest
-
 from dragoman.testing import FaultyServer
 from tests.support.walk import Walk, walk_of
 
