@@ -62,7 +62,7 @@ def test_a_value_that_is_not_a_prompt_is_refused(prompt: Any, kind: str) -> None
 @pytest.mark.parametrize("prompt", ["", Text(text=""), [system("Be brief.")]])
 def test_a_prompt_of_which_nothing_is_left_is_refused(spec: str, prompt: Any) -> None:
     registry = Registry(env={}, api_key="k")
-    with pytest.raises(InvalidRequest, match=f"{spec}: a prompt without any message"):
+    with pytest.raises(InvalidRequest, match=f"{spec}: messages must contain a non-empty text"):
         registry.model(spec).generate(prompt)
 
 
@@ -72,5 +72,5 @@ def test_a_prompt_of_which_one_target_leaves_nothing_goes_to_the_next() -> None:
 
 def test_a_prompt_that_only_another_wire_can_say_is_unsupported() -> None:
     other = Opaque(wire="openai_responses", data={"type": "mcp_approval_response"})
-    with pytest.raises(Unsupported, match="cannot take anything of the messages"):
+    with pytest.raises(Unsupported, match="messages must contain a supported part"):
         Registry(env={}, api_key="k").model("anthropic/m").generate(user(other))
