@@ -1,6 +1,6 @@
-"""Two JSON bodies of one wire in, equal ones out where they mean the same: the differences that cannot be avoided.
+"""The rules by which two JSON bodies of one wire are equal although their form differs.
 
-Each rule has a name and the reason why the difference is none of meaning. docs/differences.md is made from these.
+Each rule has a name and a reason. docs/differences.md is generated from these.
 """
 
 import importlib
@@ -12,11 +12,11 @@ from dragoman.types import is_list, is_object
 from dragoman.wires import NAMES
 
 RECORDED = tuple(name for name in NAMES if name != "native")
-"""The wires of which there are recorded exchanges."""
+"""The wires that have recorded exchanges."""
 
 
 class Rule(NamedTuple):
-    """One difference of form: its name, why it is none of meaning, and the function that levels it on both sides."""
+    """One difference of form: its name, why the meaning is the same, and the function that removes it on both sides."""
 
     name: str
     reason: str
@@ -30,14 +30,14 @@ def rules(wire: str) -> list[Rule]:
 
 
 def level(wire: str, body: dict[str, Any]) -> dict[str, Any]:
-    """A body with all avoidable form taken out of it."""
+    """The body without the differences of form."""
     for rule in rules(wire):
         body = rule.level(body)
     return body
 
 
 def arguments(text: str | None) -> Any:
-    """What the text of some arguments says; the text itself where it is no JSON."""
+    """The value of tool call arguments; the text itself if it is not JSON."""
     try:
         return json.loads(text or "{}")
     except ValueError:
@@ -45,27 +45,30 @@ def arguments(text: str | None) -> Any:
 
 
 def without_nulls(value: Any) -> Any:
-    """JSON without the members of objects that are null."""
+    """The JSON without null members."""
     if is_object(value):
         return {key: without_nulls(inner) for key, inner in value.items() if inner is not None}
     return [without_nulls(inner) for inner in value] if is_list(value) else value
 
 
 RESPONSES = (
-    ("finish.raw", "where calls are there, the reason is tool_calls whatever the server said, and is said so again"),
-    ("notices", "they are the receipt of one call, so a dialect has no word for them"),
-    ("choices", "the first is the response; a notice says how many there were"),
+    (
+        "finish.raw",
+        "if there are tool calls, the reason is tool_calls, whatever the server sent, and is encoded as such",
+    ),
+    ("notices", "notices belong to one call; dialects have no field for them"),
+    ("choices", "the first choice is the response; a notice has the number of choices"),
     (
         "order of parts in a Chat Completions body",
-        "that body has one text and one thinking; parts that a stream interleaved are joined there, and only there",
+        "the body has one text and one thinking field; parts that a stream interleaved are joined",
     ),
     (
         "usage of the Responses API",
-        "clients' types demand every number, so that a portion that was not told is 0 there",
+        "the types of its clients require every number, so an unknown one is 0",
     ),
-    ("null arguments", "some servers write null for no arguments; it is read as {}"),
+    ("null arguments", "some servers send null for no arguments; it is decoded as {}"),
 )
-"""What of a response may differ after it was decoded and encoded again, and why."""
+"""What may differ in a response that is decoded and encoded again, and why."""
 
 
 def page() -> str:
@@ -73,14 +76,13 @@ def page() -> str:
     lines = [
         "# Differences of form",
         "",
-        "A request that a client sent is decoded into the vocabulary and encoded again for a target of the same wire.",
-        "What comes out means the same. Its form may differ as follows, and in no other way: the tests compare every",
-        "recorded request with what we make of it, and level only these.",
+        "If a request is decoded and encoded again for the same wire, the result means the same. Its form may differ",
+        "only as listed here: the tests compare every recorded request with the result, and allow no other difference.",
         "",
-        "Made from `tests/corpus/rules*.py` by `python -m tests.support.corpus.rules > docs/differences.md`.",
+        "Generated from `tests/support/corpus/rules*.py` by `python -m tests.support.corpus.rules > docs/differences.md`.",
     ]
     for wire in RECORDED:
-        lines += ["", f"## Requests: {wire}", "", "| rule | why it is no difference of meaning |", "|---|---|"]
+        lines += ["", f"## Requests: {wire}", "", "| rule | why the meaning is the same |", "|---|---|"]
         lines += [f"| {rule.name} | {rule.reason} |" for rule in rules(wire)]
     lines += ["", "## Responses: all wires", "", "| what | why |", "|---|---|"]
     lines += [f"| {what} | {why} |" for what, why in RESPONSES]

@@ -1,4 +1,4 @@
-"""How a Messages request may differ after it went through the vocabulary, and still mean the same."""
+"""How a Messages request may differ in form after it was decoded and encoded again."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def _defaults(body: Json) -> Json:
     return body if "tools" in body else {key: value for key, value in body.items() if key != "tool_choice"}
 
 
-def _good_results(body: Json) -> Json:
+def _results_without_error(body: Json) -> Json:
     return {**body, "messages": [_good_message(message) for message in body.get("messages", [])]}
 
 
@@ -54,17 +54,17 @@ def _versions(body: Json) -> Json:
     return {key: value for key, value in body.items() if key != "anthropic_version"}
 
 
-def _fitted(body: Json) -> Json:
+def _adapted_schemas(body: Json) -> Json:
     config = body.get("output_config", {})
     if is_object(config.get("format")):
         format = {**config["format"], "schema": adapt(config["format"]["schema"], SCHEMA_DIALECT, where="schema")[0]}
         body = {**body, "output_config": {**config, "format": format}}
     if "tools" in body:
-        body = {**body, "tools": [_fitted_tool(tool) for tool in body["tools"]]}
+        body = {**body, "tools": [_adapted_schemas_tool(tool) for tool in body["tools"]]}
     return body
 
 
-def _fitted_tool(tool: Json) -> Json:
+def _adapted_schemas_tool(tool: Json) -> Json:
     if not tool.get("strict") or "input_schema" not in tool:
         return tool
     return {**tool, "input_schema": adapt(tool["input_schema"], SCHEMA_DIALECT, where="tool")[0]}
@@ -75,15 +75,15 @@ RULES = [
     Rule("plain-texts", "a string is the short form of a list of one text block", _plain_texts),
     Rule(
         "defaults",
-        "stream: false and tools: [] say what is so anyway, and a choice among no tools says nothing",
+        "stream: false and tools: [] are the defaults, and tool_choice has no effect without tools",
         _defaults,
     ),
-    Rule("good-results", "is_error: false is the default", _good_results),
+    Rule("results-without-error", "is_error: false is the default", _results_without_error),
     Rule("old-format", "output_format is the beta form of output_config.format", _old_format),
     Rule(
-        "version-of-the-cloud",
-        "anthropic_version in the body belongs to the cloud that was called, as the header does to the API",
+        "cloud-version",
+        "clouds take anthropic_version in the body, the API takes it as a header",
         _versions,
     ),
-    Rule("fitted-schemas", "keywords that the API refuses are moved into descriptions", _fitted),
+    Rule("adapted-schemas", "keywords that the API refuses are moved into descriptions", _adapted_schemas),
 ]

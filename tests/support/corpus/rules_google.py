@@ -1,4 +1,4 @@
-"""How a generateContent request may differ after it went through the vocabulary, and still mean the same."""
+"""How a generateContent request may differ in form after it was decoded and encoded again."""
 
 import re
 from typing import Any
@@ -95,22 +95,22 @@ def _model(body: Json) -> Json:
 RULES = [
     Rule("null-is-absent", "null and a missing member mean the same in proto3 JSON", without_nulls),
     Rule("json-names", "snake_case and camelCase are two spellings of one field in proto3 JSON", _names),
-    Rule("model-in-the-path", "the model is named by the path; the body may repeat it", _model),
+    Rule("model-in-the-path", "the path names the model; the body may repeat it", _model),
     Rule(
         "one-turn",
-        "contents of one role that follow each other are one turn, user is the default role and function an old word "
-        "for it, the responses of a turn stand first, thought: false is the default, and an empty text without a "
-        "signature says nothing; a call without a result gets an error as its result, and a history that the model "
-        "begins gets a turn of the user before it",
+        "consecutive contents of one role are one turn; user is the default role, and function is an old name for it; "
+        "function responses come first in a turn; thought: false is the default; an empty text without a signature has "
+        "no effect; a call without a result gets an error as its result; if a history begins with the model, a user "
+        "turn is put before it",
         _turns,
     ),
-    Rule("system-text", "the role of a system instruction is ignored, and an empty text says nothing", _system),
-    Rule("base64-alphabet", "standard and URL-safe base64 are read alike", _base64),
-    Rule("plain-config", "an empty list in the config says nothing, and a schema asks for JSON", _config),
+    Rule("system-text", "the role of a system instruction is ignored, and an empty text has no effect", _system),
+    Rule("base64-alphabet", "standard and URL-safe base64 are both accepted", _base64),
+    Rule("plain-config", "an empty list in the config has no effect, and a schema implies JSON", _config),
     Rule(
         "tools-in-one-entry",
-        "tools are a set: all functions stand in one entry and each other tool in its own; modes may be written in "
-        "small letters, AUTO is the default, and no allowed names are all",
+        "tools are a set: all functions are in one entry, and each other tool is in its own; modes may be in lower "
+        "case; AUTO is the default; no allowed names means all",
         _tools,
     ),
 ]

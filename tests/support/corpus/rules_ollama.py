@@ -1,4 +1,4 @@
-"""How an Ollama chat may differ after it went through the vocabulary, and still mean the same."""
+"""How an Ollama chat request may differ in form after it was decoded and encoded again."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def _streaming(body: Json) -> Json:
 
 
 def _system(body: Json) -> Json:
-    """One system message, without the schema that is said at its end."""
+    """One system message, without the schema at its end."""
     texts: list[str] = []
     others: list[Json] = []
     for message in body.get("messages", []):
@@ -36,7 +36,7 @@ def _contents(body: Json) -> Json:
 
 
 def _calls(body: Json) -> Json:
-    """Ids as numbers of calls, in order; a result without one answers the first call of its name that waits."""
+    """Ids as numbers of calls, in order; a result without an id belongs to the first open call with its name."""
     numbers: dict[str, int] = {}
     waiting: list[tuple[int, str]] = []
     count = 0
@@ -79,20 +79,24 @@ def _context(body: Json) -> Json:
 
 RULES = [
     Rule("null-is-absent", "null and a missing member mean the same to the API", without_nulls),
-    Rule("stream-said", "a missing stream means true, so it is always said", _streaming),
-    Rule("context-size", "num_ctx is set from need, so that the server does not cut a long prompt silently", _context),
-    Rule("empty-is-absent", "no options, no tools and an empty format say nothing", _empty),
-    Rule("content-said", "a missing content is an empty one", _contents),
+    Rule("explicit-stream", "a missing stream means true, so it is always set", _streaming),
+    Rule("context-size", "num_ctx is set from the prompt, so that the server does not truncate it silently", _context),
+    Rule("empty-is-absent", "empty options, tools and format have no effect", _empty),
+    Rule("explicit-content", "a missing content is an empty one", _contents),
     Rule(
         "one-system-message",
-        "system texts are folded into one message, with the schema said at its end, which the model is not shown else",
+        "system texts are joined into one message, with the schema at its end, because the model does not see it otherwise",
         _system,
     ),
     Rule(
         "ids-by-call",
-        "a call without an id gets one, a result answers it by id and name, and one that answers no call is left out; "
-        "type and index say nothing",
+        "a call without an id gets one; a result refers to it by id and name; a result without a call is left out; "
+        "type and index have no effect",
         _calls,
     ),
-    Rule("tool-schemas", "what the server drops from a tool's schema is said in a description, or not sent", _tools),
+    Rule(
+        "tool-schemas",
+        "keywords that the server drops from a tool schema are moved into a description, or not sent",
+        _tools,
+    ),
 ]

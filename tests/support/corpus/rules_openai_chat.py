@@ -1,4 +1,4 @@
-"""How a Chat Completions request may differ after it went through the vocabulary, and still mean the same."""
+"""How a Chat Completions request may differ in form after it was decoded and encoded again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def each_message(change: Callable[[Json], Json | None]) -> Callable[[Json], Json]:
-    """A rule on each message; None leaves it out."""
+    """Apply a function to each message; None drops the message."""
 
     def level(body: Json) -> Json:
         changed = [change(message) for message in body.get("messages", [])]
@@ -133,7 +133,7 @@ def _empty_turns(message: Json) -> Json | None:
 
 
 def _ids(body: Json) -> Json:
-    """Ids as numbers of calls, in order; a result without one answers the first call that waits."""
+    """Ids as numbers of calls, in order; a result without an id belongs to the first open call."""
     numbers: dict[str, int] = {}
     waiting: list[int] = []
     count = 0
@@ -199,7 +199,7 @@ RULES = [
     Rule("null-is-absent", "null and a missing member mean the same to the API", without_nulls),
     Rule(
         "plain-content",
-        "a list of one text is that text; texts of an assistant or of a result are one string, which every server takes",
+        "a list of one text is that text; texts of an assistant or a result are one string, which every server takes",
         each_message(_plain_content),
     ),
     Rule("image-objects", "image_url as a string is the short form of the object", each_message(_image_objects)),
@@ -208,36 +208,36 @@ RULES = [
         "type is always function, index is not part of a request, arguments are compared as JSON",
         each_message(_calls),
     ),
-    Rule("one-system-message", "system and developer texts are folded into one message at the front", _system),
+    Rule("one-system-message", "system and developer texts are joined into one message at the start", _system),
     Rule(
         "token-limit-name",
-        "max_tokens and max_completion_tokens are one concept; the target's record names the field",
+        "max_tokens and max_completion_tokens mean the same; the target's quirks name the field",
         _tokens,
     ),
-    Rule("usage-always", "stream: false is the default, and usage is always asked for", _streaming),
+    Rule("usage-always", "stream: false is the default, and usage is always requested", _streaming),
     Rule("stop-list", "one stop string is a list of one", _stop),
     Rule(
         "tools-typed",
-        "tools: [] is no tools, a choice among no tools, or the wish for one call at a time, says nothing, a tool's type is function",
+        "tools: [] is the default; without tools, tool_choice and parallel_tool_calls have no effect; the type is function",
         _tools,
     ),
-    Rule("choice-words", "any is an old word for required", _choice),
+    Rule("choice-words", "any is an old name for required", _choice),
     Rule(
         "format",
-        "text is the default format; a schema's name is required, and response where a server takes one without",
+        "text is the default format; the name of a schema is required, and is response if there was none",
         _format,
     ),
     Rule(
         "ids-by-call",
-        "a call without an id gets one, and a result without one answers the first call that waits",
+        "a call without an id gets one; a result without an id belongs to the first open call",
         _ids,
     ),
     Rule(
-        "pictures-after-results",
-        "a result is text on this wire; its pictures follow in a user turn, to which a result without text points",
+        "images-after-results",
+        "a result is text on this wire; its images follow in a user message; a result without text refers to it",
         _result_media,
     ),
-    Rule("one-thought", "the texts of one thinking part are one text", each_message(_thinking_lists)),
-    Rule("unanswered-calls", "a call that never got a result gets an error as its result", each_message(_repaired)),
-    Rule("empty-turns", "a message that says nothing is left out", each_message(_empty_turns)),
+    Rule("one-thinking-text", "the texts of one thinking part are joined", each_message(_thinking_lists)),
+    Rule("unanswered-calls", "a call without a result gets an error as its result", each_message(_repaired)),
+    Rule("empty-messages", "a message without content is left out", each_message(_empty_turns)),
 ]

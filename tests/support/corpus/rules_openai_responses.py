@@ -1,4 +1,4 @@
-"""How a Responses request may differ after it went through the vocabulary, and still mean the same."""
+"""How a Responses request may differ in form after it was decoded and encoded again."""
 
 from collections.abc import Callable
 from typing import Any
@@ -11,7 +11,7 @@ Json = dict[str, Any]
 
 
 def each_item(change: Callable[[Json], Json]) -> Callable[[Json], Json]:
-    """A rule on each input item."""
+    """Apply a function to each input item."""
 
     def level(body: Json) -> Json:
         items: Any = body.get("input")
@@ -104,7 +104,7 @@ def _limit(body: Json) -> Json:
 
 
 def _turns(body: Json) -> Json:
-    """Results in the order of their ids, without those that stand in for a missing one, and paired reasoning only."""
+    """Results in the order of their ids, without the replacements for missing ones, and only paired reasoning."""
     kept: list[Json] = []
     follows = False
     for item in reversed(body.get("input", [])):
@@ -131,36 +131,36 @@ def _answers(item: Json) -> bool:
 
 RULES = [
     Rule("null-is-absent", "null and a missing member mean the same to the API", without_nulls),
-    Rule("input-list", "a string is one user message; no items are no input", _input_list),
+    Rule("input-list", "a string is one user message; an empty list is no input", _input_list),
     Rule(
         "plain-content",
         "a string is a list of one text; the type of a message and empty annotations are the defaults",
         each_item(_plain_content),
     ),
-    Rule("usual-detail", "auto is the default detail of an image", each_item(_detail)),
-    Rule("usual-status", "an item that is replayed is completed, whether it says so or not", each_item(_status)),
+    Rule("default-detail", "auto is the default detail of an image", each_item(_detail)),
+    Rule("default-status", "an item that is sent back is completed, with or without a status", each_item(_status)),
     Rule("arguments", "arguments are compared as JSON", each_item(_arguments)),
     Rule(
         "private-and-replayable",
-        "nothing is stored unless the caller says so, and encrypted reasoning is always asked for, to be replayed",
+        "nothing is stored unless the caller sets store; encrypted reasoning is always requested, to be sent back later",
         _defaults,
     ),
     Rule(
         "one-system-prompt",
-        "system and developer messages are folded into the instructions; JSON mode gets the word JSON that it demands",
+        "system and developer messages are joined into the instructions; JSON mode gets the word JSON that it requires",
         _system,
     ),
     Rule(
-        "tools-whole",
-        "tools: [] is no tools, a choice among no tools says nothing, a function without parameters takes none",
+        "complete-tools",
+        "tools: [] is the default; tool_choice has no effect without tools; a function without parameters takes none",
         _tools,
     ),
-    Rule("format", "a schema's name is required, and response where a server takes one without", _format),
-    Rule("least-tokens", "the API takes no less than 16 tokens of output", _limit),
+    Rule("format", "the name of a schema is required, and is response if there was none", _format),
+    Rule("minimum-tokens", "the API takes at least 16 output tokens", _limit),
     Rule(
         "turns",
-        "results follow in the order of their calls, a call without one gets an error, reasoning without what followed "
-        "it would be refused",
+        "results follow in the order of their calls; a call without a result gets an error; reasoning without the item "
+        "that followed it would be refused",
         _turns,
     ),
 ]
