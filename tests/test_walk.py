@@ -1,22 +1,31 @@
-"""The walk of one request through the package is short: few files, each once down and once up.
+"""The walk of one request through the package is short: few places, each once down and once up.
 
-`pytest tests/test_walk.py -s` prints it; ARCHITECTURE.md shows it.
+`pytest tests/test_walk.py -s` prints it; ARCHITECTURE.md explains it.
 """
+
+import pytest
 
 from dragoman.testing import FaultyServer
 from tests.support.walk import Walk, walk_of
 
-LIBRARY = (22, 90)
-"""Files, and changes from file to file, of a plain call."""
+WIRES = ("anthropic", "openai_chat")
 
 
-def within(walk: Walk, files: int, changes: int) -> None:
+def check(walk: Walk, places: int, changes: int) -> None:
     print(f"\n{walk}")
-    assert len(walk.files) <= files, walk
-    assert walk.changes <= changes, walk
+    assert len(walk.places) <= places, str(walk)
+    assert walk.changes <= changes, str(walk)
 
 
-def test_a_library_call() -> None:
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_plain_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
-        model = server.model("anthropic")
-        within(walk_of(lambda: model.generate("hi")), *LIBRARY)
+        model = server.model(wire)
+        check(walk_of(lambda: model.generate("hi")), 22, 105)
+
+
+@pytest.mark.parametrize("wire", WIRES)
+def test_a_streamed_call_of_the_library(wire: str) -> None:
+    with FaultyServer("Hello!", repeat=True) as server:
+        model = server.model(wire)
+        check(walk_of(lambda: list(model.stream("hi"))), 24, 240)

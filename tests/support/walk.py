@@ -1,15 +1,21 @@
-"""Follows one call through the package: which files it enters, in which order, and how often it changes the file."""
+"""Follows one call through the package: which files it enters, in which order, and how often it changes the place.
+
+A place is a file. A package of helpers, such as `wires/common`, is one place: a reader enters it by one call with one
+obvious name and need not follow further. Type guards are left out: they are an `isinstance` with a name.
+"""
 
 import sys
-import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from itertools import pairwise
 from types import FrameType
 from typing import Any, NamedTuple
 
 import dragoman
 
 PACKAGE = dragoman.__path__[0] + "/"
+HELPERS = ("wires/common", "media", "schema", "targets")
+GUARDS = frozenset({"is_object", "is_list"})
 
 
 class Walk(NamedTuple):
@@ -23,37 +29,53 @@ class Walk(NamedTuple):
         return list(dict.fromkeys(self.steps))
 
     @property
+    def places(self) -> list[str]:
+        """Each place once, in the order of the first visit."""
+        return list(dict.fromkeys(map(place_of, self.steps)))
+
+    @property
     def changes(self) -> int:
+        """How often a step is in another place than the one before."""
+        return sum(place_of(one) != place_of(other) for one, other in pairwise(self.steps))
+
+    @property
+    def file_changes(self) -> int:
         """How often a step is in another file than the one before."""
-        return sum(one != other for one, other in zip(self.steps, self.steps[1:], strict=False))
+        return sum(one != other for one, other in pairwise(self.steps))
 
     def __str__(self) -> str:
-        """The files in order, as ARCHITECTURE.md shows them."""
-        head = f"{len(self.files)} files, {len(self.steps)} functions, {self.changes} changes of file"
-        return "\n".join([head, *(f"  {number:2} {file}" for number, file in enumerate(self.files, 1))])
+        """The places in order, as ARCHITECTURE.md shows them."""
+        head = (
+            f"{len(self.places)} places, {self.changes} changes of place "
+            f"({len(self.files)} files, {self.file_changes} changes of file, {len(self.steps)} functions)"
+        )
+        return "\n".join([head, *(f"{number:3} {place}" for number, place in enumerate(self.places, 1))])
+
+
+def place_of(file: str) -> str:
+    """The place of a file: itself, or the package of helpers that it belongs to."""
+    return next((f"{package}/" for package in HELPERS if file.startswith(f"{package}/")), file)
 
 
 @contextmanager
-def followed(*, threads: bool = False) -> Generator[Walk]:
-    """Record the calls of this thread, or of threads that start meanwhile, too."""
+def followed() -> Generator[Walk]:
+    """Record the calls of this thread. Resuming a generator counts as entering it."""
     steps: list[str] = []
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
-        if event == "call" and frame.f_code.co_filename.startswith(PACKAGE):
-            steps.append(frame.f_code.co_filename.removeprefix(PACKAGE))
+        code = frame.f_code
+        if event == "call" and code.co_filename.startswith(PACKAGE) and code.co_name not in GUARDS:
+            steps.append(code.co_filename.removeprefix(PACKAGE))
 
-    if threads:
-        threading.setprofile(profile)
     sys.setprofile(profile)
     try:
         yield Walk(steps)
     finally:
         sys.setprofile(None)
-        threading.setprofile(None)
 
 
-def walk_of(call: Callable[[], object], /) -> Walk:
-    """The walk of a call that was made twice before, so that nothing is loaded or made for the first time."""
+def walk_of(call: Callable[[], object]) -> Walk:
+    """The walk of a call that was made twice before, so that nothing is loaded or created for the first time."""
     call()
     call()
     with followed() as walk:
