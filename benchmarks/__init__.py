@@ -1,1 +1,1 @@
-"""What the library costs: import, streams, tool calls, whole bodies. Run with `python -m benchmarks`."""
+"""CPU time and memory of the library: import, streams, tool calls, whole bodies. Run `python -m benchmarks`."""

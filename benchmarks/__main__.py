@@ -1,4 +1,4 @@
-"""Measure, and print one table."""
+"""Run all benchmarks and print one table."""
 
 import os
 import platform
@@ -11,14 +11,14 @@ from benchmarks.media import media
 from benchmarks.streams import calls, streams
 from benchmarks.table import ABSENT, show
 
-_SHOWN = ("dragoman", "msgspec", "pyreqwest", "httpx", "openai", "anthropic", "ollama")
+_PACKAGES = ("dragoman", "msgspec", "pyreqwest", "httpx", "openai", "anthropic", "ollama")
 
 
 def main() -> None:
-    """Facts of the machine, then the table."""
+    """Print the machine, then the table."""
     print(f"Python {platform.python_version()}, {platform.system()} {platform.machine()}, {os.cpu_count()} cores")
-    print(", ".join(f"{name} {_version(name)}" for name in _SHOWN))
-    print("CPU time of the process, all its threads; nothing here is compared with a fixed number.")
+    print(", ".join(f"{name} {_version(name)}" for name in _PACKAGES))
+    print("CPU time of the process, all threads; no figure is compared with a fixed limit.")
     print(show([imports(), streams(), calls(), bodies(), media(), loopback()]))
 
 

@@ -1,4 +1,4 @@
-"""What one call costs on its way out and back: whole bodies and requests."""
+"""CPU time to encode a request and to decode its answer, in both directions."""
 
 import json
 
@@ -10,7 +10,7 @@ from dragoman.wires.base import Wire
 
 
 def bodies() -> Section:
-    """A request with a system prompt, four messages and two tools; an answer with a text and a call."""
+    """A request with a system prompt, four messages and two tools; an answer with text and a tool call."""
     rows = [row for name in TARGETS for row in _rows(wires.get(name))]
     heads = ("", "encode_request", "decode_body", "decode_request", "encode_body", "all four")
     return Section("(d) one call: a request of 4 messages and 2 tools, and its answer", heads, rows)
@@ -19,7 +19,7 @@ def bodies() -> Section:
 def _rows(wire: Wire) -> list[tuple[str, ...]]:
     target = TARGETS[wire.name]
     body, http = wire.server.encode_body(RESPONSE).body, wire.client.encode_request(REQUEST, target)
-    asked, answered = json.loads(http.body), json.loads(body)
+    request, answer = json.loads(http.body), json.loads(body)
     ours = (
         per_call(lambda: wire.client.encode_request(REQUEST, target)),
         per_call(lambda: wire.client.decode_body(body)),
@@ -27,10 +27,10 @@ def _rows(wire: Wire) -> list[tuple[str, ...]]:
         per_call(lambda: wire.server.encode_body(RESPONSE)),
     )
     plain = (
-        per_call(lambda: json.dumps(asked)),
+        per_call(lambda: json.dumps(request)),
         per_call(lambda: json.loads(body)),
         per_call(lambda: json.loads(http.body)),
-        per_call(lambda: json.dumps(answered)),
+        per_call(lambda: json.dumps(answer)),
     )
     return [
         (wire.name, *map(us, ours), us(sum(ours))),

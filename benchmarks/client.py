@@ -1,7 +1,7 @@
-"""One peer in a process of its own: makes calls to the upstream, and prints the CPU time of one as JSON.
+"""Measure one peer in its own process: make calls to the upstream, and print the CPU time of one call as JSON.
 
-`python -m benchmarks.client PEER KIND URL TIMES RUNS`. It imports nothing but the peer, so that a peer may have an
-interpreter of its own; every way to call is written as its users write it.
+`python -m benchmarks.client PEER KIND URL TIMES RUNS`. It imports only the peer, so that a peer may have its own
+interpreter. Every call is written as the users of that peer write it.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ BODY = {"model": MODEL, "messages": MESSAGES}
 
 Call = Callable[[], object]
 Calls = dict[str, Callable[[str], Any]]
-"""By kind of work, what makes the call for a base URL."""
+"""For each kind of work, a function that makes the call for a base URL."""
 
 
 # ── dragoman ────────────────────────────────────────────────────────────────
@@ -70,7 +70,7 @@ _HEADERS = {"authorization": "Bearer k", "content-type": "application/json"}
 
 
 def _texts(lines: list[bytes]) -> list[str]:
-    """The texts of some lines of a stream."""
+    """The texts in some lines of a stream."""
     texts: list[str] = []
     for line in lines:
         if line.startswith(b"data: {"):
@@ -110,9 +110,9 @@ def _pyreqwest_stream(url: str) -> Call:
     def call() -> int:
         request = client.post(url).headers(_HEADERS).body_bytes(body).streamed_read_buffer_limit(0).build_streamed()
         with request as response:
-            left, texts = b"", list[str]()
+            rest, texts = b"", list[str]()
             while (chunk := response.body_reader.read_chunk()) is not None:
-                *lines, left = (left + chunk.to_bytes()).split(b"\n")
+                *lines, rest = (rest + chunk.to_bytes()).split(b"\n")
                 texts += _texts(lines)
             return len(texts)
 
@@ -127,9 +127,9 @@ def _pyreqwest_astream(url: str) -> Call:
     async def call() -> int:
         request = client.post(url).headers(_HEADERS).body_bytes(body).streamed_read_buffer_limit(0).build_streamed()
         async with request as response:
-            left, texts = b"", list[str]()
+            rest, texts = b"", list[str]()
             while (chunk := await response.body_reader.read_chunk()) is not None:
-                *lines, left = (left + chunk.to_bytes()).split(b"\n")
+                *lines, rest = (rest + chunk.to_bytes()).split(b"\n")
                 texts += _texts(lines)
             return len(texts)
 
@@ -257,11 +257,11 @@ PEERS: dict[str, Calls] = {
 
 
 BUDGET = 0.25
-"""CPU seconds that a run may take: what is slow is called less often."""
+"""CPU seconds of a run: slow calls are repeated less often."""
 
 
 def blocking(call: Call, times: int, runs: int) -> list[float]:
-    """CPU seconds of one call, for each run of at most so many."""
+    """CPU seconds of one call, for each run of at most `times` calls."""
 
     def many(count: int) -> float:
         start = process_time()
@@ -275,12 +275,12 @@ def blocking(call: Call, times: int, runs: int) -> list[float]:
 
 
 async def concurrent(call: Callable[[], Awaitable[object]], times: int, runs: int) -> list[float]:
-    """CPU seconds of one call, for each run of at most so many by CONCURRENT workers."""
+    """CPU seconds of one call, for each run of at most `times` calls by CONCURRENT workers."""
 
     async def many(count: int) -> float:
-        left = iter(range(count))
+        numbers = iter(range(count))
         start = process_time()
-        await asyncio.gather(*(_worker(call, left) for _ in range(CONCURRENT)))
+        await asyncio.gather(*(_worker(call, numbers) for _ in range(CONCURRENT)))
         return (process_time() - start) / count
 
     await many(CONCURRENT)
@@ -288,13 +288,13 @@ async def concurrent(call: Callable[[], Awaitable[object]], times: int, runs: in
     return [await many(count) for _ in range(runs)]
 
 
-async def _worker(call: Callable[[], Awaitable[object]], left: Any) -> None:
-    for _ in left:
+async def _worker(call: Callable[[], Awaitable[object]], numbers: Any) -> None:
+    for _ in numbers:
         await call()
 
 
 def measure(name: str, kind: str, url: str, times: int, runs: int) -> float:
-    """The CPU seconds of one call: the best of some runs, as other work on the machine only ever adds to them."""
+    """The CPU seconds of one call: the minimum of the runs, because other work on the machine only adds to it."""
     call = PEERS[name][kind](url)
     if kind.startswith("a"):
         return min(asyncio.run(concurrent(call, times, runs)))

@@ -1,4 +1,4 @@
-"""A function in, its CPU time out: a median over several runs, so that a busy machine spoils little."""
+"""The CPU time of a function: the median of several runs, because the machine may be busy."""
 
 import gc
 import os
@@ -24,7 +24,7 @@ def _once(work: Callable[[], object]) -> float:
 
 
 def per_call(work: Callable[[], object], /, *, runs: int = 7, budget: float = 0.05) -> float:
-    """CPU seconds of one call of something short: each run repeats it until the budget is used."""
+    """CPU seconds of one short call: each run repeats it until the budget is used."""
     work()
     times = max(1, int(budget / max(_once(work), 1e-7)))
 
@@ -35,7 +35,7 @@ def per_call(work: Callable[[], object], /, *, runs: int = 7, budget: float = 0.
     return median(_once(many) for _ in range(runs)) / times
 
 
-# Linux hands the parent's ru_maxrss down to its children, so it is asked for the pages that are there now.
+# On Linux a child inherits the ru_maxrss of its parent, so this reads the current number of pages.
 _PROBE = """
 import os, sys, time
 cpu = time.process_time()
@@ -50,16 +50,16 @@ print(cpu, rss)
 
 
 def fresh(statements: list[str], /, *, runs: int = 9) -> list[tuple[float, float]]:
-    """CPU seconds and resident bytes of fresh interpreters that run each of these statements, taken in turns."""
-    seen: list[list[tuple[float, float]]] = [[] for _ in statements]
+    """CPU seconds and resident bytes of new interpreters that run each statement; the statements take turns."""
+    results: list[list[tuple[float, float]]] = [[] for _ in statements]
     with TemporaryDirectory() as cache:
-        # As an installed package has it: there is byte code, whatever this environment says of writing it.
+        # Byte code is written, as for an installed package, even if this environment forbids it.
         env = {**os.environ, "PYTHONPYCACHEPREFIX": cache, "PYTHONDONTWRITEBYTECODE": ""}
         for _ in range(runs + 1):
-            for statement, told in zip(statements, seen, strict=True):
+            for statement, runs_of_one in zip(statements, results, strict=True):
                 code = [sys.executable, "-c", f"{statement}\n{_PROBE}"]
                 done = subprocess.run(code, check=True, capture_output=True, text=True, env=env)
-                words = done.stdout.split()
-                told.append((float(words[0]), float(words[1])))
+                cpu, rss = done.stdout.split()
+                runs_of_one.append((float(cpu), float(rss)))
     # The first round writes byte code.
-    return [(median(cpu for cpu, _ in told[1:]), median(rss for _, rss in told[1:])) for told in seen]
+    return [(median(cpu for cpu, _ in one[1:]), median(rss for _, rss in one[1:])) for one in results]

@@ -1,4 +1,4 @@
-"""What `import dragoman` costs, above a bare interpreter."""
+"""CPU time and memory of `import dragoman`, compared with a bare interpreter."""
 
 from importlib.util import find_spec
 
@@ -12,7 +12,7 @@ _PEERS = ("openai", "anthropic", "ollama")
 
 
 def imports() -> Section:
-    """CPU time and memory, each minus those of an interpreter that does nothing."""
+    """CPU time and memory, minus those of an interpreter that does nothing."""
     work = {
         "bare interpreter": "pass",
         **_OURS,

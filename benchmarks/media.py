@@ -1,4 +1,4 @@
-"""What it costs to fit an image to a target, beside Pillow itself, and how long an event loop stands still for it."""
+"""CPU time to fit an image to a target, compared with Pillow, and how long an event loop is blocked by it."""
 
 import asyncio
 import io
@@ -23,16 +23,16 @@ _LIMITS = Capabilities(max_image_side=SIDE, max_image_bytes=SIZE, allowed_image_
 
 
 def photo() -> bytes:
-    """A JPEG of twelve megapixels and some 5 MB, as a telephone makes them."""
-    dice = random.Random(7)
-    grain = Pillow.frombytes("RGB", (800, 600), dice.randbytes(800 * 600 * 3))
+    """A JPEG of twelve megapixels and about 5 MB, like a phone takes them."""
+    generator = random.Random(7)
+    grain = Pillow.frombytes("RGB", (800, 600), generator.randbytes(800 * 600 * 3))
     file = io.BytesIO()
     grain.resize((4000, 3000), Pillow.Resampling.BICUBIC).save(file, "JPEG", quality=90)
     return file.getvalue()
 
 
 def media() -> Section:
-    """Fitting and passing on, each beside the least that anybody would do, then the longest stop of a loop."""
+    """Fitting an image and passing one on, each compared with the minimum of work; then the longest block of a loop."""
     data = photo()
     request = Request(messages=(user("see", Image(data=data, mime="image/jpeg")),))
     fitted, plain = seconds(lambda: fit(request, _LIMITS)), seconds(lambda: _by_hand(data))
@@ -74,7 +74,7 @@ async def _sending(model: Model, data: bytes) -> None:
 
 
 def _longest_stop(make: Callable[[], Coroutine[None, None, None]]) -> float:
-    """The longest time between two turns of a loop that has one every millisecond: wall time, after a first run."""
+    """The longest wall time between two turns of a loop that has one every millisecond, after a first run."""
 
     async def watched() -> float:
         task, longest, last = asyncio.ensure_future(make()), 0.0, perf_counter()

@@ -1,4 +1,4 @@
-"""The official SDKs and plain json, given the same bytes from memory; None where one is not installed."""
+"""The official SDKs and plain json, reading the same bytes from memory; None if an SDK is not installed."""
 
 import json
 from collections.abc import Callable
@@ -7,15 +7,15 @@ from importlib.util import find_spec
 from typing import Any
 
 Read = Callable[[list[bytes]], int]
-"""Reads a stream in its pieces, and says how many events it saw."""
+"""Reads the pieces of a stream, and returns the number of events."""
 
 
 def plain_json(pieces: list[bytes]) -> int:
-    """The lower limit: every line that holds JSON, parsed and thrown away."""
-    return sum(1 for piece in pieces if _parsed(piece))
+    """The lower bound: parse every line of JSON, and drop the result."""
+    return sum(1 for piece in pieces if _parse(piece))
 
 
-def _parsed(piece: bytes) -> bool:
+def _parse(piece: bytes) -> bool:
     line = next((line for line in piece.split(b"\n") if line[:6] == b"data: " or line[:1] == b"{"), b"")
     text = line.removeprefix(b"data: ")
     return text[:1] == b"{" and bool(json.loads(text))
@@ -28,7 +28,7 @@ def sdk(wire: str) -> tuple[str, Read | None]:
 
 
 def _client(module: str, kind: str, library: str, pieces: list[bytes]) -> Any:
-    """An SDK's client that hears these pieces whatever it asks; `library` is the HTTP client beneath it."""
+    """A client of an SDK that always receives these pieces; `library` is the HTTP client it uses."""
     http: Any = import_module(library)
 
     def answer(_: object) -> Any:

@@ -23,8 +23,8 @@ from dragoman.types import (
 from dragoman.wires.base import Wire
 
 TARGETS: dict[str, Target] = {
-    known.wire: known
-    for known in (
+    one.wire: one
+    for one in (
         target(f"{name}/model-x", api_key="k")
         for name in ("anthropic", "google", "ollama", "openai", "openai-responses")
     )
@@ -71,7 +71,7 @@ RESPONSE = Response(
 
 
 def stream(wire: Wire, chunks: int) -> list[bytes]:
-    """A streamed answer of so many chunks of text, in its pieces."""
+    """The pieces of a streamed answer with this number of text chunks."""
     texts = [f"word{number % 1000} " for number in range(chunks)]
     events: list[Event] = [
         Started(id="r1", model="model-x", created=1794700000),
@@ -85,7 +85,7 @@ def stream(wire: Wire, chunks: int) -> list[bytes]:
 
 
 def call_in_fragments(wire: Wire, fragments: int) -> list[bytes] | None:
-    """A streamed call whose arguments come in so many fragments of 100 characters; None where calls are never cut."""
+    """A streamed tool call with its arguments in fragments of 100 characters; None if the wire never splits calls."""
     make = _FRAGMENTS.get(wire.name)
     return None if make is None else [_sse(event) for event in make(fragments)]
 

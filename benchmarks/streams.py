@@ -1,4 +1,4 @@
-"""How long streams take to decode, and whether that grows with their length and no faster."""
+"""CPU time to decode streams, and whether it grows linearly with their length."""
 
 from benchmarks.clock import seconds
 from benchmarks.peers import Read, plain_json, sdk
@@ -12,7 +12,7 @@ SHORT, LONG = 10_000, 100_000
 
 
 def streams() -> Section:
-    """Text in many small chunks, each fed by itself as it would arrive."""
+    """Text in many small chunks; each is fed alone, as it would arrive."""
     rows = [row for name in wires.NAMES for row in _text_rows(wires.get(name))]
     heads = ("", "10 000 chunks", "100 000 chunks", "ratio", "MB/s", "k events/s", "time / ours")
     return Section("(b) decode a stream of text, chunk by chunk", heads, rows)
@@ -51,7 +51,7 @@ def _decoding(wire: Wire, pieces: list[bytes]) -> float:
 
 
 def decode(wire: Wire, pieces: list[bytes]) -> list[Event]:
-    """All events of a stream, which must be whole."""
+    """All events of a stream, which must be complete."""
     decoder = wire.client.stream_decoder()
     events = [event for piece in (*pieces, b"") for event in decoder.feed(piece)]
     if not (events and isinstance(events[-1], Finished)):

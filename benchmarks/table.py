@@ -1,11 +1,11 @@
-"""Rows of words in, one aligned plain table out."""
+"""Format rows as one aligned plain-text table."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
 
 class Section(NamedTuple):
-    """A title, the heads of the columns, and rows of the same length."""
+    """A title, the column heads, and rows of the same length."""
 
     title: str
     heads: tuple[str, ...]
@@ -13,21 +13,21 @@ class Section(NamedTuple):
 
 
 def show(sections: Sequence[Section]) -> str:
-    """All sections under each other, their columns in line."""
+    """All sections below each other, with aligned columns."""
     lines = [line for section in sections for line in (section.heads, *section.rows)]
     count = max(map(len, lines))
     widths = [max(len(line[i]) for line in lines if len(line) > i) for i in range(count)]
-    told: list[str] = []
+    output: list[str] = []
     for section in sections:
-        told += ["", section.title, _line(section.heads, widths), "-" * (sum(widths) + 2 * (count - 1))]
-        told += [_line(row, widths) for row in section.rows]
-    return "\n".join(told)
+        output += ["", section.title, _line(section.heads, widths), "-" * (sum(widths) + 2 * (count - 1))]
+        output += [_line(row, widths) for row in section.rows]
+    return "\n".join(output)
 
 
-def _line(words: Sequence[str], widths: Sequence[int]) -> str:
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
     first, *rest = (
-        word.ljust(width) if i == 0 else word.rjust(width)
-        for i, (word, width) in enumerate(zip(words, widths, strict=False))
+        cell.ljust(width) if i == 0 else cell.rjust(width)
+        for i, (cell, width) in enumerate(zip(cells, widths, strict=False))
     )
     return "  ".join((first, *rest)).rstrip()
 

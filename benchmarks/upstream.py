@@ -1,7 +1,7 @@
-"""A provider that costs next to nothing: prints its port, then gives every request the same canned answer.
+"""A provider that uses almost no CPU time: prints its port, then gives every request the same canned answer.
 
-Run as a process of its own, so that its work is not counted: `python -m benchmarks.upstream`. It reads no JSON; a path
-that ends in `/burst/chat/completions` or `/drip/chat/completions` is answered by a stream, at once or piece by piece.
+It runs in its own process, so that its work is not counted: `python -m benchmarks.upstream`. It does not parse JSON; a
+path that starts with `/burst/` or `/drip/` gets a stream, at once or piece by piece.
 """
 
 import asyncio
@@ -10,7 +10,7 @@ import sys
 
 CHUNKS = 200
 GAP = 0.001
-"""Seconds between the pieces of a dripping stream: each is read by itself."""
+"""Seconds between the pieces of a `/drip/` stream, so that each is read alone."""
 
 _HEAD = {"id": "r1", "created": 1794700000, "model": "model-x"}
 _USAGE = {"prompt_tokens": 412, "completion_tokens": CHUNKS, "total_tokens": 412 + CHUNKS}
@@ -36,35 +36,35 @@ def _pieces() -> list[bytes]:
     return [f"data: {json.dumps(chunk)}\n\n".encode() for chunk in chunks] + [b"data: [DONE]\n\n"]
 
 
-def _framed(pieces: list[bytes]) -> list[bytes]:
-    """The head of a stream and its pieces, each a chunk of HTTP's own."""
-    framed = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
+def _http_chunks(pieces: list[bytes]) -> list[bytes]:
+    """The head of a stream and its pieces, each as one HTTP chunk."""
+    chunks = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in pieces]
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-    return [head, *framed[:-1], framed[-1] + b"0\r\n\r\n"]
+    return [head, *chunks[:-1], chunks[-1] + b"0\r\n\r\n"]
 
 
 _WHOLE = _whole()
-_BURST = b"".join(_framed([b"".join(_pieces())]))
-_DRIP = _framed(_pieces())
+_BURST = b"".join(_http_chunks([b"".join(_pieces())]))
+_DRIP = _http_chunks(_pieces())
 
 
 class _Upstream(asyncio.Protocol):
-    """Knows where a request ends by its content-length."""
+    """Finds the end of a request by its Content-Length."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - what a TCP server is given
+        assert isinstance(transport, asyncio.WriteTransport)  # noqa: S101 - a TCP server gets one
         self._out = transport
-        self._heard = b""
+        self._data = b""
 
     def data_received(self, data: bytes) -> None:
-        self._heard += data
-        while (end := self._heard.find(b"\r\n\r\n")) >= 0:
-            head = self._heard[:end].lower()
-            _, told, length = head.partition(b"content-length:")
-            size = end + 4 + (int(length.split(b"\r\n", 1)[0]) if told else 0)
-            if len(self._heard) < size:
+        self._data += data
+        while (end := self._data.find(b"\r\n\r\n")) >= 0:
+            head = self._data[:end].lower()
+            _, has_length, length = head.partition(b"content-length:")
+            size = end + 4 + (int(length.split(b"\r\n", 1)[0]) if has_length else 0)
+            if len(self._data) < size:
                 return
-            self._heard = self._heard[size:]
+            self._data = self._data[size:]
             self._answer(head.split(b" ", 2)[1])
 
     def _answer(self, path: bytes) -> None:
@@ -84,7 +84,7 @@ class _Upstream(asyncio.Protocol):
 async def _serve() -> None:
     server = await asyncio.get_running_loop().create_server(_Upstream, "127.0.0.1", 0)
     print(server.sockets[0].getsockname()[1], flush=True)
-    # Ends with the process that started it, which holds the other end of its input.
+    # Ends with the process that started it, because that holds the other end of stdin.
     await asyncio.to_thread(sys.stdin.read)
 
 

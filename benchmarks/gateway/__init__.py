@@ -1,1 +1,1 @@
-"""What a gateway adds between a client and a provider, beside others. Run with `python -m benchmarks.gateway`."""
+"""The overhead of gateways between a client and a provider. Run `python -m benchmarks.gateway`."""

@@ -1,4 +1,4 @@
-"""What the upstream says: whole answers and streams of two wires, as bytes of HTTP made beforehand."""
+"""The answers of the upstream: whole ones and streams, for two wires, as HTTP bytes prepared in advance."""
 
 from msgspec.structs import replace
 
@@ -9,7 +9,7 @@ from dragoman.types import Finish, assistant
 QUICK, SLOW = 200, 50
 """Pieces of text in a stream."""
 TOGETHER = 4
-"""Pieces that a quick stream writes at once: one by one, the upstream would be the slowest of all."""
+"""Pieces that a quick stream writes at once; one by one, the upstream would be the bottleneck."""
 PATHS = {b"/v1/chat/completions": "openai_chat", b"/v1/messages": "anthropic"}
 
 _TEXT = assistant("The tide is high at half past four, so she can enter the harbour then.")
@@ -17,13 +17,13 @@ _ANSWER = replace(RESPONSE, message=_TEXT, finish=Finish(reason="stop"))
 
 
 def whole(wire: str) -> bytes:
-    """An answer of one text."""
+    """An answer with one text."""
     body = wires.get(wire).server.encode_body(_ANSWER).body
     return b"HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: %d\r\n\r\n%b" % (len(body), body)
 
 
 def pieces(wire: str, chunks: int, *, together: int) -> list[bytes]:
-    """A stream: its head, then every event as a chunk of HTTP's own, some of them together, the last with the end."""
+    """A stream: its head, then each event as one HTTP chunk, `together` of them in one piece."""
     head = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
     events = [b"%x\r\n%b\r\n" % (len(piece), piece) for piece in stream(wires.get(wire), chunks)]
     written = [b"".join(events[start : start + together]) for start in range(0, len(events), together)]

@@ -1,29 +1,29 @@
-"""A server in, what it costs out: rates, latencies, CPU time, memory, start-up."""
+"""Measure a server: request rates, latencies, CPU time, memory, start-up."""
 
 from pathlib import Path
 from typing import NamedTuple
 
 from benchmarks.gateway.load import Load, put_load
-from benchmarks.gateway.process import JobGroup, running
+from benchmarks.gateway.process import RunningServer, running
 from benchmarks.gateway.servers import Place, Server
 
 
 def _nothing(_place: Place) -> None:
-    """Nothing is between the client and the upstream."""
+    """Start nothing: the client calls the upstream directly."""
 
 
 CONNECTIONS = (1, 16, 64, 256)
 STREAMS = 64
 MANY = 1000
-"""Streams at once, each slow, whose memory is measured."""
+"""Slow streams at once, for the measurement of memory."""
 WARM_UP = 0.5
-LONGEST = 60.0
-"""Seconds that many slow streams may take."""
+MANY_TIMEOUT = 60.0
+"""Seconds that the MANY slow streams may take."""
 DIRECT = Server(_nothing, wires=("openai",))
 
 
 class Cost(NamedTuple):
-    """A load, and the CPU seconds of the server under it."""
+    """A load, and the CPU seconds that the server used for it."""
 
     load: Load
     cpu: float
@@ -40,35 +40,35 @@ class Cost(NamedTuple):
 
     @property
     def chunk_rate(self) -> float:
-        """Chunks a second."""
+        """Chunks per second."""
         return self.load.chunks / self.load.seconds
 
 
-class Seen(NamedTuple):
-    """All of one server, by wire."""
+class ServerResult(NamedTuple):
+    """All measurements of one server, by wire."""
 
-    up: float | None
+    startup: float | None
     """Seconds to the first answer."""
     idle: float
-    """Bytes that it holds before the load."""
+    """Bytes of memory before the load."""
     calls: dict[str, dict[int, Cost]]
     streams: dict[str, Cost]
     many: Cost
-    most: float
-    """Bytes that it has held at most, with many streams at once."""
+    peak: float
+    """The largest number of bytes of memory, with MANY streams at once."""
 
 
-def measure(server: Server | None, peers: Path, upstream: int, seconds: float) -> Seen | None:
-    """Start it, measure it, stop it; the upstream alone where there is none, and None where it is not installed."""
+def measure(server: Server | None, peers: Path, upstream: int, seconds: float) -> ServerResult | None:
+    """Start, measure and stop a server. Without a server, measure the upstream alone. None if it is not installed."""
     if server is None:
-        return _measured(DIRECT, None, upstream, upstream, seconds)
+        return _measure(DIRECT, None, upstream, upstream, seconds)
     with running(server, peers, upstream) as process:
         if process is None:
             return None
-        return _measured(server, process, process.port, upstream, seconds)
+        return _measure(server, process, process.port, upstream, seconds)
 
 
-def _measured(server: Server, process: JobGroup | None, port: int, upstream: int, seconds: float) -> Seen:
+def _measure(server: Server, process: RunningServer | None, port: int, upstream: int, seconds: float) -> ServerResult:
     idle = 0.0 if process is None else process.memory()
     calls: dict[str, dict[int, Cost]] = {}
     streams: dict[str, Cost] = {}
@@ -80,16 +80,16 @@ def _measured(server: Server, process: JobGroup | None, port: int, upstream: int
         put_load(port, request, connections=STREAMS, seconds=WARM_UP)
         streams[wire] = _cost(process, port, request, STREAMS, seconds)
     request = server.request(port, upstream, server.wires[0], pace="slow", stream=True)
-    many = _cost(process, port, request, MANY, LONGEST, once=True)
-    most = 0.0 if process is None else process.memory("VmHWM")
-    return Seen(None if process is None else process.took, idle, calls, streams, many, most)
+    many = _cost(process, port, request, MANY, MANY_TIMEOUT, once=True)
+    peak = 0.0 if process is None else process.memory("VmHWM")
+    return ServerResult(None if process is None else process.took, idle, calls, streams, many, peak)
 
 
 def _cost(
-    process: JobGroup | None, port: int, request: bytes, connections: int, seconds: float, *, once: bool = False
+    process: RunningServer | None, port: int, request: bytes, connections: int, seconds: float, *, once: bool = False
 ) -> Cost:
     if process is not None:
-        process.settle()
+        process.wait_until_idle()
     before = 0.0 if process is None else process.cpu()
     load = put_load(port, request, connections=connections, seconds=seconds, once=once)
     return Cost(load, 0.0 if process is None else process.cpu() - before)

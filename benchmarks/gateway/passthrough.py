@@ -1,4 +1,4 @@
-"""The least that our server and our HTTP client can do: hand a request on, and its answer back, unread.
+"""The minimum of work for our server and our HTTP client: forward a request and its answer without parsing.
 
 `python -m benchmarks.gateway.passthrough PORT UPSTREAM`: granian and pyreqwest, with nothing between them.
 """
@@ -12,12 +12,12 @@ from granian.log import LogLevels
 from granian.server import Server
 
 _HEADERS = {"content-type": "application/json"}
-_SAID = [("content-type", "application/json")]
-_STREAMED = [("content-type", "text/event-stream")]
+_JSON = [("content-type", "application/json")]
+_EVENTS = [("content-type", "text/event-stream")]
 
 
 class Passthrough:
-    """The app as granian wants it."""
+    """An RSGI app."""
 
     def __init__(self, upstream: str) -> None:
         from pyreqwest.client import ClientBuilder
@@ -26,15 +26,15 @@ class Passthrough:
         self._client = ClientBuilder().no_proxy().read_timeout(timedelta(seconds=60)).build()
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
-        """One request."""
+        """Handle one request."""
         body = await protocol()
-        asked = self._client.post(self._upstream + scope.path).headers(_HEADERS).body_bytes(body)
+        request = self._client.post(self._upstream + scope.path).headers(_HEADERS).body_bytes(body)
         if b'"stream":true' not in body:
-            async with asked.streamed_read_buffer_limit(1).build_streamed() as response:
-                protocol.response_bytes(200, _SAID, bytes(await response.bytes()))
+            async with request.streamed_read_buffer_limit(1).build_streamed() as response:
+                protocol.response_bytes(200, _JSON, bytes(await response.bytes()))
             return
-        async with asked.streamed_read_buffer_limit(0).build_streamed() as response:
-            transport = protocol.response_stream(200, _STREAMED)
+        async with request.streamed_read_buffer_limit(0).build_streamed() as response:
+            transport = protocol.response_stream(200, _EVENTS)
             while chunk := await response.body_reader.read_chunk():
                 await transport.send_bytes(bytes(chunk))
 

@@ -1,4 +1,4 @@
-"""A server's command in, the running server out: pinned to a core, its CPU time and memory told, stopped by its id."""
+"""Run a server on its own core, read its CPU time and memory, and stop it."""
 
 import os
 import socket
@@ -13,19 +13,19 @@ from typing import NamedTuple
 from benchmarks.gateway.load import ask_once
 from benchmarks.gateway.servers import PORT, Place, Server
 
-UP_WITHIN = 90.0
-"""Seconds after which a server that does not answer is given up."""
-DOWN_WITHIN = 10.0
-REST_WITHIN = 30.0
-RESTS = 0.05
-"""CPU seconds in 0.2 s that are rest."""
+STARTUP_TIMEOUT = 90.0
+"""Seconds until a server must answer."""
+STOP_TIMEOUT = 10.0
+IDLE_TIMEOUT = 30.0
+IDLE_CPU = 0.05
+"""CPU seconds within 0.2 s that count as idle."""
 _TICK = os.sysconf("SC_CLK_TCK")
 _CORES = sorted(os.sched_getaffinity(0))
 SERVER_CORE, LOAD_CORE = _CORES[0], _CORES[-1]
 
 
-class JobGroup(NamedTuple):
-    """A server that answers."""
+class RunningServer(NamedTuple):
+    """A server that is ready."""
 
     process: "subprocess.Popen[bytes]"
     port: int
@@ -33,61 +33,61 @@ class JobGroup(NamedTuple):
     """Seconds from its start to its first answer."""
 
     def cpu(self) -> float:
-        """CPU seconds that it and its children have used."""
+        """CPU seconds of the server and its children."""
         return sum(_ticks(process) for process in _family(self.process.pid)) / _TICK
 
-    def settle(self) -> None:
-        """Wait until it rests: some go on answering clients that have left."""
-        ends = time.perf_counter() + REST_WITHIN
+    def wait_until_idle(self) -> None:
+        """Wait until it is idle: some servers continue to answer clients that have disconnected."""
+        deadline = time.perf_counter() + IDLE_TIMEOUT
         used = float("inf")
-        while used > RESTS and time.perf_counter() < ends:
+        while used > IDLE_CPU and time.perf_counter() < deadline:
             before = self.cpu()
             time.sleep(0.2)
             used = self.cpu() - before
 
     def memory(self, field: str = "VmRSS") -> float:
-        """Bytes that it and its children hold; VmHWM is the most that each has held."""
+        """Bytes of memory of the server and its children; VmHWM is the peak of each."""
         return sum(_kilobytes(process, field) for process in _family(self.process.pid)) * 1024
 
 
 @contextmanager
-def running(server: Server, peers: Path, upstream: int) -> Generator[JobGroup | None]:
-    """The server, once it answers; None where it is not installed."""
+def running(server: Server, peers: Path, upstream: int) -> Generator[RunningServer | None]:
+    """The server, as soon as it answers; None if it is not installed."""
     with TemporaryDirectory() as folder:
         place = Place(Path(folder), peers, free_port(), upstream)
         command = server.command(place)
         if command is None:
             yield None
             return
-        # As an installed package has it: there is byte code, whatever this environment says of writing it.
+        # Byte code is written, as for an installed package, even if this environment forbids it.
         env = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **server.env}
         began = time.perf_counter()
-        pinned = ["taskset", "-c", str(SERVER_CORE), *command]
+        command = ["taskset", "-c", str(SERVER_CORE), *command]
         with (
             (Path(folder) / "log").open("wb") as log,
-            subprocess.Popen(pinned, stdout=log, stderr=log, env=env) as process,
+            subprocess.Popen(command, stdout=log, stderr=log, env=env) as process,
         ):
             try:
                 port = _await_answer(server, place, process)
                 took = time.perf_counter() - began
                 _check_streams(server, port, upstream)
-                yield JobGroup(process, port, took)
+                yield RunningServer(process, port, took)
             finally:
                 _stop(process)
 
 
 def _await_answer(server: Server, place: Place, process: "subprocess.Popen[bytes]") -> int:
-    ends = time.perf_counter() + UP_WITHIN
-    chosen = place.folder / PORT
-    while time.perf_counter() < ends and process.poll() is None:
-        port = int(chosen.read_text() or 0) if chosen.exists() else place.port
+    deadline = time.perf_counter() + STARTUP_TIMEOUT
+    port_file = place.folder / PORT
+    while time.perf_counter() < deadline and process.poll() is None:
+        port = int(port_file.read_text() or 0) if port_file.exists() else place.port
         try:
             _check(ask_once(port, server.request(port, place.upstream, server.wires[0])), b"tide")
         except OSError:
             time.sleep(0.005)
             continue
         return port
-    raise RuntimeError(f"it does not answer: {(place.folder / 'log').read_text(errors='replace')[-2000:]}")
+    raise RuntimeError(f"the server does not answer: {(place.folder / 'log').read_text(errors='replace')[-2000:]}")
 
 
 def _check_streams(server: Server, port: int, upstream: int) -> None:
@@ -97,14 +97,14 @@ def _check_streams(server: Server, port: int, upstream: int) -> None:
 
 def _check(answer: bytes, word: bytes) -> None:
     if word not in answer:
-        raise RuntimeError(f"no such answer was expected: {answer[:2000]!r}")
+        raise RuntimeError(f"unexpected answer: {answer[:2000]!r}")
 
 
 def _stop(process: "subprocess.Popen[bytes]") -> None:
     family = list(_family(process.pid))
     process.terminate()
     try:
-        process.wait(DOWN_WITHIN)
+        process.wait(STOP_TIMEOUT)
     except subprocess.TimeoutExpired:
         for number in family:
             if Path(f"/proc/{number}").exists():
@@ -112,7 +112,7 @@ def _stop(process: "subprocess.Popen[bytes]") -> None:
 
 
 def free_port() -> int:
-    """A port that nobody listens at."""
+    """A port that is not in use."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         return int(server.getsockname()[1])
 
@@ -121,7 +121,7 @@ def free_port() -> int:
 
 
 def _family(number: int) -> Iterator[int]:
-    """A process and all that come from it."""
+    """A process and its descendants."""
     yield number
     for thread in Path(f"/proc/{number}/task").glob("*/children"):
         for child in thread.read_text().split():

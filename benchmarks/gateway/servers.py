@@ -1,4 +1,4 @@
-"""What is measured: how each server is started before the upstream, and how it is asked."""
+"""The servers that are measured: how to start each in front of the upstream, and how to send it a request."""
 
 import json
 import shutil
@@ -10,21 +10,21 @@ from typing import NamedTuple
 from benchmarks.client import MESSAGES
 
 WIRES = {"openai": "OpenAI chat in, OpenAI chat out", "anthropic": "OpenAI chat in, Anthropic out"}
-"""The wires of the upstream, as the models of every config are called."""
+"""The wires of the upstream; the models of every config are named after them."""
 
 
 class Place(NamedTuple):
     """Where a server runs."""
 
     folder: Path
-    """Its own, for its config."""
+    """Its own folder, for its config."""
     peers: Path
-    """Where those that are no Python packages of ours are installed."""
+    """The folder where the other gateways are installed."""
     port: int
     upstream: int
 
     def write(self, name: str, text: str) -> str:
-        """A file of its folder."""
+        """Write a file to its folder, and return its path."""
         path = self.folder / name
         path.write_text(text, encoding="utf-8")
         return str(path)
@@ -35,10 +35,10 @@ def _plain(_wire: str, _upstream: int) -> Mapping[str, str]:
 
 
 class Server(NamedTuple):
-    """One of those that are measured."""
+    """A server that is measured."""
 
     command: Callable[[Place], list[str] | None]
-    """How it is started; None where it is not installed."""
+    """The command that starts it; None if it is not installed."""
     model: str = "{wire}-{pace}"
     path: str = "/v1/chat/completions"
     headers: Callable[[str, int], Mapping[str, str]] = _plain
@@ -48,8 +48,8 @@ class Server(NamedTuple):
     def request(self, port: int, upstream: int, wire: str, *, pace: str = "quick", stream: bool = False) -> bytes:
         """The bytes of a request."""
         model = self.model.format(wire=wire, pace=pace)
-        asked = {"model": model, "messages": MESSAGES, "max_tokens": 500, "temperature": 0.2, "stream": stream}
-        body = json.dumps(asked, separators=(",", ":")).encode()
+        fields = {"model": model, "messages": MESSAGES, "max_tokens": 500, "temperature": 0.2, "stream": stream}
+        body = json.dumps(fields, separators=(",", ":")).encode()
         headers = {
             "host": f"127.0.0.1:{port}",
             "authorization": "Bearer sk-1234",
@@ -61,7 +61,7 @@ class Server(NamedTuple):
         return f"POST {self.path} HTTP/1.1\r\n{head}\r\n".encode() + body
 
 
-# ── ours, and the limits ────────────────────────────────────────────────────
+# ── ours, and the lower bounds ────────────────────────────────────────────────────
 
 
 def _dragoman(place: Place) -> list[str]:
@@ -149,7 +149,7 @@ def _portkey_headers(wire: str, upstream: int) -> dict[str, str]:
     return {"x-portkey-provider": wire, "x-portkey-custom-host": f"http://127.0.0.1:{upstream}/v1"}
 
 
-# Its own port is chosen by itself.
+# It chooses its port itself.
 _TENSORZERO_SCRIPT = """
 import sys, threading
 from tensorzero.tensorzero import _start_http_gateway
@@ -185,9 +185,9 @@ api_base = "{url}"
 
 
 PORT = "port"
-"""The file in which a server that chooses its own port tells it."""
+"""The file to which a server that chooses its own port writes it."""
 
-# What our own interpreter finds is none of theirs.
+# Our PYTHONPATH must not affect their interpreters.
 _TENSORZERO_ENV = {"PYTHONPATH": "", "OPENAI_API_KEY": "k", "ANTHROPIC_API_KEY": "k"}
 _LITELLM_ENV = {
     "PYTHONPATH": "",
@@ -209,4 +209,4 @@ SERVERS: dict[str, Server] = {
     "Portkey": Server(_portkey, model="{pace}", headers=_portkey_headers),
     "LiteLLM": Server(_litellm, env=_LITELLM_ENV),
 }
-"""By the name that is shown."""
+"""By the name in the tables."""

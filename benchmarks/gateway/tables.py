@@ -1,23 +1,23 @@
-"""What was seen of every server in, sections of the table out."""
+"""The tables of the results."""
 
 from collections.abc import Callable
 
-from benchmarks.gateway.measure import CONNECTIONS, MANY, STREAMS, Cost, Seen
+from benchmarks.gateway.measure import CONNECTIONS, MANY, STREAMS, Cost, ServerResult
 from benchmarks.gateway.servers import WIRES
 from benchmarks.table import ABSENT, Section, mb, ms, us
 
-Rounds = list[Seen]
+Rounds = list[ServerResult]
 NONE = "none in time"
-"""What is shown where nothing was answered before the time was over."""
+"""Shown if no answer came before the time was over."""
 
 
-def sections(seen: dict[str, list[Seen | None]]) -> list[Section]:
-    """The best of the rounds: other work on the machine only ever slows."""
-    known = {name: [told for told in rounds if told is not None] for name, rounds in seen.items()}
-    told: list[Section] = []
+def sections(results: dict[str, list[ServerResult | None]]) -> list[Section]:
+    """The best of the rounds, because other work on the machine only slows a server down."""
+    known = {name: [one for one in rounds if one is not None] for name, rounds in results.items()}
+    tables: list[Section] = []
     for wire, title in WIRES.items():
-        told += [_rates(known, wire, title), _latencies(known, wire, title), _cpu(known, wire, title)]
-    return [*told, _streams(known), _sizes(known)]
+        tables += [_rates(known, wire, title), _latencies(known, wire, title), _cpu(known, wire, title)]
+    return [*tables, _streams(known), _sizes(known)]
 
 
 def _rates(known: dict[str, Rounds], wire: str, title: str) -> Section:
@@ -28,7 +28,7 @@ def _rates(known: dict[str, Rounds], wire: str, title: str) -> Section:
 
 def _latencies(known: dict[str, Rounds], wire: str, title: str) -> Section:
     direct = {
-        count: min((told.calls["openai"][count] for told in known["direct"]), key=_p50).load for count in CONNECTIONS
+        count: min((one.calls["openai"][count] for one in known["direct"]), key=_p50).load for count in CONNECTIONS
     }
 
     def show(cost: Cost, count: int) -> str:
@@ -39,7 +39,7 @@ def _latencies(known: dict[str, Rounds], wire: str, title: str) -> Section:
 
     heads = ("", *(f"{count}: p50, p99" for count in CONNECTIONS))
     rows = [
-        (name, *(show(min((told.calls[wire][count] for told in rounds), key=_p50), count) for count in CONNECTIONS))
+        (name, *(show(min((one.calls[wire][count] for one in rounds), key=_p50), count) for count in CONNECTIONS))
         for name, rounds in known.items()
         if name != "direct" and rounds and wire in rounds[0].calls
     ]
@@ -60,7 +60,7 @@ def _streams(known: dict[str, Rounds]) -> Section:
     for name, rounds in known.items():
         cells: list[str] = []
         for wire in rounds[0].streams if rounds else ():
-            costs = [told.streams[wire] for told in rounds]
+            costs = [one.streams[wire] for one in rounds]
             cells += [f"{max(cost.chunk_rate for cost in costs):,.0f}", us(min(cost.per_chunk for cost in costs))]
         rows.append((name, *(cells or (ABSENT,))))
     return Section(f"streams, {STREAMS} at once", heads, rows)
@@ -73,19 +73,19 @@ def _sizes(known: dict[str, Rounds]) -> Section:
         if not rounds:
             rows.append((name, ABSENT))
             continue
-        best = max(rounds, key=lambda told: told.many.chunk_rate)
-        up = "" if best.up is None else ms(min(told.up or 0.0 for told in rounds))
+        best = max(rounds, key=lambda one: one.many.chunk_rate)
+        up = "" if best.startup is None else ms(min(one.startup or 0.0 for one in rounds))
         answered = f"{len(best.many.load.latencies)}"
-        rows.append((name, up, mb(best.idle), mb(best.most), answered, f"{best.many.chunk_rate:,.0f}"))
+        rows.append((name, up, mb(best.idle), mb(best.peak), answered, f"{best.many.chunk_rate:,.0f}"))
     return Section("start-up and memory", heads, rows)
 
 
 def _rows(
     known: dict[str, Rounds], wire: str, show: Callable[[Cost], str], *, key: Callable[[Cost], float]
 ) -> list[tuple[str, ...]]:
-    """One row a server, with the best of its rounds at each number of connections."""
+    """One row per server, with the best round for each number of connections."""
     return [
-        (name, *(show(min((told.calls[wire][count] for told in rounds), key=key)) for count in CONNECTIONS))
+        (name, *(show(min((one.calls[wire][count] for one in rounds), key=key)) for count in CONNECTIONS))
         if rounds
         else (name, ABSENT)
         for name, rounds in known.items()
@@ -98,5 +98,5 @@ def _p50(cost: Cost) -> float:
 
 
 def ms_fine(seconds: float) -> str:
-    """Milliseconds, as small as they may be here."""
+    """Milliseconds with two digits."""
     return f"{seconds * 1e3:.2f} ms"

@@ -1,7 +1,7 @@
-"""A provider that costs next to nothing: one loop, canned bytes. Prints its port, and ends with its standard input.
+"""A provider that uses almost no CPU time: one loop, canned bytes. Prints its port, and ends when stdin is closed.
 
-It reads no JSON. A body that says `"stream":true` is answered by a stream, in turns with the others: a few chunks
-at once and as fast as can be, or one every GAP seconds where the model is called `slow`.
+It does not parse JSON. A body with `"stream":true` gets a stream, in turns with the others: a few chunks at once and as
+fast as possible, or one every GAP seconds if the model is `slow`.
 """
 
 import select
@@ -21,43 +21,43 @@ _QUICK = {path: pieces(wire, QUICK, together=TOGETHER) for path, wire in PATHS.i
 _SLOW = {path: pieces(wire, SLOW, together=1) for path, wire in PATHS.items()}
 
 
-class _Talk:
-    """A connection. Its socket blocks, but is read only where something is there, and what is written is small."""
+class _Connection:
+    """A connection. Its socket is blocking, but is read only if data is there, and the writes are small."""
 
-    __slots__ = ("heard", "index", "peer", "pieces")
+    __slots__ = ("data", "index", "peer", "pieces")
 
     def __init__(self, peer: socket.socket) -> None:
         self.peer = peer
-        self.heard = b""
+        self.data = b""
         self.pieces: list[bytes] = []
         self.index = 0
 
 
 class Upstream:
-    """All connections, and the streams that are under way."""
+    """All connections and the running streams."""
 
     def __init__(self) -> None:
         self.listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
         self._epoll = select.epoll()
         self._epoll.register(self.listener, select.EPOLLIN)
         self._epoll.register(sys.stdin, select.EPOLLIN | select.EPOLLHUP)
-        self._talks: dict[int, _Talk] = {}
-        self._quick: deque[_Talk] = deque()
-        self._slow: deque[tuple[float, _Talk]] = deque()
+        self._connections: dict[int, _Connection] = {}
+        self._quick: deque[_Connection] = deque()
+        self._slow: deque[tuple[float, _Connection]] = deque()
 
     def run(self) -> None:
-        """Until whoever started it has gone."""
+        """Serve until stdin is closed."""
         while True:
-            for number, _ in self._epoll.poll(self._patience()):
+            for number, _ in self._epoll.poll(self._poll_timeout()):
                 if number == sys.stdin.fileno():
                     return
                 if number == self.listener.fileno():
                     self._accept()
                 else:
-                    self._hear(self._talks[number])
-            self._say()
+                    self._receive(self._connections[number])
+            self._write_streams()
 
-    def _patience(self) -> float | None:
+    def _poll_timeout(self) -> float | None:
         if self._quick:
             return 0.0
         return max(0.0, self._slow[0][0] - time.monotonic()) if self._slow else None
@@ -65,66 +65,66 @@ class Upstream:
     def _accept(self) -> None:
         peer, _ = self.listener.accept()
         peer.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._talks[peer.fileno()] = _Talk(peer)
+        self._connections[peer.fileno()] = _Connection(peer)
         self._epoll.register(peer, select.EPOLLIN)
 
-    def _hear(self, talk: _Talk) -> None:
+    def _receive(self, connection: _Connection) -> None:
         try:
-            data = talk.peer.recv(65536)
+            data = connection.peer.recv(65536)
         except ConnectionError:
             data = b""
         if not data:
-            self._drop(talk)
+            self._drop(connection)
             return
-        heard = talk.heard = talk.heard + data
-        end = heard.find(b"\r\n\r\n")
+        received = connection.data = connection.data + data
+        end = received.find(b"\r\n\r\n")
         if end < 0:
             return
-        _, _, told = heard[:end].lower().partition(b"content-length:")
-        if len(heard) >= end + 4 + int(told.split(b"\r\n", 1)[0] or 0):
-            talk.heard = b""
-            self._answer(talk, heard)
+        _, _, length = received[:end].lower().partition(b"content-length:")
+        if len(received) >= end + 4 + int(length.split(b"\r\n", 1)[0] or 0):
+            connection.data = b""
+            self._answer(connection, received)
 
-    def _answer(self, talk: _Talk, heard: bytes) -> None:
-        path = heard.split(b" ", 2)[1].partition(b"?")[0]
-        if b'"stream":true' not in heard and b'"stream": true' not in heard:
-            talk.peer.sendall(_WHOLE.get(path, MISSING))
+    def _answer(self, connection: _Connection, received: bytes) -> None:
+        path = received.split(b" ", 2)[1].partition(b"?")[0]
+        if b'"stream":true' not in received and b'"stream": true' not in received:
+            connection.peer.sendall(_WHOLE.get(path, MISSING))
             return
-        talk.index = 0
-        if b'slow"' in heard:
-            talk.pieces = _SLOW[path]
-            self._slow.append((time.monotonic(), talk))
+        connection.index = 0
+        if b'slow"' in received:
+            connection.pieces = _SLOW[path]
+            self._slow.append((time.monotonic(), connection))
         else:
-            talk.pieces = _QUICK[path]
-            self._quick.append(talk)
+            connection.pieces = _QUICK[path]
+            self._quick.append(connection)
 
-    def _say(self) -> None:
+    def _write_streams(self) -> None:
         for _ in range(len(self._quick)):
-            talk = self._quick.popleft()
-            if self._write(talk):
-                self._quick.append(talk)
+            connection = self._quick.popleft()
+            if self._write(connection):
+                self._quick.append(connection)
         now = time.monotonic()
         while self._slow and self._slow[0][0] <= now:
-            due, talk = self._slow.popleft()
-            if self._write(talk):
-                self._slow.append((due + GAP, talk))
+            due, connection = self._slow.popleft()
+            if self._write(connection):
+                self._slow.append((due + GAP, connection))
 
-    def _write(self, talk: _Talk) -> bool:
-        """Write the next chunk; whether there are more."""
-        if talk.peer.fileno() < 0:
+    def _write(self, connection: _Connection) -> bool:
+        """Write the next chunk; return whether there are more."""
+        if connection.peer.fileno() < 0:
             return False
         try:
-            talk.peer.sendall(talk.pieces[talk.index])
+            connection.peer.sendall(connection.pieces[connection.index])
         except ConnectionError:
-            self._drop(talk)
+            self._drop(connection)
             return False
-        talk.index += 1
-        return talk.index < len(talk.pieces)
+        connection.index += 1
+        return connection.index < len(connection.pieces)
 
-    def _drop(self, talk: _Talk) -> None:
-        self._epoll.unregister(talk.peer)
-        del self._talks[talk.peer.fileno()]
-        talk.peer.close()
+    def _drop(self, connection: _Connection) -> None:
+        self._epoll.unregister(connection.peer)
+        del self._connections[connection.peer.fileno()]
+        connection.peer.close()
 
 
 if __name__ == "__main__":
