@@ -3,9 +3,12 @@
 `pytest tests/test_walk.py -s` prints it; ARCHITECTURE.md explains it.
 """
 
+import asyncio
+
 import pytest
 
 from dragoman.testing import FaultyServer
+from tests.support.gateway.dialects import app_of, hello, look, request_of
 from tests.support.walk import Walk, walk_of
 
 WIRES = ("anthropic", "openai_chat")
@@ -21,11 +24,22 @@ def check(walk: Walk, places: int, changes: int) -> None:
 def test_a_plain_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
         model = server.model(wire)
-        check(walk_of(lambda: model.generate("hi")), 22, 105)
+        check(walk_of(lambda: model.generate("hi")), 22, 90)
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_streamed_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
         model = server.model(wire)
-        check(walk_of(lambda: list(model.stream("hi"))), 24, 240)
+        check(walk_of(lambda: list(model.stream("hi"))), 24, 180)
+
+
+def test_a_streamed_request_through_the_gateway() -> None:
+    with FaultyServer("Hello!", repeat=True) as server:
+        base_url = f"{server.origin}/v1"
+        app = app_of(
+            f'[providers.up]\nlike = "anthropic"\nbase_url = "{base_url}"\napi_key = "sk-up"\n[aliases]\nfast = "up/m"'
+        )
+        http = request_of("openai_chat", "fast", hello(stream=True))
+        with asyncio.Runner() as runner:
+            check(walk_of(lambda: runner.run(look(app, http))), 36, 180)

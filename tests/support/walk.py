@@ -35,18 +35,18 @@ class Walk(NamedTuple):
 
     @property
     def changes(self) -> int:
-        """How often a step is in another place than the one before."""
-        return sum(place_of(one) != place_of(other) for one, other in pairwise(self.steps))
+        """How often the walk goes to another file; a call of a helper is no step of the walk."""
+        return sum(one != other for one, other in pairwise(step for step in self.steps if place_of(step) == step))
 
     @property
     def file_changes(self) -> int:
-        """How often a step is in another file than the one before."""
+        """How often a step is in another file than the one before, helpers included."""
         return sum(one != other for one, other in pairwise(self.steps))
 
     def __str__(self) -> str:
         """The places in order, as ARCHITECTURE.md shows them."""
         head = (
-            f"{len(self.places)} places, {self.changes} changes of place "
+            f"{len(self.places)} places, {self.changes} changes "
             f"({len(self.files)} files, {self.file_changes} changes of file, {len(self.steps)} functions)"
         )
         return "\n".join([head, *(f"{number:3} {place}" for number, place in enumerate(self.places, 1))])
