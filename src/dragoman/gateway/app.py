@@ -48,14 +48,7 @@ Endpoint: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse]]
 
 
 class App:
-    """Serves all dialects.
-
-    >>> from dragoman.gateway.config import decode_config
-    >>> app = App(Runtime(decode_config(""), {}))
-    >>> body = b'{"model": "demo/any", "messages": [{"role": "user", "content": "hi"}]}'
-    >>> asyncio.run(app.answer(HttpRequest(method="POST", path="/v1/chat/completions", body=body))).status
-    200
-    """
+    """Serves all dialects."""
 
     def __init__(self, runtime: Runtime, /, *, is_local: bool = False) -> None:
         """`is_local`: only this machine can reach the gateway, so its dashboard needs no key if there are no keys."""

@@ -36,12 +36,7 @@ class TargetChoice(msgspec.Struct, frozen=True):
 
 
 class Catalog:
-    """Finds the targets of a model, alias or tier.
-
-    >>> catalog = Catalog(Registry(env={}), providers={"demo"})
-    >>> catalog.find("demo/any").targets
-    (Target(demo/any),)
-    """
+    """Finds the targets of a model, alias or tier."""
 
     def __init__(
         self,

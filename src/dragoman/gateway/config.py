@@ -104,11 +104,7 @@ class Config(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
-    """The config in a TOML text; raises SetupError with all problems.
-
-    >>> decode_config('[gateway]\\nport = "${PORT:8123}"').gateway.port
-    8123
-    """
+    """The config in a TOML text; raises SetupError with all problems."""
     env = env or {}
     problems: list[str] = []
     tables: dict[str, Any] = settings.expand_variables(settings.decode_toml(text), env, "", problems)
@@ -139,13 +135,7 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
 
 
 def configure_registry(registry: Registry, config: Config, /) -> None:
-    """Add the providers, aliases and tiers of a config to a registry.
-
-    >>> registry = Registry(env={})
-    >>> configure_registry(registry, decode_config('[aliases]\\nfast = "demo/any"'))
-    >>> registry.targets("fast")
-    [Target(demo/any)]
-    """
+    """Add the providers, aliases and tiers of a config to a registry."""
     registry.load_tables(config.tables)
     for name, tier in config.tiers.items():
         registry.alias(name, tier.spec)

@@ -34,17 +34,7 @@ class ConversationState(msgspec.Struct, frozen=True, kw_only=True, omit_defaults
 
 
 class ConversationStore:
-    """The conversations in a store. Each expires a day after its last use.
-
-    >>> import asyncio
-    >>> from dragoman.gateway.store import open_store
-    >>> async def main() -> str:
-    ...     conversations = ConversationStore(open_store("memory"))
-    ...     await conversations.update("team", "c1", ConversationState(target="groq/llama", tier="simple"), before=None)
-    ...     return (await conversations.load("team", "c1")).target
-    >>> asyncio.run(main())
-    'groq/llama'
-    """
+    """The conversations in a store. Each expires a day after its last use."""
 
     def __init__(self, store: Store, /, *, tiers: Sequence[str] = TIERS, ttl: float = DAY) -> None:
         self._store = store

@@ -40,11 +40,7 @@ class NotStored(RequestError):
 
 
 class UnknownPreviousResponse(RequestError):
-    """A request continues from a response that is not stored for this key; the code is OpenAI's.
-
-    >>> UnknownPreviousResponse("no stored response 'resp_1'").code
-    'previous_response_not_found'
-    """
+    """A request continues from a response that is not stored for this key; the code is OpenAI's."""
 
     param = "previous_response_id"
 
@@ -59,11 +55,7 @@ class NoModelNamed(RequestError):
 
 
 class WrongMethod(RequestError):
-    """The path exists, but not for this method.
-
-    >>> WrongMethod("use POST", methods=("POST",)).headers
-    (('allow', 'POST'),)
-    """
+    """The path exists, but not for this method."""
 
     http_status = 405
 
@@ -115,11 +107,7 @@ class InternalFault(DragomanError):
 
 
 def to_dragoman_error(error: Exception, request_id: str, /) -> DragomanError:
-    """The error itself if it is one of ours. Anything else is a bug: it goes to the log, and clients get no details.
-
-    >>> to_dragoman_error(RecursionError(), "req_1").http_status
-    400
-    """
+    """The error itself if it is one of ours. Anything else is a bug: it goes to the log, and clients get no details."""
     if isinstance(error, DragomanError):
         return error
     if isinstance(error, RecursionError):

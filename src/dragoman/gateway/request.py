@@ -233,20 +233,12 @@ class RequestContext:
 
 
 def id_headers(id: str, /) -> list[tuple[str, str]]:
-    """The id of a request, in the headers where the client libraries of each dialect look for it.
-
-    >>> id_headers("req_1")
-    [('x-request-id', 'req_1'), ('request-id', 'req_1')]
-    """
+    """The id of a request, in the headers where the client libraries of each dialect look for it."""
     return [("x-request-id", id), ("request-id", id)]
 
 
 def notice_headers(notices: Iterable[Notice], /) -> list[tuple[str, str]]:
-    """One header for each notice.
-
-    >>> notice_headers([Notice(kind="dropped", what="seed", why="not supported by ollama")])
-    [('x-dragoman-notice', 'dropped seed: not supported by ollama')]
-    """
+    """One header for each notice."""
     notices = [*notices]
     first, rest = notices[: MAX_NOTICES - 1], notices[MAX_NOTICES - 1 :]
     texts = [f"{notice.kind} {notice.what}: {notice.why}"[:MAX_NOTICE] for notice in first]
@@ -256,22 +248,14 @@ def notice_headers(notices: Iterable[Notice], /) -> list[tuple[str, str]]:
 
 
 def header_value(text: str, /) -> str:
-    """The text with only the characters that a header may have.
-
-    >>> header_value("a\\nb → c")
-    'a b ? c'
-    """
+    """The text with only the characters that a header may have."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(letter if " " <= letter <= "~" else " " if letter.isspace() else "?" for letter in text)
 
 
 def take_conversation_id(request: Request, /) -> tuple[str | None, Request]:
-    """The conversation id of a request, and the request without the fields that are for the gateway.
-
-    >>> take_conversation_id(Request(extra={"native.verbatim": {"conversation_id": "c1"}}))[0]
-    'c1'
-    """
+    """The conversation id of a request, and the request without the fields that are for the gateway."""
     fields = wire_extra(request.extra, GATEWAY_FIELDS)
     extra = {name: data for name, data in request.extra.items() if name != GATEWAY_FIELDS}
     return fields.get("conversation_id"), replace(request, extra=extra)

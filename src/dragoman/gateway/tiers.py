@@ -13,21 +13,12 @@ TIERS = ("simple", "moderate", "complex")
 
 
 def is_higher(tier: str | None, other: str | None, tiers: Sequence[str] = TIERS, /) -> bool:
-    """Whether a tier is higher than another; False if one of them is not in `tiers`.
-
-    >>> is_higher("complex", "simple"), is_higher("simple", None), is_higher("mine", "simple")
-    (True, False, False)
-    """
+    """Whether a tier is higher than another; False if one of them is not in `tiers`."""
     return tier in tiers and other in tiers and tiers.index(tier) > tiers.index(other)
 
 
 def effective_tier(requested: str, conversation: "ConversationState | None", tiers: Sequence[str] = TIERS, /) -> str:
-    """The requested tier, or that of the conversation if it is higher: a conversation never moves down.
-
-    >>> from dragoman.gateway.conversations import ConversationState
-    >>> effective_tier("simple", ConversationState(target="groq/llama", tier="complex"))
-    'complex'
-    """
+    """The requested tier, or that of the conversation if it is higher: a conversation never moves down."""
     if conversation is not None and conversation.tier is not None and is_higher(conversation.tier, requested, tiers):
         return conversation.tier
     return requested
@@ -36,15 +27,7 @@ def effective_tier(requested: str, conversation: "ConversationState | None", tie
 def order_targets(
     targets: Sequence[Target], conversation: "ConversationState | None", tier: str | None = None, /
 ) -> list[Target]:
-    """The conversation's target first; if it moves to another tier, then the other models of its provider.
-
-    >>> from dragoman.gateway.conversations import ConversationState
-    >>> from dragoman.targets.providers import target
-    >>> targets = [target("groq/small"), target("ollama/big"), target("ollama/huge")]
-    >>> before = ConversationState(target="ollama/tiny", tier="simple")
-    >>> [each.name for each in order_targets(targets, before, "complex")]
-    ['ollama/big', 'ollama/huge', 'groq/small']
-    """
+    """The conversation's target first; if it moves to another tier, then the other models of its provider."""
     if conversation is None:
         return list(targets)
     current = conversation.target

@@ -28,12 +28,7 @@ def new_call_id() -> str:
 
 
 class ToolCallIds:
-    """The tool call ids of one request: `known` maps the gateway's ids to the provider's.
-
-    >>> ids = ToolCallIds({}, new_id=lambda: "call_x")
-    >>> ids.replace_id(ToolCall(id="toolu_1", name="tide")).id, ids.new
-    ('call_x', {'call_x': 'toolu_1'})
-    """
+    """The tool call ids of one request: `known` maps the gateway's ids to the provider's."""
 
     def __init__(self, known: Mapping[str, str], /, *, new_id: Callable[[], str] = new_call_id) -> None:
         self.new: dict[str, str] = {}
@@ -86,11 +81,7 @@ class ToolCallIds:
 
 
 def decode_ids(header: str, /) -> dict[str, str]:
-    """The pairs that a client sends back.
-
-    >>> decode_ids("call_1=toolu%3A1, call_2=b")
-    {'call_1': 'toolu:1', 'call_2': 'b'}
-    """
+    """The pairs that a client sends back."""
     pairs: dict[str, str] = {}
     for pair in filter(None, map(str.strip, header.split(","))):
         id, _, provider_id = pair.partition("=")

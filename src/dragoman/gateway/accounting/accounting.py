@@ -348,20 +348,12 @@ class RequestRecord:
 
 @lru_cache(maxsize=1024)
 def redact_name(name: str, /) -> str:
-    """The name of a model or target for logs and metrics: clients send any name, even keys.
-
-    >>> redact_name("demo/sk-proj-12345678")
-    'demo/[redacted]'
-    """
+    """The name of a model or target for logs and metrics: clients send any name, even keys."""
     return redact(name)[:MAX_NAME]
 
 
 def add(one: Usage, other: Usage, /) -> Usage:
-    """The sum of two usages; a count that both lack stays None.
-
-    >>> add(Usage(input=5, output=2), Usage(input=1)).input
-    6
-    """
+    """The sum of two usages; a count that both lack stays None."""
     if other.input is None and other.output is None:
         return one
     return Usage(
@@ -375,9 +367,5 @@ def add(one: Usage, other: Usage, /) -> Usage:
 
 
 def plus(one: int | None, other: int | None, /) -> int | None:
-    """The sum of two numbers that may be None.
-
-    >>> plus(1, None), plus(1, 2), plus(None, None)
-    (1, 3, None)
-    """
+    """The sum of two numbers that may be None."""
     return one if other is None else other if one is None else one + other

@@ -43,22 +43,13 @@ def estimate_usage(request: Request, targets: Sequence[Target] = (), /, *, answe
     """The maximum usage of a request: its prompt, and the longest answers that it may get.
 
     `answer` is the length for a request without `max_tokens`; without it, the maximum of the targets is used.
-
-    >>> from dragoman.types import user
-    >>> usage = estimate_usage(Request(messages=(user("How high is the tide?"),), max_tokens=100))
-    >>> usage.input, usage.output
-    (7, 100)
     """
     output = max_answer_tokens(request, targets, answer) * _choices(request.extra)
     return Usage(input=prompt_tokens(request), output=output, source="estimated")
 
 
 def prompt_tokens(request: Request, /) -> int:
-    """The tokens of the prompt: messages, tools and schema.
-
-    >>> prompt_tokens(Request(system="Be brief.", tools=(Tool(name="now", description="The time"),)))
-    8
-    """
+    """The tokens of the prompt: messages, tools and schema."""
     system = (Text(text=request.system),) if isinstance(request.system, str) else request.system or ()
     size = sum(map(_size, system)) + sum(_size(part) for message in request.messages for part in message.parts)
     schemas = [] if request.schema is None else [request.schema]
@@ -67,13 +58,7 @@ def prompt_tokens(request: Request, /) -> int:
 
 
 def max_answer_tokens(request: Request, targets: Sequence[Target], answer: int | None, /) -> int:
-    """The maximum tokens of one answer.
-
-    >>> from dragoman.registry import Registry
-    >>> targets = Registry(env={}).targets("anthropic/claude-3-5-haiku")
-    >>> [max_answer_tokens(Request(max_tokens=most), targets, None) for most in (None, 0, 50, 10**9)]
-    [8192, 8192, 50, 8192]
-    """
+    """The maximum tokens of one answer."""
     maxima = [target.capabilities.max_output for target in targets]
     length = answer if has_open_length(request) else request.max_tokens
     if length is None:
@@ -83,29 +68,17 @@ def max_answer_tokens(request: Request, targets: Sequence[Target], answer: int |
 
 
 def has_open_length(request: Request, /) -> bool:
-    """Whether the request does not limit its answer. Some servers take 0 and less as "no limit".
-
-    >>> has_open_length(Request()), has_open_length(Request(max_tokens=-1)), has_open_length(Request(max_tokens=5))
-    (True, True, False)
-    """
+    """Whether the request does not limit its answer. Some servers take 0 and less as "no limit"."""
     return request.max_tokens is None or request.max_tokens <= 0
 
 
 def total_tokens(usage: Usage, /) -> int | None:
-    """Input and output tokens together; None if both are unknown.
-
-    >>> total_tokens(Usage(input=5, output=2)), total_tokens(Usage())
-    (7, None)
-    """
+    """Input and output tokens together; None if both are unknown."""
     return None if usage.input is None and usage.output is None else (usage.input or 0) + (usage.output or 0)
 
 
 def byte_length(text: str, /) -> int:
-    """The length of a text in UTF-8.
-
-    >>> byte_length("tide"), byte_length("字")
-    (4, 3)
-    """
+    """The length of a text in UTF-8."""
     return len(text) if text.isascii() else len(text.encode(errors="surrogatepass"))
 
 

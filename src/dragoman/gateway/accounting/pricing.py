@@ -23,11 +23,7 @@ NAMES = {"bedrock": "aws", "moonshot": "moonshotai", "vertex": "google", "xai": 
 
 
 class Prices:
-    """The prices of targets.
-
-    >>> Prices().cost("unknown/model", Usage(input=10, output=2)) is None
-    True
-    """
+    """The prices of targets."""
 
     def __init__(self, *, clock: Callable[[], float] = time.time) -> None:
         self._clock = clock
@@ -50,11 +46,7 @@ class Prices:
 
 
 class Rates(msgspec.Struct, frozen=True, kw_only=True):
-    """Prices per token, in trillionths of a dollar, for models whose price does not depend on the amount.
-
-    >>> Rates(input=2_500_000, output=10_000_000, cache_read=1_250_000, cache_write=0).cost(Usage(input=2, output=1))
-    15000
-    """
+    """Prices per token, in trillionths of a dollar, for models whose price does not depend on the amount."""
 
     input: int
     output: int

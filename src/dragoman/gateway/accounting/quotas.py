@@ -83,20 +83,7 @@ UNLIMITED = Admission()
 
 
 class Quotas:
-    """Enforces the limits of all keys with counters in a store.
-
-    >>> from dragoman.gateway.store import open_store
-    >>> key = Key(id="team", hash="b2:0:0:0", requests_per_minute=1)
-    >>> async def main() -> str:
-    ...     quotas = Quotas(open_store("memory"))
-    ...     await quotas.finish(await quotas.admit(key, ExpectedUsage(10)), tokens=7)
-    ...     try:
-    ...         await quotas.admit(key, ExpectedUsage(10))
-    ...     except OverLimit as error:
-    ...         return error.message
-    >>> asyncio.run(main())
-    'key team: the limit of 1 requests per minute is reached'
-    """
+    """Enforces the limits of all keys with counters in a store."""
 
     def __init__(
         self,

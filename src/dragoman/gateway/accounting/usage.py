@@ -25,18 +25,7 @@ MAX_RECENT = 500
 
 
 class UsageLog:
-    """Writes rows to a store, and reads rows and sums from it.
-
-    >>> from dragoman.gateway.store import open_store
-    >>> async def main() -> int:
-    ...     usage_log = UsageLog(open_store("memory"))
-    ...     started = UsageRow(id="r1", moment=0.0, model="fast")
-    ...     await usage_log.record(started)
-    ...     await usage_log.record(msgspec.structs.replace(started, outcome="served", input=5, output=2))
-    ...     return (await usage_log.usage("1970-01-01", "1970-01-01"))[0].output
-    >>> asyncio.run(main())
-    2
-    """
+    """Writes rows to a store, and reads rows and sums from it."""
 
     def __init__(self, store: Store, /) -> None:
         self.lost = 0
@@ -117,14 +106,7 @@ class AttemptRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class RecentRequests:
-    """The last requests of this process.
-
-    >>> recent = RecentRequests()
-    >>> row = UsageRow(id="r1", moment=0.0, model="fast", target="groq/llama", outcome="served")
-    >>> recent.add(row, [Attempt(target="box/m", outcome="failed", error="Overloaded: busy")])
-    >>> [(attempt.target, attempt.error) for attempt in recent.attempts("r1")]
-    [('box/m', 'Overloaded'), ('groq/llama', None)]
-    """
+    """The last requests of this process."""
 
     def __init__(self) -> None:
         self._requests: OrderedDict[str, tuple[UsageRow, Sequence[Attempt]]] = OrderedDict()
@@ -152,11 +134,7 @@ class RecentRequests:
 
 
 def error_type(error: str | None, /) -> str | None:
-    """The type of an error, without its message.
-
-    >>> error_type("Overloaded: the model 'x' is busy")
-    'Overloaded'
-    """
+    """The type of an error, without its message."""
     return None if error is None else error.partition(":")[0]
 
 

@@ -11,11 +11,7 @@ KEY_HEADERS = "Authorization: Bearer, x-api-key, x-goog-api-key, or ?key="
 
 
 def identify(http: HttpRequest, keys: Keys, /) -> Key | None:
-    """The key of a request; None if the gateway has no keys.
-
-    >>> identify(HttpRequest(method="GET", path="/v1/models"), Keys()) is None
-    True
-    """
+    """The key of a request; None if the gateway has no keys."""
     if not keys.all:
         return None
     plain = sent_key(http)
@@ -28,11 +24,7 @@ def identify(http: HttpRequest, keys: Keys, /) -> Key | None:
 
 
 def identify_operator(http: HttpRequest, keys: Keys, /) -> Key | None:
-    """Like `identify`, but only for keys with `admin = true`.
-
-    >>> identify_operator(HttpRequest(method="GET", path="/metrics"), Keys()) is None
-    True
-    """
+    """Like `identify`, but only for keys with `admin = true`."""
     key = identify(http, keys)
     if key is not None and not key.admin:
         raise Forbidden(f"key {key.id!r} is not an operator's; set admin = true in its config")
@@ -40,11 +32,7 @@ def identify_operator(http: HttpRequest, keys: Keys, /) -> Key | None:
 
 
 def sent_key(http: HttpRequest, /) -> str | None:
-    """The key that a client sent, in plain text.
-
-    >>> sent_key(HttpRequest(method="GET", path="/v1beta/models?key=k1"))
-    'k1'
-    """
+    """The key that a client sent, in plain text."""
     headers = http.headers
     kind, _, token = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer" and token.strip():

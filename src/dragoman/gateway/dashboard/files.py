@@ -23,11 +23,7 @@ HEADERS = (
 
 
 def file(name: str, /) -> GatewayResponse:
-    """The response for one file.
-
-    >>> file("style.css").headers[0]
-    ('content-type', 'text/css; charset=utf-8')
-    """
+    """The response for one file."""
     kind = TYPES[name[name.rindex(".") :]]
     return GatewayResponse(200, [("content-type", f"{kind}; charset=utf-8"), *HEADERS], read(name))
 

@@ -27,14 +27,7 @@ SUM_FIELDS = ("requests", "failed", "unknown", "input", "output", "cost", "unpri
 
 
 async def snapshot(runtime: Runtime, /) -> JsonObject:
-    """Targets with their state, and tiers and aliases with their targets.
-
-    >>> import asyncio
-    >>> from dragoman.gateway.config import decode_config
-    >>> view = asyncio.run(snapshot(Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})))
-    >>> view["targets"][0]["name"], view["targets"][0]["state"], view["names"][0]["targets"]
-    ('demo/any', 'healthy', ['demo/any'])
-    """
+    """Targets with their state, and tiers and aliases with their targets."""
     in_flight = runtime.accounting.metrics.in_flight
     report = await health.report(runtime, in_flight=in_flight)
     names = dict.fromkeys((*runtime.catalog.tiers, *runtime.registry.aliases()))
@@ -54,13 +47,7 @@ async def snapshot(runtime: Runtime, /) -> JsonObject:
 
 
 def is_target(runtime: Runtime, name: str, /) -> bool:
-    """Whether a name is one target of the current config.
-
-    >>> from dragoman.gateway.config import decode_config
-    >>> runtime = Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})
-    >>> is_target(runtime, "demo/any"), is_target(runtime, "fast"), is_target(runtime, "groq/x")
-    (True, False, False)
-    """
+    """Whether a name is one target of the current config."""
     try:
         return [target.name for target in runtime.catalog.find(name).targets] == [name]
     except ModelNotFound:
@@ -102,12 +89,6 @@ async def requests(runtime: Runtime, /, *, since: float = 0.0) -> JsonObject:
     """The last requests of all workers that ended after `since`, newest first.
 
     The attempts are those that this worker knows of.
-
-
-    >>> import asyncio
-    >>> from dragoman.gateway.config import Config
-    >>> asyncio.run(requests(Runtime(Config(), {})))
-    {'requests': []}
     """
     recent = runtime.accounting.recent
     try:
@@ -127,13 +108,7 @@ async def requests(runtime: Runtime, /, *, since: float = 0.0) -> JsonObject:
 
 
 async def usage(runtime: Runtime, /, *, days: int, now: float) -> JsonObject:
-    """The usage of the last days, by day, by key and by target.
-
-    >>> import asyncio
-    >>> from dragoman.gateway.config import Config
-    >>> asyncio.run(usage(Runtime(Config(), {}), days=2, now=86400.0))["first"]
-    '1970-01-01'
-    """
+    """The usage of the last days, by day, by key and by target."""
     first, last = utc_day(now - (days - 1) * DAY), utc_day(now)
     try:
         sums = await runtime.accounting.usage_log.usage(first, last)
@@ -149,12 +124,7 @@ async def usage(runtime: Runtime, /, *, days: int, now: float) -> JsonObject:
 
 
 def sum_by(sums: Iterable[UsageSum], field: Callable[[UsageSum], str | None], /) -> list[JsonObject]:
-    """Add sums that have the same value of a field.
-
-    >>> usage = UsageSum(day="2026-11-17", key="team", model="fast", target=None, requests=1, output=2)
-    >>> sum_by([usage, usage], lambda each: each.key)[0]["output"]
-    4
-    """
+    """Add sums that have the same value of a field."""
     totals: dict[str | None, JsonObject] = {}
     for each in sums:
         name = field(each)
@@ -165,12 +135,7 @@ def sum_by(sums: Iterable[UsageSum], field: Callable[[UsageSum], str | None], /)
 
 
 def explain(request: Request, targets: Sequence[Target], options: ChainOptions, /) -> JsonObject:
-    """What each target would receive, without API keys.
-
-    >>> from dragoman.targets.providers import target
-    >>> explain(Request(), [target("ollama/x")], ChainOptions())["targets"][0]["body"]["model"]
-    'x'
-    """
+    """What each target would receive, without API keys."""
     return {"targets": [_explanation(models.explain_target(request, target, options)) for target in targets]}
 
 
@@ -190,11 +155,7 @@ def _explanation(explanation: models.Explanation) -> JsonObject:
 
 
 def shorten_texts(value: Any, /) -> Any:
-    """Cut long strings inside a JSON value.
-
-    >>> shorten_texts({"image": "A" * 500})["image"][-17:]
-    'A… 500 characters'
-    """
+    """Cut long strings inside a JSON value."""
     if is_object(value):
         return {name: shorten_texts(item) for name, item in value.items()}
     if is_list(value):

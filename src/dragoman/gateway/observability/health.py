@@ -16,13 +16,7 @@ ReportedState: TypeAlias = State | Literal["disabled"]
 
 
 async def report(runtime: Runtime, key: Key | None = None, /, *, in_flight: int) -> JsonObject:
-    """The health of the gateway, its store and its targets. A client's key sees only the targets that it may use.
-
-    >>> import asyncio
-    >>> from dragoman.gateway.config import Config
-    >>> asyncio.run(report(Runtime(Config(), {}), in_flight=0))
-    {'status': 'ok', 'requests': 0, 'store': 'ok', 'targets': {}}
-    """
+    """The health of the gateway, its store and its targets. A client's key sees only the targets that it may use."""
     try:
         await runtime.store.read("ready")
         store = "ok"
@@ -37,33 +31,19 @@ async def report(runtime: Runtime, key: Key | None = None, /, *, in_flight: int)
 
 
 def usable_by(runtime: Runtime, key: Key, /) -> frozenset[str]:
-    """The targets that a key may use, by their own name or through an alias or tier.
-
-    >>> from dragoman.gateway.config import decode_config
-    >>> runtime = Runtime(decode_config('[aliases]\\nfast = "demo/any"'), {})
-    >>> usable_by(runtime, Key(id="team", hash="b2:0:0:0", models=("fast",)))
-    frozenset({'demo/any'})
-    """
+    """The targets that a key may use, by their own name or through an alias or tier."""
     names = (model.id for model in runtime.catalog.models() if key.may_use(model.id))
     resolved = {target.name for name in names for target in runtime.catalog.find(name).targets}
     return frozenset({*resolved, *filter(key.may_use, runtime.registry.health.snapshot())})
 
 
 def state_of(health: TargetHealth, /) -> ReportedState:
-    """The state that operators see: a cooldown that an operator started is `disabled`.
-
-    >>> state_of(TargetHealth(state="cooldown", by_operator=True))
-    'disabled'
-    """
+    """The state that operators see: a cooldown that an operator started is `disabled`."""
     return "disabled" if health.by_operator and health.state == "cooldown" else health.state
 
 
 def seconds_left(health: TargetHealth, /) -> float | None:
-    """Seconds until a target may be called again.
-
-    >>> seconds_left(TargetHealth(state="cooldown", until=0.0))
-    0.0
-    """
+    """Seconds until a target may be called again."""
     if health.is_healthy or health.until is None:
         return None
     return round(max(0.0, health.until - monotonic()), 1)

@@ -22,11 +22,7 @@ Send: TypeAlias = Callable[[Message], Awaitable[None]]
 
 
 def application(config: Path | None = None) -> "Asgi":
-    """A gateway to run or mount; the config is by default ./dragoman.toml if it exists, else the environment.
-
-    >>> type(application()).__name__
-    'Asgi'
-    """
+    """A gateway to run or mount; the config is by default ./dragoman.toml if it exists, else the environment."""
     return Asgi(App(Runtime(read_config(config), os.environ)))
 
 

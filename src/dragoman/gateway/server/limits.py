@@ -27,10 +27,7 @@ _ANY_ZLIB = 32 + zlib.MAX_WBITS
 
 
 def check_depth(body: bytes, max_depth: int, /) -> None:
-    """Raise InvalidRequest if the JSON is nested too deep.
-
-    >>> check_depth(b'{"a": [1, "[[[["]}', 2)
-    """
+    """Raise InvalidRequest if the JSON is nested too deep."""
     if body.count(b"{") + body.count(b"[") <= max_depth:
         return
     depth = 0
@@ -41,12 +38,7 @@ def check_depth(body: bytes, max_depth: int, /) -> None:
 
 
 async def decompress(http: HttpRequest, max_body: int, /) -> HttpRequest:
-    """The request with its body decompressed.
-
-    >>> http = HttpRequest(method="POST", path="/", headers={"content-encoding": "deflate"}, body=zlib.compress(b"{}"))
-    >>> asyncio.run(decompress(http, 100)).body
-    b'{}'
-    """
+    """The request with its body decompressed."""
     encoding = http.headers[CONTENT_ENCODING].strip().lower()
     if encoding in ("", "identity") or not http.body:
         return http

@@ -28,30 +28,17 @@ class GatewayResponse(msgspec.Struct, frozen=True, eq=False):
 
 
 def from_reply(reply: HttpReply, headers: Headers, /) -> GatewayResponse:
-    """A dialect's reply with more headers.
-
-    >>> from_reply(HttpReply(body=b"{}"), [("x-request-id", "req_1")]).headers
-    [('content-type', 'application/json'), ('x-request-id', 'req_1')]
-    """
+    """A dialect's reply with more headers."""
     return GatewayResponse(reply.status, [*reply.headers.items(), *headers], reply.body)
 
 
 def json_response(value: object, /) -> GatewayResponse:
-    """JSON that belongs to no dialect.
-
-    >>> json_response({"status": "live"}).body
-    b'{"status":"live"}'
-    """
+    """JSON that belongs to no dialect."""
     return GatewayResponse(200, [("content-type", "application/json")], encode_json(value))
 
 
 def error_response(error: DragomanError, id: str, /) -> GatewayResponse:
-    """An error for a client whose dialect is not known: in OpenAI's format.
-
-    >>> from dragoman.gateway.errors import NoRoute
-    >>> error_response(NoRoute("no route for /v2"), "req_1").status
-    404
-    """
+    """An error for a client whose dialect is not known: in OpenAI's format."""
     body = encode_json({"error": {**encode_openai_error(error), "request_id": id}})
     headers = [*error_headers(error).items(), *id_headers(id)]
     if isinstance(error, WrongMethod):

@@ -45,12 +45,7 @@ class _Path(Generic[T]):
 
 
 class Routes(Generic[T]):
-    """Routes and their endpoints; `{model}` and `{id}` in a path match anything.
-
-    >>> routes = Routes([(Route(method="POST", path="/v1/models/{model}:count"), "google")])
-    >>> routes.find(HttpRequest(method="POST", path="/v1/models/a/b:count?alt=sse"))
-    'google'
-    """
+    """Routes and their endpoints; `{model}` and `{id}` in a path match anything."""
 
     def __init__(self, table: Iterable[tuple[Route, T]], /) -> None:
         self._exact: dict[str, _Path[T]] = {}

@@ -171,11 +171,7 @@ class Worker(Rsgi):
 
 
 def override(gateway: GatewaySettings, /, **values: Any) -> GatewaySettings:
-    """The settings with values from the command line; None keeps the setting.
-
-    >>> override(GatewaySettings(), port=9000, host=None).port
-    9000
-    """
+    """The settings with values from the command line; None keeps the setting."""
     return replace(gateway, **{name: value for name, value in values.items() if value is not None})
 
 
@@ -222,11 +218,7 @@ def check_store(gateway: GatewaySettings, config: Config, /) -> None:
 
 
 def is_loopback(host: str, /) -> bool:
-    """Whether only this machine can reach the host.
-
-    >>> is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0"), is_loopback("localhost")
-    (True, True, False, True)
-    """
+    """Whether only this machine can reach the host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
@@ -234,9 +226,5 @@ def is_loopback(host: str, /) -> bool:
 
 
 def address(gateway: GatewaySettings, /) -> str:
-    """The URL of the gateway.
-
-    >>> address(GatewaySettings(host="::1", port=8001))
-    'http://[::1]:8001'
-    """
+    """The URL of the gateway."""
     return f"http://{f'[{gateway.host}]' if ':' in gateway.host else gateway.host}:{gateway.port}"

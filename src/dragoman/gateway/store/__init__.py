@@ -11,11 +11,7 @@ __all__ = ["ANY", "Store", "StoredValue", "open_store"]
 
 
 def open_store(url: str = "memory", /) -> Store:
-    """The store of a URL. It connects at the first call; only mistakes in the URL are raised here.
-
-    >>> type(open_store("memory")).__name__
-    'MemoryStore'
-    """
+    """The store of a URL. It connects at the first call; only mistakes in the URL are raised here."""
     kind, _, rest = url.partition(":")
     match kind:
         case "memory" if not rest:

@@ -22,20 +22,12 @@ CounterStates: TypeAlias = dict[str, tuple[CounterState, float]]
 
 
 def bucket_of(charge: WindowCounter, now: float, /) -> int:
-    """The bucket of a window at a time.
-
-    >>> bucket_of(WindowCounter(key="k", amount=1, limit=1, period=60.0), 61.5)
-    61
-    """
+    """The bucket of a window at a time."""
     return floor(now / (charge.period / BUCKETS))
 
 
 def drop_expired(charge: Charge, state: CounterState, now: float, /) -> CounterState:
-    """The part of a state that still counts.
-
-    >>> drop_expired(ConcurrencySlot(key="k", id="b", limit=1, ttl=60.0), {"a": 9.0}, 10.0)
-    {}
-    """
+    """The part of a state that still counts."""
     match charge:
         case WindowCounter():
             first = bucket_of(charge, now) - BUCKETS
@@ -47,11 +39,7 @@ def drop_expired(charge: Charge, state: CounterState, now: float, /) -> CounterS
 
 
 def measure(charge: Charge, state: CounterState, now: float, /) -> tuple[bool, CounterLevel]:
-    """Whether a charge fits, and the level before it is taken. The state has nothing expired.
-
-    >>> measure(WindowCounter(key="k", amount=1, limit=2, period=60.0), {"5": 2}, 8.0)
-    (False, CounterLevel(used=2, wait=58.0, resets=58.0))
-    """
+    """Whether a charge fits, and the level before it is taken. The state has nothing expired."""
     match charge:
         case WindowCounter():
             return _measure_window(charge, state, now)
@@ -84,11 +72,7 @@ def _measure_window(charge: WindowCounter, state: CounterState, now: float) -> t
 
 
 def add_charge(charge: Charge, state: CounterState, now: float, /) -> CounterState:
-    """The state with a charge added.
-
-    >>> add_charge(WindowCounter(key="k", amount=3, limit=9, period=60.0), {"5": 2}, 5.5)
-    {'5': 5}
-    """
+    """The state with a charge added."""
     match charge:
         case WindowCounter():
             return _plus(state, str(bucket_of(charge, now)), charge.amount)
@@ -99,11 +83,7 @@ def add_charge(charge: Charge, state: CounterState, now: float, /) -> CounterSta
 
 
 def remove_charge(charge: Charge, state: CounterState, moment: float, now: float, /) -> CounterState:
-    """The state without a charge of an earlier moment. A negative amount is added now.
-
-    >>> remove_charge(WindowCounter(key="k", amount=3, limit=9, period=60.0), {"5": 5}, 5.5, 9.0)
-    {'5': 2}
-    """
+    """The state without a charge of an earlier moment. A negative amount is added now."""
     match charge:
         case WindowCounter(amount=0) | PeriodCounter(amount=0):
             return state
@@ -117,11 +97,7 @@ def remove_charge(charge: Charge, state: CounterState, moment: float, now: float
 
 
 def expires_at(charge: Charge, now: float, /) -> float:
-    """When a counter that is charged now is certainly empty.
-
-    >>> expires_at(ConcurrencySlot(key="k", id="a", limit=1, ttl=60.0), 1.0)
-    61.0
-    """
+    """When a counter that is charged now is certainly empty."""
     match charge:
         case WindowCounter():
             return now + charge.period * (BUCKETS + 1) / BUCKETS
@@ -134,11 +110,7 @@ def expires_at(charge: Charge, now: float, /) -> float:
 def reserve(
     charges: Sequence[Charge], read: Callable[[str], CounterState], now: float, /
 ) -> tuple[Reservation, CounterStates]:
-    """Take all charges if all fit; each has its own key.
-
-    >>> reserve([WindowCounter(key="k", amount=1, limit=1, period=60.0)], lambda key: {}, 5.0)[1]
-    {'k': ({'5': 1}, 66.0)}
-    """
+    """Take all charges if all fit; each has its own key."""
     states = [(charge, drop_expired(charge, read(charge.key), now)) for charge in charges]
     before = [measure(charge, state, now) for charge, state in states]
     if not all(fits for fits, _ in before):
@@ -150,11 +122,7 @@ def reserve(
 def release(
     charges: Sequence[Charge], read: Callable[[str], CounterState], moment: float, now: float, /
 ) -> tuple[tuple[CounterLevel, ...], CounterStates]:
-    """Give back charges of an earlier moment.
-
-    >>> release([WindowCounter(key="k", amount=1, limit=3, period=60.0)], lambda key: {"5": 3}, 5.0, 6.0)
-    ((CounterLevel(used=2, wait=0.0, resets=60.0),), {'k': ({'5': 2}, 67.0)})
-    """
+    """Give back charges of an earlier moment."""
     states = [(charge, drop_expired(charge, read(charge.key), now)) for charge in charges]
     after = {
         charge.key: (remove_charge(charge, state, moment, now), expires_at(charge, now)) for charge, state in states

@@ -32,16 +32,7 @@ SWEEP_EVERY = 1000
 
 
 class MemoryStore:
-    """A store for one process. If its values exceed `max_bytes`, the oldest are deleted.
-
-    >>> import asyncio
-    >>> async def main() -> bytes:
-    ...     store = MemoryStore()
-    ...     await store.write("greeting", b"hi", ttl=60)
-    ...     return (await store.read("greeting")).value
-    >>> asyncio.run(main())
-    b'hi'
-    """
+    """A store for one process. If its values exceed `max_bytes`, the oldest are deleted."""
 
     is_shared = False
 

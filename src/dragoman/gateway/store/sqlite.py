@@ -57,18 +57,7 @@ CREATE INDEX IF NOT EXISTS rows_open ON rows (moment) WHERE settled = 0;
 
 
 class SqliteStore:
-    """A store for the processes of one machine.
-
-    >>> import asyncio
-    >>> async def main() -> bytes:
-    ...     store = SqliteStore(":memory:")
-    ...     await store.write("greeting", b"hi", ttl=60)
-    ...     stored = await store.read("greeting")
-    ...     await store.aclose()
-    ...     return stored.value
-    >>> asyncio.run(main())
-    b'hi'
-    """
+    """A store for the processes of one machine."""
 
     is_shared = True
 
