@@ -221,7 +221,7 @@ RULES = [
         "tools: [] is the default; without tools, tool_choice and parallel_tool_calls have no effect; the type is function",
         _tools,
     ),
-    Rule("choice-words", "any is an old name for required", _choice),
+    Rule("choice-names", "any is an old name for required", _choice),
     Rule(
         "format",
         "text is the default format; the name of a schema is required, and is response if there was none",
