@@ -4,11 +4,15 @@
 """
 
 import asyncio
+import re
 
 import pytest
 
+from dragoman.gateway.app import App
+from dragoman.http import HttpRequest
 from dragoman.testing import FaultyServer
 from tests.support.gateway.dialects import app_of, hello, look, request_of
+from tests.support.paths import ROOT
 from tests.support.walk import Walk, walk_of
 
 WIRES = ("anthropic", "openai_chat")
@@ -18,6 +22,13 @@ def check(walk: Walk, places: int, changes: int) -> None:
     print(f"\n{walk}")
     assert len(walk.places) <= places, str(walk)
     assert walk.changes <= changes, str(walk)
+
+
+def documented(name: str) -> set[str]:
+    """The places of a walk in ARCHITECTURE.md."""
+    marker = f"<!-- walk: {name} -->\n"
+    _, steps, _ = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8").split(marker)
+    return set(re.findall(r"^\d+\. `([^`]+)`", steps, re.MULTILINE))
 
 
 @pytest.mark.parametrize("wire", WIRES)
@@ -34,12 +45,28 @@ def test_a_streamed_call_of_the_library(wire: str) -> None:
         check(walk_of(lambda: list(model.stream("hi"))), 24, 180)
 
 
+def gateway_request(server: FaultyServer) -> tuple[App, HttpRequest]:
+    """A gateway in front of the server, and a streamed request of an OpenAI client."""
+    base_url = f"{server.origin}/v1"
+    app = app_of(
+        f'[providers.up]\nlike = "anthropic"\nbase_url = "{base_url}"\napi_key = "sk-up"\n[aliases]\nfast = "up/m"'
+    )
+    return app, request_of("openai_chat", "fast", hello(stream=True))
+
+
 def test_a_streamed_request_through_the_gateway() -> None:
+    with FaultyServer("Hello!", repeat=True) as server, asyncio.Runner() as runner:
+        app, http = gateway_request(server)
+        check(walk_of(lambda: runner.run(look(app, http))), 36, 180)
+
+
+def test_the_page_shows_the_walk_of_the_library() -> None:
     with FaultyServer("Hello!", repeat=True) as server:
-        base_url = f"{server.origin}/v1"
-        app = app_of(
-            f'[providers.up]\nlike = "anthropic"\nbase_url = "{base_url}"\napi_key = "sk-up"\n[aliases]\nfast = "up/m"'
-        )
-        http = request_of("openai_chat", "fast", hello(stream=True))
-        with asyncio.Runner() as runner:
-            check(walk_of(lambda: runner.run(look(app, http))), 36, 180)
+        model = server.model("anthropic")
+        assert set(walk_of(lambda: model.generate("hi")).places) == documented("library")
+
+
+def test_the_page_shows_the_walk_of_the_gateway() -> None:
+    with FaultyServer("Hello!", repeat=True) as server, asyncio.Runner() as runner:
+        app, http = gateway_request(server)
+        assert set(walk_of(lambda: runner.run(look(app, http))).places) == documented("gateway")
