@@ -206,7 +206,7 @@ def count_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) ->
     ...     count_tokens("demo/any", "Is it so?")
     ... except dragoman.Unsupported as error:
     ...     print(error)
-    demo/any: demo does not support counting tokens
+    demo: counting tokens is not supported
     """
     return _model(model).count_tokens(prompt, **options)
 
@@ -220,7 +220,7 @@ async def acount_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptio
     ...     asyncio.run(acount_tokens("demo/any", "Is it so?"))
     ... except dragoman.Unsupported as error:
     ...     print(error)
-    demo/any: demo does not support counting tokens
+    demo: counting tokens is not supported
     """
     return await _model(model).acount_tokens(prompt, **options)
 

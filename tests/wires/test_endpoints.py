@@ -24,7 +24,7 @@ def at(provider: str, model: str = "m", **facts: Any) -> Target:
     return Target(**{**{name: getattr(target, name) for name in target.__struct_fields__}, **facts})
 
 
-def told(http: HttpRequest) -> tuple[str, str, Any]:
+def request_parts(http: HttpRequest) -> tuple[str, str, Any]:
     return http.method, http.url, json.loads(http.body) if http.body else None
 
 
@@ -44,7 +44,7 @@ MODELS = {
 def test_models_are_asked_for(provider: str) -> None:
     target = at(provider)
     http = wires.get(target.wire).endpoints.encode_models(target)
-    assert told(http) == ("GET", MODELS[provider], None)
+    assert request_parts(http) == ("GET", MODELS[provider], None)
     assert "k" in " ".join(http.headers.values())
 
 
@@ -68,14 +68,14 @@ EMBEDDINGS: dict[str, tuple[str, Any]] = {
 def test_embeddings_are_asked_for(provider: str) -> None:
     target = at(provider)
     http = wires.get(target.wire).endpoints.encode_embeddings(["a", "b"], 8, target)
-    assert told(http) == ("POST", *EMBEDDINGS[provider])
+    assert request_parts(http) == ("POST", *EMBEDDINGS[provider])
 
 
 def test_embeddings_are_asked_for_as_cohere_takes_them() -> None:
     target = at("openai", base_url="https://api.cohere.com/v2", quirks=Quirks(embeddings="texts"))
     http = wires.get(target.wire).endpoints.encode_embeddings(["a"], None, target)
     body = {"model": "m", "texts": ["a"], "input_type": "search_document", "embedding_types": ["float"]}
-    assert told(http) == ("POST", "https://api.cohere.com/v2/embed", body)
+    assert request_parts(http) == ("POST", "https://api.cohere.com/v2/embed", body)
 
 
 REQUEST = Request(
@@ -107,13 +107,13 @@ def test_tokens_are_counted_by_google(model: str) -> None:
 
 
 def test_what_a_wire_does_not_have_is_unsupported() -> None:
-    with pytest.raises(Unsupported, match="does not support counting tokens"):
+    with pytest.raises(Unsupported, match="counting tokens is not supported"):
         wires.get("openai_chat").endpoints.encode_tokens(REQUEST, at("groq"))
-    with pytest.raises(Unsupported, match="does not support embeddings"):
+    with pytest.raises(Unsupported, match="embeddings are not supported"):
         wires.get("anthropic").endpoints.encode_embeddings(["a"], None, at("anthropic"))
     from dragoman.wires.common.endpoints import Endpoints
 
-    with pytest.raises(Unsupported, match="does not support listing models"):
+    with pytest.raises(Unsupported, match="listing models is not supported"):
         Endpoints().encode_models(at("groq"))
 
 

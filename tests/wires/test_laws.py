@@ -107,8 +107,10 @@ def test_a_refusal_keeps_its_class(profile: Profile, error: DragomanError) -> No
 @EVERY_WIRE
 def test_what_a_dialect_cannot_say_is_told(profile: Profile) -> None:
     foreign = Opaque(wire="elsewhere", data={})
-    told = unsupported_parts(profile.wire, [Text(text="Hi"), Text(text=""), ToolCall(id="call_1", name="now"), foreign])
-    assert len(told) == (0 if profile.name == "native" else 1)
+    notices = unsupported_parts(
+        profile.wire, [Text(text="Hi"), Text(text=""), ToolCall(id="call_1", name="now"), foreign]
+    )
+    assert len(notices) == (0 if profile.name == "native" else 1)
 
 
 @EVERY_TAPE

@@ -1,4 +1,4 @@
-"""What dialects are asked beside generation, in the bytes of each."""
+"""Server endpoints besides generation: model lists, token counts, embeddings and stored responses, in each dialect."""
 
 import struct
 from typing import Any
@@ -55,19 +55,21 @@ MODELS = (
 VECTORS = Embeddings(vectors=((0.5, -1.0),), usage=Usage(input=3))
 
 
-def service(wire: str, method: str, path: str) -> ServerEndpoint:
+def endpoint(wire: str, method: str, path: str) -> ServerEndpoint:
     return next(
-        found for found in wires.get(wire).server_endpoints if (found.route.method, found.route.path) == (method, path)
+        result
+        for result in wires.get(wire).server_endpoints
+        if (result.route.method, result.route.path) == (method, path)
     )
 
 
-def answer(wire: str, method: str, path: str, asked: Any, found: Any) -> Any:
-    return msgspec.json.decode(service(wire, method, path).encode(asked, found).body)
+def encoded(wire: str, method: str, path: str, endpoint_request: Any, result: Any) -> Any:
+    return msgspec.json.decode(endpoint(wire, method, path).encode(endpoint_request, result).body)
 
 
-def question(wire: str, method: str, path: str, body: Any = None, at: str | None = None) -> Any:
+def decoded(wire: str, method: str, path: str, body: Any = None, at: str | None = None) -> Any:
     http = HttpRequest(method=method, path=at or path, body=msgspec.json.encode(body))
-    return service(wire, method, path).decode(http)
+    return endpoint(wire, method, path).decode(http)
 
 
 def test_no_two_dialects_answer_at_one_place() -> None:
@@ -84,8 +86,8 @@ def test_a_path_that_is_another_holds_nothing() -> None:
 
 
 def test_models_as_openai_lists_them() -> None:
-    assert question("openai_chat", "GET", "/v1/models") == ListModels()
-    assert answer("openai_chat", "GET", "/v1/models", ListModels(), MODELS) == {
+    assert decoded("openai_chat", "GET", "/v1/models") == ListModels()
+    assert encoded("openai_chat", "GET", "/v1/models", ListModels(), MODELS) == {
         "object": "list",
         "data": [
             {"id": "demo/any", "object": "model", "created": 0, "owned_by": "demo"},
@@ -93,13 +95,13 @@ def test_models_as_openai_lists_them() -> None:
         ],
     }
     path = "/v1/models/{model}"
-    assert question("openai_chat", "GET", path, at="/v1/models/demo/any") == ShowModel("demo/any")
-    assert answer("openai_chat", "GET", path, ShowModel("fast"), MODELS[1])["id"] == "fast"
+    assert decoded("openai_chat", "GET", path, at="/v1/models/demo/any") == ShowModel("demo/any")
+    assert encoded("openai_chat", "GET", path, ShowModel("fast"), MODELS[1])["id"] == "fast"
 
 
 def test_models_as_anthropic_lists_them() -> None:
-    assert service("anthropic", "GET", "/v1/models").route.header == "anthropic-version"
-    assert answer("anthropic", "GET", "/v1/models", ListModels(), MODELS) == {
+    assert endpoint("anthropic", "GET", "/v1/models").route.header == "anthropic-version"
+    assert encoded("anthropic", "GET", "/v1/models", ListModels(), MODELS) == {
         "data": [
             {"type": "model", "id": "demo/any", "display_name": "demo/any", "created_at": "1970-01-01T00:00:00Z"},
             {"type": "model", "id": "fast", "display_name": "Fast", "created_at": "2025-11-17T09:00:00Z"},
@@ -108,34 +110,34 @@ def test_models_as_anthropic_lists_them() -> None:
         "first_id": "demo/any",
         "last_id": "fast",
     }
-    assert answer("anthropic", "GET", "/v1/models", ListModels(), ())["last_id"] is None
+    assert encoded("anthropic", "GET", "/v1/models", ListModels(), ())["last_id"] is None
 
 
 def test_models_as_google_lists_them() -> None:
     path = "/v1beta/models"
-    assert answer("google", "GET", path, ListModels(), MODELS)["models"][1] == {
+    assert encoded("google", "GET", path, ListModels(), MODELS)["models"][1] == {
         "name": "models/fast",
         "displayName": "Fast",
         "inputTokenLimit": 8192,
         "outputTokenLimit": 512,
         "supportedGenerationMethods": ["generateContent", "streamGenerateContent", "countTokens"],
     }
-    assert question("google", "GET", f"{path}/{{model}}", at=f"{path}/fast") == ShowModel("fast")
+    assert decoded("google", "GET", f"{path}/{{model}}", at=f"{path}/fast") == ShowModel("fast")
 
 
 def test_models_as_ollama_lists_them() -> None:
-    listed = answer("ollama", "GET", "/api/tags", ListModels(), MODELS)["models"]
+    listed = encoded("ollama", "GET", "/api/tags", ListModels(), MODELS)["models"]
     assert (listed[1]["model"], listed[1]["modified_at"]) == ("fast", "2025-11-17T09:00:00Z")
-    assert question("ollama", "POST", "/api/show", {"model": "fast"}) == ShowModel("fast")
-    assert question("ollama", "POST", "/api/show", {"name": "fast"}) == ShowModel("fast")
-    shown = answer("ollama", "POST", "/api/show", ShowModel("fast"), MODELS[1])
+    assert decoded("ollama", "POST", "/api/show", {"model": "fast"}) == ShowModel("fast")
+    assert decoded("ollama", "POST", "/api/show", {"name": "fast"}) == ShowModel("fast")
+    shown = encoded("ollama", "POST", "/api/show", ShowModel("fast"), MODELS[1])
     assert shown["model_info"] == {"general.architecture": "dragoman", "dragoman.context_length": 8192}
     with pytest.raises(InvalidRequest, match=r"^model is required$"):
-        question("ollama", "POST", "/api/show", {})
+        decoded("ollama", "POST", "/api/show", {})
 
 
 def test_models_as_we_list_them() -> None:
-    assert answer("native", "GET", "/native/v1/models", ListModels(), MODELS) == {
+    assert encoded("native", "GET", "/native/v1/models", ListModels(), MODELS) == {
         "object": "list",
         "data": [
             {"id": "demo/any", "object": "model"},
@@ -152,9 +154,9 @@ def test_models_as_we_list_them() -> None:
 
 
 def test_what_ollama_recites() -> None:
-    assert question("ollama", "GET", "/api/version") == StaticDocument()
-    assert answer("ollama", "GET", "/api/version", StaticDocument(), None)["version"].count(".") == 2
-    assert answer("ollama", "GET", "/api/ps", StaticDocument(), None) == {"models": []}
+    assert decoded("ollama", "GET", "/api/version") == StaticDocument()
+    assert encoded("ollama", "GET", "/api/version", StaticDocument(), None)["version"].count(".") == 2
+    assert encoded("ollama", "GET", "/api/ps", StaticDocument(), None) == {"models": []}
 
 
 # Tokens ---------------------------------------------------------------------------------------------------------------
@@ -164,9 +166,9 @@ HELLO = Request(messages=(user("Hello"),))
 
 def test_tokens_as_anthropic_counts_them() -> None:
     body = {"model": "fast", "messages": [{"role": "user", "content": "Hello"}]}
-    assert question("anthropic", "POST", "/v1/messages/count_tokens", body) == CountTokens("fast", HELLO)
-    asked = CountTokens("fast", HELLO)
-    assert answer("anthropic", "POST", "/v1/messages/count_tokens", asked, 5) == {"input_tokens": 5}
+    assert decoded("anthropic", "POST", "/v1/messages/count_tokens", body) == CountTokens("fast", HELLO)
+    endpoint_request = CountTokens("fast", HELLO)
+    assert encoded("anthropic", "POST", "/v1/messages/count_tokens", endpoint_request, 5) == {"input_tokens": 5}
 
 
 @pytest.mark.parametrize("wrap", [False, True])
@@ -174,17 +176,17 @@ def test_tokens_as_google_counts_them(wrap: bool) -> None:  # noqa: FBT001 - a p
     path = "/v1beta/models/{model}:countTokens"
     body: Any = {"contents": [{"role": "user", "parts": [{"text": "Hello"}]}]}
     body = {"generateContentRequest": {"model": "models/fast", **body}} if wrap else body
-    asked = question("google", "POST", path, body, at="/v1beta/models/fast:countTokens?key=k")
-    assert asked == CountTokens("fast", HELLO)
-    assert answer("google", "POST", path, asked, 5) == {"totalTokens": 5}
+    endpoint_request = decoded("google", "POST", path, body, at="/v1beta/models/fast:countTokens?key=k")
+    assert endpoint_request == CountTokens("fast", HELLO)
+    assert encoded("google", "POST", path, endpoint_request, 5) == {"totalTokens": 5}
 
 
 def test_tokens_as_the_responses_api_counts_them() -> None:
     path = "/v1/responses/input_tokens"
-    asked = question("openai_responses", "POST", path, {"model": "fast", "input": "Hello"})
-    assert asked == CountTokens("fast", HELLO)
-    told = {"object": "response.input_tokens", "input_tokens": 5}
-    assert answer("openai_responses", "POST", path, asked, 5) == told
+    endpoint_request = decoded("openai_responses", "POST", path, {"model": "fast", "input": "Hello"})
+    assert endpoint_request == CountTokens("fast", HELLO)
+    expected = {"object": "response.input_tokens", "input_tokens": 5}
+    assert encoded("openai_responses", "POST", path, endpoint_request, 5) == expected
 
 
 # Embeddings -----------------------------------------------------------------------------------------------------------
@@ -192,9 +194,9 @@ def test_tokens_as_the_responses_api_counts_them() -> None:
 
 def test_vectors_as_openai_gives_them() -> None:
     path = "/v1/embeddings"
-    asked = question("openai_chat", "POST", path, {"model": "fast", "input": "Hello", "dimensions": 2})
-    assert asked == Embed("fast", ("Hello",), 2)
-    assert answer("openai_chat", "POST", path, asked, VECTORS) == {
+    endpoint_request = decoded("openai_chat", "POST", path, {"model": "fast", "input": "Hello", "dimensions": 2})
+    assert endpoint_request == Embed("fast", ("Hello",), 2)
+    assert encoded("openai_chat", "POST", path, endpoint_request, VECTORS) == {
         "object": "list",
         "data": [{"object": "embedding", "index": 0, "embedding": [0.5, -1.0]}],
         "model": "fast",
@@ -204,33 +206,35 @@ def test_vectors_as_openai_gives_them() -> None:
 
 def test_vectors_are_packed_where_that_is_asked_for() -> None:
     path = "/v1/embeddings"
-    asked = question("openai_chat", "POST", path, {"model": "m", "input": ["a", "b"], "encoding_format": "base64"})
-    assert asked == Embed("m", ("a", "b"), base64=True)
-    packed = answer("openai_chat", "POST", path, asked, VECTORS)["data"][0]["embedding"]
+    endpoint_request = decoded(
+        "openai_chat", "POST", path, {"model": "m", "input": ["a", "b"], "encoding_format": "base64"}
+    )
+    assert endpoint_request == Embed("m", ("a", "b"), base64=True)
+    packed = encoded("openai_chat", "POST", path, endpoint_request, VECTORS)["data"][0]["embedding"]
     assert struct.unpack("<2f", decode_base64(packed)) == (0.5, -1.0)
 
 
 @pytest.mark.parametrize(
-    ("given", "texts"), [([1, 2], ((1, 2),)), ([[1, 2], [3]], ((1, 2), (3,))), (["a", [3]], ("a", (3,)))]
+    ("value", "texts"), [([1, 2], ((1, 2),)), ([[1, 2], [3]], ((1, 2), (3,))), (["a", [3]], ("a", (3,)))]
 )
-def test_vectors_may_be_those_of_tokens(given: object, texts: tuple[object, ...]) -> None:
-    asked = question("openai_chat", "POST", "/v1/embeddings", {"model": "m", "input": given})
-    assert isinstance(asked, Embed)
-    assert asked.texts == texts
+def test_vectors_may_be_those_of_tokens(value: object, texts: tuple[object, ...]) -> None:
+    endpoint_request = decoded("openai_chat", "POST", "/v1/embeddings", {"model": "m", "input": value})
+    assert isinstance(endpoint_request, Embed)
+    assert endpoint_request.texts == texts
 
 
-@pytest.mark.parametrize("given", [[], [1, "a"], [1, [2]], [1.5], 3, None])
-def test_what_is_no_text_has_no_vector(given: object) -> None:
+@pytest.mark.parametrize("value", [[], [1, "a"], [1, [2]], [1.5], 3, None])
+def test_what_is_no_text_has_no_vector(value: object) -> None:
     with pytest.raises(InvalidRequest, match="input"):
-        question("openai_chat", "POST", "/v1/embeddings", {"model": "m", "input": given})
+        decoded("openai_chat", "POST", "/v1/embeddings", {"model": "m", "input": value})
 
 
 def test_vectors_as_ollama_gives_them() -> None:
-    asked = question("ollama", "POST", "/api/embed", {"model": "fast", "input": ["a"]})
-    assert asked == Embed("fast", ("a",))
-    assert question("ollama", "POST", "/api/embed", {"model": "fast", "input": "a"}) == asked
-    told = {"model": "fast", "embeddings": [[0.5, -1.0]], "prompt_eval_count": 3}
-    assert answer("ollama", "POST", "/api/embed", asked, VECTORS) == told
+    endpoint_request = decoded("ollama", "POST", "/api/embed", {"model": "fast", "input": ["a"]})
+    assert endpoint_request == Embed("fast", ("a",))
+    assert decoded("ollama", "POST", "/api/embed", {"model": "fast", "input": "a"}) == endpoint_request
+    expected = {"model": "fast", "embeddings": [[0.5, -1.0]], "prompt_eval_count": 3}
+    assert encoded("ollama", "POST", "/api/embed", endpoint_request, VECTORS) == expected
 
 
 # One turn of Ollama ---------------------------------------------------------------------------------------------------
@@ -241,14 +245,16 @@ GENERATE = get("ollama").other_servers[0]
 def test_a_prompt_is_a_chat_of_one_turn() -> None:
     body = {"model": "fast", "prompt": "Hello", "system": "Be brief.", "options": {"seed": 7}, "stream": False}
     http = HttpRequest(method="POST", path="/api/generate", body=msgspec.json.encode(body))
-    asked = Request(messages=(user("Hello"),), system="Be brief.", seed=7)
-    assert GENERATE.decode_request(http) == ("fast", asked)
+    endpoint_request = Request(messages=(user("Hello"),), system="Be brief.", seed=7)
+    assert GENERATE.decode_request(http) == ("fast", endpoint_request)
     assert GENERATE.routes == (Route(method="POST", path="/api/generate"),)
 
 
 def test_what_is_said_to_a_prompt_is_a_response() -> None:
-    said = assistant(Thinking(text="Hm."), "Hello")
-    reply = GENERATE.encode_body(Response(message=said, finish=Finish(reason="stop"), model="fast", created=1763370000))
+    message = assistant(Thinking(text="Hm."), "Hello")
+    reply = GENERATE.encode_body(
+        Response(message=message, finish=Finish(reason="stop"), model="fast", created=1763370000)
+    )
     assert msgspec.json.decode(reply.body) == {
         "model": "fast",
         "created_at": "2025-11-17T09:00:00Z",
@@ -281,12 +287,12 @@ CALL = ToolCall(id="call_1", name="tide", arguments={"port": "Brest"})
 
 
 def memory() -> StoredConversations:
-    found = wires.get("openai_responses").stored_conversations
-    assert found is not None
-    return found
+    result = wires.get("openai_responses").stored_conversations
+    assert result is not None
+    return result
 
 
-def asked(**body: Any) -> tuple[StoredResponseQuery, Request]:
+def split_request(**body: Any) -> tuple[StoredResponseQuery, Request]:
     http = HttpRequest(method="POST", path="/v1/responses", body=msgspec.json.encode({"model": "m", **body}))
     return memory().split(get("openai_responses").server.decode_request(http)[1], http.body)
 
@@ -300,65 +306,65 @@ def test_only_what_remembers_has_a_memory() -> None:
 
 
 def test_an_answer_is_kept_unless_that_is_not_wanted() -> None:
-    assert asked(input="Hello") == (StoredResponseQuery(store=True), HELLO)
-    assert asked(input="Hello", store=False)[0] == StoredResponseQuery(store=False)
-    recall, request = asked(input="Hello", previous_response_id="resp_1", store=True, truncation="auto")
-    assert recall == StoredResponseQuery(previous_id="resp_1", store=True)
+    assert split_request(input="Hello") == (StoredResponseQuery(store=True), HELLO)
+    assert split_request(input="Hello", store=False)[0] == StoredResponseQuery(store=False)
+    query, request = split_request(input="Hello", previous_response_id="resp_1", store=True, truncation="auto")
+    assert query == StoredResponseQuery(previous_id="resp_1", store=True)
     assert request.extra["openai_responses"] == {"truncation": "auto"}
 
 
 def test_a_kept_answer_says_what_was_asked() -> None:
-    request = asked(input="Hello", instructions="Be brief.", text={"verbosity": "low"})[1]
-    kept = load(dump(memory().record(request, answered("Hi"))), StoredResponse)
-    said = answer("openai_responses", "GET", "/v1/responses/{id}", FetchResponse("resp_1"), kept)
-    assert (said["instructions"], said["text"]) == ("Be brief.", {"format": {"type": "text"}, "verbosity": "low"})
+    request = split_request(input="Hello", instructions="Be brief.", text={"verbosity": "low"})[1]
+    stored = load(dump(memory().record(request, answered("Hi"))), StoredResponse)
+    message = encoded("openai_responses", "GET", "/v1/responses/{id}", FetchResponse("resp_1"), stored)
+    assert (message["instructions"], message["text"]) == ("Be brief.", {"format": {"type": "text"}, "verbosity": "low"})
 
 
 def test_a_request_goes_on_from_an_answer() -> None:
-    first = asked(input="Tide?", instructions="Be brief.")[1]
-    kept = memory().record(first, answered("Where?"))
-    second = memory().join(kept, asked(input="Brest", previous_response_id="resp_1")[1])
+    first = split_request(input="Tide?", instructions="Be brief.")[1]
+    stored = memory().record(first, answered("Where?"))
+    second = memory().join(stored, split_request(input="Brest", previous_response_id="resp_1")[1])
     assert second.messages == (user("Tide?"), assistant("Where?"), user("Brest"))
     assert second.system is None
 
 
 def test_a_result_finds_the_call_that_is_kept() -> None:
-    kept = memory().record(asked(input="Tide?")[1], answered(CALL))
+    stored = memory().record(split_request(input="Tide?")[1], answered(CALL))
     output = {"type": "function_call_output", "call_id": "call_1", "output": "4.2 m"}
     more = {"role": "user", "content": "Well?"}
-    second = memory().join(kept, asked(input=[output, more], previous_response_id="resp_1")[1])
+    second = memory().join(stored, split_request(input=[output, more], previous_response_id="resp_1")[1])
     result = ToolResult(id="call_1", name="tide", content="4.2 m")
     assert second.messages == (user("Tide?"), assistant(CALL), tool_results(result), user("Well?"))
 
 
 def test_what_is_no_result_stays_where_it_is() -> None:
-    kept = StoredResponse(messages=(), response=answered("Hi"))
+    stored = StoredResponse(messages=(), response=answered("Hi"))
     items = [
         {"type": "web_search_call", "id": "ws_1"},
         {"type": "function_call_output", "call_id": "call_1", "output": "4.2 m"},
     ]
-    joined = memory().join(kept, asked(input=items, previous_response_id="resp_1")[1])
+    joined = memory().join(stored, split_request(input=items, previous_response_id="resp_1")[1])
     assert joined.messages == (
         tool_results(ToolResult(id="call_1", content="4.2 m")),
         Message(role="assistant", parts=(Opaque(wire="openai_responses", data=items[0]),)),
     )
-    assert memory().join(kept, Request(messages=(Message(role="user"),))).messages == (Message(role="user"),)
+    assert memory().join(stored, Request(messages=(Message(role="user"),))).messages == (Message(role="user"),)
 
 
 def test_system_items_stay_and_instructions_do_not() -> None:
     items = [{"role": "developer", "content": "In French."}, {"role": "user", "content": "Hello"}]
-    first = asked(input=items, instructions="Be brief.", store=True)[1]
-    kept = memory().record(first, answered("Bonjour"))
-    assert [message.text for message in kept.messages] == ["In French.", "Hello", "Bonjour"]
-    assert kept.messages[0].role == system("x").role
-    assert load(dump(kept), StoredResponse) == kept
+    first = split_request(input=items, instructions="Be brief.", store=True)[1]
+    stored = memory().record(first, answered("Bonjour"))
+    assert [message.text for message in stored.messages] == ["In French.", "Hello", "Bonjour"]
+    assert stored.messages[0].role == system("x").role
+    assert load(dump(stored), StoredResponse) == stored
 
 
 def test_a_kept_answer_can_be_fetched_and_dropped() -> None:
     path = "/v1/responses/{id}"
-    assert question("openai_responses", "GET", path, at="/v1/responses/resp_1") == FetchResponse("resp_1")
-    assert question("openai_responses", "DELETE", path, at="/v1/responses/resp_1") == DropResponse("resp_1")
-    fetched = answer(
+    assert decoded("openai_responses", "GET", path, at="/v1/responses/resp_1") == FetchResponse("resp_1")
+    assert decoded("openai_responses", "DELETE", path, at="/v1/responses/resp_1") == DropResponse("resp_1")
+    fetched = encoded(
         "openai_responses",
         "GET",
         path,
@@ -367,4 +373,4 @@ def test_a_kept_answer_can_be_fetched_and_dropped() -> None:
     )
     assert fetched["output"][0]["content"][0]["text"] == "Hello"
     dropped = {"id": "resp_1", "object": "response", "deleted": True}
-    assert answer("openai_responses", "DELETE", path, DropResponse("resp_1"), None) == dropped
+    assert encoded("openai_responses", "DELETE", path, DropResponse("resp_1"), None) == dropped

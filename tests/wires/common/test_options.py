@@ -22,12 +22,12 @@ NOW, TIDE = Tool(name="now"), Tool(name="tide")
 OURS, THEIRS = Opaque(wire="w", data={"type": "search"}), Opaque(wire="v", data={"type": "search"})
 
 
-def place(capabilities: Capabilities | None = None, quirks: Quirks | None = None) -> Target:
+def make_target(capabilities: Capabilities | None = None, quirks: Quirks | None = None) -> Target:
     capabilities, quirks = capabilities or Capabilities(), quirks or Quirks()
     return Target(provider="p", model="m", wire="w", base_url="https://x", capabilities=capabilities, quirks=quirks)
 
 
-def told(notes: NoticeCollector) -> list[tuple[str, str, str]]:
+def notice_fields(notes: NoticeCollector) -> list[tuple[str, str, str]]:
     return [(notice.kind, notice.what, notice.why) for notice in notes.notices]
 
 
@@ -44,7 +44,7 @@ def test_an_option_is_told_in_the_field_of_the_target() -> None:
 def test_an_option_without_a_field_is_dropped() -> None:
     notes = NoticeCollector("w")
     assert encode_options([("top_k", 5, None), ("seed", None, None)], {}, notes) == {}
-    assert told(notes) == [("dropped", "top_k", "w: not supported")]
+    assert notice_fields(notes) == [("dropped", "top_k", "w: not supported")]
 
 
 def test_an_option_without_a_field_that_is_said_verbatim_is_no_loss() -> None:
@@ -77,8 +77,10 @@ def test_a_limit_is_within_what_the_target_can(
     asked: int | None, most: int | None, least: int | None, fitted: int | None, why: str | None
 ) -> None:
     notes = NoticeCollector("w")
-    assert max_tokens(Request(max_tokens=asked), place(Capabilities(max_output=most)), notes, least=least) == fitted
-    assert told(notes) == ([("changed", "max_tokens", f"w: {why}")] if why else [])
+    assert (
+        max_tokens(Request(max_tokens=asked), make_target(Capabilities(max_output=most)), notes, least=least) == fitted
+    )
+    assert notice_fields(notes) == ([("changed", "max_tokens", f"w: {why}")] if why else [])
 
 
 # Tools ----------------------------------------------------------------------------------------------------------------
@@ -87,7 +89,7 @@ def test_a_limit_is_within_what_the_target_can(
 def test_tools_of_other_providers_are_left_out() -> None:
     notes = NoticeCollector("w")
     assert supported_tools(Request(tools=(NOW, OURS, THEIRS)), notes) == [NOW, OURS]
-    assert told(notes) == [("dropped", "hosted tool", "w: belongs to another provider")]
+    assert notice_fields(notes) == [("dropped", "hosted tool", "w: belongs to another provider")]
 
 
 def test_tools_of_ones_own_are_kept_without_a_word() -> None:
@@ -103,7 +105,7 @@ def choose(
     notes = NoticeCollector("w")
     own = supported_tools(Request(tools=tools), NoticeCollector("w"))
     request = Request(tools=tools, tool_choice=choice)
-    return tool_choice(request, place(Capabilities(**capabilities)), own, notes), told(notes)
+    return tool_choice(request, make_target(Capabilities(**capabilities)), own, notes), notice_fields(notes)
 
 
 @pytest.mark.parametrize("choice", [None, "auto", "none"])
@@ -148,7 +150,7 @@ def test_one_tool_alone_is_given_where_a_choice_can_name_none() -> None:
     notes = NoticeCollector("w")
     assert only_tool("tide", [NOW, OURS, TIDE], notes) == [TIDE]
     why = "w: cannot name a tool; sent only that tool"
-    assert told(notes) == [("changed", "tool_choice", why)]
+    assert notice_fields(notes) == [("changed", "tool_choice", why)]
 
 
 @pytest.mark.parametrize(("tools", "there"), [([NOW, OURS, TIDE], "now, tide"), ([OURS], "there are none")])
@@ -161,21 +163,21 @@ def test_a_tool_that_is_not_there_cannot_be_given_alone(tools: list[Tool | Opaqu
 @pytest.mark.parametrize("wish", [True, False, None])
 def test_the_wish_for_several_calls_is_sent_where_there_is_a_switch(*, wish: bool | None) -> None:
     notes = NoticeCollector("w")
-    assert parallel_tool_calls(Request(parallel_tool_calls=wish), place(), notes) is wish
+    assert parallel_tool_calls(Request(parallel_tool_calls=wish), make_target(), notes) is wish
     assert notes.notices == ()
 
 
 @pytest.mark.parametrize("wish", [True, False])
 def test_the_wish_for_several_calls_is_dropped_where_there_is_no_switch(*, wish: bool) -> None:
     notes = NoticeCollector("w")
-    target = place(quirks=Quirks(parallel_tool_calls=False))
+    target = make_target(quirks=Quirks(parallel_tool_calls=False))
     assert parallel_tool_calls(Request(parallel_tool_calls=wish), target, notes) is None
-    assert told(notes) == [("dropped", "parallel_tool_calls", "w: not supported")]
+    assert notice_fields(notes) == [("dropped", "parallel_tool_calls", "w: not supported")]
 
 
 def test_no_wish_for_several_calls_is_no_loss() -> None:
     notes = NoticeCollector("w")
-    assert parallel_tool_calls(Request(), place(quirks=Quirks(parallel_tool_calls=False)), notes) is None
+    assert parallel_tool_calls(Request(), make_target(quirks=Quirks(parallel_tool_calls=False)), notes) is None
     assert notes.notices == ()
 
 
@@ -200,4 +202,4 @@ def test_a_name_that_a_schema_may_not_have_is_changed(name: str, fitted: str) ->
     ("strict", "why"), [(True, "the schema does not satisfy the rules of strict mode"), (False, "not supported")]
 )
 def test_why_a_flag_is_not_sent_depends_on_whether_it_is_known(why: str, *, strict: bool) -> None:
-    assert why_not_strict(place(quirks=Quirks(strict=strict))) == why
+    assert why_not_strict(make_target(quirks=Quirks(strict=strict))) == why

@@ -57,7 +57,7 @@ def with_limits(**capabilities: Any) -> Target:
     return replace(TARGET, capabilities=Capabilities(**capabilities))
 
 
-def sent(target: Target = TARGET, /, **fields: Any) -> dict[str, Any]:
+def encoded_body(target: Target = TARGET, /, **fields: Any) -> dict[str, Any]:
     fields.setdefault("messages", (user("?"),))
     body: dict[str, Any] = json.loads(WIRE.client.encode_request(Request(**fields), target).body)
     return body
@@ -65,12 +65,12 @@ def sent(target: Target = TARGET, /, **fields: Any) -> dict[str, Any]:
 
 def options(target: Target = TARGET, /, **fields: Any) -> dict[str, Any]:
     """The body without what every body has."""
-    body = sent(target, **fields)
+    body = encoded_body(target, **fields)
     return {key: value for key, value in body.items() if key not in ("model", "messages")}
 
 
 def messages(*turns: Message, target: Target = TARGET, **fields: Any) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = sent(target, messages=turns, **fields)["messages"]
+    told: list[dict[str, Any]] = encoded_body(target, messages=turns, **fields)["messages"]
     return told
 
 
@@ -150,7 +150,7 @@ def test_an_option_that_the_target_lacks_is_left_out_with_a_notice(
     assert options(target, **fields) == {}
     assert notices(target, **fields) == [("dropped", next(iter(fields)))]
     with pytest.raises(Unsupported):
-        sent(target, strict=True, **fields)
+        encoded_body(target, strict=True, **fields)
 
 
 def test_max_tokens_is_at_most_what_the_target_can() -> None:
@@ -287,7 +287,7 @@ def test_a_target_that_cannot_name_a_tool_is_given_that_one_alone() -> None:
 
 def test_a_choice_of_no_tool_is_invalid_where_it_cannot_be_named() -> None:
     with pytest.raises(InvalidRequest, match=r"tool_choice must be .*, got 'wind'"):
-        sent(with_quirks(named_choice=False), tools=(TIDE,), tool_choice="wind")
+        encoded_body(with_quirks(named_choice=False), tools=(TIDE,), tool_choice="wind")
 
 
 @pytest.mark.parametrize("choice", ["required", "tide"])
@@ -386,7 +386,7 @@ def test_a_schema_name_fits(given: str, expected: str) -> None:
 
 
 def test_any_json_is_json_mode() -> None:
-    body = sent(schema={}, messages=(user("As json, please."),))
+    body = encoded_body(schema={}, messages=(user("As json, please."),))
     assert body["response_format"] == {"type": "json_object"}
     assert body["messages"] == [{"role": "user", "content": "As json, please."}]
 
@@ -404,7 +404,7 @@ def test_json_mode_finds_its_word_anywhere_in_the_prompt(turns: tuple[Message, .
 
 
 def test_json_mode_gets_the_word_that_it_demands() -> None:
-    body = sent(schema={}, system="Be brief.", messages=(user("?", PNG),))
+    body = encoded_body(schema={}, system="Be brief.", messages=(user("?", PNG),))
     assert body["messages"][0] == {
         "role": "system",
         "content": "Be brief.\n\nAnswer with one JSON value and nothing else: no prose, no code fence.",
@@ -414,7 +414,7 @@ def test_json_mode_gets_the_word_that_it_demands() -> None:
 
 def test_a_schema_that_the_target_does_not_take_is_said_in_words() -> None:
     target = with_quirks(json_schema=False)
-    body = sent(target, schema={"type": "object"})
+    body = encoded_body(target, schema={"type": "object"})
     assert body["response_format"] == {"type": "json_object"}
     assert body["messages"][0] == {
         "role": "system",
@@ -853,7 +853,7 @@ def test_a_word_is_put_between_a_result_and_the_user_where_that_is_demanded() ->
 
 def test_a_loss_is_refused_under_strict() -> None:
     with pytest.raises(Unsupported, match=r"top_k: openai_chat: not supported \(strict\)"):
-        sent(top_k=1, strict=True)
+        encoded_body(top_k=1, strict=True)
 
 
 def test_notices_say_what_and_why() -> None:

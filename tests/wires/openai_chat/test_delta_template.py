@@ -34,30 +34,30 @@ def answer(*chunks: bytes) -> Response:
     return fold(events)
 
 
-def said(text: str, *, ensure_ascii: bool = True) -> bytes:
+def text_chunk(text: str, *, ensure_ascii: bool = True) -> bytes:
     return json.dumps(chunk({"content": text}), ensure_ascii=ensure_ascii).encode()
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=5)), st.booleans())
 def test_a_text_is_whole_however_it_is_written(texts: list[str], ensure_ascii: bool) -> None:  # noqa: FBT001
-    assert answer(*(said(text, ensure_ascii=ensure_ascii) for text in texts)).text == "".join(texts)
+    assert answer(*(text_chunk(text, ensure_ascii=ensure_ascii) for text in texts)).text == "".join(texts)
 
 
 @pytest.mark.parametrize("text", ["id", "m", "content", "delta", "r1", "choices", "index", "null"])
 def test_a_text_that_stands_elsewhere_in_a_chunk_is_no_other(text: str) -> None:
-    assert answer(said(text), said(text), said("b"), said(text)).text == f"{text}{text}b{text}"
+    assert answer(text_chunk(text), text_chunk(text), text_chunk("b"), text_chunk(text)).text == f"{text}{text}b{text}"
 
 
 def test_what_stands_between_is_heard() -> None:
     more = json.dumps(chunk({"content": "c", "reasoning_content": "hm"})).encode()
-    response = answer(said("a"), said("b"), more, said("d"))
+    response = answer(text_chunk("a"), text_chunk("b"), more, text_chunk("d"))
     assert [type(part) for part in response.message.parts].count(Thinking) == 1
 
 
 @pytest.mark.parametrize("wrong", [b'"b" "c"', b'"b', b"b", b'"\xff"', b'"\\ud800"'])
 def test_what_is_broken_is_told(wrong: bytes) -> None:
     with pytest.raises(Malformed):
-        answer(said("a"), said("b"), said("c").replace(b'"c"', wrong))
+        answer(text_chunk("a"), text_chunk("b"), text_chunk("c").replace(b'"c"', wrong))
 
 
 def test_a_chunk_whose_text_ends_before_its_end_is_read_whole() -> None:

@@ -71,17 +71,17 @@ def http(data: Any) -> HttpRequest:
     return HttpRequest(method="POST", path="/v1/chat/completions", body=encoded)
 
 
-def asked(**body: Any) -> Request:
+def decoded_request(**body: Any) -> Request:
     return WIRE.server.decode_request(http({"model": "m-1", **body}))[1]
 
 
 def turns(*messages: dict[str, Any]) -> tuple[Message, ...]:
-    return asked(messages=list(messages)).messages
+    return decoded_request(messages=list(messages)).messages
 
 
 def again(**body: Any) -> dict[str, Any]:
     """The body after it went through the vocabulary, without what every body has."""
-    request = asked(messages=[ASK], **body)
+    request = decoded_request(messages=[ASK], **body)
     sent: dict[str, Any] = json.loads(WIRE.client.encode_request(request, target("openai/m-1")).body)
     return {key: value for key, value in sent.items() if key not in ("model", "messages")}
 
@@ -130,7 +130,7 @@ FIELDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("body", "fields"), FIELDS)
 def test_a_field_that_our_words_cover(body: dict[str, Any], fields: dict[str, Any]) -> None:
-    assert asked(**body) == Request(**fields)
+    assert decoded_request(**body) == Request(**fields)
 
 
 WHOLE: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -167,7 +167,7 @@ WHOLE: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("body", "fields"), WHOLE)
 def test_the_clients_own_form_of_what_our_words_say_whole(body: dict[str, Any], fields: dict[str, Any]) -> None:
-    assert asked(**body) == Request(**fields, extra={"openai_chat.verbatim": body})
+    assert decoded_request(**body) == Request(**fields, extra={"openai_chat.verbatim": body})
 
 
 PARTLY: list[tuple[dict[str, Any], dict[str, Any]]] = [
@@ -201,7 +201,7 @@ PARTLY: list[tuple[dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize(("body", "fields"), PARTLY)
 def test_a_field_that_our_words_cover_in_part_is_kept_beside_them(body: dict[str, Any], fields: dict[str, Any]) -> None:
-    assert asked(**body) == Request(**fields, extra={"openai_chat": body})
+    assert decoded_request(**body) == Request(**fields, extra={"openai_chat": body})
 
 
 @pytest.mark.parametrize("body", [body for body, _ in WHOLE + PARTLY if "stream_options" not in body])
@@ -212,7 +212,7 @@ def test_what_is_kept_beside_our_words_reaches_its_own_wire_verbatim(body: dict[
 def lost(**body: Any) -> list[str]:
     """What of a body a target of another wire does not get."""
     notes = NoticeCollector("w")
-    body_extra(asked(**body), Target(provider="p", model="m-1", wire="w", base_url="https://x"), notes)
+    body_extra(decoded_request(**body), Target(provider="p", model="m-1", wire="w", base_url="https://x"), notes)
     return [notice.what for notice in notes.notices]
 
 
@@ -227,7 +227,7 @@ def test_what_our_words_say_in_part_is_told_on_another_wire(body: dict[str, Any]
 
 
 def test_a_seed_beside_another_one_is_no_form_of_it() -> None:
-    assert asked(seed=7, random_seed=8) == Request(seed=7, extra={"openai_chat": {"random_seed": 8}})
+    assert decoded_request(seed=7, random_seed=8) == Request(seed=7, extra={"openai_chat": {"random_seed": 8}})
 
 
 @pytest.mark.parametrize("effort", ["none", "minimal", "low", "medium", "high", "max"])
@@ -262,7 +262,7 @@ TOOLS: list[tuple[dict[str, Any], Tool | Opaque]] = [
 
 @pytest.mark.parametrize(("data", "tool"), TOOLS)
 def test_a_tool(data: dict[str, Any], tool: Tool | Opaque) -> None:
-    assert asked(tools=[data]).tools == (tool,)
+    assert decoded_request(tools=[data]).tools == (tool,)
     assert again(tools=[data]) == {"tools": [data]}
 
 
@@ -270,9 +270,9 @@ def test_a_tool(data: dict[str, Any], tool: Tool | Opaque) -> None:
 
 
 def test_leading_system_messages_are_the_system_prompt() -> None:
-    request = asked(messages=[{"role": "developer", "content": "Be brief."}, ASK])
+    request = decoded_request(messages=[{"role": "developer", "content": "Be brief."}, ASK])
     assert request == Request(system="Be brief.", messages=(user("?"),))
-    request = asked(messages=[{"role": "system", "content": ["a", {"type": "text", "text": "b"}]}, ASK])
+    request = decoded_request(messages=[{"role": "system", "content": ["a", {"type": "text", "text": "b"}]}, ASK])
     assert request.system == (Text(text="a"), Text(text="b"))
 
 
@@ -283,7 +283,7 @@ def test_a_later_system_message_stays_in_its_place() -> None:
 
 def test_what_a_system_message_has_beside_our_words_is_kept() -> None:
     messages = [{"role": "system", "content": "Be brief.", "name": "cook"}, ASK]
-    request = asked(messages=messages)
+    request = decoded_request(messages=messages)
     assert request.system == (Text(text="Be brief.", extra={"openai_chat": {"message": {"name": "cook"}}}),)
     sent = json.loads(WIRE.client.encode_request(request, target("openai/m-1")).body)
     assert sent["messages"] == messages
@@ -528,7 +528,7 @@ FUNCTION_CALL = {
 
 
 def sent_again(*messages: dict[str, Any]) -> list[dict[str, Any]]:
-    request = asked(messages=messages)
+    request = decoded_request(messages=messages)
     sent: list[dict[str, Any]] = json.loads(WIRE.client.encode_request(request, target("openai/m-1")).body)["messages"]
     return sent
 
@@ -636,7 +636,7 @@ def test_a_bad_request_says_where(data: Any, message: str) -> None:
 # Bodies ---------------------------------------------------------------------------------------------------------------
 
 
-def said(*parts: Part, finish: Finish = STOP, **fields: Any) -> dict[str, Any]:
+def encoded_body(*parts: Part, finish: Finish = STOP, **fields: Any) -> dict[str, Any]:
     response = Response(message=Message(role="assistant", parts=parts), finish=finish, **fields)
     reply = WIRE.server.encode_body(response)
     assert (reply.status, reply.headers) == (200, {"content-type": "application/json"})
@@ -645,13 +645,13 @@ def said(*parts: Part, finish: Finish = STOP, **fields: Any) -> dict[str, Any]:
 
 
 def message(*parts: Part, **fields: Any) -> dict[str, Any]:
-    told: dict[str, Any] = said(*parts, **fields)["choices"][0]["message"]
+    told: dict[str, Any] = encoded_body(*parts, **fields)["choices"][0]["message"]
     return told
 
 
 def test_a_whole_answer() -> None:
     usage = Usage(input=9, output=4, cache_read=8, cache_write=1, reasoning=2)
-    assert said(Text(text="Hi"), id="c-1", model="m-1", created=7, usage=usage) == {
+    assert encoded_body(Text(text="Hi"), id="c-1", model="m-1", created=7, usage=usage) == {
         "id": "c-1",
         "object": "chat.completion",
         "created": 7,
@@ -675,14 +675,14 @@ def test_a_whole_answer() -> None:
 
 
 def test_what_is_not_told_is_empty_where_clients_demand_it() -> None:
-    body = said()
+    body = encoded_body()
     assert (body["id"], body["created"], body["model"], body["usage"]) == ("", 0, "", None)
-    assert said(usage=Usage(input=9))["usage"] == {
+    assert encoded_body(usage=Usage(input=9))["usage"] == {
         "prompt_tokens": 9,
         "completion_tokens": 0,
         "total_tokens": 9,
     }
-    assert said(finish=Finish(reason="other"))["choices"][0]["finish_reason"] is None
+    assert encoded_body(finish=Finish(reason="other"))["choices"][0]["finish_reason"] is None
 
 
 FINISHES: list[tuple[Finish, str]] = [
@@ -702,7 +702,7 @@ FINISHES: list[tuple[Finish, str]] = [
 
 @pytest.mark.parametrize(("finish", "word"), FINISHES)
 def test_a_finish_is_a_word_of_this_dialect(finish: Finish, word: str) -> None:
-    assert said(finish=finish)["choices"][0]["finish_reason"] == word
+    assert encoded_body(finish=finish)["choices"][0]["finish_reason"] == word
 
 
 def test_a_call_is_said_with_its_arguments_as_text() -> None:
@@ -710,13 +710,15 @@ def test_a_call_is_said_with_its_arguments_as_text() -> None:
 
 
 def test_a_refusal_is_said_as_one() -> None:
-    body = said(Text(text="No.", extra={"openai_chat": {"refusal": True}}), finish=Finish(reason="blocked", raw="stop"))
+    body = encoded_body(
+        Text(text="No.", extra={"openai_chat": {"refusal": True}}), finish=Finish(reason="blocked", raw="stop")
+    )
     assert body["choices"][0]["message"] == {"role": "assistant", "content": None, "refusal": "No."}
     assert body["choices"][0]["finish_reason"] == "stop"
 
 
 def test_a_refusal_of_another_wire_has_the_word_that_refusals_have_here() -> None:
-    body = said(
+    body = encoded_body(
         Text(text="No.", extra={"openai_chat": {"refusal": True}}), finish=Finish(reason="blocked", raw="refusal")
     )
     assert body["choices"][0]["finish_reason"] == "stop"
@@ -759,7 +761,7 @@ def test_a_part_that_the_dialect_cannot_say_is_left_out_of_a_body_and_of_a_strea
 def test_citations_and_probabilities_stand_where_this_dialect_has_them() -> None:
     first = {"annotations": [{"n": 1}], "logprobs": {"content": [{"token": "a"}]}, "citations": ["https://x"]}
     second = {"annotations": [{"n": 2}], "logprobs": {"content": [{"token": "b"}]}, "search_results": [{"n": 3}]}
-    body = said(Text(text="a", extra={"openai_chat": first}), Text(text="b", extra={"openai_chat": second}))
+    body = encoded_body(Text(text="a", extra={"openai_chat": first}), Text(text="b", extra={"openai_chat": second}))
     choice = body["choices"][0]
     assert choice["message"] == {
         "role": "assistant",
@@ -862,7 +864,7 @@ def test_a_stream_is_chunks_and_a_farewell() -> None:
 
 
 def test_usage_comes_in_a_chunk_of_its_own_where_it_was_asked_for() -> None:
-    request = asked(messages=[ASK], stream=True, stream_options={"include_usage": True})
+    request = decoded_request(messages=[ASK], stream=True, stream_options={"include_usage": True})
     usage = Usage(input=9, output=4)
     chunks = stream(STARTED, Finished(finish=STOP, usage=usage), request=request)
     assert chunks[1] == {**HEAD, "choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]}
@@ -1029,16 +1031,16 @@ _ASKED: st.SearchStrategy[dict[str, Any]] = st.fixed_dictionaries(
 
 
 @given(_ASKED)
-def test_a_plain_question_is_read_as_any_other(asked: dict[str, Any]) -> None:
-    http = HttpRequest(method="POST", path="/v1/chat/completions", body=json.dumps(asked).encode())
+def test_a_plain_question_is_read_as_any_other(decoded_request: dict[str, Any]) -> None:
+    http = HttpRequest(method="POST", path="/v1/chat/completions", body=json.dumps(decoded_request).encode())
     plain = decode_plain(http.body)
     assert plain is None or plain == decode_any(http)
 
 
 def test_a_plain_question_is_read_at_once() -> None:
-    asked = {"model": "m", "messages": [{"role": "system", "content": "Be brief."}, ASK], "max_tokens": 5}
+    decoded_request = {"model": "m", "messages": [{"role": "system", "content": "Be brief."}, ASK], "max_tokens": 5}
     plain = Request(system="Be brief.", messages=(user("?"),), max_tokens=5)
-    assert decode_plain(json.dumps(asked).encode()) == ("m", plain)
+    assert decode_plain(json.dumps(decoded_request).encode()) == ("m", plain)
 
 
 @pytest.mark.parametrize("body", [b"", b"{", b"\xff", b"[" * 100_000], ids=["nothing", "cut", "no text", "deep"])

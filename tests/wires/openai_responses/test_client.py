@@ -76,7 +76,7 @@ NOTE = {
 }
 
 
-def sent(request: Request, to: Target = TARGET) -> JsonObject:
+def encoded_body(request: Request, to: Target = TARGET) -> JsonObject:
     body: JsonObject = msgspec.json.decode(CLIENT.encode_request(request, to).body)
     return body
 
@@ -86,15 +86,17 @@ def notices(request: Request, to: Target = TARGET) -> list[tuple[str, str]]:
 
 
 def items(*messages: Message, to: Target = TARGET) -> list[JsonObject]:
-    found: list[JsonObject] = sent(Request(messages=messages), to)["input"]
+    found: list[JsonObject] = encoded_body(Request(messages=messages), to)["input"]
     return found
 
 
 def option(**options: Any) -> JsonObject:
     """What a request with these options has beside a plain one."""
-    plain = sent(Request(messages=(HI,)))
+    plain = encoded_body(Request(messages=(HI,)))
     return {
-        key: value for key, value in sent(Request(messages=(HI,), **options)).items() if value != plain.get(key, ...)
+        key: value
+        for key, value in encoded_body(Request(messages=(HI,), **options)).items()
+        if value != plain.get(key, ...)
     }
 
 
@@ -102,7 +104,7 @@ def quirky(**quirks: Any) -> Target:
     return msgspec.structs.replace(TARGET, quirks=Quirks(**quirks))
 
 
-def own(**extra: Any) -> dict[str, JsonObject]:
+def wire_data(**extra: Any) -> dict[str, JsonObject]:
     return {NAME: extra}
 
 
@@ -128,7 +130,7 @@ def answer(*output: JsonObject, **more: Any) -> Response:
     return fold(CLIENT.decode_body(body(*output, **more)))
 
 
-def said(*content: JsonObject, **more: Any) -> JsonObject:
+def message_item(*content: JsonObject, **more: Any) -> JsonObject:
     return {"type": "message", "id": "msg_1", "role": "assistant", "status": "completed", "content": content, **more}
 
 
@@ -136,7 +138,7 @@ def said(*content: JsonObject, **more: Any) -> JsonObject:
 
 
 def test_a_plain_request_is_private_and_asks_for_encrypted_reasoning() -> None:
-    assert sent(Request(messages=(HI,))) == {
+    assert encoded_body(Request(messages=(HI,))) == {
         "model": "gpt-x",
         "input": [HI_JSON],
         "store": False,
@@ -151,47 +153,47 @@ def test_a_request_goes_to_responses_with_its_key() -> None:
 
 
 def test_the_callers_own_store_survives() -> None:
-    assert sent(Request(messages=(HI,), extra=own(store=True)))["store"] is True
+    assert encoded_body(Request(messages=(HI,), extra=wire_data(store=True)))["store"] is True
 
 
 @pytest.mark.parametrize(
     "state", [{"previous_response_id": "resp_0"}, {"conversation": "conv_1"}, {"background": True}]
 )
 def test_a_request_that_needs_the_servers_memory_does_not_forbid_it(state: JsonObject) -> None:
-    told = sent(Request(messages=(HI,), extra={NAME: state}))
+    told = encoded_body(Request(messages=(HI,), extra={NAME: state}))
     assert "store" not in told
     assert {key: told[key] for key in state} == state
 
 
 def test_the_callers_include_is_kept_beside_ours() -> None:
-    given = own(include=["message.output_text.logprobs"])
+    given = wire_data(include=["message.output_text.logprobs"])
     wanted = ["message.output_text.logprobs", "reasoning.encrypted_content"]
-    assert sent(Request(messages=(HI,), extra=given))["include"] == wanted
-    assert sent(Request(messages=(HI,), extra=own(include=wanted)))["include"] == wanted
+    assert encoded_body(Request(messages=(HI,), extra=given))["include"] == wanted
+    assert encoded_body(Request(messages=(HI,), extra=wire_data(include=wanted)))["include"] == wanted
 
 
 def test_a_model_that_does_not_think_is_not_asked_for_encrypted_reasoning() -> None:
     plain = msgspec.structs.replace(TARGET, capabilities=Capabilities(thinking=False))
-    assert "include" not in sent(Request(messages=(HI,)), plain)
+    assert "include" not in encoded_body(Request(messages=(HI,)), plain)
 
 
 def test_unknown_options_are_merged_verbatim() -> None:
-    extra = own(truncation="auto", context_management=[{"type": "compaction"}], prompt={"id": "pmpt_1"})
+    extra = wire_data(truncation="auto", context_management=[{"type": "compaction"}], prompt={"id": "pmpt_1"})
     assert option(extra=extra) == extra[NAME]
 
 
 def test_a_request_without_messages_has_no_input() -> None:
-    assert "input" not in sent(Request(extra=own(prompt={"id": "pmpt_1"})))
+    assert "input" not in encoded_body(Request(extra=wire_data(prompt={"id": "pmpt_1"})))
 
 
 def test_streaming_is_asked_for() -> None:
-    request = Request(messages=(HI,), stream=True, extra=own(stream_options={"include_obfuscation": False}))
-    assert sent(request)["stream"] is True
-    assert sent(request)["stream_options"] == {"include_obfuscation": False}
+    request = Request(messages=(HI,), stream=True, extra=wire_data(stream_options={"include_obfuscation": False}))
+    assert encoded_body(request)["stream"] is True
+    assert encoded_body(request)["stream_options"] == {"include_obfuscation": False}
 
 
 def test_stream_options_are_for_streams_only() -> None:
-    assert option(extra=own(stream_options={"include_obfuscation": False})) == {}
+    assert option(extra=wire_data(stream_options={"include_obfuscation": False})) == {}
 
 
 def test_system_is_instructions() -> None:
@@ -200,9 +202,9 @@ def test_system_is_instructions() -> None:
 
 
 def test_a_system_text_of_this_wire_is_an_item() -> None:
-    kept = Text(text="Be brief.", extra=own(role="system", prompt_cache_breakpoint={"mode": "explicit"}))
+    kept = Text(text="Be brief.", extra=wire_data(role="system", prompt_cache_breakpoint={"mode": "explicit"}))
     plain = Text(text="Be kind.", extra={"anthropic": {"cache_control": {}}})
-    told = sent(Request(messages=(HI,), system=(kept, plain)))
+    told = encoded_body(Request(messages=(HI,), system=(kept, plain)))
     part = {"type": "input_text", "text": "Be brief.", "prompt_cache_breakpoint": {"mode": "explicit"}}
     assert told["input"] == [{"type": "message", "role": "system", "content": [part]}, HI_JSON]
     assert told["instructions"] == "Be kind."
@@ -210,21 +212,23 @@ def test_a_system_text_of_this_wire_is_an_item() -> None:
 
 def test_a_system_message_inside_the_history_is_folded() -> None:
     request = Request(messages=(HI, system("Be brief."), assistant("Yes"), HI))
-    assert sent(request)["instructions"] == "Be brief."
+    assert encoded_body(request)["instructions"] == "Be brief."
     assert notices(request) == [("changed", "system message after the first turn")]
 
 
 def test_a_system_message_stays_in_its_place_where_the_target_takes_it_there() -> None:
     request = Request(messages=(HI, system("Be brief.")))
     item = {"type": "message", "role": "developer", "content": "Be brief."}
-    assert sent(request, quirky(system_turns=True))["input"] == [HI_JSON, item]
+    assert encoded_body(request, quirky(system_turns=True))["input"] == [HI_JSON, item]
 
 
 def test_a_system_message_in_its_place_has_no_block_of_another_wire() -> None:
     foreign = Opaque(wire="anthropic", data={"type": "cache"})
-    request = Request(messages=(HI, Message(role="system", parts=(foreign, Text(text="Be brief.")), extra=own(id="m"))))
+    request = Request(
+        messages=(HI, Message(role="system", parts=(foreign, Text(text="Be brief.")), extra=wire_data(id="m")))
+    )
     item = {"type": "message", "role": "developer", "content": "Be brief.", "id": "m"}
-    assert sent(request, quirky(system_turns=True))["input"] == [HI_JSON, item]
+    assert encoded_body(request, quirky(system_turns=True))["input"] == [HI_JSON, item]
     assert notices(request, quirky(system_turns=True)) == [("dropped", "anthropic block")]
 
 
@@ -251,17 +255,17 @@ def test_images_and_documents_are_content() -> None:
 
 def test_audio_is_unsupported() -> None:
     with pytest.raises(Unsupported, match="cannot send an audio"):
-        sent(Request(messages=(user(Audio(data=b"RIFF", mime="audio/wav")),)))
+        encoded_body(Request(messages=(user(Audio(data=b"RIFF", mime="audio/wav")),)))
 
 
 def test_an_assistants_document_is_unsupported() -> None:
     with pytest.raises(Unsupported, match="cannot send a document"):
-        sent(Request(messages=(HI, assistant(Document(data=b"", mime="text/plain")))))
+        encoded_body(Request(messages=(HI, assistant(Document(data=b"", mime="text/plain")))))
 
 
 def test_what_a_users_part_and_message_came_with_goes_back() -> None:
-    text = Text(text="Hi", extra=own(prompt_cache_breakpoint={"mode": "explicit"}))
-    message = Message(role="user", parts=(text,), extra=own(id="msg_0"))
+    text = Text(text="Hi", extra=wire_data(prompt_cache_breakpoint={"mode": "explicit"}))
+    message = Message(role="user", parts=(text,), extra=wire_data(id="msg_0"))
     part = {"type": "input_text", "text": "Hi", "prompt_cache_breakpoint": {"mode": "explicit"}}
     assert items(message) == [{"type": "message", "role": "user", "content": [part], "id": "msg_0"}]
 
@@ -290,9 +294,9 @@ def test_texts_go_back_into_the_items_that_they_came_in() -> None:
     first = {"id": "msg_1", "phase": "commentary"}
     last = {"id": "msg_2", "phase": "final_answer"}
     message = assistant(
-        Text(text="Look.", extra=own(item=first)),
-        Text(text="Noon.", extra=own(item=last, annotations=[NOTE])),
-        Text(text="No.", extra=own(item=last, refusal=True)),
+        Text(text="Look.", extra=wire_data(item=first)),
+        Text(text="Noon.", extra=wire_data(item=last, annotations=[NOTE])),
+        Text(text="No.", extra=wire_data(item=last, refusal=True)),
     )
     usual = {"type": "message", "role": "assistant", "status": "completed"}
     assert items(HI, message)[1:] == [
@@ -310,7 +314,7 @@ def test_texts_go_back_into_the_items_that_they_came_in() -> None:
 
 def test_a_call_is_an_item_and_its_arguments_are_text() -> None:
     call = ToolCall(
-        id="call_1", name="tide", arguments={"port": "Brest"}, raw='{"port": "Brest"}', extra=own(id="fc_1")
+        id="call_1", name="tide", arguments={"port": "Brest"}, raw='{"port": "Brest"}', extra=wire_data(id="fc_1")
     )
     foreign = ToolCall(id="toolu_2", name="tide", arguments={}, extra={"anthropic": {"id": "x"}})
     results = (ToolResult(id="call_1", content="4.2 m"), ToolResult(id="toolu_2", content="no", is_error=True))
@@ -323,7 +327,7 @@ def test_a_call_is_an_item_and_its_arguments_are_text() -> None:
 
 
 def test_a_custom_call_and_its_result_keep_their_kind() -> None:
-    call = ToolCall(id="call_1", name="sql", arguments={"input": "SELECT 1"}, extra=own(type="custom_tool_call"))
+    call = ToolCall(id="call_1", name="sql", arguments={"input": "SELECT 1"}, extra=wire_data(type="custom_tool_call"))
     assert items(HI, assistant(call), tool_results(ToolResult(id="call_1", content="1")))[1:] == [
         {"type": "custom_tool_call", "call_id": "call_1", "name": "sql", "input": "SELECT 1"},
         {"type": "custom_tool_call_output", "call_id": "call_1", "output": "1"},
@@ -344,18 +348,18 @@ def test_an_id_that_is_too_long_is_mapped_the_same_way_everywhere() -> None:
 def test_a_picture_by_address_is_refused_where_the_target_cannot_fetch_it() -> None:
     blind = msgspec.structs.replace(TARGET, capabilities=Capabilities(image_urls=False))
     with pytest.raises(Unsupported, match="cannot fetch https://example"):
-        sent(Request(messages=(user(Image(url="https://example.org/a.png")),)), blind)
+        encoded_body(Request(messages=(user(Image(url="https://example.org/a.png")),)), blind)
 
 
 def test_a_block_of_another_wire_in_a_result_is_left_out() -> None:
     answered = tool_results(ToolResult(id="call_1", content=(Opaque(wire="anthropic", data={}), Text(text="4 m"))))
     request = Request(messages=(HI, assistant(ToolCall(id="call_1", name="tide")), answered))
-    assert sent(request)["input"][2]["output"] == [{"type": "input_text", "text": "4 m"}]
+    assert encoded_body(request)["input"][2]["output"] == [{"type": "input_text", "text": "4 m"}]
     assert notices(request) == [("dropped", "anthropic block in a result")]
 
 
 def output_of(*content: Text | Image | Opaque, is_error: bool = False) -> Any:
-    result = ToolResult(id="call_1", content=content, is_error=is_error, extra=own(id="fco_1"))
+    result = ToolResult(id="call_1", content=content, is_error=is_error, extra=wire_data(id="fco_1"))
     item = CLIENT.encode_result(result)
     assert item["id"] == "fco_1"
     return item["output"]
@@ -378,8 +382,8 @@ def test_an_error_with_a_picture_begins_with_the_prefix() -> None:
 
 def test_reasoning_goes_back_verbatim_before_what_followed_it() -> None:
     summary = [{"type": "summary_text", "text": "a"}, {"type": "summary_text", "text": "b"}]
-    several = Thinking(text="a\n\nb", extra=own(id="rs_1", encrypted_content="gAAAA", summary=summary))
-    hidden = Thinking(text="", redacted=True, extra=own(id="rs_2", encrypted_content="gBBBB"))
+    several = Thinking(text="a\n\nb", extra=wire_data(id="rs_1", encrypted_content="gAAAA", summary=summary))
+    hidden = Thinking(text="", redacted=True, extra=wire_data(id="rs_2", encrypted_content="gBBBB"))
     assert items(HI, assistant(several, hidden, "Noon."))[1:3] == [
         {"type": "reasoning", "summary": summary, "id": "rs_1", "encrypted_content": "gAAAA"},
         {"type": "reasoning", "summary": [], "id": "rs_2", "encrypted_content": "gBBBB"},
@@ -395,15 +399,15 @@ def test_reasoning_goes_back_verbatim_before_what_followed_it() -> None:
     ],
 )
 def test_reasoning_that_nothing_follows_is_left_out(after: tuple[Message, ...]) -> None:
-    lone = assistant(Thinking(text="Hm", extra=own(id="rs_1")))
+    lone = assistant(Thinking(text="Hm", extra=wire_data(id="rs_1")))
     request = Request(messages=(HI, *after[:-1], lone, *after[-1:]))
-    assert "reasoning" not in [item["type"] for item in sent(request)["input"]]
+    assert "reasoning" not in [item["type"] for item in encoded_body(request)["input"]]
     assert ("dropped", "thinking") in notices(request)
 
 
 def test_reasoning_with_nothing_to_replay_is_left_out() -> None:
-    request = Request(messages=(HI, assistant(Thinking(text="Hm", extra=own()), "Yes"), HI))
-    assert [item["type"] for item in sent(request)["input"]] == ["message"] * 3
+    request = Request(messages=(HI, assistant(Thinking(text="Hm", extra=wire_data()), "Yes"), HI))
+    assert [item["type"] for item in encoded_body(request)["input"]] == ["message"] * 3
     assert notices(request) == [("dropped", "thinking")]
 
 
@@ -413,7 +417,7 @@ def test_thinking_of_another_wire_is_left_out() -> None:
 
 
 def test_an_image_that_this_wire_made_goes_back_as_its_item() -> None:
-    image = Image(data=b"RIFF", mime="image/webp", extra=own(id="ig_1", quality="low"))
+    image = Image(data=b"RIFF", mime="image/webp", extra=wire_data(id="ig_1", quality="low"))
     item = {"type": "image_generation_call", "result": "UklGRg==", "output_format": "webp", "id": "ig_1"}
     assert items(HI, assistant(image), HI)[1] == {**item, "quality": "low"}
 
@@ -421,7 +425,7 @@ def test_an_image_that_this_wire_made_goes_back_as_its_item() -> None:
 def test_an_image_that_another_wire_made_is_shown_by_the_user() -> None:
     request = Request(messages=(HI, assistant("Here:", PICTURE), HI))
     content = [{"type": "input_text", "text": "Made by the assistant:"}, PICTURE_JSON]
-    assert sent(request)["input"][2] == {"type": "message", "role": "user", "content": content}
+    assert encoded_body(request)["input"][2] == {"type": "message", "role": "user", "content": content}
     assert notices(request) == [("changed", "image of the assistant")]
 
 
@@ -441,12 +445,12 @@ def test_tools_are_flat_and_say_that_they_are_not_strict() -> None:
 def test_a_strict_tool_that_takes_nothing_says_so_strictly() -> None:
     none: JsonObject = {"type": "object", "properties": {}, "required": [], "additionalProperties": False}
     tool = {"type": "function", "name": "now", "parameters": none, "strict": True, "defer_loading": True}
-    assert CLIENT.encode_tools((Tool(name="now", strict=True, extra=own(defer_loading=True)),)) == [tool]
+    assert CLIENT.encode_tools((Tool(name="now", strict=True, extra=wire_data(defer_loading=True)),)) == [tool]
 
 
 def test_a_tool_of_another_provider_is_left_out() -> None:
     request = Request(messages=(HI,), tools=(TIDE, Opaque(wire="anthropic", data={"type": "web_search_1"})))
-    assert sent(request)["tools"] == [TIDE_JSON]
+    assert encoded_body(request)["tools"] == [TIDE_JSON]
     assert notices(request) == [("dropped", "hosted tool")]
 
 
@@ -469,20 +473,20 @@ def test_a_choice_is_a_word_or_names_a_function(choice: str, told: object) -> No
 
 def test_a_target_that_cannot_be_told_a_name_gets_that_tool_alone() -> None:
     request = Request(messages=(HI,), tools=(TIDE, Tool(name="now")), tool_choice="tide")
-    told = sent(request, quirky(named_choice=False, required_choice="any"))
+    told = encoded_body(request, quirky(named_choice=False, required_choice="any"))
     assert (told["tools"], told["tool_choice"]) == ([TIDE_JSON], "any")
     assert notices(request, quirky(named_choice=False)) == [("changed", "tool_choice")]
 
 
 def test_a_choice_of_a_tool_that_is_not_there_is_refused_where_it_would_be_given_alone() -> None:
     with pytest.raises(InvalidRequest, match=r"tool_choice must be .*, got 'tide'"):
-        sent(Request(messages=(HI,), tools=(Tool(name="now"),), tool_choice="tide"), quirky(named_choice=False))
+        encoded_body(Request(messages=(HI,), tools=(Tool(name="now"),), tool_choice="tide"), quirky(named_choice=False))
 
 
 def test_a_choice_that_cannot_be_forced_is_free() -> None:
     free = msgspec.structs.replace(TARGET, capabilities=Capabilities(forced_choice=False))
     request = Request(messages=(HI,), tools=(TIDE,), tool_choice="required")
-    assert sent(request, free)["tool_choice"] == "auto"
+    assert encoded_body(request, free)["tool_choice"] == "auto"
     assert notices(request, free) == [("changed", "tool_choice")]
 
 
@@ -507,39 +511,39 @@ def test_strict_is_sent_only_for_a_strict_schema() -> None:
     form = {"type": "json_schema", "name": "tide", "schema": STRICT, "strict": True}
     assert option(schema=STRICT, schema_name="tide", schema_strict=True) == {"text": {"format": form}}
     loose = Request(messages=(HI,), schema=PORT, schema_strict=True)
-    assert "strict" not in sent(loose)["text"]["format"]
+    assert "strict" not in encoded_body(loose)["text"]["format"]
     assert notices(loose) == [("dropped", "schema_strict")]
     tight = Request(messages=(HI,), schema=STRICT, schema_strict=True)
-    assert "strict" not in sent(tight, quirky(strict=False))["text"]["format"]
-    assert "strict" not in sent(Request(messages=(HI,), schema=STRICT), quirky(strict=False))["text"]["format"]
+    assert "strict" not in encoded_body(tight, quirky(strict=False))["text"]["format"]
+    assert "strict" not in encoded_body(Request(messages=(HI,), schema=STRICT), quirky(strict=False))["text"]["format"]
 
 
 def test_a_tool_is_strict_only_where_its_parameters_are() -> None:
     loose = Request(messages=(HI,), tools=(Tool(name="tide", parameters=PORT, strict=True),))
-    assert sent(loose)["tools"][0]["strict"] is False
+    assert encoded_body(loose)["tools"][0]["strict"] is False
     assert notices(loose) == [("dropped", "strict of tide")]
     tight = Request(messages=(HI,), tools=(Tool(name="tide", parameters=STRICT, strict=True), Tool(name="now")))
-    assert [tool["strict"] for tool in sent(tight)["tools"]] == [True, False]
-    assert ["strict" in tool for tool in sent(tight, quirky(strict=False))["tools"]] == [False, False]
+    assert [tool["strict"] for tool in encoded_body(tight)["tools"]] == [True, False]
+    assert ["strict" in tool for tool in encoded_body(tight, quirky(strict=False))["tools"]] == [False, False]
     assert notices(tight, quirky(strict=False)) == [("dropped", "strict of tide")]
 
 
 def test_any_json_is_json_object() -> None:
     request = Request(messages=(user("Answer in JSON."),), schema={})
-    assert sent(request)["text"] == {"format": {"type": "json_object"}}
+    assert encoded_body(request)["text"] == {"format": {"type": "json_object"}}
     assert notices(request) == []
 
 
 def test_the_word_json_is_said_where_the_input_does_not_say_it() -> None:
     request = Request(messages=(HI,), system="Answer in JSON.", schema={})
     words = "Answer with one JSON value and nothing else: no prose, no code fence."
-    assert sent(request)["input"] == [{"type": "message", "role": "developer", "content": words}, HI_JSON]
+    assert encoded_body(request)["input"] == [{"type": "message", "role": "developer", "content": words}, HI_JSON]
     assert notices(request) == [("repaired", "input")]
 
 
 def test_a_target_that_takes_no_schema_is_told_it_in_words() -> None:
     request = Request(messages=(HI,), schema=PORT)
-    told = sent(request, quirky(json_schema=False))
+    told = encoded_body(request, quirky(json_schema=False))
     assert told["text"] == {"format": {"type": "json_object"}}
     assert told["input"][0]["role"] == "developer"
     assert msgspec.json.encode(PORT).decode() in told["input"][0]["content"]
@@ -548,20 +552,20 @@ def test_a_target_that_takes_no_schema_is_told_it_in_words() -> None:
 
 def test_a_format_of_the_callers_own_wins_where_the_target_takes_schemas() -> None:
     form = {"type": "json_schema", "name": "x", "schema": PORT, "strict": True}
-    request = Request(messages=(HI,), schema=PORT, schema_strict=True, extra=own(text={"format": form}))
-    assert sent(request)["text"] == {"format": form}
+    request = Request(messages=(HI,), schema=PORT, schema_strict=True, extra=wire_data(text={"format": form}))
+    assert encoded_body(request)["text"] == {"format": form}
     assert notices(request) == []
-    assert sent(request, quirky(json_schema=False))["text"] == {"format": {"type": "json_object"}}
+    assert encoded_body(request, quirky(json_schema=False))["text"] == {"format": {"type": "json_object"}}
 
 
 def test_a_schemas_name_is_made_to_fit() -> None:
     request = Request(messages=(HI,), schema=PORT, schema_name="Tide height")
-    assert sent(request)["text"]["format"]["name"] == "Tide_height"
+    assert encoded_body(request)["text"]["format"]["name"] == "Tide_height"
     assert notices(request) == [("renamed", "schema_name")]
 
 
 def test_other_wishes_for_the_text_stand_beside_the_schema() -> None:
-    told = option(schema=PORT, extra=own(text={"verbosity": "low"}))
+    told = option(schema=PORT, extra=wire_data(text={"verbosity": "low"}))
     form = {"type": "json_schema", "name": "response", "schema": PORT}
     assert told == {"text": {"format": form, "verbosity": "low"}}
 
@@ -575,7 +579,7 @@ def test_sampling_is_sent_as_it_is() -> None:
 
 def test_what_the_api_has_no_word_for_is_dropped_with_a_notice() -> None:
     request = Request(messages=(HI,), top_k=3, seed=4, stop=("x",))
-    assert sent(request) == sent(Request(messages=(HI,)))
+    assert encoded_body(request) == encoded_body(Request(messages=(HI,)))
     assert notices(request) == [("dropped", "top_k"), ("dropped", "seed"), ("dropped", "stop")]
 
 
@@ -586,7 +590,7 @@ def test_an_option_that_the_callers_extra_says_is_not_lost(name: str) -> None:
 
 def test_a_loss_is_refused_under_strict() -> None:
     with pytest.raises(Unsupported, match="seed"):
-        sent(Request(messages=(HI,), seed=4, strict=True))
+        encoded_body(Request(messages=(HI,), seed=4, strict=True))
 
 
 def test_max_tokens_is_max_output_tokens_and_at_least_16() -> None:
@@ -594,32 +598,32 @@ def test_max_tokens_is_max_output_tokens_and_at_least_16() -> None:
     assert option(max_tokens=5) == {"max_output_tokens": 16}
     assert notices(Request(messages=(HI,), max_tokens=5)) == [("changed", "max_tokens")]
     small = msgspec.structs.replace(TARGET, capabilities=Capabilities(max_output=100))
-    assert sent(Request(messages=(HI,), max_tokens=500), small)["max_output_tokens"] == 100
+    assert encoded_body(Request(messages=(HI,), max_tokens=500), small)["max_output_tokens"] == 100
     assert notices(Request(messages=(HI,), max_tokens=50), small) == []
 
 
 def test_reasoning_is_an_effort_beside_the_callers_own_words() -> None:
     assert option(reasoning="high") == {"reasoning": {"effort": "high"}}
     assert option(reasoning=9000) == {"reasoning": {"effort": "medium"}}
-    told = option(reasoning="max", extra=own(reasoning={"effort": "xhigh", "summary": "auto"}))
+    told = option(reasoning="max", extra=wire_data(reasoning={"effort": "xhigh", "summary": "auto"}))
     assert told == {"reasoning": {"effort": "xhigh", "summary": "auto"}}
 
 
 def test_an_effort_of_the_callers_own_is_not_bent() -> None:
-    request = Request(messages=(HI,), reasoning=9000, extra=own(reasoning={"effort": "xhigh"}))
+    request = Request(messages=(HI,), reasoning=9000, extra=wire_data(reasoning={"effort": "xhigh"}))
     assert notices(request) == []
 
 
 def test_a_model_that_does_not_think_is_not_asked_to() -> None:
     plain = msgspec.structs.replace(TARGET, capabilities=Capabilities(thinking=False))
-    assert "reasoning" not in sent(Request(messages=(HI,), reasoning="high"), plain)
+    assert "reasoning" not in encoded_body(Request(messages=(HI,), reasoning="high"), plain)
     assert notices(Request(messages=(HI,), reasoning="high"), plain) == [("dropped", "reasoning")]
     assert notices(Request(messages=(HI,), reasoning="none"), plain) == []
 
 
 def test_a_model_that_may_not_think_beside_tools_does_not() -> None:
     request = Request(messages=(HI,), tools=(TIDE,), reasoning="high")
-    assert sent(request, quirky(reasoning_with_tools=False))["reasoning"] == {"effort": "none"}
+    assert encoded_body(request, quirky(reasoning_with_tools=False))["reasoning"] == {"effort": "none"}
     assert notices(request, quirky(reasoning_with_tools=False)) == [("changed", "reasoning")]
     silent = Request(messages=(HI,), tools=(TIDE,))
     assert notices(silent, quirky(reasoning_with_tools=False)) == []
@@ -630,7 +634,7 @@ def test_user_and_metadata_are_sent_where_they_are_known() -> None:
     assert option(**told) == told
     request = Request(messages=(HI,), user="u1", metadata={"a": "b"})
     assert notices(request, quirky(user_field=None, metadata=False)) == [("dropped", "user"), ("dropped", "metadata")]
-    assert sent(request, quirky(user_field="safety_identifier"))["safety_identifier"] == "u1"
+    assert encoded_body(request, quirky(user_field="safety_identifier"))["safety_identifier"] == "u1"
 
 
 # What we read: streams ------------------------------------------------------------------------------------------------
@@ -646,7 +650,7 @@ def test_a_stream_gives_its_text_piece_by_piece() -> None:
         id="resp_1",
         model="gpt-x",
         created=1794700000,
-        message=assistant(Text(text="High water at noon.", extra=own(item=item))),
+        message=assistant(Text(text="High water at noon.", extra=wire_data(item=item))),
         finish=Finish(reason="stop", raw="completed"),
         usage=Usage(input=12, output=6, cache_read=4, cache_write=0, reasoning=2),
     )
@@ -654,27 +658,29 @@ def test_a_stream_gives_its_text_piece_by_piece() -> None:
 
 def test_what_is_known_of_a_text_stands_at_its_start() -> None:
     starts = [event for event in play("hello.sse")[0] if isinstance(event, PartStarted)]
-    assert starts == [PartStarted(index=0, kind="text", extra=own(item={"id": "msg_1", "phase": "final_answer"}))]
+    assert starts == [PartStarted(index=0, kind="text", extra=wire_data(item={"id": "msg_1", "phase": "final_answer"}))]
 
 
-BREST = ToolCall(id="call_1", name="tide", arguments={"port": "Brest"}, extra=own(id="fc_1"))
+BREST = ToolCall(id="call_1", name="tide", arguments={"port": "Brest"}, extra=wire_data(id="fc_1"))
 RAW = Thinking(
     text="Moon, sun.",
-    extra=own(id="rs_1", summary=[], content=[{"type": "reasoning_text", "text": "Moon, sun."}]),
+    extra=wire_data(id="rs_1", summary=[], content=[{"type": "reasoning_text", "text": "Moon, sun."}]),
 )
-NOON = Text(text="Noon.", extra=own(item={"id": "msg_1"}))
+NOON = Text(text="Noon.", extra=wire_data(item={"id": "msg_1"}))
 
 
 def test_encrypted_reasoning_is_taken_from_the_end_of_its_item() -> None:
     assert parts("tool.sse") == (
-        Thinking(text="", redacted=True, extra=own(id="rs_1", encrypted_content="gAAAAfull")),
-        ToolCall(id="call_7", name="tide", arguments={"port": "Brest"}, extra=own(id="fc_1")),
+        Thinking(text="", redacted=True, extra=wire_data(id="rs_1", encrypted_content="gAAAAfull")),
+        ToolCall(id="call_7", name="tide", arguments={"port": "Brest"}, extra=wire_data(id="fc_1")),
     )
     assert response_of_tape("tool.sse").finish == Finish(reason="tool_calls", raw="completed")
 
 
 def test_parallel_calls_keep_the_order_of_their_items() -> None:
-    cork = ToolCall(id="call_2", name="tide", arguments={"port": "Cork"}, raw='{"port": "Cork"}', extra=own(id="fc_2"))
+    cork = ToolCall(
+        id="call_2", name="tide", arguments={"port": "Cork"}, raw='{"port": "Cork"}', extra=wire_data(id="fc_2")
+    )
     assert parts("parallel_calls.sse") == (BREST, cork)
 
 
@@ -683,45 +689,45 @@ def test_several_messages_and_a_hosted_tool_keep_their_places() -> None:
     action = {"type": "search", "query": "tide brest"}
     search = {"id": "ws_1", "type": "web_search_call", "status": "completed", "action": action}
     assert parts("commentary.sse") == (
-        Text(text="Let me look.", extra=own(item=first)),
+        Text(text="Let me look.", extra=wire_data(item=first)),
         Opaque(wire=NAME, data=search),
-        Text(text="Noon.", extra=own(item=last, annotations=[NOTE])),
-        Text(text="And at midnight.", extra=own(item=last)),
+        Text(text="Noon.", extra=wire_data(item=last, annotations=[NOTE])),
+        Text(text="And at midnight.", extra=wire_data(item=last)),
     )
 
 
 def test_summaries_are_one_thinking_with_blank_lines_between() -> None:
     summary = [{"type": "summary_text", "text": "First the moon."}, {"type": "summary_text", "text": "Then the sun."}]
-    extra = own(id="rs_1", summary=summary, encrypted_content="gAAAA")
+    extra = wire_data(id="rs_1", summary=summary, encrypted_content="gAAAA")
     assert parts("summaries.sse")[0] == Thinking(text="First the moon.\n\nThen the sun.", extra=extra)
     pieces = [event.text for event in play("summaries.sse")[0] if isinstance(event, PartDelta) and event.index == 0]
     assert pieces == ["First ", "the moon.", "\n\nThen ", "the sun."]
 
 
 def test_raw_thinking_whose_end_comes_late_stays_first() -> None:
-    thinking = msgspec.structs.replace(RAW, extra=own(**{**RAW.extra[NAME], "id": "rs_tmp"}))
-    assert parts("raw_thinking.sse") == (thinking, Text(text="Noon.", extra=own(item={"id": "msg_tmp"})))
+    thinking = msgspec.structs.replace(RAW, extra=wire_data(**{**RAW.extra[NAME], "id": "rs_tmp"}))
+    assert parts("raw_thinking.sse") == (thinking, Text(text="Noon.", extra=wire_data(item={"id": "msg_tmp"})))
 
 
 def test_of_two_forms_of_thinking_the_first_is_read_and_both_are_kept() -> None:
     summary = [{"type": "summary_text", "text": "Moon."}]
     assert parts("two_forms.sse")[0] == Thinking(
-        text="Moon, sun.", extra=own(id="rs_1", summary=summary, content=RAW.extra[NAME]["content"])
+        text="Moon, sun.", extra=wire_data(id="rs_1", summary=summary, content=RAW.extra[NAME]["content"])
     )
 
 
 def test_items_are_told_apart_by_id_where_there_is_no_index() -> None:
-    thinking = msgspec.structs.replace(RAW, extra=own(**RAW.extra[NAME], encrypted_content=""))
+    thinking = msgspec.structs.replace(RAW, extra=wire_data(**RAW.extra[NAME], encrypted_content=""))
     assert parts("no_index.sse") == (thinking, BREST)
 
 
 def test_items_are_told_apart_by_their_beginning_where_the_index_is_always_the_same() -> None:
-    assert parts("one_index.sse") == (Thinking(text="Moon.", extra=own(id="rs_1")), NOON, BREST)
+    assert parts("one_index.sse") == (Thinking(text="Moon.", extra=wire_data(id="rs_1")), NOON, BREST)
 
 
 def test_events_without_index_and_id_belong_to_the_last_item() -> None:
     assert parts("no_keys.sse") == (
-        Thinking(text="Moon, sun.", extra=own(content=RAW.extra[NAME]["content"])),
+        Thinking(text="Moon, sun.", extra=wire_data(content=RAW.extra[NAME]["content"])),
         Text(text="Noon."),
         ToolCall(id="call_1", name="tide", arguments={"port": "Brest"}),
     )
@@ -734,8 +740,8 @@ def test_items_may_begin_without_notice() -> None:
 def test_items_may_end_without_notice() -> None:
     item = {"id": "msg_1", "phase": "final_answer"}
     assert parts("no_done.sse") == (
-        Thinking(text="Moon.", extra=own(id="rs_1")),
-        Text(text="Noon.", extra=own(item=item, annotations=[NOTE])),
+        Thinking(text="Moon.", extra=wire_data(id="rs_1")),
+        Text(text="Noon.", extra=wire_data(item=item, annotations=[NOTE])),
         BREST,
     )
 
@@ -757,20 +763,20 @@ def test_a_summary_that_only_deltas_tell_is_said_again(end: JsonObject) -> None:
     events, error = read(CLIENT.stream_decoder(), [data])
     assert error is None
     again = fold(CLIENT.decode_body(WIRE.server.encode_body(fold(events)).body))
-    assert again.message.parts == (Thinking(text="Moon.", extra=own(id="rs_1")),)
+    assert again.message.parts == (Thinking(text="Moon.", extra=wire_data(id="rs_1")),)
 
 
 def test_an_item_is_one_whatever_ids_it_is_told_under() -> None:
-    assert parts("new_ids.sse") == (Text(text="Noon.", extra=own(item={"id": "a3"})),)
+    assert parts("new_ids.sse") == (Text(text="Noon.", extra=wire_data(item={"id": "a3"})),)
 
 
 def test_items_that_never_ended_are_completed_by_the_last_snapshot() -> None:
-    hidden = Thinking(text="", redacted=True, extra=own(id="rs_1", encrypted_content="gAAAA"))
+    hidden = Thinking(text="", redacted=True, extra=wire_data(id="rs_1", encrypted_content="gAAAA"))
     assert parts("no_done_snapshot.sse") == (hidden, NOON)
 
 
 def test_a_stream_without_items_is_its_last_snapshot() -> None:
-    assert parts("snapshot_only.sse") == (Thinking(text="Moon.", extra=own(id="rs_1")), NOON, BREST)
+    assert parts("snapshot_only.sse") == (Thinking(text="Moon.", extra=wire_data(id="rs_1")), NOON, BREST)
 
 
 def test_arguments_may_come_without_deltas() -> None:
@@ -786,9 +792,9 @@ def test_an_event_may_be_named_by_its_line_only() -> None:
 
 
 def test_a_message_without_content_is_kept_for_the_reasoning_before_it() -> None:
-    hidden = Thinking(text="", redacted=True, extra=own(id="rs_1", encrypted_content="gAAAA"))
+    hidden = Thinking(text="", redacted=True, extra=wire_data(id="rs_1", encrypted_content="gAAAA"))
     message = response_of_tape("empty_message.sse").message
-    assert message.parts == (hidden, Text(text="", extra=own(item={"id": "msg_1"}, empty=True)))
+    assert message.parts == (hidden, Text(text="", extra=wire_data(item={"id": "msg_1"}, empty=True)))
     assert response_of_tape("empty_message.sse").is_empty
     said_again: JsonObject = {
         "type": "message",
@@ -801,7 +807,7 @@ def test_a_message_without_content_is_kept_for_the_reasoning_before_it() -> None
 
 
 def test_a_refusal_is_a_marked_text_and_blocked() -> None:
-    assert parts("refusal.sse") == (Text(text="I will not.", extra=own(item={"id": "msg_1"}, refusal=True)),)
+    assert parts("refusal.sse") == (Text(text="I will not.", extra=wire_data(item={"id": "msg_1"}, refusal=True)),)
     assert response_of_tape("refusal.sse").finish == Finish(reason="blocked", raw="completed")
 
 
@@ -822,12 +828,12 @@ def test_a_call_that_never_began_is_left_out_with_a_notice() -> None:
 
 
 def test_a_custom_call_has_its_text_as_input() -> None:
-    extra = own(type="custom_tool_call", id="ctc_1")
+    extra = wire_data(type="custom_tool_call", id="ctc_1")
     assert parts("custom.sse") == (ToolCall(id="call_1", name="sql", arguments={"input": "SELECT 1"}, extra=extra),)
 
 
 def test_an_image_that_was_made_is_an_image() -> None:
-    extra = own(id="ig_1", quality="low", revised_prompt="a tide", size="1024x1024")
+    extra = wire_data(id="ig_1", quality="low", revised_prompt="a tide", size="1024x1024")
     assert parts("image.sse") == (Image(data=b"RIFF", mime="image/webp", extra=extra),)
 
 
@@ -876,7 +882,7 @@ def test_notes_of_one_text_are_kept_in_their_order() -> None:
         {"type": "response.output_text.annotation.added", "annotation": {"n": number}} for number in (1, 2)
     ]
     events, _ = read(CLIENT.stream_decoder(), [stream_of(*told, {"type": "response.completed"})])
-    assert fold(events).message.parts == (Text(text="", extra=own(annotations=[{"n": 1}, {"n": 2}])),)
+    assert fold(events).message.parts == (Text(text="", extra=wire_data(annotations=[{"n": 1}, {"n": 2}])),)
 
 
 def test_items_that_have_ended_are_not_open() -> None:
@@ -900,7 +906,7 @@ def test_items_that_never_end_have_a_limit() -> None:
 
 def test_a_message_may_end_with_any_number_of_texts() -> None:
     texts = [{"type": "output_text", "text": "a"}] * (MAX_OPEN + 1)
-    assert answer(said(*texts)).text == "a" * (MAX_OPEN + 1)
+    assert answer(message_item(*texts)).text == "a" * (MAX_OPEN + 1)
 
 
 LARGE = "a" * 100
@@ -960,7 +966,7 @@ def test_an_id_that_is_none_tells_nothing() -> None:
 
 
 def test_a_whole_body_in_place_of_a_stream_is_read() -> None:
-    events, error = read(CLIENT.stream_decoder(), [body(said({"type": "output_text", "text": "Noon."}))])
+    events, error = read(CLIENT.stream_decoder(), [body(message_item({"type": "output_text", "text": "Noon."}))])
     assert error is None
     assert fold(events).message.parts == (NOON,)
 
@@ -1008,7 +1014,7 @@ def test_the_finish_of_a_completed_response_is_told_by_its_items(output: tuple[s
     known = {
         "function_call": {"type": "function_call", "call_id": "call_1", "name": "tide", "arguments": "{}"},
         "mcp_approval_request": {"type": "mcp_approval_request", "id": "mcpr_1"},
-        "refusal": said({"type": "refusal", "refusal": "No."}),
+        "refusal": message_item({"type": "refusal", "refusal": "No."}),
     }
     assert answer(*(known[kind] for kind in output)).finish.reason == reason
 
@@ -1038,31 +1044,35 @@ def test_a_call_whose_arguments_are_no_object_is_malformed() -> None:
 
 
 def test_ids_that_we_made_ourselves_are_not_kept() -> None:
-    message = said({"type": "output_text", "text": "Noon."}, id="msg_dragoman_resp_1_0")
+    message = message_item({"type": "output_text", "text": "Noon."}, id="msg_dragoman_resp_1_0")
     reasoning: JsonObject = {"type": "reasoning", "id": "rs_dragoman_resp_1_1", "summary": []}
     call = {"type": "function_call", "id": "fc_dragoman_2", "call_id": "call_1", "name": "tide", "arguments": ""}
     assert answer(message, reasoning, call).message.parts == (
         Text(text="Noon."),
-        Thinking(text="", redacted=True, extra=own()),
+        Thinking(text="", redacted=True, extra=wire_data()),
         ToolCall(id="call_1", name="tide"),
     )
 
 
 def test_the_status_of_an_item_is_kept_where_it_is_not_the_usual_one() -> None:
-    message = said({"type": "output_text", "text": "No"}, status="incomplete")
-    assert answer(message).message.parts == (Text(text="No", extra=own(item={"id": "msg_1", "status": "incomplete"})),)
+    message = message_item({"type": "output_text", "text": "No"}, status="incomplete")
+    assert answer(message).message.parts == (
+        Text(text="No", extra=wire_data(item={"id": "msg_1", "status": "incomplete"})),
+    )
 
 
 def test_log_probabilities_travel_with_their_text() -> None:
     logprobs = [{"token": "No", "logprob": -0.1}]
     part = {"type": "output_text", "text": "No", "logprobs": logprobs, "annotations": []}
-    assert answer(said(part)).message.parts == (Text(text="No", extra=own(item={"id": "msg_1"}, logprobs=logprobs)),)
+    assert answer(message_item(part)).message.parts == (
+        Text(text="No", extra=wire_data(item={"id": "msg_1"}, logprobs=logprobs)),
+    )
 
 
 def test_content_that_we_have_no_word_for_is_kept_as_a_message_of_its_own() -> None:
     part = {"type": "output_hologram", "data": "x"}
     message = {"type": "message", "role": "assistant", "id": "msg_1", "content": [part]}
-    response = answer(said({"type": "output_text", "text": "Noon."}, part))
+    response = answer(message_item({"type": "output_text", "text": "Noon."}, part))
     assert response.message.parts == (NOON, Opaque(wire=NAME, data=message))
 
 
@@ -1093,7 +1103,7 @@ def test_the_last_event_may_say_that_it_is_done() -> None:
 
 @pytest.mark.parametrize("item", [{"type": "message"}, {"type": "message", "content": ""}])
 def test_a_message_whose_content_is_no_list_says_nothing(item: JsonObject) -> None:
-    assert answer(item).message.parts == (Text(text="", extra=own(empty=True)),)
+    assert answer(item).message.parts == (Text(text="", extra=wire_data(empty=True)),)
 
 
 @pytest.mark.parametrize("result", [None, "not base64!"])
@@ -1104,7 +1114,7 @@ def test_an_image_call_without_an_image_is_kept_as_it_is(result: str | None) -> 
 
 def test_an_image_that_is_told_by_its_address_is_read() -> None:
     item = {"type": "image_generation_call", "id": "ig_1", "result": "https://example.org/a.png"}
-    assert answer(item).message.parts == (Image(url="https://example.org/a.png", extra=own(id="ig_1")),)
+    assert answer(item).message.parts == (Image(url="https://example.org/a.png", extra=wire_data(id="ig_1")),)
 
 
 def test_unreadable_pieces_of_reasoning_are_not_read() -> None:

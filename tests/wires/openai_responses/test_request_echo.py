@@ -8,7 +8,7 @@ import pytest
 from dragoman.wires.openai_responses.request_echo import read_echo
 
 
-def said(**server: Any) -> Any:
+def echoed_tool(**server: Any) -> Any:
     (tool,) = read_echo(msgspec.json.encode({"tools": [{"type": "mcp", **server}]}))["tools"]
     return tool
 
@@ -31,7 +31,7 @@ def said(**server: Any) -> Any:
     ],
 )
 def test_no_more_than_scheme_and_host_of_a_server_is_said_back(url: Any, shown: str) -> None:
-    assert said(server_url=url) == {"type": "mcp", "server_url": shown}
+    assert echoed_tool(server_url=url) == {"type": "mcp", "server_url": shown}
 
 
 @pytest.mark.parametrize(
@@ -44,4 +44,4 @@ def test_no_more_than_scheme_and_host_of_a_server_is_said_back(url: Any, shown: 
     ],
 )
 def test_no_value_of_a_servers_headers_is_said_back(headers: Any, shown: Any) -> None:
-    assert said(headers=headers) == {"type": "mcp", "headers": shown}
+    assert echoed_tool(headers=headers) == {"type": "mcp", "headers": shown}

@@ -46,22 +46,22 @@ OUTPUT = {"type": "function_call_output", "call_id": "call_1", "output": "4.2 m"
 BREST = ToolCall(id="call_1", name="tide", arguments={"port": "Brest"}, extra={NAME: {"id": "fc_1"}})
 
 
-def own(**extra: Any) -> dict[str, JsonObject]:
+def wire_data(**extra: Any) -> dict[str, JsonObject]:
     return {NAME: extra}
 
 
-def asked(**body: Any) -> Request:
+def decoded_request(**body: Any) -> Request:
     body.setdefault("input", "Hi")
     http = HttpRequest(method="POST", path="/v1/responses", body=msgspec.json.encode({"model": "m", **body}))
     return SERVER.decode_request(http)[1]
 
 
 def turns(*items: JsonObject, **body: Any) -> tuple[Message, ...]:
-    return asked(input=items, **body).messages
+    return decoded_request(input=items, **body).messages
 
 
 def sent_again(*items: JsonObject, **body: Any) -> JsonObject:
-    http = CLIENT.encode_request(asked(input=items, **body), target("openai-responses/m", api_key="k"))
+    http = CLIENT.encode_request(decoded_request(input=items, **body), target("openai-responses/m", api_key="k"))
     again: JsonObject = msgspec.json.decode(http.body)
     return again
 
@@ -80,7 +80,7 @@ def test_a_string_is_one_user_message() -> None:
 
 def test_input_may_be_left_out() -> None:
     prompt = {"id": "pmpt_1"}
-    assert asked(input=None, prompt=prompt) == Request(extra=own(prompt=prompt))
+    assert decoded_request(input=None, prompt=prompt) == Request(extra=wire_data(prompt=prompt))
 
 
 def test_content_is_parts() -> None:
@@ -97,7 +97,7 @@ def test_content_is_parts() -> None:
     message = Message(
         role="user",
         parts=(
-            Text(text="See", extra=own(prompt_cache_breakpoint={"mode": "explicit"})),
+            Text(text="See", extra=wire_data(prompt_cache_breakpoint={"mode": "explicit"})),
             Image(data=b"hi", mime="image/gif", detail="low"),
             Image(url="https://example.org/a.png"),
             Opaque(wire=NAME, data=content[3]),
@@ -106,7 +106,7 @@ def test_content_is_parts() -> None:
             Opaque(wire=NAME, data=content[6]),
             Opaque(wire=NAME, data=content[7]),
         ),
-        extra=own(id="msg_0"),
+        extra=wire_data(id="msg_0"),
     )
     assert turns({"type": "message", "role": "user", "id": "msg_0", "content": content}) == (message,)
     again = {"type": "message", "role": "user", "content": content, "id": "msg_0"}
@@ -115,10 +115,10 @@ def test_content_is_parts() -> None:
 
 def test_instructions_and_leading_system_messages_are_the_system_prompt() -> None:
     developer = {"role": "developer", "content": [{"type": "input_text", "text": "Be kind."}]}
-    request = asked(instructions="Be brief.", input=[developer, HI])
+    request = decoded_request(instructions="Be brief.", input=[developer, HI])
     assert request.system == (Text(text="Be brief."), Text(text="Be kind."))
-    assert asked(instructions="Be brief.").system == "Be brief."
-    assert asked(input=[developer, HI]).system == "Be kind."
+    assert decoded_request(instructions="Be brief.").system == "Be brief."
+    assert decoded_request(input=[developer, HI]).system == "Be kind."
 
 
 def test_a_later_system_message_is_a_message() -> None:
@@ -134,7 +134,9 @@ def test_a_system_message_with_a_picture_is_a_message() -> None:
 @pytest.mark.parametrize("state", [{"store": True}, {"previous_response_id": "resp_0"}])
 def test_a_system_message_stays_an_item_where_the_server_remembers(state: JsonObject) -> None:
     developer = {"role": "developer", "content": "Be kind."}
-    assert asked(input=[developer, HI], **state).system == (Text(text="Be kind.", extra=own(role="developer")),)
+    assert decoded_request(input=[developer, HI], **state).system == (
+        Text(text="Be kind.", extra=wire_data(role="developer")),
+    )
     item = {"type": "message", "role": "developer", "content": [{"type": "input_text", "text": "Be kind."}]}
     assert sent_again(developer, HI, **state)["input"][0] == item
 
@@ -159,9 +161,9 @@ def test_the_items_of_one_turn_are_one_message() -> None:
     assert turns(HI, REASONING, said, search, CALL, OUTPUT, HI) == (
         user("Hi"),
         assistant(
-            Thinking(text="", redacted=True, extra=own(id="rs_1", encrypted_content="gAAAA")),
-            Text(text="Hm.", extra=own(item=item)),
-            Text(text="No.", extra=own(item=item, refusal=True)),
+            Thinking(text="", redacted=True, extra=wire_data(id="rs_1", encrypted_content="gAAAA")),
+            Text(text="Hm.", extra=wire_data(item=item)),
+            Text(text="No.", extra=wire_data(item=item, refusal=True)),
             Opaque(wire=NAME, data=search),
             BREST,
         ),
@@ -189,7 +191,7 @@ def test_two_messages_without_ids_stay_two() -> None:
 
 def test_an_assistants_message_without_content_is_kept() -> None:
     empty: JsonObject = {"type": "message", "role": "assistant", "status": "completed", "id": "msg_1", "content": []}
-    assert turns(HI, REASONING, empty)[1].parts[1] == Text(text="", extra=own(item={"id": "msg_1"}, empty=True))
+    assert turns(HI, REASONING, empty)[1].parts[1] == Text(text="", extra=wire_data(item={"id": "msg_1"}, empty=True))
     assert sent_again(HI, REASONING, empty)["input"][1:] == [REASONING, empty]
 
 
@@ -198,7 +200,7 @@ def test_results_that_follow_each_other_are_one_message() -> None:
     late = {**OUTPUT, "call_id": "call_2", "output": "ERROR: no", "id": "fco_2", "status": "completed"}
     assert turns(HI, CALL, other, OUTPUT, late)[2] == tool_results(
         ToolResult(id="call_1", name="tide", content="4.2 m"),
-        ToolResult(id="call_2", name="now", content="no", is_error=True, extra=own(id="fco_2")),
+        ToolResult(id="call_2", name="now", content="no", is_error=True, extra=wire_data(id="fco_2")),
     )
 
 
@@ -233,7 +235,7 @@ def test_a_custom_call_and_its_result_keep_their_kind() -> None:
                 id="call_1",
                 name="sql",
                 arguments={"input": "SELECT 1"},
-                extra=own(type="custom_tool_call", id="ctc_1"),
+                extra=wire_data(type="custom_tool_call", id="ctc_1"),
             )
         ),
         tool_results(ToolResult(id="call_1", name="sql", content="1")),
@@ -257,7 +259,7 @@ def test_a_result_whose_call_is_nowhere_is_a_result() -> None:
 
 def test_an_image_that_was_made_is_an_image() -> None:
     made = {"type": "image_generation_call", "id": "ig_1", "result": "UklGRg==", "output_format": "webp"}
-    assert turns(HI, made)[1] == assistant(Image(data=b"RIFF", mime="image/webp", extra=own(id="ig_1")))
+    assert turns(HI, made)[1] == assistant(Image(data=b"RIFF", mime="image/webp", extra=wire_data(id="ig_1")))
 
 
 @pytest.mark.parametrize("form", [{}, {"output_format": "png"}, {"output_format": "webp"}])
@@ -316,9 +318,9 @@ def test_tools_are_read_and_hosted_ones_kept() -> None:
     }
     hosted = {"type": "mcp", "server_label": "sea"}
     tools = [tide, {**now, "defer_loading": True}, hosted]
-    assert asked(tools=tools).tools == (
+    assert decoded_request(tools=tools).tools == (
         Tool(name="tide", description="Tide", parameters=PORT),
-        Tool(name="now", strict=True, extra=own(defer_loading=True)),
+        Tool(name="now", strict=True, extra=wire_data(defer_loading=True)),
         Opaque(wire=NAME, data=hosted),
     )
     assert sent_again(HI, tools=tools)["tools"] == tools
@@ -327,7 +329,7 @@ def test_tools_are_read_and_hosted_ones_kept() -> None:
 def test_a_tool_that_leaves_strict_to_the_server_still_does() -> None:
     tool = {"type": "function", "name": "tide", "parameters": PORT}
     assert sent_again(HI, tools=[tool])["tools"] == [tool]
-    assert asked(tools=[tool]).tools == (Tool(name="tide", parameters=PORT, extra=own(strict=None)),)
+    assert decoded_request(tools=[tool]).tools == (Tool(name="tide", parameters=PORT, extra=wire_data(strict=None)),)
 
 
 def test_a_clients_own_strict_flag_stands_though_the_schema_does_not_satisfy_it() -> None:
@@ -339,7 +341,9 @@ def test_a_clients_own_strict_flag_stands_though_the_schema_does_not_satisfy_it(
 def test_a_tool_in_the_form_of_chat_is_read() -> None:
     inner = {"name": "tide", "parameters": PORT, "strict": True}
     tool = {"type": "function", "name": "tide", "function": inner}
-    assert asked(tools=[tool]).tools == (Tool(name="tide", parameters=PORT, strict=True, extra=own(function=inner)),)
+    assert decoded_request(tools=[tool]).tools == (
+        Tool(name="tide", parameters=PORT, strict=True, extra=wire_data(function=inner)),
+    )
     assert sent_again(HI, tools=[tool])["tools"] == [tool]
 
 
@@ -361,9 +365,9 @@ ALLOWED = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "func
     ],
 )
 def test_a_choice_is_read_and_kept_where_our_word_is_less(told: Any, choice: str | None, *, kept: bool) -> None:
-    request = asked(tool_choice=told)
+    request = decoded_request(tool_choice=told)
     assert request.tool_choice == choice
-    assert request.extra == (own(tool_choice=told) if kept else {})
+    assert request.extra == (wire_data(tool_choice=told) if kept else {})
 
 
 STRICT = {**PORT, "additionalProperties": False}
@@ -395,7 +399,9 @@ LOOSE = {**FORM, "schema": PORT}
 def test_a_format_is_a_schema_and_the_rest_is_kept(
     text: JsonObject, known: dict[str, Any], kept: JsonObject | None
 ) -> None:
-    assert asked(text=text) == Request(messages=(user("Hi"),), extra=own(text=kept) if kept else {}, **known)
+    assert decoded_request(text=text) == Request(
+        messages=(user("Hi"),), extra=wire_data(text=kept) if kept else {}, **known
+    )
 
 
 @pytest.mark.parametrize(
@@ -407,12 +413,12 @@ def test_a_format_is_a_schema_and_the_rest_is_kept(
     ],
 )
 def test_the_clients_own_form_of_what_our_words_say_whole_goes_back(body: JsonObject, known: dict[str, Any]) -> None:
-    assert asked(**body) == Request(messages=(user("Hi"),), extra={f"{NAME}.verbatim": body}, **known)
+    assert decoded_request(**body) == Request(messages=(user("Hi"),), extra={f"{NAME}.verbatim": body}, **known)
     assert sent_again(HI, **body).items() >= body.items()
 
 
 def test_what_is_null_is_not_told() -> None:
-    assert asked(previous_response_id=None, prompt=None).extra == {}
+    assert decoded_request(previous_response_id=None, prompt=None).extra == {}
 
 
 @pytest.mark.parametrize(
@@ -429,8 +435,8 @@ def test_what_is_null_is_not_told() -> None:
 def test_reasoning_is_an_effort_and_the_rest_is_kept(
     reasoning: JsonObject, effort: Effort | None, kept: JsonObject | None
 ) -> None:
-    request = asked(reasoning=reasoning)
-    assert (request.reasoning, request.extra) == (effort, own(reasoning=kept) if kept else {})
+    request = decoded_request(reasoning=reasoning)
+    assert (request.reasoning, request.extra) == (effort, wire_data(reasoning=kept) if kept else {})
 
 
 def test_other_options_are_read() -> None:
@@ -441,14 +447,14 @@ def test_other_options_are_read() -> None:
         "user": "u",
         "metadata": {"a": "b"},
     }
-    assert asked(**told, max_output_tokens=99, stream=True) == Request(
+    assert decoded_request(**told, max_output_tokens=99, stream=True) == Request(
         messages=(user("Hi"),), max_tokens=99, stream=True, **told
     )
 
 
 def test_unknown_options_are_kept() -> None:
     more = {"store": True, "include": ["x"], "truncation": "auto", "service_tier": "flex", "background": True}
-    assert asked(**more).extra == {NAME: more}
+    assert decoded_request(**more).extra == {NAME: more}
 
 
 @pytest.mark.parametrize(
@@ -560,13 +566,13 @@ def test_every_part_is_an_item_in_its_place() -> None:
     item = {"id": "msg_1", "phase": "commentary", "status": "incomplete"}
     output = answer(
         Thinking(text="Hm", extra={"anthropic": {"signature": "x"}}),
-        Text(text="a", extra=own(item=item, annotations=[NOTE])),
-        Text(text="b", extra=own(item=item, refusal=True)),
+        Text(text="a", extra=wire_data(item=item, annotations=[NOTE])),
+        Text(text="b", extra=wire_data(item=item, refusal=True)),
         Opaque(wire=NAME, data={"type": "web_search_call", "id": "ws_1"}),
         Opaque(wire="anthropic", data={"type": "server_tool_use"}),
         Audio(data=b"", mime="audio/wav"),
         BREST,
-        ToolCall(id="call_2", name="sql", arguments={"input": "x"}, extra=own(type="custom_tool_call")),
+        ToolCall(id="call_2", name="sql", arguments={"input": "x"}, extra=wire_data(type="custom_tool_call")),
         Image(data=b"RIFF", mime="image/webp"),
         Image(url="https://example.org/a.png"),
     )["output"]
@@ -717,7 +723,7 @@ def test_a_text_is_streamed_inside_its_item() -> None:
     place = {"item_id": "msg_1", "output_index": 0, "content_index": 0}
     empty: JsonObject = {"type": "output_text", "text": "", "annotations": []}
     whole = {"type": "output_text", "text": "Noon.", "annotations": [NOTE]}
-    assert streamed(Text(text="Noon.", extra=own(item=item, annotations=[NOTE]))) == [
+    assert streamed(Text(text="Noon.", extra=wire_data(item=item, annotations=[NOTE]))) == [
         {
             "type": "response.output_item.added",
             "output_index": 0,
@@ -756,9 +762,9 @@ def test_a_refusal_is_streamed_as_one() -> None:
 def test_texts_of_one_item_are_its_parts() -> None:
     first, last = {"id": "msg_1"}, {"id": "msg_2"}
     events = streamed(
-        Text(text="a", extra=own(item=first)),
-        Text(text="b", extra=own(item=first)),
-        Text(text="c", extra=own(item=last)),
+        Text(text="a", extra=wire_data(item=first)),
+        Text(text="b", extra=wire_data(item=first)),
+        Text(text="c", extra=wire_data(item=last)),
     )
     deltas = [event for event in events if event["type"].endswith("delta")]
     assert [(event["output_index"], event["content_index"]) for event in deltas] == [(0, 0), (0, 1), (1, 0)]
@@ -766,7 +772,7 @@ def test_texts_of_one_item_are_its_parts() -> None:
 
 
 def test_a_message_without_content_has_no_parts() -> None:
-    events = streamed(Text(text="", extra=own(item={"id": "msg_1"}, empty=True)))
+    events = streamed(Text(text="", extra=wire_data(item={"id": "msg_1"}, empty=True)))
     assert kinds(events) == [("output_item.added", 0), ("output_item.done", 0)]
 
 
@@ -774,7 +780,7 @@ def test_a_summary_is_streamed_inside_its_item() -> None:
     place = {"item_id": "rs_1", "output_index": 0, "summary_index": 0}
     begun: JsonObject = {"id": "rs_1", "type": "reasoning", "summary": []}
     item = {**begun, "summary": [{"type": "summary_text", "text": "Hm"}], "encrypted_content": "gAAAA"}
-    assert streamed(Thinking(text="Hm", extra=own(id="rs_1", encrypted_content="gAAAA"))) == [
+    assert streamed(Thinking(text="Hm", extra=wire_data(id="rs_1", encrypted_content="gAAAA"))) == [
         {"type": "response.output_item.added", "output_index": 0, "item": begun},
         {"type": "response.reasoning_summary_part.added", **place, "part": {"type": "summary_text", "text": ""}},
         {"type": "response.reasoning_summary_text.delta", **place, "delta": "Hm"},
@@ -787,7 +793,7 @@ def test_a_summary_is_streamed_inside_its_item() -> None:
 def test_raw_thinking_is_streamed_as_content() -> None:
     content = [{"type": "reasoning_text", "text": "Hm"}]
     place = {"item_id": "rs_dragoman_resp_1_0", "output_index": 0, "content_index": 0}
-    events = streamed(Thinking(text="Hm", extra=own(summary=[], content=content)))
+    events = streamed(Thinking(text="Hm", extra=wire_data(summary=[], content=content)))
     assert events[1:5] == [
         {"type": "response.content_part.added", **place, "part": {"type": "reasoning_text", "text": ""}},
         {"type": "response.reasoning_text.delta", **place, "delta": "Hm"},
@@ -797,7 +803,7 @@ def test_raw_thinking_is_streamed_as_content() -> None:
 
 
 def test_hidden_thinking_is_an_item_and_nothing_more() -> None:
-    events = streamed(Thinking(text="", redacted=True, extra=own(id="rs_1", encrypted_content="gAAAA")))
+    events = streamed(Thinking(text="", redacted=True, extra=wire_data(id="rs_1", encrypted_content="gAAAA")))
     assert kinds(events) == [("output_item.added", 0), ("output_item.done", 0)]
     assert events[1]["item"] == REASONING
 
@@ -818,7 +824,9 @@ def test_a_call_is_streamed_with_its_arguments() -> None:
 
 
 def test_a_custom_call_is_streamed_with_its_input() -> None:
-    call = ToolCall(id="call_1", name="sql", arguments={"input": "x"}, extra=own(type="custom_tool_call", id="ctc_1"))
+    call = ToolCall(
+        id="call_1", name="sql", arguments={"input": "x"}, extra=wire_data(type="custom_tool_call", id="ctc_1")
+    )
     events = streamed(call, finish=Finish(reason="tool_calls", raw="completed"))
     assert kinds(events)[1:3] == [("custom_tool_call_input.delta", 0), ("custom_tool_call_input.done", 0)]
 
@@ -826,7 +834,7 @@ def test_a_custom_call_is_streamed_with_its_input() -> None:
 def test_other_items_come_at_once() -> None:
     search = Opaque(wire=NAME, data={"type": "web_search_call", "id": "ws_1"})
     foreign = Opaque(wire="anthropic", data={"type": "server_tool_use"})
-    image = Image(data=b"RIFF", mime="image/webp", extra=own(id="ig_1"))
+    image = Image(data=b"RIFF", mime="image/webp", extra=wire_data(id="ig_1"))
     assert kinds(streamed(search, foreign, image)) == [
         ("output_item.added", 0),
         ("output_item.done", 0),
@@ -836,7 +844,7 @@ def test_other_items_come_at_once() -> None:
 
 
 def test_parts_may_interleave() -> None:
-    extra = own(item={"id": "msg_1"})
+    extra = wire_data(item={"id": "msg_1"})
     events: list[Event] = [
         Started(id="resp_1", model="gpt-x", created=7),
         PartStarted(index=0, kind="text", extra=extra),

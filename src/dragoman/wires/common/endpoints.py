@@ -46,7 +46,7 @@ class Endpoints:
 
     def encode_models(self, target: Target, /) -> HttpRequest:
         """The request for the list of models."""
-        raise Unsupported(f"{target.provider} does not support listing models")
+        raise Unsupported(f"{target.provider}: listing models is not supported")
 
     def decode_models(self, body: bytes, /) -> tuple[ModelInfo, ...]:
         """The models of a response."""
@@ -73,7 +73,7 @@ class Endpoints:
 
     def encode_tokens(self, _request: Request, target: Target, /) -> HttpRequest:
         """The request that counts the tokens of `request`."""
-        raise Unsupported(f"{target.provider} does not support counting tokens")
+        raise Unsupported(f"{target.provider}: counting tokens is not supported")
 
     def decode_tokens(self, body: bytes, /) -> int:
         """The number of tokens of a response."""
@@ -87,7 +87,7 @@ class Endpoints:
         self, _texts: Sequence[Embeddable], _dimensions: int | None, target: Target, /
     ) -> HttpRequest:
         """The request for embeddings."""
-        raise Unsupported(f"{target.provider} does not support embeddings")
+        raise Unsupported(f"{target.provider}: embeddings are not supported")
 
     def decode_embeddings(self, body: bytes, /) -> Embeddings:
         """The vectors of a response, in the order of the texts."""
