@@ -118,11 +118,11 @@ def requests(draw: st.DrawFn, profile: Profile) -> Request:
 
 def _merge_users(messages: list[Message]) -> list[Message]:
     """No two turns of one role in a row: some wires make them one."""
-    kept: list[Message] = []
+    alternating: list[Message] = []
     for message in messages:
-        if not (kept and kept[-1].role == message.role == "user"):
-            kept.append(message)
-    return kept
+        if not (alternating and alternating[-1].role == message.role == "user"):
+            alternating.append(message)
+    return alternating
 
 
 @st.composite
@@ -251,8 +251,8 @@ def errors_are_said(profile: Profile, error: DragomanError) -> None:
     """An error in the middle of a stream is an error for whoever reads it, and so is a whole refusal."""
     wire = profile.wire
     encoder = wire.server.stream_encoder(Request(stream=True))
-    said = encoder.feed(Started(id="x", model="m")) + encoder.feed(error)
-    _, seen = read(wire.client.stream_decoder(), [said])
+    data = encoder.feed(Started(id="x", model="m")) + encoder.feed(error)
+    _, seen = read(wire.client.stream_decoder(), [data])
     assert isinstance(seen, DragomanError)
     assert error.message in str(seen)
 
@@ -295,12 +295,12 @@ def silent(events: Sequence[Event]) -> list[Event]:
 
 def obeys_grammar(events: Sequence[Event]) -> None:
     """Started ( PartStarted PartDelta* PartEnded | Ping )* Finished"""
-    told = [event for event in events if not isinstance(event, Ping)]
-    assert isinstance(told[0], Started)
-    assert isinstance(told[-1], Finished)
+    visible = [event for event in events if not isinstance(event, Ping)]
+    assert isinstance(visible[0], Started)
+    assert isinstance(visible[-1], Finished)
     kinds: dict[int, str] = {}
     texts: dict[int, list[str]] = {}
-    for event in told[1:-1]:
+    for event in visible[1:-1]:
         match event:
             case PartStarted():
                 assert event.index == len(texts)

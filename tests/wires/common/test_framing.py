@@ -91,9 +91,9 @@ def test_lines_are_read_as_they_were_written(objects: list[dict[str, Any]], cuts
 def test_an_array_is_read_as_it_was_written(objects: list[dict[str, Any]], cuts: list[int]) -> None:
     data = [msgspec.json.encode(each) for each in objects]
     encoder = JsonArrayEncoder()
-    said = b"".join(encoder.feed(each) for each in (*data, b""))
-    assert msgspec.json.decode(said) == objects
-    assert read(JsonArrayDecoder(), split(said, cuts)) == (whole(*map(one_line, data)), None)
+    array = b"".join(encoder.feed(each) for each in (*data, b""))
+    assert msgspec.json.decode(array) == objects
+    assert read(JsonArrayDecoder(), split(array, cuts)) == (whole(*map(one_line, data)), None)
 
 
 def test_an_empty_array_is_written() -> None:

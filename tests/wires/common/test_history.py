@@ -129,17 +129,17 @@ def test_every_text_is_kept_in_its_order(request: Request) -> None:
         return [part for message in messages for part in message.parts if isinstance(part, Text)]
 
     history = repair(request, NoticeCollector("ollama"))
-    told = [message for message in request.messages if message.role != "system"]
-    assert texts(history.turns) == texts(tuple(told))
+    found = [message for message in request.messages if message.role != "system"]
+    assert texts(history.turns) == texts(tuple(found))
 
 
 @given(HISTORIES)
 def test_no_result_is_told_twice_or_made_up(request: Request) -> None:
     given_results = [part for message in request.messages for part in message.tool_results]
     answers = [part for turn in repair(request, NoticeCollector("ollama")).turns for part in turn.tool_results]
-    told = [answer for answer in answers if answer.content != UNAVAILABLE]
-    assert len(told) <= len(given_results)
-    assert all(any(answer.content == one.content for one in given_results) for answer in told)
+    found = [answer for answer in answers if answer.content != UNAVAILABLE]
+    assert len(found) <= len(given_results)
+    assert all(any(answer.content == one.content for one in given_results) for answer in found)
 
 
 # Each repair ----------------------------------------------------------------------------------------------------------

@@ -27,8 +27,8 @@ class Shape(msgspec.Struct):
 @pytest.mark.parametrize("empty", EMPTY)
 @pytest.mark.parametrize("field", ["name", "inner", "items"])
 def test_a_member_that_is_empty_is_as_one_that_is_left_out(field: str, empty: object) -> None:
-    told = convert_tolerantly({field: empty}, Shape)
-    assert told in (Shape(), Shape(name=""), Shape(inner=Inner()))
+    found = convert_tolerantly({field: empty}, Shape)
+    assert found in (Shape(), Shape(name=""), Shape(inner=Inner()))
 
 
 def test_each_of_several_is_left_out_wherever_it_stands() -> None:

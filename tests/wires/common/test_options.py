@@ -62,7 +62,7 @@ def test_a_number_that_is_not_finite_is_invalid(value: float, word: str, field: 
 
 
 @pytest.mark.parametrize(
-    ("asked", "most", "least", "fitted", "why"),
+    ("requested", "most", "least", "fitted", "why"),
     [
         (None, 4096, 16, None, None),
         (5, None, None, 5, None),
@@ -74,11 +74,12 @@ def test_a_number_that_is_not_finite_is_invalid(value: float, word: str, field: 
     ],
 )
 def test_a_limit_is_within_what_the_target_can(
-    asked: int | None, most: int | None, least: int | None, fitted: int | None, why: str | None
+    requested: int | None, most: int | None, least: int | None, fitted: int | None, why: str | None
 ) -> None:
     notes = NoticeCollector("w")
     assert (
-        max_tokens(Request(max_tokens=asked), make_target(Capabilities(max_output=most)), notes, least=least) == fitted
+        max_tokens(Request(max_tokens=requested), make_target(Capabilities(max_output=most)), notes, least=least)
+        == fitted
     )
     assert notice_fields(notes) == ([("changed", "max_tokens", f"w: {why}")] if why else [])
 

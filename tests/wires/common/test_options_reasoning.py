@@ -23,7 +23,7 @@ def test_a_word_that_the_target_takes_is_sent_as_it_is(word: Effort) -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "allowed", "given"),
+    ("requested", "allowed", "expected"),
     [
         ("max", ("low", "medium", "high"), "high"),
         ("minimal", ("low", "medium", "high"), "low"),
@@ -34,9 +34,9 @@ def test_a_word_that_the_target_takes_is_sent_as_it_is(word: Effort) -> None:
     ],
 )
 def test_another_word_is_the_nearest_that_the_target_takes(
-    asked: Effort, allowed: tuple[Effort, ...], given: Effort
+    requested: Effort, allowed: tuple[Effort, ...], expected: Effort
 ) -> None:
-    assert effort(asked, allowed) == (given, [f"w: {asked!r} became {given!r}: not supported"])
+    assert effort(requested, allowed) == (expected, [f"w: {requested!r} became {expected!r}: not supported"])
 
 
 @pytest.mark.parametrize(
@@ -57,7 +57,7 @@ def test_a_target_gets_only_words_that_it_takes(reasoning: Effort | int, allowed
 
 
 @pytest.mark.parametrize(
-    ("capabilities", "quirks", "tools", "asked", "got", "noted"),
+    ("capabilities", "quirks", "tools", "requested", "got", "kinds"),
     [
         (Capabilities(), Quirks(), TOOLS, "high", "high", []),
         (Capabilities(), Quirks(), (), None, None, []),
@@ -73,14 +73,14 @@ def test_a_target_thinks_as_hard_as_it_can_and_is_asked(
     capabilities: Capabilities,
     quirks: Quirks,
     tools: tuple[Tool, ...],
-    asked: Effort | int | None,
+    requested: Effort | int | None,
     got: Effort | int | None,
-    noted: list[str],
+    kinds: list[str],
 ) -> None:
     notes = NoticeCollector("w")
     target = Target(provider="p", model="m", wire="w", base_url="https://x", capabilities=capabilities, quirks=quirks)
-    assert requested_reasoning(Request(tools=tools, reasoning=asked), target, notes) == got
-    assert [notice.kind for notice in notes.notices] == noted
+    assert requested_reasoning(Request(tools=tools, reasoning=requested), target, notes) == got
+    assert [notice.kind for notice in notes.notices] == kinds
 
 
 @pytest.mark.parametrize(("word", "tokens"), BUDGETS.items())

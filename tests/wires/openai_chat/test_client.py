@@ -70,8 +70,8 @@ def options(target: Target = TARGET, /, **fields: Any) -> dict[str, Any]:
 
 
 def messages(*turns: Message, target: Target = TARGET, **fields: Any) -> list[dict[str, Any]]:
-    told: list[dict[str, Any]] = encoded_body(target, messages=turns, **fields)["messages"]
-    return told
+    encoded: list[dict[str, Any]] = encoded_body(target, messages=turns, **fields)["messages"]
+    return encoded
 
 
 def notices(target: Target = TARGET, /, **fields: Any) -> list[tuple[str, str]]:
@@ -486,8 +486,8 @@ def test_a_model_that_cannot_think_with_tools_is_told_not_to(
 
 
 def test_the_system_prompt_is_one_message_at_the_front() -> None:
-    told = messages(user("?"), system("And kind."), system=(Text(text="Be brief."), Text(text="Be true.")))
-    assert told == [{"role": "system", "content": "Be brief.\n\nBe true.\n\nAnd kind."}, ASK]
+    encoded = messages(user("?"), system("And kind."), system=(Text(text="Be brief."), Text(text="Be true.")))
+    assert encoded == [{"role": "system", "content": "Be brief.\n\nBe true.\n\nAnd kind."}, ASK]
 
 
 def test_a_system_text_with_marks_is_a_part() -> None:
@@ -588,8 +588,8 @@ def test_bytes_need_no_fetching() -> None:
 
 
 def test_a_call_has_its_arguments_as_text_and_no_content() -> None:
-    told = messages(user("?"), assistant(CALL), tool_results(ToolResult(id="call_a", content="4.2 m")))
-    assert told == [
+    encoded = messages(user("?"), assistant(CALL), tool_results(ToolResult(id="call_a", content="4.2 m")))
+    assert encoded == [
         ASK,
         {"role": "assistant", "content": None, "tool_calls": [CALL_JSON]},
         {"role": "tool", "tool_call_id": "call_a", "content": "4.2 m"},
@@ -697,14 +697,14 @@ REPLAYED: list[tuple[dict[str, Any], tuple[str, ...] | None, bool]] = [
 ]
 
 
-@pytest.mark.parametrize(("extra", "reasoning_replay_fields", "kept"), REPLAYED)
+@pytest.mark.parametrize(("extra", "reasoning_replay_fields", "is_sent"), REPLAYED)
 def test_thinking_is_given_back_only_in_fields_that_the_target_takes(
-    *, extra: dict[str, Any], reasoning_replay_fields: tuple[str, ...] | None, kept: bool
+    *, extra: dict[str, Any], reasoning_replay_fields: tuple[str, ...] | None, is_sent: bool
 ) -> None:
     target = with_quirks(reasoning_replay_fields=reasoning_replay_fields)
     turn = assistant(Thinking(text="Hm.", extra={"openai_chat": extra}), "a")
-    assert ("reasoning" in messages(turn, target=target)[0]) == kept
-    assert notices(target, messages=(turn,)) == ([] if kept else [("dropped", "thinking")])
+    assert ("reasoning" in messages(turn, target=target)[0]) == is_sent
+    assert notices(target, messages=(turn,)) == ([] if is_sent else [("dropped", "thinking")])
 
 
 REPLAYED_IN_PART: list[tuple[tuple[str, ...], dict[str, Any]]] = [
@@ -726,8 +726,8 @@ def test_thinking_that_was_said_twice_is_given_back_once(
 
 
 def test_a_picture_that_was_made_elsewhere_follows_in_a_users_message() -> None:
-    told = messages(user("?"), assistant("Here.", PNG), user("Smaller."))
-    assert told == [
+    encoded = messages(user("?"), assistant("Here.", PNG), user("Smaller."))
+    assert encoded == [
         ASK,
         {"role": "assistant", "content": "Here."},
         {"role": "user", "content": [{"type": "text", "text": "Made by the assistant:"}, PNG_JSON]},
@@ -737,8 +737,8 @@ def test_a_picture_that_was_made_elsewhere_follows_in_a_users_message() -> None:
 
 
 def test_a_picture_that_was_made_with_a_call_follows_its_result() -> None:
-    told = messages(assistant(PNG, CALL), tool_results(ToolResult(id="call_a", content="ok")))
-    assert [message["role"] for message in told] == ["assistant", "tool", "user"]
+    encoded = messages(assistant(PNG, CALL), tool_results(ToolResult(id="call_a", content="ok")))
+    assert [message["role"] for message in encoded] == ["assistant", "tool", "user"]
 
 
 def test_a_message_that_was_only_a_picture_points_to_it() -> None:
@@ -826,13 +826,13 @@ def test_ids_are_made_to_fit_and_calls_and_results_alike() -> None:
         assistant(CALL, replace(CALL, id="aB3dE6gH9")),
         tool_results(ToolResult(id="call_a", content="a"), ToolResult(id="aB3dE6gH9", content="b")),
     )
-    told = messages(*turns, target=target)
-    ids = [call["id"] for call in told[0]["tool_calls"]]
-    assert [message["tool_call_id"] for message in told[1:]] == ids
+    encoded = messages(*turns, target=target)
+    ids = [call["id"] for call in encoded[0]["tool_calls"]]
+    assert [message["tool_call_id"] for message in encoded[1:]] == ids
     assert ids[1] == "aB3dE6gH9"
     assert len(ids[0]) == 9
     assert ids[0].isalnum()
-    assert messages(*turns, target=target) == told
+    assert messages(*turns, target=target) == encoded
     assert notices(target, messages=turns) == [("renamed", "call id call_a")]
 
 
@@ -844,9 +844,9 @@ def test_only_calls_of_an_assistant_have_ids() -> None:
 def test_a_word_is_put_between_a_result_and_the_user_where_that_is_demanded() -> None:
     target = with_quirks(user_after_tool=False)
     turns = (user("?"), assistant(CALL), tool_results(ToolResult(id="call_a", content="a")), user("?"))
-    told = messages(*turns, target=target)
-    assert [message["role"] for message in told] == ["user", "assistant", "tool", "assistant", "user"]
-    assert told[3] == {"role": "assistant", "content": "(Noted.)"}
+    encoded = messages(*turns, target=target)
+    assert [message["role"] for message in encoded] == ["user", "assistant", "tool", "assistant", "user"]
+    assert encoded[3] == {"role": "assistant", "content": "(Noted.)"}
     assert notices(target, messages=turns) == [("repaired", "history")]
     assert len(messages(*turns)) == 4
 

@@ -277,8 +277,8 @@ def test_leading_system_messages_are_the_system_prompt() -> None:
 
 
 def test_a_later_system_message_stays_in_its_place() -> None:
-    told = turns(ASK, {"role": "system", "content": "Be brief."})
-    assert told == (user("?"), system("Be brief."))
+    decoded = turns(ASK, {"role": "system", "content": "Be brief."})
+    assert decoded == (user("?"), system("Be brief."))
 
 
 def test_what_a_system_message_has_beside_our_words_is_kept() -> None:
@@ -489,27 +489,27 @@ RESULTS: list[tuple[Any, ToolResult]] = [
 
 @pytest.mark.parametrize(("content", "result"), RESULTS)
 def test_a_result(content: Any, result: ToolResult) -> None:
-    told = turns(
+    decoded = turns(
         {"role": "assistant", "tool_calls": [CALL_JSON]},
         {"role": "tool", "tool_call_id": "call_a", "content": content},
     )
-    assert told == (assistant(CALL), tool_results(result))
+    assert decoded == (assistant(CALL), tool_results(result))
 
 
 def test_results_that_follow_each_other_are_one_turn() -> None:
-    told = turns(
+    decoded = turns(
         {"role": "assistant", "tool_calls": [CALL_JSON, {**CALL_JSON, "id": "call_b"}]},
         {"role": "tool", "tool_call_id": "call_b", "content": "b", "name": "tide"},
         {"role": "tool", "tool_call_id": "call_a", "content": "a"},
     )
-    assert told[1] == tool_results(
+    assert decoded[1] == tool_results(
         ToolResult(id="call_b", name="tide", content="b", extra={"openai_chat": {"name": "tide"}}),
         ToolResult(id="call_a", name="tide", content="a"),
     )
 
 
 def test_a_result_without_an_id_answers_the_first_call_that_waits() -> None:
-    told = turns(
+    decoded = turns(
         {"role": "assistant", "function_call": {"name": "tide", "arguments": "{}"}},
         {"role": "function", "name": "tide", "content": "a"},
         {"role": "assistant", "tool_calls": [CALL_JSON, {**CALL_JSON, "id": "call_b"}]},
@@ -517,7 +517,7 @@ def test_a_result_without_an_id_answers_the_first_call_that_waits() -> None:
         {"role": "tool", "content": "b"},
         {"role": "tool", "content": "c"},
     )
-    assert [result.id for turn in told for result in turn.tool_results] == ["call_1", "call_a", "call_b", ""]
+    assert [result.id for turn in decoded for result in turn.tool_results] == ["call_1", "call_a", "call_b", ""]
 
 
 FUNCTION_CALL = {
@@ -561,8 +561,8 @@ def test_arguments_that_are_no_json_object_go_back_as_they_came() -> None:
     function = {"name": "tide", "arguments": '{"port": Brest}'}
     call = {"id": "call_a", "type": "function", "function": function}
     messages: list[dict[str, Any]] = [ASK, {"role": "assistant", "content": None, "tool_calls": [call]}]
-    (told,) = turns(*messages)[1].tool_calls
-    assert told.arguments == {"malformed_arguments": '{"port": Brest}'}
+    (decoded,) = turns(*messages)[1].tool_calls
+    assert decoded.arguments == {"malformed_arguments": '{"port": Brest}'}
     assert sent_again(*messages, {"role": "tool", "tool_call_id": "call_a", "content": "no JSON"})[1] == messages[1]
 
 
@@ -579,13 +579,13 @@ def test_a_message_has_one_lone_call_at_most() -> None:
 
 def test_results_without_an_id_answer_the_calls_of_their_name_first() -> None:
     now = {"id": "call_n", "type": "function", "function": {"name": "now", "arguments": "{}"}}
-    told = turns(
+    decoded = turns(
         {"role": "assistant", "tool_calls": [CALL_JSON, now, {**now, "id": "call_m"}]},
         {"role": "tool", "name": "now", "content": "a"},
         {"role": "tool", "name": "?", "content": "b"},
         {"role": "tool", "content": "c"},
     )
-    assert [result.id for result in told[1].tool_results] == ["call_n", "call_a", "call_m"]
+    assert [result.id for result in decoded[1].tool_results] == ["call_n", "call_a", "call_m"]
 
 
 INVALID: list[tuple[Any, str]] = [
@@ -645,8 +645,8 @@ def encoded_body(*parts: Part, finish: Finish = STOP, **fields: Any) -> dict[str
 
 
 def message(*parts: Part, **fields: Any) -> dict[str, Any]:
-    told: dict[str, Any] = encoded_body(*parts, **fields)["choices"][0]["message"]
-    return told
+    decoded: dict[str, Any] = encoded_body(*parts, **fields)["choices"][0]["message"]
+    return decoded
 
 
 def test_a_whole_answer() -> None:

@@ -160,9 +160,9 @@ def test_the_callers_own_store_survives() -> None:
     "state", [{"previous_response_id": "resp_0"}, {"conversation": "conv_1"}, {"background": True}]
 )
 def test_a_request_that_needs_the_servers_memory_does_not_forbid_it(state: JsonObject) -> None:
-    told = encoded_body(Request(messages=(HI,), extra={NAME: state}))
-    assert "store" not in told
-    assert {key: told[key] for key in state} == state
+    fields = encoded_body(Request(messages=(HI,), extra={NAME: state}))
+    assert "store" not in fields
+    assert {key: fields[key] for key in state} == state
 
 
 def test_the_callers_include_is_kept_beside_ours() -> None:
@@ -202,12 +202,12 @@ def test_system_is_instructions() -> None:
 
 
 def test_a_system_text_of_this_wire_is_an_item() -> None:
-    kept = Text(text="Be brief.", extra=wire_data(role="system", prompt_cache_breakpoint={"mode": "explicit"}))
+    item_fields = Text(text="Be brief.", extra=wire_data(role="system", prompt_cache_breakpoint={"mode": "explicit"}))
     plain = Text(text="Be kind.", extra={"anthropic": {"cache_control": {}}})
-    told = encoded_body(Request(messages=(HI,), system=(kept, plain)))
+    fields = encoded_body(Request(messages=(HI,), system=(item_fields, plain)))
     part = {"type": "input_text", "text": "Be brief.", "prompt_cache_breakpoint": {"mode": "explicit"}}
-    assert told["input"] == [{"type": "message", "role": "system", "content": [part]}, HI_JSON]
-    assert told["instructions"] == "Be kind."
+    assert fields["input"] == [{"type": "message", "role": "system", "content": [part]}, HI_JSON]
+    assert fields["instructions"] == "Be kind."
 
 
 def test_a_system_message_inside_the_history_is_folded() -> None:
@@ -459,7 +459,7 @@ def test_definitions_alone_have_no_tool_of_another_wire() -> None:
 
 
 @pytest.mark.parametrize(
-    ("choice", "told"),
+    ("choice", "fields"),
     [
         ("auto", "auto"),
         ("none", "none"),
@@ -467,14 +467,14 @@ def test_definitions_alone_have_no_tool_of_another_wire() -> None:
         ("tide", {"type": "function", "name": "tide"}),
     ],
 )
-def test_a_choice_is_a_word_or_names_a_function(choice: str, told: object) -> None:
-    assert option(tools=(TIDE,), tool_choice=choice) == {"tools": [TIDE_JSON], "tool_choice": told}
+def test_a_choice_is_a_word_or_names_a_function(choice: str, fields: object) -> None:
+    assert option(tools=(TIDE,), tool_choice=choice) == {"tools": [TIDE_JSON], "tool_choice": fields}
 
 
 def test_a_target_that_cannot_be_told_a_name_gets_that_tool_alone() -> None:
     request = Request(messages=(HI,), tools=(TIDE, Tool(name="now")), tool_choice="tide")
-    told = encoded_body(request, quirky(named_choice=False, required_choice="any"))
-    assert (told["tools"], told["tool_choice"]) == ([TIDE_JSON], "any")
+    fields = encoded_body(request, quirky(named_choice=False, required_choice="any"))
+    assert (fields["tools"], fields["tool_choice"]) == ([TIDE_JSON], "any")
     assert notices(request, quirky(named_choice=False)) == [("changed", "tool_choice")]
 
 
@@ -543,10 +543,10 @@ def test_the_word_json_is_said_where_the_input_does_not_say_it() -> None:
 
 def test_a_target_that_takes_no_schema_is_told_it_in_words() -> None:
     request = Request(messages=(HI,), schema=PORT)
-    told = encoded_body(request, quirky(json_schema=False))
-    assert told["text"] == {"format": {"type": "json_object"}}
-    assert told["input"][0]["role"] == "developer"
-    assert msgspec.json.encode(PORT).decode() in told["input"][0]["content"]
+    fields = encoded_body(request, quirky(json_schema=False))
+    assert fields["text"] == {"format": {"type": "json_object"}}
+    assert fields["input"][0]["role"] == "developer"
+    assert msgspec.json.encode(PORT).decode() in fields["input"][0]["content"]
     assert notices(request, quirky(json_schema=False)) == [("changed", "schema")]
 
 
@@ -565,14 +565,14 @@ def test_a_schemas_name_is_made_to_fit() -> None:
 
 
 def test_other_wishes_for_the_text_stand_beside_the_schema() -> None:
-    told = option(schema=PORT, extra=wire_data(text={"verbosity": "low"}))
+    fields = option(schema=PORT, extra=wire_data(text={"verbosity": "low"}))
     form = {"type": "json_schema", "name": "response", "schema": PORT}
-    assert told == {"text": {"format": form, "verbosity": "low"}}
+    assert fields == {"text": {"format": form, "verbosity": "low"}}
 
 
 def test_sampling_is_sent_as_it_is() -> None:
-    told = {"temperature": 0.0, "top_p": 0.5}
-    assert option(**told) == told
+    fields = {"temperature": 0.0, "top_p": 0.5}
+    assert option(**fields) == fields
     request = Request(messages=(HI,), temperature=0.0, top_p=0.5)
     assert notices(request, quirky(sampling=False)) == [("dropped", "temperature"), ("dropped", "top_p")]
 
@@ -605,8 +605,8 @@ def test_max_tokens_is_max_output_tokens_and_at_least_16() -> None:
 def test_reasoning_is_an_effort_beside_the_callers_own_words() -> None:
     assert option(reasoning="high") == {"reasoning": {"effort": "high"}}
     assert option(reasoning=9000) == {"reasoning": {"effort": "medium"}}
-    told = option(reasoning="max", extra=wire_data(reasoning={"effort": "xhigh", "summary": "auto"}))
-    assert told == {"reasoning": {"effort": "xhigh", "summary": "auto"}}
+    fields = option(reasoning="max", extra=wire_data(reasoning={"effort": "xhigh", "summary": "auto"}))
+    assert fields == {"reasoning": {"effort": "xhigh", "summary": "auto"}}
 
 
 def test_an_effort_of_the_callers_own_is_not_bent() -> None:
@@ -630,8 +630,8 @@ def test_a_model_that_may_not_think_beside_tools_does_not() -> None:
 
 
 def test_user_and_metadata_are_sent_where_they_are_known() -> None:
-    told = {"user": "u1", "metadata": {"a": "b"}}
-    assert option(**told) == told
+    fields = {"user": "u1", "metadata": {"a": "b"}}
+    assert option(**fields) == fields
     request = Request(messages=(HI,), user="u1", metadata={"a": "b"})
     assert notices(request, quirky(user_field=None, metadata=False)) == [("dropped", "user"), ("dropped", "metadata")]
     assert encoded_body(request, quirky(user_field="safety_identifier"))["safety_identifier"] == "u1"
@@ -878,10 +878,10 @@ def stream_of(*events: JsonObject) -> bytes:
 
 
 def test_notes_of_one_text_are_kept_in_their_order() -> None:
-    told: list[JsonObject] = [
+    fields: list[JsonObject] = [
         {"type": "response.output_text.annotation.added", "annotation": {"n": number}} for number in (1, 2)
     ]
-    events, _ = read(CLIENT.stream_decoder(), [stream_of(*told, {"type": "response.completed"})])
+    events, _ = read(CLIENT.stream_decoder(), [stream_of(*fields, {"type": "response.completed"})])
     assert fold(events).message.parts == (Text(text="", extra=wire_data(annotations=[{"n": 1}, {"n": 2}])),)
 
 
@@ -1024,9 +1024,9 @@ def test_usage_that_is_not_told_is_unknown() -> None:
     assert answer(usage={"input_tokens": 3}).usage == Usage(input=3)
 
 
-@pytest.mark.parametrize(("created", "told"), [(7, 7), (7.0, 7), (0, None), ("soon", None), (None, None)])
-def test_the_time_is_a_whole_number_or_not_told(created: object, told: int | None) -> None:
-    assert answer(created_at=created).created == told
+@pytest.mark.parametrize(("created", "fields"), [(7, 7), (7.0, 7), (0, None), ("soon", None), (None, None)])
+def test_the_time_is_a_whole_number_or_not_told(created: object, fields: int | None) -> None:
+    assert answer(created_at=created).created == fields
 
 
 def test_a_call_without_an_id_gets_one_over_the_whole_conversation() -> None:
@@ -1081,12 +1081,12 @@ def test_the_content_of_a_message_may_be_its_text() -> None:
 
 
 def test_the_items_of_the_end_are_those_that_were_told_of_by_id_and_else_in_order() -> None:
-    told = [{"type": "message", "id": id, "content": id} for id in ("a", "b", "c")]
+    fields = [{"type": "message", "id": id, "content": id} for id in ("a", "b", "c")]
     begun = [
         {"type": "response.output_item.added", "output_index": i, "item": {"type": "message", "id": id}}
         for i, id in enumerate("ax")
     ]
-    last = {"type": "response.completed", "response": {"id": "resp_1", "output": told}}
+    last = {"type": "response.completed", "response": {"id": "resp_1", "output": fields}}
     data = b"".join(b"data: %b\n\n" % msgspec.json.encode(event) for event in (*begun, last))
     events, error = read(CLIENT.stream_decoder(), [data])
     assert error is None
@@ -1119,8 +1119,8 @@ def test_an_image_that_is_told_by_its_address_is_read() -> None:
 
 def test_unreadable_pieces_of_reasoning_are_not_read() -> None:
     item = {"type": "reasoning", "id": "rs_1", "summary": ["x", {"type": "summary_text"}], "content": "y"}
-    kept = {key: value for key, value in item.items() if key != "type"}
-    assert answer(item).message.parts == (Thinking(text="", redacted=True, extra={NAME: kept}),)
+    item_fields = {key: value for key, value in item.items() if key != "type"}
+    assert answer(item).message.parts == (Thinking(text="", redacted=True, extra={NAME: item_fields}),)
 
 
 # Errors ---------------------------------------------------------------------------------------------------------------

@@ -149,7 +149,7 @@ def test_a_system_text_with_more_to_it_stays_an_item() -> None:
 
 def test_the_items_of_one_turn_are_one_message() -> None:
     search = {"type": "web_search_call", "id": "ws_1", "status": "completed"}
-    said: JsonObject = {
+    message: JsonObject = {
         "type": "message",
         "role": "assistant",
         "id": "msg_1",
@@ -158,7 +158,7 @@ def test_the_items_of_one_turn_are_one_message() -> None:
         "content": [{"type": "output_text", "text": "Hm.", "annotations": []}, {"type": "refusal", "refusal": "No."}],
     }
     item = {"id": "msg_1", "phase": "commentary"}
-    assert turns(HI, REASONING, said, search, CALL, OUTPUT, HI) == (
+    assert turns(HI, REASONING, message, search, CALL, OUTPUT, HI) == (
         user("Hi"),
         assistant(
             Thinking(text="", redacted=True, extra=wire_data(id="rs_1", encrypted_content="gAAAA")),
@@ -170,9 +170,9 @@ def test_the_items_of_one_turn_are_one_message() -> None:
         tool_results(ToolResult(id="call_1", name="tide", content="4.2 m")),
         user("Hi"),
     )
-    assert sent_again(HI, REASONING, said, search, CALL, OUTPUT, HI)["input"][1:6] == [
+    assert sent_again(HI, REASONING, message, search, CALL, OUTPUT, HI)["input"][1:6] == [
         REASONING,
-        said,
+        message,
         search,
         CALL,
         OUTPUT,
@@ -351,7 +351,7 @@ ALLOWED = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "func
 
 
 @pytest.mark.parametrize(
-    ("told", "choice", "kept"),
+    ("fields", "choice", "verbatim"),
     [
         (None, None, False),
         ("auto", "auto", False),
@@ -364,10 +364,10 @@ ALLOWED = {"type": "allowed_tools", "mode": "required", "tools": [{"type": "func
         ("sometimes", None, True),
     ],
 )
-def test_a_choice_is_read_and_kept_where_our_word_is_less(told: Any, choice: str | None, *, kept: bool) -> None:
-    request = decoded_request(tool_choice=told)
+def test_a_choice_is_read_and_kept_where_our_word_is_less(fields: Any, choice: str | None, *, verbatim: bool) -> None:
+    request = decoded_request(tool_choice=fields)
     assert request.tool_choice == choice
-    assert request.extra == (wire_data(tool_choice=told) if kept else {})
+    assert request.extra == (wire_data(tool_choice=fields) if verbatim else {})
 
 
 STRICT = {**PORT, "additionalProperties": False}
@@ -376,7 +376,7 @@ LOOSE = {**FORM, "schema": PORT}
 
 
 @pytest.mark.parametrize(
-    ("text", "known", "kept"),
+    ("text", "known", "verbatim"),
     [
         ({"format": FORM}, {"schema": STRICT, "schema_name": "tide", "schema_strict": True}, None),
         (
@@ -397,10 +397,10 @@ LOOSE = {**FORM, "schema": PORT}
     ],
 )
 def test_a_format_is_a_schema_and_the_rest_is_kept(
-    text: JsonObject, known: dict[str, Any], kept: JsonObject | None
+    text: JsonObject, known: dict[str, Any], verbatim: JsonObject | None
 ) -> None:
     assert decoded_request(text=text) == Request(
-        messages=(user("Hi"),), extra=wire_data(text=kept) if kept else {}, **known
+        messages=(user("Hi"),), extra=wire_data(text=verbatim) if verbatim else {}, **known
     )
 
 
@@ -422,7 +422,7 @@ def test_what_is_null_is_not_told() -> None:
 
 
 @pytest.mark.parametrize(
-    ("reasoning", "effort", "kept"),
+    ("reasoning", "effort", "verbatim"),
     [
         ({"effort": "high"}, "high", None),
         ({"effort": "low", "summary": "auto"}, "low", {"summary": "auto"}),
@@ -433,22 +433,22 @@ def test_what_is_null_is_not_told() -> None:
     ],
 )
 def test_reasoning_is_an_effort_and_the_rest_is_kept(
-    reasoning: JsonObject, effort: Effort | None, kept: JsonObject | None
+    reasoning: JsonObject, effort: Effort | None, verbatim: JsonObject | None
 ) -> None:
     request = decoded_request(reasoning=reasoning)
-    assert (request.reasoning, request.extra) == (effort, wire_data(reasoning=kept) if kept else {})
+    assert (request.reasoning, request.extra) == (effort, wire_data(reasoning=verbatim) if verbatim else {})
 
 
 def test_other_options_are_read() -> None:
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "temperature": 0.5,
         "top_p": 0.1,
         "parallel_tool_calls": False,
         "user": "u",
         "metadata": {"a": "b"},
     }
-    assert decoded_request(**told, max_output_tokens=99, stream=True) == Request(
-        messages=(user("Hi"),), max_tokens=99, stream=True, **told
+    assert decoded_request(**fields, max_output_tokens=99, stream=True) == Request(
+        messages=(user("Hi"),), max_tokens=99, stream=True, **fields
     )
 
 
@@ -545,16 +545,16 @@ def test_an_answer_has_all_that_clients_types_demand() -> None:
 def test_what_is_not_told_is_empty_where_clients_demand_it() -> None:
     response = Response(message=assistant("Noon."), finish=STOP, usage=Usage(input=3))
     body = SERVER.encode_body(response).body
-    told = msgspec.json.decode(body)
-    assert (told["id"], told["created_at"], told["model"]) == ("", 0, "")
-    assert told["usage"] == {
+    fields = msgspec.json.decode(body)
+    assert (fields["id"], fields["created_at"], fields["model"]) == ("", 0, "")
+    assert fields["usage"] == {
         "input_tokens": 3,
         "input_tokens_details": {"cached_tokens": 0},
         "output_tokens": 0,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": 3,
     }
-    assert told["output"][0]["id"] == "msg_dragoman_0"
+    assert fields["output"][0]["id"] == "msg_dragoman_0"
     assert fold(CLIENT.decode_body(body)).id is None
 
 
@@ -651,9 +651,9 @@ APPROVAL = Opaque(wire=NAME, data={"type": "mcp_approval_request", "id": "mcpr_1
 def test_a_finish_is_a_status_and_a_reason(
     finish: Finish, parts: tuple[Part, ...], status: str, reason: str | None
 ) -> None:
-    told = answer(*parts, finish=finish)
-    assert (told["status"], told["incomplete_details"]) == (status, {"reason": reason} if reason else None)
-    assert fold(CLIENT.decode_body(msgspec.json.encode(told))).finish.reason == finish.reason
+    fields = answer(*parts, finish=finish)
+    assert (fields["status"], fields["incomplete_details"]) == (status, {"reason": reason} if reason else None)
+    assert fold(CLIENT.decode_body(msgspec.json.encode(fields))).finish.reason == finish.reason
 
 
 def test_an_error_is_an_error_object() -> None:
@@ -858,9 +858,9 @@ def test_parts_may_interleave() -> None:
     encoder = SERVER.stream_encoder(Request())
     decoder = CLIENT.stream_decoder()
     assert decoder.feed(b"".join(encoder.feed(event) for event in events))[-1] == events[-1]
-    told = stream(*events)
-    assert kinds(told[2:-1])[-1] == ("output_item.done", 0)
-    assert [item["type"] for item in told[-1]["response"]["output"]] == ["message", "function_call"]
+    fields = stream(*events)
+    assert kinds(fields[2:-1])[-1] == ("output_item.done", 0)
+    assert [item["type"] for item in fields[-1]["response"]["output"]] == ["message", "function_call"]
 
 
 def test_a_cut_answer_ends_as_incomplete() -> None:

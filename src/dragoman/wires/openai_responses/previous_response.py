@@ -19,7 +19,7 @@ _NO_BACKGROUND = Notice(
 class PreviousResponse:
     """The `StoredConversations` of the Responses API."""
 
-    PREFIX = "resp_"
+    PREFIX: str = "resp_"
 
     def split(self, request: Request, body: bytes, /) -> tuple[StoredResponseQuery, Request]:
         """A response is stored unless the request has `store: false`."""
