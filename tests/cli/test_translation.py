@@ -1,4 +1,4 @@
-"""Every tape and every recorded exchange, said in every dialect and read again."""
+"""Every tape and every recorded exchange survives a translation to every dialect and back."""
 
 from pathlib import Path
 
@@ -28,36 +28,36 @@ NO_WORD = frozenset({"blocked", "other", "pause"})
 """Finishes that some dialect has no word for; there they are a plain stop."""
 
 
-def survives(said: Payload, *, kind: Kind, model: str, status: int) -> None:
+def survives(payload: Payload, *, kind: Kind, model: str, status: int) -> None:
     """The law: each dialect says the same; canonical says exactly the same."""
     for dialect in DIALECTS:
         try:
-            made = encode(said, dialect)
+            translation = encode(payload, dialect)
         except RequestError:
             assert kind == "request"
             assert dialect != CANONICAL
             continue
         try:
-            again = decode(made.data, dialect, kind=kind, model=model, status=status)
+            result = decode(translation.data, dialect, kind=kind, model=model, status=status)
         except InvalidRequest:
             # Our own protocol has limits for numbers, and wants a message.
             assert (kind, dialect) == ("request", "native")
             continue
-        match said, again:
+        match payload, result:
             case RequestPayload(), RequestPayload():
-                assert dialect != CANONICAL or again == said
-                means_the_same_request(again.request, said.request)
+                assert dialect != CANONICAL or result == payload
+                means_the_same_request(result.request, payload.request)
             case Response(), Response():
-                assert dialect != CANONICAL or again == said
-                means_the_same(again, said)
+                assert dialect != CANONICAL or result == payload
+                means_the_same(result, payload)
             case StreamPayload(), StreamPayload():
-                assert (again.error is None) == (said.error is None)
-                assert dialect != CANONICAL or again.events == said.events
-                if said.error is None and not interleaves(said.events):
-                    means_the_same(fold(again.events), fold(said.events))
+                assert (result.error is None) == (payload.error is None)
+                assert dialect != CANONICAL or result.events == payload.events
+                if payload.error is None and not interleaves(payload.events):
+                    means_the_same(fold(result.events), fold(payload.events))
             case _:
-                assert isinstance(said, DragomanError)
-                assert type(again) is type(said)
+                assert isinstance(payload, DragomanError)
+                assert type(result) is type(payload)
 
 
 def interleaves(events: tuple[Event, ...]) -> bool:
@@ -66,21 +66,21 @@ def interleaves(events: tuple[Event, ...]) -> bool:
     return order != sorted(order)
 
 
-def means_the_same(again: Response, said: Response) -> None:
-    assert again.text == said.text
-    calls = [[(call.name, call.arguments) for call in one.tool_calls] for one in (again, said)]
+def means_the_same(result: Response, payload: Response) -> None:
+    assert result.text == payload.text
+    calls = [[(call.name, call.arguments) for call in one.tool_calls] for one in (result, payload)]
     # A call that takes free text has no end of its own: where a length limit was met, the last one counts as cut.
-    assert calls[0] == (calls[1] if said.finish.reason != "length" else calls[1][: len(calls[0])])
-    before, after = said.finish.reason, again.finish.reason
+    assert calls[0] == (calls[1] if payload.finish.reason != "length" else calls[1][: len(calls[0])])
+    before, after = payload.finish.reason, result.finish.reason
     assert after == before or (before in NO_WORD and after == "stop")
 
 
-def means_the_same_request(again: Request, said: Request) -> None:
-    heard = "\n".join(message.text for message in again.messages)
-    for message in said.messages:
+def means_the_same_request(result: Request, payload: Request) -> None:
+    texts = "\n".join(message.text for message in result.messages)
+    for message in payload.messages:
         if message.role == "user":
-            assert all(part.text.strip() in heard for part in message.parts if isinstance(part, Text))
-    calls = [[call.arguments for message in one.messages for call in message.tool_calls] for one in (again, said)]
+            assert all(part.text.strip() in texts for part in message.parts if isinstance(part, Text))
+    calls = [[call.arguments for message in one.messages for call in message.tool_calls] for one in (result, payload)]
     assert calls[0] == calls[1]
 
 
@@ -90,11 +90,11 @@ def test_a_tape_survives(tape: Path) -> None:
     status = next((int(word) for word in tape.name.split(".") if word.isdecimal()), 400)
     kind: Kind = "error" if f".{status}." in tape.name else "response" if tape.suffix == ".json" else "stream"
     try:
-        said = decode(data, dialect, kind=kind, status=status)
+        payload = decode(data, dialect, kind=kind, status=status)
     except DragomanError:
         assert kind == "response"
         return
-    survives(said, kind=kind, model="model", status=status)
+    survives(payload, kind=kind, model="model", status=status)
 
 
 @grouped(by_folder(exchanges()))
@@ -109,11 +109,11 @@ def test_a_recorded_exchange_survives(exchange: Exchange) -> None:
         data = msgspec.json.encode(exchange.request)
         assert detect_kind(data) == "request"
         try:
-            asked = decode(data, exchange.wire, model=model)
+            request = decode(data, exchange.wire, model=model)
         except InvalidRequest:
             assert status in (400, 422)
             return
-        survives(asked, kind="request", model=model, status=status)
+        survives(request, kind="request", model=model, status=status)
 
 
 @grouped(by_folder(exchanges()))

@@ -73,19 +73,19 @@ TIDE = Tool(
 class Way(Protocol):
     """One of the two ways of use."""
 
-    def generate(self, model: Model, prompt: str = "hi", **asked: Any) -> Response: ...
-    def stream(self, model: Model, prompt: str = "hi", **asked: Any) -> list[Any]: ...
+    def generate(self, model: Model, prompt: str = "hi", **options: Any) -> Response: ...
+    def stream(self, model: Model, prompt: str = "hi", **options: Any) -> list[Any]: ...
     def run(self, driver: Driver, flow: Plan[Any]) -> Any: ...
     def leave(self, model: Model, after: int) -> None: ...
 
 
 class Blocking:
-    def generate(self, model: Model, prompt: str = "hi", **asked: Any) -> Response:
-        response: Response = model.generate(prompt, **asked)
+    def generate(self, model: Model, prompt: str = "hi", **options: Any) -> Response:
+        response: Response = model.generate(prompt, **options)
         return response
 
-    def stream(self, model: Model, prompt: str = "hi", **asked: Any) -> list[Any]:
-        return list(model.stream(prompt, **asked))
+    def stream(self, model: Model, prompt: str = "hi", **options: Any) -> list[Any]:
+        return list(model.stream(prompt, **options))
 
     def run(self, driver: Driver, flow: Plan[Any]) -> Any:
         return driver.run(flow)
@@ -97,13 +97,13 @@ class Blocking:
 
 
 class Async:
-    def generate(self, model: Model, prompt: str = "hi", **asked: Any) -> Response:
-        response: Response = asyncio.run(model.agenerate(prompt, **asked))
+    def generate(self, model: Model, prompt: str = "hi", **options: Any) -> Response:
+        response: Response = asyncio.run(model.agenerate(prompt, **options))
         return response
 
-    def stream(self, model: Model, prompt: str = "hi", **asked: Any) -> list[Any]:
+    def stream(self, model: Model, prompt: str = "hi", **options: Any) -> list[Any]:
         async def work() -> list[Any]:
-            return [item async for item in model.astream(prompt, **asked)]
+            return [item async for item in model.astream(prompt, **options)]
 
         return asyncio.run(work())
 
@@ -134,10 +134,10 @@ def pooled() -> Iterator[Any]:
     transport.close()
 
 
-def ask(way: Way, model: Model, *, streamed: bool, **asked: Any) -> Response:
+def ask(way: Way, model: Model, *, streamed: bool, **options: Any) -> Response:
     if not streamed:
-        return way.generate(model, **asked)
-    last = way.stream(model, **asked)[-1]
+        return way.generate(model, **options)
+    last = way.stream(model, **options)[-1]
     assert isinstance(last, Response)
     return last
 
@@ -180,7 +180,7 @@ def test_a_failed_effect_is_raised_inside_the_plan(way: Way) -> None:
     assert way.run(Driver(Scripted()), flow()) == "no"
 
 
-def test_what_a_plan_raises_comes_out(way: Way) -> None:
+def test_an_error_of_a_plan_is_raised(way: Way) -> None:
     def flow() -> Plan[None]:
         yield Now()
         raise LookupError("lost")
@@ -243,9 +243,7 @@ TRANSIENT_CASES = [
 
 @EVERY_WIRE
 @pytest.mark.parametrize(("line", "limit", "streamed"), TRANSIENT_CASES)
-def test_a_transient_fault_is_tried_again(
-    way: Way, wire: str, line: ScriptLine, limit: float, *, streamed: bool
-) -> None:
+def test_a_transient_error_is_retried(way: Way, wire: str, line: ScriptLine, limit: float, *, streamed: bool) -> None:
     with FaultyServer(line, "Hello.") as server:
         limits = Timeouts(total=10.0, first_event=limit, idle=limit)
         response = ask(way, server.model(wire, backoff=0.0, timeout=limits), streamed=streamed)
@@ -266,7 +264,7 @@ PERMANENT: list[tuple[str, ScriptLine, type[DragomanError]]] = [
 
 @STREAMED
 @pytest.mark.parametrize(("line", "error"), [case[1:] for case in PERMANENT], ids=[case[0] for case in PERMANENT])
-def test_a_permanent_fault_stops_the_chain(
+def test_a_permanent_error_stops_the_chain(
     way: Way, line: ScriptLine, error: type[DragomanError], *, streamed: bool
 ) -> None:
     with FaultyServer(line, "Hello.") as server:
@@ -294,7 +292,9 @@ ELSEWHERE: list[tuple[str, ScriptLine, type[DragomanError]]] = [
 
 @STREAMED
 @pytest.mark.parametrize("line", [case[1] for case in ELSEWHERE], ids=[case[0] for case in ELSEWHERE])
-def test_what_another_target_may_do_goes_on_at_once(way: Way, line: ScriptLine, *, streamed: bool) -> None:
+def test_an_error_that_another_target_may_avoid_fails_over_at_once(
+    way: Way, line: ScriptLine, *, streamed: bool
+) -> None:
     with FaultyServer(line, "Hello.") as server:
         response = ask(way, server.registry().model("server/m1,server/m2"), streamed=streamed)
         assert len(server.http) == 2
@@ -311,7 +311,7 @@ def test_an_error_behind_a_200_is_seen(way: Way, wire: str, *, streamed: bool) -
 
 
 @STREAMED
-def test_a_refused_connection_goes_on(way: Way, *, streamed: bool) -> None:
+def test_a_refused_connection_fails_over(way: Way, *, streamed: bool) -> None:
     with FaultyServer("Hello.") as server:
         registry = server.registry()
         nobody = Provider(name="nobody", wire="openai_chat", base_url=refused_url(), needs_key=False)
@@ -322,7 +322,7 @@ def test_a_refused_connection_goes_on(way: Way, *, streamed: bool) -> None:
 
 
 @STREAMED
-def test_a_missing_key_goes_on_and_is_named(way: Way, *, streamed: bool) -> None:
+def test_a_missing_key_fails_over_and_is_named(way: Way, *, streamed: bool) -> None:
     with FaultyServer("Hello.") as server:
         response = ask(way, server.registry().model("groq/llama,server/m"), streamed=streamed)
         assert "GROQ_API_KEY" in (response.attempts[0].error or "")
@@ -331,7 +331,7 @@ def test_a_missing_key_goes_on_and_is_named(way: Way, *, streamed: bool) -> None
 
 
 @STREAMED
-def test_what_a_target_cannot_take_goes_on(way: Way, *, streamed: bool) -> None:
+def test_an_unsupported_request_fails_over(way: Way, *, streamed: bool) -> None:
     with FaultyServer("Hello.") as server:
         registry = server.registry()
         registry.set_capabilities("server/blind", max_images=0)
@@ -342,7 +342,7 @@ def test_what_a_target_cannot_take_goes_on(way: Way, *, streamed: bool) -> None:
     assert (response.attempts[0].error or "").startswith(Unsupported.__name__)
 
 
-def test_arguments_that_are_no_json_are_tried_again(way: Way) -> None:
+def test_arguments_that_are_not_json_are_retried(way: Way) -> None:
     bad = b'{"choices":[{"index":0,"message":{"tool_calls":[{"id":"c","function":{"name":"tide","arguments":"{"}}]}}]}'
     with FaultyServer(RawResponse(body=bad), "Hello.") as server:
         registry = server.registry()
@@ -354,7 +354,7 @@ def test_arguments_that_are_no_json_are_tried_again(way: Way) -> None:
 @EVERY_WIRE
 @STREAMED
 @pytest.mark.parametrize("how", ["missing_index", "wrong_index", "missing_id"])
-def test_calls_of_a_sloppy_server_are_right_or_refused(way: Way, wire: str, how: Any, *, streamed: bool) -> None:
+def test_malformed_calls_are_repaired_or_refused(way: Way, wire: str, how: Any, *, streamed: bool) -> None:
     with FaultyServer(DefectiveAnswer(how, (CALL,)), repeat=True) as server:
         try:
             response = ask(way, server.model(wire, retries=0), streamed=streamed, tools=[TIDE])
@@ -400,7 +400,7 @@ def test_a_stalled_stream_is_interrupted_in_time(way: Way) -> None:
 
 
 @STREAMED
-def test_a_kept_connection_that_breaks_is_tried_again_at_once(way: Way, *, streamed: bool) -> None:
+def test_a_stale_connection_is_retried_at_once(way: Way, *, streamed: bool) -> None:
     with FaultyServer("Hello.", CloseAtOnce(), "Again.") as server:
         registry = server.registry()
         model = registry.model("server/m", backoff=1e6, backoff_cap=1e6, timeout=PATIENCE)
@@ -415,7 +415,7 @@ def test_a_kept_connection_that_breaks_is_tried_again_at_once(way: Way, *, strea
 
 @STREAMED
 @pytest.mark.parametrize("line", [NoResponse(), StallAfter(3)], ids=["head", "body"])
-def test_a_deadline_is_kept_within_50_ms(way: Way, line: ScriptLine, *, streamed: bool) -> None:
+def test_a_deadline_holds_within_50_ms(way: Way, line: ScriptLine, *, streamed: bool) -> None:
     with FaultyServer(line, repeat=True) as server:
         took = soonest(lambda: ask(way, server.model(), streamed=streamed, timeout=0.3), TimedOut, most=0.35)
         assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
@@ -425,13 +425,13 @@ def test_a_deadline_is_kept_within_50_ms(way: Way, line: ScriptLine, *, streamed
 @STREAMED
 def test_a_deadline_holds_for_all_attempts(way: Way, *, streamed: bool) -> None:
     with FaultyServer(Overloaded("busy"), repeat=True) as server:
-        asked = {"timeout": 0.3, "retries": 1000, "backoff": 0.02, "backoff_cap": 0.02}
-        work = lambda: ask(way, server.model(), streamed=streamed, **asked)  # noqa: E731 - it is run three times
+        options = {"timeout": 0.3, "retries": 1000, "backoff": 0.02, "backoff_cap": 0.02}
+        work = lambda: ask(way, server.model(), streamed=streamed, **options)  # noqa: E731 - it is run three times
         assert soonest(work, DragomanError, most=0.35) <= 0.35
 
 
 @STREAMED
-def test_closing_the_registry_counts_against_nobody(way: Way, *, streamed: bool) -> None:
+def test_closing_the_registry_is_not_a_failure_of_the_target(way: Way, *, streamed: bool) -> None:
     with FaultyServer(NoResponse(), "never") as server:
         registry = server.registry()
 
@@ -632,7 +632,7 @@ def sockets() -> int:
 
 
 @pytest.mark.skipif(not Path("/proc/self/fd").exists(), reason="counts open files by /proc")
-def test_ten_thousand_requests_with_random_faults_leave_nothing_behind() -> None:
+def test_ten_thousand_requests_with_random_faults_leak_nothing() -> None:
     dice = random.Random(7)
     warm = FaultyServer("Hello.", repeat=True)
     with warm:
@@ -706,7 +706,7 @@ class NotAnEffect:
     pass
 
 
-def test_an_unknown_effect_is_an_error_and_no_number() -> None:
+def test_an_unknown_effect_is_an_error() -> None:
     def plan() -> Plan[Any]:
         return (yield cast("Any", NotAnEffect()))
 

@@ -225,9 +225,7 @@ def test_a_broken_answer_is_never_a_clean_end(
 
 
 @pytest.mark.parametrize("streamed", [False, True], ids=["plain", "streamed"])
-def test_a_kept_connection_that_breaks_is_no_fault_of_the_server(
-    way: Way, pooled: Transport, *, streamed: bool
-) -> None:
+def test_a_stale_connection_is_not_a_failure_of_the_server(way: Way, pooled: Transport, *, streamed: bool) -> None:
     def broken() -> Reset:
         with pytest.raises(Reset) as caught:
             _ = way.read(pooled, Open(http(server))) if streamed else way.send(pooled, Send(http(server)))
@@ -245,40 +243,40 @@ def test_a_kept_connection_that_breaks_is_no_fault_of_the_server(
     ]
 
 
-def test_a_new_connection_that_breaks_is_a_fault_of_the_server(way: Way, pooled: Transport) -> None:
+def test_a_new_connection_that_breaks_is_a_failure_of_the_server(way: Way, pooled: Transport) -> None:
     with FaultyServer(CloseAtOnce()) as server, pytest.raises(Reset) as caught:
         way.send(pooled, Send(http(server)))
     assert (caught.value.count_failure, caught.value.retry_after) == (True, None)
 
 
-def test_all_that_break_at_once_on_kept_connections_are_forgiven() -> None:
-    kept = StaleConnections()
-    kept.note("http://box")
+def test_all_requests_on_stale_connections_are_forgiven() -> None:
+    connections = StaleConnections()
+    connections.note("http://box")
     began = time.monotonic()
-    assert [kept.was_stale("http://box", began) for _ in range(3)] == [True] * 3
-    assert not kept.was_stale("http://box", time.monotonic())
-    assert not kept.was_stale("http://other", began)
+    assert [connections.was_stale("http://box", began) for _ in range(3)] == [True] * 3
+    assert not connections.was_stale("http://box", time.monotonic())
+    assert not connections.was_stale("http://other", began)
 
 
-def test_what_is_known_of_origins_is_bounded() -> None:
-    kept = StaleConnections()
+def test_the_number_of_origins_is_bounded() -> None:
+    connections = StaleConnections()
     for number in range(MAX_ORIGINS + 1):
-        kept.note(f"http://box{number}")
-    assert not kept.was_stale("http://box0", time.monotonic())
-    assert kept.was_stale(f"http://box{MAX_ORIGINS}", time.monotonic())
+        connections.note(f"http://box{number}")
+    assert not connections.was_stale("http://box0", time.monotonic())
+    assert connections.was_stale(f"http://box{MAX_ORIGINS}", time.monotonic())
 
 
-def test_a_refused_connection_is_told(way: Way, transport: Transport) -> None:
+def test_a_refused_connection_is_connect_failed(way: Way, transport: Transport) -> None:
     with pytest.raises(ConnectFailed, match=r"http://127\.0\.0\.1:\d+: cannot connect"):
         way.send(transport, Send(http(refused_url())))
 
 
-def test_an_unknown_host_is_told(way: Way, transport: Transport) -> None:
+def test_an_unknown_host_is_connect_failed(way: Way, transport: Transport) -> None:
     with pytest.raises(ConnectFailed):
         way.send(transport, Send(http("http://nobody.invalid")))
 
 
-def test_an_unknown_certificate_is_told(way: Way, transport: Transport, tls: ssl.SSLContext) -> None:
+def test_an_unknown_certificate_is_connect_failed(way: Way, transport: Transport, tls: ssl.SSLContext) -> None:
     with FaultyServer("Hello.", tls=tls) as server, pytest.raises(ConnectFailed):
         way.send(transport, Send(http(server)))
 
@@ -300,7 +298,7 @@ def test_what_is_not_http_is_malformed(way: Way, pooled: Transport) -> None:
     listener.close()
 
 
-def test_a_header_that_cannot_be_sent_is_told_without_its_value(way: Way, transport: Transport) -> None:
+def test_an_error_does_not_show_an_invalid_header(way: Way, transport: Transport) -> None:
     for value in ("sk-\nsecret", "sk-\0secret"):
         with FaultyServer("Hello.") as server:
             request = HttpRequest(method="POST", origin=server.origin, path="/", headers={"x-api-key": value})
@@ -311,7 +309,7 @@ def test_a_header_that_cannot_be_sent_is_told_without_its_value(way: Way, transp
         assert caught.value.fail_over
 
 
-def test_a_header_that_httpx_cannot_write_is_told_without_its_value() -> None:
+def test_an_error_does_not_show_a_header_that_httpx_refuses() -> None:
     request = HttpRequest(method="POST", origin="http://127.0.0.1:1", path="/", headers={"x-api-key": "…secret"})
     with httpx.Client() as client, pytest.raises(InvalidRequest) as caught:
         make_transport(client).send(Send(request))
@@ -319,13 +317,13 @@ def test_a_header_that_httpx_cannot_write_is_told_without_its_value() -> None:
     assert caught.value.__cause__ is caught.value.__context__ is None
 
 
-def test_an_error_names_no_password(way: Way, transport: Transport) -> None:
+def test_an_error_does_not_show_a_password(way: Way, transport: Transport) -> None:
     with pytest.raises(ConnectFailed) as caught:
         way.send(transport, Send(http(refused_url().replace("//", "//me:hush@"))))
     assert "hush" not in f"{caught.value} {caught.value.__cause__!r}"
 
 
-def test_an_error_names_no_query(way: Way, transport: Transport) -> None:
+def test_an_error_does_not_show_the_query(way: Way, transport: Transport) -> None:
     """It may hold a key; their error, which is the cause, is shown with ours."""
     with pytest.raises(ConnectFailed) as caught:
         way.send(transport, Send(http(refused_url(), path=f"/v1?key={SECRET}")))
@@ -336,7 +334,7 @@ def test_an_error_names_no_query(way: Way, transport: Transport) -> None:
 
 
 @pytest.mark.parametrize("line", [NoResponse(), StallAfter(5)], ids=["head", "body"])
-def test_a_total_limit_is_kept(way: Way, transport: Transport, line: ScriptLine) -> None:
+def test_a_total_timeout_holds(way: Way, transport: Transport, line: ScriptLine) -> None:
     assert isinstance(transport, RoutingTransport)
     most = 0.25 if isinstance(transport.transport, PyreqwestTransport) else 0.5
     with FaultyServer(line, repeat=True) as server:
@@ -345,7 +343,7 @@ def test_a_total_limit_is_kept(way: Way, transport: Transport, line: ScriptLine)
     assert 0.19 <= took <= most
 
 
-def test_a_head_that_does_not_come_is_a_time_out(way: Way, transport: Transport) -> None:
+def test_a_head_that_does_not_come_times_out(way: Way, transport: Transport) -> None:
     with FaultyServer(NoResponse(), repeat=True) as server:
         took = soonest(
             lambda: way.read(transport, Open(http(server, streamed=True), 0.2, total=5.0, quiet=0.3)),
@@ -417,7 +415,7 @@ def test_a_connection_is_used_again(way: Way, pooled: Transport) -> None:
     assert server.connections <= 2, "a connection goes back to the pool by itself, maybe a moment too late for the next"
 
 
-def test_a_stream_that_was_read_to_its_farewell_leaves_its_connection(way: Way, pooled: Transport) -> None:
+def test_a_stream_that_was_read_to_its_last_event_keeps_its_connection(way: Way, pooled: Transport) -> None:
     """The wire is content with [DONE]; the end of the body comes after it."""
     with FaultyServer("Hello.", repeat=True) as server:
         model = server.registry(http_client=pooled).model("server/model")
@@ -426,7 +424,7 @@ def test_a_stream_that_was_read_to_its_farewell_leaves_its_connection(way: Way, 
     assert server.connections < 3
 
 
-def test_a_server_that_does_not_end_its_stream_holds_nobody(way: Way, pooled: Transport) -> None:
+def test_a_stream_that_the_server_does_not_end_is_closed(way: Way, pooled: Transport) -> None:
     with FaultyServer(KeepOpen("Hello.")) as server:
         began = time.monotonic()
         response = server.registry(http_client=pooled).model("server/model").stream("hi")
@@ -435,7 +433,7 @@ def test_a_server_that_does_not_end_its_stream_holds_nobody(way: Way, pooled: Tr
         assert server.client_disconnected.acquire(timeout=PATIENCE), "the connection was not closed"
 
 
-def test_both_ways_share_one_pool(pooled: Transport) -> None:
+def test_blocking_and_async_calls_share_one_pool(pooled: Transport) -> None:
     with FaultyServer("Hello.", repeat=True) as server:
         pooled.send(Send(http(server)))
         for _ in range(3):
@@ -443,7 +441,7 @@ def test_both_ways_share_one_pool(pooled: Transport) -> None:
     assert server.connections <= 2
 
 
-def test_a_refusal_without_a_date_has_ours(way: Way, transport: Transport) -> None:
+def test_an_error_without_a_date_gets_one(way: Way, transport: Transport) -> None:
     then = formatdate(time.time() + 600, usegmt=True)
     with FaultyServer(RawResponse(status=429, headers={"retry-after": then}, body=b"{}")) as server:
         head = way.send(transport, Send(http(server))).head
@@ -451,7 +449,7 @@ def test_a_refusal_without_a_date_has_ours(way: Way, transport: Transport) -> No
 
 
 @pytest.mark.parametrize("fault", [OSError("no such device"), RuntimeError("the loop is closed")])
-def test_what_a_borrowed_client_fails_with_is_a_fault_of_the_transport(fault: Exception) -> None:
+def test_any_error_of_an_httpx_client_is_a_transport_error(fault: Exception) -> None:
     def handle(_request: httpx.Request) -> httpx.Response:
         raise fault
 
@@ -472,7 +470,7 @@ def test_closing_is_safe_at_any_time(way: Way, pooled: Transport) -> None:
         assert way.send(pooled, Send(http(server))).head.status == 200
 
 
-def test_closing_ends_what_is_under_way(pooled: Transport) -> None:
+def test_closing_ends_running_requests(pooled: Transport) -> None:
     with FaultyServer(NoResponse()) as server:
 
         def close() -> None:
@@ -522,7 +520,7 @@ def test_a_blocking_call_works_where_a_loop_runs(pooled: Transport) -> None:
         assert asyncio.run(work(server)) == 200
 
 
-def test_a_fork_after_the_first_call_is_told() -> None:
+def test_a_fork_after_the_first_call_is_an_error() -> None:
     code = """
 import os
 from dragoman import Registry, SetupError
@@ -567,9 +565,7 @@ def pem(authority: trustme.CA) -> bytes:
 
 
 @pytest.mark.parametrize("form", [bytes, str, Path])
-def test_an_own_authority_is_trusted(
-    way: Way, tls: ssl.SSLContext, pem: bytes, tmp_path: Path, form: Callable[[Any], Any]
-) -> None:
+def test_a_ca_is_trusted(way: Way, tls: ssl.SSLContext, pem: bytes, tmp_path: Path, form: Callable[[Any], Any]) -> None:
     file = tmp_path / "ca.pem"
     file.write_bytes(b"# two of them\n" + trustme.CA().cert_pem.bytes() + pem)
     transport = PyreqwestTransport(ca=file.read_bytes() if form is bytes else form(file))
@@ -579,7 +575,7 @@ def test_an_own_authority_is_trusted(
 
 
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_a_foreman_of_the_environment_is_reached_by_tls(
+def test_a_proxy_of_the_environment_is_reached_by_tls(
     tls: ssl.SSLContext, pem: bytes, tmp_path: Path, *, asynchronous: bool
 ) -> None:
     file = tmp_path / "ca.pem"
@@ -594,7 +590,7 @@ def test_a_foreman_of_the_environment_is_reached_by_tls(
         assert list(model.stream("Sure?"))[-1].text == "Aye, aye."  # type: ignore[union-attr]  # a response has a text
 
 
-def test_a_proxy_of_the_environment_is_asked(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_of_the_environment_is_used(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
     with FaultyServer(RawResponse(body=b"by proxy")) as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.origin)
         monkeypatch.delenv("NO_PROXY", raising=False)
@@ -616,7 +612,7 @@ def test_no_proxy_is_obeyed(way: Way, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
-def test_loopback_is_never_asked_by_proxy(way: Way, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+def test_loopback_never_goes_through_a_proxy(way: Way, monkeypatch: pytest.MonkeyPatch, host: str) -> None:
     with FaultyServer("Hello.") as server:
         monkeypatch.setenv("HTTP_PROXY", refused_url())
         monkeypatch.delenv("NO_PROXY", raising=False)
@@ -625,7 +621,7 @@ def test_loopback_is_never_asked_by_proxy(way: Way, monkeypatch: pytest.MonkeyPa
         transport.close()
 
 
-def test_proxies_are_those_of_the_environment_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_come_from_the_env_parameter(monkeypatch: pytest.MonkeyPatch) -> None:
     with FaultyServer(RawResponse(status=404), repeat=True) as proxy, FaultyServer(repeat=True) as shell:
         monkeypatch.setenv("HTTP_PROXY", shell.origin)
         monkeypatch.delenv("NO_PROXY", raising=False)
@@ -648,7 +644,7 @@ def test_proxies_are_those_of_the_environment_that_is_given(monkeypatch: pytest.
     assert not shell.http
 
 
-def test_a_proxy_that_is_none_is_told_without_its_value() -> None:
+def test_an_invalid_proxy_is_an_error_without_its_value() -> None:
     registry = Registry(env={"HTTPS_PROXY": "http://hush:@", "OPENAI_API_KEY": "k"})
     with pytest.raises(SetupError, match="HTTPS_PROXY must be the URL of a proxy") as caught:
         registry.model("openai/m").generate("hi")
@@ -662,7 +658,7 @@ NO_PEM = "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
     ("text", "why"), [(None, "cannot be read: .*nowhere"), ("junk", "no PEM certificate"), (NO_PEM, "BadEncoding")]
 )
 @pytest.mark.parametrize("asynchronous", [False, True])
-def test_certificates_that_cannot_be_used_are_told_when_a_connection_is_needed(
+def test_invalid_certificates_are_an_error_at_the_first_connection(
     tmp_path: Path, text: str | None, why: str, *, asynchronous: bool
 ) -> None:
     file = tmp_path / "nowhere.pem"
@@ -678,7 +674,7 @@ def test_certificates_that_cannot_be_used_are_told_when_a_connection_is_needed(
 # ── which transport ─────────────────────────────────────────────────────────
 
 
-def test_an_httpx_client_of_the_wrong_kind_is_told() -> None:
+def test_an_httpx_client_of_the_wrong_kind_is_an_error() -> None:
     with httpx.Client() as client, pytest.raises(SetupError, match=r"httpx\.AsyncClient"):
         asyncio.run(make_transport(client).asend(Send(http("http://127.0.0.1:1"))))
     with pytest.raises(SetupError, match=r"must be an httpx\.Client for blocking calls"):
@@ -743,7 +739,7 @@ def test_a_client_of_a_provider_is_for_that_provider_only(*, asynchronous: bool,
     assert seen == [CHAT]
 
 
-def test_a_client_of_a_provider_answers_what_is_asked_beside_generation() -> None:
+def test_a_client_of_a_provider_is_used_for_all_endpoints() -> None:
     answer = httpx.Response(200, json={"data": [{"id": "small"}]})
     with httpx.Client(transport=httpx.MockTransport(lambda _: answer)) as client:
         registry = Registry(env={})
@@ -766,13 +762,13 @@ def test_an_invalid_client_of_a_provider_is_an_error_at_once() -> None:
         Registry(env={}).add_provider(like="groq", http_client="http://proxy")
 
 
-def test_httpx_is_not_imported_for_nothing() -> None:
+def test_httpx_is_not_imported_without_need() -> None:
     code = "import sys, dragoman\ndragoman.generate('demo/any', 'hi')\nprint('httpx' in sys.modules)"
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert ran.stdout.strip() == "False"
 
 
-def test_an_answer_that_is_garbage_is_bytes_all_the_same(way: Way, transport: Transport) -> None:
+def test_a_body_of_garbage_is_returned_as_bytes(way: Way, transport: Transport) -> None:
     with FaultyServer(InvalidBody(b"\x00\xff")) as server:
         assert way.send(transport, Send(http(server))).body == b"\x00\xff"
 

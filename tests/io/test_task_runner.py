@@ -106,7 +106,7 @@ def test_the_first_that_ends_comes_first(way: Way) -> None:
     assert {number for number, _ in ended} == {0, 1}
 
 
-def test_one_that_takes_too_long_is_given_up(way: Way) -> None:
+def test_a_job_that_takes_too_long_is_abandoned(way: Way) -> None:
     gate = threading.Event()
     cancelled = threading.Event()
 
@@ -129,7 +129,7 @@ def test_one_that_takes_too_long_is_given_up(way: Way) -> None:
     assert cancelled.wait(PATIENCE)
 
 
-def test_what_a_function_gives_after_its_time_is_dropped(way: Way) -> None:
+def test_a_late_result_is_dropped(way: Way) -> None:
     gate, done = threading.Event(), threading.Event()
 
     def late() -> str:
@@ -155,7 +155,7 @@ def test_what_a_function_gives_after_its_time_is_dropped(way: Way) -> None:
     assert two.value is True
 
 
-def test_the_time_is_told(way: Way) -> None:
+def test_a_result_has_its_duration(way: Way) -> None:
     began = time.monotonic()
     moments: list[float] = []
     took = way(perform(sync(lambda: moments.append(time.monotonic())))).duration
@@ -265,7 +265,7 @@ class Panic(BaseException):
 
 @pytest.mark.parametrize("kind", [asyncio.CancelledError, GeneratorExit, Panic])
 @pytest.mark.parametrize("timeout", [None, PATIENCE], ids=["here", "elsewhere"])
-def test_what_a_job_raises_is_how_it_ended(way: Way, kind: type[BaseException], timeout: float | None) -> None:
+def test_the_exception_of_a_job_is_its_result(way: Way, kind: type[BaseException], timeout: float | None) -> None:
     def raises() -> None:
         raise kind
 
@@ -340,7 +340,7 @@ def test_a_plan_that_ends_early_ends_its_jobs(way: Way) -> None:
     assert ended == ["closed"]
 
 
-def test_nobody_waits_for_a_coroutine_that_blocks_its_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_coroutine_that_blocks_its_loop_is_abandoned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(jobs, "STOP_TIMEOUT", 0.01)
     gate = threading.Event()
 
@@ -357,7 +357,7 @@ def test_nobody_waits_for_a_coroutine_that_blocks_its_loop(monkeypatch: pytest.M
 
 
 @pytest.mark.parametrize("is_blocking", [True, False], ids=["blocking", "async"])
-def test_nobody_waits_for_a_coroutine_that_goes_on_though_cancelled(
+def test_a_coroutine_that_ignores_its_cancellation_is_abandoned(
     is_blocking: object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(jobs, "STOP_TIMEOUT", 0.01)
@@ -391,7 +391,7 @@ def left_to_end() -> None:
     assert "dragoman-loop" not in threads()
 
 
-def test_a_coroutine_that_never_began_is_closed(way: Way) -> None:
+def test_a_coroutine_that_never_started_is_closed(way: Way) -> None:
     async def never() -> None: ...
 
     def plan() -> Plan[None]:
@@ -420,7 +420,7 @@ def test_a_coroutine_that_comes_too_late_is_closed(way: Way) -> None:
     way(plan())
 
 
-def test_a_thread_that_outlives_its_loop_harms_nobody() -> None:
+def test_a_thread_may_outlive_its_loop() -> None:
     gate = threading.Event()
 
     def hangs() -> str:

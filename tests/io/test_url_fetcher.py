@@ -23,7 +23,7 @@ class Site:
 
     def __init__(self, authority: trustme.CA) -> None:
         self.pages: dict[str, bytes] = {}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
         self.holds = threading.Event()
         self._context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         leaf: Any = authority.issue_cert(HOST, "other.example")
@@ -37,8 +37,8 @@ class Site:
         return f"https://{host}:{self.port}{path}"
 
     def add(self, path: str, body: bytes = PNG, status: str = "200 OK", **headers: str) -> str:
-        told = {"content-length": str(len(body)), **headers}
-        lines = "".join(f"{name}: {value}\r\n" for name, value in told.items())
+        fields = {"content-length": str(len(body)), **headers}
+        lines = "".join(f"{name}: {value}\r\n" for name, value in fields.items())
         self.pages[path] = f"HTTP/1.1 {status}\r\n{lines}connection: close\r\n\r\n".encode() + body
         return self.url(path)
 
@@ -54,7 +54,7 @@ class Site:
             try:
                 with plain, self._context.wrap_socket(plain, server_side=True) as stream:
                     path = stream.recv(4096).split(b" ")[1].decode()
-                    self.asked.append(path)
+                    self.requests.append(path)
                     stream.sendall(self.pages.get(path, b"HTTP/1.1 404 No\r\ncontent-length: 0\r\n\r\n"))
                     if path == "/slow":
                         self.holds.wait(10)
@@ -85,10 +85,10 @@ class Names:
 
     def __init__(self, **more: list[str]) -> None:
         self.known = {HOST: ["127.0.0.1"], "other.example": ["127.0.0.1"], **more}
-        self.asked: list[str] = []
+        self.requests: list[str] = []
 
     def __call__(self, host: str, port: int) -> list[str]:
-        self.asked.append(host)
+        self.requests.append(host)
         if host not in self.known:
             return addresses_of(host, port)
         known = self.known[host]
@@ -104,14 +104,14 @@ def fetcher(authority: trustme.CA, names: Names | None = None) -> UrlFetcher:
     )
 
 
-def refused(given: UrlFetcher, url: str, why: str, *, timeout: float = 5.0, limit: int = 100_000) -> str:
+def refused(url_fetcher: UrlFetcher, url: str, why: str, *, timeout: float = 5.0, limit: int = 100_000) -> str:
     with pytest.raises(Unsupported, match=why) as caught:
-        given.fetch(Fetch(url, timeout, limit))
+        url_fetcher.fetch(Fetch(url, timeout, limit))
     assert caught.value.message.startswith("cannot fetch ")
     return caught.value.message
 
 
-def test_a_picture_is_fetched(site: Site, authority: trustme.CA) -> None:
+def test_an_image_is_fetched(site: Site, authority: trustme.CA) -> None:
     url = site.add("/a%20b.png?x=%C3%A4")
     assert fetcher(authority).fetch(Fetch(url, 5.0, len(PNG))) == PNG
     assert fetcher(authority).fetch(Fetch(site.url("/a b.png?x=ä#part"), 5.0, len(PNG))) == PNG
@@ -123,7 +123,7 @@ def test_redirects_are_followed(site: Site, authority: trustme.CA) -> None:
     site.add("/3")
     names = Names()
     assert fetcher(authority, names).fetch(Fetch(site.url("/1"), 5.0, 10_000)) == PNG
-    assert names.asked == [HOST, HOST, "other.example"]
+    assert names.requests == [HOST, HOST, "other.example"]
 
 
 @pytest.mark.parametrize(
@@ -137,14 +137,14 @@ def test_redirects_are_followed(site: Site, authority: trustme.CA) -> None:
         *("fe80::1%eth0", "no address", ""),
     ],
 )
-def test_an_address_that_is_not_for_everybody_is_refused(address: str) -> None:
+def test_an_address_that_is_not_public_is_refused(address: str) -> None:
     assert not is_public(address)
-    given = UrlFetcher(resolve=lambda _host, _port: [address])
-    refused(given, "https://pictures.example/a.png", "pictures.example does not have a public address")
+    url_fetcher = UrlFetcher(resolve=lambda _host, _port: [address])
+    refused(url_fetcher, "https://pictures.example/a.png", "pictures.example does not have a public address")
 
 
 @pytest.mark.parametrize("address", ["93.184.216.34", "1.1.1.1", "2606:4700::1111"])
-def test_an_address_for_everybody_is_public(address: str) -> None:
+def test_public_addresses(address: str) -> None:
     assert is_public(address)
 
 
@@ -174,7 +174,7 @@ def test_an_address_for_everybody_is_public(address: str) -> None:
         ("https://017700000001/", "does not appear to be"),
     ],
 )
-def test_a_url_that_leads_astray_is_refused(url: str, why: str) -> None:
+def test_an_unsafe_url_is_refused(url: str, why: str) -> None:
     assert "secret" not in refused(UrlFetcher(), url, why)
 
 
@@ -185,12 +185,12 @@ def test_one_private_address_among_others_is_enough() -> None:
     refused(UrlFetcher(resolve=lambda _host, _port: []), "https://x.example/", "has no address")
 
 
-def test_a_name_that_changes_its_mind_changes_nothing(site: Site, authority: trustme.CA) -> None:
+def test_a_name_that_changes_its_address_does_not_help(site: Site, authority: trustme.CA) -> None:
     names = Names(**{HOST: ["127.0.0.1", "127.0.0.2"]})
     assert fetcher(authority, names).fetch(Fetch(site.add("/a"), 5.0, 10_000)) == PNG
-    assert names.asked == [HOST]
+    assert names.requests == [HOST]
     refused(fetcher(authority, names), site.url("/a"), "does not have a public address")
-    assert site.asked == ["/a"]
+    assert site.requests == ["/a"]
 
 
 @pytest.mark.parametrize(
@@ -206,17 +206,17 @@ def test_a_name_that_changes_its_mind_changes_nothing(site: Site, authority: tru
 )
 def test_a_redirect_to_any_of_these_is_refused(site: Site, authority: trustme.CA, to: str, why: str) -> None:
     refused(fetcher(authority), site.redirect("/a", to), why)
-    assert site.asked == ["/a"]
+    assert site.requests == ["/a"]
 
 
 def test_redirects_without_end_are_refused(site: Site, authority: trustme.CA) -> None:
     refused(fetcher(authority), site.redirect("/a", "/a"), f"more than {MAX_REDIRECTS} redirects")
-    assert len(site.asked) == MAX_REDIRECTS + 1
+    assert len(site.requests) == MAX_REDIRECTS + 1
 
 
-@pytest.mark.parametrize("told", [True, False], ids=["told", "not told"])
-def test_a_body_that_is_too_large_is_not_read(site: Site, authority: trustme.CA, *, told: bool) -> None:
-    headers: dict[str, Any] = {} if told else {"content-length": str(10**9)}
+@pytest.mark.parametrize("is_honest", [True, False], ids=["honest length", "wrong length"])
+def test_a_body_that_is_too_large_is_not_read(site: Site, authority: trustme.CA, *, is_honest: bool) -> None:
+    headers: dict[str, Any] = {} if is_honest else {"content-length": str(10**9)}
     url = site.add("/a", PNG + bytes(100_000), **headers)
     refused(fetcher(authority), url, "larger than 1000 bytes", limit=1000)
 
@@ -228,13 +228,13 @@ def test_a_body_that_unpacks_to_too_much_is_not_read(site: Site, authority: trus
     refused(fetcher(authority), url, "larger than 100000 bytes")
 
 
-def test_a_body_that_never_ends_is_left_in_time(site: Site, authority: trustme.CA) -> None:
+def test_a_body_that_never_ends_times_out(site: Site, authority: trustme.CA) -> None:
     url = site.add("/slow", PNG[:20], **{"content-length": "1000"})
     refused(fetcher(authority), url, "took too long|in time|broke", timeout=0.3)
     site.holds.set()
 
 
-def test_a_name_that_is_never_found_is_left_in_time() -> None:
+def test_a_name_that_is_never_resolved_times_out() -> None:
     release = threading.Event()
 
     def resolve(_host: str, _port: int) -> list[str]:
@@ -245,7 +245,7 @@ def test_a_name_that_is_never_found_is_left_in_time() -> None:
     release.set()
 
 
-def test_no_time_is_no_attempt() -> None:
+def test_without_time_nothing_is_sent() -> None:
     refused(UrlFetcher(), "https://x.example/", "timed out", timeout=0.0)
 
 
@@ -259,19 +259,19 @@ def test_no_time_is_no_attempt() -> None:
         (b"", "200 OK", "not an image of a known type"),
     ],
 )
-def test_what_is_no_picture_is_refused(site: Site, authority: trustme.CA, body: bytes, status: str, why: str) -> None:
+def test_what_is_not_an_image_is_refused(site: Site, authority: trustme.CA, body: bytes, status: str, why: str) -> None:
     refused(fetcher(authority), site.add("/a", body, status, **{"content-type": "image/png"}), why)
 
 
-def test_a_certificate_of_nobody_known_is_refused(site: Site) -> None:
-    given = UrlFetcher(resolve=Names(), allow=lambda _address: True)
-    refused(given, site.add("/a"), "cannot connect|certificate")
+def test_an_unknown_certificate_is_refused(site: Site) -> None:
+    url_fetcher = UrlFetcher(resolve=Names(), allow=lambda _address: True)
+    refused(url_fetcher, site.add("/a"), "cannot connect|certificate")
 
 
-def test_a_secret_in_the_query_is_not_told(site: Site, authority: trustme.CA) -> None:
+def test_an_error_does_not_show_the_query(site: Site, authority: trustme.CA) -> None:
     assert "token" not in refused(fetcher(authority), site.url("/none?token=abc"), "HTTP 404")
 
 
-def test_no_proxy_stands_between(site: Site, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_proxies_are_not_used(site: Site, authority: trustme.CA, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTPS_PROXY", "http://127.0.0.1:9")
     assert fetcher(authority).fetch(Fetch(site.add("/a"), 5.0, 10_000)) == PNG

@@ -1,4 +1,4 @@
-"""Work that takes long: bounded in time, in threads of our own, and nobody waits for what was given up."""
+"""Long computations: limited in time, in their own threads, and abandoned ones do not block."""
 
 import asyncio
 import threading
@@ -12,7 +12,7 @@ from dragoman.io.worker_threads import THREADS, acompute, compute
 
 
 class Work:
-    """Work that goes on until it is told to stop."""
+    """Work that continues until it has to stop."""
 
     def __init__(self) -> None:
         self.began = threading.Event()
@@ -26,7 +26,7 @@ class Work:
         return "stopped"
 
 
-def test_blocking_work_is_told_when_its_time_is_over() -> None:
+def test_blocking_work_sees_when_its_time_is_over() -> None:
     assert compute(Compute(Work(), timeout=0.01)) == "stopped"
     assert compute(Compute(lambda stop: stop())) is False
 
@@ -39,7 +39,7 @@ def test_a_loop_does_not_wait_for_work_that_does_not_stop() -> None:
     assert not caught.value.count_failure
 
 
-def test_work_that_is_given_up_is_told_to_stop() -> None:
+def test_abandoned_work_sees_that_it_has_to_stop() -> None:
     work = Work()
 
     async def leave() -> None:
@@ -53,7 +53,7 @@ def test_work_that_is_given_up_is_told_to_stop() -> None:
     assert work.ended.wait(60)
 
 
-def test_a_time_out_of_the_work_itself_is_its_own() -> None:
+def test_a_timeout_of_the_work_itself_is_raised_unchanged() -> None:
     def fail(_: object) -> None:
         raise TimeoutError("a disk")
 
@@ -61,7 +61,7 @@ def test_a_time_out_of_the_work_itself_is_its_own() -> None:
         asyncio.run(acompute(Compute(fail, timeout=60)))
 
 
-def test_work_shares_a_few_threads_of_ours() -> None:
+def test_work_shares_a_few_threads() -> None:
     def name(_: object) -> str:
         return threading.current_thread().name
 

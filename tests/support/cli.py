@@ -20,17 +20,17 @@ class Done(NamedTuple):
 
 def environment(**variables: str) -> dict[str, str]:
     """An environment without anybody's keys."""
-    kept = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT") if name in os.environ}
-    return {**kept, "PYTHONPATH": str(SOURCE), **variables}
+    inherited = {name: os.environ[name] for name in ("PATH", "HOME", "SYSTEMROOT") if name in os.environ}
+    return {**inherited, "PYTHONPATH": str(SOURCE), **variables}
 
 
 def dragoman(*words: str | Path, stdin: str | bytes | None = None, **variables: str) -> Done:
     """Run it to its end; nothing is piped in where `stdin` is None."""
-    given = stdin.encode() if isinstance(stdin, str) else stdin
+    data = stdin.encode() if isinstance(stdin, str) else stdin
     done = subprocess.run(
         [*COMMAND, *map(str, words)],
-        input=given,
-        stdin=subprocess.DEVNULL if given is None else None,
+        input=data,
+        stdin=subprocess.DEVNULL if data is None else None,
         capture_output=True,
         env=environment(**variables),
         check=False,

@@ -58,21 +58,26 @@ def test_each_row_is_answered_under_its_id(tmp_path: Path) -> None:
     done, answers = batch(tmp_path, rows, "-m", "demo/any")
     assert done.code == 0
     assert {row["id"]: row["text"] for row in answers} == {
-        number: f"You said “Is it {number}?”, which is 3 words." for number in range(50)
+        number: f"You messages “Is it {number}?”, which is 3 words." for number in range(50)
     }
 
 
 def test_all_forms_of_a_row_are_taken(tmp_path: Path) -> None:
-    said = [{"role": "user", "content": "Is it so?"}]
+    messages = [{"role": "user", "content": "Is it so?"}]
     rows: list[Any] = [
         {"id": "a", "prompt": "Is it so?", "system": "Be brief."},
-        {"id": "b", "messages": said, "temperature": 0},
+        {"id": "b", "messages": messages, "temperature": 0},
         {"id": "c", "messages": [{"role": "user", "parts": [{"type": "text", "text": "Is it so?"}]}]},
-        {"custom_id": "d", "method": "POST", "url": "/v1/chat/completions", "body": {"model": "any", "messages": said}},
+        {
+            "custom_id": "d",
+            "method": "POST",
+            "url": "/v1/chat/completions",
+            "body": {"model": "any", "messages": messages},
+        },
         {"custom_id": "e", "method": "POST", "url": "/v1/responses", "body": {"model": "any", "input": "Is it so?"}},
     ]
     done, answers = batch(tmp_path, rows, "-m", "demo/any", "-c", "1")
-    words = "You said “Is it so?”, which is 3 words."
+    words = "You messages “Is it so?”, which is 3 words."
     assert done.code == 0
     assert [row["text"] for row in answers[:3]] == [words] * 3
     chat, responses = answers[3:]

@@ -11,11 +11,11 @@ def complete(*words: str) -> list[str]:
     """What bash offers for the last word."""
     script = dragoman("completion", "bash").out
     line = " ".join(f"'{word}'" for word in words)
-    asked = f'{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _dragoman; printf "%s\\n" "${{COMPREPLY[@]}}"'
+    code = f'{script}\nCOMP_WORDS=({line}); COMP_CWORD={len(words) - 1}; _dragoman; printf "%s\\n" "${{COMPREPLY[@]}}"'
     bash = shutil.which("bash")
     if bash is None:
         pytest.skip("there is no bash")
-    return subprocess.run([bash, "-c", asked], capture_output=True, text=True, check=True).stdout.split()
+    return subprocess.run([bash, "-c", code], capture_output=True, text=True, check=True).stdout.split()
 
 
 def test_bash_completes_commands() -> None:
