@@ -1,4 +1,4 @@
-"""`python -m dragoman` is `dragoman`."""
+"""Run the command line with `python -m dragoman`."""
 
 import sys
 

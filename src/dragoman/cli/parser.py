@@ -338,10 +338,10 @@ COMMANDS = {
         "serve", "Run the gateway: one server in front of all providers", _serve, ("dragoman serve --port 8080",)
     ),
     "keys": Command("keys", "Create an API key for a client of a gateway", _keys, ("dragoman keys new alice",)),
-    "usage": Command(
-        "usage", "Requests, tokens and costs of a gateway, by day, key and target", _usage, ("dragoman usage",)
+    "usage": Command("usage", "Show the requests, tokens and costs of a gateway", _usage, ("dragoman usage",)),
+    "health": Command(
+        "health", "Show the targets of a running gateway and their state", _gateway, ("dragoman health",)
     ),
-    "health": Command("health", "The targets of a running gateway and their state", _gateway, ("dragoman health",)),
     "targets": Command(
         "targets",
         "Disable or enable a target of a gateway",

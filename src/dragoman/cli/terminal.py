@@ -4,6 +4,7 @@ import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from shutil import get_terminal_size
 from typing import Any, TextIO
 
 import msgspec
@@ -78,14 +79,43 @@ def write_json(value: Any, /) -> None:
     write((msgspec.json.format(data, indent=2) if sys.stdout.isatty() else data).decode() + "\n")
 
 
-def write_table(rows: Sequence[Sequence[str]], /) -> None:
-    """Write rows: in columns on a terminal, separated by tabs in a pipe, so that `cut` can read them."""
+def write_table(rows: Sequence[Sequence[str]], /, *, optional: int | None = None) -> None:
+    """Write rows: separated by tabs in a pipe, so that `cut` can read them; in columns on a terminal.
+
+    If a terminal is too narrow, the optional column is left out, then the widest cells are shortened.
+    """
     if not sys.stdout.isatty():
         write("".join("\t".join(row) + "\n" for row in rows))
         return
+    width = get_terminal_size().columns
+    write("".join(line + "\n" for line in format_columns(rows, width, optional)))
+
+
+def format_columns(rows: Sequence[Sequence[str]], width: int, optional: int | None = None, /) -> list[str]:
+    """Rows as aligned lines of at most `width` characters.
+
+    >>> format_columns([("groq", "https://api.groq.com", "no key"), ("demo", "demo://local", "needs no key")], 20, 1)
+    ['groq  no key', 'demo  needs no key']
+    >>> format_columns([("a", "a long description")], 12)
+    ['a  a long d…']
+    """
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        write("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() + "\n")
+    if optional is not None and _line_width(widths) > width:
+        widths.pop(optional)
+        rows = [[*row[:optional], *row[optional + 1 :]] for row in rows]
+    while (excess := _line_width(widths) - width) > 0 and max(widths) > 1:
+        widest = widths.index(max(widths))
+        others = [other for index, other in enumerate(widths) if index != widest]
+        widths[widest] -= max(1, min(excess, widths[widest] - max(others, default=1)))
+    return ["  ".join(map(_fit_cell, row, widths)).rstrip() for row in rows]
+
+
+def _line_width(widths: Sequence[int]) -> int:
+    return sum(widths) + 2 * (len(widths) - 1)
+
+
+def _fit_cell(cell: str, width: int) -> str:
+    return cell.ljust(width) if len(cell) <= width else f"{cell[: width - 1]}…"
 
 
 def paint(text: str, style: str, stream: TextIO | None = None, /) -> str:

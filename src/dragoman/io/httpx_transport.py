@@ -1,4 +1,4 @@
-"""A transport over a user's own httpx client. httpx is not a dependency: who passes a client has it."""
+"""A transport over a user's own httpx client. httpx is no dependency: it is imported only for such a client."""
 
 import asyncio
 import time

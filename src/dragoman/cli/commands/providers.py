@@ -33,7 +33,7 @@ def run(arguments: Namespace, /) -> int:
         (record.name, record.wire, _base_url(record, registry) or "-", key_state(record, registry))
         for record in records
     ]
-    terminal.write_table(rows)
+    terminal.write_table(rows, optional=2)
     return 0
 
 
