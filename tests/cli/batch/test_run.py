@@ -58,7 +58,7 @@ def test_each_row_is_answered_under_its_id(tmp_path: Path) -> None:
     done, answers = batch(tmp_path, rows, "-m", "demo/any")
     assert done.code == 0
     assert {row["id"]: row["text"] for row in answers} == {
-        number: f"You messages “Is it {number}?”, which is 3 words." for number in range(50)
+        number: f"You said “Is it {number}?”, which is 3 words." for number in range(50)
     }
 
 
@@ -77,7 +77,7 @@ def test_all_forms_of_a_row_are_taken(tmp_path: Path) -> None:
         {"custom_id": "e", "method": "POST", "url": "/v1/responses", "body": {"model": "any", "input": "Is it so?"}},
     ]
     done, answers = batch(tmp_path, rows, "-m", "demo/any", "-c", "1")
-    words = "You messages “Is it so?”, which is 3 words."
+    words = "You said “Is it so?”, which is 3 words."
     assert done.code == 0
     assert [row["text"] for row in answers[:3]] == [words] * 3
     chat, responses = answers[3:]
