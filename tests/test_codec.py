@@ -103,9 +103,9 @@ def test_no_calls_are_an_empty_list(wire: str) -> None:
 
 
 def test_an_unknown_wire_is_refused_with_the_known_ones() -> None:
-    with pytest.raises(InvalidRequest, match="wire must be one of openai, anthropic, .*, got 'smtp'"):
+    with pytest.raises(InvalidRequest, match=r"wire must be one of openai, anthropic, .*, got 'smtp'"):
         encode_definitions([TIDE], "smtp")
-    with pytest.raises(SetupError, match="wire must be one of anthropic, .*, got 'smtp'"):
+    with pytest.raises(SetupError, match=r"wire must be one of anthropic, .*, got 'smtp'"):
         wires.get("smtp")
 
 

@@ -25,7 +25,7 @@ from dragoman.io.driver import Driver
 from dragoman.media import find_media
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
-from dragoman.targets.dsn import did_you_mean
+from dragoman.targets.config import unknown_name
 from dragoman.targets.target import Target
 from dragoman.tools.decorator import ToolLike, definitions
 from dragoman.types import (
@@ -135,7 +135,7 @@ def check_options(names: Iterable[str], /) -> None:
     known = {*CallOptions.__annotations__, *_CHAIN_OPTIONS, *Request.__struct_fields__} - _SET_BY_CALL
     for name in names:
         if name not in known:
-            raise InvalidRequest(f"unknown option {name!r}{did_you_mean(name, known)}")
+            raise InvalidRequest(unknown_name("option", name, known))
 
 
 # Prompts --------------------------------------------------------------------------------------------------------------

@@ -78,16 +78,16 @@ def test_all_problems_are_told_at_once() -> None:
     for problem in (
         "gatway: unknown table; did you mean 'gateway'?",
         "gateway.port must be int",
-        "gateway.hots: unknown setting; did you mean 'host'?",
+        "gateway: unknown setting 'hots'; did you mean 'host'?",
         "gateway.providers: unknown provider 'grok'",
         "chain.retries must be a number >= 0, got -1",
-        "chain.classify: unknown setting",
+        "chain: unknown setting 'classify'",
         "timeouts.total: variable NOPE is not set; set it, or write ${NOPE:default}",
         "tiers.simple.models: add at least one model",
         "tiers.big.order must be one of given, weighted, fastest",
         "aliases.a: aliases form a cycle",
         "keys.alice.hash must be the hash of a key",
-        "keys.bob.modles: unknown setting; did you mean 'models'?",
+        "keys.bob: unknown setting 'modles'; did you mean 'models'?",
         "keys.bob.hash must be the hash of a key",
         "keys.bob.concurrent must be int >= 0",
     ):
@@ -224,7 +224,7 @@ def test_a_key_is_read_with_what_it_may() -> None:
         ('budgets = [{ per = "day", dollars = nan }]', "keys.alice.budgets[0]."),
         ('budgets = [{ per = "day", dollars = inf }]', "keys.alice.budgets[0]."),
         ('budgets = [{ per = "day", tokens = 1 }, { per = "day", tokens = 2 }]', "budgets must limit different things"),
-        ('id = "bob"', "keys.alice.id: unknown setting"),
+        ('id = "bob"', "keys.alice: unknown setting 'id'"),
     ],
 )
 def test_a_limit_that_makes_no_sense_is_told(line: str, problem: str) -> None:

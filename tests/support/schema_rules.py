@@ -54,7 +54,9 @@ def openai(schema: dict[str, Any]) -> list[str]:
             breaches.append(f"{path}: a $ref stands alone")
         if "object" in _types(node):
             properties = node.get("properties", {})
-            breaches += [] if node.get("additionalProperties") is False else [f"{path}: additionalProperties must be false"]
+            breaches += (
+                [] if node.get("additionalProperties") is False else [f"{path}: additionalProperties must be false"]
+            )
             breaches += [] if {*node.get("required", ())} == {*properties} else [f"{path}: all is required"]
             names += len(properties)
         if "array" in _types(node) and not node.get("items"):

@@ -25,7 +25,7 @@ from dragoman.gateway.catalog import Tier
 from dragoman.gateway.store import open_store
 from dragoman.registry import Registry
 from dragoman.targets import config as settings
-from dragoman.targets.dsn import PREFIX, did_you_mean
+from dragoman.targets.dsn import PREFIX
 from dragoman.targets.providers import PROVIDERS
 from dragoman.types import is_list, is_object
 
@@ -163,7 +163,7 @@ def _read_fields(
         table = {}
     for name, value in table.items():
         if name not in fields:
-            problems.append(f"{where}.{name}: unknown setting{did_you_mean(name, fields)}")
+            problems.append(f"{where}: {settings.unknown_name('setting', name, fields)}")
             continue
         try:
             values[name] = msgspec.convert(value, fields[name], strict=not isinstance(value, str))

@@ -6,7 +6,7 @@ used by `Registry.add_provider`, `alias` and `set_capabilities`. Errors never sh
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -21,10 +21,15 @@ from dragoman.types import is_list, is_object
 
 TABLES = ("providers", "aliases", "capabilities")
 RENAMED = {
+    "advance_on_permanent": "fail_over_on_permanent",
     "limits": "capabilities",
     "lone_temperature": "temperature_excludes_top_p",
+    "longest_wait": "max_retry_after",
     "other_fields": "accepts_unknown_fields",
+    "patience": "max_retry_after_with_fallback",
     "replayed": "reasoning_replay_fields",
+    "schema_way": "schema_mode",
+    "when_all_benched": "when_all_cooling_down",
 }
 """Names of version 0.1 that changed."""
 _VARIABLE = r"\$\{(\w+)(?::([^}]*))?\}"
@@ -368,14 +373,19 @@ def _unknown(what: str, name: str, known: Iterable[str]) -> str:
     return f"unknown {what}; use one of {', '.join(known)}"
 
 
+def unknown_name(what: str, name: str, known: Collection[str], /) -> str:
+    """The message for a name that is not known: its new name, or the nearest one.
+
+    >>> unknown_name("setting", "patience", ["max_retry_after_with_fallback"])
+    "'patience' is now called 'max_retry_after_with_fallback'"
+    """
+    if RENAMED.get(name) in known:
+        return f"{name!r} is now called {RENAMED[name]!r}"
+    return f"unknown {what} {name!r}{did_you_mean(name, known)}"
+
+
 def _refuse_unknown(what: str, names: Iterable[str], known: Iterable[str]) -> None:
     known = tuple(known)
-    problems = [
-        f"{name!r} is now called {RENAMED[name]!r}"
-        if RENAMED.get(name) in known
-        else f"unknown {what} {name!r}{did_you_mean(name, known)}"
-        for name in names
-        if name not in known
-    ]
+    problems = [unknown_name(what, name, known) for name in names if name not in known]
     if problems:
         raise SetupError("; ".join(problems))

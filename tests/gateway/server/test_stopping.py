@@ -114,7 +114,7 @@ def test_a_bad_config_is_refused_and_the_old_one_stays(tmp_path: Path) -> None:
         gateway.path.write_text('[aliases]\nnew = "demo/any"\n[gateway]\nprot = 1\n[chain]\nretries = "many"\n')
         gateway.process.send_signal(signal.SIGHUP)
         gateway.wait_until(lambda: "retries" in gateway.log.read_text())
-        assert "gateway.prot: unknown setting; did you mean 'port'?" in gateway.log.read_text()
+        assert "gateway: unknown setting 'prot'; did you mean 'port'?" in gateway.log.read_text()
         assert gateway.post("/v1/chat/completions", chat("old"))[0] == 200
         assert gateway.post("/v1/chat/completions", chat("new"))[0] == 404
 
