@@ -40,10 +40,10 @@ from dragoman.errors import (
     Truncated,
     Unsupported,
     WireError,
-    classify,
     redact,
 )
 from dragoman.types import Attempt, Finish, Response, Usage, assistant
+from dragoman.wires.common.classify import classify
 
 ALL = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, DragomanError)]
 TRANSIENT, ELSEWHERE, STOP = (True, True, True), (False, True, False), (False, False, False)

@@ -15,13 +15,14 @@ from typing import Any
 import msgspec
 
 from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
-from dragoman.errors import DragomanError, TransportError, classify
+from dragoman.errors import DragomanError, TransportError
 from dragoman.events import Event
 from dragoman.http import Head, HttpRequest
 from dragoman.io.transport import Handle, Transport, make_transport
 from dragoman.testing.script import EncodedAnswer, render, render_events, wire_of
 from dragoman.types import Request, dump, is_list, is_object
 from dragoman.wires.base import StreamDecoder, Wire
+from dragoman.wires.common.classify import classify
 
 
 class ReplayMiss(AssertionError):

@@ -1,7 +1,7 @@
 """Errors of providers as exceptions, and exceptions as OpenAI's error objects.
 
 Servers wrap errors in many ways: `{"error": {...}}`, lists, JSON inside of strings, FastAPI's `detail`, Google's
-`details`. `error_from_json` flattens all of them to one object and lets `dragoman.errors.classify` choose the class.
+`details`. `error_from_json` flattens all of them to one object and lets `classify` choose the class.
 """
 
 import math
@@ -21,10 +21,10 @@ from dragoman.errors import (
     Overloaded,
     ProviderError,
     RateLimited,
-    classify,
 )
 from dragoman.http import MAX_WAIT, Head, decode_duration, redact_url, retry_after
 from dragoman.types import JsonObject, Usage, is_list, is_object
+from dragoman.wires.common.classify import classify
 
 E = TypeVar("E", bound=DragomanError)
 _ANY = msgspec.json.Decoder()
