@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import TypeAlias, TypeVar, cast
+from typing import NamedTuple, TypeAlias, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -21,7 +21,7 @@ from dragoman.errors import DragomanError, StoreDown
 from dragoman.events import Event, Finished, Ping, Started, fold
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import Headers, OverLimit
-from dragoman.gateway.auth.authenticate import identify, identify_operator
+from dragoman.gateway.auth.authenticate import check_operator, identify
 from dragoman.gateway.dashboard import Dashboard
 from dragoman.gateway.endpoints import run_endpoint
 from dragoman.gateway.errors import Busy, NoRoute, Stopping, WrongMethod, to_client_error, to_dragoman_error
@@ -29,7 +29,8 @@ from dragoman.gateway.observability import health
 from dragoman.gateway.observability.metrics import CONTENT_TYPE
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
-from dragoman.gateway.server.limits import CONTENT_ENCODING, check_depth, decompress
+from dragoman.gateway.server.browsers import check_browser, cors_headers, preflight
+from dragoman.gateway.server.limits import CONTENT_ENCODING, BodyBudget, BodyBytes, check_depth, decompress
 from dragoman.gateway.server.response import GatewayResponse, Write, error_response, from_reply, json_response
 from dragoman.gateway.server.router import Routes
 from dragoman.http import HttpRequest
@@ -44,7 +45,19 @@ TICKS = 4
 """How often per `ping` interval the app looks for silent streams."""
 
 S = TypeVar("S", Response, Started)
-Endpoint: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse]]
+Handler: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse]]
+ReadBody: TypeAlias = Callable[[BodyBytes], Awaitable[bytes]]
+"""Reads the body of a request, and counts its bytes as they arrive."""
+
+
+class Endpoint(NamedTuple):
+    """What answers the requests of one route."""
+
+    wire: Wire | None
+    """The dialect of its clients; None if the route belongs to the gateway itself."""
+    handle: Handler
+    is_public: bool = False
+    """Whether it needs no key."""
 
 
 class App:
@@ -59,58 +72,77 @@ class App:
         self._dashboard = Dashboard(is_local=is_local)
         self._streams: set[_Stream] = set()
         self._is_ticking = False
-        self._routes: Routes[tuple[Wire | None, Endpoint]] = Routes(self._table())
+        self._bodies = BodyBudget()
+        self._routes: Routes[Endpoint] = Routes(self._table())
 
-    def _table(self) -> Iterator[tuple[Route, tuple[Wire | None, Endpoint]]]:
+    def _table(self) -> Iterator[tuple[Route, Endpoint]]:
         for wire in map(wires.get, wires.NAMES):
             for half in (wire.server, *wire.other_servers):
                 for route in half.routes:
-                    yield route, (replace(wire, server=half), self._generate)
+                    yield route, Endpoint(replace(wire, server=half), self._generate)
             for endpoint in wire.server_endpoints:
-                yield endpoint.route, (wire, partial(_serve_endpoint, endpoint))
-        yield Route(method="GET", path="/health/live"), (None, self._live)
-        yield Route(method="GET", path="/health/ready"), (None, self._ready)
-        yield Route(method="GET", path="/health"), (None, self._health)
-        yield Route(method="GET", path="/metrics"), (None, self._metrics)
+                handle = partial(_serve_endpoint, endpoint)
+                yield endpoint.route, Endpoint(wire, handle, is_public=endpoint.is_public)
+        yield Route(method="GET", path="/health/live"), Endpoint(None, self._live, is_public=True)
+        yield Route(method="GET", path="/health/ready"), Endpoint(None, self._ready, is_public=True)
+        yield Route(method="GET", path="/health"), Endpoint(None, self._health)
+        yield Route(method="GET", path="/metrics"), Endpoint(None, self._metrics)
+        for route, page in self._dashboard.files():
+            yield route, Endpoint(None, page, is_public=True)
         for route, page in self._dashboard.table():
-            yield route, (None, page)
+            yield route, Endpoint(None, page)
 
     # Every request ---------------------------------------------------------------------------------------------------
 
-    async def answer(self, http: HttpRequest, /) -> GatewayResponse:
-        """The response to one request; errors are responses, too."""
+    async def answer(self, http: HttpRequest, read: ReadBody | None = None, /) -> GatewayResponse:
+        """The response to one request; errors are responses, too.
+
+        `read` reads the body of the request. It is called only if the headers were accepted: who has no key cannot make
+        the gateway hold a body.
+        """
         context = RequestContext(self.runtime, http)
         try:
-            return await self._answer(context)
+            response = await self._answer(context, read)
         except asyncio.CancelledError:
             if context.record is not None:
                 await context.record.client_disconnected(context.current_target)
             raise
         except Exception as error:  # noqa: BLE001 - whatever it was, the client gets it in its own dialect
-            return await self._failed(context, to_dragoman_error(error, context.id))
+            response = await self._failed(context, to_dragoman_error(error, context.id))
+        if "origin" in http.headers and http.method != "OPTIONS":
+            response.headers.extend(cors_headers(http, context.runtime))
+        return response
 
-    async def _answer(self, context: RequestContext) -> GatewayResponse:
+    async def _answer(self, context: RequestContext, read: ReadBody | None) -> GatewayResponse:
+        if (response := preflight(context.http, context.runtime)) is not None:
+            return response
         endpoint = self._find(context)
+        check_browser(context.http, context.runtime)
+        if not endpoint.is_public:
+            context.key = identify(context.http, context.runtime.keys)
         limits = context.runtime.config.gateway
-        if self._in_flight >= limits.max_requests and context.wire is not None:
+        if self._in_flight >= limits.max_requests and endpoint.wire is not None:
             raise Busy(f"{limits.max_requests} requests are in progress; try again later", retry_after=1.0)
         self._in_flight += 1
         try:
-            if CONTENT_ENCODING in context.http.headers:
-                identify(context.http, context.runtime.keys)  # only clients with a key may cost us this work
-                context.http = await decompress(context.http, limits.max_body)
-            return await endpoint(context)
+            with self._bodies.request(limits) as body_bytes:
+                if read is not None:
+                    context.http = replace(context.http, body=await read(body_bytes))
+                if CONTENT_ENCODING in context.http.headers:
+                    context.http = await decompress(context.http, limits.max_body)
+                return await endpoint.handle(context)
         finally:
             self._in_flight -= 1
 
     def _find(self, context: RequestContext) -> Endpoint:
         try:
-            context.wire, endpoint = self._routes.find(context.http)
+            endpoint = self._routes.find(context.http)
         except (NoRoute, WrongMethod):
             # The error is in the dialect whose paths begin like this one, if that is only one dialect.
-            near = {wire.name: wire for wire, _ in self._routes.find_near(context.http) if wire is not None}
+            near = {each.wire.name: each.wire for each in self._routes.find_near(context.http) if each.wire is not None}
             context.wire = next(iter(near.values())) if len(near) == 1 else None
             raise
+        context.wire = endpoint.wire
         return endpoint
 
     async def _failed(self, context: RequestContext, error: DragomanError) -> GatewayResponse:
@@ -120,22 +152,10 @@ class App:
             await context.runtime.accounting.refuse(context, error)
         return _encode_error(context, error, () if isinstance(error, OverLimit) else await context.limit_headers())
 
-    def refuse(self, http: HttpRequest, error: DragomanError, /) -> GatewayResponse:
-        """The response to a request that could not be read."""
-        context = RequestContext(self.runtime, http)
-        try:
-            self._find(context)
-        except DragomanError as no_route:
-            error = no_route
-        if context.wire is not None and not isinstance(error, NoRoute):
-            context.runtime.accounting.count_refused(context, error)
-        return _encode_error(context, error)
-
     # Generation ------------------------------------------------------------------------------------------------------
 
     async def _generate(self, context: RequestContext) -> GatewayResponse:
         wire, runtime = cast("Wire", context.wire), context.runtime
-        context.key = identify(context.http, runtime.keys)
         check_depth(context.http.body, runtime.config.gateway.max_depth)
         await context.prepare(*wire.server.decode_request(context.http))
         record = context.record = await runtime.accounting.open(context)
@@ -205,11 +225,10 @@ class App:
         return json_response({"status": "ready"})
 
     async def _health(self, context: RequestContext) -> GatewayResponse:
-        context.key = identify(context.http, context.runtime.keys)
         return json_response(await health.report(context.runtime, context.key, in_flight=self._in_flight))
 
     async def _metrics(self, context: RequestContext) -> GatewayResponse:
-        context.key = identify_operator(context.http, context.runtime.keys)
+        check_operator(context.key)
         return GatewayResponse(200, [("content-type", CONTENT_TYPE)], await context.runtime.accounting.scrape())
 
     async def run(self) -> None:
@@ -349,8 +368,6 @@ def _complete(value: S, context: RequestContext) -> S:
 
 async def _serve_endpoint(endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:
     """Model lists, token counts, embeddings, stored responses."""
-    if not endpoint.is_public:
-        context.key = identify(context.http, context.runtime.keys)
     check_depth(context.http.body, context.runtime.config.gateway.max_depth)
     request = endpoint.decode(context.http)
     reply = endpoint.encode(request, await run_endpoint(context, request))

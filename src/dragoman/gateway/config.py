@@ -10,6 +10,7 @@
 one error.
 """
 
+import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
@@ -61,8 +62,14 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """`memory`, `sqlite:PATH` or `redis://...`."""
     providers: tuple[str, ...] = ()
     """Providers that clients may use besides those of the other tables."""
+    host_names: tuple[str, ...] = ()
+    """Names with a dot by which clients reach a gateway without keys; addresses and `localhost` always work."""
+    origins: tuple[str, ...] = ()
+    """Origins whose web pages may use the gateway (CORS), such as `https://app.example.com`; `*` is any."""
     max_body: PositiveInt = 32 * 1024 * 1024
     """Bytes of a request body, decompressed."""
+    max_body_memory: PositiveInt = 256 * 1024 * 1024
+    """Bytes of all request bodies that a worker holds."""
     max_depth: PositiveInt = 128
     """Levels of nested JSON in a request."""
     max_requests: PositiveInt = 1000
@@ -128,6 +135,7 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
         tables={name: tables[name] for name in settings.TABLES if name in tables},
     )
     _check_store(gateway.store, problems)
+    _check_origins(gateway.origins, problems)
     providers = _check_names(config, env, problems)
     if problems:
         raise settings.config_error(dict.fromkeys(problems))
@@ -230,6 +238,14 @@ def _check_store(url: str, problems: list[str]) -> None:
         open_store(url)
     except SetupError as error:
         problems.append(f"gateway.{error}")
+
+
+def _check_origins(origins: tuple[str, ...], problems: list[str]) -> None:
+    problems += [
+        f'gateway.origins must be "*" or like "https://app.example.com", without a path, got {origin!r}'
+        for origin in origins
+        if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[a-z0-9._:\[\]-]+", origin)
+    ]
 
 
 def _check_names(config: Config, env: Mapping[str, str], problems: list[str]) -> frozenset[str]:

@@ -16,6 +16,7 @@ from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.errors import BodyTooLarge
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.tracing import Tracing
+from dragoman.gateway.server.limits import BodyBytes
 from dragoman.gateway.store.base import UsageRow
 from dragoman.http import HttpRequest
 from dragoman.testing import CloseAfter, FaultyServer, RawResponse, StallAfter, refused_url
@@ -279,7 +280,11 @@ def test_a_refusal_of_nobody_is_counted_and_has_no_row() -> None:
 
 def test_a_body_that_is_too_large_is_counted() -> None:
     app = app_of(config())
-    app.refuse(post(CHAT, b""), BodyTooLarge("40 MiB"))
+
+    async def read(_bytes: BodyBytes) -> bytes:
+        raise BodyTooLarge("40 MiB")
+
+    asyncio.run(app.answer(post(CHAT, b"", authorization=f"Bearer {PLAIN}"), read))
     assert b'outcome="refused",status="413"} 1' in app.runtime.accounting.metrics.text()
 
 

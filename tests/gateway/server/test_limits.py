@@ -13,7 +13,7 @@ import pytest
 
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.errors import BodyTooLarge
-from dragoman.gateway.server.limits import check_depth
+from dragoman.gateway.server.limits import BodyBytes, check_depth
 from dragoman.http import HttpRequest
 from dragoman.testing import CloseAfter, FaultyServer, StallAfter
 from tests.support.gateway.dialects import app_of, hello, look, post, request_of, see
@@ -254,10 +254,14 @@ def test_an_unknown_path_is_refused_in_the_dialect_whose_paths_begin_so(path: st
     assert seen.body.decode().startswith(shape)
 
 
+async def too_large(_bytes: BodyBytes) -> bytes:
+    raise BodyTooLarge("40 MiB")
+
+
 def test_unknown_paths_are_not_among_the_requests() -> None:
     app = app_of()
     see(app, post("/api/pull", b"{}"))
-    app.refuse(post("/api/pull", b""), BodyTooLarge("1"))
+    asyncio.run(app.answer(post("/api/pull", b""), too_large))
     assert "dragoman_requests_total{" not in see(app, HttpRequest(method="GET", path="/metrics")).body.decode()
 
 

@@ -23,12 +23,10 @@ def identify(http: HttpRequest, keys: Keys, /) -> Key | None:
     return key
 
 
-def identify_operator(http: HttpRequest, keys: Keys, /) -> Key | None:
-    """Like `identify`, but only for keys with `admin = true`."""
-    key = identify(http, keys)
+def check_operator(key: Key | None, /) -> None:
+    """Raise Forbidden if the key is not an operator's; a gateway without keys has only operators."""
     if key is not None and not key.admin:
         raise Forbidden(f"key {key.id!r} is not an operator's; set admin = true in its config")
-    return key
 
 
 def sent_key(http: HttpRequest, /) -> str | None:

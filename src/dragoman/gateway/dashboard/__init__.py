@@ -68,10 +68,14 @@ class Dashboard:
     def __init__(self, *, is_local: bool) -> None:
         self._is_local = is_local
 
-    def table(self) -> Iterator[tuple[Route, Endpoint]]:
-        """Every route and its endpoint."""
+    @staticmethod
+    def files() -> Iterator[tuple[Route, Endpoint]]:
+        """The routes of the page and its files."""
         for path, name in (("/", PAGE), *((f"/dashboard/{name}", name) for name in FILES)):
             yield Route(method="GET", path=path), _static(name)
+
+    def table(self) -> Iterator[tuple[Route, Endpoint]]:
+        """Every route of the API and its endpoint."""
         for method, name, endpoint in (
             ("GET", "snapshot", _snapshot),
             ("GET", "requests", _requests),
@@ -84,7 +88,7 @@ class Dashboard:
 
     def _for_operators(self, endpoint: Endpoint) -> Endpoint:
         async def checked(context: RequestContext) -> GatewayResponse:
-            context.key = check(context.http, context.runtime.keys, is_local=self._is_local)
+            check(context.http, context.key, is_local=self._is_local)
             return await endpoint(context)
 
         return checked

@@ -6,13 +6,11 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from msgspec.structs import replace
-
-from dragoman.errors import DragomanError
 from dragoman.gateway.app import App
+from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow, HeadTooLarge
 from dragoman.gateway.runtime import Runtime, read_config
-from dragoman.gateway.server.limits import MAX_DRAINED, MAX_HEADERS
+from dragoman.gateway.server.limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
 from dragoman.gateway.server.response import GatewayResponse
 from dragoman.http import HttpRequest
 
@@ -42,20 +40,9 @@ class Asgi:
             await send({"type": "websocket.close", "code": 1000})
 
     async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
-        http, limits = _request_head(scope), self._app.runtime.config.gateway
-        try:
-            _check_head(scope)
-            async with asyncio.timeout(limits.body_timeout):
-                body = await self._read(receive)
-        except TimeoutError:
-            error = BodyTooSlow(f"the body did not arrive within {limits.body_timeout} s")
-            return await _send(self._app.refuse(http, error), send)
-        except DragomanError as unreadable:
-            return await _send(self._app.refuse(http, unreadable), send)
-        if body is None:
-            return None
-        work = asyncio.ensure_future(self._answer(http, body, send))
-        disconnect = asyncio.ensure_future(_wait_for_disconnect(receive))
+        client = _Client(scope, receive, self._app.runtime.config.gateway)
+        work = asyncio.ensure_future(self._answer(client, send))
+        disconnect = asyncio.ensure_future(client.wait_for_disconnect())
         try:
             await asyncio.wait((work, disconnect), return_when=asyncio.FIRST_COMPLETED)
         finally:
@@ -69,6 +56,9 @@ class Asgi:
                 raise
             return None
 
+    async def _answer(self, client: "_Client", send: Send) -> None:
+        await _send(await self._app.answer(client.head, client.read), send)
+
     async def _lifespan(self, receive: Receive, send: Send) -> None:
         await receive()
         background = asyncio.create_task(self._app.run())
@@ -79,27 +69,58 @@ class Asgi:
         await self._app.close()
         await send({"type": "lifespan.shutdown.complete"})
 
-    async def _answer(self, http: HttpRequest, body: bytes, send: Send) -> None:
-        await _send(await self._app.answer(replace(http, body=body)), send)
 
-    async def _read(self, receive: Receive) -> bytes | None:
-        """The body; None if the client disconnected before its end."""
-        limit = self._app.runtime.config.gateway.max_body
+class _Client:
+    """One request, and what its client sends."""
+
+    def __init__(self, scope: Message, receive: Receive, limits: GatewaySettings) -> None:
+        self.head = _request_head(scope)
+        self._head_bytes = sum(len(name) + len(value) for name, value in scope["headers"])
+        self._receive = receive
+        self._limits = limits
+        self._body_read = asyncio.Event()
+        """The body is read, or the client disconnected before its end."""
+        self._is_disconnected = False
+
+    async def read(self, body_bytes: BodyBytes) -> bytes:
+        """The body."""
+        if self._head_bytes > MAX_HEADERS:  # not every ASGI server limits it
+            raise HeadTooLarge(f"the headers are larger than {MAX_HEADERS} bytes")
+        timeout = self._limits.body_timeout
+        try:
+            async with asyncio.timeout(timeout):
+                body = await self._read(body_bytes)
+        except TimeoutError:
+            raise BodyTooSlow(f"the body did not arrive within {timeout} s") from None
+        self._body_read.set()
+        return body
+
+    async def _read(self, body_bytes: BodyBytes) -> bytes:
+        limit = self._limits.max_body
         pieces: list[bytes] = []
         size = 0
         while True:
-            message = await receive()
+            message = await self._receive()
             if message["type"] == "http.disconnect":
-                return None
+                self._is_disconnected = True
+                self._body_read.set()
+                await asyncio.Event().wait()  # until `wait_for_disconnect` has cancelled us
             piece: bytes = message.get("body", b"")
             size += len(piece)
             if size <= limit:
+                body_bytes.add(len(piece))
                 pieces.append(piece)
             if not message.get("more_body", False) or size > limit + MAX_DRAINED:
                 break
         if size > limit:
             raise BodyTooLarge(f"the body is larger than {limit} bytes")
         return b"".join(pieces)
+
+    async def wait_for_disconnect(self) -> None:
+        """Returns when the client has disconnected. It receives nothing before the body is read."""
+        await self._body_read.wait()
+        while not self._is_disconnected:
+            self._is_disconnected = (await self._receive())["type"] == "http.disconnect"
 
 
 def _request_head(scope: Message) -> HttpRequest:
@@ -108,12 +129,6 @@ def _request_head(scope: Message) -> HttpRequest:
     query = scope.get("query_string", b"").decode("latin-1")
     headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in scope["headers"]}
     return HttpRequest(method=scope["method"], path=f"{path}?{query}" if query else path, headers=headers)
-
-
-def _check_head(scope: Message) -> None:
-    # Not every ASGI server limits it.
-    if sum(len(name) + len(value) for name, value in scope["headers"]) > MAX_HEADERS:
-        raise HeadTooLarge(f"the headers are larger than {MAX_HEADERS} bytes")
 
 
 async def _send(response: GatewayResponse, send: Send) -> None:
@@ -131,8 +146,3 @@ async def _send(response: GatewayResponse, send: Send) -> None:
 
     await body(write)
     await send({"type": "http.response.body", "body": b""})
-
-
-async def _wait_for_disconnect(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        continue

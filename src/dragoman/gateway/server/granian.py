@@ -2,19 +2,25 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Iterable
+from contextlib import suppress
 from importlib import import_module
 from typing import Protocol, Self
 
-from dragoman.errors import DragomanError
 from dragoman.gateway.accounting.accounting import CLIENT_CLOSED_REQUEST
 from dragoman.gateway.app import App
+from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow
-from dragoman.gateway.server.limits import MAX_DRAINED
-from dragoman.gateway.server.response import GatewayResponse
+from dragoman.gateway.server.limits import MAX_DRAINED, BodyBytes
 from dragoman.http import HttpRequest
 
 WATCH_DELAY = 0.05
 """Seconds before we watch for the client to disconnect: most requests are faster, and do not pay for it."""
+
+SMALL_BODY = 64 * 1024
+"""Bytes of a body that is read in one piece; a larger one is counted as it arrives."""
+CHUNKED = "transfer-encoding"
+DRAIN_TIMEOUT = 5.0
+"""Seconds for which the body of a refused request is read and dropped."""
 
 
 class Headers(Protocol):
@@ -74,40 +80,28 @@ class Rsgi:
         self._app = app
 
     async def __rsgi__(self, scope: Scope, protocol: HttpProtocol) -> None:
-        watch = _ClientWatch(protocol, self._app.runtime.config.gateway.body_timeout)
+        headers = dict(scope.headers.items())
+        path = f"{scope.path}?{scope.query_string}" if scope.query_string else scope.path
+        client = _Client(headers, protocol, self._app.runtime.config.gateway)
         try:
-            response = await self._answer(scope, protocol, watch)
+            response = await self._app.answer(HttpRequest(method=scope.method, path=path, headers=headers), client.read)
             if isinstance(response.body, bytes):
                 protocol.response_bytes(response.status, response.headers, response.body)
+                if not client.is_body_over and not (
+                    headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
+                ):
+                    await client.drain()
             else:
                 with _StreamWriter(protocol.response_stream(response.status, response.headers)) as writer:
                     await response.body(writer.write)
         except asyncio.CancelledError:
-            if not watch.is_disconnected:
+            if not client.is_disconnected:
                 raise
             protocol.response_empty(CLIENT_CLOSED_REQUEST, [])
         except _protocol_closed():
             protocol.response_empty(CLIENT_CLOSED_REQUEST, [])
         finally:
-            watch.end()
-
-    async def _answer(self, scope: Scope, protocol: HttpProtocol, watch: "_ClientWatch") -> GatewayResponse:
-        headers = dict(scope.headers.items())
-        path = f"{scope.path}?{scope.query_string}" if scope.query_string else scope.path
-        limits = self._app.runtime.config.gateway
-        error: DragomanError
-        try:
-            body = await _read(headers, protocol, limits.max_body)
-        except BodyTooLarge as too_large:
-            error = too_large
-        except asyncio.CancelledError:
-            if not watch.is_late:
-                raise
-            error = BodyTooSlow(f"the body did not arrive within {limits.body_timeout} s")
-        else:
-            watch.has_body = True
-            return await self._app.answer(HttpRequest(method=scope.method, path=path, headers=headers, body=body))
-        return self._app.refuse(HttpRequest(method=scope.method, path=path, headers=headers), error)
+            client.end()
 
 
 def _protocol_closed() -> type[Exception]:
@@ -134,40 +128,82 @@ class _StreamWriter:
         return self._transport.send_bytes(data)
 
 
-async def _read(headers: dict[str, str], protocol: HttpProtocol, max_body: int) -> bytes:
-    if (length := headers.get("content-length")) is not None:
-        if int(length) <= max_body:
-            return await protocol()
-        if "expect" in headers or int(length) > max_body + MAX_DRAINED:
-            raise BodyTooLarge(f"the body has {length} bytes; the limit is {max_body}")
-    pieces: list[bytes] = []
-    size = 0
-    async for piece in protocol:
-        size += len(piece)
-        if size <= max_body:
-            pieces.append(piece)
-        elif size > max_body + MAX_DRAINED:
-            break
-    if size > max_body:
-        raise BodyTooLarge(f"the body is larger than {max_body} bytes")
-    return b"".join(pieces)
+class _Client:
+    """The client of one request: reads its body, and cancels the current task if it disconnects or is too slow."""
 
+    __slots__ = (
+        "_headers",
+        "_is_late",
+        "_limits",
+        "_protocol",
+        "_task",
+        "_timer",
+        "_waiting",
+        "is_body_over",
+        "is_disconnected",
+    )
 
-class _ClientWatch:
-    """Cancels the current task if the client disconnects or its body is too slow."""
-
-    __slots__ = ("_body_timeout", "_protocol", "_task", "_timer", "_waiting", "has_body", "is_disconnected", "is_late")
-
-    def __init__(self, protocol: HttpProtocol, body_timeout: float) -> None:
-        self.has_body = False
+    def __init__(self, headers: dict[str, str], protocol: HttpProtocol, limits: GatewaySettings) -> None:
+        self.is_body_over = False
+        """Whether nothing more of the body will be read."""
         self.is_disconnected = False
-        self.is_late = False
+        self._is_late = False
+        self._headers = headers
         self._protocol = protocol
-        self._body_timeout = body_timeout
+        self._limits = limits
         loop = asyncio.get_running_loop()
         self._task = asyncio.current_task(loop)
         self._waiting: asyncio.Future[None] | None = None
         self._timer = loop.call_later(WATCH_DELAY, self._start)
+
+    async def read(self, body_bytes: BodyBytes) -> bytes:
+        """The body."""
+        try:
+            body = await self._read(body_bytes)
+        except asyncio.CancelledError:
+            if not self._is_late:
+                raise
+            raise BodyTooSlow(f"the body did not arrive within {self._limits.body_timeout} s") from None
+        except _protocol_closed():
+            self.is_disconnected = True
+            raise asyncio.CancelledError from None
+        self.is_body_over = True
+        return body
+
+    async def _read(self, body_bytes: BodyBytes) -> bytes:
+        limit = self._limits.max_body
+        if (length := self._headers.get("content-length")) is not None:
+            if int(length) <= min(SMALL_BODY, limit):
+                body_bytes.add(int(length))
+                return await self._protocol()
+            if int(length) > limit and ("expect" in self._headers or int(length) > limit + MAX_DRAINED):
+                self.is_body_over = True
+                raise BodyTooLarge(f"the body has {length} bytes; the limit is {limit}")
+        pieces: list[bytes] = []
+        size = 0
+        async for piece in self._protocol:
+            size += len(piece)
+            if size <= limit:
+                body_bytes.add(len(piece))
+                pieces.append(piece)
+            elif size > limit + MAX_DRAINED:
+                break
+        if size > limit:
+            self.is_body_over = True
+            raise BodyTooLarge(f"the body is larger than {limit} bytes")
+        return b"".join(pieces)
+
+    async def drain(self) -> None:
+        """Read and drop a body that was refused: many clients read no response before they sent their whole body."""
+        if self.is_body_over or (self._headers.get("content-length", "0") == "0" and CHUNKED not in self._headers):
+            return
+        size = 0
+        with suppress(TimeoutError):
+            async with asyncio.timeout(DRAIN_TIMEOUT):
+                async for piece in self._protocol:
+                    size += len(piece)
+                    if size > MAX_DRAINED:
+                        return
 
     def end(self) -> None:
         self._timer.cancel()
@@ -176,12 +212,12 @@ class _ClientWatch:
 
     def _start(self) -> None:
         self._waiting = asyncio.ensure_future(self._wait())
-        if not self.has_body:
-            self._timer = asyncio.get_running_loop().call_later(self._body_timeout, self._expire)
+        if not self.is_body_over:
+            self._timer = asyncio.get_running_loop().call_later(self._limits.body_timeout, self._expire)
 
     def _expire(self) -> None:
-        if not self.has_body and self._task is not None:
-            self.is_late = True
+        if not self.is_body_over and self._task is not None:
+            self._is_late = True
             self._task.cancel()
 
     async def _wait(self) -> None:

@@ -7,11 +7,13 @@ in a thread so that other requests go on.
 import asyncio
 import re
 import zlib
+from typing import Self
 
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest
-from dragoman.gateway.errors import BodyTooLarge, UnknownEncoding
+from dragoman.gateway.config import GatewaySettings
+from dragoman.gateway.errors import BodyTooLarge, Busy, UnknownEncoding
 from dragoman.http import HttpRequest
 
 MAX_HEADERS = 64 * 1024
@@ -24,6 +26,43 @@ _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[][{}]', re.DOTALL)
 _DEPTH_STEP = {b"{": 1, b"[": 1, b"}": -1, b"]": -1}
 _ANY_ZLIB = 32 + zlib.MAX_WBITS
 """zlib finds out by the first bytes whether it is gzip or deflate."""
+
+
+class BodyBudget:
+    """The bytes of all request bodies that a worker holds."""
+
+    def __init__(self) -> None:
+        self.held = 0
+
+    def request(self, limits: GatewaySettings, /) -> "BodyBytes":
+        """Count the body of one request, until it has been answered."""
+        return BodyBytes(self, limits)
+
+
+class BodyBytes:
+    """The bytes of one request body, counted as they arrive."""
+
+    __slots__ = ("_budget", "_held", "_limits")
+
+    def __init__(self, budget: BodyBudget, limits: GatewaySettings, /) -> None:
+        self._budget = budget
+        self._limits = limits
+        self._held = 0
+
+    def add(self, size: int, /) -> None:
+        """Count bytes before they are held; raises Busy if the bodies of all requests are too large together."""
+        # One body of the largest size always fits.
+        limit = max(self._limits.max_body_memory, self._limits.max_body)
+        if self._budget.held + size > limit:
+            raise Busy(f"the bodies of all requests have {limit} bytes; try again later", retry_after=1.0)
+        self._held += size
+        self._budget.held += size
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._budget.held -= self._held
 
 
 def check_depth(body: bytes, max_depth: int, /) -> None:

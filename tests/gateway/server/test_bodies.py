@@ -1,0 +1,140 @@
+"""A body is read only for a client with a key, and all bodies together have a limit."""
+
+import asyncio
+import socket
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dragoman.gateway.app import App
+from dragoman.gateway.auth.api_keys import new_key
+from dragoman.gateway.server.asgi import Asgi
+from dragoman.gateway.server.limits import BodyBytes
+from tests.support.gateway.dialects import app_of, post
+from tests.support.gateway.live import PATIENCE, Gateway, chat
+
+CHAT = "/v1/chat/completions"
+PLAIN, HASH = new_key()
+KEYED = f'[keys.alice]\nhash = "{HASH}"\n'
+MEGABYTE = 1024 * 1024
+
+
+@pytest.fixture(scope="module")
+def gateway(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+    with Gateway(tmp_path_factory.mktemp("gateway"), KEYED) as running:
+        yield running
+
+
+def head(length: int, key: str = "") -> bytes:
+    sent = f"authorization: Bearer {key}\r\n" if key else ""
+    return f"POST {CHAT} HTTP/1.1\r\nhost: x\r\n{sent}content-length: {length}\r\n\r\n".encode()
+
+
+def memory(gateway: Gateway) -> int:
+    """Bytes of the worker's resident memory."""
+    id = gateway.process.pid
+    (worker, *_) = Path(f"/proc/{id}/task/{id}/children").read_text(encoding="ascii").split()
+    pages = Path(f"/proc/{worker}/statm").read_text(encoding="ascii").split()[1]
+    return int(pages) * 4096
+
+
+def test_who_has_no_key_is_refused_before_the_body(gateway: Gateway) -> None:
+    with socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as connection:
+        start = time.monotonic()
+        connection.sendall(head(30 * MEGABYTE))
+        assert b" 401 " in connection.recv(65536)
+        assert time.monotonic() - start < 2.0
+
+
+def test_a_refusal_without_a_key_reaches_a_client_that_sends_all_first(gateway: Gateway) -> None:
+    assert gateway.post(CHAT, b" " * 20 * MEGABYTE)[0] == 401
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+def test_thirty_connections_without_a_key_hold_no_memory(gateway: Gateway) -> None:
+    before = memory(gateway)
+    connections = [socket.create_connection(("127.0.0.1", gateway.port), timeout=1.0) for _ in range(30)]
+    try:
+        for connection in connections:
+            connection.sendall(head(30 * MEGABYTE))
+            try:
+                connection.sendall(b" " * 8 * MEGABYTE)
+            except OSError:
+                continue
+        assert memory(gateway) - before < 64 * MEGABYTE
+    finally:
+        for connection in connections:
+            connection.close()
+
+
+def test_bodies_that_are_too_large_together_are_a_503(tmp_path: Path) -> None:
+    limits = f"[gateway]\nmax_body = {2 * MEGABYTE}\nmax_body_memory = {3 * MEGABYTE}\n"
+    with Gateway(tmp_path, limits + KEYED) as gateway:
+        with (
+            socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as first,
+            socket.create_connection(("127.0.0.1", gateway.port), timeout=PATIENCE) as second,
+        ):
+            for connection in (first, second):
+                connection.sendall(head(2 * MEGABYTE, PLAIN) + b" " * (2 * MEGABYTE - 1))
+            # Whichever is read last does not fit.
+            connections: Any = (first, second)
+            assert any(b" 503 " in answer for answer in answers(connections))
+        gateway.wait_until(lambda: gateway.post(CHAT, chat("demo/any"), authorization=f"Bearer {PLAIN}")[0] == 200)
+
+
+def answers(connections: tuple[socket.socket, ...]) -> Iterator[bytes]:
+    for connection in connections:
+        connection.settimeout(3.0)
+        try:
+            yield connection.recv(65536)
+        except TimeoutError:
+            yield b""
+
+
+def test_a_request_whose_body_is_being_read_counts_as_in_progress() -> None:
+    async def fill(app: App) -> int:
+        reading, stop = asyncio.Event(), asyncio.Event()
+
+        async def read(_bytes: BodyBytes) -> bytes:
+            reading.set()
+            await stop.wait()
+            return b"{}"
+
+        first = asyncio.create_task(app.answer(post(CHAT, b""), read))
+        await reading.wait()
+        second = await app.answer(post(CHAT, b"{}"))
+        stop.set()
+        await first
+        return second.status
+
+    assert asyncio.run(fill(app_of("[gateway]\nmax_requests = 1\n"))) == 503
+
+
+def test_asgi_reads_no_body_without_a_key() -> None:
+    scope: dict[str, Any] = {"type": "http", "method": "POST", "path": CHAT, "headers": []}
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        raise AssertionError("the body was read")
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(Asgi(app_of(KEYED))(scope, receive, send))
+    assert sent[0]["status"] == 401
+
+
+def test_bytes_are_given_back_when_a_request_ends() -> None:
+    app = app_of(f"[gateway]\nmax_body = {MEGABYTE}\nmax_body_memory = {MEGABYTE}\n")
+
+    async def read(body_bytes: BodyBytes) -> bytes:
+        body_bytes.add(MEGABYTE)
+        return b"{}"
+
+    async def several() -> list[int]:
+        return [(await app.answer(post(CHAT, b""), read)).status for _ in range(3)]
+
+    assert asyncio.run(several()) == [400, 400, 400]
