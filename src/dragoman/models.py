@@ -462,7 +462,7 @@ def explain_target(request: Request, target: Target, chain_options: ChainOptions
     >>> explain_target(Request(), target("ollama/x"), ChainOptions()).ready
     True
     """
-    missing = target.needs_key and not target.api_key
+    missing = target.lacks_key
     media = find_media(request, target.capabilities) if chain_options.fetch_images else None
     if media is not None and media.urls:
         why = "images by URL are fetched when the call is made"

@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
 from dragoman.errors import SetupError
+from dragoman.io.credentials import KeyFunction
 from dragoman.io.driver import Driver, Observer
 from dragoman.io.transport import make_transport
 from dragoman.io.url_fetcher import UrlFetcher
@@ -79,7 +80,7 @@ class Registry:
         self,
         *,
         env: Mapping[str, str] | None = None,
-        api_key: str | None = None,
+        api_key: str | Callable[[], Any] | None = None,
         base_url: str | None = None,
         http_client: object = None,
         health: Health | None = None,
@@ -90,7 +91,8 @@ class Registry:
         ca = self.env.get("SSL_CERT_FILE") or None
         self.transport = make_transport(http_client, ca=ca, env=None if self.env is os.environ else self.env)
         self.driver = Driver(self.transport, list(observers), fetcher=UrlFetcher(ca=ca))
-        self._api_key = api_key
+        self._api_key = api_key if isinstance(api_key, str) else None
+        self._credential = KeyFunction(api_key) if callable(api_key) else None
         self._base_url = base_url
         self._providers: dict[str, Provider] = dict(PROVIDERS)
         self._schemes: dict[str, Provider] = dict(PROVIDERS)
@@ -185,7 +187,8 @@ class Registry:
     def add_provider(self, provider: Provider | None = None, /, **fields: Any) -> Provider:
         """Add or replace a provider: a record, or its fields, of which `like=` names a provider to copy.
 
-        An `http_client` sends the provider's requests; its owner closes it.
+        An `http_client` sends the provider's requests; its owner closes it. `api_key` may be a function, sync or async,
+        that returns a key or a `Token`; its key is cached until shortly before it expires or a server rejects it.
 
         >>> Registry(env={}).add_provider(name="box", like="vllm", base_url="http://box:8000/v1")
         Provider(box, wire=openai_chat, http://box:8000/v1)
@@ -195,6 +198,9 @@ class Registry:
         client = fields.get("http_client", None if provider is None else provider.http_client)
         if client is not None:
             fields["http_client"] = make_transport(client)
+        function = fields.get("api_key") or fields.get("credential", None if provider is None else provider.credential)
+        if callable(function):
+            fields |= {"api_key": None, "credential": KeyFunction(function)}
         provider = make_provider(fields, self._providers, provider)
         self._providers[provider.name] = provider
         self._invalid_dsns.pop(provider.name, None)
@@ -289,7 +295,9 @@ class Registry:
         if self._base_url and provider is PROVIDERS.get(provider.name):
             base_url = with_default_path(self._base_url, provider.default_path)
             provider = replace(provider, base_url=base_url, base_url_names=())
-        return replace(provider, capabilities=capabilities, quirks=quirks, api_key=provider.api_key or self._api_key)
+        credential = provider.credential or (None if provider.api_key else self._credential)
+        api_key = provider.api_key or self._api_key
+        return replace(provider, capabilities=capabilities, quirks=quirks, api_key=api_key, credential=credential)
 
     def provider(self, name: str) -> Provider:
         """The provider of this name: a registered one, or one that an LLM_* variable set later defines.

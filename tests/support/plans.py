@@ -22,6 +22,7 @@ from dragoman.engine.effects import (
     Random,
     Read,
     Send,
+    Sign,
     Sleep,
     StartJobs,
 )
@@ -128,6 +129,8 @@ class World:
                 self.now += effect.seconds
             case Send() | Open():
                 return self.answer(effect)
+            case Sign():
+                return effect.target.credential.sign(effect)
             case Read():
                 self.reads.append(effect.timeout)
                 return self.read(effect.exchange.handle)

@@ -103,7 +103,7 @@ def key_state(provider: Provider, registry: Registry, /) -> str:
     """
     if variable := key_variable(provider, registry):
         return f"{variable} is set"
-    if provider.api_key:
+    if provider.api_key or provider.credential is not None:
         return "has a key"
     return f"no key; set {' or '.join(provider.key_names)}" if provider.needs_key else "needs no key"
 

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.engine.call_context import CallContext
-from dragoman.engine.effects import Compute, Fetch, Now, Plan
+from dragoman.engine.effects import Compute, Fetch, Now, Plan, Sign
 from dragoman.engine.exchange import Completed, exchange, time_left
 from dragoman.engine.structured_output import OutputPlan, plan_structured_output
 from dragoman.errors import AuthFailed, DragomanError, ModelNotFound, Unsupported
@@ -20,6 +20,7 @@ from dragoman.wires.common.notices import NoticeCollector
 
 FETCH_TIMEOUT = 15.0
 """Seconds to fetch one image."""
+T = TypeVar("T")
 Encode: TypeAlias = Callable[[Request, Target], HttpRequest]
 
 
@@ -38,11 +39,49 @@ def attempt(request: Request, target: Target, call: CallContext, /) -> Plan[Comp
         client = wires.get(target.wire).client
         http = yield from encode_with_media(output.request, target, call, client.encode_request)
         http = _add_notices(output.notices, http)
-    with annotate_errors(target, http):
-        completed = yield from exchange(http, output, target, client, call)
+    completed = yield from sign_and_send(
+        http, target, call.deadline, lambda signed: exchange(signed, output, target, client, call)
+    )
     response = completed.response
     response = replace(response, target=target.name, notices=http.notices + response.notices)
     return replace(completed, response=response)
+
+
+def sign_and_send(
+    http: HttpRequest, target: Target, deadline: float | None, send: Callable[[HttpRequest], Plan[T]], /
+) -> Plan[T]:
+    """Sign a request if the target has a credential, and send it. If the server rejects the key, try another one."""
+    if target.credential is None:
+        with annotate_errors(target, http):
+            return (yield from send(http))
+    signed = yield from _sign(http, target, deadline)
+    try:
+        with annotate_errors(target, signed):
+            return (yield from send(signed))
+    except AuthFailed as error:
+        if not is_key_rejected(error):
+            raise
+        again = yield from _sign(http, target, deadline, signed.secret)
+        if again.secret == signed.secret:
+            raise
+    with annotate_errors(target, again):
+        return (yield from send(again))
+
+
+def is_key_rejected(error: AuthFailed, /) -> bool:
+    """Whether another key may help: the status is 401, or the code says that the key has expired.
+
+    >>> is_key_rejected(AuthFailed("no", status=403)), is_key_rejected(AuthFailed("no", status=401))
+    (False, True)
+    """
+    return error.status == 401 or "expiredtoken" in (error.code or "").lower()
+
+
+def _sign(http: HttpRequest, target: Target, deadline: float | None, rejected: str | None = None) -> Plan[HttpRequest]:
+    now: float = yield Now()
+    with annotate_errors(target):
+        signed: HttpRequest = yield Sign(http, target, rejected, time_left(deadline, now))
+    return signed
 
 
 def build_request(request: Request, target: Target, /) -> HttpRequest:
@@ -81,7 +120,7 @@ def check_key(target: Target, /) -> None:
         ...
     dragoman.errors.AuthFailed: p: no key; pass api_key=
     """
-    if target.needs_key and not target.api_key:
+    if target.lacks_key:
         variables = f"set {' or '.join(target.key_names)} or " if target.key_names else ""
         raise AuthFailed(f"{target.provider}: no key; {variables}pass api_key=", fail_over=True)
 
@@ -206,9 +245,9 @@ class annotate_errors:  # noqa: N801 - used like a function, as contextlib's are
             error.count_failure = False
         elif error.status == 404 and isinstance(error, ModelNotFound):
             error.message = f"{error.message} (at {redact_url(http.url)})"
-        key = target.api_key or ""
-        if len(key) >= MIN_SECRET:
-            error.message = error.message.replace(key, "[redacted]")
-            error.code = error.code and error.code.replace(key, "[redacted]")
+        for key in {target.api_key or "", (http and http.secret) or ""}:
+            if len(key) >= MIN_SECRET:
+                error.message = error.message.replace(key, "[redacted]")
+                error.code = error.code and error.code.replace(key, "[redacted]")
         has_name = error.message.startswith((f"{target.name}:", f"{target.provider}:"))
         error.args = (error.message if has_name else f"{target.name}: {error.message}",)

@@ -11,6 +11,7 @@ from typing import Any, TypeAlias, TypeVar
 import msgspec
 
 from dragoman.http import Head, HttpRequest
+from dragoman.targets.target import Target
 from dragoman.types import Notice
 
 T = TypeVar("T")
@@ -28,6 +29,16 @@ class Sleep(msgspec.Struct, frozen=True):
     """Wait."""
 
     seconds: float
+
+
+class Sign(msgspec.Struct, frozen=True):
+    """Sign a request with the target's credential. The result is the signed `HttpRequest`."""
+
+    request: HttpRequest
+    target: Target
+    rejected: str | None = None
+    """The `secret` of a signed request that the server rejected: another key is needed."""
+    timeout: float | None = None
 
 
 class Send(msgspec.Struct, frozen=True):
@@ -159,7 +170,7 @@ class Exchange(msgspec.Struct, frozen=True, eq=False):
     handle: Any
 
 
-IoEffect: TypeAlias = Random | Sleep | Send | Open | Read | Fetch | Compute | Observe | StartJobs | NextResult
+IoEffect: TypeAlias = Random | Sleep | Sign | Send | Open | Read | Fetch | Compute | Observe | StartJobs | NextResult
 Effect: TypeAlias = Now | Emit | IoEffect
 Plan: TypeAlias = Generator[Effect, Any, T]
 

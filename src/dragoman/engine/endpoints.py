@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.engine.attempt import annotate_errors, check_capabilities, check_key, encode_with_media
+from dragoman.engine.attempt import annotate_errors, check_capabilities, check_key, encode_with_media, sign_and_send
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import HttpResponse, Now, Plan, Random, Send, Sleep
 from dragoman.engine.exchange import MAX_BODY, time_left
@@ -138,7 +138,8 @@ def _send_once(
         http = encode()
         check_key(target)
     client = wires.get(target.wire).client
-    with annotate_errors(target, http):
+
+    def send(http: HttpRequest) -> Plan[T]:
         now: float = yield Now()
         timeout, connect = time_left(deadline, now), options.timeouts.connect
         reply: HttpResponse = yield Send(http, timeout, connect, MAX_BODY, target.http_client)
@@ -150,6 +151,8 @@ def _send_once(
             if _has_error(reply.body):
                 raise client.decode_error(reply.head, reply.body) from error.__cause__
             raise
+
+    return (yield from sign_and_send(http, target, deadline, send))
 
 
 def _has_error(body: bytes) -> bool:

@@ -24,6 +24,7 @@ from dragoman.engine.effects import (
     Random,
     Read,
     Send,
+    Sign,
     Sleep,
     StartJobs,
 )
@@ -133,6 +134,8 @@ class Driver:
                 return effect.group.handle.next()
             case Random():
                 return random.random()  # noqa: S311 - jitter, no secret
+            case Sign():
+                return effect.target.credential.sign(effect)
             case _:
                 assert_never(effect)
 
@@ -163,6 +166,8 @@ class Driver:
                 return await effect.group.handle.next()
             case Random():
                 return random.random()  # noqa: S311 - jitter, no secret
+            case Sign():
+                return await effect.target.credential.asign(effect)
             case _:
                 assert_never(effect)
 

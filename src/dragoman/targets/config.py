@@ -106,8 +106,10 @@ def _inherited(record: Provider, own: Mapping[str, Any]) -> dict[str, Any]:
     family = record.family if name == record.name else record.family or record.name
     is_other_server = name != record.name and "base_url" in own
     start = without_credentials(record) if is_other_server else record
-    base: dict[str, Any] = msgspec.to_builtins(msgspec.structs.replace(start, family=family, http_client=None))
-    base["http_client"] = start.http_client
+    base: dict[str, Any] = msgspec.to_builtins(
+        msgspec.structs.replace(start, family=family, http_client=None, credential=None)
+    )
+    base |= {"http_client": start.http_client, "credential": None if own.get("api_key") else start.credential}
     if own.get("base_url"):
         base["base_url_names"] = ()
     if is_other_server:

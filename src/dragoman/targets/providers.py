@@ -48,6 +48,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     """The provider whose entries in model_families.json apply; None is its own."""
     http_client: object = None
     """An httpx client or a Transport for its requests; None is the registry's."""
+    credential: object = None
+    """A function that returns the key, or a `Credential`; it comes before `api_key` and the environment."""
 
     @property
     def default_path(self) -> str:
@@ -66,7 +68,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
             model=model,
             wire=self.wire,
             base_url=base_url,
-            api_key=self._key(env),
+            api_key=self._key(env) if self.credential is None else None,
             needs_key=self.needs_key,
             key_names=self.key_names,
             auth=self.auth,
@@ -74,6 +76,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
             capabilities=self.capabilities,
             quirks=self.quirks,
             http_client=self.http_client,
+            credential=self.credential,
         )
 
     def _base_url(self, env: Mapping[str, str]) -> str:
@@ -108,7 +111,9 @@ def without_credentials(record: Provider, /) -> Provider:
     {'x-team': 'b'}
     """
     headers = {name: value for name, value in record.headers.items() if not re.search(SENSITIVE_NAME, name.lower())}
-    return replace(record, api_key=None, key_names=(), base_url_names=(), headers=headers, http_client=None)
+    return replace(
+        record, api_key=None, credential=None, key_names=(), base_url_names=(), headers=headers, http_client=None
+    )
 
 
 def clean_key(key: object, /, *names: str) -> str | None:

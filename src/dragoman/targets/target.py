@@ -154,11 +154,18 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     quirks: Quirks = Quirks()
     http_client: object = None
     """The transport for its requests; None is the driver's own."""
+    credential: Any = None
+    """A `Credential` that signs the requests, instead of `api_key`."""
 
     @property
     def name(self) -> str:
         """`provider/model`."""
         return f"{self.provider}/{self.model}"
+
+    @property
+    def lacks_key(self) -> bool:
+        """Whether it needs a key and has none."""
+        return self.needs_key and not self.api_key and self.credential is None
 
     def auth_headers(self) -> dict[str, str]:
         """The header with the key; empty without a key."""

@@ -95,7 +95,7 @@ def _settings(arguments: Namespace) -> BatchSettings:
     registry = open_registry(arguments)
     fallback = default_spec(arguments.model, registry)
     targets = registry.targets(fallback)
-    if all(target.needs_key and not target.api_key for target in targets):
+    if all(target.lacks_key for target in targets):
         raise SetupError(f"{fallback}: no key; set {' or '.join(targets[0].key_names)}")
     return BatchSettings(
         spec=arguments.model,

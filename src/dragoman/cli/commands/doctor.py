@@ -111,7 +111,7 @@ def _keys(registry: Registry) -> Iterator[CheckResult]:
                 yield CheckResult("ok", f"{name}: {variable} is set")
             except SetupError as error:
                 yield CheckResult("wrong", str(error), "set it again")
-        elif record.api_key:
+        elif record.api_key or record.credential is not None:
             has_key = True
             yield CheckResult("ok", f"{name}: the config has its key")
     if not has_key:
@@ -129,7 +129,7 @@ def _default(registry: Registry) -> Iterator[CheckResult]:
     except SetupError as error:
         yield CheckResult("wrong", f"default model {spec}: {error}", "set DRAGOMAN_MODEL to a spec, or unset it")
         return
-    keyless = [target for target in targets if target.needs_key and not target.api_key]
+    keyless = [target for target in targets if target.lacks_key]
     if len(keyless) == len(targets):
         names = " or ".join(keyless[0].key_names)
         yield CheckResult("wrong", f"default model {spec}: no key", f"set {names}")

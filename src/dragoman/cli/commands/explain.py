@@ -98,7 +98,7 @@ def _report(target: Target, request: Request | None, registry: Registry, states:
         wire=target.wire,
         url=None if http is None else http.url,
         key=key_state(registry.provider(target.provider), registry),
-        ready=problem is None and (bool(target.api_key) or not target.needs_key),
+        ready=problem is None and not target.lacks_key,
         capabilities=msgspec.to_builtins(target.capabilities),
         health=states.get(target.name, "healthy") if states is not None else None,
         problem=problem,

@@ -43,7 +43,7 @@ def ready_providers(registry: Registry, /) -> list[str]:
 
 def _is_ready(name: str, registry: Registry) -> bool:
     record = registry.provider(name)
-    return name == "demo" or bool(record.api_key or key_variable(record, registry))
+    return name == "demo" or bool(record.api_key or record.credential or key_variable(record, registry))
 
 
 def list_all(registry: Registry, names: list[str], /) -> list[tuple[ModelInfo, ...] | Exception]:

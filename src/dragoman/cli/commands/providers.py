@@ -23,7 +23,7 @@ def run(arguments: Namespace, /) -> int:
                     "base_url": _base_url(record, registry),
                     "key_names": record.key_names,
                     "needs_key": record.needs_key,
-                    "has_key": bool(record.api_key or key_variable(record, registry)),
+                    "has_key": bool(record.api_key or record.credential or key_variable(record, registry)),
                 }
                 for record in records
             ]

@@ -61,7 +61,7 @@ def _target(runtime: Runtime, name: str) -> JsonObject:
             "name": name,
             "wire": target.wire,
             "host": urlsplit(target.base_url).hostname,
-            "ready": bool(target.api_key) or not target.needs_key,
+            "ready": not target.lacks_key,
             "state": health.state_of(state),
             "seconds_left": health.seconds_left(state),
             "error": error_type(state.last_error if state.is_healthy else state.reason),
