@@ -1,4 +1,4 @@
-"""The public API: names, parameters, and an example for each."""
+"""The public API: names, parameters, docstrings and examples."""
 
 import ast
 import importlib
@@ -13,7 +13,7 @@ import pytest
 import dragoman
 
 EXPLAINED = ("types", "events", "errors", "http", "codec")
-"""Modules of which every public class and function has an example."""
+"""Modules whose every public class and function is explained."""
 EXPORTED = ("types", "events", "errors")
 """Modules whose every public class is exported from `dragoman`."""
 
@@ -111,6 +111,13 @@ def test_every_value_is_exported(short: str) -> None:
 
 
 @pytest.mark.parametrize("value", [pytest.param(value, id=name) for name, value in explained()])
-def test_every_public_name_has_an_example(value: Any) -> None:
+def test_every_public_name_has_a_docstring(value: Any) -> None:
     # Not inspect.getdoc: it would return the docstring of a parent class.
+    assert (value.__doc__ or "").strip()
+
+
+@pytest.mark.parametrize(
+    "value", [pytest.param(value, id=name) for name, value in explained() if inspect.isfunction(value)]
+)
+def test_every_public_function_has_an_example(value: Any) -> None:
     assert ">>> " in (value.__doc__ or "")

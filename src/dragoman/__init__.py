@@ -92,7 +92,7 @@ if TYPE_CHECKING:
     from dragoman.agents.agent import Agent, AgentStream, AsyncAgentStream
     from dragoman.agents.budget import Budget
     from dragoman.agents.compaction import compact
-    from dragoman.agents.events import HookFailed, Result, Step, StepFinished, StepStarted, ToolFinished, ToolStarted
+    from dragoman.agents.events import Result, Step, StepFinished, StepStarted
     from dragoman.api import (
         acount_tokens,
         aembed,
@@ -126,6 +126,7 @@ if TYPE_CHECKING:
     from dragoman.targets.providers import Provider
     from dragoman.targets.target import Capabilities, Quirks, Target
     from dragoman.tools.decorator import Context, tool
+    from dragoman.tools.events import HookFailed, ToolFinished, ToolStarted
     from dragoman.tools.skills import Skill
     from dragoman.tools.toolbox import Toolbox
 
@@ -286,7 +287,8 @@ _LAZY = {
     "api": "acount_tokens aembed aextract agenerate alist_models aprobe astream astream_extract count_tokens "
     "default_registry embed explain extract generate list_models model probe stream stream_extract",
     "tools.skills": "Skill",
-    "agents.events": "HookFailed Result Step StepFinished StepStarted ToolFinished ToolStarted",
+    "agents.events": "Result Step StepFinished StepStarted",
+    "tools.events": "HookFailed ToolFinished ToolStarted",
     "streaming": "AsyncStream AsyncTypedStream TypedStream Stream TextDelta ThinkingDelta",
     "targets.target": "Capabilities Quirks Target",
     "tools.toolbox": "Toolbox",

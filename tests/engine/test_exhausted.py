@@ -1,3 +1,4 @@
+import pickle
 from collections.abc import Sequence
 
 import pytest
@@ -35,26 +36,34 @@ from dragoman.types import Usage
     ],
 )
 def test_it_is_also_what_its_errors_have_in_common(errors: Sequence[DragomanError], kind: type[DragomanError]) -> None:
-    made = exhausted_class(errors)
-    assert issubclass(made, ChainExhausted)
-    assert issubclass(made, kind)
-    assert made.http_status == kind.http_status
-    assert made is exhausted_class(errors)
+    combined = exhausted_class(errors)
+    assert issubclass(combined, ChainExhausted)
+    assert issubclass(combined, kind)
+    assert combined.__name__ == kind.__name__
+    assert combined.http_status == kind.http_status
+    assert combined is exhausted_class(errors)
+
+
+def test_it_is_the_same_after_pickling() -> None:
+    error = exhausted([RateLimited("a"), RateLimited("b")], [], retry_after=2.0)
+    copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - pickled here
+    assert type(copy) is type(error)
+    assert (str(copy), copy.retry_after) == (str(error), 2.0)
 
 
 @pytest.mark.parametrize("errors", [[], [EmptyResponse("a"), Reset("b")], [DragomanError("a")]])
-def test_where_errors_have_nothing_in_common_it_is_only_exhausted(errors: Sequence[DragomanError]) -> None:
+def test_errors_that_have_nothing_in_common_give_a_plain_chain_exhausted(errors: Sequence[DragomanError]) -> None:
     assert exhausted_class(errors) is ChainExhausted
 
 
 def test_an_interruption_at_the_end_has_no_partial_of_another() -> None:
     error = exhausted([MalformedToolCall("no", name="tide"), Malformed("?")], [])
-    assert type(error).__name__ == "WireErrorByAll"
+    assert type(error).__name__ == "WireError"
     assert not hasattr(error, "partial")
     assert not hasattr(error, "text")
 
 
-def test_usage_is_summed_as_far_as_it_was_told() -> None:
+def test_known_usage_is_summed() -> None:
     assert total_usage([]) is None
     assert total_usage([Reset("x"), Reset("y", usage=Usage(input=1))]) == Usage(input=1)
     both = [Reset("x", usage=Usage(input=1)), Reset("y", usage=Usage(input=2, output=3))]

@@ -21,7 +21,7 @@ LAYERS: dict[str, tuple[str, ...]] = {
     "helpers": ("schema.*", "media.*", "targets.target", "tools.decorator", "tools.docstrings", "tools.results"),
     "wires": ("wires.*", "codec"),
     "targets": ("targets.*",),
-    "engine": ("engine.*", "agents.loop", "agents.events", "agents.budget", "tools.executor"),
+    "engine": ("engine.*", "agents.loop", "agents.events", "agents.budget", "tools.executor", "tools.events"),
     "edge": ("io.*", "models", "registry", "api", "streaming", "agents.*", "tools.*", "demo.*", "testing.*"),
     "programs": ("gateway.*", "cli.*", "__main__"),
     "top": ("",),

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.agents.budget import Budget, BudgetTracker
-from dragoman.agents.events import HookFailed, Result, Step, StepFinished, StepStarted
+from dragoman.agents.events import Result, Step, StepFinished, StepStarted
 from dragoman.engine.effects import Emit, Job, JobResult, Now, Plan, perform
 from dragoman.engine.typed import parse_output, with_finish_reason
 from dragoman.errors import (
@@ -30,6 +30,7 @@ from dragoman.errors import (
 from dragoman.events import to_events
 from dragoman.schema.output_type import OutputType
 from dragoman.tools.decorator import Context
+from dragoman.tools.events import HookFailed
 from dragoman.tools.executor import Approve, TimedResult, ToolRunner, argument_errors, execute, invalid_arguments
 from dragoman.tools.results import error_result
 from dragoman.types import (

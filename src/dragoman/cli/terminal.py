@@ -171,7 +171,7 @@ def describe_error(error: Exception, /) -> str:
     """
     if isinstance(error, OSError) and error.strerror:
         return _valid_utf8(f"{error.filename}: {error.strerror}") if error.filename else error.strerror
-    kind = f"{type(error).__name__.removesuffix('ByAll')}: " if isinstance(error, DragomanError) else ""
+    kind = f"{type(error).__name__}: " if isinstance(error, DragomanError) else ""
     return " ".join(redact(_valid_utf8(f"{kind}{error}")).split())
 
 

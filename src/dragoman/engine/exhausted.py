@@ -1,7 +1,8 @@
 """The error that ends a chain in which no target answered.
 
 It is a `ChainExhausted` and also of the class that the errors of all targets have in common, so that
-`except RateLimited` works for one target and for several. Such classes are created when they are needed.
+`except RateLimited` works for one target and for several. Such classes are created when they are needed, and have the
+name of the class that the errors share.
 """
 
 from collections.abc import Sequence
@@ -79,9 +80,9 @@ def _create_class(kind: type[DragomanError]) -> type[ChainExhausted]:
         return _unpickle, (kind, error.message, vars(error))
 
     return type(
-        f"{kind.__name__}ByAll",
+        kind.__name__,
         (ChainExhausted, kind),
-        {"__doc__": kind.__doc__, "__reduce__": reduce, "http_status": kind.http_status, "__module__": __name__},
+        {"__doc__": kind.__doc__, "__reduce__": reduce, "http_status": kind.http_status, "__module__": kind.__module__},
     )
 
 

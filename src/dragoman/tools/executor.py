@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 
 import msgspec
 
-from dragoman.agents.events import HookFailed, ToolFinished, ToolStarted
 from dragoman.engine.effects import Emit, Job, JobGroup, JobResult, NextResult, Plan, StartJobs, perform
 from dragoman.errors import OutputError, redact
 from dragoman.schema.validate import validate
 from dragoman.tools.decorator import Context, Handler, handler_of
+from dragoman.tools.events import HookFailed, ToolFinished, ToolStarted
 from dragoman.tools.results import error_result, to_tool_result
 from dragoman.types import JsonObject, Tool, ToolCall, ToolResult
 

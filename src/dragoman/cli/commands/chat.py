@@ -11,7 +11,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias, cast
 import msgspec
 from msgspec.structs import replace
 
-from dragoman.agents.events import ToolFinished
 from dragoman.cli import terminal
 from dragoman.cli.defaults import call_options, check_answer, default_spec, open_registry
 from dragoman.cli.parser import UsageError
@@ -19,6 +18,7 @@ from dragoman.errors import DragomanError
 from dragoman.events import Restarted
 from dragoman.models import CallOptions, Model
 from dragoman.streaming import TextDelta, ThinkingDelta
+from dragoman.tools.events import ToolFinished
 from dragoman.types import Document, Image, Message, Part, Response, Text, dump, user
 
 Verbosity: TypeAlias = Literal["all", "answer", "nothing"]

@@ -14,7 +14,6 @@ from dragoman.events import Assembler, Event
 from dragoman.http import Head, HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult, Usage
-from dragoman.wires.base import StreamDecoder
 from dragoman.wires.common.errors import decode_http_error
 from dragoman.wires.common.framing import Frame, FrameDecoder, SseDecoder
 from dragoman.wires.common.notices import NoticeCollector
@@ -128,7 +127,7 @@ class WireClient:
             raise
         return decoder.out.take()
 
-    def stream_decoder(self, request: Request | None = None, /) -> StreamDecoder:
+    def stream_decoder(self, request: Request | None = None, /) -> FramedStreamDecoder:
         return FramedStreamDecoder(self._framing(), self._decoder(request))
 
 
