@@ -20,7 +20,7 @@ from dragoman.engine.effects import Emit
 from dragoman.errors import DragomanError, StoreDown
 from dragoman.events import Event, Finished, Ping, Started, fold
 from dragoman.gateway.accounting.accounting import RequestRecord
-from dragoman.gateway.accounting.quotas import Headers, OverLimit
+from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
 from dragoman.gateway.auth.authenticate import check_operator, identify
 from dragoman.gateway.dashboard import Dashboard
 from dragoman.gateway.endpoints import run_endpoint
@@ -31,7 +31,7 @@ from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.browsers import check_browser, cors_headers, preflight
 from dragoman.gateway.server.limits import CONTENT_ENCODING, BodyBudget, BodyBytes, check_depth, decompress
-from dragoman.gateway.server.response import GatewayResponse, Write, error_response, from_reply, json_response
+from dragoman.gateway.server.response import GatewayResponse, Handler, Write, error_response, from_reply, json_response
 from dragoman.gateway.server.router import Routes
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
@@ -45,7 +45,6 @@ TICKS = 4
 """How often per `ping` interval the app looks for silent streams."""
 
 S = TypeVar("S", Response, Started)
-Handler: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse]]
 ReadBody: TypeAlias = Callable[[BodyBytes], Awaitable[bytes]]
 """Reads the body of a request, and counts its bytes as they arrive."""
 
@@ -374,7 +373,7 @@ async def _serve_endpoint(endpoint: ServerEndpoint, context: RequestContext) -> 
     return from_reply(reply, [*context.response_headers(), *await context.limit_headers()])
 
 
-def _encode_error(context: RequestContext, error: DragomanError, limits: Headers = ()) -> GatewayResponse:
+def _encode_error(context: RequestContext, error: DragomanError, limits: LimitHeaders = ()) -> GatewayResponse:
     if context.wire is None:
         return error_response(error, context.id)
     headers = context.routing_headers()

@@ -19,7 +19,7 @@ from dragoman.engine.failover import Chain, ChainOptions, weighted_order
 from dragoman.errors import StoreDown
 from dragoman.events import to_events
 from dragoman.gateway.accounting.accounting import RequestRecord
-from dragoman.gateway.accounting.quotas import Headers
+from dragoman.gateway.accounting.quotas import LimitHeaders
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.auth.authenticate import check_model, check_name
 from dragoman.gateway.catalog import TargetChoice
@@ -223,7 +223,7 @@ class RequestContext:
             headers.append((HEADER, ids))
         return headers
 
-    async def limit_headers(self) -> Headers:
+    async def limit_headers(self) -> LimitHeaders:
         """How much of the key's limits is used; empty if there is no key, or the key has no limits."""
         if self.record is not None:
             return self.record.limit_headers

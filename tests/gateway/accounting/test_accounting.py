@@ -177,13 +177,13 @@ def test_a_store_that_is_down_stops_nobody_without_a_budget() -> None:
         with pytest.raises(StoreDown) as error:
             await accounting.open(refused)
         await accounting.refuse(refused, error.value)
-        await accounting.exchange()
+        await accounting.sync()
         assert await is_down(accounting)
         server.start()
         async with asyncio.timeout(PATIENCE):
             while await is_down(accounting):
                 await asyncio.sleep(0)
-                await accounting.exchange()
+                await accounting.sync()
         await accounting.aclose()
         rows = await accounting.usage_log.rows()
         assert sorted(row.id for row in rows) == ["a0", "a1", "a2", "b0", "b1", "b2", "c"]
@@ -213,8 +213,8 @@ def test_a_round_shares_benches(redis: RedisServer) -> None:
         shared = [SharedHealthStore(store) for store in stores]
         one, other = (Accounting(store, shared_health=each) for store, each in zip(stores, shared, strict=True))
         Health(store=shared[0]).cool_down("aa/m", 10.0**12, "busy")
-        await one.exchange()
-        await other.exchange()
+        await one.sync()
+        await other.sync()
         assert shared[1].read("aa/m").state == "cooldown"
         for store in stores:
             await store.aclose()

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from dragoman.errors import StoreDown
 from dragoman.gateway.accounting.pricing import Prices
-from dragoman.gateway.accounting.quotas import NANO, SLOT_TTL, Admission, ExpectedUsage, OverLimit, Quotas
+from dragoman.gateway.accounting.quotas import NANO, SLOT_TTL, ExpectedUsage, OverLimit, QuotaAdmission, Quotas
 from dragoman.gateway.auth.api_keys import Key, KeyBudget
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.memory import MemoryStore
@@ -289,7 +289,7 @@ def test_without_limits_nothing_is_asked(clock: Clock) -> None:
         limits = Quotas(store)
         for who in (None, key()):
             admission = await limits.admit(who, ExpectedUsage(1))
-            assert admission == Admission()
+            assert admission == QuotaAdmission()
             await limits.finish(admission, tokens=5)
 
     run(Broken, work)

@@ -108,7 +108,7 @@ def test_whichever_worker_is_asked_tells_of_all(opened: Callable[[], Store], clo
         for accounting in both:
             accounting.metrics.request_ended(row())
             accounting.metrics.request_ended(row())
-            await accounting.exchange()
+            await accounting.sync()
         found = parsed(await both[0].scrape())
         labels = {"dialect": "openai_chat", "target": "a/x", "outcome": "served", "status": "200"}
         assert [found[named("dragoman_requests_total", worker=name, **labels)] for name in "ab"] == [2, 2]

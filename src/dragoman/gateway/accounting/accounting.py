@@ -5,7 +5,7 @@
     record.count_streamed(events)              called for each batch of events that the client gets
     await record.finish(...)                   before the last byte is sent, or when the client has disconnected
 
-`run` exchanges what is shared with other processes every second. `aclose` writes what is still waiting.
+`run` syncs with other processes every second. `aclose` writes what is still waiting.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from dragoman.gateway.accounting.estimates import (
     total_tokens,
 )
 from dragoman.gateway.accounting.pricing import Prices
-from dragoman.gateway.accounting.quotas import UNLIMITED, Admission, ExpectedUsage, Headers, Quotas
+from dragoman.gateway.accounting.quotas import UNLIMITED, ExpectedUsage, LimitHeaders, QuotaAdmission, Quotas
 from dragoman.gateway.accounting.usage import RecentRequests, UsageLog
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.observability.access_log import AccessLog
@@ -104,7 +104,7 @@ class Accounting:
             await record.write_first_row()
         return record
 
-    async def _admit(self, key: Key, context: "RequestContext") -> Admission:
+    async def _admit(self, key: Key, context: "RequestContext") -> QuotaAdmission:
         request, targets = context.request, context.choice.targets
         if context.operation != "chat":
             return await self.quotas.admit(key, self._expected(key, targets, Usage(input=prompt_tokens(request))))
@@ -152,13 +152,13 @@ class Accounting:
     # Background work -------------------------------------------------------------------------------------------------
 
     async def run(self) -> None:
-        """Exchange with the store every second, until cancelled."""
+        """Sync with the store every second, until cancelled."""
         await asyncio.to_thread(self.prices.load)
         while True:
             await asyncio.sleep(INTERVAL)
-            await self.exchange()
+            await self.sync()
 
-    async def exchange(self) -> None:
+    async def sync(self) -> None:
         """One round: quotas, usage rows, cooldowns and metrics. If the store is down, the next round tries again."""
         steps = [self.quotas.maintain, self.usage_log.flush]
         if self._shared_health is not None and self.store.is_shared:
@@ -174,7 +174,7 @@ class Accounting:
         if self._workers is None:
             return encode_text({"": self._lines()})
         try:
-            return encode_text(await self._workers.exchange(self._lines()))
+            return encode_text(await self._workers.sync(self._lines()))
         except StoreDown:
             return encode_text({self._workers.name: self._lines()})
 
@@ -184,7 +184,7 @@ class Accounting:
 
     async def _report_to_workers(self) -> None:
         if self._workers is not None and self._workers.is_due:
-            await self._workers.exchange(self._lines())
+            await self._workers.sync(self._lines())
 
     async def aclose(self) -> None:
         """Write everything that is waiting. The store stays open: its owner closes it."""
@@ -207,13 +207,11 @@ class RequestRecord:
     """The accounting of one request."""
 
     def __init__(self, accounting: Accounting, row: UsageRow, request: Request, /) -> None:
-        self.attempts = 0
-        """How many attempts there were, with the one that is streaming its answer."""
-        self.limit_headers: Headers = ()
+        self.limit_headers: LimitHeaders = ()
         """How much of the key's limits is used: first with what is reserved, at the end with what was really used."""
         self.span: RequestSpan | None = None
         self.is_finished = False
-        self._admission: Admission = UNLIMITED
+        self._admission: QuotaAdmission = UNLIMITED
         self._accounting = accounting
         self._row = row
         self._request = request
@@ -222,10 +220,17 @@ class RequestRecord:
         self._streamed_bytes = 0
         self._attempts: list[Attempt] = []
         self._failures = 0
+        self._is_answered = False
+        """Whether a target answers, or did so."""
         self._failed_usage = UNKNOWN_USAGE
         self._failed_cost: int | None = None
 
-    def admit(self, admission: Admission, /) -> None:
+    @property
+    def attempts(self) -> int:
+        """How many attempts there were, with the one that is streaming its answer."""
+        return self._failures + self._is_answered
+
+    def admit(self, admission: QuotaAdmission, /) -> None:
         """Note what is reserved of the key's limits."""
         self._admission = admission
         self.limit_headers = admission.headers
@@ -246,19 +251,17 @@ class RequestRecord:
             attempt = msgspec.structs.replace(attempt, target=name)
         self._accounting.metrics.record_attempt(attempt)
         self._attempts.append(attempt)
+        self._is_answered = attempt.outcome == "served"
         if attempt.outcome == "failed":
             self._failures += 1
-            self.attempts = self._failures
             self._failed_usage = add(self._failed_usage, attempt.usage)
             self._failed_cost = plus(self._failed_cost, self._accounting.prices.cost(attempt.target, attempt.usage))
-        elif attempt.outcome == "served":
-            self.attempts = self._failures + 1
 
     def count_streamed(self, events: Iterable[object], /) -> None:
         """Count what the client gets: if it disconnects, this is what the usage is estimated from."""
         if self._first is None:
             self._first = self._accounting.timer() - self._start
-            self.attempts = self._failures + 1
+            self._is_answered = True
         for event in events:
             if type(event) is PartDelta:
                 self._streamed_bytes += len(event.text.encode(errors="surrogatepass"))
@@ -278,6 +281,8 @@ class RequestRecord:
         if self.is_finished:
             return
         self.is_finished = True
+        # The chain reports the attempt of a stream only after its last event, which is after this.
+        self._is_answered = outcome != "failed" and target is not None
         if usage.input is None and usage.output is None:
             usage = self._estimated_usage(outcome, target)
         accounting, total = self._accounting, add(usage, self._failed_usage)
@@ -293,8 +298,7 @@ class RequestRecord:
             cost=plus(accounting.prices.cost(target, usage), self._failed_cost),
             duration=accounting.timer() - self._start,
             time_to_first_token=self._first,
-            # The chain reports the attempt of a stream only after its last event, which is after this.
-            attempts=self._failures + (outcome != "failed" and target is not None),
+            attempts=self.attempts,
         )
         if outcome == "client_disconnected" and row.target is not None:
             self.observe(Attempt(target=row.target, outcome=outcome))  # the chain was closed and cannot report it

@@ -37,7 +37,7 @@ NANO = 1_000_000_000
 
 WhenDown: TypeAlias = Literal["open", "closed"]
 Unit: TypeAlias = Literal["requests", "tokens", "dollars", "slots"]
-Headers: TypeAlias = tuple[tuple[str, str], ...]
+LimitHeaders: TypeAlias = tuple[tuple[str, str], ...]
 """The `X-RateLimit-*` headers."""
 T = TypeVar("T")
 
@@ -52,7 +52,11 @@ class ExpectedUsage(msgspec.Struct, frozen=True):
 class OverLimit(RateLimited):
     """A limit of the client's API key is reached."""
 
-    headers: Headers = ()
+    def __init__(
+        self, message: str, /, *, headers: LimitHeaders, retry_after: float | None = None, retry: bool = True
+    ) -> None:
+        super().__init__(message, code="rate_limit_exceeded", retry_after=retry_after, retry=retry)
+        self.headers = headers
 
 
 class Limit(msgspec.Struct, frozen=True):
@@ -63,7 +67,7 @@ class Limit(msgspec.Struct, frozen=True):
     charge: Charge
 
 
-class Admission(msgspec.Struct, frozen=True, kw_only=True):
+class QuotaAdmission(msgspec.Struct, frozen=True, kw_only=True):
     """The permission for one request, with its reservations."""
 
     limits: tuple[Limit, ...] = ()
@@ -74,12 +78,12 @@ class Admission(msgspec.Struct, frozen=True, kw_only=True):
     """The level of each limit; empty if the store was down."""
 
     @property
-    def headers(self) -> Headers:
+    def headers(self) -> LimitHeaders:
         """The limits as `X-RateLimit-*` headers."""
         return _limit_headers(self.limits, self.levels) if self.levels else ()
 
 
-UNLIMITED = Admission()
+UNLIMITED = QuotaAdmission()
 
 
 class Quotas:
@@ -105,7 +109,7 @@ class Quotas:
 
     async def admit(
         self, key: Key | None, /, expected: ExpectedUsage, *, minimum: ExpectedUsage | None = None
-    ) -> Admission:
+    ) -> QuotaAdmission:
         """Reserve what a request may use, or raise OverLimit.
 
         With a `minimum`, a request that expects more than a whole limit reserves only that limit, but at least the
@@ -122,13 +126,15 @@ class Quotas:
         except StoreDown:
             if self._must_refuse(limits):
                 raise
-            return Admission(limits=limits, reserved=False, moment=self._clock())
+            return QuotaAdmission(limits=limits, reserved=False, moment=self._clock())
         if not reservation.granted:
             raise _over_limit(key, limits, reservation)
         self._slots |= {charge.id: charge for charge in charges if isinstance(charge, ConcurrencySlot)}
-        return Admission(limits=limits, moment=reservation.moment, levels=reservation.levels)
+        return QuotaAdmission(limits=limits, moment=reservation.moment, levels=reservation.levels)
 
-    async def finish(self, admission: Admission, /, *, tokens: int | None, cost: int | None = None) -> Admission:
+    async def finish(
+        self, admission: QuotaAdmission, /, *, tokens: int | None, cost: int | None = None
+    ) -> QuotaAdmission:
         """Charge the real usage of a request. If it is unknown (None), the reservation stays.
 
         Returns the admission with the new levels. It completes even if the caller is cancelled.
@@ -138,7 +144,7 @@ class Quotas:
         release = self._release(admission, {"tokens": tokens, "dollars": cost})
         return await (asyncio.shield(self._start(release)) if self._store.is_shared else release)
 
-    async def limit_headers(self, key: Key, /) -> Headers:
+    async def limit_headers(self, key: Key, /) -> LimitHeaders:
         """The limits as headers, for a response that uses nothing."""
         limits = [_with_amount(limit, 0) for limit in self._limits(key, ExpectedUsage())]
         try:
@@ -181,7 +187,7 @@ class Quotas:
         kinds = {isinstance(limit.charge, PeriodCounter) for limit in limits}
         return (True in kinds and self._budgets == "closed") or (False in kinds and self._rates == "closed")
 
-    async def _release(self, admission: Admission, usage: dict[Unit, int | None]) -> Admission:
+    async def _release(self, admission: QuotaAdmission, usage: dict[Unit, int | None]) -> QuotaAdmission:
         charges = [
             _with_amount(limit, _unused(limit, usage, reserved=admission.reserved)).charge for limit in admission.limits
         ]
@@ -278,7 +284,7 @@ def _unused(limit: Limit, usage: dict[Unit, int | None], *, reserved: bool) -> i
     return (charge.amount if reserved else 0) - (charge.amount if used is None else used)
 
 
-def _limit_headers(limits: Sequence[Limit], levels: Sequence[CounterLevel]) -> Headers:
+def _limit_headers(limits: Sequence[Limit], levels: Sequence[CounterLevel]) -> LimitHeaders:
     return tuple(header for pair in zip(limits, levels, strict=True) for header in _headers(*pair))
 
 
@@ -298,14 +304,12 @@ def _over_limit(key: Key, limits: Sequence[Limit], reservation: Reservation) -> 
     full = [(limit, level) for limit, level in zip(limits, reservation.levels, strict=True) if level.wait != 0.0]
     waits = [level.wait for _, level in full if level.wait is not None]
     never_fits = len(waits) < len(full)
-    error = OverLimit(
+    return OverLimit(
         f"key {key.id}: {'; '.join(_reason(limit, level) for limit, level in full)}",
-        code="rate_limit_exceeded",
+        headers=_limit_headers(limits, reservation.levels),
         retry_after=None if never_fits else max(waits),
         retry=not never_fits,
     )
-    error.headers = _limit_headers(limits, reservation.levels)
-    return error
 
 
 def _reason(limit: Limit, level: CounterLevel) -> str:

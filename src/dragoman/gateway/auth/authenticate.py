@@ -44,9 +44,7 @@ def sent_key(http: HttpRequest, /) -> str | None:
 def check_name(name: str, /) -> None:
     """Raise InvalidRequest if a model's name could not be logged or sent."""
     if not name.isprintable():
-        error = InvalidRequest(f"model must have only printable characters, got {name[:200]!r}")
-        error.param = "model"
-        raise error
+        raise InvalidRequest(f"model must have only printable characters, got {name[:200]!r}", param="model")
 
 
 def check_model(key: Key | None, name: str, /) -> None:

@@ -13,8 +13,8 @@ POST /admin/api/explain          a native request: what each of its targets woul
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Annotated, TypeAlias, TypeVar
+from collections.abc import Iterator
+from typing import Annotated, TypeVar
 from urllib.parse import parse_qsl
 
 import msgspec
@@ -26,12 +26,11 @@ from dragoman.gateway.dashboard.files import FILES, PAGE, file
 from dragoman.gateway.dashboard.guard import check
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.server.limits import check_depth
-from dragoman.gateway.server.response import GatewayResponse, json_response
+from dragoman.gateway.server.response import GatewayResponse, Handler, json_response
 from dragoman.wires.common.json import DECODE_ERRORS
 from dragoman.wires.common.server_endpoints import Route
 
 S = TypeVar("S", bound=msgspec.Struct)
-Endpoint: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse]]
 
 API = "/admin/api/"
 MAX_DAYS = 366
@@ -69,14 +68,14 @@ class Dashboard:
         self._is_local = is_local
 
     @staticmethod
-    def files() -> Iterator[tuple[Route, Endpoint]]:
+    def files() -> Iterator[tuple[Route, Handler]]:
         """The routes of the page and its files."""
         for path, name in (("/", PAGE), *((f"/dashboard/{name}", name) for name in FILES)):
             yield Route(method="GET", path=path), _static(name)
 
-    def table(self) -> Iterator[tuple[Route, Endpoint]]:
-        """Every route of the API and its endpoint."""
-        for method, name, endpoint in (
+    def table(self) -> Iterator[tuple[Route, Handler]]:
+        """Every route of the API and its handler."""
+        for method, name, handler in (
             ("GET", "snapshot", _snapshot),
             ("GET", "requests", _requests),
             ("GET", "usage", _usage),
@@ -84,17 +83,17 @@ class Dashboard:
             ("POST", "targets/enable", _enable),
             ("POST", "explain", _explain),
         ):
-            yield Route(method=method, path=API + name), self._for_operators(endpoint)
+            yield Route(method=method, path=API + name), self._for_operators(handler)
 
-    def _for_operators(self, endpoint: Endpoint) -> Endpoint:
+    def _for_operators(self, handler: Handler) -> Handler:
         async def checked(context: RequestContext) -> GatewayResponse:
             check(context.http, context.key, is_local=self._is_local)
-            return await endpoint(context)
+            return await handler(context)
 
         return checked
 
 
-def _static(name: str) -> Endpoint:
+def _static(name: str) -> Handler:
     async def respond(_context: RequestContext) -> GatewayResponse:
         return file(name)
 

@@ -21,7 +21,7 @@ MAX_TRACEBACK = MAX_MESSAGE - 200
 FLUSH_DELAY = 0.01
 """Seconds for which lines are collected before one write."""
 
-Write = Callable[[str], object]
+WriteLine = Callable[[str], object]
 
 
 class LogLine(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -71,7 +71,7 @@ class JsonFormatter(logging.Formatter):
 class AccessLog:
     """Writes one line per request."""
 
-    def __init__(self, write: Write | None = None, /) -> None:
+    def __init__(self, write: WriteLine | None = None, /) -> None:
         self._buffer = LogBuffer(_to_stderr)
         self._write = write or self._buffer.add
 
@@ -123,7 +123,7 @@ class LogBuffer:
     Without a running event loop, each line is written at once.
     """
 
-    def __init__(self, write: Write, /) -> None:
+    def __init__(self, write: WriteLine, /) -> None:
         self._write = write
         self._lines: list[str] = []
 

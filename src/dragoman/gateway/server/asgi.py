@@ -14,9 +14,9 @@ from dragoman.gateway.server.limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
 from dragoman.gateway.server.response import GatewayResponse
 from dragoman.http import HttpRequest
 
-Message: TypeAlias = MutableMapping[str, Any]
-Receive: TypeAlias = Callable[[], Awaitable[Message]]
-Send: TypeAlias = Callable[[Message], Awaitable[None]]
+AsgiMessage: TypeAlias = MutableMapping[str, Any]
+AsgiReceive: TypeAlias = Callable[[], Awaitable[AsgiMessage]]
+AsgiSend: TypeAlias = Callable[[AsgiMessage], Awaitable[None]]
 
 
 def application(config: Path | None = None) -> "Asgi":
@@ -30,7 +30,7 @@ class Asgi:
     def __init__(self, app: App, /) -> None:
         self._app = app
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def __call__(self, scope: AsgiMessage, receive: AsgiReceive, send: AsgiSend) -> None:
         """Handle one request, or the start and stop of the server."""
         if scope["type"] == "lifespan":
             await self._lifespan(receive, send)
@@ -39,7 +39,7 @@ class Asgi:
         else:
             await send({"type": "websocket.close", "code": 1000})
 
-    async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
+    async def _serve(self, scope: AsgiMessage, receive: AsgiReceive, send: AsgiSend) -> None:
         client = _Client(scope, receive, self._app.runtime.config.gateway)
         work = asyncio.ensure_future(self._answer(client, send))
         disconnect = asyncio.ensure_future(client.wait_for_disconnect())
@@ -56,10 +56,10 @@ class Asgi:
                 raise
             return None
 
-    async def _answer(self, client: "_Client", send: Send) -> None:
+    async def _answer(self, client: "_Client", send: AsgiSend) -> None:
         await _send(await self._app.answer(client.head, client.read), send)
 
-    async def _lifespan(self, receive: Receive, send: Send) -> None:
+    async def _lifespan(self, receive: AsgiReceive, send: AsgiSend) -> None:
         await receive()
         background = asyncio.create_task(self._app.run())
         await send({"type": "lifespan.startup.complete"})
@@ -73,7 +73,7 @@ class Asgi:
 class _Client:
     """One request, and what its client sends."""
 
-    def __init__(self, scope: Message, receive: Receive, limits: GatewaySettings) -> None:
+    def __init__(self, scope: AsgiMessage, receive: AsgiReceive, limits: GatewaySettings) -> None:
         self.head = _request_head(scope)
         self._head_bytes = sum(len(name) + len(value) for name, value in scope["headers"])
         self._receive = receive
@@ -123,7 +123,7 @@ class _Client:
             self._is_disconnected = (await self._receive())["type"] == "http.disconnect"
 
 
-def _request_head(scope: Message) -> HttpRequest:
+def _request_head(scope: AsgiMessage) -> HttpRequest:
     """The request without its body, and without the prefix that the app is mounted at."""
     path: str = scope["path"].removeprefix(scope.get("root_path", ""))
     query = scope.get("query_string", b"").decode("latin-1")
@@ -131,7 +131,7 @@ def _request_head(scope: Message) -> HttpRequest:
     return HttpRequest(method=scope["method"], path=f"{path}?{query}" if query else path, headers=headers)
 
 
-async def _send(response: GatewayResponse, send: Send) -> None:
+async def _send(response: GatewayResponse, send: AsgiSend) -> None:
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers]
     body = response.body
     if isinstance(body, bytes):

@@ -28,9 +28,7 @@ def check_browser(http: HttpRequest, runtime: Runtime, /) -> None:
     headers, settings = http.headers, runtime.config.gateway
     host = headers.get("host")
     if host is not None and not _is_own_name(host_name(host), settings.host_names):
-        raise Forbidden(
-            f"host {host[:200]!r} is not a name of this gateway; add it to host_names in [gateway]"
-        )
+        raise Forbidden(f"host {host[:200]!r} is not a name of this gateway; add it to host_names in [gateway]")
     origin = headers.get("origin")
     if origin is not None and not _is_allowed(origin, settings.origins) and _origin_host(origin) != host:
         raise Forbidden(f"origin {origin[:200]!r} may not use this gateway; add it to origins in [gateway]")

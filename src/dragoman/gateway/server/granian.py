@@ -23,7 +23,7 @@ DRAIN_TIMEOUT = 5.0
 """Seconds for which the body of a refused request is read and dropped."""
 
 
-class Headers(Protocol):
+class RsgiHeaders(Protocol):
     """The headers of a request."""
 
     def items(self) -> Iterable[tuple[str, str]]:
@@ -40,7 +40,7 @@ class Scope(Protocol):
     query_string: str
 
     @property
-    def headers(self) -> Headers: ...
+    def headers(self) -> RsgiHeaders: ...
 
 
 class GranianTransport(Protocol):

@@ -7,7 +7,7 @@ import msgspec
 
 from dragoman.errors import DragomanError
 from dragoman.gateway.errors import WrongMethod
-from dragoman.gateway.request import id_headers
+from dragoman.gateway.request import RequestContext, id_headers
 from dragoman.http import HttpReply
 from dragoman.wires.common.errors import encode_openai_error, error_headers
 from dragoman.wires.common.json import encode_json
@@ -16,7 +16,7 @@ Write: TypeAlias = Callable[[bytes], Awaitable[None]]
 """Sends some bytes of a stream; waits while the client is slow."""
 Body: TypeAlias = bytes | Callable[[Write], Awaitable[None]]
 """The whole body, or a function that writes it."""
-Headers: TypeAlias = Iterable[tuple[str, str]]
+HeaderPairs: TypeAlias = Iterable[tuple[str, str]]
 
 
 class GatewayResponse(msgspec.Struct, frozen=True, eq=False):
@@ -27,7 +27,11 @@ class GatewayResponse(msgspec.Struct, frozen=True, eq=False):
     body: Body
 
 
-def from_reply(reply: HttpReply, headers: Headers, /) -> GatewayResponse:
+Handler: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse]]
+"""Answers the requests of one route."""
+
+
+def from_reply(reply: HttpReply, headers: HeaderPairs, /) -> GatewayResponse:
     """A dialect's reply with more headers."""
     return GatewayResponse(reply.status, [*reply.headers.items(), *headers], reply.body)
 

@@ -48,7 +48,7 @@ class Workers:
         """Whether it is time for the next report."""
         return self._clock() >= self._reported_at + INTERVAL
 
-    async def exchange(self, lines: Lines, /) -> dict[str, Lines]:
+    async def sync(self, lines: Lines, /) -> dict[str, Lines]:
         """Report the metrics of this worker; returns those of all workers, by name."""
         now = self._clock()
         for _ in range(MAX_SWAPS):

@@ -50,7 +50,7 @@ ROW_TTL = 90 * 86400
 """Seconds until rows expire. Sums are kept."""
 
 Argument: TypeAlias = str | bytes | int | float
-Command: TypeAlias = tuple[Argument, ...]
+RedisCommand: TypeAlias = tuple[Argument, ...]
 
 
 class RedisStore:
@@ -202,7 +202,7 @@ class RedisStore:
         for pending, result in zip(batch, results, strict=True):
             pending.finish(result)
 
-    async def _pipe(self, commands: list[Command]) -> list[Any]:
+    async def _pipe(self, commands: list[RedisCommand]) -> list[Any]:
         pipe: Any = self._redis.pipeline(transaction=False)
         for command in commands:
             pipe.execute_command(*command)
@@ -215,7 +215,7 @@ class _Pending:
 
     __slots__ = ("command", "reply")
 
-    def __init__(self, command: "Command", reply: "asyncio.Future[Any]") -> None:
+    def __init__(self, command: "RedisCommand", reply: "asyncio.Future[Any]") -> None:
         self.command = command
         self.reply = reply
 
@@ -237,7 +237,7 @@ def _digest(text: str) -> str:
     return sha1(text.encode(), usedforsecurity=False).hexdigest()
 
 
-def _with_text(command: Command) -> Command:
+def _with_text(command: RedisCommand) -> RedisCommand:
     """The command with the text of its script: Redis keeps a script once it has run."""
     text = next(text for text in scripts.ALL if _digest(text) == command[1])
     return ("EVAL", text, *command[2:])

@@ -34,7 +34,7 @@ from dragoman.gateway.store.base import (
 )
 
 T = TypeVar("T")
-Step: TypeAlias = Callable[[sqlite3.Connection], T]
+SqliteStep: TypeAlias = Callable[[sqlite3.Connection], T]
 
 BUSY_TIMEOUT = 5.0
 """Seconds to wait for the write lock of another process."""
@@ -164,7 +164,7 @@ class SqliteStore:
 
     # The thread -------------------------------------------------------------------------------------------------------
 
-    async def _run(self, step: Step[T]) -> T:
+    async def _run(self, step: SqliteStep[T]) -> T:
         call = _Call(step)
         self._calls.put(call)
         try:
@@ -236,7 +236,7 @@ def _use_write_ahead_log(db: sqlite3.Connection) -> None:
 class _Call(Generic[T]):
     """A call for the thread, and its result."""
 
-    def __init__(self, step: Step[T]) -> None:
+    def __init__(self, step: SqliteStep[T]) -> None:
         self._step = step
         self._results: list[T] = []
         self.error: sqlite3.Error | None = None
