@@ -129,6 +129,7 @@ class App:
                     context.http = replace(context.http, body=await read(body_bytes))
                 if CONTENT_ENCODING in context.http.headers:
                     context.http = await decompress(context.http, limits.max_body)
+                    body_bytes.add(len(context.http.body))
                 return await endpoint.handle(context)
         finally:
             self._in_flight -= 1

@@ -4,6 +4,9 @@ import asyncio
 import gzip
 import json
 import socket
+import threading
+import time
+import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -146,6 +149,44 @@ def test_a_body_of_several_members_is_unpacked_whole() -> None:
     packed = gzip.compress(body[:20]) + gzip.compress(body[20:])
     assert see(app_of(), post(CHAT, packed, **{"content-encoding": "gzip"})).status == 200
     assert see(app_of(), post(CHAT, gzip.compress(body) + b"more", **{"content-encoding": "gzip"})).status == 400
+
+
+@pytest.mark.parametrize(("members", "status"), [(9_000, 200), (200_000, 400)])
+def test_many_empty_members_cost_little_time(members: int, status: int) -> None:
+    packed = gzip.compress(json.dumps(chat("demo/any")).encode()) + gzip.compress(b"") * members
+    start = time.monotonic()
+    assert see(app_of(), post(CHAT, packed, **{"content-encoding": "gzip"})).status == status
+    assert time.monotonic() - start < 2.0
+
+
+def test_decompression_ends_with_its_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    pieces: list[int] = []
+    reached, left = threading.Event(), threading.Event()
+
+    class Slow:
+        eof, unused_data = False, b""
+
+        def decompress(self, piece: bytes, _size: int) -> bytes:
+            pieces.append(len(piece))
+            reached.set()
+            assert left.wait(PATIENCE)
+            return b""
+
+    def slow(_bits: int) -> Slow:
+        return Slow()
+
+    monkeypatch.setattr(zlib, "decompressobj", slow)
+
+    async def leave() -> None:
+        request = post(CHAT, b"x" * 1_000_000, **{"content-encoding": "gzip"})
+        work = asyncio.create_task(app_of().answer(request))
+        await asyncio.to_thread(reached.wait, PATIENCE)
+        work.cancel()
+        await asyncio.wait((work,))
+        left.set()
+
+    asyncio.run(leave())  # waits for the threads
+    assert len(pieces) == 1
 
 
 def test_where_there_is_no_body_nothing_is_unpacked() -> None:

@@ -22,6 +22,9 @@ MAX_DRAINED = 64 * 1024 * 1024
 """Bytes above `max_body` that are read and dropped: many clients read no response before they sent their whole body."""
 CONTENT_ENCODING = "content-encoding"
 ENCODINGS = ("gzip", "deflate")
+MAX_MEMBERS = 10_000
+"""Gzip members of one body; programs that write many make one for each 64 KiB."""
+_PIECE = 16 * 1024
 _STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[][{}]', re.DOTALL)
 _DEPTH_STEP = {b"{": 1, b"[": 1, b"}": -1, b"]": -1}
 _ANY_ZLIB = 32 + zlib.MAX_WBITS
@@ -85,22 +88,54 @@ async def decompress(http: HttpRequest, max_body: int, /) -> HttpRequest:
         raise UnknownEncoding(
             f"{CONTENT_ENCODING} must be one of {', '.join(ENCODINGS)}, got {encoding[:40]!r}; send it uncompressed"
         )
-    return replace(http, body=await asyncio.to_thread(_decompress, http.body, max_body, encoding))
+    work = _Decompression(http.body, max_body, encoding)
+    try:
+        return replace(http, body=await asyncio.to_thread(work.run))
+    except asyncio.CancelledError:
+        work.is_cancelled = True
+        raise
 
 
-def _decompress(body: bytes, max_body: int, encoding: str) -> bytes:
-    pieces: list[bytes] = []
-    remaining = max_body
-    while body:  # a gzip file may have several members
-        decompressor = zlib.decompressobj(_ANY_ZLIB)
-        try:
-            data = decompressor.decompress(body, remaining + 1)
-        except zlib.error as error:
-            raise InvalidRequest(f"the body must be {encoding}, as {CONTENT_ENCODING} says: {error}") from error
-        if (remaining := remaining - len(data)) < 0:
-            raise BodyTooLarge(f"the decompressed body is larger than {max_body} bytes")
+class _Decompression:
+    """Decompresses a body in small pieces, so that the rest after each gzip member is small and cheap to copy."""
+
+    def __init__(self, body: bytes, max_body: int, encoding: str) -> None:
+        self.is_cancelled = False
+        self._body = memoryview(body)
+        self._max_body = max_body
+        self._encoding = encoding
+        self._remaining = max_body
+        self._members = 0
+
+    def run(self) -> bytes:
+        output: list[bytes] = []
+        decompressor = self._new_member()
+        for start in range(0, len(self._body), _PIECE):
+            if self.is_cancelled:
+                return b""
+            piece: bytes | memoryview = self._body[start : start + _PIECE]
+            while piece:
+                if decompressor.eof:
+                    decompressor = self._new_member()
+                output.append(self._decompress(decompressor, piece))
+                piece = decompressor.unused_data
         if not decompressor.eof:
-            raise InvalidRequest(f"the body ends before its {encoding} data is complete")
-        pieces.append(data)
-        body = decompressor.unused_data
-    return b"".join(pieces)
+            raise InvalidRequest(f"the body ends before its {self._encoding} data is complete")
+        return b"".join(output)
+
+    def _new_member(self) -> "zlib._Decompress":
+        self._members += 1
+        if self._members > MAX_MEMBERS:
+            raise InvalidRequest(f"the body has more than {MAX_MEMBERS} gzip members")
+        return zlib.decompressobj(_ANY_ZLIB)
+
+    def _decompress(self, decompressor: "zlib._Decompress", piece: bytes | memoryview) -> bytes:
+        try:
+            data = decompressor.decompress(piece, self._remaining + 1)
+        except zlib.error as error:
+            message = f"the body must be {self._encoding}, as {CONTENT_ENCODING} says: {error}"
+            raise InvalidRequest(message) from error
+        self._remaining -= len(data)
+        if self._remaining < 0:
+            raise BodyTooLarge(f"the decompressed body is larger than {self._max_body} bytes")
+        return data
