@@ -11,8 +11,10 @@ from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 from dragoman.errors import InvalidRequest
+from dragoman.schema.limits import check_size
 from dragoman.schema.validate import schema_error, validate
 from dragoman.types import JsonObject, is_list, is_object
+from dragoman.wires.common.json import encode_json
 
 Schema: TypeAlias = JsonObject | bool
 MAX_OPTIONAL_DEPTH = 4
@@ -74,6 +76,7 @@ class _ExampleBuilder:
     def __init__(self, root: JsonObject, words: tuple[str, ...], numbers: tuple[float, ...]) -> None:
         self._root = root
         self._remaining_steps = MAX_STEPS
+        self._size = check_size(root)
         self._words = list(words)
         self._numbers = list(numbers)
         self._builders: dict[str, Callable[[JsonObject, int, str], Any]] = {
@@ -103,8 +106,8 @@ class _ExampleBuilder:
             return self._conditional(schema, level, name)
         return self._builders.get(_type_of(schema, level), self._string)(schema, level, name)
 
-    def _count_step(self) -> None:
-        self._remaining_steps -= 1
+    def _count_step(self, steps: int = 1) -> None:
+        self._remaining_steps -= steps
         if self._remaining_steps < 0:
             raise ValueError(f"it needs more than {MAX_STEPS} steps")
 
@@ -133,6 +136,8 @@ class _ExampleBuilder:
 
     def _is_valid(self, value: object, schema: JsonObject) -> bool:
         definitions: JsonObject = {key: self._root[key] for key in ("$defs", "definitions") if key in self._root}
+        # The validator reads the whole schema each time.
+        self._count_step(1 + self._size // 100)
         return not validate(value, {**definitions, **schema})
 
     def _first_valid(self, values: Iterator[Any], schema: JsonObject) -> Any:
@@ -163,8 +168,9 @@ class _ExampleBuilder:
         maximum = schema.get("maxProperties", math.inf)
         can_have_optional = level < MAX_OPTIONAL_DEPTH and len(required) <= maximum
         value: JsonObject = {}
-        for name in sorted(properties, key=lambda name: name not in required):
-            is_wanted = name in required or (can_have_optional and properties[name] is not False)
+        needed = set(required)
+        for name in sorted(properties, key=lambda name: name not in needed):
+            is_wanted = name in needed or (can_have_optional and properties[name] is not False)
             if is_wanted and len(value) < maximum:
                 value[name] = self.value(properties[name], level + 1, name)
         for name in required:
@@ -267,7 +273,7 @@ def _schema_of_extra(name: str, schema: JsonObject) -> Schema:
     """Return the schema of a property that is not in `properties`."""
     by_pattern = _as_object(schema.get("patternProperties"))
     other = schema.get("additionalProperties")
-    matches: list[Schema] = [by_pattern[pattern] for pattern in by_pattern if re.search(pattern, name)]
+    matches: list[Schema] = [by_pattern[pattern] for pattern in by_pattern if not validate(name, {"pattern": pattern})]
     return matches[0] if matches else other if is_object(other) else {}
 
 
@@ -288,15 +294,20 @@ def _merge(left: JsonObject, right: JsonObject) -> JsonObject:
             shared = {name: {"allOf": [mine[name], theirs[name]]} for name in mine.keys() & theirs.keys()}
             both[key] = {**theirs, **mine, **shared}
         elif key == "required":
-            both[key] = [*mine, *(name for name in theirs if name not in mine)]
+            both[key] = [*dict.fromkeys([*mine, *theirs])]
         elif key == "enum":
-            both[key] = [option for option in mine if option in theirs]
+            both[key] = _common(mine, theirs)
         elif key == "type" and mine != theirs:
             types = [one for one in _as_list(mine) if one in _as_list(theirs) or (one, theirs) == ("integer", "number")]
             both[key] = "integer" if not types and (mine, theirs) == ("number", "integer") else types
         elif isinstance(mine, int | float) and isinstance(theirs, int | float):
             both[key] = max(mine, theirs) if key in _LOWER_BOUNDS else min(mine, theirs)
     return both
+
+
+def _common(mine: list[Any], theirs: list[Any]) -> list[Any]:
+    known = {encode_json(option) for option in theirs}
+    return [option for option in mine if encode_json(option) in known]
 
 
 def _with_higher_minimum(schema: JsonObject, number: int) -> JsonObject:

@@ -30,7 +30,8 @@ from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.tiers import effective_tier, order_targets
 from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
-from dragoman.types import Finish, Message, Notice, Request, Response, Usage
+from dragoman.schema.limits import check_size
+from dragoman.types import Finish, Message, Notice, Request, Response, Tool, Usage
 from dragoman.wires.base import Wire
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.server_endpoints import StoredResponseQuery
@@ -132,6 +133,7 @@ class RequestContext:
         """Choose the targets, and load what is stored of the conversation."""
         wire, runtime = cast("Wire", self.wire), self.runtime
         wire.server.check(model, request)
+        _check_schemas(request)
         self.set_model(model or runtime.catalog.default())
         choice = runtime.catalog.find(self.model)
         if GATEWAY_FIELDS in request.extra:
@@ -230,6 +232,12 @@ class RequestContext:
         if self.key is None or not self.key.is_limited:
             return ()
         return await self.runtime.accounting.quotas.limit_headers(self.key)
+
+
+def _check_schemas(request: Request) -> None:
+    for schema in (request.schema, *(tool.parameters for tool in request.tools if isinstance(tool, Tool))):
+        if schema is not None:
+            check_size(schema)
 
 
 def id_headers(id: str, /) -> list[tuple[str, str]]:

@@ -25,7 +25,7 @@ from dragoman.schema.traverse import (
     definitions,
     json_type,
     map_children,
-    reachable,
+    recursive_groups,
     refs,
     resolve_pointer,
     subschemas,
@@ -34,6 +34,8 @@ from dragoman.types import JsonObject, Notice, NoticeKind, is_list, is_object
 
 MAX_SUBSCHEMAS = 20_000
 """Subschemas of an adapted schema: inlined `$ref`s can double them with each level."""
+MAX_WORK = 200_000
+"""Members of all subschemas, counted each time that one is merged into another."""
 MAX_CACHED_BYTES = 16 * 1024
 _MARSHAL_VERSION = 2  # gives equal bytes for equal values, because it writes no back references
 _MAX_DESCRIPTION = 500
@@ -117,7 +119,7 @@ _TYPE_KEYWORDS = frozenset({"type", "anyOf", "$ref", "oneOf", "allOf"})
 """Keywords that tell the type of a value."""
 _DESCRIBED = CONSTRAINTS | {"default", "examples", "example", "deprecated", "readOnly", "writeOnly"}
 _ROOT = frozenset({"#"})
-_PATTERN_TOKENS = r"(?s)\[(?:\\.|[^\]\\])*\]|(?P<hard>\\[1-9bBk]|\(\?(?:[=!]|<[=!]|P=))|\\."
+_PATTERN_TOKENS = r"(?s)\[(?:\\.|[^\]\\])*+\]?|(?P<hard>\\[1-9bBk]|\(\?(?:[=!]|<[=!]|P=))|\\."
 
 
 def _types(keywords: JsonObject) -> list[str]:
@@ -169,6 +171,7 @@ class _Adapter:
         self.where = where
         self.notices: dict[Notice, None] = {}
         self.remaining = MAX_SUBSCHEMAS
+        self.work = 0
         self.defined: dict[str, object] = {}
         self.root_keywords = dialect.keywords if dialect.root_keywords is None else dialect.root_keywords
 
@@ -219,6 +222,9 @@ class _Adapter:
     def flatten(self, schema: JsonObject, node: _Node, *, inline: bool = False) -> JsonObject:
         """The keywords of a schema, merged with those of an `allOf` and a `$ref` that the dialect lacks."""
         self.remaining -= 1
+        self.work += 1 + sum(len(value) for value in schema.values() if is_object(value) or is_list(value))
+        if self.work > MAX_WORK:
+            raise Unsupported(f"{self.dialect.name}: {self.where}: too much to merge; make the schema smaller")
         if self.remaining < 0:
             size = f"more than {MAX_SUBSCHEMAS} subschemas after $ref was inlined"
             raise Unsupported(f"{self.dialect.name}: {self.where}: {size}; make the schema smaller")
@@ -280,17 +286,21 @@ def _merge(parts: list[JsonObject], node: _Node) -> JsonObject:
 def _make_recursion_optional(root: JsonObject, adapter: _Adapter) -> None:
     """Take properties that lead back to their own definition out of `required`."""
     defined = definitions(root)
-    targets = {pointer: reachable(item, defined) for pointer, item in defined.items()}
+    groups = recursive_groups(defined)
     for pointer, item in defined.items():
         for node, _ in subschemas(item):
+            if not groups[pointer]:
+                break
             properties, required = node.get("properties"), as_list(node.get("required", []))
+            names = {name for name in required if isinstance(name, str)}
             recursive = [
                 name
                 for name, item in (properties.items() if is_object(properties) else ())
-                if name in required and any(ref == pointer or pointer in targets.get(ref, ()) for ref in refs(item))
+                if name in names and any(groups.get(ref) == groups[pointer] for ref in refs(item))
             ]
             if recursive:
-                node["required"] = [name for name in required if name not in recursive]
+                removed = {*recursive}
+                node["required"] = [name for name in required if name not in removed]
                 what = f"{adapter.where}{pointer[1:].replace('/', '.')}: required"
                 adapter.note(
                     "changed", what, f"a required property cannot be recursive; now optional: {', '.join(recursive)}"

@@ -180,7 +180,7 @@ def _close(schema: Any, _step: str) -> Any:
         return _tuple_to_object(own)
     closed = {keyword: map_children(keyword, value, _close) for keyword, value in own.items()}
     if is_object(closed.get("properties")):
-        required = as_list(schema.get("required", []))
+        required = {name for name in as_list(schema.get("required", [])) if isinstance(name, str)}
         closed["properties"] = {
             name: item if name in required else _nullable(item) for name, item in closed["properties"].items()
         }

@@ -1,6 +1,6 @@
 """What each JSON Schema keyword holds, and functions that walk over subschemas and follow references."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
@@ -89,8 +89,7 @@ def is_recursive(schema: JsonObject, /) -> bool:
     >>> is_recursive({"properties": {"next": {"$ref": "#"}}})
     True
     """
-    found = definitions(schema)
-    return any(pointer in reachable(item, found) for pointer, item in found.items())
+    return any(recursive_groups(definitions(schema)).values())
 
 
 def definitions(root: JsonObject, /) -> dict[str, JsonObject]:
@@ -107,6 +106,50 @@ def definitions(root: JsonObject, /) -> dict[str, JsonObject]:
 def refs(schema: object, /) -> set[str]:
     """The values of all `$ref` inside a schema."""
     return {node["$ref"] for node, _ in subschemas(schema) if isinstance(node.get("$ref"), str)}
+
+
+def recursive_groups(defined: Mapping[str, Any], /) -> dict[str, int]:
+    """For each definition, the number of its group: definitions that refer to each other. 0 if it is not recursive.
+
+    >>> recursive_groups({"#/$defs/A": {"$ref": "#/$defs/A"}, "#": {"$ref": "#/$defs/A"}})
+    {'#/$defs/A': 1, '#': 0}
+    """
+    edges = {pointer: [ref for ref in refs(item) if ref in defined] for pointer, item in defined.items()}
+    finished = [*_after_their_refs(edges, edges)]
+    back: dict[str, list[str]] = {pointer: [] for pointer in edges}
+    for pointer, targets in edges.items():
+        for target in targets:
+            back[target].append(pointer)
+    groups = dict.fromkeys(edges, 0)
+    seen: set[str] = set()
+    number = 0
+    for pointer in reversed(finished):
+        members = [*_after_their_refs(back, [pointer], seen)]
+        if len(members) > 1 or (members and members[0] in edges[members[0]]):
+            number += 1
+            groups |= dict.fromkeys(members, number)
+    return groups
+
+
+def _after_their_refs(
+    edges: Mapping[str, list[str]], starts: Iterable[str], seen: set[str] | None = None
+) -> Iterator[str]:
+    """Each pointer that the starts lead to, after those that it refers to."""
+    seen = set() if seen is None else seen
+    for start in starts:
+        if start in seen:
+            continue
+        seen.add(start)
+        path = [(start, iter(edges[start]))]
+        while path:
+            pointer, targets = path[-1]
+            target = next((one for one in targets if one not in seen), None)
+            if target is None:
+                path.pop()
+                yield pointer
+            else:
+                seen.add(target)
+                path.append((target, iter(edges[target])))
 
 
 def reachable(schema: object, defined: Mapping[str, Any], /) -> set[str]:

@@ -1,11 +1,16 @@
 """Validates values and schemas with jsonschema-rs, and words the reasons with their place in the value."""
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import msgspec
 
 from dragoman.errors import InvalidRequest
+from dragoman.schema.limits import check_steps
 from dragoman.types import JsonObject
+
+if TYPE_CHECKING:
+    from jsonschema_rs import FancyRegexOptions
 
 MAX_REASONS = 100
 """Reasons that `validate` returns at most."""
@@ -20,8 +25,9 @@ def validate(value: object, schema: JsonObject, /) -> tuple[str, ...]:
     """
     import jsonschema_rs
 
+    check_steps(value, schema)
     try:
-        validator = jsonschema_rs.validator_for(schema, retriever=_refuse)
+        validator = jsonschema_rs.validator_for(schema, retriever=_refuse, pattern_options=_pattern_options())
     except ValueError as error:
         raise InvalidRequest(f"schema must be a valid JSON Schema: {_first_line(error)}") from error
     try:
@@ -40,7 +46,7 @@ def schema_error(schema: JsonObject, /) -> str | None:
     import jsonschema_rs
 
     try:
-        jsonschema_rs.Draft202012Validator(schema, retriever=_refuse)
+        jsonschema_rs.Draft202012Validator(schema, retriever=_refuse, pattern_options=_pattern_options())
     except ValueError as error:
         path = getattr(error, "instance_path", None)
         where = json_path(path).lstrip("$.") if path else ""
@@ -67,6 +73,13 @@ def shorten_middle(text: str, length: int, /) -> str:
     'ab … gh'
     """
     return text if len(text) <= length else f"{text[: length // 2]} … {text[-(length // 2) :]}"
+
+
+def _pattern_options() -> "FancyRegexOptions":
+    """A pattern that is too large or takes too long is an error."""
+    import jsonschema_rs
+
+    return jsonschema_rs.FancyRegexOptions(backtrack_limit=100_000, size_limit=1_000_000)
 
 
 def _refuse(uri: str, /) -> JsonObject:

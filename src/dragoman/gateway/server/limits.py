@@ -7,7 +7,7 @@ in a thread so that other requests go on.
 import asyncio
 import re
 import zlib
-from typing import Self
+from typing import Protocol, Self
 
 from msgspec.structs import replace
 
@@ -96,6 +96,16 @@ async def decompress(http: HttpRequest, max_body: int, /) -> HttpRequest:
         raise
 
 
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    def decompress(self, data: bytes | memoryview, max_length: int, /) -> bytes: ...
+
+
 class _Decompression:
     """Decompresses a body in small pieces, so that the rest after each gzip member is small and cheap to copy."""
 
@@ -123,13 +133,13 @@ class _Decompression:
             raise InvalidRequest(f"the body ends before its {self._encoding} data is complete")
         return b"".join(output)
 
-    def _new_member(self) -> "zlib._Decompress":
+    def _new_member(self) -> _Decompressor:
         self._members += 1
         if self._members > MAX_MEMBERS:
             raise InvalidRequest(f"the body has more than {MAX_MEMBERS} gzip members")
         return zlib.decompressobj(_ANY_ZLIB)
 
-    def _decompress(self, decompressor: "zlib._Decompress", piece: bytes | memoryview) -> bytes:
+    def _decompress(self, decompressor: _Decompressor, piece: bytes | memoryview) -> bytes:
         try:
             data = decompressor.decompress(piece, self._remaining + 1)
         except zlib.error as error:

@@ -1,0 +1,147 @@
+"""Bounds for work on a schema that somebody else wrote: a small schema can cost any amount of time.
+
+`check_size` bounds what is linear in the schema. `check_steps` bounds the validation of a value: it counts how often a
+validator looks at a subschema, without doing it. A subschema that is reached several times for the same value (through
+`$ref`) is counted once and multiplied, so that counting is cheap even if validating would take years.
+"""
+
+from collections.abc import Iterator
+from urllib.parse import unquote
+
+from dragoman.errors import InvalidRequest
+from dragoman.schema.traverse import resolve_pointer
+from dragoman.types import JsonObject, is_list, is_object
+
+MAX_SIZE = 20_000
+"""Objects, lists and values in one schema."""
+MAX_PATTERN = 10_000
+"""Characters of a `pattern`."""
+MAX_STEPS = 200_000
+"""Subschemas that the validation of one value may look at."""
+_REFS = ("$ref", "$dynamicRef", "$recursiveRef")
+_NAMES = frozenset({"$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor"})
+_SAME_VALUE_LISTS = ("allOf", "anyOf", "oneOf")
+_SAME_VALUE = ("not", "if", "then", "else")
+_EACH_ITEM = ("items", "contains", "additionalItems", "unevaluatedItems")
+_EACH_PROPERTY = ("additionalProperties", "unevaluatedProperties", "propertyNames")
+
+
+def check_size(schema: JsonObject, /) -> int:
+    """The number of values in a schema; raises InvalidRequest if it is too large to be worked on.
+
+    >>> check_size({"enum": list(range(30_000))})
+    Traceback (most recent call last):
+    dragoman.errors.InvalidRequest: a schema must have at most 20000 values, got more; make it smaller
+    """
+    remaining = MAX_SIZE
+    open_values: list[object] = [schema]
+    while open_values:
+        value = open_values.pop()
+        if is_object(value):
+            pattern = value.get("pattern")
+            if isinstance(pattern, str) and len(pattern) > MAX_PATTERN:
+                raise InvalidRequest(f"a pattern must have at most {MAX_PATTERN} characters, got {len(pattern)}")
+            children: list[object] = [*value.values()]
+        elif is_list(value):
+            children = value
+        else:
+            continue
+        remaining -= len(children)
+        if remaining < 0:
+            raise InvalidRequest(f"a schema must have at most {MAX_SIZE} values, got more; make it smaller")
+        open_values += children
+    return MAX_SIZE - remaining
+
+
+def check_steps(value: object, schema: JsonObject, /) -> None:
+    """Raise InvalidRequest if the validation of a value would take too many steps.
+
+    >>> doubled = {f"d{n}": {"allOf": 2 * [{"$ref": f"#/$defs/d{n + 1}"}]} for n in range(40)}
+    >>> check_steps(1, {"$ref": "#/$defs/d0", "$defs": doubled})
+    Traceback (most recent call last):
+    dragoman.errors.InvalidRequest: a schema must be checked in at most 200000 steps, got more; make it simpler
+    """
+    if _StepCounter(schema).count(value, schema) > MAX_STEPS:
+        raise _too_many_steps()
+
+
+def _too_many_steps() -> InvalidRequest:
+    return InvalidRequest(f"a schema must be checked in at most {MAX_STEPS} steps, got more; make it simpler")
+
+
+class _StepCounter:
+    def __init__(self, root: JsonObject) -> None:
+        self._root = root
+        self._counts: dict[tuple[int, int], int] = {}
+        self._named: list[JsonObject] | None = None
+
+    def count(self, value: object, schema: object) -> int:
+        if not is_object(schema):
+            return 1
+        pair = id(value), id(schema)
+        if pair in self._counts:
+            return self._counts[pair]
+        if len(self._counts) >= MAX_STEPS:
+            raise _too_many_steps()
+        self._counts[pair] = 1  # a schema that leads back to itself with the same value is not followed again
+        steps = 1
+        for child_value, child in self._children(value, schema):
+            steps += self.count(child_value, child)
+        self._counts[pair] = steps
+        return steps
+
+    def _children(self, value: object, schema: JsonObject) -> Iterator[tuple[object, object]]:
+        for keyword in _REFS:
+            if isinstance(ref := schema.get(keyword), str):
+                yield from ((value, target) for target in self._targets(unquote(ref)))
+        for keyword in _SAME_VALUE_LISTS:
+            for member in schema[keyword] if is_list(schema.get(keyword)) else ():
+                yield value, member
+        for keyword in _SAME_VALUE:
+            if keyword in schema:
+                yield value, schema[keyword]
+        if is_object(value):
+            yield from self._object_children(value, schema)
+        elif is_list(value):
+            for keyword in ("prefixItems", *_EACH_ITEM):
+                items = schema.get(keyword)
+                if is_list(items):
+                    yield from zip(value, items, strict=False)
+                elif is_object(items):
+                    yield from ((item, items) for item in value)
+
+    def _object_children(self, value: JsonObject, schema: JsonObject) -> Iterator[tuple[object, object]]:
+        properties = schema.get("properties")
+        if is_object(properties):
+            yield from ((value[name], item) for name, item in properties.items() if name in value)
+        patterns = schema.get("patternProperties")
+        for item in patterns.values() if is_object(patterns) else ():
+            yield from ((each, item) for each in value.values())
+        for keyword in _EACH_PROPERTY:
+            if keyword in schema:
+                yield from ((each, schema[keyword]) for each in value.values())
+        for keyword in ("dependentSchemas", "dependencies"):
+            dependent = schema.get(keyword)
+            for item in dependent.values() if is_object(dependent) else ():
+                yield value, item
+
+    def _targets(self, ref: str) -> list[object]:
+        """What a reference may mean: a pointer is one schema; a name counts as all schemas that have a name."""
+        base, _, fragment = ref.partition("#")
+        is_pointer = fragment.startswith("/") or not fragment
+        if not base and is_pointer:
+            return [resolve_pointer(self._root, ref)]
+        if self._named is None:
+            self._named = [node for node in _objects(self._root) if node is self._root or node.keys() & _NAMES]
+        return [resolve_pointer(node, f"#{fragment}") if is_pointer else node for node in self._named]
+
+
+def _objects(root: JsonObject) -> Iterator[JsonObject]:
+    open_values: list[object] = [root]
+    while open_values:
+        value = open_values.pop()
+        if is_object(value):
+            yield value
+            open_values += value.values()
+        elif is_list(value):
+            open_values += value

@@ -1,0 +1,87 @@
+"""Schemas that are small to send and endless to work on are refused quickly, on every way to a model."""
+
+import json
+import time
+from typing import Any
+
+import pytest
+
+from dragoman import wires
+from dragoman.errors import InvalidRequest
+from dragoman.schema.validate import validate
+from dragoman.types import Request, Tool, user
+from tests.support.gateway.dialects import app_of, request_of, see
+from tests.support.gateway.live import record
+
+DOUBLED = {f"d{n}": {"allOf": 2 * [{"$ref": f"#/$defs/d{n + 1}"}]} for n in range(40)}
+NAMED = {f"d{n}": {"$anchor": f"a{n}", "allOf": 2 * [{"$ref": f"#a{n + 1}"}]} for n in range(39)} | {
+    "d39": {"$anchor": "a39"}
+}
+GROWING = {"properties": {"a": {"allOf": 3 * [{"$ref": "#/$defs/g"}]}}, "required": ["a"], "type": "object"}
+MANY = {f"p{n}": {"type": "string"} for n in range(50_000)}
+SOME = {f"p{n}": {"type": "string"} for n in range(4_000)}
+CHAIN = {f"c{n}": {"properties": {"x": {"$ref": f"#/$defs/c{n + 1}"}}} for n in range(3_000)}
+ATTACKS: dict[str, dict[str, Any]] = {
+    "doubled": {"$ref": "#/$defs/d0", "$defs": DOUBLED},
+    "doubled in a property": {"type": "object", "properties": {"x": {"$ref": "#/$defs/d0"}}, "$defs": DOUBLED},
+    "doubled by names": {"type": "object", "properties": {"x": {"$ref": "#a0"}}, "$defs": NAMED},
+    "doubled with a choice": {"anyOf": [{"$ref": "#/$defs/d0"}, {"type": "string"}], "$defs": DOUBLED},
+    "doubled with an enum": {"enum": [1, 2], "allOf": [{"$ref": "#/$defs/d0"}], "$defs": DOUBLED},
+    "growing": {"$ref": "#/$defs/g", "$defs": {"g": GROWING}},
+    "50 000 properties": {"type": "object", "properties": MANY, "required": [*MANY]},
+    "4 000 properties": {"type": "object", "properties": SOME, "required": [*SOME]},
+    "merged properties": {"allOf": [{"type": "object", "properties": SOME, "required": [*SOME]}] * 2},
+    "a chain of definitions": {"$ref": "#/$defs/c0", "$defs": CHAIN},
+    "open brackets in a pattern": {"type": "string", "pattern": "[" * 100_000},
+    "fewer open brackets": {"type": "string", "pattern": "[" * 9_000},
+    "a pattern that backtracks": {
+        "type": "object",
+        "patternProperties": {"(a+)+$": {"type": "string"}},
+        "required": ["a" * 60 + "!"],
+    },
+    "a large pattern": {"type": "string", "pattern": r"(\w{100}){500}"},
+    "a pattern that looks around": {"type": "string", "pattern": r"^(?=(a+)+$)(?!.*b)x"},
+}
+PROVIDERS = "".join(record(wire, "http://127.0.0.1:9", wire) for wire in wires.NAMES if wire != "native")
+CONFIG = f"[gateway]\nproviders = ['demo']\n[chain]\nretries = 0\n{PROVIDERS}"
+BOUND = 2.0
+
+
+@pytest.mark.parametrize("place", ["schema", "tool"])
+@pytest.mark.parametrize(
+    "model", ["demo/any", "openai_chat/m", "openai_responses/m", "anthropic/m", "google/m", "ollama/m"]
+)
+@pytest.mark.parametrize("name", ATTACKS)
+def test_no_schema_costs_much_time(name: str, model: str, place: str) -> None:
+    schema = ATTACKS[name]
+    tools = (Tool(name="t", description="", parameters=schema),) if place == "tool" else ()
+    request = Request(
+        messages=(user("hello"),),
+        schema=schema if place == "schema" else None,
+        tools=tools,
+        tool_choice="required" if tools else None,
+    )
+    http = request_of("openai_chat", model, request)
+    body = json.dumps(json.loads(http.body)).encode()
+    app = app_of(CONFIG)
+    start = time.monotonic()
+    seen = see(app, type(http)(method="POST", path="/v1/chat/completions", headers={}, body=body))
+    assert time.monotonic() - start < BOUND
+    assert seen.status in (200, 400, 502, 503)
+
+
+@pytest.mark.parametrize("name", ["doubled", "doubled in a property", "growing", "50 000 properties"])
+def test_a_schema_beyond_the_bounds_is_a_400(name: str) -> None:
+    format = {"type": "json_schema", "json_schema": {"name": "x", "schema": ATTACKS[name]}}
+    messages = [{"role": "user", "content": "hello"}]
+    body = json.dumps({"model": "demo/any", "messages": messages, "response_format": format}).encode()
+    start = time.monotonic()
+    http = request_of("openai_chat", "demo/any", Request(messages=(user("hello"),)))
+    seen = see(app_of(), type(http)(method="POST", path="/v1/chat/completions", headers={}, body=body))
+    assert seen.status == 400
+    assert time.monotonic() - start < BOUND
+
+
+def test_references_by_name_are_counted() -> None:
+    with pytest.raises(InvalidRequest, match="steps"):
+        validate({"x": 1}, ATTACKS["doubled by names"])
