@@ -17,6 +17,7 @@ from msgspec.structs import replace
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
 from dragoman.errors import SetupError
+from dragoman.io.aws_credentials import AwsCredential
 from dragoman.io.credentials import KeyFunction
 from dragoman.io.driver import Driver, Observer
 from dragoman.io.transport import make_transport
@@ -94,6 +95,7 @@ class Registry:
         self._api_key = api_key if isinstance(api_key, str) else None
         self._credential = KeyFunction(api_key) if callable(api_key) else None
         self._base_url = base_url
+        self._aws: AwsCredential | None = None
         self._providers: dict[str, Provider] = dict(PROVIDERS)
         self._schemes: dict[str, Provider] = dict(PROVIDERS)
         self._invalid_dsns: dict[str, str] = {}
@@ -283,7 +285,11 @@ class Registry:
             if len(self._cache) >= MAX_CACHED:
                 self._cache = {}
             entry = self._cache[name] = provider, self._with_facts(provider, name, model)
-        return entry[1].target(model, env=self.env)
+        target = entry[1].target(model, env=self.env)
+        if target.auth == "aws" and target.lacks_key:
+            self._aws = self._aws or AwsCredential(self.env, "bedrock")
+            return replace(target, credential=self._aws)
+        return target
 
     def _with_facts(self, provider: Provider, name: str, model: str) -> Provider:
         capabilities, quirks = apply_families(

@@ -17,7 +17,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 from msgspec.structs import replace
 
-from dragoman.errors import AuthFailed, DragomanError, TimedOut
+from dragoman.errors import AuthFailed, DragomanError, SetupError, TimedOut
 from dragoman.http import HttpRequest
 from dragoman.targets.credentials import SigningRequest, Token
 from dragoman.targets.providers import clean_key
@@ -159,7 +159,7 @@ class CachedCredential(ABC, Generic[S]):
                 self._refresh_at = now + RETRY
                 return secret
         # The message of a foreign error is not shown: it may have a key.
-        why = error.message if isinstance(error, DragomanError) else type(error).__name__
+        why = str(error) if isinstance(error, DragomanError | SetupError) else type(error).__name__
         raise AuthFailed(f"no key from {self.source}: {why}", fail_over=True, count_failure=False) from error
 
     def __repr__(self) -> str:

@@ -28,7 +28,10 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     wire: str
     base_url: str = ""
-    """Empty if every user has another one; then a DSN, a variable or `base_url=` must set it."""
+    """Empty if every user has another one; then a DSN, a variable or `base_url=` must set it.
+
+    `{A|B}` stands for the environment variable A or B, such as that of a region.
+    """
     base_url_names: tuple[str, ...] = ()
     """Environment variables that may hold another base URL."""
     path: str | None = None
@@ -38,7 +41,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     needs_key: bool = True
     api_key: str | None = None
     auth: str = "bearer"
-    """`bearer`, or the name of the header that holds the key."""
+    """`bearer`, `aws` (a signature, or a bearer key), or the name of the header that holds the key."""
     plain_http: bool = False
     """Whether a DSN with this scheme means http, not https."""
     headers: Mapping[str, str] = {}
@@ -86,7 +89,13 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
                     return _complete_url(value, self.base_url, self.default_path)
                 except SetupError as error:
                     raise SetupError(f"{self.name}: {name}: {error}") from None
-        return self.base_url
+        return re.sub(r"\{([A-Z_|]+)\}", lambda match: self._variable(match[1].split("|"), env), self.base_url)
+
+    def _variable(self, names: list[str], env: Mapping[str, str]) -> str:
+        value = next((value for name in names if (value := env.get(name, "").strip())), "")
+        if not re.fullmatch(r"[\w.-]+", value):
+            raise SetupError(f"{self.name}: {' or '.join(names)} must be set, or pass base_url=")
+        return value
 
     def _key(self, env: Mapping[str, str]) -> str | None:
         if self.api_key and (key := clean_key(self.api_key, self.name, "api_key")):

@@ -145,7 +145,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     api_key: str | None = None
     auth: str = "bearer"
-    """`bearer`, or the name of the header that holds the key."""
+    """`bearer`, `aws` (a signature, or a bearer key), or the name of the header that holds the key."""
     needs_key: bool = False
     key_names: tuple[str, ...] = ()
     """Environment variables that may hold the key."""
@@ -171,7 +171,9 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """The header with the key; empty without a key."""
         if not self.api_key:
             return {}
-        return {"authorization": f"Bearer {self.api_key}"} if self.auth == "bearer" else {self.auth: self.api_key}
+        return (
+            {"authorization": f"Bearer {self.api_key}"} if self.auth in ("bearer", "aws") else {self.auth: self.api_key}
+        )
 
     def __repr__(self) -> str:
         return f"Target({self.name})"

@@ -1,0 +1,162 @@
+"""Signature Version 4: the published vectors, botocore as the oracle, and the files of profiles."""
+
+import datetime as dt
+from importlib import import_module
+from urllib.parse import quote
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from dragoman.errors import SetupError
+from dragoman.http import HttpRequest
+from dragoman.targets.aws import AwsKeys, keys_from_env, read_profile, region_of, sign_v4
+
+KEYS = AwsKeys(access_key="AKIDEXAMPLE", secret_key="wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY")
+MOMENT = 1440938160.0
+FORM = {"content-type": "application/x-www-form-urlencoded"}
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "headers", "body", "signature"),
+    [
+        ("GET", "/", {}, b"", "5fa00fa31553b73ebf1942676e86291e8372ff2a2260956d9b8aae1d763fbf31"),
+        (
+            "GET",
+            "/?Param2=value2&Param1=value1",
+            {},
+            b"",
+            "b97d918cfa904a5beff61c982a1b6f458b799221646efd99d3219ec94cdf2500",
+        ),
+        ("POST", "/", {}, b"", "5da7c1a2acd57cee7505fc6676e4e544621c30862966e37dddb68e92efbe5d6b"),
+        ("POST", "/", FORM, b"Param1=value1", "ff11897932ad3f4e8b18135d722051e5ac45fc38421b1da7b9d196a0fe09473a"),
+    ],
+)
+def test_the_published_vectors(method: str, path: str, headers: dict[str, str], body: bytes, signature: str) -> None:
+    http = HttpRequest(method=method, origin="https://example.amazonaws.com", path=path, headers=headers, body=body)
+    signed = sign_v4(http, KEYS, "us-east-1", "service", MOMENT).headers["authorization"]
+    assert signed.endswith(f"Signature={signature}")
+    assert signed.startswith("AWS4-HMAC-SHA256 Credential=AKIDEXAMPLE/20150830/us-east-1/service/aws4_request, ")
+
+
+def oracle(http: HttpRequest, keys: AwsKeys, region: str, service: str, moment: float) -> dict[str, str]:
+    """The headers after botocore signed the request."""
+    auth = pytest.importorskip("botocore.auth")
+    awsrequest, credentials = import_module("botocore.awsrequest"), import_module("botocore.credentials")
+
+    now = dt.datetime.fromtimestamp(moment, dt.UTC)
+    request = awsrequest.AWSRequest(method=http.method, url=http.url, data=http.body, headers=dict(http.headers))
+    signer = auth.SigV4Auth(
+        credentials.Credentials(keys.access_key, keys.secret_key, keys.session_token), service, region
+    )
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(auth, "get_current_datetime", lambda: now)
+        signer.add_auth(request)
+    return {name.lower(): value for name, value in request.headers.items()}
+
+
+SEGMENTS = st.text(st.characters(codec="utf-8", exclude_categories=["Cs"]), min_size=1, max_size=12)
+WORDS = st.from_regex(r"[A-Za-z0-9+/=_-]{1,40}", fullmatch=True)
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    segments=st.lists(SEGMENTS, max_size=4),
+    query=st.lists(st.tuples(SEGMENTS, SEGMENTS), max_size=3),
+    body=st.binary(max_size=64),
+    secret=WORDS,
+    token=st.none() | WORDS,
+    moment=st.integers(0, 2**32).map(float),
+    port=st.sampled_from(["", ":8443", ":443"]),
+)
+def test_the_signature_is_that_of_botocore(
+    segments: list[str],
+    query: list[tuple[str, str]],
+    body: bytes,
+    secret: str,
+    token: str | None,
+    moment: float,
+    port: str,
+) -> None:
+    path = "/" + "/".join(quote(segment, safe="~") for segment in segments)
+    pairs = "&".join(f"{quote(name, safe='~')}={quote(value, safe='~')}" for name, value in query)
+    http = HttpRequest(
+        method="POST",
+        origin=f"https://bedrock-runtime.eu-west-1.amazonaws.com{port}",
+        path=f"{path}?{pairs}" if pairs else path,
+        headers={"content-type": "application/json"},
+        body=body,
+    )
+    keys = AwsKeys(access_key="AKIDEXAMPLE", secret_key=secret, session_token=token)
+    signed = sign_v4(http, keys, "eu-west-1", "bedrock", moment)
+    assert dict(signed.headers) == oracle(http, keys, "eu-west-1", "bedrock", moment)
+
+
+def test_no_key_in_a_repr() -> None:
+    keys = AwsKeys(access_key="AKID", secret_key="secret-1", session_token="secret-2")
+    http = HttpRequest(method="POST", origin="https://x.us-east-1.amazonaws.com", path="/")
+    signed = sign_v4(http, keys, "us-east-1", "bedrock", MOMENT)
+    signature = signed.headers["authorization"].rpartition("=")[2]
+    for text in (repr(keys), repr(signed), repr(signed.redacted())):
+        assert "secret-" not in text
+        assert signature not in text
+
+
+def test_keys_from_the_environment() -> None:
+    env = {"AWS_ACCESS_KEY_ID": "AKID", "AWS_SECRET_ACCESS_KEY": "s\n", "AWS_SESSION_TOKEN": "t"}
+    assert keys_from_env(env) == AwsKeys(access_key="AKID", secret_key="s", session_token="t")
+    assert keys_from_env({"AWS_ACCESS_KEY_ID": "AKID"}) is None
+
+
+CREDENTIALS = """
+[default]
+aws_access_key_id=A1
+aws_secret_access_key=S1%x
+
+[work]
+aws_access_key_id = A2
+aws_secret_access_key = S2
+aws_session_token = T2
+"""
+CONFIG = """
+[default]
+region = eu-west-1
+s3 =
+  max_concurrent_requests = 20
+[profile work]
+region = us-west-2
+[profile role]
+role_arn = arn:aws:iam::1:role/x
+source_profile = work
+[profile inline]
+aws_access_key_id = A3
+aws_secret_access_key = S3
+"""
+
+
+def test_profiles() -> None:
+    default = read_profile("default", CREDENTIALS, CONFIG)
+    assert default.keys == AwsKeys(access_key="A1", secret_key="S1%x")
+    assert default.region == "eu-west-1"
+    work = read_profile("work", CREDENTIALS, CONFIG)
+    assert work.keys == AwsKeys(access_key="A2", secret_key="S2", session_token="T2")
+    assert work.region == "us-west-2"
+    assert read_profile("inline", CREDENTIALS, CONFIG).keys == AwsKeys(access_key="A3", secret_key="S3")
+    role = read_profile("role", CREDENTIALS, CONFIG)
+    assert role.is_known
+    assert role.keys is None
+    assert not read_profile("other", CREDENTIALS, CONFIG).is_known
+    assert not read_profile("default", "", "").is_known
+
+
+def test_a_malformed_file_is_not_shown() -> None:
+    with pytest.raises(SetupError) as caught:
+        read_profile("default", "aws_secret_access_key = secret-1", "")
+    assert str(caught.value) == "the credentials file of AWS is malformed (MissingSectionHeaderError)"
+
+
+def test_the_region_in_a_host() -> None:
+    assert region_of("bedrock-runtime.us-gov-west-1.amazonaws.com") == "us-gov-west-1"
+    assert region_of("bedrock-mantle.ap-southeast-2.api.aws") == "ap-southeast-2"
+    assert region_of("bedrock-runtime-fips.ca-central-1.amazonaws.com:8443") == "ca-central-1"
+    assert region_of("127.0.0.1:80") is None
