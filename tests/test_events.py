@@ -180,11 +180,11 @@ DEEDS: st.SearchStrategy[tuple[Any, ...]] = (
     | st.tuples(st.just("ping"))
     | st.tuples(st.just("open"), KEYS, KINDS)
     | st.tuples(st.just("delta"), KEYS, KINDS, values.WORDS)
-    | st.tuples(st.just("note"), KEYS)
+    | st.tuples(st.just("add_extra"), KEYS)
     | st.tuples(st.just("close"), KEYS)
     | st.tuples(st.just("close_others"), KEYS)
-    | st.tuples(st.just("whole"), values.PARTS)
-    | st.tuples(st.just("fragment"), KEYS, values.IDS, values.WORDS, JSON_PIECES)
+    | st.tuples(st.just("add_part"), values.PARTS)
+    | st.tuples(st.just("add_call_fragment"), KEYS, values.IDS, values.WORDS, JSON_PIECES)
     | st.tuples(st.just("finish"), values.FINISHES)
 )
 
@@ -193,10 +193,10 @@ def do(out: Assembler, deed: tuple[Any, ...]) -> None:
     match deed:
         case ("start", id):
             out.start(id=id)
-        case ("note", key):
-            out.note(key, "ollama", {"seen": True})
-        case ("fragment", key, id, name, text):
-            out.fragment(key, id=id, name=name, text=text)
+        case ("add_extra", key):
+            out.add_extra(key, "ollama", {"seen": True})
+        case ("add_call_fragment", key, id, name, text):
+            out.add_call_fragment(key, id=id, name=name, text=text)
         case (name, *arguments):
             getattr(out, name)(*arguments)
         case _:
@@ -266,10 +266,10 @@ def test_part_started_has_the_extra_that_is_known() -> None:
 def test_notes_are_merged_into_a_part_and_a_call() -> None:
     out = Assembler()
     out.delta("a", "thinking", "hm")
-    out.fragment("b", id="call_1", name="tide")
+    out.add_call_fragment("b", id="call_1", name="tide")
     for key in ("a", "b"):
-        out.note(key, "ollama", {"n": 1, "m": 1})
-        out.note(key, "ollama", {"n": 2})
+        out.add_extra(key, "ollama", {"n": 1, "m": 1})
+        out.add_extra(key, "ollama", {"n": 2})
     extra = {"ollama": {"n": 2, "m": 1}}
     assert finished(out).message == assistant(
         Thinking(text="hm", extra=extra), ToolCall(id="call_1", name="tide", extra=extra)
@@ -277,7 +277,7 @@ def test_notes_are_merged_into_a_part_and_a_call() -> None:
 
 
 MORE: list[Callable[[Assembler], object]] = [
-    lambda out: out.note("a", "ollama", {}),
+    lambda out: out.add_extra("a", "ollama", {}),
     lambda out: out.call_is_complete("a"),
 ]
 
@@ -332,7 +332,7 @@ def test_nothing_follows_the_end() -> None:
     out.take()
     out.ping()
     out.delta("a", "text", "late")
-    out.whole(Image(data=b"", mime="image/png"))
+    out.add_part(Image(data=b"", mime="image/png"))
     out.finish(LENGTH)
     assert out.take() == []
 
@@ -354,10 +354,10 @@ def test_usage_that_was_not_reported_is_unknown() -> None:
 
 def test_fragments_are_joined_by_their_key_and_seen_whole() -> None:
     out = Assembler()
-    out.fragment(0, id="a", name="tide", text='{"port": ')
-    out.fragment(1, id="b", name="now")
+    out.add_call_fragment(0, id="a", name="tide", text='{"port": ')
+    out.add_call_fragment(1, id="b", name="now")
     assert out.has_calls is True
-    out.fragment(0, id="ignored", name="ignored", text='"Brest"}')
+    out.add_call_fragment(0, id="ignored", name="ignored", text='"Brest"}')
     assert out.take() == []
     assert finished(out).tool_calls == (
         ToolCall(id="a", name="tide", arguments={"port": "Brest"}, raw='{"port": "Brest"}'),
@@ -367,7 +367,7 @@ def test_fragments_are_joined_by_their_key_and_seen_whole() -> None:
 
 def test_a_call_that_is_complete_is_seen_when_it_is_closed() -> None:
     out = Assembler()
-    out.fragment(0, id="a", name="tide", text="{}")
+    out.add_call_fragment(0, id="a", name="tide", text="{}")
     out.close(0)
     assert not out.is_open(0)
     assert out.has_calls is True
@@ -376,7 +376,7 @@ def test_a_call_that_is_complete_is_seen_when_it_is_closed() -> None:
 
 def test_a_call_that_is_not_complete_stays_open_when_it_is_closed() -> None:
     out = Assembler()
-    out.fragment(0, id="a", name="tide", text="{")
+    out.add_call_fragment(0, id="a", name="tide", text="{")
     out.close(0)
     assert out.is_open(0)
 
@@ -396,30 +396,30 @@ def test_a_call_that_is_not_complete_stays_open_when_it_is_closed() -> None:
 )
 def test_a_call_is_complete_when_its_arguments_are(pieces: list[str], *, complete: bool) -> None:
     out = Assembler()
-    out.fragment(0, name="tide")
+    out.add_call_fragment(0, name="tide")
     for piece in pieces:
-        out.fragment(0, text=piece)
+        out.add_call_fragment(0, text=piece)
     assert out.call_is_complete(0) is complete
 
 
 def test_calls_without_an_id_are_counted_over_the_conversation() -> None:
     out = Assembler(calls_before=2)
     for name in ("a", "b"):
-        out.whole(ToolCall(id="", name=name))
+        out.add_part(ToolCall(id="", name=name))
     assert [call.id for call in finished(out).tool_calls] == ["call_3", "call_4"]
 
 
 def test_a_counted_id_is_not_one_that_was_given() -> None:
     out = Assembler()
     for id in ("call_2", "", "call_2"):
-        out.whole(ToolCall(id=id, name="tide"))
+        out.add_part(ToolCall(id=id, name="tide"))
     assert [call.id for call in finished(out).tool_calls] == ["call_2", "call_3", "call_4"]
 
 
 @pytest.mark.parametrize("reason", ["stop", "other", "tool_calls"])
 def test_where_calls_are_the_finish_is_tool_calls(reason: Any) -> None:
     out = Assembler()
-    out.whole(ToolCall(id="a", name="tide"))
+    out.add_part(ToolCall(id="a", name="tide"))
     finish = Finish(reason=reason, raw="eos", extra={"ollama": {}})
     assert finished(out, finish).finish == Finish(reason="tool_calls", raw="eos", extra={"ollama": {}})
 
@@ -427,7 +427,7 @@ def test_where_calls_are_the_finish_is_tool_calls(reason: Any) -> None:
 @pytest.mark.parametrize("reason", ["length", "blocked", "pause"])
 def test_a_finish_that_says_more_than_calls_stays(reason: Any) -> None:
     out = Assembler()
-    out.whole(ToolCall(id="a", name="tide"))
+    out.add_part(ToolCall(id="a", name="tide"))
     assert finished(out, Finish(reason=reason)).finish.reason == reason
 
 
@@ -435,7 +435,7 @@ def test_a_finish_that_says_more_than_calls_stays(reason: Any) -> None:
 def test_arguments_that_are_not_an_object_are_malformed(text: str) -> None:
     out = Assembler()
     out.usage = Usage(input=3, output=2)
-    out.fragment(0, id="a", name="tide", text=text)
+    out.add_call_fragment(0, id="a", name="tide", text=text)
     with pytest.raises(MalformedToolCall, match="arguments of tide") as caught:
         out.finish(STOP)
     error = caught.value
@@ -444,7 +444,7 @@ def test_arguments_that_are_not_an_object_are_malformed(text: str) -> None:
 
 def test_a_malformed_call_without_a_name_is_an_error() -> None:
     out = Assembler()
-    out.fragment(0, text="{")
+    out.add_call_fragment(0, text="{")
     with pytest.raises(MalformedToolCall, match=r"^arguments of a call are not a JSON object: \{$"):
         out.finish(STOP)
 
@@ -452,7 +452,7 @@ def test_a_malformed_call_without_a_name_is_an_error() -> None:
 def test_a_malformed_call_is_raised_before_those_beside_it_are_shown() -> None:
     out = Assembler()
     for key, text in enumerate(("{}", "{", "{}")):
-        out.fragment(key, id=str(key), name="tide", text=text)
+        out.add_call_fragment(key, id=str(key), name="tide", text=text)
     for _ in range(2):
         with pytest.raises(MalformedToolCall):
             out.finish(STOP)
@@ -461,8 +461,8 @@ def test_a_malformed_call_is_raised_before_those_beside_it_are_shown() -> None:
 
 def test_a_call_that_the_length_limit_cut_off_is_left_out_with_a_notice() -> None:
     out = Assembler()
-    out.fragment(0, id="a", name="now")
-    out.fragment(1, id="b", name="tide", text='{"port": "Br')
+    out.add_call_fragment(0, id="a", name="now")
+    out.add_call_fragment(1, id="b", name="tide", text='{"port": "Br')
     response = finished(out, LENGTH)
     assert response.tool_calls == (ToolCall(id="a", name="now"),)
     why = 'the length limit cut its arguments off: {"port": "Br'
@@ -471,14 +471,14 @@ def test_a_call_that_the_length_limit_cut_off_is_left_out_with_a_notice() -> Non
 
 def test_a_notice_has_the_beginning_of_the_cut_off_arguments() -> None:
     out = Assembler()
-    out.fragment(0, name="write", text="{" + "x" * 1000)
+    out.add_call_fragment(0, name="write", text="{" + "x" * 1000)
     [notice] = finished(out, LENGTH).notices
     assert notice.why == "the length limit cut its arguments off: {" + "x" * 199
 
 
 def test_an_error_shows_the_beginning_of_the_arguments_and_has_them_all() -> None:
     out, text = Assembler(), "{" + "x" * 1000
-    out.fragment(0, name="write", text=text)
+    out.add_call_fragment(0, name="write", text=text)
     with pytest.raises(MalformedToolCall) as caught:
         out.finish(STOP)
     assert str(caught.value) == "arguments of write are not a JSON object: {" + "x" * 199
@@ -487,8 +487,8 @@ def test_an_error_shows_the_beginning_of_the_arguments_and_has_them_all() -> Non
 
 def test_a_call_that_was_cut_off_before_its_arguments_is_left_out() -> None:
     out = Assembler()
-    out.fragment(0, id="a", name="tide", text="{}")
-    out.fragment(1, id="b", name="tide")
+    out.add_call_fragment(0, id="a", name="tide", text="{}")
+    out.add_call_fragment(1, id="b", name="tide")
     response = finished(out, LENGTH)
     assert [call.id for call in response.tool_calls] == ["a"]
     assert [notice.what for notice in response.notices] == ["tool call tide"]
@@ -533,10 +533,10 @@ def test_only_text_that_differs_from_ours_is_kept(text: str, raw: str | None) ->
 
 GROWTH: list[Callable[[Assembler, int], object]] = [
     lambda out, _: out.delta("a", "text", "xx"),
-    lambda out, _: out.fragment("a", text="xx"),
-    lambda out, n: out.fragment(n, id="xx"),
-    lambda out, n: out.fragment(n, name="xx"),
-    lambda out, _: out.spend(2),
+    lambda out, _: out.add_call_fragment("a", text="xx"),
+    lambda out, n: out.add_call_fragment(n, id="xx"),
+    lambda out, n: out.add_call_fragment(n, name="xx"),
+    lambda out, _: out.count_characters(2),
 ]
 
 
@@ -553,18 +553,18 @@ def test_content_length_counts_incomplete_calls_too() -> None:
     out = Assembler()
     out.ping()
     out.delta("a", "text", "1234")
-    out.fragment("b", text="{")
+    out.add_call_fragment("b", text="{")
     assert out.content_length == 5
 
 
 def fragments(count: int) -> Callable[[], object]:
     def work() -> None:
         out = Assembler()
-        out.fragment(0, id="a", name="write", text='{"text": "')
+        out.add_call_fragment(0, id="a", name="write", text='{"text": "')
         for _ in range(count):
-            out.fragment(0, name="write", text="x" * 100)
+            out.add_call_fragment(0, name="write", text="x" * 100)
             out.call_is_complete(0)
-        out.fragment(0, text='"}')
+        out.add_call_fragment(0, text='"}')
         out.finish(STOP)
         assert len(fold(out.take()).tool_calls[0].arguments["text"]) == 100 * count
 
@@ -598,18 +598,18 @@ def test_ten_times_the_pieces_are_ten_times_the_work(work: Callable[[int], Calla
 def test_a_megabyte_in_ten_thousand_fragments_is_joined_once() -> None:
     """A join copies all pieces: no fragment may join them, although each asks whether the call is complete."""
     out = Assembler()
-    out.fragment(0, id="a", name="write", text='{"text": "')
+    out.add_call_fragment(0, id="a", name="write", text='{"text": "')
     for _ in range(10_000):
-        out.fragment(0, text="x" * 100)
+        out.add_call_fragment(0, text="x" * 100)
 
     def one_more() -> None:
         for _ in range(100):
-            out.fragment(0, text="x")
+            out.add_call_fragment(0, text="x")
             assert not out.call_is_complete(0)
 
     held, most = memory_of(one_more)
     assert most - held < 10_000
-    out.fragment(0, text='"}')
+    out.add_call_fragment(0, text='"}')
     assert len(finished(out).tool_calls[0].arguments["text"]) == 10**6 + 100
 
 

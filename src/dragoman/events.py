@@ -186,14 +186,14 @@ def kind_of(part: Part, /) -> PartKind:
     return kind
 
 
-class _Open(msgspec.Struct):
+class _OpenPart(msgspec.Struct):
     index: int
     kind: Literal["text", "thinking"]
     pieces: list[str] = []
     extra: Extra = {}
 
 
-class _Call(msgspec.Struct):
+class _OpenCall(msgspec.Struct):
     id: str = ""
     name: str = ""
     pieces: list[str] = []
@@ -229,11 +229,11 @@ class Assembler:
     def __init__(self, *, calls_before: int = 0, limit: int = MAX_RESPONSE) -> None:
         self.notices: list[Notice] = []
         self._queue: list[Event] = []
-        self._open: dict[object, _Open] = {}
-        self._calls: dict[object, _Call] = {}
+        self._open: dict[object, _OpenPart] = {}
+        self._calls: dict[object, _OpenCall] = {}
         self._ids: set[str] = set()
         self._calls_before = calls_before
-        self._limit = self._budget = limit
+        self._limit = self._remaining = limit
 
     @property
     def has_calls(self) -> bool:
@@ -243,7 +243,7 @@ class Assembler:
     @property
     def content_length(self) -> int:
         """Characters of content so far, with those of incomplete calls."""
-        return self._limit - self._budget
+        return self._limit - self._remaining
 
     def is_finished(self) -> bool:
         """Whether Finished is queued."""
@@ -274,12 +274,12 @@ class Assembler:
         if part is None:
             check_open(len(self._open))
             extra = extra or {}
-            self._open[key] = _Open(index=self._begin(kind, extra), kind=kind, extra=extra)
+            self._open[key] = _OpenPart(index=self._begin(kind, extra), kind=kind, extra=extra)
 
     def delta(self, key: object, kind: Literal["text", "thinking"], text: str, extra: Extra | None = None) -> None:
         """Add to a text or thinking part, and begin it if necessary; an empty text is ignored."""
         if text and not self._finished:
-            self.spend(len(text))
+            self.count_characters(len(text))
             part = self._open.get(key)
             if part is None or part.kind != kind:
                 self.open(key, kind, extra)
@@ -287,7 +287,7 @@ class Assembler:
             part.pieces.append(text)
             self._queue.append(PartDelta(index=part.index, text=text))
 
-    def note(self, key: object, wire: str, data: JsonObject) -> None:
+    def add_extra(self, key: object, wire: str, data: JsonObject) -> None:
         """Merge `data` into the `extra` of an open part or call."""
         holder = self._open.get(key) or self._call(key)
         holder.extra = {**holder.extra, wire: {**holder.extra.get(wire, {}), **data}}
@@ -322,26 +322,28 @@ class Assembler:
         for other in [other for other in self._open if other != key]:
             self.close(other)
 
-    def whole(self, part: Part) -> None:
+    def add_part(self, part: Part) -> None:
         """Add a part that arrived at once."""
         if isinstance(part, ToolCall):
             part = msgspec.structs.replace(part, id=self._fresh_id(part.id))
         index = self._begin(kind_of(part), part.extra if isinstance(part, Text | Thinking) else {})
         self._push(PartEnded(index=index, part=part))
 
-    def fragment(self, key: object, *, id: str | None = None, name: str | None = None, text: str | None = None) -> None:
+    def add_call_fragment(
+        self, key: object, *, id: str | None = None, name: str | None = None, text: str | None = None
+    ) -> None:
         """Add to a call: the first id and name count, the texts of the arguments are joined."""
         if key not in self._calls:
             check_open(len(self._calls))
-        call = self._calls.setdefault(key, _Call())
+        call = self._calls.setdefault(key, _OpenCall())
         if id and not call.id:
-            self.spend(len(id))
+            self.count_characters(len(id))
             call.id = id
         if name and not call.name:
-            self.spend(len(name))
+            self.count_characters(len(name))
             call.name = name
         if text:
-            self.spend(len(text))
+            self.count_characters(len(text))
             call.pieces.append(text)
 
     def call_is_complete(self, key: object) -> bool:
@@ -384,12 +386,12 @@ class Assembler:
         if not self._finished:
             self._queue.append(event)
 
-    def _call(self, key: object) -> _Call:
+    def _call(self, key: object) -> _OpenCall:
         if key not in self._calls:
             raise Malformed(f"the stream continues part {key!r}, which is not open")
         return self._calls[key]
 
-    def _whole_arguments(self, call: _Call, finish: Finish) -> JsonObject | None:
+    def _whole_arguments(self, call: _OpenCall, finish: Finish) -> JsonObject | None:
         """The arguments of a call that is open at the end; None if the length limit cut them off."""
         text = "".join(call.pieces)
         arguments = parse_arguments(text)
@@ -407,9 +409,9 @@ class Assembler:
             )
         return arguments
 
-    def _emit_call(self, call: _Call, arguments: JsonObject) -> None:
+    def _emit_call(self, call: _OpenCall, arguments: JsonObject) -> None:
         raw = raw_arguments("".join(call.pieces), arguments)
-        self.whole(ToolCall(id=call.id, name=call.name, arguments=arguments, raw=raw, extra=call.extra))
+        self.add_part(ToolCall(id=call.id, name=call.name, arguments=arguments, raw=raw, extra=call.extra))
 
     def _fresh_id(self, id: str) -> str:
         if not id or id in self._ids:
@@ -417,14 +419,14 @@ class Assembler:
             while f"call_{self._number}" in self._ids:
                 self._number += 1
             id = f"call_{self._number}"
-        self.spend(len(id))
+        self.count_characters(len(id))
         self._ids.add(id)
         return id
 
-    def spend(self, size: int) -> None:
+    def count_characters(self, size: int) -> None:
         """Count characters against the limit of the response."""
-        self._budget -= size
-        if self._budget < 0:
+        self._remaining -= size
+        if self._remaining < 0:
             raise TooLarge(f"the response has more than {self._limit} characters")
 
 

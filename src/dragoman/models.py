@@ -117,7 +117,7 @@ class CallOptions(TypedDict, total=False):
     classify: Callable[[DragomanError], ErrorPolicy | None] | None
     """Your own policy for an error; None keeps the default."""
     order: Order
-    """The order of the targets: `given`, `weighted` by cost, or `fastest` first."""
+    """The order of the targets: `in_order`, `weighted` by cost, or `fastest` first."""
     costs: Mapping[str, float]
     """Relative cost by target, for `weighted`."""
     fetch_images: bool

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Now, Open, Read, Send, Sleep
 from dragoman.engine.failover import ChainOptions, CooldownStarted, ErrorPolicy, error_policy, run
-from dragoman.engine.health import Health, Probe, TargetHealth
+from dragoman.engine.health import Health, ProbeLease, TargetHealth
 from dragoman.errors import (
     AuthFailed,
     BadRequest,
@@ -479,7 +479,7 @@ def test_without_a_deadline_there_is_none() -> None:
 def test_a_deadline_that_passed_lets_a_probe_go() -> None:
     health = ill(AA, seconds=-1.0)
     fail(World(), AA, health=health, timeouts=Timeouts(total=0.0))
-    assert health.admit("aa/m1", 100.0) == Probe(160.0)
+    assert health.admit("aa/m1", 100.0) == ProbeLease(160.0)
 
 
 # Streams --------------------------------------------------------------------------------------------------------------
@@ -552,7 +552,7 @@ def test_leaving_a_stream_lets_a_probe_go() -> None:
     world.until(plan, Read)
     assert health.get("aa/m1").state == "probing"
     plan.close()
-    assert health.admit("aa/m1", 100.0) == Probe(160.0)
+    assert health.admit("aa/m1", 100.0) == ProbeLease(160.0)
 
 
 # Health ---------------------------------------------------------------------------------------------------------------
@@ -580,7 +580,7 @@ def test_a_failed_probe_benches_at_once_for_the_next_cooldown() -> None:
 def test_a_probe_that_proves_nothing_lets_the_next_one_probe() -> None:
     health = ill(AA, seconds=-1.0)
     ask(World(Status(404), OK), health=health)
-    assert health.admit("aa/m1", 100.0) == Probe(160.0)
+    assert health.admit("aa/m1", 100.0) == ProbeLease(160.0)
 
 
 def test_a_probe_that_is_retried_stays_the_probe() -> None:
@@ -592,7 +592,7 @@ def test_a_probe_that_is_retried_stays_the_probe() -> None:
     with pytest.raises(MalformedToolCall):
         world.run(plan)
     assert len(world.hosts) == 2
-    assert health.admit("openai/m", 100.0) == Probe(160.0)
+    assert health.admit("openai/m", 100.0) == ProbeLease(160.0)
 
 
 @pytest.mark.parametrize("wait", ["99999999999", "99999999999999999999999999", "Fri, 31 Dec 9999 23:59:59 GMT"])

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.engine.health import Admission, Health, HealthPolicy, LocalHealthStore, Probe, TargetHealth
+from dragoman.engine.health import Health, HealthPolicy, LocalHealthStore, ProbeLease, TargetAdmission, TargetHealth
 
 COOLDOWNS = [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
 
@@ -26,7 +26,7 @@ def test_one_failure_does_not_bench() -> None:
 def test_two_failures_in_a_row_bench_for_five_seconds() -> None:
     health = on_cooldown()
     assert health.admit("aa/m", 4.999) is None
-    assert health.admit("aa/m", 5.0) == Probe(65.0)
+    assert health.admit("aa/m", 5.0) == ProbeLease(65.0)
 
 
 def test_a_success_between_two_failures_keeps_from_benching() -> None:
@@ -63,7 +63,7 @@ def test_the_policy_is_the_callers() -> None:
 
 def test_when_a_bench_ends_one_request_probes_and_the_others_still_skip() -> None:
     health = on_cooldown()
-    assert [health.admit("aa/m", 6.0) for _ in range(3)] == [Probe(66.0), None, None]
+    assert [health.admit("aa/m", 6.0) for _ in range(3)] == [ProbeLease(66.0), None, None]
 
 
 def test_a_probe_that_succeeds_clears_everything() -> None:
@@ -76,8 +76,8 @@ def test_a_probe_that_succeeds_clears_everything() -> None:
 
 def test_a_probe_that_fails_benches_at_once_for_the_next_cooldown() -> None:
     health = on_cooldown()
-    assert health.admit("aa/m", 5.0) == Probe(65.0)
-    assert health.record_failure("aa/m", 6.0, "still", Probe(65.0))
+    assert health.admit("aa/m", 5.0) == ProbeLease(65.0)
+    assert health.record_failure("aa/m", 6.0, "still", ProbeLease(65.0))
     assert health.get("aa/m").until == 16.0
 
 
@@ -85,7 +85,7 @@ def test_a_probe_that_is_cancelled_lets_the_next_one_probe() -> None:
     health = on_cooldown()
     health.release_probe("aa/m", health.admit("aa/m", 5.0) or "healthy")
     assert health.get("aa/m").lease is None
-    assert health.admit("aa/m", 6.0) == Probe(66.0)
+    assert health.admit("aa/m", 6.0) == ProbeLease(66.0)
 
 
 def test_only_the_probe_can_let_go_of_the_probe() -> None:
@@ -97,7 +97,7 @@ def test_only_the_probe_can_let_go_of_the_probe() -> None:
 
 def test_letting_go_of_one_that_is_well_does_nothing() -> None:
     health = Health()
-    health.release_probe("aa/m", Probe(65.0))
+    health.release_probe("aa/m", ProbeLease(65.0))
     assert health.snapshot() == {}
 
 
@@ -120,7 +120,7 @@ def test_a_provider_may_tell_how_long_it_rests() -> None:
     health = Health()
     health.cool_down("aa/m", 60.0, "slow down")
     assert health.admit("aa/m", 59.0) is None
-    assert health.admit("aa/m", 60.0) == Probe(120.0)
+    assert health.admit("aa/m", 60.0) == ProbeLease(120.0)
 
 
 def test_the_longer_bench_wins() -> None:
@@ -133,7 +133,7 @@ def test_the_longer_bench_wins() -> None:
 
 def test_a_caller_may_probe_whatever_the_condition() -> None:
     health = on_cooldown()
-    assert health.probe("aa/m", 1.0) == Probe(61.0)
+    assert health.probe("aa/m", 1.0) == ProbeLease(61.0)
     assert health.get("aa/m").state == "probing"
     assert health.probe("bb/m", 1.0) == "healthy"
 
@@ -175,19 +175,19 @@ def test_a_provider_may_make_the_bench_of_an_operator_longer() -> None:
 def test_when_the_bench_of_an_operator_ends_a_probe_decides() -> None:
     health = Health()
     health.disable("aa/m", 300.0, now=0.0)
-    assert (health.admit("aa/m", 300.0), health.admit("aa/m", 300.0)) == (Probe(360.0), None)
-    health.record_failure("aa/m", 300.0, "busy", Probe(360.0))
+    assert (health.admit("aa/m", 300.0), health.admit("aa/m", 300.0)) == (ProbeLease(360.0), None)
+    health.record_failure("aa/m", 300.0, "busy", ProbeLease(360.0))
     assert (health.get("aa/m").until, health.get("aa/m").by_operator) == (305.0, False)
-    assert health.admit("aa/m", 305.0) == Probe(365.0)
+    assert health.admit("aa/m", 305.0) == ProbeLease(365.0)
     health.record_success("aa/m")
     assert health.get("aa/m").is_healthy
 
 
 def test_a_probe_that_never_ends_keeps_others_out_for_its_lease_only() -> None:
     health = on_cooldown()
-    assert health.admit("aa/m", 5.0) == Probe(65.0)
+    assert health.admit("aa/m", 5.0) == ProbeLease(65.0)
     assert health.admit("aa/m", 64.9) is None
-    assert health.admit("aa/m", 65.0) == Probe(125.0)
+    assert health.admit("aa/m", 65.0) == ProbeLease(125.0)
     assert health.admit("aa/m", 65.0) is None
 
 
@@ -219,7 +219,7 @@ def test_a_probe_whose_lease_is_over_still_counts_where_nobody_else_probes() -> 
 def test_an_operator_may_shorten_a_bench() -> None:
     health = on_cooldown()
     health.disable("aa/m", 1.0, now=0.0)
-    assert health.admit("aa/m", 1.0) == Probe(61.0)
+    assert health.admit("aa/m", 1.0) == ProbeLease(61.0)
 
 
 def test_an_operator_without_a_clock_must_say_the_time() -> None:
@@ -260,7 +260,7 @@ def test_one_of_64_threads_probes() -> None:
     health.cool_down("aa/m", 0.0, "slow down")
     with ThreadPoolExecutor(64) as pool:
         admitted = [wait.result() for wait in [pool.submit(health.admit, "aa/m", 1.0) for _ in range(64)]]
-    assert sorted(admitted, key=str) == [None] * 63 + [Probe(61.0)]
+    assert sorted(admitted, key=str) == [None] * 63 + [ProbeLease(61.0)]
 
 
 class Contended(LocalHealthStore):
@@ -300,15 +300,15 @@ class Model:
         self.lease = 0.0
         self.probing = False
 
-    def admit(self, now: float) -> Admission | None:
+    def admit(self, now: float) -> TargetAdmission | None:
         if self.until is None:
             return "healthy"
         if now < (self.lease if self.probing else self.until):
             return None
         self.probing, self.lease = True, now + 60.0
-        return Probe(self.lease)
+        return ProbeLease(self.lease)
 
-    def failed(self, now: float, admission: Admission) -> None:
+    def failed(self, now: float, admission: TargetAdmission) -> None:
         self.strikes += 1
         if (self.until is None and self.strikes >= 2) or (self.until is not None and self.is_held_by(admission)):
             self.until, self.probing = now + COOLDOWNS[min(self.cooldowns, 7)], False
@@ -318,12 +318,12 @@ class Model:
         self.strikes = self.cooldowns = 0
         self.until, self.probing = None, False
 
-    def let_go(self, admission: Admission) -> None:
+    def let_go(self, admission: TargetAdmission) -> None:
         if self.is_held_by(admission):
             self.probing = False
 
-    def is_held_by(self, admission: Admission) -> bool:
-        return self.probing and admission == Probe(self.lease)
+    def is_held_by(self, admission: TargetAdmission) -> bool:
+        return self.probing and admission == ProbeLease(self.lease)
 
 
 @given(
@@ -331,7 +331,7 @@ class Model:
 )
 def test_health_follows_the_table_whatever_happens(story: list[tuple[str, float]]) -> None:
     health, model, now = Health(), Model(), 0.0
-    hanging: list[Admission] = []
+    hanging: list[TargetAdmission] = []
     for what, passes in story:
         now += passes
         admission = health.admit("aa/m", now)

@@ -84,7 +84,7 @@ def test_all_problems_are_told_at_once() -> None:
         "chain: unknown setting 'classify'",
         "timeouts.total: variable NOPE is not set; set it, or write ${NOPE:default}",
         "tiers.simple.models: add at least one model",
-        "tiers.big.order must be one of given, weighted, fastest",
+        "tiers.big.order must be one of in_order, weighted, fastest",
         "aliases.a: aliases form a cycle",
         "keys.alice.hash must be the hash of a key",
         "keys.bob: unknown setting 'modles'; did you mean 'models'?",
@@ -189,7 +189,7 @@ def test_a_tier_is_an_alias_with_costs() -> None:
 
 def test_a_tier_of_a_list_is_asked_in_its_order() -> None:
     found = catalog(decode_config('[tiers.simple]\nmodels = ["demo/any", "demo/slow"]\n')).find("simple")
-    assert found.options.order == "given"
+    assert found.options.order == "in_order"
 
 
 def test_the_models_are_tiers_aliases_and_what_they_stand_for() -> None:

@@ -562,7 +562,11 @@ def test_an_animation_that_must_change_becomes_its_first_frame(mime: str, capabi
         ),
         (Document(data=b"%PDF", mime="application/pdf"), {"max_document_bytes": 3}, "a document has 4 bytes"),
         (Audio(data=b"RIFF", mime="audio/wav"), {"audio": False}, "does not support audio"),
-        (Audio(data=b"RIFF", mime="audio/wav"), {"max_audio_bytes": 3}, "a sound has 4 bytes; at most 3 are allowed"),
+        (
+            Audio(data=b"RIFF", mime="audio/wav"),
+            {"max_audio_bytes": 3},
+            "an audio file has 4 bytes; at most 3 are allowed",
+        ),
     ],
 )
 def test_what_a_target_cannot_take_is_unsupported(part: Any, capabilities: dict[str, Any], why: str) -> None:
@@ -577,7 +581,7 @@ def test_what_a_target_cannot_take_is_unsupported(part: Any, capabilities: dict[
         (Image(url=""), "an image has neither bytes nor a URL"),
         (Image(data=b""), "an image is empty"),
         (Document(data=b"", mime="text/plain"), "a document is empty"),
-        (Audio(data=b"", mime="audio/wav"), "a sound is empty"),
+        (Audio(data=b"", mime="audio/wav"), "an audio file is empty"),
         (Image(data=cast("bytes", bytearray(PASSED))), "the data of an image must be bytes, got bytearray"),
         (
             Image(data=cast("bytes", "iVBORw0KGgo=")),

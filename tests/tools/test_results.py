@@ -168,7 +168,7 @@ def circle() -> list[Any]:
             Image(data=b"<svg/>", mime="image/svg+xml"),
             "tide: the result cannot be sent: an image is of an unknown type",
         ),
-        (Image(data=picture(9, 9)[:60]), "an image (image/png, 9 by 9) is cut off"),
+        (Image(data=picture(9, 9)[:60]), "an image (image/png, 9 by 9) is truncated"),
         (Image(data=bomb(30_000, 30_000)), "too large to be decoded"),
         (Image(data=b""), "an image is empty"),
         (Image(), "an image has neither bytes nor a URL"),

@@ -17,7 +17,7 @@ from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.effects import Job, Now, Observe, Plan, Random, Sleep, perform
 from dragoman.engine.exchange import Completed
 from dragoman.engine.exhausted import exhausted
-from dragoman.engine.health import Admission, Health
+from dragoman.engine.health import Health, TargetAdmission
 from dragoman.errors import DragomanError, Interrupted, ProviderError, SetupError, TimedOut, Unsupported, redact
 from dragoman.events import Restarted
 from dragoman.http import MAX_WAIT
@@ -25,7 +25,7 @@ from dragoman.media import MediaCache, has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
 
-Order: TypeAlias = Literal["given", "weighted", "fastest"]
+Order: TypeAlias = Literal["in_order", "weighted", "fastest"]
 WhenAllCoolingDown: TypeAlias = Literal["fail", "probe"]
 OnInterrupt: TypeAlias = Literal["fail", "restart"]
 _MIN_COST = 1e-9
@@ -71,7 +71,7 @@ class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
     """If a stream breaks after events were emitted: fail, or start again with the next target."""
     classify: Callable[[DragomanError], ErrorPolicy | None] | None = None
     """Returns the policy of an error; None for the default policy."""
-    order: Order = "given"
+    order: Order = "in_order"
     costs: Mapping[str, float] = {}
     """Relative costs by target, for `weighted`: a target of twice the cost comes first half as often."""
     timeouts: Timeouts = Timeouts()
@@ -182,7 +182,7 @@ class Chain:
         now: float = yield Now()
         total = self._options.timeouts.total
         self._deadline = None if total is None else now + total
-        ordered = [*(targets if self._options.order == "given" else (yield from self._order(targets)))]
+        ordered = [*(targets if self._options.order == "in_order" else (yield from self._order(targets)))]
         for index, target in enumerate(ordered):
             if index:
                 now = yield Now()
@@ -223,7 +223,7 @@ class Chain:
         self,
         target: Target,
         name: str,
-        admission: Admission,
+        admission: TargetAdmission,
         now: float,
         others: Sequence[Target],
         *,
@@ -282,7 +282,7 @@ class Chain:
         name: str,
         error: DragomanError,
         began: float,
-        admission: Admission,
+        admission: TargetAdmission,
         others: Sequence[Target],
         retries: int,
     ) -> Plan[float | None]:

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 State: TypeAlias = Literal["healthy", "cooldown", "probing"]
 
 
-class Probe(msgspec.Struct, frozen=True):
+class ProbeLease(msgspec.Struct, frozen=True):
     """Permission to be the one request that probes a target."""
 
     lease: float
     """Until when no other probe may start. It also identifies the probe."""
 
 
-Admission: TypeAlias = Literal["healthy"] | Probe
+TargetAdmission: TypeAlias = Literal["healthy"] | ProbeLease
 
 
 class HealthPolicy(msgspec.Struct, frozen=True, kw_only=True):
@@ -136,7 +136,7 @@ class Health:
     >>> health.record_failure("aa/m", 0.0, "busy"), health.record_failure("aa/m", 0.0, "busy")
     (False, True)
     >>> health.admit("aa/m", 4.9), health.admit("aa/m", 5.0), health.admit("aa/m", 5.0)
-    (None, Probe(lease=65.0), None)
+    (None, ProbeLease(lease=65.0), None)
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class Health:
 
     # For chains -------------------------------------------------------------------------------------------------------
 
-    def admit(self, target: str, now: float, /) -> Admission | None:
+    def admit(self, target: str, now: float, /) -> TargetAdmission | None:
         """Whether a request may use a target now: `healthy`, as the one probe after a cooldown, or None if not."""
         while True:
             old = self._store.read(target)
@@ -164,9 +164,9 @@ class Health:
                 return None
             lease = now + self.policy.lease
             if self._store.swap(target, old, _start_probe(old, lease)):
-                return Probe(lease)
+                return ProbeLease(lease)
 
-    def probe(self, target: str, now: float, /) -> Admission:
+    def probe(self, target: str, now: float, /) -> TargetAdmission:
         """Admit a request whatever the state, for a caller that would rather try than fail.
 
         A target that an operator disabled stays disabled, whatever the result.
@@ -176,7 +176,7 @@ class Health:
         def change(old: TargetHealth) -> TargetHealth:
             return old if old.is_healthy or _is_disabled(old) else _start_probe(old, lease)
 
-        return "healthy" if self._change(target, change).is_healthy else Probe(lease)
+        return "healthy" if self._change(target, change).is_healthy else ProbeLease(lease)
 
     def record_success(self, target: str, latency: float | None = None, /) -> None:
         """Make a target healthy, unless an operator disabled it, and store its latency."""
@@ -187,7 +187,7 @@ class Health:
 
         self._change(target, change)
 
-    def record_failure(self, target: str, now: float, error: str, admission: Admission = "healthy", /) -> bool:
+    def record_failure(self, target: str, now: float, error: str, admission: TargetAdmission = "healthy", /) -> bool:
         """Count a failure; True if the target is on cooldown now.
 
         During a cooldown only the failure of the current probe makes it longer: other requests began before it.
@@ -206,7 +206,7 @@ class Health:
 
         return not self._change(target, change).is_healthy
 
-    def release_probe(self, target: str, admission: Admission, /) -> None:
+    def release_probe(self, target: str, admission: TargetAdmission, /) -> None:
         """Let the next request probe, if the one with this admission was the probe and ended without a result."""
         self._change(target, lambda old: _end_probe(old) if _is_probed_by(old, admission) else old)
 
@@ -260,7 +260,7 @@ def _is_disabled(health: TargetHealth) -> bool:
     return health.by_operator and health.state == "cooldown"
 
 
-def _is_probed_by(health: TargetHealth, admission: Admission) -> bool:
+def _is_probed_by(health: TargetHealth, admission: TargetAdmission) -> bool:
     return admission != "healthy" and health.state == "probing" and health.lease == admission.lease
 
 

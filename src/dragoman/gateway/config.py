@@ -212,7 +212,7 @@ def _read_tiers(tables: Any, problems: list[str]) -> dict[str, Tier]:
         except (msgspec.ValidationError, SetupError, TypeError) as error:
             problems.append(f"{where}.models: {error}")
             continue
-        order = "given" if is_list(models) else "weighted"
+        order = "in_order" if is_list(models) else "weighted"
         tiers[name] = _read(Tier, {"order": order, **rest}, where, problems, only=("order",), spec=spec, costs=costs)
     return tiers
 

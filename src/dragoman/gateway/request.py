@@ -161,7 +161,7 @@ class RequestContext:
         targets, options = list(choice.targets), choice.options
         if options.order == "weighted":
             targets = weighted_order(targets, options.costs, [random.random() for _ in targets])  # noqa: S311 - no secret
-            options = replace(options, order="given")
+            options = replace(options, order="in_order")
         return TargetChoice(tuple(order_targets(targets, self.conversation, choice.tier)), options, choice.tier)
 
     async def _load_previous(self, request: Request) -> Request:

@@ -18,20 +18,20 @@ from dragoman.engine.effects import Job, JobResult
 
 STOP_TIMEOUT = 2.0
 """Seconds that cancelled coroutines have to end."""
-_End: TypeAlias = tuple[int, Any, BaseException | None]
+_JobEnd: TypeAlias = tuple[int, Any, BaseException | None]
 """The number of a job that ended, and its value or its exception."""
-_Done: TypeAlias = Callable[[Any, BaseException | None], None]
+_DoneCallback: TypeAlias = Callable[[Any, BaseException | None], None]
 """Called with the value or the exception of a job."""
 _EXITS = (KeyboardInterrupt, SystemExit)
 """Raised in the program, not reported as the result of a job."""
-_Await: TypeAlias = Callable[[Awaitable[Any], _Done], Callable[[], object]]
+_StartAwaiting: TypeAlias = Callable[[Awaitable[Any], _DoneCallback], Callable[[], object]]
 """Starts to await something, and returns a function that cancels it."""
 
 
 class _JobGroup:
     """Jobs that were started together, with their time limits and how to cancel them."""
 
-    def __init__(self, jobs: Sequence[Job], start: _Await, put: Callable[[_End], None]) -> None:
+    def __init__(self, jobs: Sequence[Job], start: _StartAwaiting, put: Callable[[_JobEnd], None]) -> None:
         self._jobs = jobs
         self._start = start
         self._put = put
@@ -48,10 +48,10 @@ class _JobGroup:
         except BaseException as error:  # noqa: BLE001 - reported as the result of the job
             self._put((number, None, error))
             return
-        if not self.awaits((number, value, None)):
+        if not self.start_if_awaitable((number, value, None)):
             self._put((number, value, None))
 
-    def done(self, number: int) -> _Done:
+    def done_callback(self, number: int) -> _DoneCallback:
         """The callback for the end of a job; the coroutine of an abandoned job is closed."""
 
         def report(value: Any, error: BaseException | None) -> None:
@@ -76,15 +76,15 @@ class _JobGroup:
             self._cancels[number]()
         return self._finish(number, error=TimeoutError(f"no result within {limits[number]:g} s"))
 
-    def awaits(self, end: _End) -> bool:
-        """Whether a job returned an awaitable, which is then started."""
+    def start_if_awaitable(self, end: _JobEnd) -> bool:
+        """Start what a job returned if it is awaitable; returns whether it is."""
         number, value, _ = end
         if number not in self._running or not inspect.isawaitable(value):
             return False
-        self._cancels[number] = self._start(value, self.done(number))
+        self._cancels[number] = self._start(value, self.done_callback(number))
         return True
 
-    def result(self, end: _End) -> tuple[int, JobResult] | None:
+    def result(self, end: _JobEnd) -> tuple[int, JobResult] | None:
         """The result of a job; None if it was abandoned. KeyboardInterrupt and SystemExit are raised.
 
         A CancelledError here is the job's own: a cancelled plan sees it where it waits.
@@ -110,7 +110,7 @@ def _printable(error: BaseException | None) -> BaseException | None:
     return error
 
 
-def start_thread(function: Callable[[], Any], done: _Done, /) -> None:
+def start_thread(function: Callable[[], Any], done: _DoneCallback, /) -> None:
     """Run a function in a new thread, and call `done` there with its value or exception."""
     context = contextvars.copy_context()
 
@@ -133,7 +133,7 @@ def _track(task: asyncio.Task[None], tasks: set[asyncio.Task[None]], work: Await
         task.add_done_callback(lambda _task: work.close())
 
 
-async def _await(work: Awaitable[Any], done: _Done) -> None:
+async def _await(work: Awaitable[Any], done: _DoneCallback) -> None:
     try:
         value = await work
     except BaseException as error:  # noqa: BLE001 - passed on to the plan
@@ -161,7 +161,7 @@ class Jobs:
         if loop is not None:
             loop.close()
 
-    def _await(self, work: Awaitable[Any], done: _Done) -> Callable[[], object]:
+    def _await(self, work: Awaitable[Any], done: _DoneCallback) -> Callable[[], object]:
         self._loop = self._loop or _Loop()
         return self._loop.start(work, done)
 
@@ -169,15 +169,15 @@ class Jobs:
 class BlockingJobGroup(_JobGroup):
     """Jobs of a blocking plan that were started together."""
 
-    def __init__(self, jobs: Sequence[Job], start: _Await) -> None:
-        self._ends: SimpleQueue[_End] = SimpleQueue()
+    def __init__(self, jobs: Sequence[Job], start: _StartAwaiting) -> None:
+        self._ends: SimpleQueue[_JobEnd] = SimpleQueue()
         super().__init__(jobs, start, self._ends.put)
         is_alone = len(jobs) == 1 and jobs[0].timeout is None
         for number, job in enumerate(jobs):
             if job.is_quick or is_alone:
                 self.call(number)
             else:
-                start_thread(job.function, self.done(number))
+                start_thread(job.function, self.done_callback(number))
 
     def next(self) -> tuple[int, JobResult]:
         """Wait for the next result."""
@@ -186,7 +186,7 @@ class BlockingJobGroup(_JobGroup):
                 end = self._ends.get(timeout=self.seconds_left)
             except Empty:
                 return self.time_out()
-            if not self.awaits(end) and (result := self.result(end)) is not None:
+            if not self.start_if_awaitable(end) and (result := self.result(end)) is not None:
                 return result
 
 
@@ -199,7 +199,7 @@ class _Loop:
         self._thread = threading.Thread(target=self._run, name="dragoman-loop", daemon=True)
         self._thread.start()
 
-    def start(self, work: Awaitable[Any], done: _Done) -> Callable[[], object]:
+    def start(self, work: Awaitable[Any], done: _DoneCallback) -> Callable[[], object]:
         context = contextvars.copy_context()
         tasks: list[asyncio.Task[None]] = []
 
@@ -253,7 +253,7 @@ class AsyncJobs:
         """Cancel running coroutines."""
         await _cancel(self._tasks, STOP_TIMEOUT)
 
-    def _await(self, work: Awaitable[Any], done: _Done) -> Callable[[], object]:
+    def _await(self, work: Awaitable[Any], done: _DoneCallback) -> Callable[[], object]:
         task = asyncio.get_running_loop().create_task(_await(work, done))
         _track(task, self._tasks, work)
         return task.cancel
@@ -262,15 +262,15 @@ class AsyncJobs:
 class AsyncJobGroup(_JobGroup):
     """Jobs of an async plan that were started together."""
 
-    def __init__(self, jobs: Sequence[Job], start: _Await) -> None:
+    def __init__(self, jobs: Sequence[Job], start: _StartAwaiting) -> None:
         self._loop = asyncio.get_running_loop()
-        self._ends: asyncio.Queue[_End] = asyncio.Queue()
+        self._ends: asyncio.Queue[_JobEnd] = asyncio.Queue()
         super().__init__(jobs, start, self._put_safely)
         for number, job in enumerate(jobs):
             if job.is_quick:
                 self.call(number)
             else:
-                start_thread(job.function, self.done(number))
+                start_thread(job.function, self.done_callback(number))
 
     async def next(self) -> tuple[int, JobResult]:
         """Wait for the next result."""
@@ -280,10 +280,10 @@ class AsyncJobGroup(_JobGroup):
                     end = await self._ends.get()
             except TimeoutError:
                 return self.time_out()
-            if not self.awaits(end) and (result := self.result(end)) is not None:
+            if not self.start_if_awaitable(end) and (result := self.result(end)) is not None:
                 return result
 
-    def _put_safely(self, end: _End) -> None:
+    def _put_safely(self, end: _JobEnd) -> None:
         try:
             self._loop.call_soon_threadsafe(self._ends.put_nowait, end)
         except RuntimeError:

@@ -23,7 +23,7 @@ MAX_SIDE = 65_535
 MAX_SCANS = 100
 MAX_PASSES = 2_000_000_000
 """Pixels times scans: a JPEG that needs more work is a bomb, even if it has few pixels."""
-LARGE = 4_000_000
+LARGE_PIXELS = 4_000_000
 """Pixels. Larger images are compressed with less effort, because it would take seconds."""
 Stop: TypeAlias = Callable[[], bool]
 """Returns True when the time for some work is over; called between its steps."""
@@ -49,7 +49,7 @@ class Bounds(msgspec.Struct, frozen=True, kw_only=True):
     types: tuple[str, ...] = ()
     animated: bool = True
 
-    def hold(self, header: ImageHeader, size: int, /) -> bool:
+    def allow(self, header: ImageHeader, size: int, /) -> bool:
         """Whether an image is within the bounds."""
         return (
             (not self.types or header.mime in self.types)
@@ -78,7 +78,7 @@ class _Encoding(NamedTuple):
 
 
 def read_header(data: bytes, /) -> ImageHeader:
-    """The header of an image. Raises Unsupported if it is of an unknown type, cut off, or a decompression bomb.
+    """The header of an image. Raises Unsupported if it is of an unknown type, truncated, or a decompression bomb.
 
     >>> read_header(b"hello")
     Traceback (most recent call last):
@@ -95,7 +95,7 @@ def read_header(data: bytes, /) -> ImageHeader:
     if header.scans > MAX_SCANS or header.scans * header.pixels > MAX_PASSES:
         raise Unsupported(f"{_describe(header)} has too many scans to be decoded ({header.scans})")
     if not header.is_whole:
-        raise Unsupported(f"{_describe(header)} is cut off")
+        raise Unsupported(f"{_describe(header)} is truncated")
     return header
 
 
@@ -109,7 +109,7 @@ def fit_image(data: bytes, bounds: Bounds, /, *, stop: Stop = lambda: False) -> 
     True
     """
     header = read_header(data)
-    return FittedImage(data, header.mime) if bounds.hold(header, len(data)) else _transcode(data, header, bounds, stop)
+    return FittedImage(data, header.mime) if bounds.allow(header, len(data)) else _transcode(data, header, bounds, stop)
 
 
 def _describe(header: ImageHeader) -> str:
@@ -169,7 +169,7 @@ def _useful_encodings(data: bytes, header: ImageHeader, pixels: "Pixels", bounds
     is_compressed = header.mime == _PNG and len(data) < 0.9 * header.pixels * len(pixels.getbands())
     for encoding in _encodings(header.mime, bounds.types, has_alpha=pixels.mode == "RGBA"):
         if is_compressed and encoding.mime == _PNG and encoding.fraction == 1 and bounds.size is not None:
-            # The size is about proportional to the pixels; a palette needs about a third.
+            # The size is about proportional to the pixels; a palette makes it at most five times smaller.
             smallest = len(data) * area / (_PALETTE_GAIN if encoding.palette else 1)
             if smallest > bounds.size:
                 continue
@@ -203,7 +203,7 @@ def _encode(decoded: Decoded, encoding: _Encoding) -> bytes:
         raise ValueError(f"{encoding.mime} allows sides of at most {_MAX_SIDES[encoding.mime]} pixels")
     file = BytesIO()
     # zlib's default level takes three times as long for 2 % fewer bytes. Writers ignore options that they do not know.
-    is_large = pixels.width * pixels.height > LARGE
+    is_large = pixels.width * pixels.height > LARGE_PIXELS
     effort: dict[str, int] = {"compress_level": 3, "speed": 9} if is_large else {"optimize": encoding.palette}
     pixels.save(file, STEMS[encoding.mime], quality=encoding.quality, icc_profile=decoded.profile, **effort)
     return file.getvalue()

@@ -30,7 +30,7 @@ from dragoman.types import (
 
 T = TypeVar("T")
 _Media: TypeAlias = Image | Document | Audio
-HEAVY = 256 * 1024
+OFFLOAD_BYTES = 256 * 1024
 """Bytes of media. More are fitted and encoded outside the event loop."""
 _HEIF = ("image/heic", "image/heif")
 
@@ -128,14 +128,14 @@ class RequestMedia:
     @property
     def is_heavy(self) -> bool:
         """Whether fitting and encoding take long: an image must be transcoded, or there are many bytes."""
-        if sum(map(self._size, self._all)) > HEAVY:
+        if sum(map(self._size, self._all)) > OFFLOAD_BYTES:
             return True
         if any(image.data is None and is_data_url(image.url or "") for image in self._images):
             return True
         bounds, files = self._bounds(), filter(None, map(self._cache.find, self._images))
         headers = ((data, header) for data in files if (header := measure(data)) is not None)
         return any(
-            not bounds.hold(header, len(data)) and not self._cache.has_fitted(data, bounds) for data, header in headers
+            not bounds.allow(header, len(data)) and not self._cache.has_fitted(data, bounds) for data, header in headers
         )
 
     def fit(self, stop: Stop = lambda: False, /, *, reason: Unsupported | None = None) -> FittedRequest:
@@ -172,7 +172,7 @@ class RequestMedia:
         types = tuple("image/jpeg" if kind == "image/jpg" else kind for kind in capabilities.allowed_image_types)
         if not set(_HEIF).isdisjoint(types):
             types = tuple(dict.fromkeys((*types, *_HEIF)))
-        return Bounds(side=_least(sides), size=_least(sizes), types=types, animated=capabilities.animated_images)
+        return Bounds(side=_minimum(sides), size=_minimum(sizes), types=types, animated=capabilities.animated_images)
 
 
 def _media_parts(request: Request, *, with_results: bool = True) -> list[_Media]:
@@ -209,18 +209,18 @@ def _share(sizes: list[int], together: int) -> int | None:
     return None
 
 
-def _least(bounds: list[int | None]) -> int | None:
+def _minimum(bounds: list[int | None]) -> int | None:
     return min((bound for bound in bounds if bound is not None), default=None)
 
 
 # Checks --------------------------------------------------------------------------------------------------------------
 
-_NAMES = {Image: "an image", Document: "a document", Audio: "a sound"}
+_NAMES = {Image: "an image", Document: "a document", Audio: "an audio file"}
 _ALTERNATIVES: dict[type, str] = {Image: ", or use Image.from_base64"}
 
 
 def check_readable(part: _Media, /) -> None:
-    """Raise for media that no target could take: empty, of an unknown type, cut off, or a decompression bomb.
+    """Raise for media that no target could take: empty, of an unknown type, truncated, or a decompression bomb.
 
     >>> check_readable(Image(data=b"<svg/>", mime="image/svg+xml"))
     Traceback (most recent call last):
@@ -258,7 +258,7 @@ def _check_kind(part: _Media, capabilities: Capabilities) -> None:
                 raise Unsupported(f"does not support documents of the type {part.mime}")
             _check_size("a document", part.data, capabilities.max_document_bytes)
         case Audio():
-            _check_size("a sound", part.data, capabilities.max_audio_bytes)
+            _check_size("an audio file", part.data, capabilities.max_audio_bytes)
         case _:
             return
 
@@ -268,9 +268,9 @@ def _is_allowed(mime: str, types: tuple[str, ...]) -> bool:
     return not types or plain in types or f"{plain.partition('/')[0]}/*" in types
 
 
-def _check_size(what: str, data: bytes, most: int | None) -> None:
-    if most is not None and len(data) > most:
-        raise Unsupported(f"{what} has {len(data)} bytes; at most {most} are allowed")
+def _check_size(what: str, data: bytes, maximum: int | None) -> None:
+    if maximum is not None and len(data) > maximum:
+        raise Unsupported(f"{what} has {len(data)} bytes; at most {maximum} are allowed")
 
 
 # Changes -------------------------------------------------------------------------------------------------------------

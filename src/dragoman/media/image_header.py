@@ -1,7 +1,7 @@
 """Reads the headers of an image: its size, its frames, and whether the file is complete. No pixel is decoded.
 
 Each reader follows the structure of its format with a bounded number of steps. If the structure goes past the end of
-the data, the file is cut off.
+the data, the file is truncated.
 """
 
 import re

@@ -138,7 +138,7 @@ def test_names_are_told_with_what_they_stand_for() -> None:
         "targets": ["demo/any", "demo/slow"],
         "costs": [1.0, 4.0],
     }
-    assert (fast["tier"], fast["order"], fast["targets"]) == (False, "given", ["demo/any", "demo/slow"])
+    assert (fast["tier"], fast["order"], fast["targets"]) == (False, "in_order", ["demo/any", "demo/slow"])
 
 
 def test_a_target_that_the_config_no_longer_names_is_not_told() -> None:

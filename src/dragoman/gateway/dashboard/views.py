@@ -80,7 +80,7 @@ def _name(runtime: Runtime, name: str) -> JsonObject:
             "tier": choice.tier is not None,
             "order": choice.options.order,
             "targets": list(costs),
-            "costs": None if choice.options.order == "given" else list(costs.values()),
+            "costs": None if choice.options.order == "in_order" else list(costs.values()),
         }
     )
 

@@ -193,27 +193,27 @@ class AnthropicDecoder:
             case ("text", "text_delta"):
                 self.out.delta(block.slot, "text", str(delta.get("text") or ""))
             case ("text", "citations_delta"):
-                self.out.spend(len(encode_json(delta)))
+                self.out.count_characters(len(encode_json(delta)))
                 block.citations.append(delta.get("citation"))
             case ("thinking", "thinking_delta"):
                 self.out.delta(block.slot, "thinking", str(delta.get("thinking") or ""))
             case ("thinking", "signature_delta"):
-                self.out.note(block.slot, NAME, thinking_extra({"signature": delta.get("signature")}))
+                self.out.add_extra(block.slot, NAME, thinking_extra({"signature": delta.get("signature")}))
             case (_, "input_json_delta"):
                 self._input(block, str(delta.get("partial_json") or ""))
             case ("text" | "thinking" | "tool_use", _):
                 pass
             case _:
-                self.out.spend(len(encode_json(delta)))
+                self.out.count_characters(len(encode_json(delta)))
                 block.add(delta)
 
     def _input(self, block: _Block, text: str) -> None:
         if not text:
             return
         if block.kind == "tool_use":
-            self.out.fragment(block.slot, id=block.text("id"), name=block.text("name"), text=text)
+            self.out.add_call_fragment(block.slot, id=block.text("id"), name=block.text("name"), text=text)
         else:
-            self.out.spend(len(text))
+            self.out.count_characters(len(text))
             block.pieces.append(text)
 
     def _block_stop(self, event: AnthropicEvent) -> None:
@@ -226,24 +226,24 @@ class AnthropicDecoder:
         match block.kind:
             case "text":
                 if block.citations:
-                    self.out.note(block.slot, NAME, {"citations": block.citations})
+                    self.out.add_extra(block.slot, NAME, {"citations": block.citations})
                 self.out.close(block.slot)
             case "thinking":
                 self.out.close(block.slot)
             case "tool_use":
                 self._end_call(block)
             case _:
-                self.out.whole(self._whole(block))
+                self.out.add_part(self._whole(block))
 
     def _end_call(self, block: _Block) -> None:
         is_empty = not self.out.is_open(block.slot)
         if is_empty:
             input = block.data.get("input")
             text = encode_json(input).decode() if input else None
-            self.out.fragment(block.slot, id=block.text("id"), name=block.text("name"), text=text)
+            self.out.add_call_fragment(block.slot, id=block.text("id"), name=block.text("name"), text=text)
             is_empty = not input
         if rest := block.rest("id", "name", "input"):
-            self.out.note(block.slot, NAME, rest)
+            self.out.add_extra(block.slot, NAME, rest)
         if is_empty:
             # The next event tells whether the call has no arguments or the length limit cut them off.
             self._empty_call = block.slot

@@ -193,7 +193,7 @@ class GeminiDecoder:
         fields = without_none({name: getattr(candidate, field) for name, field in _FIELDS.items()})
         notes = {name: fields[name] for name in TEXT_NOTES if name in fields}
         if notes:
-            self.out.spend(len(msgspec.json.encode(notes)))
+            self.out.count_characters(len(msgspec.json.encode(notes)))
             join_notes(self._text_notes, notes)
         self._finish_notes.update((name, fields[name]) for name in FINISH_NOTES if name in fields)
         if candidate.finish_reason not in UNFINISHED:
@@ -216,7 +216,7 @@ class GeminiDecoder:
             case _:
                 self._close_text()
                 # Only users give results, so a result from a model has no part of its own.
-                self.out.whole(Opaque(wire=NAME, data=data) if isinstance(part, ToolResult) else part)
+                self.out.add_part(Opaque(wire=NAME, data=data) if isinstance(part, ToolResult) else part)
 
     def _text(self, part: Text | Thinking) -> None:
         """Read a text; consecutive plain texts are one part, one with a signature is a part of its own."""
@@ -234,7 +234,7 @@ class GeminiDecoder:
         """Close the open text, with its notes."""
         kind, number = self._key
         if kind == "text" and self._text_notes:
-            self.out.note(self._key, NAME, self._text_notes)
+            self.out.add_extra(self._key, NAME, self._text_notes)
             self._text_notes = {}
         self.out.close(self._key)
         self._key, self._is_sealed = ("", number), False
@@ -257,14 +257,14 @@ class GeminiDecoder:
         steps = [name or quoted or int(index) for name, quoted, index in re.findall(_STEP, str(piece.get("jsonPath")))]
         values = [piece[key] for key in ("stringValue", "numberValue", "boolValue") if key in piece]
         value = None if "nullValue" in piece else values[0] if values else ""
-        self.out.spend(len(value) if isinstance(value, str) else 8)
+        self.out.count_characters(len(value) if isinstance(value, str) else 8)
         if steps and isinstance(steps[0], str):
             streamed.put(steps, value)
 
     def _end_call(self) -> None:
         if self._streamed is not None:
-            self.out.spend(len(self._streamed.call.name) + _CALL_COST)
-            self.out.whole(self._streamed.whole())
+            self.out.count_characters(len(self._streamed.call.name) + _CALL_COST)
+            self.out.add_part(self._streamed.whole())
             self._streamed = None
 
 

@@ -98,7 +98,7 @@ def encode_result(result: ToolResult, id: str | None = None, *, media: bool = Fa
     """A function response; with `media`, its images and documents are inside it."""
     extra = dict(wire_extra(result.extra, NAME))
     media = extra.pop("media", media)
-    outer = extra.pop("beside", {})
+    outer = extra.pop("outer_fields", {})
     inside = [part for part in result.parts if media and not isinstance(part, Text)]
     parts = [encode_part(part) for part in inside if not isinstance(part, Opaque) or part.wire == NAME]
     response = without_none(
@@ -248,7 +248,7 @@ def _result(fields: JsonObject, where: str) -> ToolResult:
     if not is_covered:
         extra["response"] = result.response
     if fields:
-        extra["beside"] = fields
+        extra["outer_fields"] = fields
     content: str | tuple[ResultPart, ...] = text
     if result.parts:
         extra["media"] = True

@@ -84,7 +84,7 @@ class NativeDecoder:
             self.out.delta(_WHOLE, "text" if isinstance(part, Text) else "thinking", part.text)
             self._close(_WHOLE, part)
         else:
-            self.out.whole(part)
+            self.out.add_part(part)
 
     def _part_ended(self, index: int, data: JsonObject) -> None:
         """Read the end of a part, with what its deltas did not contain."""
@@ -98,13 +98,13 @@ class NativeDecoder:
 
     def _close(self, key: object, part: Text | Thinking) -> None:
         for wire in part.extra:
-            self.out.note(key, wire, wire_extra(part.extra, wire))
+            self.out.add_extra(key, wire, wire_extra(part.extra, wire))
         self.out.close(key, redacted=isinstance(part, Thinking) and part.redacted)
 
     def _calls(self, message: NativeMessage) -> None:
         for call in message.tool_calls or ():
             function = call.function
-            self.out.whole(ToolCall(id=call.id, name=function.name, arguments=function.arguments, extra=call.extra))
+            self.out.add_part(ToolCall(id=call.id, name=function.name, arguments=function.arguments, extra=call.extra))
 
     def _end(self, error: DragomanError) -> None:
         if self._finish is None:

@@ -68,7 +68,7 @@ class OllamaDecoder:
                 return
         self._collected.append(frame.data)
         self._is_whole = frame.whole
-        self.out.spend(len(frame.data) + _LINE_COST)
+        self.out.count_characters(len(frame.data) + _LINE_COST)
 
     def end(self) -> None:
         """Read the end of the connection."""
@@ -104,7 +104,7 @@ class OllamaDecoder:
         self._delta("text", message.content, {})
         for image in message.images or ():
             self.out.close_others(None)
-            self.out.whole(_read_image(image))
+            self.out.add_part(_read_image(image))
         for data in message.tool_calls or ():
             self._call(data)
 
@@ -123,7 +123,7 @@ class OllamaDecoder:
         kind = next((kind for kind in ("text", "thinking") if self.out.is_open(kind)), None)
         if kind is not None and not self._has_noted_logprobs:
             self._has_noted_logprobs = True
-            self.out.note(kind, NAME, {"logprobs": self._logprobs})
+            self.out.add_extra(kind, NAME, {"logprobs": self._logprobs})
 
     def _call(self, data: JsonObject) -> None:
         """Read a call. Calls are whole, in any line; old servers leave out their index or send 0 for all."""
@@ -131,13 +131,13 @@ class OllamaDecoder:
         out.close_others(None)
         call, arguments = split_call(data)
         if is_object(arguments):
-            out.whole(msgspec.structs.replace(call, arguments=arguments))
+            out.add_part(msgspec.structs.replace(call, arguments=arguments))
             return
         key = ("call", self._call_count)
         self._call_count += 1
-        out.fragment(key, id=call.id, name=call.name, text=arguments_text(arguments))
+        out.add_call_fragment(key, id=call.id, name=call.name, text=arguments_text(arguments))
         if call.extra:
-            out.note(key, NAME, call.extra[NAME])
+            out.add_extra(key, NAME, call.extra[NAME])
         out.close(key)
 
     def _finish(self, line: OllamaLine) -> None:

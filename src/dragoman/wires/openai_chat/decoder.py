@@ -31,10 +31,10 @@ from dragoman.wires.common.json import (
 from dragoman.wires.openai_chat.delta_template import DeltaTemplate
 from dragoman.wires.openai_chat.parts import add_logprobs, decode_image_part, decode_thinking, reasoning_fields
 from dragoman.wires.openai_chat.schema import (
+    ABORTED_REASONS,
     BASE_CODES,
     CITATIONS,
-    FAILED,
-    FINISH,
+    FINISH_REASONS,
     FUNCTION_CALL,
     NAME,
     ChatChoice,
@@ -96,7 +96,7 @@ class ChatDecoder:
         if self._is_over and self.out.usage is None and (tokens := _nested_usage(data)) is not None:
             self._usage(tokens)
         if self._details or self._annotations or self._audio or self._images:
-            self.out.spend(len(data))
+            self.out.count_characters(len(data))
         if self._template.can_learn and self.out.is_open("text"):
             self._template.learn(frame, _text)
 
@@ -215,10 +215,10 @@ class ChatDecoder:
         elif (thinking := decode_thinking(piece)) is not None:
             self._delta("thinking", thinking.text, {"fields": ["content"]})
             if self.out.is_open("thinking"):
-                self.out.note("thinking", NAME, thinking.extra[NAME])
+                self.out.add_extra("thinking", NAME, thinking.extra[NAME])
         else:
             self._switch("piece")
-            self.out.whole(Opaque(wire=NAME, data=piece))
+            self.out.add_part(Opaque(wire=NAME, data=piece))
 
     def _delta(self, key: Literal["text", "thinking", "refusal"], text: str, extra: JsonObject | None = None) -> None:
         if text:
@@ -235,22 +235,22 @@ class ChatDecoder:
     def _add_text_extra(self) -> None:
         """Add the collected citations and details to the text or thinking that ends here."""
         if self._annotations and self.out.is_open("text"):
-            self.out.note("text", NAME, self._annotations)
+            self.out.add_extra("text", NAME, self._annotations)
             self._annotations = {}
         if self._details and self.out.is_open("thinking"):
-            self.out.note("thinking", NAME, {"details": self._joined_details()})
+            self.out.add_extra("thinking", NAME, {"details": self._joined_details()})
             self._details = {}
 
     def _end(self) -> None:
-        if self._finish in FAILED:
+        if self._finish in ABORTED_REASONS:
             message = f"the server aborted the response: {self._finish}"
             raise error_from_json({"code": self._finish, "message": message}, usage=self.out.usage)
         raw = self._finish or ""
-        reason = "blocked" if self._is_refused else FINISH.get(raw.lower(), "other")
+        reason = "blocked" if self._is_refused else FINISH_REASONS.get(raw.lower(), "other")
         if self._calls is not None:
             self._calls.finish(cut=reason == "length")
         self._add_collected()
-        unknown = {"finish_reason": raw} if raw and reason == "other" and raw not in FINISH else {}
+        unknown = {"finish_reason": raw} if raw and reason == "other" and raw not in FINISH_REASONS else {}
         self.out.finish(Finish(reason=reason, raw=self._finish, extra=make_extra(NAME, unknown)))
 
     def _add_collected(self) -> None:
@@ -258,14 +258,14 @@ class ChatDecoder:
         out = self.out
         self._add_text_extra()
         if self._details:
-            out.whole(Thinking(text="", redacted=True, extra={NAME: {"details": self._joined_details()}}))
+            out.add_part(Thinking(text="", redacted=True, extra={NAME: {"details": self._joined_details()}}))
         elif self._blank_fields and not self._has_thought and self._calls is not None:
             # Servers require empty thinking back, too, with the calls that followed it (2026-08).
-            out.whole(Thinking(text="", extra={NAME: {"fields": [*self._blank_fields]}}))
+            out.add_part(Thinking(text="", extra={NAME: {"fields": [*self._blank_fields]}}))
         for image in self._images:
-            out.whole(_image(image))
+            out.add_part(_image(image))
         if self._audio is not None:
-            out.whole(Opaque(wire=NAME, data={"audio": self._audio.joined()}))
+            out.add_part(Opaque(wire=NAME, data={"audio": self._audio.joined()}))
         for what in self._annotations:
             out.notices.append(Notice(kind="dropped", what=what, why="the response has no text that it belongs to"))
         if self._choices > 1:

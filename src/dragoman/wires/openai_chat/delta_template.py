@@ -9,10 +9,10 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman.wires.common.framing import Frame
-from dragoman.wires.openai_chat.schema import PIECE
+from dragoman.wires.openai_chat.schema import TEXT_PLACEHOLDER
 
 _TEXT = msgspec.json.Decoder(str)
-_PIECE = msgspec.json.encode(PIECE)
+_ENCODED_PLACEHOLDER = msgspec.json.encode(TEXT_PLACEHOLDER)
 _TRIES = 4
 """How many chunks are tried: if each has a number of its own, no template fits."""
 
@@ -48,5 +48,5 @@ class DeltaTemplate:
             return
         before, match, after = frame.data.partition(msgspec.json.encode(text))
         # The same text may also be elsewhere in the chunk, or be escaped differently.
-        if match and read(before + _PIECE + after) == PIECE:
+        if match and read(before + _ENCODED_PLACEHOLDER + after) == TEXT_PLACEHOLDER:
             self._name, self._before, self._after = frame.name, before, after

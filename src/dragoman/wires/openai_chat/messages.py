@@ -31,7 +31,7 @@ from dragoman.wires.openai_chat.schema import NAME
 MEDIA_BELOW = "(See the next message of the user.)"
 """The content of a message whose images or documents stand in the next one."""
 MADE_BEFORE = "Made by the assistant:"
-NOTED = "(Noted.)"
+FILLER_ANSWER = "(Noted.)"
 
 
 def encode_messages(request: Request, target: Target, notes: NoticeCollector) -> list[JsonObject]:
@@ -181,7 +181,7 @@ def _with_assistant_between(messages: list[JsonObject], notes: NoticeCollector) 
     for message in messages:
         if before == "tool" and message["role"] == "user":
             notes.add("repaired", "history", "added an assistant message: a user message must not follow a result")
-            yield {"role": "assistant", "content": NOTED}
+            yield {"role": "assistant", "content": FILLER_ANSWER}
         before = message["role"]
         yield message
 

@@ -11,12 +11,12 @@ from dragoman.wires.common.json import whole_number, without_none
 NAME = "openai_chat"
 REASONING_FIELDS = ("reasoning_content", "reasoning")
 CITATIONS = ("citations", "search_results")
-PIECE = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"
+TEXT_PLACEHOLDER = "\N{SYMBOL FOR UNIT SEPARATOR}piece\N{SYMBOL FOR UNIT SEPARATOR}"
 """A placeholder for a piece of text, which occurs nowhere else in a chunk."""
 FUNCTION_CALL = "function_call"
 """The field of a call in the legacy form of the API, and the mark of such a call in its extra."""
 
-OWN_FINISH: dict[str, FinishReason] = {
+CLIENT_FINISH_REASONS: dict[str, FinishReason] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",
@@ -26,17 +26,17 @@ OWN_FINISH: dict[str, FinishReason] = {
     "repetition": "other",
 }
 """The finish reasons that are sent to clients: OpenAI's, and those of other servers without an equivalent."""
-FINISH: dict[str, FinishReason] = {
-    **OWN_FINISH,
+FINISH_REASONS: dict[str, FinishReason] = {
+    **CLIENT_FINISH_REASONS,
     **dict.fromkeys(("eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
     **dict.fromkeys(("model_length", "max_tokens"), "length"),
     **dict.fromkeys(("tool_call", "tool_use"), "tool_calls"),
     **dict.fromkeys(("safety", "sensitive"), "blocked"),
 }
 """The finish reasons that servers send, compared in lowercase."""
-FAILED = frozenset({"error", "network_error", "insufficient_system_resource"})
+ABORTED_REASONS = frozenset({"error", "network_error", "insufficient_system_resource"})
 """Finish reasons of responses that the server aborted."""
-FINISH_WORD: dict[FinishReason, str] = {
+FINISH_REASON_TO_WIRE: dict[FinishReason, str] = {
     "stop": "stop",
     "length": "length",
     "tool_calls": "tool_calls",

@@ -29,12 +29,12 @@ from dragoman.wires.common.options import finish_word
 from dragoman.wires.openai_chat.parts import add_logprobs, encode_call, encode_part, is_function_call, is_message_field
 from dragoman.wires.openai_chat.schema import (
     CITATIONS,
-    FINISH_WORD,
+    CLIENT_FINISH_REASONS,
+    FINISH_REASON_TO_WIRE,
     FUNCTION_CALL,
     NAME,
-    OWN_FINISH,
-    PIECE,
     REASONING_FIELDS,
+    TEXT_PLACEHOLDER,
     write_usage,
 )
 
@@ -79,8 +79,8 @@ class ChatStreamEncoder:
         """The bytes before and after the text in each chunk of a part."""
         template = self._templates.get(index)
         if template is None:
-            chunk = self._chunk(_delta(self._fields[index], PIECE))
-            template = self._templates[index] = chunk.split(encode_json(PIECE))
+            chunk = self._chunk(_delta(self._fields[index], TEXT_PLACEHOLDER))
+            template = self._templates[index] = chunk.split(encode_json(TEXT_PLACEHOLDER))
         return template
 
     def _chunk(self, delta: JsonObject, finish: str | None = None, **more: Any) -> bytes:
@@ -158,11 +158,11 @@ def _delta(fields: tuple[str, ...], text: str) -> JsonObject:
 def encode_finish(finish: Finish, *, is_refused: bool) -> str | None:
     """The `finish_reason` of a response; a refusal has no reason of its own."""
     if is_refused:
-        return finish.raw if finish.raw in OWN_FINISH else "stop"
+        return finish.raw if finish.raw in CLIENT_FINISH_REASONS else "stop"
     if finish.reason == "other" and (raw := wire_extra(finish.extra, NAME).get("finish_reason")):
         return str(raw)
     is_unknown = finish.raw is None and finish.reason == "other"
-    return None if is_unknown else finish_word(finish, OWN_FINISH, FINISH_WORD)
+    return None if is_unknown else finish_word(finish, CLIENT_FINISH_REASONS, FINISH_REASON_TO_WIRE)
 
 
 def text_extra(parts: Iterable[Part]) -> JsonObject:

@@ -29,12 +29,12 @@ class ToolCallJoiner:
         id, name = str(call.id or ""), (custom.name if custom else function.name) or ""
         text = None if custom else _text(function.arguments)
         slot = self._slot(call.index, id, name, text or "")
-        self._out.fragment(slot, id=id, name=name, text=text)
+        self._out.add_call_fragment(slot, id=id, name=name, text=text)
         if custom is not None:
             self._inputs.setdefault(slot, []).append(custom.input or "")
-            self._out.spend(len(custom.input or ""))
+            self._out.count_characters(len(custom.input or ""))
         if rest := call_rest(data):
-            self._out.spend(len(encode_json(rest)))
+            self._out.count_characters(len(encode_json(rest)))
             self._rests.setdefault(slot, {}).update(rest)
 
     def finish(self, *, cut: bool) -> None:
@@ -44,10 +44,10 @@ class ToolCallJoiner:
         """
         for slot, pieces in self._inputs.items():
             text = encode_json({"input": "".join(pieces)}).decode()
-            self._out.fragment(slot, text=text[:-1] if cut and slot == len(self._ids) - 1 else text)
-            self._out.note(slot, NAME, {"type": "custom"})
+            self._out.add_call_fragment(slot, text=text[:-1] if cut and slot == len(self._ids) - 1 else text)
+            self._out.add_extra(slot, NAME, {"type": "custom"})
         for slot, rest in self._rests.items():
-            self._out.note(slot, NAME, rest)
+            self._out.add_extra(slot, NAME, rest)
 
     def _slot(self, index: int | None, id: str, name: str, text: str) -> int:
         slot = self._find(id, name) if index is None else self._slots.get(index)

@@ -185,7 +185,7 @@ class ResponsesDecoder:
     def _end_item(self, slot: _Slot, item: JsonObject) -> None:
         slot.final = item
         self._unfinished -= 1
-        self.out.spend(len(encode_json(item)))
+        self.out.count_characters(len(encode_json(item)))
         if slot.type == "message":
             self._end_message(slot, item)
         elif slot.type == "reasoning":
@@ -206,10 +206,10 @@ class ResponsesDecoder:
         if slot.type in _CALLS:
             self._call(slot, item)
         elif slot.type == "image_generation_call":
-            self.out.whole(decode_image_call(item))
+            self.out.add_part(decode_image_call(item))
         else:
             self._asks_approval = self._asks_approval or slot.type == "mcp_approval_request"
-            self.out.whole(Opaque(wire=NAME, data=item))
+            self.out.add_part(Opaque(wire=NAME, data=item))
 
     # Messages ---------------------------------------------------------------------------------------------------------
 
@@ -224,7 +224,7 @@ class ResponsesDecoder:
         part = event.part or {}
         slot = self._slot(event, "message") if type_of(part) in ("output_text", "refusal") else None
         if slot is not None:
-            self.out.spend(len(encode_json(part)))
+            self.out.count_characters(len(encode_json(part)))
             slot.texts[event.content_index or 0] = part
 
     def _text_delta(self, event: ResponsesStreamEvent) -> None:
@@ -257,7 +257,7 @@ class ResponsesDecoder:
         if slot is not None:
             part = slot.texts[event.content_index or 0]
             annotations = part.get("annotations")
-            self.out.spend(len(encode_json(event.annotation)))
+            self.out.count_characters(len(encode_json(event.annotation)))
             if is_list(annotations):
                 annotations.append(event.annotation)
             else:
@@ -271,15 +271,15 @@ class ResponsesDecoder:
         for index, part in enumerate(parts or [slot.texts[index] for index in sorted(slot.texts)]):
             text = decode_output_text(part, rest)
             if isinstance(text, Opaque):
-                self.out.whole(text)
+                self.out.add_part(text)
                 continue
             key = self._open_text(slot, index, refused=type_of(part) == "refusal")
             self._complete(key, "text", text.text)
             if text.extra:
-                self.out.note(key, NAME, text.extra[NAME])
+                self.out.add_extra(key, NAME, text.extra[NAME])
             self.out.close(key)
         if not parts and not slot.texts:
-            self.out.whole(Text(text="", extra=text_extra(rest, {EMPTY_MESSAGE: True}, refused=False)))
+            self.out.add_part(Text(text="", extra=text_extra(rest, {EMPTY_MESSAGE: True}, refused=False)))
 
     def _complete(self, key: object, kind: Literal["text", "thinking"], whole: str) -> None:
         """Emit the rest of a text whose deltas were incomplete."""
@@ -321,7 +321,7 @@ class ResponsesDecoder:
             thinking.extra[NAME].pop("summary", None)
         if slot.form == "content" and not item.get("content"):
             thinking.extra[NAME]["content"] = [{"type": "reasoning_text", "text": text}]
-        self.out.note(slot.number, NAME, thinking.extra[NAME])
+        self.out.add_extra(slot.number, NAME, thinking.extra[NAME])
         self.out.close(slot.number, redacted=not text)
 
     # Calls ------------------------------------------------------------------------------------------------------------
@@ -335,13 +335,13 @@ class ResponsesDecoder:
     def _arguments(self, event: ResponsesStreamEvent, kind: str, text: object) -> None:
         slot = self._slot(event, kind)
         if slot is not None and isinstance(text, str):
-            self.out.spend(len(text))
+            self.out.count_characters(len(text))
             slot.pieces.append(text)
 
     def _arguments_done(self, event: ResponsesStreamEvent) -> None:
         slot = self._slot(event, "function_call")
         if slot is not None and isinstance(event.arguments, str):
-            self.out.spend(len(event.arguments))
+            self.out.count_characters(len(event.arguments))
             slot.pieces = [event.arguments]
 
     def _call(self, slot: _Slot, item: JsonObject) -> None:
@@ -353,11 +353,11 @@ class ResponsesDecoder:
             why = f"the response ended in the middle of its arguments: {text}"
             self.out.notices.append(Notice(kind="dropped", what=f"tool call {name}", why=why))
         elif slot.type == CUSTOM:
-            self.out.whole(ToolCall(id=id, name=name, arguments={"input": text}, extra={NAME: extra}))
+            self.out.add_part(ToolCall(id=id, name=name, arguments={"input": text}, extra={NAME: extra}))
         else:
-            self.out.fragment(slot.number, id=id, name=name, text=text)
+            self.out.add_call_fragment(slot.number, id=id, name=name, text=text)
             if extra:
-                self.out.note(slot.number, NAME, extra)
+                self.out.add_extra(slot.number, NAME, extra)
             self.out.close(slot.number)
 
     # The end ----------------------------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ from dragoman.wires.common.options import (
 )
 from dragoman.wires.openai_responses.messages import encode_input
 from dragoman.wires.openai_responses.parts import encode_tool
-from dragoman.wires.openai_responses.schema import ENCRYPTED, MIN_OUTPUT, NAME, STATEFUL
+from dragoman.wires.openai_responses.schema import ENCRYPTED, FIELDS_THAT_NEED_STORE, MIN_OUTPUT, NAME
 
 _MERGED = ("text", "reasoning", "include")
 
@@ -48,7 +48,7 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         **_encode_options(request, target, extra, notes),
         **_encode_text(request, target, _object(extra.get("text")), notes),
         **_encode_reasoning(request, target, _object(extra.get("reasoning")), notes),
-        **({} if any(extra.get(field) for field in STATEFUL) else {"store": False}),
+        **({} if any(extra.get(field) for field in FIELDS_THAT_NEED_STORE) else {"store": False}),
         **_encode_include(extra.get("include"), target),
         **({"stream": True} if request.stream else {}),
     }

@@ -14,7 +14,7 @@ CUSTOM = "custom_tool_call"
 MIN_OUTPUT = 16
 """The minimum of `max_output_tokens` (seen 2026-07)."""
 
-FINISH: dict[str, FinishReason] = {
+FINISH_REASONS: dict[str, FinishReason] = {
     "completed": "stop",
     "incomplete": "length",
     "max_output_tokens": "length",
@@ -25,7 +25,7 @@ FINISH: dict[str, FinishReason] = {
     "in_progress": "pause",
 }
 """This protocol has no finish reason: the keys are reasons for an incomplete response, and statuses."""
-FINISH_WORD: dict[FinishReason, str] = {
+FINISH_REASON_TO_WIRE: dict[FinishReason, str] = {
     "stop": "completed",
     "length": "max_output_tokens",
     "tool_calls": "completed",
@@ -35,7 +35,7 @@ FINISH_WORD: dict[FinishReason, str] = {
 }
 STATUSES = frozenset({"completed", "incomplete", "queued", "in_progress"})
 
-STATEFUL = ("previous_response_id", "conversation", "background")
+FIELDS_THAT_NEED_STORE = ("previous_response_id", "conversation", "background")
 """With one of these fields the server stores the response, and refuses `store: false`."""
 
 DEFAULTS: JsonObject = {
@@ -156,7 +156,7 @@ class ResponsesFunction(msgspec.Struct):
 
 def finish_reason(raw: str | None, *, calls: bool, asks_approval: bool, refused: bool) -> FinishReason:
     """The finish reason for a raw reason or status, and for a response with calls, an approval request or a refusal."""
-    reason = FINISH.get(raw or "completed", "other")
+    reason = FINISH_REASONS.get(raw or "completed", "other")
     if reason != "stop":
         return reason
     return "tool_calls" if calls else "pause" if asks_approval else "blocked" if refused else "stop"

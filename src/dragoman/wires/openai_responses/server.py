@@ -59,8 +59,8 @@ from dragoman.wires.openai_responses.request_echo import ECHO
 from dragoman.wires.openai_responses.schema import (
     CUSTOM,
     DEFAULTS,
+    FIELDS_THAT_NEED_STORE,
     NAME,
-    STATEFUL,
     ResponsesCallOutput,
     ResponsesMessage,
     ResponsesRequest,
@@ -88,7 +88,7 @@ class OpenAIResponsesServer:
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         body, nullable = read_fields(ResponsesRequest, decode_request_json(http), "body")
         extra = without_none(nullable)
-        is_stateful = any(extra.get(field) for field in STATEFUL) or bool(extra.get("store"))
+        is_stateful = any(extra.get(field) for field in FIELDS_THAT_NEED_STORE) or bool(extra.get("store"))
         conversation = _Conversation(is_stateful=is_stateful)
         conversation.read(body.input or [])
         system = [] if body.instructions is None else [Text(text=body.instructions)]

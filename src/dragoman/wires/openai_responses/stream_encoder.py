@@ -30,7 +30,7 @@ from dragoman.wires.openai_responses.parts import (
 from dragoman.wires.openai_responses.request_echo import ECHO_DEFAULTS
 from dragoman.wires.openai_responses.schema import (
     CUSTOM,
-    FINISH_WORD,
+    FINISH_REASON_TO_WIRE,
     NAME,
     STATUSES,
     finish_reason,
@@ -87,7 +87,7 @@ def _status_or_reason(finish: Finish, output: list[JsonObject]) -> str:
         asks_approval="mcp_approval_request" in kinds,
         refused=any(type_of(part) == "refusal" for part in content),
     )
-    return finish.raw if finish.raw and reason == finish.reason else FINISH_WORD[finish.reason]
+    return finish.raw if finish.raw and reason == finish.reason else FINISH_REASON_TO_WIRE[finish.reason]
 
 
 def encode_output(parts: tuple[Part, ...], response_id: str | None) -> list[JsonObject]:

@@ -156,12 +156,12 @@ function fillCard(card, target) {
 
 function nameItem(name) {
   const links = name.targets.map((target, i) => [
-    i && name.order === "given" ? el("span", { class: "soft", ariaHidden: "true" }, "→") : null,
+    i && name.order === "in_order" ? el("span", { class: "soft", ariaHidden: "true" }, "→") : null,
     el("span", { class: "link", "data-state": states.get(target) || "" }, el("span", { class: "dot" }), target,
       el("span", { class: "unseen" }, ` ${STATES[states.get(target)] || ""}`),
       name.costs?.[i] != null ? el("small", {}, `cost ${name.costs[i]}`) : null),
   ]);
-  const kind = name.tier ? `tier, ${name.order === "given" ? "in this order" : name.order}` : "alias";
+  const kind = name.tier ? `tier, ${name.order === "in_order" ? "in this order" : name.order}` : "alias";
   return el("li", {}, el("b", {}, name.name), ...links.flat().filter(Boolean), el("small", { class: "soft" }, kind));
 }
 
