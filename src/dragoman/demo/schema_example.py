@@ -296,7 +296,7 @@ def _merge(left: JsonObject, right: JsonObject) -> JsonObject:
         elif key == "required":
             both[key] = [*dict.fromkeys([*mine, *theirs])]
         elif key == "enum":
-            both[key] = _common(mine, theirs)
+            both[key] = _common(_as_list(mine), _as_list(theirs))
         elif key == "type" and mine != theirs:
             types = [one for one in _as_list(mine) if one in _as_list(theirs) or (one, theirs) == ("integer", "number")]
             both[key] = "integer" if not types and (mine, theirs) == ("number", "integer") else types

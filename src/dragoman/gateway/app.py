@@ -30,7 +30,7 @@ from dragoman.gateway.observability.metrics import CONTENT_TYPE
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.browsers import check_browser, cors_headers, preflight
-from dragoman.gateway.server.limits import CONTENT_ENCODING, BodyBudget, BodyBytes, check_depth, decompress
+from dragoman.gateway.server.limits import CONTENT_ENCODING, BodyBudget, BodyBytes, decode_body, decompress
 from dragoman.gateway.server.response import GatewayResponse, Handler, Write, error_response, from_reply, json_response
 from dragoman.gateway.server.router import Routes
 from dragoman.http import HttpRequest
@@ -156,8 +156,7 @@ class App:
 
     async def _generate(self, context: RequestContext) -> GatewayResponse:
         wire, runtime = cast("Wire", context.wire), context.runtime
-        check_depth(context.http.body, runtime.config.gateway.max_depth)
-        await context.prepare(*wire.server.decode_request(context.http))
+        await context.prepare(*await decode_body(context.http, runtime.config.gateway, wire.server.decode_request))
         record = context.record = await runtime.accounting.open(context)
         registry = runtime.registry
         driver = Driver(registry.transport, (record.observe,), fetcher=registry.driver.fetcher)
@@ -368,8 +367,7 @@ def _complete(value: S, context: RequestContext) -> S:
 
 async def _serve_endpoint(endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:
     """Model lists, token counts, embeddings, stored responses."""
-    check_depth(context.http.body, context.runtime.config.gateway.max_depth)
-    request = endpoint.decode(context.http)
+    request = await decode_body(context.http, context.runtime.config.gateway, endpoint.decode)
     reply = endpoint.encode(request, await run_endpoint(context, request))
     return from_reply(reply, [*context.response_headers(), *await context.limit_headers()])
 

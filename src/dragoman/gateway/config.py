@@ -72,6 +72,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of all request bodies that a worker holds."""
     max_depth: PositiveInt = 128
     """Levels of nested JSON in a request."""
+    max_objects: PositiveInt = 20_000
+    """JSON objects and lists in a request."""
     max_requests: PositiveInt = 1000
     """Requests in progress, per worker."""
     body_timeout: Seconds = 60.0

@@ -2,6 +2,7 @@
 
 import asyncio
 import socket
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -138,3 +139,38 @@ def test_bytes_are_given_back_when_a_request_ends() -> None:
         return [(await app.answer(post(CHAT, b""), read)).status for _ in range(3)]
 
     assert asyncio.run(several()) == [400, 400, 400]
+
+
+# Large JSON -----------------------------------------------------------------------------------------------------------
+
+KEYS = b"{" + b",".join(b'"k%d":1' % n for n in range(1_000_000)) + b"}"
+LARGE = {
+    "a million keys": KEYS,
+    "many values": b"[" + b"1," * 3_000_000 + b"1]",
+    "many lists": b"[" + b"[]," * 3_000_000 + b"[]]",
+    "deep": b"[" * 10_000_000,
+    "signs in a text": b'"' + b"[{:,}]" * 2_000_000 + b'"',
+    "an open text": b'["' + b"a" * 10_000_000,
+    "escapes": b'"' + b'\\"' * 5_000_000 + b'"',
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_nobody_waits_for_a_large_body_of_another_client(gateway: Gateway, name: str) -> None:
+    body = b'{"model": "demo/any", "messages": [{"role": "user", "content": "hi"}], "x": %s}' % LARGE[name]
+    statuses: list[int] = []
+
+    def attack() -> None:
+        statuses.append(gateway.post(CHAT, body, authorization=f"Bearer {PLAIN}")[0])
+
+    attacker = threading.Thread(target=attack)
+    attacker.start()
+    waits: list[float] = []
+    while attacker.is_alive():
+        start = time.monotonic()
+        assert gateway.get("/health/live")[0] == 200
+        waits.append(time.monotonic() - start)
+    attacker.join()
+    assert statuses == [200 if name in ("signs in a text", "escapes") else 400]
+    # It is 0.1 s on a quiet machine; tests share theirs.
+    assert max(waits) < 0.5

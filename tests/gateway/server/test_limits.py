@@ -15,8 +15,9 @@ from zlib import compress
 import pytest
 
 from dragoman.gateway.auth.api_keys import new_key
+from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge
-from dragoman.gateway.server.limits import BodyBytes, check_depth
+from dragoman.gateway.server.limits import BodyBytes, check_structure
 from dragoman.http import HttpRequest
 from dragoman.testing import CloseAfter, FaultyServer, StallAfter
 from tests.support.gateway.dialects import app_of, hello, look, post, request_of, see
@@ -218,7 +219,7 @@ def test_nothing_is_unpacked_for_strangers() -> None:
 
 
 def test_a_text_without_an_end_is_looked_through_once() -> None:
-    check_depth(b"[]" * 99 + b'"' + b'\\"' * 5_000_000, 9)
+    check_structure(b"[]" * 99 + b'"' + b'\\"' * 5_000_000, GatewaySettings(max_depth=9))
 
 
 def test_brackets_in_texts_are_no_depth() -> None:

@@ -25,7 +25,7 @@ from dragoman.gateway.dashboard import views
 from dragoman.gateway.dashboard.files import FILES, PAGE, file
 from dragoman.gateway.dashboard.guard import check
 from dragoman.gateway.request import RequestContext
-from dragoman.gateway.server.limits import check_depth
+from dragoman.gateway.server.limits import decode_body
 from dragoman.gateway.server.response import GatewayResponse, Handler, json_response
 from dragoman.wires.common.json import DECODE_ERRORS
 from dragoman.wires.common.server_endpoints import Route
@@ -127,8 +127,8 @@ async def _usage(context: RequestContext) -> GatewayResponse:
 async def _explain(context: RequestContext) -> GatewayResponse:
     """Show what each target would receive for a request of the playground; nothing is sent."""
     context.wire = wire = wires.get("native")
-    check_depth(context.http.body, context.runtime.config.gateway.max_depth)
-    await context.prepare(*wire.server.decode_request(context.http))
+    limits = context.runtime.config.gateway
+    await context.prepare(*await decode_body(context.http, limits, wire.server.decode_request))
     options = context.runtime.config.options
     # In a thread: resizing images takes long.
     return _json(await asyncio.to_thread(views.explain, context.request, context.choice.targets, options))

@@ -1,13 +1,14 @@
-"""Limits on the body of a request: how deep its JSON is nested, and how large a compressed body gets.
+"""Limits on the body of a request: its size, the structure of its JSON, and how large a compressed body gets.
 
-Depth is counted on the bytes, before the JSON is decoded. Decompression stops as soon as the limit is passed, and runs
-in a thread so that other requests go on.
+The structure is counted on the bytes, before the JSON is decoded. Decompression stops as soon as the limit is passed.
+Both run in a thread if there is much to do, so that other requests go on.
 """
 
 import asyncio
 import re
 import zlib
-from typing import Protocol, Self
+from collections.abc import Callable
+from typing import Protocol, Self, TypeVar
 
 from msgspec.structs import replace
 
@@ -15,6 +16,8 @@ from dragoman.errors import InvalidRequest
 from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, Busy, UnknownEncoding
 from dragoman.http import HttpRequest
+
+T = TypeVar("T")
 
 MAX_HEADERS = 64 * 1024
 """Bytes of all headers of a request."""
@@ -25,8 +28,12 @@ ENCODINGS = ("gzip", "deflate")
 MAX_MEMBERS = 10_000
 """Gzip members of one body; programs that write many make one for each 64 KiB."""
 _PIECE = 16 * 1024
-_STRING_OR_BRACKET = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[][{}]', re.DOTALL)
-_DEPTH_STEP = {b"{": 1, b"[": 1, b"}": -1, b"]": -1}
+LARGE_BODY = 128 * 1024
+"""Bytes of a body that is decoded in a thread."""
+MAX_KEYS = 100_000
+MAX_VALUES = 1_000_000
+"""Keys and values of one body: the JSON decoder lets no other thread run, so it must not take long."""
+_STRING_OR_SIGN = re.compile(rb'"(?:[^"\\]++|\\.)*+"?|[][{}:,]', re.DOTALL)
 _ANY_ZLIB = 32 + zlib.MAX_WBITS
 """zlib finds out by the first bytes whether it is gzip or deflate."""
 
@@ -68,15 +75,46 @@ class BodyBytes:
         self._budget.held -= self._held
 
 
-def check_depth(body: bytes, max_depth: int, /) -> None:
-    """Raise InvalidRequest if the JSON is nested too deep."""
-    if body.count(b"{") + body.count(b"[") <= max_depth:
+async def decode_body(http: HttpRequest, limits: GatewaySettings, decode: Callable[[HttpRequest], T], /) -> T:
+    """Check the structure of a JSON body and decode it; a large one in a thread, so that other requests go on."""
+    if len(http.body) > LARGE_BODY:
+        return await asyncio.to_thread(_decode_body, http, limits, decode)
+    return _decode_body(http, limits, decode)
+
+
+def _decode_body(http: HttpRequest, limits: GatewaySettings, decode: Callable[[HttpRequest], T]) -> T:
+    check_structure(http.body, limits)
+    return decode(http)
+
+
+def check_structure(body: bytes, limits: GatewaySettings, /) -> None:
+    """Raise InvalidRequest if the JSON is nested too deep, or has too many objects, keys or values."""
+    brackets, values = body.count(b"{") + body.count(b"["), body.count(b",")
+    if brackets <= min(limits.max_depth, limits.max_objects) and values <= MAX_KEYS:
         return
-    depth = 0
-    for bracket in _STRING_OR_BRACKET.findall(body):
-        depth += _DEPTH_STEP.get(bracket, 0)
-        if depth > max_depth:
-            raise InvalidRequest(f"the body is nested more than {max_depth} levels deep")
+    depth = objects = keys = values = 0
+    # A loop instead of `findall`: other threads run between its steps.
+    for token in _STRING_OR_SIGN.finditer(body):
+        match token[0]:
+            case b"{" | b"[":
+                objects += 1
+                depth += 1
+                if depth > limits.max_depth:
+                    raise InvalidRequest(f"the body is nested more than {limits.max_depth} levels deep")
+                if objects > limits.max_objects:
+                    raise InvalidRequest(f"the body has more than {limits.max_objects} objects and lists")
+            case b"}" | b"]":
+                depth -= 1
+            case b":":
+                keys += 1
+                if keys > MAX_KEYS:
+                    raise InvalidRequest(f"the body has more than {MAX_KEYS} keys")
+            case b",":
+                values += 1
+                if values > MAX_VALUES:
+                    raise InvalidRequest(f"the body has more than {MAX_VALUES} values")
+            case _:
+                pass
 
 
 async def decompress(http: HttpRequest, max_body: int, /) -> HttpRequest:
