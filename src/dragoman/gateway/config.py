@@ -13,7 +13,7 @@ one error.
 import re
 from collections.abc import Collection, Mapping
 from contextlib import suppress
-from typing import Annotated, Any, Literal, TypeAlias, TypeVar, get_args, get_origin
+from typing import Annotated, Any, TypeAlias, TypeVar
 
 import msgspec
 
@@ -24,6 +24,7 @@ from dragoman.gateway.accounting.quotas import WhenDown
 from dragoman.gateway.auth.api_keys import Key
 from dragoman.gateway.catalog import Tier
 from dragoman.gateway.store import open_store
+from dragoman.gateway.validation import describe_mismatch
 from dragoman.registry import Registry
 from dragoman.targets import config as settings
 from dragoman.targets.dsn import PREFIX
@@ -46,10 +47,12 @@ _CHAIN_FIELDS = frozenset(
     )
 )
 """Fields of ChainOptions in [chain]; the others belong to a tier or to one call."""
+_TIER_FIELDS = ("models", "order")
 _KEY_FIELDS = tuple(name for name in Key.__struct_fields__ if name != "id")
 
 PositiveInt: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=86_400)]
+Seconds: TypeAlias = Annotated[float, msgspec.Meta(gt=0, le=86_400, title="seconds")]
+Timeout: TypeAlias = Annotated[float, msgspec.Meta(ge=0, title="seconds")]
 
 
 class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,7 +92,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """One line of JSON per request, without its content."""
     traces: bool = False
     """OpenTelemetry spans, through the tracer provider of the process."""
-    drain: Annotated[float, msgspec.Meta(ge=0, le=86_400)] = 0.0
+    drain: Annotated[float, msgspec.Meta(ge=0, le=86_400, title="seconds")] = 0.0
     """Seconds after SIGTERM in which requests are still answered, but /health/ready fails."""
     grace: PositiveInt = 30
     """Seconds for requests in progress to finish after SIGTERM."""
@@ -175,21 +178,13 @@ def _read_fields(
         if name not in fields:
             problems.append(f"{where}: {settings.unknown_name('setting', name, fields)}")
             continue
+        # The fields of Timeouts have no limits in their types: it checks them itself, and allows None.
+        type = Timeout if struct is Timeouts else fields[name]
         try:
-            values[name] = msgspec.convert(value, fields[name], strict=not isinstance(value, str))
+            values[name] = msgspec.convert(value, type, strict=not isinstance(value, str))
         except msgspec.ValidationError as error:
-            problems.append(f"{where}.{name}{_reason(error, fields[name])}")
+            problems.append(f"{where}.{name}{describe_mismatch(error, value, type)}")
     return values
-
-
-def _reason(error: msgspec.ValidationError, type: Any) -> str:
-    """What is wrong with a setting, to follow its name."""
-    if get_origin(type) is Literal:
-        return f" must be one of {', '.join(get_args(type))}"
-    reason, _, path = str(error).replace("`", "").partition(" - at $")
-    if not reason.startswith("Expected "):
-        return f"{path}: {reason}"
-    return f"{path} must be {reason.removeprefix('Expected ')}"
 
 
 def _subtables(tables: Any, where: str, problems: list[str]) -> dict[str, dict[str, Any]]:
@@ -204,19 +199,37 @@ def _read_tiers(tables: Any, problems: list[str]) -> dict[str, Tier]:
     tiers: dict[str, Tier] = {}
     for name, table in _subtables(tables, "tiers", problems).items():
         where = f"tiers.{name}"
+        problems += [
+            f"{where}: {settings.unknown_name('setting', field, _TIER_FIELDS)}"
+            for field in table
+            if field not in _TIER_FIELDS
+        ]
         models = table.get("models")
-        rest = {key: value for key, value in table.items() if key != "models"}
+        order = {"order": table.get("order", "in_order" if is_list(models) else "weighted")}
         try:
-            costs = msgspec.convert(dict.fromkeys(models, 1) if is_list(models) else models or {}, dict[str, float])
-            if not costs:
-                raise SetupError("add at least one model")
+            costs = _read_costs(models, f"{where}.models")
             _, spec = settings.check_alias(name, ",".join(costs))
-        except (msgspec.ValidationError, SetupError, TypeError) as error:
-            problems.append(f"{where}.models: {error}")
+        except SetupError as error:
+            problems.append(str(error))
+            _read(Tier, order, where, problems, only=("order",), spec="")
             continue
-        order = "in_order" if is_list(models) else "weighted"
-        tiers[name] = _read(Tier, {"order": order, **rest}, where, problems, only=("order",), spec=spec, costs=costs)
+        tiers[name] = _read(Tier, order, where, problems, only=("order",), spec=spec, costs=costs)
     return tiers
+
+
+def _read_costs(models: Any, where: str) -> dict[str, float]:
+    """The models of a tier and what they cost; those of a list cost the same."""
+    if is_list(models) and all(isinstance(model, str) for model in models):
+        models = dict.fromkeys(models, 1)
+    if not is_object(models) or not models:
+        raise SetupError(f'{where} must be a list such as ["groq/llama"], or a table of models and their costs')
+    costs: dict[str, float] = {}
+    for model, cost in models.items():
+        try:
+            costs[model] = msgspec.convert(cost, float)
+        except msgspec.ValidationError as error:
+            raise SetupError(f"{where}.{model}{describe_mismatch(error, cost, float)}") from None
+    return costs
 
 
 def _read_keys(tables: Any, problems: list[str]) -> tuple[Key, ...]:

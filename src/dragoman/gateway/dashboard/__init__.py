@@ -27,6 +27,7 @@ from dragoman.gateway.dashboard.guard import check
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.server.limits import decode_body
 from dragoman.gateway.server.response import GatewayResponse, Handler, json_response
+from dragoman.gateway.validation import describe_mismatch
 from dragoman.wires.common.json import DECODE_ERRORS
 from dragoman.wires.common.server_endpoints import Route
 
@@ -152,20 +153,21 @@ def _decode_query(context: RequestContext, type: type[S]) -> S:
     try:
         return msgspec.convert(fields, type, strict=False)
     except msgspec.ValidationError as error:
-        raise _invalid(error) from error
+        raise _invalid(error, fields, type) from error
 
 
 def _decode_body(context: RequestContext, type: type[S]) -> S:
     try:
-        return msgspec.json.decode(context.http.body, type=type)
+        body = msgspec.json.decode(context.http.body)
     except DECODE_ERRORS as error:
-        raise _invalid(error) from error
+        raise InvalidRequest(f"the body must be JSON: {error}") from error
+    try:
+        return msgspec.convert(body, type)
+    except msgspec.ValidationError as error:
+        raise _invalid(error, body, type) from error
 
 
-def _invalid(error: Exception) -> InvalidRequest:
-    invalid = InvalidRequest(str(error))
-    if isinstance(error, msgspec.ValidationError):
-        # msgspec puts the path of the field at the end of its message.
-        field = re.search(r"(?:\$\.|field `)(\w+)`$", invalid.message)
-        invalid.param = None if field is None else field[1]
-    return invalid
+def _invalid(error: msgspec.ValidationError, value: object, type: type[msgspec.Struct]) -> InvalidRequest:
+    problem = describe_mismatch(error, value, type)
+    field = re.match(r"\.(\w+)", problem)
+    return InvalidRequest(problem[1:] if field else f"the body{problem}", param=field[1] if field else None)

@@ -27,16 +27,16 @@ def open_store(url: str = "memory", /) -> Store:
             try:
                 return RedisStore(url)
             except ValueError:  # its message may contain the password
-                raise SetupError("store: the Redis URL is invalid; write redis://HOST:PORT/DB") from None
+                raise SetupError("store must be a valid Redis URL such as redis://HOST:PORT/DB") from None
         case _:
-            raise SetupError(f"store: must be memory, sqlite:PATH or redis://HOST:PORT/DB, got {kind!r}")
+            raise SetupError(f"store must be memory, sqlite:PATH or redis://HOST:PORT/DB, got {kind!r}")
 
 
 def _check_file(path: Path) -> None:
     folder = path.parent.absolute()
     if not folder.is_dir():
-        raise SetupError(f"store: the folder {folder} does not exist; create it, or name another file")
+        raise SetupError(f"store must be in a folder that exists, got {path}; create {folder}, or name another file")
     if path.is_dir():
-        raise SetupError(f"store: {path} is a folder; name a file in it")
+        raise SetupError(f"store must be a file, got the folder {path}; name a file in it")
     if not os.access(path if path.exists() else folder, os.W_OK):
-        raise SetupError(f"store: {path} is not writable; change its permissions, or name another file")
+        raise SetupError(f"store must be a writable file, got {path}; change its permissions, or name another file")
