@@ -5,8 +5,11 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import pytest
 
 from dragoman.testing import FaultyServer, RawResponse
 from tests.support.gateway.live import PATIENCE, Gateway, chat, record
@@ -146,3 +149,34 @@ def is_refused(gateway: Gateway) -> bool:
     except ConnectionRefusedError:
         return True
     return False
+
+
+@pytest.mark.skipif(not Path("/proc").exists(), reason="needs /proc")
+@pytest.mark.parametrize("is_busy", [False, True])
+def test_workers_end_with_their_parent(tmp_path: Path, is_busy: bool) -> None:  # noqa: FBT001
+    with Slow() as upstream:
+        gateway = Gateway(tmp_path, "[gateway]\ngrace = 1\n" + record("up", upstream.base_url()), workers=2)
+        with gateway:
+            id = gateway.process.pid
+            workers = Path(f"/proc/{id}/task/{id}/children").read_text(encoding="ascii").split()
+            connection = gateway.send(chat("up/m")) if is_busy else None
+            if is_busy:
+                assert upstream.request_received.acquire(timeout=PATIENCE)
+            gateway.process.kill()
+            gateway.process.wait(PATIENCE)
+            end = time.monotonic() + 10
+            while any(is_alive(worker) for worker in workers):
+                assert time.monotonic() < end, workers
+                time.sleep(0.05)
+            if connection is not None:
+                connection.close()
+        upstream.may_go.set()
+    assert len(workers) == 2
+
+
+def is_alive(process: str) -> bool:
+    """Not a zombie: nobody may collect it in a container."""
+    try:
+        return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False

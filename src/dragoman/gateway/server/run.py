@@ -14,6 +14,7 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -35,6 +36,8 @@ log = logging.getLogger("dragoman.gateway")
 
 CONFIG_CHECK_INTERVAL = 1.0
 """Seconds between two checks whether the config file has changed."""
+PARENT_CHECK_INTERVAL = 0.5
+"""Seconds between two checks whether the parent process is alive."""
 GC_THRESHOLD = 10_000
 """New objects until a garbage collection: a request makes some hundred, and leaves no cycles."""
 MAX_IDLE_CONNECTIONS = 4096
@@ -85,7 +88,8 @@ def serve(
     _block_signals_while_forking()
     print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
     is_local = is_loopback(gateway.host)
-    server.serve(target_loader=partial(_load, config=config, workers=gateway.workers, is_local=is_local))
+    load = partial(_load, config=config, workers=gateway.workers, is_local=is_local, parent=os.getpid())
+    server.serve(target_loader=load)
 
 
 def _install_signal_handlers(server: Any, drain: float) -> None:
@@ -130,9 +134,25 @@ def _unblock_signals() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
-def _load(_target: str, /, *, config: Path | None, workers: int, is_local: bool) -> "Worker":
+def _load(_target: str, /, *, config: Path | None, workers: int, is_local: bool, parent: int) -> "Worker":
     """Called in the worker process: connections do not survive a fork."""
-    return Worker(config, workers=workers, is_local=is_local)
+    worker = Worker(config, workers=workers, is_local=is_local)
+    grace = worker.settings.grace
+    threading.Thread(target=_end_with_parent, args=(parent, grace), name="dragoman-parent", daemon=True).start()
+    return worker
+
+
+def _end_with_parent(parent: int, grace: float) -> None:
+    """Stop this worker if its parent was killed: nobody else could stop it, and it would hold the port.
+
+    It is a thread, because it must work even if the event loop does not run. On Windows, a process keeps the id of its
+    parent for ever, so this does nothing there.
+    """
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_INTERVAL)
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(grace)
+    os._exit(1)
 
 
 class Worker(Rsgi):
@@ -144,6 +164,11 @@ class Worker(Rsgi):
         super().__init__(app)
         self._reloader = Reloader(app, config, os.environ)
         self._background: asyncio.Task[None] | None = None
+
+    @property
+    def settings(self) -> GatewaySettings:
+        """The table [gateway] of its config."""
+        return self._app.runtime.config.gateway
 
     def __rsgi_init__(self, loop: Any) -> None:
         """Called by granian before the first request."""
