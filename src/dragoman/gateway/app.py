@@ -220,7 +220,7 @@ class App:
     async def _ready(self, context: RequestContext) -> GatewayResponse:
         if self.is_stopping:
             raise Stopping("the gateway is stopping")
-        await context.runtime.store.read("ready")
+        await health.check_store(context.runtime)
         return json_response({"status": "ready"})
 
     async def _health(self, context: RequestContext) -> GatewayResponse:

@@ -192,18 +192,24 @@ class RequestContext:
     async def remember(self, response: Response, /) -> tuple[Notice, ...]:
         """Store what the next request of the conversation needs, and the response if the client wants it stored."""
         runtime, stored_conversations = self.runtime, cast("Wire", self.wire).stored_conversations
+        notices: tuple[Notice, ...] = ()
         if self.conversation_id is not None and response.target is not None:
             ids = {} if self.tool_ids is None else self.tool_ids.new
             state = ConversationState(target=response.target, tier=self.choice.tier, ids=ids)
-            await runtime.conversations.update(self.owner, self.conversation_id, state, before=self.conversation)
+            try:
+                await runtime.conversations.update(self.owner, self.conversation_id, state, before=self.conversation)
+            except StoreDown:
+                # The answer is paid for, so the client gets it.
+                why = "the store is down, so the target and tool call ids of this turn are not stored"
+                notices += (Notice(kind="dropped", what="conversation_id", why=why),)
         if self._stored.store and stored_conversations is not None and response.id is not None:
             try:
                 stored = stored_conversations.record(self.request, response)
                 await runtime.responses.save(self.owner, response.id, stored)
             except StoreDown:
                 why = "the store is down, so the response is not stored"
-                return (Notice(kind="dropped", what="store", why=why),)
-        return ()
+                notices += (Notice(kind="dropped", what="store", why=why),)
+        return notices
 
     def routing_headers(self, target: str | None = None, /) -> list[tuple[str, str]]:
         """The id of the request, which target and tier answered, and how many attempts it took."""

@@ -190,8 +190,8 @@ def check_alias(name: str, spec: object, /) -> tuple[str, str]:
     >>> check_alias(" fast ", "groq/llama")
     ('fast', 'groq/llama')
     """
-    if "/" in name or "," in name or not name.strip():
-        raise SetupError(f"the name of an alias must be a text without slash and comma, got {name!r}")
+    if "/" in name or "," in name or not name.strip() or not name.isprintable():
+        raise SetupError(f"the name of an alias must be a text without slash, comma, line break, got {name!r}")
     if not isinstance(spec, str) or not all(element.strip() for element in spec.split(",")):
         raise SetupError(f"alias {name!r}: spec must be a str such as 'groq/llama, fast', without empty elements")
     return name.strip(), spec

@@ -9,7 +9,7 @@ from dragoman.types import Effort
 
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
-_Mime: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\s/]+/[^\s/]+$")]
+_Mime: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\s/]+/[^\s/]+$(?!\n)")]
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -11,18 +11,24 @@ from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qs
 
 import msgspec
 
 from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
 from dragoman.errors import DragomanError, TransportError
-from dragoman.events import Event
+from dragoman.events import Event, PartDelta
 from dragoman.http import Head, HttpRequest
 from dragoman.io.transport import Handle, Transport, make_transport
 from dragoman.testing.script import EncodedAnswer, render, render_events, wire_of
 from dragoman.types import Request, dump, is_list, is_object
 from dragoman.wires.base import StreamDecoder, Wire
 from dragoman.wires.common.classify import classify
+
+REDACTED = "[redacted]"
+_KEY_HEADERS = frozenset({"authorization", "x-api-key", "x-goog-api-key", "api-key"})
+_MIN_KEY = 6
+"""Characters of a key that is looked for: a shorter one would be found in ordinary text."""
 
 
 class ReplayMiss(AssertionError):
@@ -156,6 +162,7 @@ class _ExchangeRecorder:
         self._began = time.monotonic()
         self._wire = wire_of(http)
         self._model, self._request = self._wire.server.decode_request(http) if self._wire else ("", Request())
+        self._keys = _sent_keys(http)
         self._moments: list[TimedEvent] = []
         self._failure: RecordedFailure | None = None
         self._body: list[bytes] = []
@@ -192,16 +199,15 @@ class _ExchangeRecorder:
         if self._done:
             return
         self._done = True
-        self._tape.exchanges.append(
-            RecordedExchange(
-                wire=self._wire.name if self._wire else "",
-                model=self._model,
-                request=self._request,
-                moments=tuple(self._moments),
-                failure=self._failure,
-                duration=round(time.monotonic() - self._began, 6),
-            )
+        exchange = RecordedExchange(
+            wire=self._wire.name if self._wire else "",
+            model=self._model,
+            request=self._request,
+            moments=_redact_deltas(self._moments, self._keys),
+            failure=self._failure,
+            duration=round(time.monotonic() - self._began, 6),
         )
+        self._tape.exchanges.append(_redact(exchange, self._keys))
 
     def _decode(self, decode: Any, data: bytes) -> None:
         at = round(time.monotonic() - self._began, 6)
@@ -218,6 +224,43 @@ class _ExchangeRecorder:
             code=error.code,
             retry_after=error.retry_after,
         )
+
+
+def _sent_keys(http: HttpRequest) -> list[str]:
+    """The keys in the headers and the query of a request."""
+    sent = [value for name, value in http.headers.items() if name.lower() in _KEY_HEADERS]
+    sent += parse_qs(http.path.partition("?")[2]).get("key", [])
+    keys = {value.removeprefix("Bearer ").strip() for value in sent}
+    return sorted((key for key in keys if len(key) >= _MIN_KEY), key=len, reverse=True)
+
+
+def _redact(exchange: RecordedExchange, keys: list[str]) -> RecordedExchange:
+    """The exchange without the keys that were sent: some providers repeat them in an answer or an error."""
+    data = msgspec.json.encode(exchange, enc_hook=_no_handler)
+    redacted = data
+    for key in keys:
+        redacted = redacted.replace(msgspec.json.encode(key)[1:-1], REDACTED.encode())
+    return exchange if redacted == data else msgspec.json.decode(redacted, type=RecordedExchange)
+
+
+def _redact_deltas(moments: list[TimedEvent], keys: list[str]) -> tuple[TimedEvent, ...]:
+    """The events without keys that are spread over several deltas: the first one gets the whole text."""
+    texts: dict[int, str] = {}
+    for moment in moments:
+        if isinstance(delta := moment.event, PartDelta):
+            texts[delta.index] = texts.get(delta.index, "") + delta.text
+    secret = {index: text for index, text in texts.items() if any(key in text for key in keys)}
+    redacted: list[TimedEvent] = []
+    for moment in moments:
+        delta = moment.event
+        if not isinstance(delta, PartDelta) or delta.index not in secret:
+            redacted.append(moment)
+            continue
+        text, secret[delta.index] = secret[delta.index], ""
+        for key in keys:
+            text = text.replace(key, REDACTED)
+        redacted.append(TimedEvent(at=moment.at, event=msgspec.structs.replace(delta, text=text)))
+    return tuple(redacted)
 
 
 class _RecordingHandle:

@@ -130,7 +130,7 @@ def test_a_bad_config_does_not_start(tmp_path: Path) -> None:
     )
     assert run.returncode == 2
     assert b"gateway.port" in run.stderr
-    assert b"gateway.hots" in run.stderr
+    assert b"gateway: unknown setting 'hots'" in run.stderr
 
 
 def test_without_keys_only_this_machine_is_answered(tmp_path: Path) -> None:

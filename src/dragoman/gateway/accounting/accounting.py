@@ -47,6 +47,9 @@ INTERVAL = 1.0
 """Seconds between two rounds of `run`."""
 MAX_NAME = 200
 """Characters of a model's name in logs and metrics: clients may send any name."""
+NOT_FOUND = 404
+UNKNOWN_MODEL = "(unknown)"
+"""The model in the usage log if no target has the name that a client sent."""
 CLIENT_CLOSED_REQUEST = 499
 """nginx's status for a client that disconnected before the response."""
 
@@ -133,6 +136,8 @@ class Accounting:
         """
         row = self.count_refused(context, error)
         if row.key is not None:
+            if not context.choice.targets:  # no name of this gateway: clients could make up any number of them
+                row = msgspec.structs.replace(row, model=UNKNOWN_MODEL if row.model else "")
             await self.usage_log.record(row)
 
     def count_refused(self, context: "RequestContext", error: DragomanError, /) -> UsageRow:
@@ -305,6 +310,8 @@ class RequestRecord:
         accounting.count_finished(row, attempts=self._attempts, was_started=True)
         if self.span is not None:
             self.span.end(row, response, error=error)
+        if outcome == "failed" and isinstance(error, DragomanError) and error.http_status == NOT_FOUND:
+            row = msgspec.structs.replace(row, model=UNKNOWN_MODEL, target=_unknown_model_of(row.target))
         writing = self._write(row)
         await (asyncio.shield(accounting.start_task(writing)) if accounting.store.is_shared else writing)
 
@@ -348,6 +355,10 @@ class RequestRecord:
             tokens = 0  # no target was called, or the provider refused and charges nothing
         cost = row.cost if tokens else tokens
         self.admit(await self._accounting.quotas.finish(self._admission, tokens=tokens, cost=cost))
+
+
+def _unknown_model_of(target: str | None) -> str | None:
+    return None if target is None else f"{target.partition('/')[0]}/{UNKNOWN_MODEL}"
 
 
 @lru_cache(maxsize=1024)

@@ -6,6 +6,7 @@ are written together. If the store is down, rows stay pending and are written la
 """
 
 import asyncio
+import logging
 from collections import OrderedDict
 from collections.abc import Sequence
 from itertools import islice
@@ -15,6 +16,8 @@ import msgspec
 from dragoman.errors import StoreDown
 from dragoman.gateway.store.base import Store, UsageRow, UsageSum
 from dragoman.types import Attempt
+
+log = logging.getLogger("dragoman.gateway")
 
 MAX_PENDING = 100_000
 """Rows that are held for a store that is down. If there are more, the oldest are lost and counted."""
@@ -83,9 +86,13 @@ class UsageLog:
                 rows = list(islice(self._pending.values(), MAX_BATCH))
                 try:
                     await self._store.record(rows)
-                except StoreDown:
+                except StoreDown as error:
+                    if not self._is_down:
+                        log.error("the store cannot be written, usage rows wait in memory: %s", error)  # noqa: TRY400 - no bug of ours
                     self._is_down = True
                     return
+                if self._is_down:
+                    log.warning("the store can be written again, %d usage rows were waiting", len(self._pending))
                 self._is_down = False
                 self._remove(rows)
 

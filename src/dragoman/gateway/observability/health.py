@@ -12,13 +12,15 @@ from dragoman.gateway.runtime import Runtime
 from dragoman.types import JsonObject
 from dragoman.wires.common.json import without_none
 
+READY_TTL = 60.0
+
 ReportedState: TypeAlias = State | Literal["disabled"]
 
 
 async def report(runtime: Runtime, key: Key | None = None, /, *, in_flight: int) -> JsonObject:
     """The health of the gateway, its store and its targets. A client's key sees only the targets that it may use."""
     try:
-        await runtime.store.read("ready")
+        await check_store(runtime)
         store = "ok"
     except StoreDown as error:
         store = error.message
@@ -28,6 +30,11 @@ async def report(runtime: Runtime, key: Key | None = None, /, *, in_flight: int)
         return {"status": status, "requests": in_flight, "store": store, "targets": _as_json(targets)}
     usable = usable_by(runtime, key)
     return {"status": status, "targets": _as_json({name: targets[name] for name in targets if name in usable})}
+
+
+async def check_store(runtime: Runtime, /) -> None:
+    """Raise StoreDown if the store cannot be written: a full disk can still be read."""
+    await runtime.store.write("ready", b"", ttl=READY_TTL)
 
 
 def usable_by(runtime: Runtime, key: Key, /) -> frozenset[str]:

@@ -5,6 +5,7 @@ busy run in one transaction: a hundred requests at once cost a few commits.
 """
 
 import asyncio
+import os
 import sqlite3
 import time
 from collections.abc import Callable, Sequence
@@ -197,6 +198,7 @@ class SqliteStore:
     def _open(self) -> sqlite3.Connection:
         if self._connection is None:
             with ExitStack() as stack:
+                _make_private(self._path)
                 db = sqlite3.connect(self._path, timeout=BUSY_TIMEOUT, isolation_level=None)
                 stack.callback(db.close)
                 _use_write_ahead_log(db)
@@ -220,6 +222,14 @@ class SqliteStore:
         if self._connection is not None:
             self._connection.close()
             self._connection = None
+
+
+def _make_private(path: str) -> None:
+    """Make a new file that only its owner can read; SQLite gives the files next to it the same mode."""
+    try:
+        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+    except OSError:
+        return  # it exists, or SQLite says why it cannot be made
 
 
 def _use_write_ahead_log(db: sqlite3.Connection) -> None:

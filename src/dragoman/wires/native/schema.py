@@ -43,7 +43,7 @@ from dragoman.types import (
 
 NAME = "native"
 PATH = "/native/v1"
-TOOL_NAME = "^[a-zA-Z0-9_]{1,64}$"
+TOOL_NAME = r"^[a-zA-Z0-9_]{1,64}$(?!\n)"
 MAX_STOPS = 4
 NO_ARGUMENTS: JsonObject = {"type": "object", "properties": {}}
 """The parameters of a tool without arguments."""

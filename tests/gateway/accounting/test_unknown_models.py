@@ -1,0 +1,35 @@
+"""Names that clients make up are not kept for ever."""
+
+import asyncio
+import json
+
+from dragoman.gateway.auth.api_keys import new_key
+from dragoman.gateway.store.base import UsageRow
+from dragoman.testing import FaultyServer, RawResponse
+from tests.support.gateway.dialects import app_of, look, post
+from tests.support.gateway.live import chat, record
+
+CHAT = "/v1/chat/completions"
+PLAIN, HASH = new_key()
+KEYED = f'[gateway]\nproviders = ["demo"]\n[keys.alice]\nhash = "{HASH}"\nmodels = ["*/*", "nope*"]\n'
+MISSING = b'{"error": {"message": "no such model", "code": "model_not_found"}}'
+
+
+def test_unknown_models_share_one_sum() -> None:
+    async def ask() -> tuple[set[tuple[str, str | None]], int]:
+        line = RawResponse(status=404, headers={"content-type": "application/json"}, body=MISSING)
+        with FaultyServer(line, repeat=True) as upstream:
+            app = app_of(KEYED + "[chain]\nretries = 0\n" + record("up", upstream.base_url()))
+            for number in range(20):
+                for model in (f"nope{number}", f"nobody/m{number}", f"forbidden{number}", f"up/m{number}"):
+                    body = json.dumps(chat(model)).encode()
+                    seen = await look(app, post(CHAT, body, authorization=f"Bearer {PLAIN}"))
+                    assert seen.status in (403, 404)
+        (first, *_) = rows = await app.runtime.accounting.usage_log.rows()
+        assert isinstance(first, UsageRow)
+        sums = await app.runtime.accounting.usage_log.usage(first.day, first.day)
+        return {(total.model, total.target) for total in sums}, len(rows)
+
+    names, rows = asyncio.run(ask())
+    assert names == {("(unknown)", None), ("(unknown)", "up/(unknown)")}
+    assert rows == 80
