@@ -101,7 +101,7 @@ def test_a_handler_is_not_saved() -> None:
 
 
 def test_what_is_not_json_is_refused_by_name() -> None:
-    with pytest.raises(TypeError, match=r"^object is not JSON$"):
+    with pytest.raises(TypeError, match=r"^value must be JSON, a struct or a pydantic model, got object$"):
         dump(Message(role="user", extra={"ollama": object()}))
 
 
@@ -253,7 +253,7 @@ def test_base64_is_read_url_safe_without_padding_and_in_lines(data: bytes) -> No
 
 @pytest.mark.parametrize("text", ["A", "a?b", "é", "data:image/png"])
 def test_what_is_not_base64_is_invalid(text: str) -> None:
-    with pytest.raises(InvalidRequest, match=r"^not base64: "):
+    with pytest.raises(InvalidRequest, match=r"^data must be base64: "):
         Image.from_base64(text, mime="image/png")
 
 
@@ -272,12 +272,12 @@ def test_a_data_url_is_read_in_all_its_spellings(url: str) -> None:
 
 @pytest.mark.parametrize("url", ["https://example.org/a.png", "data:image/png,hi", "data:image/png;base64", ""])
 def test_what_is_not_a_base64_data_url_is_invalid(url: str) -> None:
-    with pytest.raises(InvalidRequest, match=r"^not a base64 data URL$"):
+    with pytest.raises(InvalidRequest, match=r"^url must be data:<type>;base64,<data>$"):
         Image.from_data_url(url)
 
 
 def test_a_data_url_of_what_is_not_base64_is_invalid() -> None:
-    with pytest.raises(InvalidRequest, match=r"^not base64: "):
+    with pytest.raises(InvalidRequest, match=r"^data must be base64: "):
         Image.from_data_url("data:image/png;base64,a?b")
 
 

@@ -43,6 +43,29 @@ def redact(text: str, /) -> str:
     return re.sub(_KEY, "[redacted]", text)
 
 
+def explain_validation(error: Exception, /) -> tuple[str, str]:
+    """The path of a field that msgspec refused, and what is wrong with it.
+
+    >>> explain_validation(ValueError("Expected `int | null`, got `str` - at `$.port`"))
+    ('.port', 'must be int, got str')
+    """
+    reason, _, path = str(error).replace("`", "").partition(" - at $")
+    for start, after in _VALIDATION_MESSAGES:
+        if reason.startswith(start):
+            rest = reason.removeprefix(start)
+            return (path, f"{after}{rest.replace(' | null', '')}") if after[-1] == " " else (f"{path}.{rest}", after)
+    return path, f"is invalid: {reason}"
+
+
+_VALIDATION_MESSAGES = (
+    ("Expected ", "must be "),
+    ("Object missing required field ", "is required"),
+    ("Object contains unknown field ", "is not a known field"),
+    ("Invalid enum value ", "must be a known value, got "),
+    ("Invalid value ", "must be a known value, got "),
+)
+
+
 class SetupError(Exception):
     """The set-up is wrong: an unknown provider or alias, an alias cycle, a malformed DSN, an invalid config.
 

@@ -385,7 +385,7 @@ class Model:
         return await self._registry.driver.arun(probe.probe(self.targets()[0], self._defaults[1]))
 
     def targets(self) -> list[Target]:
-        """The targets of the spec, with today's aliases, keys and capabilities."""
+        """The targets of the spec, with the current aliases, keys and capabilities."""
         return self._registry.targets(self.spec)
 
     def request(

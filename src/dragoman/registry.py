@@ -137,7 +137,7 @@ class Registry:
         """Define a provider for each LLM_* variable. Returns the malformed ones; using one of them raises.
 
         >>> Registry(env={}).load_env({"LLM_MODEL": "gpt-4"})
-        {'model': SetupError('LLM_MODEL is malformed; write scheme://[token@]host[:port][/path]')}
+        {'model': SetupError('LLM_MODEL must be scheme://[token@]host[:port][/path]')}
         """
         errors: dict[str, SetupError] = {}
         for variable, dsn in dict(env).items():
@@ -278,7 +278,7 @@ class Registry:
         """
         provider_name, _, model = name.partition("/")
         if not provider_name or not model:
-            raise SetupError(f"{name!r} names no model; write provider/model")
+            raise SetupError(f"target must be provider/model, got {name!r}")
         provider = self.provider(provider_name)
         entry = self._cache.get(name)
         if entry is None or entry[0] is not provider:
@@ -350,7 +350,7 @@ class Registry:
         """Add the targets of a spec to `names`. `path` has the aliases being expanded, `expanded` the finished ones."""
         for element in map(str.strip, spec.split(",")):
             if not element:
-                raise SetupError(f"{spec!r} has an empty element{_inside(path)}")
+                raise SetupError(f"spec must not have empty elements, got {spec!r}{_inside(path)}")
             if "/" in element:
                 names[element] = None
                 continue
@@ -369,11 +369,10 @@ class Registry:
             if (spec := resolver(name)) is not None:
                 return as_spec(spec)
         if name in self._providers:
-            raise SetupError(f"{name!r} is a provider and names no model{_inside(path)}; write {name}/model")
-        raise SetupError(
-            f"unknown alias {name!r}{_inside(path)}; write provider/model, or define the alias"
-            f"{did_you_mean(name, self._aliases)}"
-        )
+            hint = f"; add the model: {name}/…"
+        else:
+            hint = did_you_mean(name, self._aliases) or "; for example openai/gpt-4o"
+        raise SetupError(f"model must be provider/model or an alias, got {name!r}{_inside(path)}{hint}")
 
 
 def _inside(path: tuple[str, ...]) -> str:

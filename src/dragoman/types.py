@@ -485,7 +485,7 @@ def decode_base64(text: str, /) -> bytes:
     except ValueError as error:
         from dragoman.errors import InvalidRequest
 
-        raise InvalidRequest(f"not base64: {error}") from error
+        raise InvalidRequest(f"data must be base64: {error}") from error
 
 
 _URL_SAFE = str.maketrans({"-": "+", "_": "/", **dict.fromkeys("\n\r\t =")})
@@ -540,7 +540,7 @@ def split_data_url(url: str, /) -> tuple[str, bytes]:
     if not (head.startswith("data:") and head.endswith(";base64") and comma):
         from dragoman.errors import InvalidRequest
 
-        raise InvalidRequest("not a base64 data URL")
+        raise InvalidRequest("url must be data:<type>;base64,<data>")
     return head[5:-7].partition(";")[0].strip(), decode_base64(payload.replace("%3D", "=").replace("%3d", "="))
 
 
@@ -558,7 +558,7 @@ def _encode_unknown(value: object) -> object:
         return None
     if (dump_model := getattr(value, "model_dump", None)) is not None:
         return dump_model(mode="json")
-    raise TypeError(f"{type(value).__name__} is not JSON")
+    raise TypeError(f"value must be JSON, a struct or a pydantic model, got {type(value).__name__}")
 
 
 def _to_plain(value: object) -> object:

@@ -670,7 +670,7 @@ def test_a_sub_agent_that_fails_is_an_error_and_its_usage_counts(way: Way) -> No
     result = way.run(
         Agent(Scripted(call("harbour", prompt="?"), "ok").model(), tools=[inner.as_tool("harbour", "Knows")])
     )
-    assert result.steps[0].results[0].text.startswith("MaxSteps: max_steps=1 is used up")
+    assert result.steps[0].results[0].text.startswith("MaxSteps: the run reached max_steps=1")
     assert result.usage.input == 4
 
 

@@ -624,12 +624,12 @@ def test_a_verdict_that_fails_is_told_with_what_it_was_asked_for() -> None:
     def classify(error: DragomanError) -> ErrorPolicy:
         raise KeyError(error.code)
 
-    with pytest.raises(SetupError, match=r"classify= failed for Overloaded: busy: KeyError"):
+    with pytest.raises(SetupError, match=r"classify failed for Overloaded: busy: KeyError"):
         ask(World(Overloaded("busy")), AA, classify=classify)
 
 
 def test_a_verdict_that_is_none_of_ours_is_refused() -> None:
-    with pytest.raises(SetupError, match="classify= must return an ErrorPolicy or None, got bool"):
+    with pytest.raises(SetupError, match="classify must return an ErrorPolicy or None, got bool"):
         ask(World(Overloaded("busy")), AA, classify=bool)
 
 

@@ -152,7 +152,7 @@ def test_names_are_checked_though_a_record_is_wrong() -> None:
         "providers.broken: ",
         "capabilities.groq/x: unknown capability 'max_imges'",
         "unknown capability 'tols'",
-        "at `$.max_images`; invalid capability: ",
+        "max_images must be int, got str; ",
         "capabilities.grok/x: unknown provider 'grok'",
         "aliases.a: aliases form a cycle",
         "aliases: the name of an alias must be a text without slash and comma, got 'x/y'",

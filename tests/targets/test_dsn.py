@@ -49,9 +49,7 @@ def test_a_dsn_is_split_at_its_scheme_and_then_at_the_first_at(dsn: str, base_ur
 
 @pytest.mark.parametrize("dsn", [*MALFORMED, "openai://:8080", "openai:/box"])
 def test_a_missing_scheme_or_host_is_malformed(dsn: str) -> None:
-    with pytest.raises(
-        SetupError, match=re.escape("LLM_MY_BOX is malformed; write scheme://[token@]host[:port][/path]")
-    ):
+    with pytest.raises(SetupError, match=re.escape("LLM_MY_BOX must be scheme://[token@]host[:port][/path]")):
         decode_dsn("my-box", dsn, PROVIDERS)
 
 

@@ -59,7 +59,7 @@ def test_a_target_has_the_base_url_of_its_provider() -> None:
 
 @pytest.mark.parametrize("spec", ["anthropic", "anthropic/", "", "/"])
 def test_a_spec_without_a_model_is_a_wrong_set_up(spec: str) -> None:
-    with pytest.raises(SetupError, match="names no model; write provider/model"):
+    with pytest.raises(SetupError, match="target must be provider/model, got"):
         target(spec)
 
 

@@ -173,7 +173,7 @@ def circle() -> list[Any]:
         (Image(data=b""), "an image is empty"),
         (Image(), "an image has neither bytes nor a URL"),
         (Image(data=cast("bytes", "iVBORw0KGgo")), "the data of an image must be bytes, got str"),
-        (Image(url="data:image/png;base64,?"), "not base64"),
+        (Image(url="data:image/png;base64,?"), "data must be base64"),
         (Image(url=data_url("image/png", b"hello")), "an image is of an unknown type"),
         (Document(data=b"", mime="application/pdf"), "a document is empty"),
     ],

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 from dragoman.agents.budget import Budget, BudgetTracker
 from dragoman.agents.events import Result, Step, StepFinished, StepStarted
 from dragoman.engine.effects import Emit, Job, JobResult, Now, Plan, perform
-from dragoman.engine.typed import parse_output, with_finish_reason
+from dragoman.engine.typed import parse_output, repair_prompt, with_finish_reason
 from dragoman.errors import (
     DragomanError,
     EmptyResponse,
@@ -54,7 +54,6 @@ CallModel: TypeAlias = Callable[[Request, float | None], Plan[Response]]
 """Sends a request to the model; the second argument is the time limit in seconds."""
 DEFAULT_MAX_STEPS = 10
 EMPTY_ANSWER = "Your answer was empty. Call a tool, or give your answer."
-WRONG_OUTPUT = "That answer cannot be used: {reasons}. Answer again with the whole value and nothing else."
 NOT_RUN = "not run: the run ended with this step"
 ACCEPTED = "accepted"
 UNNAMED_TOOL = "unnamed"
@@ -286,7 +285,7 @@ class Run(Generic[T]):
             error.usage = self._budget.usage
             raise error
         self._repairs -= 1
-        self._messages.append(user(WRONG_OUTPUT.format(reasons="; ".join(error.reasons))))
+        self._messages.append(user(repair_prompt(error)))
         return False
 
     def _retry_empty(self) -> bool:
@@ -339,7 +338,7 @@ class Run(Generic[T]):
         self._tool_steps += 1
         if self._tool_steps <= limit:
             return None
-        return MaxSteps(f"max_steps={limit} is used up, and the model calls more tools; raise max_steps")
+        return MaxSteps(f"the run reached max_steps={limit} and the model still calls tools; raise max_steps")
 
     def _check_progress(self, calls: Sequence[ToolCall], results: Sequence[TimedResult]) -> None:
         """Raise ToolLoop if the steps only fail, or repeat themselves."""

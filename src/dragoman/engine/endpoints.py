@@ -74,7 +74,7 @@ def embed(
 ) -> Plan[Embeddings]:
     """The vectors of some texts, in as many requests as the provider needs."""
     if not texts:
-        raise InvalidRequest("texts must not be empty")
+        raise InvalidRequest("texts must have at least one text, got none")
     endpoints = wires.get(target.wire).endpoints
     deadline = yield from _deadline(options)
     vectors: list[tuple[float, ...]] = []

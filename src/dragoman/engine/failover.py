@@ -125,11 +125,11 @@ def _classify(
     result = yield from perform(Job(partial(classify, error), is_quick=True))
     if result.error is not None:
         reason = f"{type(result.error).__name__}: {result.error}"
-        raise SetupError(redact(f"classify= failed for {_describe(error)}: {reason}")) from result.error
+        raise SetupError(redact(f"classify failed for {_describe(error)}: {reason}")) from result.error
     policy = result.value
     if policy is None or isinstance(policy, ErrorPolicy):
         return policy
-    raise SetupError(f"classify= must return an ErrorPolicy or None, got {type(policy).__name__}")
+    raise SetupError(f"classify must return an ErrorPolicy or None, got {type(policy).__name__}")
 
 
 def weighted_order(

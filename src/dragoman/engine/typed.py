@@ -166,11 +166,15 @@ def with_finish_reason(error: OutputError, response: Response, /) -> OutputError
     return wrong
 
 
-def _repair_request(request: Request, response: Response, error: OutputError) -> Request:
+def repair_prompt(error: OutputError, /) -> str:
+    """The message that asks the model to correct an answer."""
     reasons = "\n".join(f"- {reason}" for reason in error.reasons[:_MAX_REASONS])
-    prompt = f"That answer cannot be used:\n{reasons}\nAnswer again with the whole JSON value, valid for the schema."
+    return f"That answer cannot be used:\n{reasons}\nAnswer again with the whole JSON value, valid for the schema."
+
+
+def _repair_request(request: Request, response: Response, error: OutputError) -> Request:
     answer = () if response.is_empty else (response.message,)
-    return replace(request, messages=(*request.messages, *answer, user(prompt)), stream=False)
+    return replace(request, messages=(*request.messages, *answer, user(repair_prompt(error))), stream=False)
 
 
 class Partials:

@@ -249,7 +249,7 @@ class _SchemaBuilder:
 def _choice(values: tuple[Any, ...], kind: Any) -> JsonObject:
     plain = [choice_value(value) for value in values]
     if not plain:
-        raise InvalidRequest(f"{name_of(kind)}: must have at least one value")
+        raise InvalidRequest(f"{name_of(kind)} must have at least one value")
     types = [*dict.fromkeys(map(json_type, plain))]
     if not set(types) <= _CHOICE_TYPES:
         raise InvalidRequest(f"{name_of(kind)}: values must be str, numbers, bool or None")
@@ -304,7 +304,7 @@ def _docstring(cls: type) -> JsonObject:
 
 def _unsupported(kind: Any) -> InvalidRequest:
     if qualified_name(kind) in _BYTES:
-        return InvalidRequest(f"{name_of(kind)}: JSON has no bytes; use str with base64")
+        return InvalidRequest(f"type must have a JSON Schema, got {name_of(kind)}; use str with base64")
     return InvalidRequest(
-        f"{name_of(kind)}: this type has no JSON Schema; use a dataclass, a TypedDict or a pydantic model"
+        f"type must have a JSON Schema, got {name_of(kind)}; use a dataclass, a TypedDict or a pydantic model"
     )

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from dragoman import wires
-from dragoman.errors import SetupError, redact
+from dragoman.errors import SetupError, explain_validation, redact
 from dragoman.targets.dsn import did_you_mean
 from dragoman.targets.model_families import override
 from dragoman.targets.providers import Provider, clean_key, with_default_path, without_credentials
@@ -95,7 +95,8 @@ def make_provider(
             quirks=override(provider.quirks, quirks),
         )
     except msgspec.ValidationError as error:
-        raise SetupError(f"invalid provider: {error}") from error
+        where, reason = explain_validation(error)
+        raise SetupError(f"provider{where} {reason}") from error
     path = record.default_path if record is not None and provider.path is None else provider.path
     return check_provider(provider, path or "")
 
@@ -180,7 +181,8 @@ def _check_fact(name: str, value: Any) -> str | None:
     try:
         fact.over(Capabilities(), Quirks())
     except msgspec.ValidationError as error:
-        return f"invalid capability: {error}"
+        path, reason = explain_validation(error)
+        return f"{path.removeprefix('.')} {reason}"
     return None
 
 

@@ -39,7 +39,7 @@ def decode_dsn(name: str, dsn: object, schemes: Mapping[str, Provider], /) -> Pr
     token, at, address = rest.partition("@")
     host, slash, path = (address if at else rest).rstrip("/").partition("/")
     if not separator or not scheme or not host or host.startswith(":"):
-        raise SetupError(f"{variable} is malformed; write {FORM}")
+        raise SetupError(f"{variable} must be {FORM}")
     kind, plus, transport = scheme.lower().partition("+")
     if kind not in schemes or (plus and transport not in ("http", "https")):
         raise SetupError(f"{variable}: {_unknown_scheme(scheme, kind, schemes)}")
@@ -76,6 +76,10 @@ def _transport(record: Provider, transport: str) -> str:
     return "http" if record.plain_http else "https"
 
 
+_MIN_SIMILARITY = 0.7
+"""From 0 to 1; with 0.6, "nope" would suggest "openai"."""
+
+
 def did_you_mean(name: str, known: Iterable[str], /) -> str:
     """A suggestion for the end of an error message; empty if no known name is similar.
 
@@ -83,5 +87,5 @@ def did_you_mean(name: str, known: Iterable[str], /) -> str:
     "; did you mean 'groq'?"
     """
     spellings = {one.lower(): one for one in sorted(known)}
-    close = [spellings[match] for match in get_close_matches(name.lower(), spellings, n=3)]
+    close = [spellings[match] for match in get_close_matches(name.lower(), spellings, n=3, cutoff=_MIN_SIMILARITY)]
     return f"; did you mean {' or '.join(map(repr, close))}?" if close else ""

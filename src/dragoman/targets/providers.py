@@ -506,7 +506,7 @@ def target(spec: str, /, *, api_key: str | None = None, base_url: str | None = N
     """
     name, slash, model = spec.partition("/")
     if not slash or not model:
-        raise SetupError(f"{spec!r} names no model; write provider/model")
+        raise SetupError(f"target must be provider/model, got {spec!r}")
     if name not in PROVIDERS:
         raise SetupError(f"unknown provider {name!r}; use one of {', '.join(sorted(PROVIDERS))}")
     record = PROVIDERS[name]

@@ -22,7 +22,7 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     tools: bool = True
     """Takes tools."""
     structured: bool = True
-    """Answers after a JSON Schema."""
+    """Supports structured output with a JSON Schema."""
     streaming: bool = True
     """Can stream its answer."""
     forced_choice: bool = True

@@ -30,7 +30,7 @@ def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
     wrong = [line for line in done.out.splitlines() if line.startswith("wrong")]
     assert done.code == 1
     assert len(wrong) == 5
-    assert "LLM_BOX is malformed" in wrong[0]
+    assert "LLM_BOX must be scheme" in wrong[0]
     assert "aliases form a cycle" in wrong[2]
 
 

@@ -57,21 +57,21 @@ SCHEMA_FORMAT = {"type": "json_schema", "schema": laws.SCHEMA}
 END = Finish(reason="stop", raw="end_turn")
 
 BAD: list[tuple[dict[str, Any], str]] = [
-    ({"max_tokens": "99"}, "max_tokens: "),
+    ({"max_tokens": "99"}, "max_tokens must be "),
     ({"messages": [{"role": "user"}, {"content": "x"}]}, "messages[1].role is required"),
-    ({"messages": [{"role": "pilot", "content": "x"}]}, "messages[0].role: must be user, assistant or system, got"),
+    ({"messages": [{"role": "pilot", "content": "x"}]}, "messages[0].role must be user, assistant or system, got"),
     ({"messages": [{"role": "user", "content": [{"type": "text"}]}]}, "messages[0].content[0].text is required"),
     (
         {"messages": [{"role": "user", "content": [{"type": "text", "text": 1}]}]},
-        "messages[0].content[0].text: ",
+        "messages[0].content[0].text must be ",
     ),
     (
         {"messages": [{"role": "assistant", "content": [{**USED, "input": "{}"}]}]},
-        "messages[0].content[0].input: ",
+        "messages[0].content[0].input must be ",
     ),
     (
         {"messages": [{"role": "user", "content": [{**ANSWERED, "content": [USED]}]}]},
-        "messages[0].content[0].content[0]: must not be of type tool_call",
+        "messages[0].content[0].content[0] must not be of type tool_call",
     ),
     (
         {
@@ -87,10 +87,10 @@ BAD: list[tuple[dict[str, Any], str]] = [
                 }
             ]
         },
-        "messages[0].content[0].source.data: not base64",
+        "messages[0].content[0].source.data: data must be base64",
     ),
-    ({"system": [{"type": "image", "source": {}}]}, "system[0]: must be a text block"),
-    ({"tools": [{"name": 1, "input_schema": {}}]}, "tools[0].name: "),
+    ({"system": [{"type": "image", "source": {}}]}, "system[0] must be a text block"),
+    ({"tools": [{"name": 1, "input_schema": {}}]}, "tools[0].name must be "),
 ]
 
 

@@ -31,10 +31,10 @@ def test_what_a_shape_does_not_know_is_kept() -> None:
 @pytest.mark.parametrize(
     ("data", "message"),
     [
-        ({"x": "1"}, "messages[0].x: Expected `int`, got `str`"),
-        ({"x": 1, "inner": {"x": None}}, "messages[0].inner.x: Expected `int`, got `null`"),
+        ({"x": "1"}, "messages[0].x must be int, got str"),
+        ({"x": 1, "inner": {"x": None}}, "messages[0].inner.x must be int, got null"),
         ({}, "messages[0].x is required"),
-        ([], "messages[0]: Expected `object`, got `array`"),
+        ([], "messages[0] must be object, got array"),
     ],
 )
 def test_a_wrong_shape_is_told_with_its_place(data: object, message: str) -> None:

@@ -174,25 +174,25 @@ def test_one_content_and_one_part_may_stand_alone() -> None:
 @pytest.mark.parametrize(
     ("body", "message"),
     [
-        ({"contents": "hi"}, "contents: "),
-        ({"contents": [{"role": "system"}]}, "contents[0].role: must be one of user, model"),
-        ({"contents": [{"parts": "hi"}]}, "contents[0].parts: "),
-        ({"contents": [{"parts": [{"text": 1}]}]}, "contents[0].parts[0].text: "),
-        ({"contents": [{"parts": [{"text": "a"}, {"inlineData": 1}]}]}, "contents[0].parts[1].inlineData: "),
+        ({"contents": "hi"}, "contents must be "),
+        ({"contents": [{"role": "system"}]}, "contents[0].role must be one of user, model"),
+        ({"contents": [{"parts": "hi"}]}, "contents[0].parts must be "),
+        ({"contents": [{"parts": [{"text": 1}]}]}, "contents[0].parts[0].text must be "),
+        ({"contents": [{"parts": [{"text": "a"}, {"inlineData": 1}]}]}, "contents[0].parts[1].inlineData must be "),
         (
             {"contents": [{"parts": [{"inlineData": {"mimeType": "image/png", "data": "?"}}]}]},
-            "contents[0].parts[0].inlineData: not base64",
+            "contents[0].parts[0].inlineData: data must be base64",
         ),
-        ({"contents": [{"parts": [{"functionCall": {"args": 1}}]}]}, "contents[0].parts[0].functionCall.args: "),
+        ({"contents": [{"parts": [{"functionCall": {"args": 1}}]}]}, "contents[0].parts[0].functionCall.args must be "),
         (
             {"contents": [{"parts": [{"functionResponse": {"response": "x"}}]}]},
-            "contents[0].parts[0].functionResponse.response: ",
+            "contents[0].parts[0].functionResponse.response must be ",
         ),
-        ({"systemInstruction": {"parts": [{"text": 1}]}}, "systemInstruction.parts[0].text: "),
-        ({"generationConfig": {"temperature": "hot"}}, "generationConfig.temperature: "),
-        ({"generationConfig": {"topK": 1.5}}, "generationConfig.topK: "),
-        ({"tools": [{"functionDeclarations": [""]}]}, "tools[0].functionDeclarations[0]: "),
-        ({"tools": [{"functionDeclarations": [{"name": 1}]}]}, "tools[0].functionDeclarations[0].name: "),
+        ({"systemInstruction": {"parts": [{"text": 1}]}}, "systemInstruction.parts[0].text must be "),
+        ({"generationConfig": {"temperature": "hot"}}, "generationConfig.temperature must be "),
+        ({"generationConfig": {"topK": 1.5}}, "generationConfig.topK must be "),
+        ({"tools": [{"functionDeclarations": [""]}]}, "tools[0].functionDeclarations[0] must be "),
+        ({"tools": [{"functionDeclarations": [{"name": 1}]}]}, "tools[0].functionDeclarations[0].name must be "),
     ],
 )
 def test_what_makes_no_sense_is_refused_with_its_place(body: Any, message: str) -> None:

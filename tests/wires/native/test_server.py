@@ -162,7 +162,7 @@ def test_unknown_fields_are_refused() -> None:
 
 
 def test_messages_are_demanded() -> None:
-    with pytest.raises(InvalidNativeRequest, match="messages: required"):
+    with pytest.raises(InvalidNativeRequest, match="messages is required"):
         SERVER.decode_request(http())
 
 
@@ -279,7 +279,7 @@ def test_a_result_is_text_or_json_or_parts(content: object, meaning: object) -> 
 
 BAD_MESSAGES: list[tuple[list[Any], str, str]] = [
     ([{"role": "user"}], "messages[0].content", "missing"),
-    ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0]", "missing"),
+    ([{"role": "user", "content": [{"type": "text"}]}], "messages[0].content[0].text", "missing"),
     ([{"role": "user", "content": [{"type": "image"}]}], "messages[0].content[0]", "missing"),
     (
         [{"role": "user", "content": [{"type": "thinking", "text": ""}]}],

@@ -282,7 +282,7 @@ BROKEN: dict[str, tuple[type[DragomanError], str, tuple[Part, ...]]] = {
     ),
     "calls_array_arguments": (MalformedToolCall, "arguments of tide are not a JSON object: [1]", ()),
     "content_list_of_numbers": (Malformed, "openai_chat: content must be text or a list of parts", ()),
-    "image_broken": (Malformed, "openai_chat: images: not a base64 data URL", ()),
+    "image_broken": (Malformed, "openai_chat: images: url must be data:<type>;base64,<data>", ()),
     "not_json": (Malformed, "cannot decode an event", (HI,)),
     "error_object": (ServerFault, "Upstream failed", (HI,)),
     "error_string": (ServerFault, "the engine died", (HI,)),

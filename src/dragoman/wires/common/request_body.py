@@ -1,6 +1,5 @@
 """Decodes the JSON body of a client's request, with errors that name the field that is wrong."""
 
-import re
 from collections.abc import Iterable
 from functools import cache
 from math import inf
@@ -8,7 +7,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dragoman.errors import InvalidRequest
+from dragoman.errors import InvalidRequest, explain_validation
 from dragoman.http import HttpRequest
 from dragoman.types import JsonObject, Request, is_object
 from dragoman.wires.common.json import DECODE_ERRORS
@@ -61,14 +60,10 @@ def _convert(data: object, into: type[T]) -> T:
 
 
 def _invalid(error: msgspec.ValidationError, where: str) -> InvalidRequest:
-    reason, _, path = str(error).partition(" - at `$")
-    field = where + path.rstrip("`")
-    if absent := _MISSING.fullmatch(reason):
-        return missing_field(f"{field}.{absent[1]}")
-    return invalid_field(field, reason, code="invalid_type" if ", got " in reason else "invalid_value")
-
-
-_MISSING = re.compile("Object missing required field `(.+)`")
+    path, reason = explain_validation(error)
+    if reason == "is required":
+        return missing_field(where + path)
+    return invalid_field(where + path, reason, code="invalid_type" if ", got " in reason else "invalid_value")
 
 
 @cache
@@ -83,7 +78,16 @@ def invalid_field(where: str, why: str, /, *, code: str = "invalid_value") -> In
     'messages[0].role'
     """
     where = where.removeprefix("body.")
-    return InvalidRequest(f"{where}: {why}", code=code, param=where)
+    return InvalidRequest(name_field(where, why), code=code, param=where)
+
+
+def name_field(where: str, why: str, /) -> str:
+    """The message about a field: "x must be int", or "x: unknown" if the reason is not a sentence about the field.
+
+    >>> name_field("top_p", "must be float, got str")
+    'top_p must be float, got str'
+    """
+    return f"{where} {why}" if why.startswith(("must ", "is ")) else f"{where}: {why}"
 
 
 def missing_field(where: str, /) -> InvalidRequest:

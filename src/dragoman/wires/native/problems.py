@@ -5,13 +5,13 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from dragoman.errors import InvalidRequest
+from dragoman.errors import InvalidRequest, explain_validation
 from dragoman.types import is_object
+from dragoman.wires.common.request_body import name_field
 
 T = TypeVar("T")
 MAX_PROBLEMS = 100
 """Problems that one error lists at most."""
-_MISSING = "Object missing required field"
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -30,7 +30,7 @@ class InvalidNativeRequest(InvalidRequest):
     """
 
     def __init__(self, problems: list[Problem]) -> None:
-        super().__init__("; ".join(f"{problem.param}: {problem.message}" for problem in problems))
+        super().__init__("; ".join(name_field(problem.param, problem.message) for problem in problems))
         self.problems = tuple(problems)
 
 
@@ -41,7 +41,7 @@ class ProblemCollector:
     >>> problems.read("warm", float, "temperature") is None
     True
     >>> problems.items[0]
-    Problem(param='temperature', code='invalid_value', message='expected float, got str')
+    Problem(param='temperature', code='invalid_value', message='must be float, got str')
     """
 
     def __init__(self) -> None:
@@ -62,10 +62,8 @@ class ProblemCollector:
         try:
             return msgspec.convert(value, kind)
         except msgspec.ValidationError as error:
-            reason, _, path = str(error).partition(" - at `$")
-            code = "missing" if reason.startswith(_MISSING) else "invalid_value"
-            reason = reason.replace("`", "")
-            self.add(param + path.rstrip("`"), code, reason[:1].lower() + reason[1:])
+            path, reason = explain_validation(error)
+            self.add(param + path, "missing" if reason == "is required" else "invalid_value", reason)
             return None
 
     def read_object(
@@ -84,5 +82,5 @@ class ProblemCollector:
             if value is not None:
                 fields[name] = self.read(value, kind, f"{prefix}{name}")
             elif name in required:
-                self.add(f"{prefix}{name}", "missing", "required")
+                self.add(f"{prefix}{name}", "missing", "is required")
         return fields
