@@ -81,6 +81,8 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Requests in progress, per worker."""
     body_timeout: Seconds = 60.0
     """Seconds for a client to send its body."""
+    write_timeout: Seconds = 60.0
+    """Seconds in which a client must read something of a stream, or it is disconnected."""
     ping: Seconds = 15.0
     """Seconds of silence after which a stream gets a ping."""
     rates_when_down: WhenDown = "open"

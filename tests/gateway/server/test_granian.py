@@ -33,6 +33,7 @@ class Exchange:
     """One request: scope, headers and protocol."""
 
     proto, method, path, query_string = "http", "POST", "/v1/chat/completions", ""
+    client, server = "127.0.0.1:1", "127.0.0.1:8080"
 
     def __init__(self, body: bytes) -> None:
         self.body = body

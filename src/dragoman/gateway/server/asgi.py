@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, MutableMapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -57,7 +58,9 @@ class Asgi:
             return None
 
     async def _answer(self, client: "_Client", send: AsgiSend) -> None:
-        await _send(await self._app.answer(client.head, client.read), send)
+        timeout = self._app.runtime.config.gateway.write_timeout
+        with suppress(TimeoutError):
+            await _send(await self._app.answer(client.head, client.read), send, timeout)
 
     async def _lifespan(self, receive: AsgiReceive, send: AsgiSend) -> None:
         await receive()
@@ -131,7 +134,7 @@ def _request_head(scope: AsgiMessage) -> HttpRequest:
     return HttpRequest(method=scope["method"], path=f"{path}?{query}" if query else path, headers=headers)
 
 
-async def _send(response: GatewayResponse, send: AsgiSend) -> None:
+async def _send(response: GatewayResponse, send: AsgiSend, write_timeout: float) -> None:
     headers = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in response.headers]
     body = response.body
     if isinstance(body, bytes):
@@ -142,7 +145,9 @@ async def _send(response: GatewayResponse, send: AsgiSend) -> None:
         return
 
     async def write(data: bytes) -> None:
-        await send({"type": "http.response.body", "body": data, "more_body": True})
+        # The server makes us wait while the client reads nothing.
+        async with asyncio.timeout(write_timeout):
+            await send({"type": "http.response.body", "body": data, "more_body": True})
 
     await body(write)
     await send({"type": "http.response.body", "body": b""})

@@ -10,6 +10,7 @@ from dragoman.gateway.accounting.accounting import CLIENT_CLOSED_REQUEST
 from dragoman.gateway.app import App
 from dragoman.gateway.config import GatewaySettings
 from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow
+from dragoman.gateway.server.backpressure import ClientTooSlow, StreamPressure
 from dragoman.gateway.server.limits import MAX_DRAINED, BodyBytes
 from dragoman.http import HttpRequest
 
@@ -38,6 +39,8 @@ class Scope(Protocol):
     method: str
     path: str
     query_string: str
+    client: str
+    server: str
 
     @property
     def headers(self) -> RsgiHeaders: ...
@@ -47,7 +50,7 @@ class GranianTransport(Protocol):
     """Where a streamed response is written."""
 
     def send_bytes(self, data: bytes, /) -> Awaitable[None]:
-        """Returns when there is room for more."""
+        """Puts the data into a queue; it never waits for the client."""
         ...
 
 
@@ -87,18 +90,17 @@ class Rsgi:
             response = await self._app.answer(HttpRequest(method=scope.method, path=path, headers=headers), client.read)
             if isinstance(response.body, bytes):
                 protocol.response_bytes(response.status, response.headers, response.body)
-                if not client.is_body_over and not (
-                    headers.get("content-length", "0") == "0" and "transfer-encoding" not in headers
-                ):
-                    await client.drain()
+                await client.drain()
             else:
-                with _StreamWriter(protocol.response_stream(response.status, response.headers)) as writer:
+                pressure = StreamPressure(scope.client, scope.server, self._app.runtime.config.gateway.write_timeout)
+                stream = protocol.response_stream(response.status, response.headers)
+                with _StreamWriter(stream, pressure) as writer:
                     await response.body(writer.write)
         except asyncio.CancelledError:
             if not client.is_disconnected:
                 raise
             protocol.response_empty(CLIENT_CLOSED_REQUEST, [])
-        except _protocol_closed():
+        except (ClientTooSlow, _protocol_closed()):
             protocol.response_empty(CLIENT_CLOSED_REQUEST, [])
         finally:
             client.end()
@@ -113,19 +115,26 @@ def _protocol_closed() -> type[Exception]:
 class _StreamWriter:
     """Holds granian's transport only until the stream ends: the traceback of an error would keep it open."""
 
-    __slots__ = ("_transport",)
+    __slots__ = ("_pressure", "_transport")
 
-    def __init__(self, transport: GranianTransport) -> None:
+    def __init__(self, transport: GranianTransport, pressure: StreamPressure) -> None:
         self._transport = transport
+        self._pressure = pressure
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self._pressure.close()
         del self._transport
 
     def write(self, data: bytes) -> Awaitable[None]:
-        return self._transport.send_bytes(data)
+        # granian itself never makes a writer wait.
+        return self._write_slowly(data) if self._pressure.add(len(data)) else self._transport.send_bytes(data)
+
+    async def _write_slowly(self, data: bytes) -> None:
+        await self._pressure.wait()
+        await self._transport.send_bytes(data)
 
 
 class _Client:

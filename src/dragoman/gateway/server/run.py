@@ -61,7 +61,7 @@ def serve(
     check_auth(gateway, settings, no_auth=no_auth)
     check_store(gateway, settings)
     try:
-        from granian.constants import Interfaces, Loops
+        from granian.constants import HTTPModes, Interfaces, Loops
         from granian.http import HTTP1Settings
         from granian.log import LogLevels
         from granian.server import Server
@@ -76,6 +76,7 @@ def serve(
         workers=gateway.workers,
         loop=Loops.auto,
         websockets=False,
+        http=HTTPModes.http1,  # `backpressure` cannot tell the streams of one HTTP/2 connection apart
         backpressure=gateway.max_requests + MAX_IDLE_CONNECTIONS,
         http1_settings=HTTP1Settings(max_buffer_size=MAX_HEADERS),
         log_level=LogLevels.warning,
