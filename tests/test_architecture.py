@@ -1,6 +1,5 @@
 """The rules of ARCHITECTURE.md hold for every file of src/dragoman, and each rule is able to fail."""
 
-import ast
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -204,13 +203,17 @@ def test_the_top_level_shows_the_architecture() -> None:
     assert len(entries) <= MAX_ENTRIES, sorted(path.name for path in entries)
 
 
-def test_public_classes_have_names_of_their_own() -> None:
+def test_public_classes_and_type_aliases_have_names_of_their_own() -> None:
     places: dict[str, list[str]] = {}
     for module in architecture.modules():
-        for node in ast.walk(module.tree):
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places.setdefault(node.name, []).append(module.path)
+        for name in architecture.type_names(module):
+            places.setdefault(name, []).append(module.path)
     assert {name: paths for name, paths in places.items() if len(paths) > 1} == {}
+
+
+def test_type_names_are_classes_and_aliases_in_camel_case() -> None:
+    text = "class A:\n    class B: ...\nJson: TypeAlias = str\nPair = tuple[int, int]\nclass _C: ...\nMAX = T = x = 1"
+    assert sorted(architecture.type_names(Module("types.py", text))) == ["A", "B", "Json", "Pair"]
 
 
 def test_every_folder_of_tests_is_in_a_group_of_the_makefile() -> None:

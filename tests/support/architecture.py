@@ -1,4 +1,4 @@
-"""The source of a module in, the rules that it breaks out: what test_architecture.py runs over src/dragoman.
+"""The rules of the architecture, which test_architecture.py checks for every file of src/dragoman.
 
 Each check is a pure function of one `Module`, so that each is proven able to fail with a snippet.
 """
@@ -100,6 +100,22 @@ def _fits(name: str, pattern: str) -> bool:
     """Whether a module, a package or a name in one of them belongs to a pattern."""
     stem = pattern.removesuffix(".*")
     return name == stem or (bool(stem) and name.startswith(stem + "."))
+
+
+def type_names(module: Module) -> Iterator[str]:
+    """The public classes of a module, and its type aliases: names in CamelCase that are assigned at the top."""
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+            yield node.name
+    for node in module.tree.body:
+        match node:
+            case ast.Assign(targets=targets):
+                names = [target.id for target in targets if isinstance(target, ast.Name)]
+            case ast.AnnAssign(target=ast.Name(id=name)):
+                names = [name]
+            case _:
+                continue
+        yield from (name for name in names if re.match(r"[A-Z]\w*[a-z]", name))
 
 
 def imports(module: Module) -> Iterator[tuple[int, str]]:

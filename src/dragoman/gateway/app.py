@@ -31,7 +31,14 @@ from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.browsers import check_browser, cors_headers, preflight
 from dragoman.gateway.server.limits import CONTENT_ENCODING, BodyBudget, BodyBytes, decode_body, decompress
-from dragoman.gateway.server.response import GatewayResponse, Handler, Write, error_response, from_reply, json_response
+from dragoman.gateway.server.response import (
+    GatewayResponse,
+    RequestHandler,
+    Write,
+    error_response,
+    from_reply,
+    json_response,
+)
 from dragoman.gateway.server.router import Routes
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
@@ -54,7 +61,7 @@ class Endpoint(NamedTuple):
 
     wire: Wire | None
     """The dialect of its clients; None if the route belongs to the gateway itself."""
-    handle: Handler
+    handle: RequestHandler
     is_public: bool = False
     """Whether it needs no key."""
 

@@ -26,7 +26,7 @@ from dragoman.gateway.dashboard.files import FILES, PAGE, file
 from dragoman.gateway.dashboard.guard import check
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.server.limits import decode_body
-from dragoman.gateway.server.response import GatewayResponse, Handler, json_response
+from dragoman.gateway.server.response import GatewayResponse, RequestHandler, json_response
 from dragoman.gateway.validation import describe_mismatch
 from dragoman.wires.common.json import DECODE_ERRORS
 from dragoman.wires.common.server_endpoints import Route
@@ -69,12 +69,12 @@ class Dashboard:
         self._is_local = is_local
 
     @staticmethod
-    def files() -> Iterator[tuple[Route, Handler]]:
+    def files() -> Iterator[tuple[Route, RequestHandler]]:
         """The routes of the page and its files."""
         for path, name in (("/", PAGE), *((f"/dashboard/{name}", name) for name in FILES)):
             yield Route(method="GET", path=path), _static(name)
 
-    def table(self) -> Iterator[tuple[Route, Handler]]:
+    def table(self) -> Iterator[tuple[Route, RequestHandler]]:
         """Every route of the API and its handler."""
         for method, name, handler in (
             ("GET", "snapshot", _snapshot),
@@ -86,7 +86,7 @@ class Dashboard:
         ):
             yield Route(method=method, path=API + name), self._for_operators(handler)
 
-    def _for_operators(self, handler: Handler) -> Handler:
+    def _for_operators(self, handler: RequestHandler) -> RequestHandler:
         async def checked(context: RequestContext) -> GatewayResponse:
             check(context.http, context.key, is_local=self._is_local)
             return await handler(context)
@@ -94,7 +94,7 @@ class Dashboard:
         return checked
 
 
-def _static(name: str) -> Handler:
+def _static(name: str) -> RequestHandler:
     async def respond(_context: RequestContext) -> GatewayResponse:
         return file(name)
 

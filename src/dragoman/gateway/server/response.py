@@ -27,7 +27,7 @@ class GatewayResponse(msgspec.Struct, frozen=True, eq=False):
     body: Body
 
 
-Handler: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse]]
+RequestHandler: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse]]
 """Answers the requests of one route."""
 
 
