@@ -23,17 +23,17 @@ BIN  := $(VENV)/bin
 CODE := $(wildcard src tests examples benchmarks)
 
 # The tests run in groups, side by side: each collects only its own files, and the groups that wait for servers and
-# browsers leave the processor to the others. Only the pure layers are measured by coverage.
+# browsers leave the processor to the others. Only the pure layers are measured by coverage. The modules whose examples
+# a group runs are those of its layers; tests/support/architecture.py has the only list of them.
 UNIT     := $(BIN)/pytest -q -p no:cacheprovider
 PURE     := tests/schema tests/media tests/targets tests/wires $(wildcard tests/test_*.py) $(wildcard tests/tools/test_[dr]*.py)
-SOURCES  := src/dragoman/types.py src/dragoman/events.py src/dragoman/errors.py src/dragoman/http.py \
-            src/dragoman/codec.py src/dragoman/schema src/dragoman/media src/dragoman/wires src/dragoman/targets \
-            src/dragoman/tools/decorator.py src/dragoman/tools/docstrings.py src/dragoman/tools/results.py
+LAYERS    = $$($(BIN)/python -m tests.support.architecture
+SOURCES   = $(LAYERS) vocabulary helpers wires targets)
 RECORDED := tests/corpus tests/wires/test_fuzz.py tests/cli/test_translation.py
 GATEWAY  := tests/gateway
 BROWSER  := tests/gateway/dashboard tests/gateway/test_frameworks.py tests/real
 REST     := tests/engine tests/io tests/agents tests/tools tests/testing tests/demo tests/cli
-REST_SRC := $(addprefix src/dragoman/,engine io agents tools testing demo gateway cli api.py models.py registry.py streaming.py)
+REST_SRC  = $(LAYERS) engine edge programs)
 
 .DEFAULT_GOAL := help
 .PHONY: help test check lint mypy pyright pure fast recordings gateway browser rest demo serve bench bench-gateway soak fuzz \
@@ -82,7 +82,7 @@ browser: $(VENV)/.dev
 	$(UNIT) $(BROWSER)
 
 rest: $(VENV)/.dev
-	$(UNIT) $(REST) $(REST_SRC) $(addprefix --ignore=,$(RECORDED) $(wildcard tests/tools/test_[dr]*.py) $(filter src/dragoman/tools/%,$(SOURCES)))
+	$(UNIT) $(REST) $(REST_SRC) $(addprefix --ignore=,$(RECORDED) $(wildcard tests/tools/test_[dr]*.py))
 
 demo: $(VENV)/.base
 	$(BIN)/python examples/demo.py

@@ -1,8 +1,11 @@
 """The rules of ARCHITECTURE.md hold for every file of src/dragoman, and each rule is able to fail."""
 
+import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
+from fnmatch import fnmatch
 from textwrap import dedent
 
 import pytest
@@ -214,6 +217,25 @@ def test_public_classes_and_type_aliases_have_names_of_their_own() -> None:
 def test_type_names_are_classes_and_aliases_in_camel_case() -> None:
     text = "class A:\n    class B: ...\nJson: TypeAlias = str\nPair = tuple[int, int]\nclass _C: ...\nMAX = T = x = 1"
     assert sorted(architecture.type_names(Module("types.py", text))) == ["A", "B", "Json", "Pair"]
+
+
+def test_coverage_is_measured_for_the_pure_layers_up_to_the_wires() -> None:
+    config = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    included: list[str] = config["tool"]["coverage"]["report"]["include"]
+    measured = {
+        module.name
+        for module in architecture.modules()
+        if any(fnmatch(f"src/dragoman/{module.path}", pattern) for pattern in included)
+    }
+    layers = {"vocabulary", "helpers", "wires"}
+    assert measured == {module.name for module in architecture.modules() if layer(module.name) in layers}
+
+
+def test_the_layers_in_the_makefile_have_files() -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    named = [name for line in re.findall(r"\$\(LAYERS\) ([\w ]+)\)", makefile) for name in line.split()]
+    assert sorted(named) == sorted(set(LAYERS) - {TOP})
+    assert all(architecture.files_of([name]) for name in named)
 
 
 def test_every_folder_of_tests_is_in_a_group_of_the_makefile() -> None:

@@ -5,6 +5,7 @@ Each check is a pure function of one `Module`, so that each is proven able to fa
 
 import ast
 import re
+import sys
 from collections.abc import Iterable, Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -87,6 +88,12 @@ def modules(source: Path = SOURCE) -> list[Module]:
         Module(path.relative_to(source).as_posix(), path.read_text(encoding="utf-8"))
         for path in sorted(source.rglob("*.py"))
     ]
+
+
+def files_of(layers: Iterable[str]) -> list[str]:
+    """The files of some layers, for the Makefile: it runs their examples."""
+    wanted = [module for module in modules() if layer(module.name) in set(layers)]
+    return [f"src/{PACKAGE}/{module.path}" for module in wanted if not module.path.endswith("__main__.py")]
 
 
 def layer(dotted: str) -> str | None:
@@ -292,3 +299,7 @@ CHECKS = (
     broad_excepts,
     silent_excepts,
 )
+
+
+if __name__ == "__main__":
+    print(*files_of(sys.argv[1:]))
