@@ -117,9 +117,9 @@ def test_what_a_client_heard_before_it_left_is_what_it_used() -> None:
         record.count_streamed([PartDelta(index=0, text="字" * 10)])
         await record.finish("client_disconnected", status=499, target="a/x")
         (row,) = await accounting.usage_log.rows()
-        assert (row.input, row.output, row.estimated, row.attempts) == (10, 20, True, 1)
+        assert (row.input, row.output, row.estimated, row.attempts) == (17, 20, True, 1)
         again = await accounting.open(context_of("r2", request=Request(max_tokens=1), key=key(tokens_per_minute=5000)))
-        assert dict(again.limit_headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 30 - 1)
+        assert dict(again.limit_headers)["X-RateLimit-Remaining-Tokens"] == str(5000 - 37 - 1)
 
     run(MemoryStore, work)
 

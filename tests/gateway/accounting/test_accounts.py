@@ -108,7 +108,7 @@ def test_a_client_that_leaves_tells_whom_it_left(stream: bool) -> None:  # noqa:
         app.runtime.accounting.log = AccessLog(written.append)
         (row,) = asyncio.run(walk(app, upstream))
     assert (row.target, row.outcome, row.status, row.attempts) == ("up/m", "client_disconnected", 499, 3)
-    assert (row.input, row.output, row.estimated) == (1, 0 if stream else None, True)
+    assert (row.input, row.output, row.estimated) == (8, 0 if stream else None, True)
     line = json.loads(written[0])
     assert (line["target"], line["outcome"], line["estimated"]) == ("up/m", "client_disconnected", True)
     metrics = app.runtime.accounting.metrics.text()
@@ -179,7 +179,7 @@ def test_a_plain_answer_tells_what_is_left_when_it_has_ended_and_a_stream_what_i
     used = [(row.input or 0) + (row.output or 0) for row in reversed(rows)]
     remaining = [int(each.headers["X-RateLimit-Remaining-Tokens"]) for each in seen]
     assert remaining[0] == 5000 - used[0]
-    assert remaining[1] == remaining[0] - 1001
+    assert remaining[1] == remaining[0] - 1008
     assert remaining[2] == 5000 - sum(used)
 
 
@@ -187,7 +187,7 @@ def test_an_open_answer_is_reserved_as_the_config_says() -> None:
     runtime = config("tokens_per_minute = 5000").replace("[gateway]\n", "[gateway]\nanswer_tokens = 300\n")
     app = app_of(runtime)
     seen, _ = talk(app, ask(chat("demo/any", stream=True)))
-    assert seen[0].headers["X-RateLimit-Remaining-Tokens"] == str(5000 - 301)
+    assert seen[0].headers["X-RateLimit-Remaining-Tokens"] == str(5000 - 308)
 
 
 @pytest.mark.parametrize("name", ["demo/a\nb", "demo/\x1b[31m", "a\x00", "demo/x\u202e", "\x7f"])
@@ -242,7 +242,7 @@ def test_counting_tokens_takes_a_request_and_no_tokens() -> None:
     with FaultyServer(
         RawResponse(headers={"content-type": "application/json"}, body=b'{"input_tokens": 7}')
     ) as upstream:
-        limits = "requests_per_minute = 2\ntokens_per_minute = 10"
+        limits = "requests_per_minute = 2\ntokens_per_minute = 17"
         more = record("up", upstream.base_url("anthropic"), "anthropic") + '[aliases]\ndemo = "demo/any"\n'
         app = app_of(config(limits) + more)
         seen, rows = talk(app, count, ask({**chat("demo"), "max_tokens": 9}), count)

@@ -19,14 +19,14 @@ from tests.support.gateway.redis_server import RedisServer
 CROWD = 200
 LIMIT = 50
 NAMES = [str(number) for number in range(100, 100 + CROWD)]
-"""Three letters, so that each counts for one token."""
+"""Three letters, so that each counts for one token, with seven around it."""
 LIMITS = {
     "requests": f"requests_per_minute = {LIMIT}",
-    "tokens": f"tokens_per_minute = {LIMIT * 10}",
-    "day": f'budgets = [{{ per = "day", tokens = {LIMIT * 10} }}]',
-    "month": f'budgets = [{{ per = "month", tokens = {LIMIT * 10} }}]',
-    # A token in, nine out: 150 and 9 * 600 billionths of a dollar.
-    "dollars": f'budgets = [{{ per = "day", dollars = {LIMIT * 5550 / 1e9} }}]',
+    "tokens": f"tokens_per_minute = {LIMIT * 17}",
+    "day": f'budgets = [{{ per = "day", tokens = {LIMIT * 17} }}]',
+    "month": f'budgets = [{{ per = "month", tokens = {LIMIT * 17} }}]',
+    # Eight tokens in, nine out: 8 * 150 and 9 * 600 billionths of a dollar.
+    "dollars": f'budgets = [{{ per = "day", dollars = {LIMIT * 6600 / 1e9} }}]',
     "concurrent": "concurrent = 8",
     "disconnected": 'budgets = [{ per = "day", tokens = 1_000_000 }]',
 }
@@ -72,10 +72,10 @@ def crowd(ports: tuple[int, int], limit: str, model: str = "gpt-4o-mini") -> lis
     ("limit", "label", "step", "longest"),
     [
         ("requests", "requests", 1, 61),
-        ("tokens", "tokens", 10, 61),
-        ("day", "tokens-day", 10, 86_400),
-        ("month", "tokens-month", 10, 31 * 86_400),
-        ("dollars", "dollars-day", 0.00000555, 86_400),
+        ("tokens", "tokens", 17, 61),
+        ("day", "tokens-day", 17, 86_400),
+        ("month", "tokens-month", 17, 31 * 86_400),
+        ("dollars", "dollars-day", 0.0000066, 86_400),
     ],
 )
 def test_no_more_goes_out_than_a_limit_allows(
@@ -84,7 +84,7 @@ def test_no_more_goes_out_than_a_limit_allows(
     upstream.counted.clear()
     responses = crowd(ports, limit)
     assert Counter(each.status for each in responses) == {200: LIMIT, 429: CROWD - LIMIT}
-    assert sum(map(sum, upstream.counted.values())) == LIMIT * 10
+    assert sum(map(sum, upstream.counted.values())) == LIMIT * 17
     remaining = sorted(
         float(each.headers[f"x-ratelimit-remaining-{label}"]) for each in responses if each.status == 200
     )
@@ -139,7 +139,7 @@ def test_a_budget_counts_what_streams_used_also_when_they_were_left(
     finished_rows(store, "disconnected", 60)
     (after,) = together([partial(ask, ports[0], body_of("gpt-4o-mini", "xyz", max_tokens=9), key)])
     assert after.status == 200, after
-    assert int(after.headers["x-ratelimit-remaining-tokens-day"]) == 1_000_000 - used - 10
+    assert int(after.headers["x-ratelimit-remaining-tokens-day"]) == 1_000_000 - used - 17
 
 
 def finished_rows(store: str, key: str, count: int) -> list[UsageRow]:

@@ -26,6 +26,8 @@ from tests.support.gateway.dialects import post
 
 HAIKU, BOX = Registry(env={}).targets("anthropic/claude-3-5-haiku, ollama/unheard-of")
 SCHEMA: JsonObject = {"type": "object", "properties": {"port": {"type": "string"}}}
+FRAME = 3 + 4
+"""Tokens around one message."""
 TOOL = Tool(name="tide", description="When the tide turns.", parameters=SCHEMA)
 
 
@@ -40,7 +42,7 @@ def test_an_estimate_counts_all_parts() -> None:
         max_tokens=50,
     )
     assert estimate_usage(request) == Usage(
-        input=(30 + 30 + 1500 * 3 + 4 + 17 + 30) // 3, output=50, source="estimated"
+        input=3 + 3 * 4 + (30 + 30 + 1500 * 3 + 4 + 17 + 30) // 3, output=50, source="estimated"
     )
 
 
@@ -57,7 +59,12 @@ def test_an_estimate_counts_all_parts() -> None:
     ids=["text", "pages", "scan", "sound", "opaque", "long opaque"],
 )
 def test_what_is_no_text_has_a_weight(part: Part, tokens: int) -> None:
-    assert estimate_usage(Request(messages=(user(part),))).input == tokens
+    assert estimate_usage(Request(messages=(user(part),))).input == FRAME + tokens
+
+
+def test_a_short_prompt_is_not_free() -> None:
+    assert estimate_usage(Request(messages=(user(""),))).input == FRAME
+    assert estimate_usage(Request(messages=(user("a"),) * 100)).input == 3 + 100 * 4 + 34
 
 
 @pytest.mark.parametrize(

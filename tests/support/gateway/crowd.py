@@ -11,7 +11,7 @@ import msgspec
 
 from tests.support.gateway.live import PATIENCE
 
-INPUT = 1
+INPUT = 8
 WORD = "abc"
 """A token, by our own guess, too."""
 

@@ -24,6 +24,9 @@ from dragoman.types import (
 )
 
 BYTES_PER_TOKEN = 3
+TOKENS_PER_REQUEST = 3
+TOKENS_PER_MESSAGE = 4
+"""Of the tokens around a prompt and each message, which providers count, too: without them, short prompts are free."""
 TOKENS_PER_IMAGE = 1500
 """Also the minimum of an opaque part, whose content is not known."""
 TOKENS_PER_PAGE = 2000
@@ -49,12 +52,13 @@ def estimate_usage(request: Request, targets: Sequence[Target] = (), /, *, answe
 
 
 def prompt_tokens(request: Request, /) -> int:
-    """The tokens of the prompt: messages, tools and schema."""
+    """The tokens of the prompt: messages with their frames, tools and schema."""
     system = (Text(text=request.system),) if isinstance(request.system, str) else request.system or ()
     size = sum(map(_size, system)) + sum(_size(part) for message in request.messages for part in message.parts)
     schemas = [] if request.schema is None else [request.schema]
     size += sum(map(_tool_size, request.tools)) + sum(map(_json_size, schemas))
-    return -(-size // BYTES_PER_TOKEN)
+    frame = TOKENS_PER_REQUEST + TOKENS_PER_MESSAGE * len(request.messages) if request.messages else 0
+    return frame + -(-size // BYTES_PER_TOKEN)
 
 
 def max_answer_tokens(request: Request, targets: Sequence[Target], answer: int | None, /) -> int:
