@@ -1,8 +1,9 @@
 import copy
 import inspect
 import pickle
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +41,7 @@ from dragoman.errors import (
     Truncated,
     Unsupported,
     WireError,
+    explain_validation,
     redact,
 )
 from dragoman.types import Attempt, Finish, Response, Usage, assistant
@@ -400,3 +402,30 @@ def test_words_are_left_as_they_are(text: str) -> None:
 
 def test_a_key_in_a_code_is_blotted_out() -> None:
     assert DragomanError("no", code="sk-proj-12345678").code == "[redacted]"
+
+
+class Port(msgspec.Struct, forbid_unknown_fields=True):
+    name: str
+    depth: int | None = None
+    kind: Literal["sea", "river"] = "sea"
+
+
+@pytest.mark.parametrize(
+    ("value", "path", "reason"),
+    [
+        ({"name": 1}, ".name", "must be str, got int"),
+        ({"name": "a", "depth": "1"}, ".depth", "must be int, got str"),
+        ({}, ".name", "is required"),
+        ({"name": "a", "x": 1}, ".x", "is not a known field"),
+        ({"name": "a", "kind": "lake"}, ".kind", "must be a known value, got 'lake'"),
+        ([], "", "must be object, got array"),
+    ],
+)
+def test_a_refused_field_is_explained(value: object, path: str, reason: str) -> None:
+    with pytest.raises(msgspec.ValidationError) as caught:
+        msgspec.convert(value, Port)
+    assert explain_validation(caught.value) == (path, reason)
+
+
+def test_an_unknown_refusal_is_repeated() -> None:
+    assert explain_validation(ValueError("JSON is malformed")) == ("", "is invalid: JSON is malformed")

@@ -1,4 +1,4 @@
-"""The real executable: words in, what it wrote and its exit code out."""
+"""Runs the real executable, and returns its output and exit code."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""A schema as it is sent in, the rules of a provider that it breaks out. Written from the providers' pages alone."""
+"""Checks the schema of a request against the rules of a provider, which are taken from its documentation."""
 
 import re
 from collections.abc import Iterator

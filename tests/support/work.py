@@ -1,4 +1,4 @@
-"""Some work in, how much of it there was out: calls and bytes are counted, so that no clock is needed."""
+"""Measures work without a clock: counts function calls and bytes."""
 
 import sys
 import tracemalloc

@@ -1,4 +1,4 @@
-"""A recorded refusal in, the class and facts that it must have out: written from the providers' documentation."""
+"""The class and attributes that a recorded error must get, according to the documentation of the providers."""
 
 import re
 from typing import Any

@@ -1,4 +1,4 @@
-"""A Request in, what a client of a dialect sees out: the wires' client halves call the app, without a socket."""
+"""Calls the gateway as a client of a dialect does, without a socket: the client halves of the wires encode and decode."""
 
 import asyncio
 from collections.abc import Coroutine

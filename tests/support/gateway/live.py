@@ -1,4 +1,4 @@
-"""A config in, a running gateway out: a process of its own on 127.0.0.1, stopped when it is left."""
+"""Runs a gateway with a config in a process of its own on 127.0.0.1, and stops it at the end of the block."""
 
 import http.client
 import json

@@ -1,4 +1,4 @@
-"""A union of an official SDK's types in, an example of each of its members out: the least of it, and all of it."""
+"""Examples of the types in a union of an official SDK: one with the required fields only, and one with all fields."""
 
 import enum
 import types
