@@ -51,7 +51,7 @@ def test_the_dialects_are_the_wires_and_canonical() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("chatt",), "dragoman: unknown command 'chatt'; did you mean 'chat'?; dragoman --help lists the commands"),
+        (("chatt",), "dragoman: unknown command 'chatt'; did you mean 'chat'?"),
         (("chat", "--max-tokens", "none"), "dragoman: chat: argument --max-tokens: must be a number >= 1, got 'none'"),
         (("translate", "--from", "latin"), "dragoman: translate: "),
         (
@@ -59,6 +59,11 @@ def test_the_dialects_are_the_wires_and_canonical() -> None:
             "dragoman: batch: the following arguments are required: OUT.jsonl; see dragoman batch --help",
         ),
         (("chat",), "dragoman: chat: a prompt is required; pass it as an argument or through a pipe"),
+        (("keys",), "dragoman: keys: the following arguments are required: new, NAME; see dragoman keys --help"),
+        (
+            ("chat", "-m", "demo/any", "-i", __file__, "hi"),
+            f"dragoman: chat: --image must be an image file, got {__file__}: an image is of an unknown type",
+        ),
     ],
 )
 def test_a_usage_error_is_one_line_and_exit_code_2(arguments: tuple[str, ...], message: str) -> None:
@@ -72,9 +77,12 @@ def test_a_usage_error_is_one_line_and_exit_code_2(arguments: tuple[str, ...], m
     ("arguments", "message"),
     [
         (("chat", "-m", "grok/x", "hi"), "dragoman: unknown provider 'grok'"),
-        (("chat", "-m", "groq/x", "hi"), "dragoman: AuthFailed: no target answered: groq/x failed ("),
+        (("chat", "-m", "groq/x", "hi"), "dragoman: groq/x: no API key; set GROQ_API_KEY"),
         (("chat", "-i", "nowhere.png", "hi"), "dragoman: nowhere.png: No such file or directory"),
         (("explain", "x", "--config", "nowhere.toml"), "dragoman: nowhere.toml: No such file or directory"),
+        (("serve", "--config", "nowhere.toml"), "dragoman: nowhere.toml: No such file or directory"),
+        (("chat", "-m", "gpt-4o", "hi"), "dragoman: model must be provider/model or an alias, got 'gpt-4o'; for "),
+        (("models", "nope"), "dragoman: unknown provider 'nope': it is not registered, and LLM_NOPE is not set\n"),
     ],
 )
 def test_a_failure_is_one_line_and_exit_code_1(arguments: tuple[str, ...], message: str) -> None:
@@ -82,6 +90,16 @@ def test_a_failure_is_one_line_and_exit_code_1(arguments: tuple[str, ...], messa
     assert (done.code, done.out) == (1, "")
     assert done.err.startswith(message)
     assert done.err.count("\n") == 1
+
+
+def test_the_failures_of_several_targets_are_a_list() -> None:
+    done = dragoman("chat", "-m", "groq/x,demo/empty", "hi")
+    assert done.code == 1
+    assert done.err.splitlines() == [
+        "dragoman: no target answered:",
+        "- groq/x failed: AuthFailed: no API key; set GROQ_API_KEY or pass api_key=",
+        "- demo/empty failed: EmptyResponse: the answer is empty (finish: stop)",
+    ]
 
 
 def test_a_failure_is_json_with_json() -> None:

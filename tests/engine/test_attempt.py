@@ -144,12 +144,12 @@ def test_missing_credentials_say_where_a_key_is_looked_for() -> None:
     with pytest.raises(AuthFailed) as caught:
         next(plan(ASK, known("google/m")))
     error = caught.value
-    assert str(error) == "google: no key; set GEMINI_API_KEY or GOOGLE_API_KEY or pass api_key="
+    assert str(error) == "google/m: no API key; set GEMINI_API_KEY or GOOGLE_API_KEY or pass api_key="
     assert (error.retry, error.fail_over, error.count_failure, error.provider) == (False, True, False, "google")
 
 
 def test_missing_credentials_without_variables() -> None:
-    with pytest.raises(AuthFailed, match=r"^aa: no key; pass api_key=$"):
+    with pytest.raises(AuthFailed, match=r"^aa/m: no API key; pass api_key=$"):
         next(plan(ASK, target("aa/m", needs_key=True)))
 
 

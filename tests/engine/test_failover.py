@@ -234,7 +234,7 @@ def test_missing_credentials_go_on_and_are_named_if_all_fail() -> None:
     assert ask(World(OK), keyless, BB, health=health).target == "bb/m2"
     assert "groq/llama" not in health.snapshot()
     error = fail(World(EMPTY), keyless, BB)
-    assert "groq/llama failed (AuthFailed: groq: no key; set GROQ_API_KEY" in str(error)
+    assert "groq/llama failed (AuthFailed: no API key; set GROQ_API_KEY" in str(error)
 
 
 STOPPING: list[Any] = [

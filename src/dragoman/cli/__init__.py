@@ -81,9 +81,8 @@ def _parse(command: str, args: list[str]) -> Namespace:
     if command not in COMMANDS:
         from dragoman.targets.dsn import did_you_mean
 
-        raise UsageError(
-            f"unknown command {command!r}{did_you_mean(command, COMMANDS)}; dragoman --help lists the commands"
-        )
+        hint = did_you_mean(command, COMMANDS) or "; see dragoman --help"
+        raise UsageError(f"unknown command {command!r}{hint}")
     return parser_of(command).parse_args(args)
 
 

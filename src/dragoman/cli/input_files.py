@@ -45,13 +45,13 @@ def json_errors() -> Generator[None, None, None]:
     try:
         yield
     except RecursionError:
-        raise InvalidRequest("not readable: JSON is nested too deeply") from None
+        raise InvalidRequest("the input must be JSON, got JSON that is nested too deeply") from None
     except UnicodeDecodeError as error:
-        raise InvalidRequest(f"not JSON: not UTF-8 (byte {error.start})") from error
+        raise InvalidRequest(f"the input must be JSON in UTF-8, got another encoding (byte {error.start})") from error
     except msgspec.ValidationError as error:
         raise InvalidRequest(str(error)) from error
     except msgspec.DecodeError as error:
-        raise InvalidRequest(f"not JSON: {error}") from error
+        raise InvalidRequest(f"the input must be JSON: {error}") from error
 
 
 @contextmanager
@@ -60,7 +60,7 @@ def errors_in(path: str, /) -> Generator[None, None, None]:
     try:
         yield
     except UnicodeDecodeError as error:
-        raise SetupError(f"{path}: not UTF-8 text (byte {error.start})") from error
+        raise SetupError(f"{path}: the file must be UTF-8 text (error at byte {error.start})") from error
     except InvalidRequest as error:
         raise SetupError(f"{path}: {error.message}") from error
     except SetupError as error:

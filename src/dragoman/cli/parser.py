@@ -134,6 +134,15 @@ def _name(text: str) -> str:
     return text
 
 
+def _key_name(text: str) -> str:
+    from dragoman.gateway.auth.api_keys import check_id
+
+    try:
+        return check_id(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
 def _seconds(text: str) -> float:
     try:
         seconds = float(text)
@@ -235,7 +244,7 @@ def _explain(parser: ArgumentParser) -> None:
         metavar="DIALECT",
         help="dialect of the request (default: canonical)",
     )
-    parser.add_argument("--gateway", metavar="URL", help="running gateway; shows its health of the targets")
+    parser.add_argument("--gateway", metavar="URL", help="also show the health of the targets in this running gateway")
 
 
 def _models(parser: ArgumentParser) -> None:
@@ -273,8 +282,8 @@ def _doctor(parser: ArgumentParser) -> None:
 
 
 def _keys(parser: ArgumentParser) -> None:
-    parser.add_argument("action", choices=("new",))
-    parser.add_argument("name", type=_name, help="the id of the key, for example the client's name")
+    parser.add_argument("action", choices=("new",), metavar="new", help="create a key")
+    parser.add_argument("name", type=_key_name, metavar="NAME", help="the id of the key, for example the client's name")
 
 
 def _usage(parser: ArgumentParser) -> None:
@@ -282,8 +291,8 @@ def _usage(parser: ArgumentParser) -> None:
 
 
 def _targets(parser: ArgumentParser) -> None:
-    parser.add_argument("action", choices=("disable", "enable"))
-    parser.add_argument("target", type=_name, help="provider/model")
+    parser.add_argument("action", choices=("disable", "enable"), metavar="disable|enable", help="what to do")
+    parser.add_argument("target", type=_name, metavar="TARGET", help="provider/model")
     parser.add_argument(
         "--seconds", type=_seconds, metavar="N", help="how long the target stays disabled (default: 300)"
     )

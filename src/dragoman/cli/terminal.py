@@ -2,15 +2,16 @@
 
 import os
 import sys
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from shutil import get_terminal_size
 from typing import Any, TextIO
 
 import msgspec
 
-from dragoman.errors import DragomanError, redact
-from dragoman.types import Notice, Response
+from dragoman.errors import ChainExhausted, DragomanError, redact
+from dragoman.types import Attempt, Notice, Response
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
 _CONTROLS = dict.fromkeys((*range(9), *range(11, 32), *range(127, 160)), "\N{REPLACEMENT CHARACTER}")
@@ -140,8 +141,8 @@ def note(text: str, /, *, style: str = "dim") -> None:
 
 
 def fail(text: str, /) -> None:
-    """Write an error to stderr, in one line."""
-    note(f"dragoman: {' '.join(text.split())}", style="red")
+    """Write an error to stderr."""
+    note(f"dragoman: {_join_lines(text)}", style="red")
 
 
 def note_notices(notices: Sequence[Notice], /) -> None:
@@ -153,26 +154,57 @@ def note_notices(notices: Sequence[Notice], /) -> None:
 def note_response(response: Response, /) -> None:
     """Report notices, failed attempts, the target that answered, tokens and time."""
     note_notices(response.notices)
-    for attempt in response.attempts:
-        if attempt.outcome != "served":
-            note(f"{attempt.target} {attempt.outcome} ({attempt.error})", style="yellow")
+    failed = [attempt for attempt in response.attempts if attempt.outcome != "served"]
+    for reason in _count_failures(failed):
+        note(reason, style="yellow")
     counts = ((response.usage.input, "in"), (response.usage.output, "out"))
-    tokens = [f"{count} tokens {direction}" for count, direction in counts if count is not None]
+    tokens = [f"{plural(count, 'token')} {direction}" for count, direction in counts if count is not None]
     durations = [f"{attempt.duration:.1f} s" for attempt in response.attempts[-1:] if attempt.duration is not None]
     finish = [] if response.finish.reason in ("stop", "tool_calls") else [f"finish: {response.finish.reason}"]
     note(" · ".join([response.target or "?", *tokens, *durations, *finish]))
 
 
+def plural(count: int, noun: str, /) -> str:
+    """A count with its noun.
+
+    >>> plural(1, "row"), plural(2, "row")
+    ('1 row', '2 rows')
+    """
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
 def describe_error(error: Exception, /) -> str:
-    """An error in one line, without keys.
+    """An error without keys: one line, or a line for each of its problems.
 
     >>> describe_error(FileNotFoundError(2, "No such file or directory", "in.jsonl"))
     'in.jsonl: No such file or directory'
     """
     if isinstance(error, OSError) and error.strerror:
         return _valid_utf8(f"{error.filename}: {error.strerror}") if error.filename else error.strerror
-    kind = f"{type(error).__name__}: " if isinstance(error, DragomanError) else ""
-    return " ".join(redact(_valid_utf8(f"{kind}{error}")).split())
+    if isinstance(error, ChainExhausted) and error.attempts:
+        text = _describe_attempts(error)
+    else:
+        text = f"{type(error).__name__}: {error}" if isinstance(error, DragomanError) else str(error)
+    return _join_lines(redact(_valid_utf8(text)))
+
+
+def _describe_attempts(error: ChainExhausted) -> str:
+    reasons = _count_failures(error.attempts)
+    if len(reasons) > 1:
+        return "\n- ".join(["no target answered:", *reasons])
+    cause = error.__cause__
+    return f"{error.attempts[0].target}: {cause.message}" if isinstance(cause, DragomanError) else reasons[0]
+
+
+def _count_failures(attempts: Iterable[Attempt]) -> list[str]:
+    """Why each target failed; equal failures are counted, not repeated."""
+    failures = Counter(f"{attempt.target} {attempt.outcome}: {attempt.error}" for attempt in attempts)
+    return [f"{failure} ({count} attempts)" if count > 1 else failure for failure, count in failures.items()]
+
+
+def _join_lines(text: str) -> str:
+    """The text in one line; only the items of a list keep their lines."""
+    return "\n- ".join(" ".join(item.split()) for item in text.split("\n- "))
 
 
 def _valid_utf8(text: str) -> str:

@@ -118,11 +118,11 @@ def check_key(target: Target, /) -> None:
     >>> check_key(Target(provider="p", model="m", wire="w", base_url="https://x", needs_key=True))
     Traceback (most recent call last):
         ...
-    dragoman.errors.AuthFailed: p: no key; pass api_key=
+    dragoman.errors.AuthFailed: no API key; pass api_key=
     """
     if target.lacks_key:
         variables = f"set {' or '.join(target.key_names)} or " if target.key_names else ""
-        raise AuthFailed(f"{target.provider}: no key; {variables}pass api_key=", fail_over=True)
+        raise AuthFailed(f"no API key; {variables}pass api_key=", fail_over=True)
 
 
 def check_capabilities(request: Request, target: Target, /) -> None:

@@ -70,7 +70,9 @@ def read_config(path: Path | None, env: Mapping[str, str] | None = None, /) -> C
     try:
         text = (path or Path(FILE)).read_text(encoding="utf-8-sig")
         return decode_config(text, env)
-    except (OSError, UnicodeDecodeError) as error:
-        raise SetupError(f"{path or FILE}: cannot read the config: {error}") from error
+    except OSError as error:
+        raise SetupError(f"{path or FILE}: {error.strerror or error}") from error
+    except UnicodeDecodeError as error:
+        raise SetupError(f"{path or FILE}: the file must be UTF-8 text (error at byte {error.start})") from error
     except SetupError as error:
         raise SetupError(f"{path or FILE}: {error}") from error

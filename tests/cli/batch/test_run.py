@@ -205,7 +205,7 @@ def test_many_failures_in_a_row_stop_it_and_write_no_more(tmp_path: Path) -> Non
         done, answers = batch(tmp_path, rows, "-m", SPEC, LLM_SERVER=dsn(server))
     assert done.code == 1
     assert len(answers) == 20
-    assert "rows in a row failed" in done.err
+    assert "consecutive rows failed" in done.err
     assert "no such key" in done.err
 
 
@@ -344,4 +344,7 @@ def test_a_row_that_is_nested_too_deeply_is_told_in_words(tmp_path: Path) -> Non
     source = tmp_path / "in.jsonl"
     source.write_text('{"id": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}\n", encoding="utf-8")
     done = dragoman("batch", source, tmp_path / "out.jsonl", "-m", "demo/any")
-    assert done.err == f"dragoman: {source} line 1: not a row: not readable: JSON is nested too deeply\n"
+    assert (
+        done.err
+        == f"dragoman: {source} line 1: not a row: the input must be JSON, got JSON that is nested too deeply\n"
+    )

@@ -31,7 +31,8 @@ def test_all_problems_are_listed_at_once(tmp_path: Path) -> None:
     assert done.code == 1
     assert len(wrong) == 5
     assert "LLM_BOX must be scheme" in wrong[0]
-    assert "aliases form a cycle" in wrong[2]
+    assert wrong[2].endswith("dragoman.toml: invalid config:")
+    assert "\n       - aliases.fast: aliases form a cycle" in done.out
 
 
 def test_json_has_the_status_of_each_check() -> None:

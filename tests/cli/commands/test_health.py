@@ -64,7 +64,8 @@ def test_the_health_of_a_running_gateway_is_shown() -> None:
 
 
 def test_a_gateway_that_does_not_run_is_an_error_in_one_line() -> None:
-    done = dragoman("health", "--gateway", f"http://127.0.0.1:{free_port()}")
+    url = f"http://127.0.0.1:{free_port()}"
+    done = dragoman("health", "--gateway", url)
     assert done.code == 1
-    assert done.err.startswith("dragoman: ConnectFailed: ")
+    assert done.err.startswith(f"dragoman: ConnectFailed: no gateway runs at {url}; start one with dragoman serve, or ")
     assert done.err.count("\n") == 1

@@ -19,7 +19,7 @@ def test_models_of_one_provider() -> None:
 def test_a_provider_that_does_not_answer_is_a_failure() -> None:
     done = dragoman("models", "groq")
     assert (done.code, done.out) == (1, "")
-    assert "AuthFailed: groq: no key" in done.err
+    assert "AuthFailed: groq/any: no API key; set GROQ_API_KEY" in done.err
 
 
 def test_one_that_fails_hides_no_other() -> None:

@@ -10,7 +10,7 @@ def test_a_wrong_config_stops_serve_in_one_line(tmp_path: Path) -> None:
     path.write_text("[gatewya]\nport = 1\n", encoding="utf-8")
     done = dragoman("serve", "--config", path)
     assert done.code == 1
-    assert done.err == f"dragoman: {path}: invalid config: - gatewya: unknown table; did you mean 'gateway'?\n"
+    assert done.err == f"dragoman: {path}: invalid config:\n- gatewya: unknown table; did you mean 'gateway'?\n"
 
 
 def test_serve_beyond_this_machine_needs_keys() -> None:

@@ -128,14 +128,16 @@ def test_what_is_not_canonical_is_an_error_in_one_line(text: str) -> None:
 
 def test_malformed_json_is_an_error_with_its_position() -> None:
     done = dragoman("translate", "--from", "openai_chat", "--to", "ollama", stdin='{"messages": [}')
-    assert done.err == "dragoman: InvalidRequest: not JSON: JSON is malformed: invalid character (byte 14)\n"
+    assert (
+        done.err == "dragoman: InvalidRequest: the input must be JSON: JSON is malformed: invalid character (byte 14)\n"
+    )
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
 def test_what_is_nested_too_deeply_is_one_line(dialect: str) -> None:
     text = '{"messages": ' + "[" * 100_000 + "]" * 100_000 + "}"
     done = dragoman("translate", "--from", dialect, "--to", "ollama", stdin=text)
-    assert done.err == "dragoman: InvalidRequest: not readable: JSON is nested too deeply\n"
+    assert done.err == "dragoman: InvalidRequest: the input must be JSON, got JSON that is nested too deeply\n"
 
 
 def test_a_canonical_stream_that_is_only_an_error_is_read_again() -> None:

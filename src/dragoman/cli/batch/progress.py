@@ -3,6 +3,8 @@
 import sys
 import time
 
+from dragoman.cli.terminal import plural
+
 REDRAW_INTERVAL = 0.1
 WIDTH = 24
 
@@ -41,7 +43,7 @@ class Progress:
         full = int(share * WIDTH)
         rate = (self._done - self._done_before) / max(now - self._began, 1e-6)
         seconds = int((self._total - self._done) / rate) if rate else 0
-        errors = f" · {self._errors} errors" if self._errors else ""
+        errors = f" · {plural(self._errors, 'error')}" if self._errors else ""
         blocks = "█" * full + "░" * (WIDTH - full)
         counts = f"{self._done}/{self._total} · {rate:.0f}/s · {seconds // 60}:{seconds % 60:02d} left{errors}"
         sys.stderr.write(f"\r\x1b[K{blocks} {share:4.0%} · {counts}")

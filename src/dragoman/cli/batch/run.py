@@ -16,6 +16,7 @@ from dragoman.cli.batch.journal import Journal, StdoutOutput, digest
 from dragoman.cli.batch.progress import Progress
 from dragoman.cli.batch.rows import read_mark
 from dragoman.cli.batch.worker import RowOutcome
+from dragoman.cli.terminal import plural
 from dragoman.errors import SetupError
 
 SendRow: TypeAlias = Callable[[bytes], Awaitable[RowOutcome]]
@@ -41,12 +42,12 @@ class BatchSummary(msgspec.Struct, kw_only=True):
 
     def __str__(self) -> str:
         parts = [
-            f"{self.rows} rows",
+            plural(self.rows, "row"),
             f"{self.already_done} already done" if self.already_done else "",
             f"{self.answered} answered",
-            f"{self.errors} errors" if self.errors else "",
+            plural(self.errors, "error") if self.errors else "",
             f"{self.remaining} remaining" if self.remaining else "",
-            f"{self.input_tokens} tokens in, {self.output_tokens} out",
+            f"{plural(self.input_tokens, 'token')} in, {self.output_tokens} out",
             f"{self.seconds:.1f} s",
         ]
         return " · ".join(part for part in parts if part)

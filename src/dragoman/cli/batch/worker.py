@@ -40,7 +40,7 @@ class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):
     options: dict[str, Any] = {}
     """Call options from the command line; a row's own fields take precedence."""
     tables: dict[str, Any] = {}
-    """Tables of the config file: providers, aliases and limits."""
+    """Tables of the config file: providers, aliases and capabilities."""
     env: dict[str, str] | None = None
     """Environment variables; None for those of the process."""
     retries: int = 4
@@ -139,7 +139,7 @@ class BatchWorker:
     def _failed(self, row: BatchRow, error: DragomanError) -> RowOutcome:
         self._failures += 1
         if self._failures > max(MAX_FAILURES, 2 * self._settings.concurrency) and not self._settings.keep_going:
-            return RowOutcome(stop=f"{self._failures} rows in a row failed; the last error was {error}")
+            return RowOutcome(stop=f"{self._failures} consecutive rows failed; the last error was {error}")
         return RowOutcome(line=write_error(row, error), is_error=True)
 
 

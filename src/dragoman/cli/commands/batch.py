@@ -57,7 +57,9 @@ def run(arguments: Namespace, /) -> int:
     if arguments.json:
         terminal.write_json({**msgspec.to_builtins(summary), "remaining": summary.remaining})
     if failed and not arguments.quiet:
-        terminal.note(f"{failed} rows of {arguments.output} are errors; retry them with --retry-errors", style="yellow")
+        terminal.note(
+            f"{terminal.plural(failed, 'row')} of {arguments.output} failed; retry with --retry-errors", style="yellow"
+        )
     return 1 if failed else 0
 
 
@@ -96,7 +98,7 @@ def _settings(arguments: Namespace) -> BatchSettings:
     fallback = default_spec(arguments.model, registry)
     targets = registry.targets(fallback)
     if all(target.lacks_key for target in targets):
-        raise SetupError(f"{fallback}: no key; set {' or '.join(targets[0].key_names)}")
+        raise SetupError(f"{fallback}: no API key; set {' or '.join(targets[0].key_names)}")
     return BatchSettings(
         spec=arguments.model,
         fallback=fallback,

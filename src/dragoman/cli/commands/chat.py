@@ -14,8 +14,9 @@ from msgspec.structs import replace
 from dragoman.cli import terminal
 from dragoman.cli.defaults import call_options, check_answer, default_spec, open_registry
 from dragoman.cli.parser import UsageError
-from dragoman.errors import DragomanError
+from dragoman.errors import DragomanError, InvalidRequest, Unsupported
 from dragoman.events import Restarted
+from dragoman.media.fit_request import check_readable
 from dragoman.models import CallOptions, Model
 from dragoman.streaming import TextDelta, ThinkingDelta
 from dragoman.tools.events import ToolFinished
@@ -111,7 +112,7 @@ def find_tool(name: str, /) -> Callable[..., Any]:
     """
     module, _, function = name.partition(":")
     if not module or not function:
-        raise UsageError(f"--tool {name}: must be MODULE:FUNCTION")
+        raise UsageError(f"--tool must be MODULE:FUNCTION, got {name!r}")
     if "" not in sys.path:
         sys.path.append("")
     try:
@@ -119,7 +120,7 @@ def find_tool(name: str, /) -> Callable[..., Any]:
     except _IMPORT_ERRORS as error:
         raise UsageError(f"--tool {name}: {_import_problem(error, module, function)}") from error
     if not callable(tool):
-        raise UsageError(f"--tool {name}: not a function")
+        raise UsageError(f"--tool must name a function, got {name!r}")
     return cast("Callable[..., Any]", tool)
 
 
@@ -203,7 +204,7 @@ def _shorten(value: object) -> str:
 def _parts(arguments: Namespace) -> list[Part]:
     texts = [piped] if (piped := _piped_text(is_alone=arguments.prompt is None)) else []
     texts += [terminal.decode_argument(arguments.prompt)] if arguments.prompt else []
-    parts: list[Part] = [Image.from_path(path) for path in arguments.image]
+    parts: list[Part] = [_image(path) for path in arguments.image]
     parts += [_document(path) for path in arguments.document]
     return [*parts, Text(text="\n\n".join(texts))] if texts else parts
 
@@ -223,12 +224,21 @@ def _is_pipe_or_file() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
+def _image(path: str) -> Image:
+    image = Image.from_path(path)
+    try:
+        check_readable(image)
+    except (InvalidRequest, Unsupported) as error:
+        raise UsageError(f"--image must be an image file, got {path}: {error.message}") from error
+    return image
+
+
 def _document(path: str) -> Document:
     from pathlib import Path
 
     data = Path(path).read_bytes()
     if not data:
-        raise UsageError(f"--document: {path} is empty")
+        raise UsageError(f"--document must not be empty, got {path}")
     if data.startswith(b"%PDF-"):
         mime = "application/pdf"
     elif b"\0" in data:

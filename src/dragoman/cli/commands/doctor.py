@@ -47,7 +47,8 @@ def run(arguments: Namespace, /) -> int:
     else:
         for result in results:
             mark = terminal.paint(f"{result.status:<5}", _STYLES[result.status], sys.stdout)
-            terminal.write(f"{mark}  {result.what}{f'; {result.fix}' if result.fix else ''}\n")
+            what = result.what.replace("\n", "\n       ")
+            terminal.write(f"{mark}  {what}{f'; {result.fix}' if result.fix else ''}\n")
     return 1 if any(result.status == "wrong" for result in results) else 0
 
 
@@ -147,4 +148,4 @@ def _online(registry: Registry) -> Iterator[CheckResult]:
         if isinstance(models, Exception):
             yield CheckResult("wrong", f"{name}: {terminal.describe_error(models)}")
         else:
-            yield CheckResult("ok", f"{name}: {len(models)} models")
+            yield CheckResult("ok", f"{name}: {terminal.plural(len(models), 'model')}")

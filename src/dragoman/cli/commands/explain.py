@@ -8,7 +8,7 @@ import msgspec
 
 from dragoman.cli import terminal
 from dragoman.cli.defaults import default_spec, key_state, open_registry
-from dragoman.cli.input_files import read_bytes
+from dragoman.cli.input_files import errors_in, read_bytes
 from dragoman.cli.parser import UsageError
 from dragoman.cli.translation import RequestPayload, decode
 from dragoman.engine.attempt import build_request
@@ -58,7 +58,8 @@ def run(arguments: Namespace, /) -> int:
 def _request(arguments: Namespace) -> Request | None:
     if arguments.request is None:
         return None
-    payload = decode(read_bytes(arguments.request), arguments.source, kind="request")
+    with errors_in(arguments.request):
+        payload = decode(read_bytes(arguments.request), arguments.source, kind="request")
     if not isinstance(payload, RequestPayload):
         raise UsageError(f"--request must be a file with a request, got {arguments.request}")
     return payload.request

@@ -7,7 +7,7 @@ import msgspec
 
 from dragoman.cli import terminal
 from dragoman.engine.effects import Send
-from dragoman.errors import DragomanError
+from dragoman.errors import ConnectFailed, DragomanError
 from dragoman.http import HttpRequest, split_base_url
 from dragoman.io.transport import make_transport
 from dragoman.targets.providers import clean_key
@@ -37,7 +37,12 @@ def fetch_report(arguments: Namespace, /) -> JsonObject:
     key = clean_key(os.environ.get("DRAGOMAN_KEY", ""), "DRAGOMAN_KEY")
     headers = {"authorization": f"Bearer {key}"} if key else {}
     request = HttpRequest(method="GET", path=f"{path}/health", origin=origin, headers=headers)
-    reply = make_transport().send(Send(request, TIMEOUT, TIMEOUT, MAX_REPORT))
+    try:
+        reply = make_transport().send(Send(request, TIMEOUT, TIMEOUT, MAX_REPORT))
+    except ConnectFailed as error:
+        raise ConnectFailed(
+            f"no gateway runs at {request.redacted().origin}; start one with dragoman serve, or pass --gateway URL"
+        ) from error
     try:
         report = msgspec.json.decode(reply.body)
     except msgspec.DecodeError:

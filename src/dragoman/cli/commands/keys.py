@@ -15,6 +15,6 @@ def run(arguments: Namespace, /) -> int:
         terminal.write_json({"id": arguments.name, "key": plain, "hash": hash})
         return 0
     terminal.write(f"{plain}\n")
-    table = msgspec.json.encode(arguments.name).decode()
+    table = msgspec.json.encode(arguments.name).decode()  # in quotes: a name may contain a dot
     terminal.note(f'The key is shown only once. Add this to the config:\n\n[keys.{table}]\nhash = "{hash}"')
     return 0

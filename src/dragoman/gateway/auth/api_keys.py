@@ -26,6 +26,13 @@ Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0, le=10**15)]
 Dollars: TypeAlias = Annotated[float, msgspec.Meta(ge=0, le=1e6)]
 
 
+def check_id(id: str, /) -> str:
+    """The id of a key; ValueError if it is not valid."""
+    if not re.fullmatch(ID, id):
+        raise ValueError(f"the name of a key must be 1 to 64 letters, digits or . @ _ -, got {id!r}")
+    return id
+
+
 class KeyBudget(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """What a key may use in a day or a month (UTC): tokens, dollars, or both."""
 
@@ -54,8 +61,7 @@ class Key(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True,
     def __post_init__(self) -> None:
         if len(self.hash.split(":")) != 4 or not self.hash.startswith("b2:"):
             raise ValueError("hash must be the hash of a key; make one with `dragoman keys new NAME`")
-        if not re.fullmatch(ID, self.id):
-            raise ValueError(f"the name of a key must be 1 to 64 letters, digits or . @ _ -, got {self.id!r}")
+        check_id(self.id)
         kinds = [
             (budget.per, unit) for budget in self.budgets for unit in ("tokens", "dollars") if getattr(budget, unit)
         ]

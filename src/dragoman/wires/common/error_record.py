@@ -45,7 +45,7 @@ def dump_error(error: DragomanError, /) -> ErrorRecord:
     >>> dump_error(errors.ContextTooLong("too long", tokens=2009, limit=512)).limit
     512
     """
-    kind = next(kind for kind in type(error).__mro__ if kind.__module__ == errors.__name__)
+    kind = next(kind for kind in type(error).__mro__ if vars(errors).get(kind.__name__) is kind)
     facts: dict[str, Any] = {name: getattr(error, name) for name in _FACTS if getattr(error, name, None) is not None}
     return ErrorRecord(kind=kind.__name__, message=error.message, **facts)
 
