@@ -75,11 +75,7 @@ class SetupError(Exception):
 
 
 class DragomanError(Exception):
-    """The base of all errors of a call. Its attributes decide whether to retry, to fail over, or to stop.
-
-    >>> DragomanError("no", provider="groq", status=503).status
-    503
-    """
+    """The base of all errors of a call. Its attributes decide whether to retry, to fail over, or to stop."""
 
     retry: bool = True
     """Whether the same target may succeed if it is called again."""
@@ -192,11 +188,7 @@ class AuthFailed(ProviderError):
 
 
 class RateLimited(ProviderError):
-    """Too many requests, or no credit (then `retry` is False).
-
-    >>> RateLimited("slow down", retry_after=2.0).retry_after
-    2.0
-    """
+    """Too many requests, or no credit (then `retry` is False)."""
 
     http_status = 429
 
@@ -212,11 +204,7 @@ class Overloaded(ProviderError):
 
 
 class ContextTooLong(ProviderError):
-    """The prompt does not fit; `tokens` and `limit` are set if the provider reports them.
-
-    >>> ContextTooLong("too long", tokens=2009, limit=512).limit
-    512
-    """
+    """The prompt does not fit; `tokens` and `limit` are set if the provider reports them."""
 
     retry = False
     count_failure = False
@@ -309,11 +297,7 @@ class TooLarge(WireError):
 
 
 class MalformedToolCall(WireError):
-    """A tool call whose arguments are not a JSON object.
-
-    >>> MalformedToolCall("no", id="call_1", name="tide", text="{").name
-    'tide'
-    """
+    """A tool call whose arguments are not a JSON object."""
 
     count_failure = False
 

@@ -31,11 +31,7 @@ PartKind: TypeAlias = Literal["text", "image", "document", "audio", "thinking", 
 
 
 class Started(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="started"):
-    """The provider has begun to answer.
-
-    >>> Started(id="msg_1", model="claude").model
-    'claude'
-    """
+    """The provider has begun to answer."""
 
     id: str | None = None
     model: str | None = None
@@ -43,11 +39,7 @@ class Started(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag
 
 
 class PartStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="part_started"):
-    """A part of the answer begins; `extra` has what is known about it already.
-
-    >>> PartStarted(index=0, kind="text").kind
-    'text'
-    """
+    """A part of the answer begins; `extra` has what is known about it already."""
 
     index: int
     kind: PartKind
@@ -55,11 +47,7 @@ class PartStarted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
 
 
 class PartDelta(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="part_delta", gc=False):
-    """More of a text or thinking part.
-
-    >>> PartDelta(index=0, text="hel").text
-    'hel'
-    """
+    """More of a text or thinking part."""
 
     index: int
     text: str

@@ -19,21 +19,13 @@ from dragoman.types import Response, ToolCall
 
 
 class TextDelta(msgspec.Struct, frozen=True):
-    """A piece of the text of an answer.
-
-    >>> TextDelta("hel").text
-    'hel'
-    """
+    """A piece of the text of an answer."""
 
     text: str
 
 
 class ThinkingDelta(msgspec.Struct, frozen=True):
-    """A piece of the thinking of an answer.
-
-    >>> ThinkingDelta("Hmm.").text
-    'Hmm.'
-    """
+    """A piece of the thinking of an answer."""
 
     text: str
 

@@ -47,11 +47,7 @@ class _Value:
 
 
 class Text(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"):
-    """A piece of text.
-
-    >>> Text(text="hello").text
-    'hello'
-    """
+    """A piece of text."""
 
     text: str
     extra: Extra = {}
@@ -92,11 +88,7 @@ class Image(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Document(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="document"):
-    """A PDF or a plain text file.
-
-    >>> Document(data=b"%PDF-1.7", mime="application/pdf", name="bill.pdf").name
-    'bill.pdf'
-    """
+    """A PDF or a plain text file."""
 
     data: bytes
     mime: str
@@ -105,11 +97,7 @@ class Document(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=
 
 
 class Audio(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="audio"):
-    """An audio clip, as input.
-
-    >>> Audio(data=b"RIFF", mime="audio/wav").mime
-    'audio/wav'
-    """
+    """An audio clip, as input."""
 
     data: bytes
     mime: str
@@ -290,11 +278,7 @@ class Request(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Finish(_Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """Why the model stopped: the reason in this vocabulary, and the provider's own word.
-
-    >>> Finish(reason="length", raw="MAX_TOKENS").raw
-    'MAX_TOKENS'
-    """
+    """Why the model stopped: the reason in this vocabulary, and the provider's own word."""
 
     reason: FinishReason
     raw: str | None = None

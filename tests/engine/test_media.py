@@ -151,7 +151,7 @@ def test_data_that_are_no_bytes_are_told_before_they_are_measured(data: Any) -> 
 PDF = Document(data=b"%PDF", mime="application/pdf")
 
 
-def given(*parts: ResultPart, strict: bool = False) -> Request:
+def request_with_result(*parts: ResultPart, strict: bool = False) -> Request:
     made = assistant(ToolCall(id="call_1", name="chart"))
     results = tool_results(ToolResult(id="call_1", name="chart", content=(Text(text="See:"), *parts)))
     return Request(messages=(user("?"), made, results), strict=strict)
@@ -187,13 +187,13 @@ def left_out(world: World, *targets: Target, request: Request, **options: Any) -
     ],
 )
 def test_what_nobody_takes_of_a_result_is_left_out_with_words(part: Any, capabilities: Any, why: str) -> None:
-    (line,) = left_out(World(OK), able(**capabilities), request=given(part))
+    (line,) = left_out(World(OK), able(**capabilities), request=request_with_result(part))
     assert line.startswith(f"[{why}")
 
 
 def test_what_a_wire_cannot_carry_of_a_result_is_left_out() -> None:
     world = World(Status(200, b'{"message": {"role": "assistant", "content": "fine"}, "done": true}'))
-    response = ask(world, replace(able(), wire="ollama"), request=given(PDF, PNG))
+    response = ask(world, replace(able(), wire="ollama"), request=request_with_result(PDF, PNG))
     assert [notice.what for notice in response.notices] == [
         "a document in a tool result",
         "an image in a tool result",
@@ -203,10 +203,12 @@ def test_what_a_wire_cannot_carry_of_a_result_is_left_out() -> None:
 
 def test_a_result_goes_to_who_takes_it_rather_than_to_who_does_not() -> None:
     world = World(OK)
-    response = ask(world, able("text/only", max_images=0), able("vision/m"), request=given(PNG))
+    response = ask(world, able("text/only", max_images=0), able("vision/m"), request=request_with_result(PNG))
     assert (response.target, response.notices) == ("vision/m", ())
     world = World(BUSY, OK)
-    response = ask(world, able("text/only", max_images=0), able("vision/m"), request=given(PNG), retries=0)
+    response = ask(
+        world, able("text/only", max_images=0), able("vision/m"), request=request_with_result(PNG), retries=0
+    )
     assert [(one.target, one.outcome) for one in response.attempts] == [
         ("text/only", "failed"),
         ("vision/m", "failed"),
@@ -215,7 +217,7 @@ def test_a_result_goes_to_who_takes_it_rather_than_to_who_does_not() -> None:
 
 
 def test_what_a_user_gives_is_refused_beside_a_result() -> None:
-    request = given(PNG)
+    request = request_with_result(PNG)
     both = replace(request, messages=(*ASK.messages, *request.messages))
     with pytest.raises(
         Unsupported, match=r"^no target answered: aa/m failed \(Unsupported: does not support images\)$"
@@ -225,13 +227,13 @@ def test_what_a_user_gives_is_refused_beside_a_result() -> None:
 
 def test_strict_leaves_nothing_out_of_a_result() -> None:
     with pytest.raises(Unsupported, match="does not support images"):
-        ask(World(), able(max_images=0), request=given(PNG, strict=True))
+        ask(World(), able(max_images=0), request=request_with_result(PNG, strict=True))
 
 
 def test_one_picture_of_a_result_that_is_not_there_takes_no_other_with_it() -> None:
     world = World(OK)
     world.pictures = {"https://x/a.png": Unsupported("cannot fetch it: the answer is 404"), "https://x/b.png": DATA}
-    request = given(Image(url="https://x/a.png"), Image(url="https://x/b.png"))
+    request = request_with_result(Image(url="https://x/a.png"), Image(url="https://x/b.png"))
     (line,) = left_out(world, able(), request=request, fetch_images=True)
     assert (
         line
@@ -242,9 +244,9 @@ def test_one_picture_of_a_result_that_is_not_there_takes_no_other_with_it() -> N
 
 def test_explain_and_tokens_leave_out_as_a_call_does() -> None:
     to = replace(able(max_images=0), wire="anthropic")
-    assert b"was left out for this model" in build_request(given(PNG), to).body
+    assert b"was left out for this model" in build_request(request_with_result(PNG), to).body
     world = World(Status(200, b'{"input_tokens": 5}'))
-    assert world.run(count_tokens(given(PNG), to, failover.ChainOptions())) == 5
+    assert world.run(count_tokens(request_with_result(PNG), to, failover.ChainOptions())) == 5
     assert b"was left out for this model" in world.requests[0].request.body
 
 

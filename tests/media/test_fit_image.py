@@ -585,7 +585,7 @@ def test_what_a_target_cannot_take_is_unsupported(part: Any, capabilities: dict[
         (Image(data=cast("bytes", bytearray(PASSED))), "the data of an image must be bytes, got bytearray"),
         (
             Image(data=cast("bytes", "iVBORw0KGgo=")),
-            "the data of an image must be bytes, got str, or use Image.from_base64",
+            "the data of an image must be bytes, got str; for base64 use Image.from_base64",
         ),
         (
             Document(data=cast("bytes", memoryview(b"%PDF")), mime="application/pdf"),

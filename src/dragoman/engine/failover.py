@@ -35,11 +35,7 @@ _NUMBERS = ("retries", "max_retry_after_with_fallback", "max_retry_after", "back
 
 
 class ErrorPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """What happens after an error.
-
-    >>> ErrorPolicy(retry=True, fail_over=True, count_failure=True).fail_over
-    True
-    """
+    """What happens after an error."""
 
     retry: bool
     """Whether to try the same target again."""
@@ -90,11 +86,7 @@ class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class CooldownStarted(msgspec.Struct, frozen=True, kw_only=True):
-    """Sent to observers when a target is put on cooldown.
-
-    >>> CooldownStarted(target="aa/m", seconds=5.0, why="Overloaded: busy").seconds
-    5.0
-    """
+    """Sent to observers when a target is put on cooldown."""
 
     target: str
     seconds: float

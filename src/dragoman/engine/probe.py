@@ -39,11 +39,7 @@ _MAX_EVIDENCE_LENGTH = 160
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """The outcome of one question, and the answer or error that shows it.
-
-    >>> Finding(question="images", outcome="no", evidence="BadRequest: no vision").outcome
-    'no'
-    """
+    """The outcome of one question, and the answer or error that shows it."""
 
     question: str
     outcome: ProbeOutcome

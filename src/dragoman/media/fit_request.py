@@ -216,7 +216,7 @@ def _minimum(bounds: list[int | None]) -> int | None:
 # Checks --------------------------------------------------------------------------------------------------------------
 
 _NAMES = {Image: "an image", Document: "a document", Audio: "an audio file"}
-_ALTERNATIVES: dict[type, str] = {Image: ", or use Image.from_base64"}
+_ALTERNATIVES: dict[type, str] = {Image: "; for base64 use Image.from_base64"}
 
 
 def check_readable(part: _Media, /) -> None:

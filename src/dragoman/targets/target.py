@@ -13,11 +13,7 @@ _Mime: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\s/]+/[^\s/]+$(?!\n)
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a target can do. None means unknown, which is treated as no limit.
-
-    >>> Capabilities(max_images=0).max_images
-    0
-    """
+    """What a target can do. None means unknown, which is treated as no limit."""
 
     tools: bool = True
     """Takes tools."""

@@ -29,11 +29,7 @@ Defect: TypeAlias = Literal["missing_index", "wrong_index", "missing_id"]
 
 
 class RawResponse(msgspec.Struct, frozen=True, kw_only=True):
-    """Sends exactly this status, these headers and this body.
-
-    >>> RawResponse(status=502, body=b"<html>Bad gateway</html>").status
-    502
-    """
+    """Sends exactly this status, these headers and this body."""
 
     status: int = 200
     headers: dict[str, str] = {}

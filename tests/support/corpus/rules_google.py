@@ -24,7 +24,7 @@ def _parts(content: Json) -> list[Json]:
     return parts if is_list(parts) else [parts]
 
 
-def _said(part: Json) -> Json:
+def _without_false_thought(part: Json) -> Json:
     return {key: value for key, value in part.items() if (key, value) != ("thought", False)}
 
 
@@ -33,7 +33,9 @@ def _turns(body: Json) -> Json:
     turns: list[Json] = []
     for content in contents if is_list(contents) else [contents]:
         role = "model" if content.get("role") == "model" else "user"
-        parts = [said for part in _parts(content) if (said := _said(part)) not in ({"text": ""}, _BEGUN)]
+        parts = [
+            plain for part in _parts(content) if (plain := _without_false_thought(part)) not in ({"text": ""}, _BEGUN)
+        ]
         parts = [part for part in parts if part.get("functionResponse", {}).get("response") != _UNAVAILABLE]
         if turns and turns[-1]["role"] == role:
             parts = [*turns.pop()["parts"], *parts]
@@ -49,7 +51,7 @@ _UNAVAILABLE = {"error": "result unavailable; do not assume that it ran"}
 def _system(body: Json) -> Json:
     body = dict(body)
     content = body.pop("systemInstruction", {})
-    parts = [said for part in _parts(content) if (said := _said(part)) != {"text": ""}]
+    parts = [plain for part in _parts(content) if (plain := _without_false_thought(part)) != {"text": ""}]
     return {**body, "systemInstruction": {"parts": parts}} if parts else body
 
 
