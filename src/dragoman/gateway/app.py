@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast
 
 from msgspec.structs import replace
 
@@ -75,6 +75,10 @@ class App:
         """What the next request uses; requests in progress keep theirs."""
         self.is_stopping = False
         self._in_flight = 0
+        self._answering: set[asyncio.Task[Any]] = set()
+        """The tasks of requests whose response has not begun."""
+        self._has_ended = False
+        """Whether `end_requests` was called."""
         self._dashboard = Dashboard(is_local=is_local)
         self._streams: set[_Stream] = set()
         self._is_ticking = False
@@ -107,14 +111,23 @@ class App:
         the gateway hold a body.
         """
         context = RequestContext(self.runtime, http)
+        task = cast("asyncio.Task[Any]", asyncio.current_task())
+        self._answering.add(task)
         try:
             response = await self._answer(context, read)
         except asyncio.CancelledError:
-            if context.record is not None:
-                await context.record.client_disconnected(context.current_target)
-            raise
+            if self._has_ended:
+                response = await self._failed(context, _stopped())
+            else:
+                if context.record is not None:
+                    await context.record.client_disconnected(context.current_target)
+                raise
         except Exception as error:  # noqa: BLE001 - whatever it was, the client gets it in its own dialect
             response = await self._failed(context, to_dragoman_error(error, context.id))
+        finally:
+            self._answering.discard(task)
+        if self.is_stopping:
+            response.headers.append(("connection", "close"))
         if "origin" in http.headers and http.method != "OPTIONS":
             response.headers.extend(cors_headers(http, context.runtime))
         return response
@@ -245,6 +258,14 @@ class App:
         """Report not ready, but go on answering."""
         self.is_stopping = True
 
+    def end_requests(self) -> None:
+        """End what is in progress with an error in the client's dialect: the time after `drain` is over."""
+        self._has_ended = True
+        for task in self._answering:
+            task.cancel()
+        for stream in self._streams:
+            stream.end(_stopped())
+
     async def close(self) -> None:
         """Write what is waiting and release everything. Call it after all requests have ended."""
         try:
@@ -274,6 +295,9 @@ class _Stream:
         self._first_batch: asyncio.Task[bytes | DragomanError | None] | None = None
         self._write: Write | None = None
         self._ping_write: asyncio.Future[None] | None = None
+        self._task: asyncio.Task[Any] | None = None
+        """The task that writes the stream."""
+        self._ended_by: DragomanError | None = None
         self._silent_ticks = 0
         self._needs_response = context.is_stored or record.span is not None
         self._events: list[Event] = []
@@ -293,15 +317,14 @@ class _Stream:
     async def write(self, write: Write) -> None:
         """Write the whole stream."""
         self._write = write
+        self._task = asyncio.current_task()
         try:
-            if self.first is None:
-                self._ping()
-            batch = await (self._first_batch or self._next())
-            while isinstance(batch, bytes):
-                if batch:
-                    self._silent_ticks = 0
-                    await write(batch)
-                batch = await self._next()
+            try:
+                batch = await self._write_events(write)
+            except asyncio.CancelledError:
+                if self._ended_by is None:
+                    raise
+                batch = self._ended_by
             if batch is not None:
                 await self._record.fail(batch)
                 await write(self._encoder.feed(to_client_error(batch, self._context.id)))
@@ -310,6 +333,24 @@ class _Stream:
             await self._emissions.aclose()
             if not self._record.is_finished:
                 await self._record.client_disconnected(self._context.current_target)
+
+    async def _write_events(self, write: Write) -> DragomanError | None:
+        """Write everything; returns the error that ended the stream."""
+        if self.first is None:
+            self._ping()
+        batch = await (self._first_batch or self._next())
+        while isinstance(batch, bytes):
+            if batch:
+                self._silent_ticks = 0
+                await write(batch)
+            batch = await self._next()
+        return batch
+
+    def end(self, error: DragomanError) -> None:
+        """End the stream with an error event."""
+        if self._task is not None and not self._record.is_finished:
+            self._ended_by = error
+            self._task.cancel()
 
     async def _next(self) -> bytes | DragomanError | None:
         """The next events, encoded; the error that ends the stream; None at the end."""
@@ -356,6 +397,10 @@ class _Stream:
         if self._write is not None and (ping := self._encoder.feed(Ping())):
             self._ping_write = asyncio.ensure_future(self._write(ping))
             self._ping_write.add_done_callback(_ignore_failure)
+
+
+def _stopped() -> Stopping:
+    return Stopping("the gateway is stopping, and the request took too long; send it again", retry_after=1.0)
 
 
 def _ignore_failure(ping: "asyncio.Future[None]") -> None:

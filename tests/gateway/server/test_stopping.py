@@ -1,5 +1,6 @@
 """SIGTERM finishes what runs, and SIGHUP or a changed file changes what comes next: nothing is dropped."""
 
+import asyncio
 import json
 import signal
 import subprocess
@@ -11,7 +12,8 @@ from pathlib import Path
 
 import pytest
 
-from dragoman.testing import FaultyServer, RawResponse
+from dragoman.gateway.store import open_store
+from dragoman.testing import FaultyServer, RawResponse, StallAfter
 from tests.support.gateway.live import PATIENCE, Gateway, chat, record
 
 ANSWER = {
@@ -180,3 +182,35 @@ def is_alive(process: str) -> bool:
         return Path(f"/proc/{process}/stat").read_text(encoding="ascii").rpartition(")")[2].split()[0] != "Z"
     except OSError:
         return False
+
+
+@pytest.mark.parametrize("stream", [False, True])
+def test_what_runs_after_the_grace_gets_an_error_and_its_row(tmp_path: Path, stream: bool) -> None:  # noqa: FBT001
+    line = StallAfter(450, "one two three four") if stream else StallAfter(0)
+    store = tmp_path / "store.db"
+    with FaultyServer(line, repeat=True) as upstream:
+        config = f'[gateway]\ngrace = 1\nstore = "sqlite:{store}"\n' + record("up", upstream.base_url())
+        with Gateway(tmp_path, config) as gateway, gateway.send(chat("up/m", stream=stream)) as connection:
+            if stream:
+                assert b"one" in connection.recv(65536)
+            else:
+                assert upstream.request_received.acquire(timeout=PATIENCE)
+            gateway.process.send_signal(signal.SIGTERM)
+            seen = b"".join(iter(lambda: connection.recv(65536), b""))
+            assert gateway.process.wait(PATIENCE) == 0
+    assert b"the gateway is stopping" in seen
+    assert b" 503 " in seen or stream
+    assert b'"failed"' in gateway.log.read_bytes()
+    (row,) = asyncio.run(open_store(f"sqlite:{store}").rows(10))
+    assert (row.outcome, row.status) == ("failed", 503)
+
+
+def test_connections_that_wait_are_closed_politely(tmp_path: Path) -> None:
+    with Gateway(tmp_path) as gateway:
+        connection = gateway.connect()
+        connection.request("GET", "/health/live")
+        connection.getresponse().read()
+        gateway.process.send_signal(signal.SIGTERM)
+        assert connection.sock.recv(100) == b""  # an end, not a reset
+        connection.close()
+        assert gateway.process.wait(PATIENCE) == 0

@@ -38,6 +38,8 @@ CONFIG_CHECK_INTERVAL = 1.0
 """Seconds between two checks whether the config file has changed."""
 PARENT_CHECK_INTERVAL = 0.5
 """Seconds between two checks whether the parent process is alive."""
+LAST_WORDS = 3
+"""Seconds after `grace` for a worker to send error events and write usage rows, until it is killed."""
 GC_THRESHOLD = 10_000
 """New objects until a garbage collection: a request makes some hundred, and leaves no cycles."""
 MAX_IDLE_CONNECTIONS = 4096
@@ -81,7 +83,7 @@ def serve(
         http1_settings=HTTP1Settings(max_buffer_size=MAX_HEADERS),
         log_level=LogLevels.warning,
         respawn_failed_workers=True,
-        workers_kill_timeout=gateway.grace,
+        workers_kill_timeout=gateway.grace + LAST_WORDS,
     )
     _install_signal_handlers(server, gateway.drain)
     warn_if_not_shared(gateway)
@@ -107,6 +109,9 @@ def _install_signal_handlers(server: Any, drain: float) -> None:
             stop(number, frame)
             return
         signal_workers(signal.SIGUSR1)
+        if not drain:
+            stop(number, frame)
+            return
         draining.append(threading.Timer(drain, stop))
         draining[0].daemon = True
         draining[0].start()
@@ -116,7 +121,7 @@ def _install_signal_handlers(server: Any, drain: float) -> None:
         signal_workers(signal.SIGHUP)
 
     server.signal_handler_reload = reload
-    if drain and hasattr(signal, "SIGUSR1"):
+    if hasattr(signal, "SIGUSR1"):
         server.signal_handler_interrupt = interrupt
 
 
@@ -175,7 +180,7 @@ class Worker(Rsgi):
         """Called by granian before the first request."""
         if hasattr(signal, "SIGHUP"):
             loop.add_signal_handler(signal.SIGHUP, self._reloader.reload)
-            loop.add_signal_handler(signal.SIGUSR1, self._app.drain)
+            loop.add_signal_handler(signal.SIGUSR1, self._stop_later, loop)
         # Objects that exist by now stay until the end, so collections skip them.
         gc.collect()
         gc.freeze()
@@ -190,6 +195,10 @@ class Worker(Rsgi):
         if self._background is not None:
             self._background.cancel()
         loop.run_until_complete(self._app.close())
+
+    def _stop_later(self, loop: Any) -> None:
+        self._app.drain()
+        loop.call_later(self.settings.drain + self.settings.grace, self._app.end_requests)
 
     def _check_config(self, loop: Any) -> None:
         self._reloader.check()
