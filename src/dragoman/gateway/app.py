@@ -1,7 +1,7 @@
-"""The gateway's application: an HTTP request in any dialect in, the response in the same dialect out.
+"""The gateway's application: it answers HTTP requests of all dialects.
 
-`App.answer` is the whole way of a request: find the route, authenticate, decode, choose targets, reserve limits, run
-the chain, encode. What is known of the request is in its `RequestContext`. Errors of all steps end in `answer`,
+`App.answer` handles a request from start to end: find the route, authenticate, decode, choose targets, reserve limits,
+run the chain, encode. What is known of the request is in its `RequestContext`. Errors of all steps end in `answer`,
 which records them and encodes them in the client's dialect; errors after the first byte of a stream end in
 `_Stream.write`. The app knows no server protocol: adapters in `gateway/server` call it.
 """
@@ -191,7 +191,7 @@ class App:
         response = _complete(response, context)
         # Accounting comes first: the response is paid for even if it cannot be stored.
         await record.finish("served", status=200, target=response.target, usage=response.usage, response=response)
-        not_stored = await context.remember(response) if context.is_stored else ()
+        not_stored = await context.store_conversation(response) if context.is_stored else ()
         reply = wire.server.encode_body(response, context.request)
         notices = (*response.notices, *not_stored, *unsupported_parts(wire, response.message.parts))
         return from_reply(reply, [*context.response_headers(response.target, notices), *record.limit_headers])
@@ -383,7 +383,7 @@ class _Stream:
         response = replace(fold(self._events), target=target) if self._needs_response else None
         await self._record.finish("served", status=200, target=target, usage=finished.usage, response=response)
         if response is not None and self._context.is_stored:
-            return await self._context.remember(response)
+            return await self._context.store_conversation(response)
         return ()
 
     def tick(self) -> None:

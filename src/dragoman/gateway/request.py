@@ -2,7 +2,7 @@
 
 `RequestContext` holds all that is known of a request so far. The app makes it when the request arrives. `prepare` takes
 the decoded request, chooses its targets and loads what is stored of its conversation. `plan` is what the driver runs.
-`remember` stores what the next request of the conversation needs.
+`store_conversation` stores what the next request of the conversation needs.
 """
 
 import random
@@ -103,7 +103,7 @@ class RequestContext:
         self.response_id: str | None = None
         """The id of the response if clients can fetch it later; None for the provider's."""
         self.is_stored = False
-        """Whether `remember` has something to store."""
+        """Whether `store_conversation` has something to store."""
         self._stored = NOT_STORED
         self._chain: Chain | None = None
 
@@ -189,7 +189,7 @@ class RequestContext:
 
     # After the call --------------------------------------------------------------------------------------------------
 
-    async def remember(self, response: Response, /) -> tuple[Notice, ...]:
+    async def store_conversation(self, response: Response, /) -> tuple[Notice, ...]:
         """Store what the next request of the conversation needs, and the response if the client wants it stored."""
         runtime, stored_conversations = self.runtime, cast("Wire", self.wire).stored_conversations
         notices: tuple[Notice, ...] = ()

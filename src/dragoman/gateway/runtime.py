@@ -25,24 +25,34 @@ from dragoman.registry import Registry
 class Runtime:
     """Everything that one config sets up.
 
-    A reload makes a new Runtime from the one `before`: the new config applies, but the store, the accounting, the
+    A reload makes a new Runtime from the `previous` one: the new config applies, but the store, the accounting, the
     health of targets and the open connections stay.
     """
 
     def __init__(
-        self, config: Config, env: Mapping[str, str], before: "Runtime | None" = None, /, *, workers: int | None = None
+        self,
+        config: Config,
+        env: Mapping[str, str],
+        previous: "Runtime | None" = None,
+        /,
+        *,
+        workers: int | None = None,
     ) -> None:
         """`workers`: the number of worker processes, if it is not the config's."""
         self.config = config
-        if before is None:
+        if previous is None:
             self.store: Store = open_store(config.gateway.store)
             self.shared_health = SharedHealthStore(self.store, lock=Lock())
             workers = workers or config.gateway.workers
             self.accounting = _accounting(self.store, self.shared_health, config.gateway, workers)
             health, transport = Health(store=self.shared_health, clock=monotonic), None
         else:
-            self.store, self.shared_health, self.accounting = before.store, before.shared_health, before.accounting
-            health, transport = before.registry.health, before.registry.transport
+            self.store, self.shared_health, self.accounting = (
+                previous.store,
+                previous.shared_health,
+                previous.accounting,
+            )
+            health, transport = previous.registry.health, previous.registry.transport
         self.conversations = ConversationStore(self.store)
         self.responses = ResponseStore(self.store)
         self.keys = Keys(config.keys)

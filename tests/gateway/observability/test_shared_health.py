@@ -25,13 +25,13 @@ def run(opened: Opened, work: Callable[[Store], Awaitable[None]]) -> None:
 class Gateway:
     """One of several gateways. Its monotonic clock started at its own time."""
 
-    def __init__(self, store: Store, wall: Clock, began: float) -> None:
-        self._wall, self._began = wall, began
-        self.shared = SharedHealthStore(store, clock=self.clock, wall=wall)
+    def __init__(self, store: Store, wall_clock: Clock, began: float) -> None:
+        self._wall_clock, self._began = wall_clock, began
+        self.shared = SharedHealthStore(store, clock=self.clock, wall_clock=wall_clock)
         self.health = Health(store=self.shared, clock=self.clock)
 
     def clock(self) -> float:
-        return self._wall.now - self._began
+        return self._wall_clock.now - self._began
 
 
 def test_another_gateway_adopts_the_start_and_the_end_of_a_cooldown(opened: Opened, clock: Clock) -> None:

@@ -22,7 +22,7 @@ from dragoman.events import PartDelta
 from dragoman.gateway.accounting.estimates import (
     BYTES_PER_TOKEN,
     estimate_usage,
-    has_open_length,
+    has_no_max_tokens,
     prompt_tokens,
     total_tokens,
 )
@@ -112,7 +112,7 @@ class Accounting:
         if context.operation != "chat":
             return await self.quotas.admit(key, self._expected(key, targets, Usage(input=prompt_tokens(request))))
         usage = estimate_usage(request, targets, answer=context.runtime.config.gateway.answer_tokens)
-        minimum = self._expected(key, targets, Usage(input=usage.input)) if has_open_length(request) else None
+        minimum = self._expected(key, targets, Usage(input=usage.input)) if has_no_max_tokens(request) else None
         return await self.quotas.admit(key, self._expected(key, targets, usage), minimum=minimum)
 
     def _expected(self, key: Key, targets: Sequence[Target], usage: Usage) -> ExpectedUsage:

@@ -64,14 +64,14 @@ def prompt_tokens(request: Request, /) -> int:
 def max_answer_tokens(request: Request, targets: Sequence[Target], answer: int | None, /) -> int:
     """The maximum tokens of one answer."""
     maxima = [target.capabilities.max_output for target in targets]
-    length = answer if has_open_length(request) else request.max_tokens
+    length = answer if has_no_max_tokens(request) else request.max_tokens
     if length is None:
         return max((maximum or TOKENS_PER_ANSWER for maximum in maxima), default=TOKENS_PER_ANSWER)
     known = [maximum for maximum in maxima if maximum is not None]
     return min(length, max(known)) if known and len(known) == len(maxima) else length
 
 
-def has_open_length(request: Request, /) -> bool:
+def has_no_max_tokens(request: Request, /) -> bool:
     """Whether the request does not limit its answer. Some servers take 0 and less as "no limit"."""
     return request.max_tokens is None or request.max_tokens <= 0
 

@@ -42,11 +42,11 @@ class SharedHealthStore:
         *,
         lock: AbstractContextManager[object] | None = None,
         clock: Callable[[], float] = time.monotonic,
-        wall: Callable[[], float] = time.time,
+        wall_clock: Callable[[], float] = time.time,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._wall = wall
+        self._wall_clock = wall_clock
         self._local = LocalHealthStore(lock)
         self._changed: set[str] = set()
         self._adopted: dict[str, TargetHealth] = {}
@@ -89,11 +89,11 @@ class SharedHealthStore:
         raise StoreDown(f"health: {MAX_SWAPS} writes in a row were overtaken by other gateways")
 
     def _adopt(self, shared: dict[str, SharedCooldown]) -> None:
-        now, wall = self._clock(), self._wall()
+        now, wall_clock = self._clock(), self._wall_clock()
         for target, cooldown in shared.items():
-            if target in self._changed or cooldown.until <= wall:
+            if target in self._changed or cooldown.until <= wall_clock:
                 continue
-            old, until = self._local.read(target), cooldown.until - wall + now
+            old, until = self._local.read(target), cooldown.until - wall_clock + now
             is_longer = old.until is not None and not old.is_healthy and old.until >= until - CLOCK_TOLERANCE
             if old.state == "probing" or is_longer:
                 continue
@@ -115,15 +115,15 @@ class SharedHealthStore:
                 self._local.swap(target, adopted, TargetHealth(last_latency=adopted.last_latency))
 
     async def _publish(self, shared: dict[str, SharedCooldown], changed: frozenset[str], version: str | None) -> bool:
-        now, wall = self._clock(), self._wall()
-        updated = {target: cooldown for target, cooldown in shared.items() if cooldown.until > wall}
+        now, wall_clock = self._clock(), self._wall_clock()
+        updated = {target: cooldown for target, cooldown in shared.items() if cooldown.until > wall_clock}
         for target in changed:
             health = self._local.read(target)
             if health.is_healthy:
                 updated.pop(target, None)
             elif health.until is not None and health.until > now:
                 updated[target] = SharedCooldown(
-                    until=health.until - now + wall,
+                    until=health.until - now + wall_clock,
                     cooldowns=health.cooldowns,
                     reason=health.reason,
                     by_operator=health.by_operator,
