@@ -234,7 +234,7 @@ def test_a_store_that_is_down_is_told_and_recent_requests_are_still_there(monkey
     async def down(*_: object, **__: object) -> None:
         raise StoreDown("store: away")
 
-    for name in ("read", "rows", "usage", "record"):
+    for name in ("read", "write", "rows", "usage", "record"):
         monkeypatch.setattr(app.runtime.store, name, down)
     assert body_of(get(app, "snapshot"))["store"] == "store: away"
     assert len(body_of(get(app, "requests"))["requests"]) == 1
