@@ -46,7 +46,7 @@ def test_a_value_of_a_variable_is_not_read_again() -> None:
     assert config.tables["providers"]["x"]["api_key"] == "a${K}b"
 
 
-def test_all_problems_are_told_at_once() -> None:
+def test_all_problems_are_reported_at_once() -> None:
     text = """
         gatway = 1
         [gateway]
@@ -162,7 +162,7 @@ def test_names_are_checked_though_a_record_is_wrong() -> None:
     assert "aliases.fine" not in message
 
 
-def test_a_file_that_cannot_be_a_store_is_told(tmp_path: Path) -> None:
+def test_a_path_that_cannot_be_a_store_is_reported(tmp_path: Path) -> None:
     (tmp_path / "here").mkdir()
     problems = {
         "nix/there.db": "must be in a folder that exists, got",
@@ -183,7 +183,7 @@ def test_a_file_that_may_not_be_written_is_no_store(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["[", "[tiers]\nsimple = 1", "tiers = 1", "keys = 1", "gateway = 1", "providers = 1"])
-def test_what_is_no_table_is_told(text: str) -> None:
+def test_a_value_that_is_not_a_table_is_an_error(text: str) -> None:
     with pytest.raises(SetupError):
         decode_config(text)
 
@@ -210,7 +210,7 @@ def test_a_tier_is_an_alias_with_costs() -> None:
     assert [target.name for target in found.targets] == ["demo/any", "demo/slow"]
 
 
-def test_a_tier_of_a_list_is_asked_in_its_order() -> None:
+def test_a_tier_with_a_list_is_tried_in_order() -> None:
     found = catalog(decode_config('[tiers.simple]\nmodels = ["demo/any", "demo/slow"]\n')).find("simple")
     assert found.options.order == "in_order"
 
@@ -253,7 +253,7 @@ def test_a_key_is_read_with_what_it_may() -> None:
         ('id = "bob"', "keys.alice: unknown setting 'id'"),
     ],
 )
-def test_a_limit_that_makes_no_sense_is_told(line: str, problem: str) -> None:
+def test_an_invalid_limit_is_reported(line: str, problem: str) -> None:
     with pytest.raises(SetupError) as caught:
         decode_config(f'[keys.alice]\nhash = "{new_key()[1]}"\n{line}\n')
     assert problem in str(caught.value)
@@ -274,7 +274,7 @@ def test_two_keys_are_two_keys() -> None:
     "line",
     ['store = "mysql://u:secret-9@h"', 'store = "redis://u:secret-9@h:port"', "port = 0", "workers = 0", "ping = 0"],
 )
-def test_a_gateway_that_could_not_run_is_told(line: str) -> None:
+def test_an_invalid_gateway_setting_is_reported(line: str) -> None:
     with pytest.raises(SetupError) as caught:
         decode_config(f"[gateway]\n{line}\n")
     assert f"gateway.{line.partition(' ')[0]}" in str(caught.value)

@@ -128,7 +128,7 @@ def test_a_second_run_asks_nothing_again(tmp_path: Path) -> None:
     assert "20 already done" in done.err
 
 
-def test_a_torn_last_line_is_asked_again(tmp_path: Path) -> None:
+def test_a_truncated_last_line_is_sent_again(tmp_path: Path) -> None:
     rows = [{"id": number, "prompt": "hello"} for number in range(3)]
     (tmp_path / "out.jsonl").write_bytes(b'{"id":0,"text":"kept"}\n{"id":1,"te')
     done, answers = batch(tmp_path, rows, "-m", "demo/any")
@@ -151,14 +151,14 @@ def test_a_file_that_is_no_output_is_left_alone(tmp_path: Path) -> None:
     assert (tmp_path / "out.jsonl").read_text(encoding="utf-8") == "Dear diary,\n"
 
 
-def test_an_id_that_is_there_twice_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_duplicate_id_is_refused_before_any_request(tmp_path: Path) -> None:
     rows: list[Any] = [{"id": "a", "prompt": "hello"}, {"custom_id": "a", "body": {}}]
     done, answers = batch(tmp_path, rows, "-m", "demo/any")
     assert (done.code, answers) == (1, [])
     assert "line 2: id must be unique, got 'a' twice" in done.err
 
 
-def test_a_row_without_an_id_is_refused_before_anything_is_asked(tmp_path: Path) -> None:
+def test_a_row_without_an_id_is_refused_before_any_request(tmp_path: Path) -> None:
     done, answers = batch(tmp_path, [{"id": 1, "prompt": "hello"}, {"prompt": "hello"}], "-m", "demo/any")
     assert (done.code, answers) == (1, [])
     assert "line 2: the row must have an id or a custom_id" in done.err
@@ -184,7 +184,7 @@ def test_two_runs_do_not_write_to_one_file(tmp_path: Path) -> None:
     assert "another run is writing to it" in done.err
 
 
-def test_errors_are_asked_again_when_that_is_wanted(tmp_path: Path) -> None:
+def test_errors_are_retried_with_retry_errors(tmp_path: Path) -> None:
     rows = [{"id": 1, "prompt": "hello"}, {"id": 2, "prompt": "hello"}]
     with FaultyServer("one", AuthFailed("no"), "two") as server:
         words = ("-m", SPEC, "-c", "1")
@@ -237,7 +237,7 @@ def test_an_answer_that_never_satisfies_its_schema_is_an_error(tmp_path: Path) -
     assert answers[0]["error"]["kind"] == "OutputError"
 
 
-def test_a_rate_is_kept(tmp_path: Path) -> None:
+def test_a_rate_is_not_exceeded(tmp_path: Path) -> None:
     rows = [{"id": number, "prompt": "hello"} for number in range(11)]
     done, _ = batch(tmp_path, rows, "-m", "demo/any", "--rate", "20/s", "--json", "-q")
     assert json.loads(done.out)["seconds"] >= 0.5
@@ -328,7 +328,7 @@ def test_an_output_that_is_no_file_is_refused() -> None:
     assert "use - for stdout" in done.err
 
 
-def test_without_retries_a_row_is_asked_once(tmp_path: Path) -> None:
+def test_without_retries_a_row_is_sent_once(tmp_path: Path) -> None:
     with FaultyServer(Overloaded("busy"), repeat=True) as server:
         words = ("-m", SPEC, "--retries", "0")
         batch(tmp_path, [{"id": 1, "prompt": "hello"}], *words, LLM_SERVER=dsn(server))
@@ -340,7 +340,7 @@ def test_quiet_says_nothing_of_error_rows(tmp_path: Path) -> None:
     assert (done.code, done.err) == (1, "")
 
 
-def test_a_row_that_is_nested_too_deeply_is_told_in_words(tmp_path: Path) -> None:
+def test_a_row_that_is_nested_too_deeply_is_a_plain_error(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text('{"id": 1, "x": ' + "[" * 100_000 + "]" * 100_000 + "}\n", encoding="utf-8")
     done = dragoman("batch", source, tmp_path / "out.jsonl", "-m", "demo/any")

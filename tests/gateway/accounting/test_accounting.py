@@ -81,7 +81,7 @@ def test_costs_are_those_of_each_target() -> None:
     run(MemoryStore, work)
 
 
-def test_a_row_is_written_before_anybody_is_asked(opened: Opened) -> None:
+def test_a_row_is_written_before_a_target_is_called(opened: Opened) -> None:
     async def work(accounting: Accounting) -> None:
         if not accounting.store.is_shared:
             return
@@ -109,7 +109,7 @@ def test_a_client_that_left_is_counted_and_leaves_its_seat(opened: Opened) -> No
     run(opened, work)
 
 
-def test_what_a_client_heard_before_it_left_is_what_it_used() -> None:
+def test_usage_of_a_disconnected_client_is_what_it_received() -> None:
     async def work(accounting: Accounting) -> None:
         request = Request(messages=(user("x" * 30),), stream=True)
         record = await accounting.open(context_of("r1", request=request, key=key(tokens_per_minute=5000)))

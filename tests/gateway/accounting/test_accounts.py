@@ -116,7 +116,7 @@ def test_a_client_that_leaves_tells_whom_it_left(stream: bool) -> None:  # noqa:
     assert b'dragoman_attempts_total{target="up/m",outcome="client_disconnected"} 1' in metrics
 
 
-def test_a_client_that_leaves_while_nobody_is_asked_has_used_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_client_that_disconnects_before_a_call_has_used_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async def walk(app: App) -> str:
         failed = asyncio.Event()
 
@@ -161,13 +161,13 @@ def remaining_tokens(app: App, *requests: HttpRequest) -> list[str | None]:
     ],
     ids=["404", "403", "400", "503", "503 of a stream", "502", "models", "no model"],
 )
-def test_wherever_a_key_is_known_its_limits_are_told(http: HttpRequest) -> None:
+def test_every_response_to_a_known_key_has_limit_headers(http: HttpRequest) -> None:
     limits = 'models = ["demo/*", "nobody*", "gone/*"]\ntokens_per_minute = 5000\n'
     app = app_of(config(limits) + record("gone", refused_url()) + "[chain]\nretries = 0\n")
     assert remaining_tokens(app, http, http) == ["5000", "5000"]
 
 
-def test_limits_are_told_to_nobody_else() -> None:
+def test_responses_without_a_key_have_no_limit_headers() -> None:
     wrong = post(CHAT, json.dumps(chat("demo/any")).encode(), authorization="Bearer wrong")
     assert remaining_tokens(app_of(config("tokens_per_minute = 5000")), wrong) == [None]
 
@@ -331,7 +331,7 @@ def traced(app: App) -> InMemorySpanExporter:
 
 
 @pytest.mark.parametrize("stream", [False, True])
-def test_a_span_of_what_failed_names_whom_it_asked_and_why(stream: bool) -> None:  # noqa: FBT001
+def test_a_span_of_a_failure_names_the_target_and_the_error(stream: bool) -> None:  # noqa: FBT001
     app = app_of(config() + record("gone", refused_url()) + "[chain]\nretries = 0\n")
     exporter = traced(app)
     talk(app, ask(chat("gone/m, gone/n", stream=stream)))

@@ -95,7 +95,7 @@ def test_an_open_answer_is_reserved_as_long_as_a_target_may_give(most: int | Non
     assert estimate_usage(request).output == TOKENS_PER_ANSWER
 
 
-def test_an_open_answer_may_be_told_by_the_config() -> None:
+def test_answer_tokens_of_the_config_limit_the_estimate() -> None:
     assert estimate_usage(Request(), [HAIKU], answer=500).output == 500
     assert estimate_usage(Request(), [HAIKU], answer=100_000).output == 8192
     assert estimate_usage(Request(max_tokens=7), [HAIKU], answer=500).output == 7
@@ -106,6 +106,6 @@ def test_an_answer_is_no_longer_than_every_target_can_give() -> None:
     assert estimate_usage(Request(max_tokens=10**9), [HAIKU, BOX]).output == 10**9
 
 
-def test_what_nobody_told_is_no_number() -> None:
+def test_unknown_usage_is_none() -> None:
     assert total_tokens(Usage()) is None
     assert total_tokens(Usage(input=1)) == 1

@@ -105,7 +105,7 @@ def test_unknown_usage_keeps_what_was_reserved(clock: Clock) -> None:
     run(lambda: MemoryStore(clock=clock), work)
 
 
-def test_a_request_that_can_never_fit_is_told_so(opened: Opened) -> None:
+def test_a_request_that_can_never_fit_is_not_retried(opened: Opened) -> None:
     async def work(store: Store) -> None:
         error = await refused(Quotas(store), key(tokens_per_minute=100), tokens=101)
         assert (error.retry_after, error.retry) == (None, False)
@@ -187,7 +187,7 @@ def test_asking_how_it_stands_writes_nothing(clock: Clock, tmp_path: Path) -> No
     run(lambda: SqliteStore(path, clock=clock), work)
 
 
-def test_how_it_stands_is_not_told_while_the_store_is_down() -> None:
+def test_there_are_no_limit_headers_while_the_store_is_down() -> None:
     async def work(store: Store) -> None:
         assert await Quotas(store).limit_headers(key(requests_per_minute=1)) == ()
 
@@ -284,7 +284,7 @@ def test_a_refused_request_takes_nothing(opened: Opened, clock: Clock) -> None:
     run(opened, work)
 
 
-def test_without_limits_nothing_is_asked(clock: Clock) -> None:
+def test_without_limits_the_store_is_not_called(clock: Clock) -> None:
     async def work(store: Store) -> None:
         limits = Quotas(store)
         for who in (None, key()):
@@ -457,7 +457,7 @@ def test_rates_are_open_and_budgets_closed_while_the_store_is_down() -> None:
     run(Broken, work)
 
 
-def test_both_can_be_told_otherwise() -> None:
+def test_both_can_be_configured() -> None:
     async def work(store: Store) -> None:
         limits = Quotas(store, rates="closed", budgets="open")
         with pytest.raises(StoreDown):

@@ -208,7 +208,7 @@ def test_the_wire_of_each_attempt_shows_how_it_went(page: Browser, gateway: Gate
     page.find('.wire[data-target="demo/any"] .outcome.served')
 
 
-def test_a_refusal_is_told_in_words(page: Browser) -> None:
+def test_a_refusal_is_shown_as_a_message(page: Browser) -> None:
     view(page, "playground")
     ask(page, "nobody/knows", "Hello!")
     assert "nobody/knows" in page.text(".message.error")

@@ -128,7 +128,7 @@ def test_a_disable_request_with_other_fields_is_refused(body: object) -> None:
     assert do(app_of(), "targets/disable", body).status == 400
 
 
-def test_names_are_told_with_what_they_stand_for() -> None:
+def test_names_are_listed_with_their_targets() -> None:
     app = app_of('[tiers.simple]\nmodels = { "demo/any" = 1, "demo/slow" = 4 }\n[aliases]\nfast = "demo/any, simple"\n')
     simple, fast = body_of(get(app, "snapshot"))["names"]
     assert simple == {
@@ -141,7 +141,7 @@ def test_names_are_told_with_what_they_stand_for() -> None:
     assert (fast["tier"], fast["order"], fast["targets"]) == (False, "in_order", ["demo/any", "demo/slow"])
 
 
-def test_a_target_that_the_config_no_longer_names_is_not_told() -> None:
+def test_a_target_that_left_the_config_is_not_listed() -> None:
     app = app_of('[aliases]\nfast = "demo/any"\n')
     do(app, "targets/disable", {"target": "demo/any"})
     app.runtime = Runtime(
@@ -150,7 +150,7 @@ def test_a_target_that_the_config_no_longer_names_is_not_told() -> None:
     assert states(app) == {"up/m": "healthy"}
 
 
-def test_a_request_is_told_with_all_who_were_tried() -> None:
+def test_a_request_is_listed_with_all_attempts() -> None:
     app = app_of("[chain]\nretries = 0\n")
     for stream in (False, True):
         see(app, request_of("openai_chat", "demo/overloaded,demo/any", hello(stream=stream)))
@@ -163,7 +163,7 @@ def test_a_request_is_told_with_all_who_were_tried() -> None:
         assert row["attempt_details"][0]["error"] == "Overloaded"
 
 
-def test_only_what_is_new_is_told_again() -> None:
+def test_since_returns_only_newer_requests() -> None:
     app = app_of()
     see(app, request_of("openai_chat", "demo/any", hello()))
     (first,) = body_of(get(app, "requests"))["requests"]
@@ -195,7 +195,7 @@ def test_a_wrong_disable_request_is_refused_with_the_field_name(body: object, pa
     assert (seen.status, json.loads(seen.body)["error"]["param"]) == (400, param)
 
 
-def test_a_long_request_is_told_when_it_has_ended() -> None:
+def test_a_long_request_is_listed_when_it_has_ended() -> None:
     app = app_of()
     app.runtime.accounting.usage_log.queue(
         UsageRow(id="long", moment=100.0, duration=60.0, model="m", outcome="served")
@@ -227,7 +227,7 @@ def test_usage_is_summed_by_key_and_target() -> None:
     assert sums["days"][0]["output"] > 0
 
 
-def test_a_store_that_is_down_is_told_and_recent_requests_are_still_there(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_is_down_is_reported_and_recent_requests_remain(monkeypatch: pytest.MonkeyPatch) -> None:
     app = app_of()
     see(app, request_of("openai_chat", "demo/any", hello()))
 
@@ -258,7 +258,7 @@ def test_a_request_that_cannot_be_explained_is_refused_in_words() -> None:
     assert do(app_of(), "explain", {"model": "nix", "messages": [{"role": "user", "content": "hi"}]}).status == 404
 
 
-def test_no_prompt_and_no_key_is_told_even_where_the_provider_says_it_back() -> None:
+def test_no_prompt_and_no_key_is_shown_even_if_the_provider_repeats_it() -> None:
     with FaultyServer(Overloaded(f"cannot answer {PLANTED} for {SECRET}"), repeat=True) as upstream:
         app = app_of(record("up", upstream.base_url()).replace("sk-test-key", SECRET) + "[chain]\nretries = 0\n")
         body = {"model": "up/m", "messages": [{"role": "user", "content": PLANTED}]}

@@ -98,7 +98,7 @@ def test_label_values_are_bounded() -> None:
     assert sum(counts) == 10 * MAX_VALUES
 
 
-def test_whichever_worker_is_asked_tells_of_all(opened: Callable[[], Store], clock: Clock) -> None:
+def test_each_worker_reports_the_metrics_of_all(opened: Callable[[], Store], clock: Clock) -> None:
     async def main() -> None:
         store = opened()
         both = [

@@ -26,7 +26,7 @@ def total(family: Metric, **labels: str) -> float:
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_all_workers_are_told_of_together(tmp_path: Path, workers: int) -> None:
+def test_metrics_of_all_workers_are_scraped_together(tmp_path: Path, workers: int) -> None:
     config = f'[gateway]\nstore = "sqlite:{tmp_path}/store.db"\n[chain]\nretries = 0\n'
     config += f'[aliases]\ndemo = "demo/any"\n{record("away", refused_url())}'
     with Gateway(tmp_path, config, workers=workers) as gateway:

@@ -84,7 +84,7 @@ def test_every_attribute_is_one_of_the_conventions(traces: Tracing, exporter: In
     assert {name for name in attributes if name.startswith("gen_ai.")} <= known
 
 
-def test_content_and_keys_are_never_said(traces: Tracing, exporter: InMemorySpanExporter) -> None:
+def test_spans_have_no_content_and_no_keys(traces: Tracing, exporter: InMemorySpanExporter) -> None:
     request = Request(system="secret words", messages=(user("secret words"),))
     error = Overloaded("busy, said sk-proj-12345678")
     span = traces.begin("sk-proj-12345678", request, {"authorization": "Bearer sk-proj-12345678"})
