@@ -155,7 +155,7 @@ def test_names_are_checked_though_a_record_is_wrong() -> None:
         "max_images must be int, got str; ",
         "capabilities.grok/x: unknown provider 'grok'",
         "aliases.a: aliases form a cycle",
-        "aliases: the name of an alias must be a text without slash and comma, got 'x/y'",
+        "aliases: the name of an alias must be a text without slash, comma, line break, got 'x/y'",
         "tiers.simple: unknown provider 'nix'",
     ):
         assert problem in message
