@@ -324,8 +324,10 @@ def test_a_server_answers_an_error_with_an_error(kind: type[DragomanError]) -> N
     assert 400 <= kind.http_status < 600
 
 
-def test_a_wrong_set_up_is_outside_the_tree() -> None:
-    assert not issubclass(SetupError, DragomanError)
+def test_a_wrong_set_up_is_an_error_that_no_other_target_can_mend() -> None:
+    error = SetupError("unknown provider 'grok'")
+    assert isinstance(error, DragomanError)
+    assert (error.retry, error.fail_over, error.count_failure) == (False, False, False)
 
 
 def test_an_invalid_request_is_a_value_error() -> None:

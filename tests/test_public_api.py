@@ -19,13 +19,13 @@ EXPORTED = ("types", "events", "errors")
 
 
 def public_definitions(module: ModuleType) -> dict[str, Any]:
-    """The classes and functions without a leading underscore that the module itself defines."""
+    """The classes and functions without a leading underscore that the module, or a module inside it, defines."""
     return {
         name: value
         for name, value in vars(module).items()
         if not name.startswith("_")
         and (inspect.isclass(value) or inspect.isfunction(value))
-        and value.__module__ == module.__name__
+        and f"{value.__module__}.".startswith(f"{module.__name__}.")
     }
 
 

@@ -28,15 +28,13 @@ from dragoman.types import (
     ToolResult,
     Usage,
     assistant,
-    decode_base64,
     dump,
-    encode_base64,
     load,
-    split_data_url,
     system,
     tool_results,
     user,
 )
+from dragoman.types.data_urls import decode_base64, encode_base64, split_data_url
 from tests.support import values
 
 CALL = ToolCall(id="call_1", name="tide", arguments={"port": "Brest"})
@@ -101,7 +99,10 @@ def test_a_handler_is_not_saved() -> None:
 
 
 def test_what_is_not_json_is_refused_by_name() -> None:
-    with pytest.raises(TypeError, match=r"^value must be JSON, a struct or a pydantic model, got object$"):
+    with pytest.raises(
+        InvalidRequest,
+        match=r"^value must be one that JSON can express: it must be JSON, a struct or a pydantic model, got object$",
+    ):
         dump(Message(role="user", extra={"ollama": object()}))
 
 

@@ -11,8 +11,8 @@ DragomanError
  ├ OutputError       the answer does not fit the output type; has .text and .reasons
  ├ ToolLoop, MaxSteps, BudgetExceeded   the agent was stopped; has .result
  ├ StoreDown         the gateway cannot reach its store
+ ├ SetupError        unknown provider or alias, alias cycle, malformed DSN, invalid config
  └ ChainExhausted    every target failed or was skipped; has .attempts
-SetupError           not a DragomanError: unknown provider or alias, alias cycle, malformed DSN, invalid config
 """
 
 import re
@@ -27,7 +27,7 @@ _KEY = (
     r"|\b(?:pk|key|fw|r8)[-_](?=[-_A-Za-z*.]*\d)[-_A-Za-z0-9*.]{6,}"
     r"|\b(?:gh[a-z]_|github_pat_|glpat-|xox[a-z]-)[-_A-Za-z0-9]{10,}"
     r"|\bAIza[-_A-Za-z0-9*]{8,}|\bAKIA[A-Z0-9]{8,}|\beyJ[-_A-Za-z0-9]{8,}\.[-_.A-Za-z0-9]+"
-    r"|(?<=://)[^\s/@\"']+(?=@)"
+    r"|(?<=://)(?!\[token@)[^\s/@\"']+(?=@)"
     r"|(?i:(?<=bearer )|(?<=[?&]key=)|(?<=api[-_ ]key: )|(?<=api[-_ ]key=)|(?<=key provided: ))"
     r"(?=[^\s\"'&,;]*\d)[^\s\"'&,;]{6,}"
 )
@@ -66,14 +66,6 @@ _VALIDATION_MESSAGES = (
 )
 
 
-class SetupError(Exception):
-    """The set-up is wrong: an unknown provider or alias, an alias cycle, a malformed DSN, an invalid config.
-
-    >>> isinstance(SetupError("unknown provider 'grok'"), DragomanError)
-    False
-    """
-
-
 class DragomanError(Exception):
     """The base of all errors of a call. Its attributes decide whether to retry, to fail over, or to stop."""
 
@@ -109,7 +101,7 @@ class DragomanError(Exception):
         fail_over: bool | None = None,
         count_failure: bool | None = None,
     ) -> None:
-        message = redact(message)
+        message = redact(str(message))
         super().__init__(message)
         self.message = message
         self.provider = provider
@@ -123,6 +115,18 @@ class DragomanError(Exception):
         self.retry = self.retry if retry is None else retry
         self.fail_over = self.fail_over if fail_over is None else fail_over
         self.count_failure = self.count_failure if count_failure is None else count_failure
+
+
+class SetupError(DragomanError):
+    """The set-up is wrong: an unknown provider or alias, an alias cycle, a malformed DSN, an invalid config.
+
+    >>> SetupError("unknown provider 'grok'").retry
+    False
+    """
+
+    retry = False
+    fail_over = False
+    count_failure = False
 
 
 class RequestError(DragomanError):

@@ -42,12 +42,14 @@ from dragoman.types import (
     Text,
     user,
 )
+from dragoman.types.media_files import PillowImage, is_pil
 
 if TYPE_CHECKING:
     from dragoman.registry import Registry
 
 T = TypeVar("T")
-Prompt: TypeAlias = str | Message | Part | Iterable[Message | Part | str]
+Prompt: TypeAlias = str | Message | Part | PillowImage | Iterable[Message | Part | str | PillowImage]
+"""Text, a message, a part, or a list of these; a Pillow image is a part, too."""
 _CHAIN_OPTIONS = frozenset(ChainOptions.__struct_fields__)
 _SET_BY_CALL = frozenset({"messages", "stream"})
 """Fields of a Request that a call sets itself, so that they are not options."""
@@ -151,11 +153,11 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
         return (Message(role="user", parts=(Text(text=prompt),)),)
     if isinstance(prompt, Message):
         return (prompt,)
-    if isinstance(prompt, Part):
+    if isinstance(prompt, Part) or is_pil(prompt):
         return (user(prompt),)
     items = _prompt_items(prompt)
     messages = [item for item in items if isinstance(item, Message)]
-    parts = [item for item in items if isinstance(item, Part | str)]
+    parts = [item for item in items if not isinstance(item, Message)]
     if messages and parts:
         raise InvalidRequest("prompt must be a list of messages or a list of parts and strings, not a mixture")
     if not items:
@@ -168,7 +170,7 @@ def _prompt_items(prompt: Any) -> list[Any]:
         raise _not_a_prompt(prompt)
     items = list(prompt)
     for item in items:
-        if not isinstance(item, Message | Part | str):
+        if not isinstance(item, Message | Part | str) and not is_pil(item):
             raise _not_a_prompt(item)
     return items
 

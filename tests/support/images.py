@@ -9,7 +9,8 @@ from typing import Any
 
 from PIL import Image as Pillow
 
-from dragoman.types import Image, decode_base64, is_list
+from dragoman.types import Image, is_list
+from dragoman.types.data_urls import decode_base64
 
 FORMATS = {
     "image/png": "PNG",

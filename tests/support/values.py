@@ -51,9 +51,11 @@ def tuples(values: SearchStrategy[T], *, most: int = 3) -> SearchStrategy[tuple[
 
 TEXTS = st.builds(Text, text=WORDS, extra=EXTRA)
 IMAGES = st.builds(
-    Image, data=maybe(st.binary(max_size=8)), mime=maybe(WORDS), url=maybe(WORDS), detail=maybe(WORDS), extra=EXTRA
+    Image, data=st.binary(max_size=8), mime=maybe(WORDS), url=maybe(WORDS), detail=maybe(WORDS), extra=EXTRA
+) | st.builds(Image, mime=maybe(WORDS), url=WORDS, detail=maybe(WORDS), extra=EXTRA)
+DOCUMENTS = st.builds(
+    Document, data=st.binary(max_size=8), mime=WORDS, name=maybe(WORDS), url=maybe(WORDS), extra=EXTRA
 )
-DOCUMENTS = st.builds(Document, data=st.binary(max_size=8), mime=WORDS, name=maybe(WORDS), extra=EXTRA)
 AUDIO = st.builds(Audio, data=st.binary(max_size=8), mime=WORDS, extra=EXTRA)
 THINKING = st.builds(Thinking, text=WORDS, redacted=st.booleans(), extra=EXTRA)
 CALLS = st.builds(ToolCall, id=IDS, name=WORDS, arguments=OBJECTS, raw=maybe(WORDS), extra=EXTRA)
@@ -68,16 +70,26 @@ RESULTS = st.builds(
 )
 PARTS: SearchStrategy[Part] = TEXTS | IMAGES | DOCUMENTS | AUDIO | THINKING | CALLS | RESULTS | OPAQUE
 MESSAGES = st.builds(
-    Message, role=st.sampled_from(["system", "user", "assistant", "tool"]), parts=tuples(PARTS, most=4), extra=EXTRA
+    Message,
+    role=st.sampled_from(["system", "developer", "user", "assistant", "tool"]),
+    parts=tuples(PARTS, most=4),
+    extra=EXTRA,
 )
 TOOLS = st.builds(
     Tool, name=WORDS, description=maybe(WORDS), parameters=maybe(OBJECTS), strict=maybe(st.booleans()), extra=EXTRA
 )
+
+
+def _has_unique_names(tools: list[Tool | Opaque]) -> bool:
+    names = [tool.name for tool in tools if isinstance(tool, Tool)]
+    return len(set(names)) == len(names)
+
+
 REQUESTS = st.builds(
     Request,
     messages=tuples(MESSAGES),
     system=maybe(WORDS | tuples(TEXTS)),
-    tools=tuples(TOOLS | OPAQUE),
+    tools=st.lists(TOOLS | OPAQUE, max_size=3).filter(_has_unique_names).map(tuple),
     tool_choice=maybe(WORDS),
     parallel_tool_calls=maybe(st.booleans()),
     schema=maybe(OBJECTS),
@@ -86,7 +98,7 @@ REQUESTS = st.builds(
     top_k=maybe(COUNTS),
     max_tokens=maybe(COUNTS),
     stop=tuples(WORDS),
-    reasoning=maybe(st.sampled_from(["none", "minimal", "low", "medium", "high", "max"]) | COUNTS),
+    reasoning=maybe(st.sampled_from(["none", "minimal", "low", "medium", "high", "xhigh", "max"]) | COUNTS),
     cache=maybe(st.booleans()),
     metadata=st.dictionaries(WORDS, WORDS, max_size=2),
     stream=st.booleans(),

@@ -1,7 +1,8 @@
 """Follows one call through the package: which files it enters, in which order, and how often it changes the place.
 
 A place is a file. A package of helpers, such as `wires/common`, is one place: a reader enters it by one call with one
-obvious name and need not follow further. Type guards are left out: they are an `isinstance` with a name.
+obvious name and need not follow further. Type guards are left out: they are an `isinstance` with a name. So are the
+checks of values when they are made.
 """
 
 import sys
@@ -14,8 +15,10 @@ from typing import Any, NamedTuple
 import dragoman
 
 PACKAGE = dragoman.__path__[0] + "/"
-HELPERS = ("wires/common", "media", "schema", "targets")
-GUARDS = frozenset({"is_object", "is_list"})
+HELPERS = ("wires/common", "media", "schema", "targets", "types")
+GUARDS = frozenset(
+    {"is_object", "is_list", "__post_init__", "all_are", "check_texts", "check_fields", "check_reasoning"}
+)
 
 
 class Walk(NamedTuple):

@@ -49,7 +49,7 @@ def test_facts_hold_wherever_the_family_is_served() -> None:
     assert facts("ollama-cloud/gpt-oss:120b")["reasoning"] == "level"
 
 
-LEVELS = ("low", "medium", "high", "max")
+LEVELS = ("low", "medium", "high", "xhigh", "max")
 THINKING = [
     # Anthropic, section 6: the form, and whether it can be off.
     ("claude-3-5-sonnet-20241022", None, None),
@@ -59,8 +59,8 @@ THINKING = [
     ("claude-sonnet-4-5-20250929", None, None),
     ("claude-haiku-4-5", None, None),
     ("claude-opus-4-5-20251101", None, None),
-    ("claude-opus-4-6", "adaptive", ("none", *LEVELS)),
-    ("claude-sonnet-4-6", "adaptive", ("none", *LEVELS)),
+    ("claude-opus-4-6", "adaptive", ("none", "low", "medium", "high", "max")),
+    ("claude-sonnet-4-6", "adaptive", ("none", "low", "medium", "high", "max")),
     ("claude-opus-4-7", "adaptive", ("none", *LEVELS)),
     ("claude-opus-4-8", "adaptive", ("none", *LEVELS)),
     ("claude-sonnet-5", "adaptive", ("none", *LEVELS)),
@@ -151,11 +151,11 @@ def test_thinking_without_a_signature_is_refused_by_anthropic() -> None:
         ("gpt-5", ("minimal", "low", "medium", "high"), False),
         ("gpt-5-mini", ("minimal", "low", "medium", "high"), False),
         ("gpt-5.1", ("none", "low", "medium", "high"), True),
-        ("gpt-5.4-2026-03-05", ("none", "low", "medium", "high"), True),
-        ("gpt-5.5", ("none", "low", "medium", "high"), False),
-        ("gpt-5.6", ("none", "low", "medium", "high", "max"), False),
+        ("gpt-5.4-2026-03-05", ("none", "low", "medium", "high", "xhigh"), True),
+        ("gpt-5.5", ("none", "low", "medium", "high", "xhigh"), False),
+        ("gpt-5.6", ("none", "low", "medium", "high", "xhigh", "max"), False),
         ("gpt-5.2-pro", ("low", "medium", "high"), False),
-        ("gpt-5.1-codex-max", ("low", "medium", "high"), False),
+        ("gpt-5.1-codex-max", ("low", "medium", "high", "xhigh"), False),
         ("gpt-5.2-chat-latest", ("low", "medium", "high"), False),
         ("gpt-6-astra", LEVELS, False),
         ("gpt-6.1-sol", LEVELS, False),

@@ -13,7 +13,8 @@ from dragoman.registry import Registry
 from dragoman.targets.providers import target as target_of
 from dragoman.targets.target import Quirks, Target
 from dragoman.testing import FaultyServer, RawResponse
-from dragoman.types import Request, Tool, encode_base64, user
+from dragoman.types import Request, Tool, user
+from dragoman.types.data_urls import encode_base64
 from tests.support.paths import CORPUS
 
 TIDE = Tool(name="tide", description="The tide", parameters={"type": "object"})

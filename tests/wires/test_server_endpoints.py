@@ -24,13 +24,13 @@ from dragoman.types import (
     ToolResult,
     Usage,
     assistant,
-    decode_base64,
     dump,
     load,
     system,
     tool_results,
     user,
 )
+from dragoman.types.data_urls import decode_base64
 from dragoman.wires import NAMES, get
 from dragoman.wires.common.server_endpoints import (
     CountTokens,

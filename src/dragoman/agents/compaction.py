@@ -7,7 +7,7 @@ import msgspec
 from dragoman import api
 from dragoman.models import Model
 from dragoman.schema.validate import shorten_middle
-from dragoman.types import Image, Message, Text, Thinking, ToolCall, ToolResult, user
+from dragoman.types import SYSTEM_ROLES, Image, Message, Text, Thinking, ToolCall, ToolResult, user
 
 SUMMARY = "Summary of the conversation so far:\n\n"
 _INSTRUCTIONS = (
@@ -43,8 +43,8 @@ class Compaction:
 
     async def __call__(self, messages: Sequence[Message], /) -> tuple[Message, ...]:
         """Return the messages to send. System messages stay, and no call is separated from its result."""
-        system = tuple(message for message in messages if message.role == "system")
-        conversation = tuple(message for message in messages if message.role != "system")
+        system = tuple(message for message in messages if message.role in SYSTEM_ROLES)
+        conversation = tuple(message for message in messages if message.role not in SYSTEM_ROLES)
         covered, summary = self._covered, self._summary
         if conversation[: len(covered)] != covered:
             covered, summary = (), ()

@@ -6,7 +6,7 @@ from typing import NamedTuple, NoReturn
 
 DIALECTS = ("openai_chat", "openai_responses", "anthropic", "google", "ollama", "native", "canonical")
 SHELLS = ("bash", "zsh", "fish")
-EFFORTS = ("none", "minimal", "low", "medium", "high", "max")
+EFFORTS = ("none", "minimal", "low", "medium", "high", "xhigh", "max")
 
 
 class UsageError(Exception):

@@ -10,7 +10,7 @@ from typing import Any, TextIO
 
 import msgspec
 
-from dragoman.errors import ChainExhausted, DragomanError, redact
+from dragoman.errors import ChainExhausted, DragomanError, SetupError, redact
 from dragoman.types import Attempt, Notice, Response
 
 _STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33"}
@@ -184,7 +184,8 @@ def describe_error(error: Exception, /) -> str:
     if isinstance(error, ChainExhausted) and error.attempts:
         text = _describe_attempts(error)
     else:
-        text = f"{type(error).__name__}: {error}" if isinstance(error, DragomanError) else str(error)
+        is_named = isinstance(error, DragomanError) and not isinstance(error, SetupError)
+        text = f"{type(error).__name__}: {error}" if is_named else str(error)
     return _join_lines(redact(_valid_utf8(text)))
 
 

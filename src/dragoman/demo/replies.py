@@ -26,9 +26,9 @@ from dragoman.types import (
     ToolCall,
     ToolResult,
     Usage,
-    encode_base64,
     is_object,
 )
+from dragoman.types.data_urls import encode_base64
 
 _COMMON = frozenset(
     "about after also and any are can could does for from get give has have how into its just let list make may much "

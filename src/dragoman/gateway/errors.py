@@ -17,6 +17,7 @@ from dragoman.errors import (
     Overloaded,
     ProviderError,
     RequestError,
+    SetupError,
     TransportError,
     WireError,
 )
@@ -108,7 +109,7 @@ class InternalFault(DragomanError):
 
 def to_dragoman_error(error: Exception, request_id: str, /) -> DragomanError:
     """The error itself if it is one of ours. Anything else is a bug: it goes to the log, and clients get no details."""
-    if isinstance(error, DragomanError):
+    if isinstance(error, DragomanError) and not isinstance(error, SetupError):
         return error
     if isinstance(error, RecursionError):
         return InvalidRequest("the body is nested too deep")

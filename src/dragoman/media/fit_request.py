@@ -13,20 +13,8 @@ from dragoman.media.fit_image import Bounds, Stop, read_header
 from dragoman.media.image_header import measure
 from dragoman.media.sniff import KNOWN, sniff
 from dragoman.targets.target import Capabilities
-from dragoman.types import (
-    Audio,
-    Document,
-    Image,
-    Message,
-    Notice,
-    Part,
-    Request,
-    ResultPart,
-    Text,
-    ToolResult,
-    is_data_url,
-    split_data_url,
-)
+from dragoman.types import Audio, Document, Image, Message, Notice, Part, Request, ResultPart, Text, ToolResult
+from dragoman.types.data_urls import is_data_url, split_data_url
 
 T = TypeVar("T")
 _Media: TypeAlias = Image | Document | Audio
@@ -216,7 +204,6 @@ def _minimum(bounds: list[int | None]) -> int | None:
 # Checks --------------------------------------------------------------------------------------------------------------
 
 _NAMES = {Image: "an image", Document: "a document", Audio: "an audio file"}
-_ALTERNATIVES: dict[type, str] = {Image: "; for base64 use Image.from_base64"}
 
 
 def check_readable(part: _Media, /) -> None:
@@ -236,13 +223,8 @@ def check_readable(part: _Media, /) -> None:
 
 def _check_not_empty(part: _Media) -> None:
     what = _NAMES[type(part)]
-    data = part.data
-    if data is not None and not isinstance(data, bytes):  # pyright: ignore[reportUnnecessaryIsInstance] - callers err
-        raise InvalidRequest(
-            f"the data of {what} must be bytes, got {type(data).__name__}{_ALTERNATIVES.get(type(part), '')}"
-        )
-    if not data and not (isinstance(part, Image) and part.url):
-        raise InvalidRequest(f"{what} is empty" if data is not None else f"{what} has neither bytes nor a URL")
+    if not part.data and not (isinstance(part, Image | Document) and part.url):
+        raise InvalidRequest(f"{what} is empty" if part.data is not None else f"{what} has neither bytes nor a URL")
 
 
 def _check_kind(part: _Media, capabilities: Capabilities) -> None:
@@ -254,6 +236,8 @@ def _check_kind(part: _Media, capabilities: Capabilities) -> None:
         case Audio() if not capabilities.audio:
             raise Unsupported("does not support audio")
         case Document():
+            if part.url and not part.data and not capabilities.document_urls:
+                raise Unsupported(f"cannot fetch {redact_url(part.url)}; send the bytes of the document instead")
             if not _is_allowed(part.mime, capabilities.allowed_document_types):
                 raise Unsupported(f"does not support documents of the type {part.mime}")
             _check_size("a document", part.data, capabilities.max_document_bytes)

@@ -240,7 +240,9 @@ _RECORDS = (
         base_url="https://api.openai.com/v1",
         base_url_names=("OPENAI_BASE_URL",),
         key_names=("OPENAI_API_KEY",),
-        capabilities=replace(_OPENAI, audio=False, allowed_document_types=("application/*", "text/*")),
+        capabilities=replace(
+            _OPENAI, audio=False, document_urls=True, allowed_document_types=("application/*", "text/*")
+        ),
         family="openai",
     ),
     Provider(
@@ -262,6 +264,7 @@ _RECORDS = (
         auth="x-api-key",
         capabilities=Capabilities(
             image_urls=True,
+            document_urls=True,
             allowed_image_types=_IMAGES,
             max_images=100,
             max_image_side=8000,
@@ -484,7 +487,7 @@ _RECORDS = (
         path="/native/v1",
         key_names=("DRAGOMAN_API_KEY",),
         needs_key=False,
-        capabilities=Capabilities(image_urls=True),
+        capabilities=Capabilities(image_urls=True, document_urls=True),
     ),
     Provider(
         name="demo",

@@ -31,6 +31,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Takes audio."""
     image_urls: bool = False
     """Fetches images by their URL."""
+    document_urls: bool = False
+    """Fetches documents by their URL."""
     max_images: _Count | None = None
     """Images in one request; 0 if it takes none."""
     max_image_bytes: _Size | None = None

@@ -21,7 +21,8 @@ from dragoman.errors import ConnectFailed, InvalidTool, SetupError
 from dragoman.io.task_runner import start_thread
 from dragoman.tools.decorator import TIMEOUT, Handler, gather
 from dragoman.tools.toolbox import Toolbox
-from dragoman.types import Document, Image, JsonObject, ResultPart, Text, Tool, ToolResult, decode_base64
+from dragoman.types import Document, Image, JsonObject, ResultPart, Text, Tool, ToolResult
+from dragoman.types.data_urls import decode_base64
 from dragoman.wires.common.json import encode_json
 
 if TYPE_CHECKING:

@@ -267,7 +267,6 @@ class TestMessages:
     def test_every_kind_of_block(self) -> None:
         unknown: list[dict[str, Any]] = [
             {"type": "image", "source": {"type": "file", "file_id": "f"}},
-            {"type": "document", "source": {"type": "url", "url": "https://example.org/a.pdf"}},
             {"type": "document", "source": {"type": "content", "content": []}},
             {"type": "search_result", "source": "s", "title": "t", "content": []},
             {"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}},
@@ -279,6 +278,7 @@ class TestMessages:
             {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
             {"type": "document", "source": pdf, "title": "bill", "citations": {"enabled": True}},
             {"type": "document", "source": {"type": "text", "media_type": "text/plain", "data": "Ebbe"}},
+            {"type": "document", "source": {"type": "url", "url": "https://example.org/a.pdf"}},
             {"type": "thinking", "thinking": "Hm.", "signature": "EqQB"},
             {"type": "thinking", "thinking": "Hm."},
             {"type": "redacted_thinking", "data": "EmwK"},
@@ -295,6 +295,7 @@ class TestMessages:
                 extra={"anthropic": {"citations": {"enabled": True}}},
             ),
             Document(data=b"Ebbe", mime="text/plain"),
+            Document(data=b"", mime="application/pdf", url="https://example.org/a.pdf"),
             Thinking(text="Hm.", extra={"anthropic": {"signature": "EqQB"}}),
             Thinking(text="Hm.", extra={"anthropic": {}}),
             Thinking(text="", redacted=True, extra={"anthropic": {"data": "EmwK"}}),
@@ -392,7 +393,7 @@ class TestReasoning:
             ({"thinking": {"type": "disabled"}, "output_config": {"effort": "low"}}, "none"),
             ({"thinking": {"type": "adaptive"}}, "high"),
             ({"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "low"}}, "low"),
-            ({"output_config": {"effort": "xhigh"}}, "max"),
+            ({"output_config": {"effort": "xhigh"}}, "xhigh"),
             ({"output_config": {"effort": "wild"}}, None),
             ({"thinking": {"type": "between_tools"}}, None),
         ],
@@ -417,7 +418,7 @@ class TestReasoning:
                     "anthropic.verbatim": {"thinking": {"type": "disabled"}},
                 },
             ),
-            ({"output_config": {"effort": "xhigh"}}, {"anthropic": {"output_config": {"effort": "xhigh"}}}),
+            ({"output_config": {"effort": "xhigh"}}, {"anthropic.verbatim": {"output_config": {"effort": "xhigh"}}}),
             (
                 {"thinking": {"type": "adaptive", "display": "summarized"}},
                 {"anthropic": {"thinking": {"type": "adaptive", "display": "summarized"}}},

@@ -124,6 +124,7 @@ FIELDS: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"schema": SCHEMA, "schema_name": "t", "schema_strict": True},
     ),
     ({"reasoning_effort": "none"}, {"reasoning": "none"}),
+    ({"reasoning_effort": "xhigh"}, {"reasoning": "xhigh"}),
     ({"reasoning_effort": "max"}, {"reasoning": "max"}),
 ]
 
@@ -142,9 +143,8 @@ WHOLE: list[tuple[dict[str, Any], dict[str, Any]]] = [
         {"response_format": {"type": "json_schema", "json_schema": {"schema": LOOSE, "strict": True}}},
         {"schema": LOOSE, "schema_strict": True},
     ),
-    ({"reasoning_effort": "xhigh"}, {"reasoning": "max"}),
     ({"reasoning_effort": "low", "thinking": {"type": "enabled"}}, {"reasoning": "low"}),
-    ({"reasoning": {"effort": "xhigh"}}, {"reasoning": "max"}),
+    ({"reasoning": {"effort": "xhigh"}}, {"reasoning": "xhigh"}),
     ({"reasoning": {"max_tokens": 500}}, {"reasoning": 500}),
     ({"reasoning": {"enabled": True}}, {"reasoning": "medium"}),
     ({"reasoning": {"enabled": False}}, {"reasoning": "none"}),

@@ -89,6 +89,8 @@ class BatchWorker:
         while True:
             try:
                 response, value = await self._send_once(row)
+            except SetupError:
+                raise
             except DragomanError as error:
                 tries += any(attempt.outcome == "failed" for attempt in error.attempts)
                 if not _may_retry(error) or tries > self._settings.retries:

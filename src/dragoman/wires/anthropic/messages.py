@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 from dragoman.targets.target import Target
 from dragoman.types import (
+    SYSTEM_ROLES,
     JsonObject,
     Message,
     Opaque,
@@ -70,7 +71,7 @@ def _with_inner_system_messages(request: Request, notes: NoticeCollector) -> Req
     """System messages after the first as Opaque parts, so that they stay in their place."""
     messages: list[Message] = []
     for message in request.messages:
-        if message.role == "system" and messages:
+        if message.role in SYSTEM_ROLES and messages:
             blocks = [encode_block(part, notes) for part in message.parts if _is_system_content(part, notes)]
             if not blocks:
                 continue

@@ -17,10 +17,8 @@ from dragoman.types import (
     Tool,
     ToolCall,
     ToolResult,
-    decode_base64,
-    encode_base64,
-    is_data_url,
 )
+from dragoman.types.data_urls import decode_base64, encode_base64, is_data_url
 from dragoman.wires.anthropic.schema import (
     CALL_ID,
     CALL_ID_LENGTH,
@@ -85,6 +83,8 @@ def encode_image(image: Image) -> JsonObject:
 
 
 def _source(document: Document, notes: NoticeCollector) -> JsonObject:
+    if document.url and not document.data:
+        return {"type": "url", "url": document.url}
     if document.mime == "application/pdf":
         return {"type": "base64", "media_type": document.mime, "data": encode_base64(document.data)}
     if not document.mime.startswith("text/"):
@@ -188,6 +188,8 @@ def _document(data: JsonObject, where: str) -> Part | None:
             return Document(data=_bytes(text, where), mime=mime, name=fields.title, extra=extra)
         case {"type": "text", "data": str(text)}:
             return Document(data=text.encode(), mime="text/plain", name=fields.title, extra=extra)
+        case {"type": "url", "url": str(url)}:
+            return Document(data=b"", mime="application/pdf", name=fields.title, url=url, extra=extra)
         case _:
             return None
 

@@ -57,8 +57,14 @@ STOP_REASONS: dict[FinishReason, str] = {
 TOOL_CHOICE_TO_WIRE = {"auto": "auto", "none": "none", "required": "any"}
 TOOL_CHOICE_FROM_WIRE = {"auto": "auto", "none": "none", "any": "required"}
 
-EFFORT_TO_WIRE: dict[Effort, str] = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "max"}
-EFFORT_FROM_WIRE: dict[str, Effort] = {"low": "low", "medium": "medium", "high": "high", "xhigh": "max", "max": "max"}
+EFFORT_FROM_WIRE: dict[str, Effort] = {
+    "low": "low",
+    "medium": "medium",
+    "high": "high",
+    "xhigh": "xhigh",
+    "max": "max",
+}
+EFFORT_TO_WIRE: dict[Effort, str] = {"minimal": "low", **{effort: word for word, effort in EFFORT_FROM_WIRE.items()}}
 DEFAULT_EFFORT: Effort = "high"
 
 ERROR_TYPES: tuple[tuple[type[DragomanError], str], ...] = (

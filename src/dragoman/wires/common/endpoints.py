@@ -13,16 +13,8 @@ import msgspec
 from dragoman.errors import InvalidRequest, Malformed, Unsupported
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
-from dragoman.types import (
-    Embeddings,
-    JsonObject,
-    ModelInfo,
-    Request,
-    Usage,
-    decode_base64,
-    is_list,
-    is_object,
-)
+from dragoman.types import Embeddings, JsonObject, ModelInfo, Request, Usage, is_list, is_object
+from dragoman.types.data_urls import decode_base64
 from dragoman.wires.common.http import get_request, post_request
 from dragoman.wires.common.json import decode_json, whole_number, without_none
 from dragoman.wires.common.notices import NoticeCollector

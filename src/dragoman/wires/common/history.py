@@ -17,6 +17,7 @@ from dragoman.errors import InvalidRequest, Unsupported
 from dragoman.events import PartKind, kind_of
 from dragoman.targets.target import Target
 from dragoman.types import (
+    SYSTEM_ROLES,
     Audio,
     Document,
     Extra,
@@ -61,7 +62,7 @@ def repair(request: Request, notes: NoticeCollector, /) -> History:
     calls = _Calls(request, notes)
     turns: list[Message] = []
     for message in request.messages:
-        if message.role == "system":
+        if message.role in SYSTEM_ROLES:
             texts += _fold_system(message, notes, started=bool(turns))
             continue
         if _is_plain(message):

@@ -18,7 +18,15 @@ OptionField: TypeAlias = tuple[str, Any, str | None]
 """The name of an option in `Request`, its value, and the target's field for it; None if it has none."""
 
 EFFORTS: tuple[Effort, ...] = get_args(Effort)
-BUDGETS: dict[Effort, int] = {"none": 0, "minimal": 1024, "low": 2048, "medium": 8192, "high": 16384, "max": 32768}
+BUDGETS: dict[Effort, int] = {
+    "none": 0,
+    "minimal": 1024,
+    "low": 2048,
+    "medium": 8192,
+    "high": 16384,
+    "xhigh": 24576,
+    "max": 32768,
+}
 """The number of tokens for an effort, for targets that take a number."""
 
 

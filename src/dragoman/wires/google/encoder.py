@@ -182,7 +182,7 @@ def _encode_reasoning(request: Request, target: Target, extra_config: JsonObject
         budget = min(budget, MAX_BUDGET) if isinstance(reasoning, str) else budget
         return {"thinkingConfig": {**({"includeThoughts": True} if budget else {}), "thinkingBudget": budget}}
     effort = to_effort(reasoning, target, notes)
-    if effort in ("none", "max"):
+    if LEVELS[effort] != effort.upper():
         notes.add("changed", "reasoning", f"{effort!r} is not supported; sent as {LEVELS[effort]}")
     include = {} if reasoning in ("none", 0) else {"includeThoughts": True}
     return {"thinkingConfig": {**include, "thinkingLevel": LEVELS[effort]}}

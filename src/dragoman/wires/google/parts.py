@@ -19,10 +19,9 @@ from dragoman.types import (
     Tool,
     ToolCall,
     ToolResult,
-    decode_base64,
-    encode_base64,
     is_object,
 )
+from dragoman.types.data_urls import decode_base64, encode_base64
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
@@ -59,6 +58,8 @@ def encode_part(part: Part) -> JsonObject:
         case Image(data=None):
             file = {"mimeType": part.mime or _guess_mime(part.url or ""), "fileUri": part.url}
             return _with_extra({"fileData": file}, part.extra)
+        case Document(url=str()) if not part.data:
+            return _with_extra({"fileData": {"mimeType": part.mime, "fileUri": part.url}}, part.extra)
         case Image() | Document() | Audio():
             blob = {"mimeType": part.mime or "image/png", "data": encode_base64(part.data or b"")}
             return _with_extra({"inlineData": blob}, part.extra)

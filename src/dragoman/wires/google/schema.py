@@ -77,6 +77,7 @@ LEVELS: dict[Effort, str] = {
     "low": "LOW",
     "medium": "MEDIUM",
     "high": "HIGH",
+    "xhigh": "HIGH",
     "max": "HIGH",
 }
 MAX_BUDGET = 24576

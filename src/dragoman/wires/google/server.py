@@ -27,6 +27,7 @@ from dragoman.wires.google.messages import decode_messages, decode_system
 from dragoman.wires.google.parts import decode_tools
 from dragoman.wires.google.schema import (
     ALT,
+    LEVELS,
     NAME,
     NEUTRAL_CONFIG,
     SCHEMA_DIALECT,
@@ -198,7 +199,9 @@ def _decode_reasoning(own_config: JsonObject) -> tuple[Effort | int | None, bool
     budget, level = config.get("thinkingBudget"), str(config.get("thinkingLevel", "")).lower()
     is_hidden = config.get("includeThoughts") is False
     if level in _EFFORTS:
-        return cast("Effort", level), config.keys() <= {"thinkingLevel", "includeThoughts"} and not is_hidden
+        effort = cast("Effort", level)
+        is_same = LEVELS[effort] == effort.upper() and not is_hidden
+        return effort, is_same and config.keys() <= {"thinkingLevel", "includeThoughts"}
     if not isinstance(budget, int) or budget < 0:
         return None, False
     if config == {**({"includeThoughts": True} if budget else {}), "thinkingBudget": budget}:

@@ -2,23 +2,20 @@
 
 from typing import Any
 
-import msgspec
-
 from dragoman.types import (
+    SYSTEM_ROLES,
     Extra,
     Image,
     JsonObject,
     Message,
     Opaque,
     Part,
-    ResultPart,
     Role,
     Text,
     ToolCall,
     ToolResult,
-    is_list,
+    is_object,
 )
-from dragoman.wires.common.json import encode_json
 from dragoman.wires.native.problems import ProblemCollector
 from dragoman.wires.native.schema import (
     CALL_FIELDS,
@@ -28,6 +25,8 @@ from dragoman.wires.native.schema import (
     REQUIRED_FIELDS,
     Content,
 )
+
+_WRONG_PART = "a message of this role cannot have such a part"
 
 
 class NativeHistory:
@@ -70,7 +69,7 @@ class NativeHistory:
             parts += self._calls(fields, where)
             if "content" not in fields and not parts:
                 self._problems.add(f"{where}.content", "missing", "required if there are no tool_calls")
-        if role == "system" and not self._turns and not extra:
+        if role in SYSTEM_ROLES and not self._turns and not extra:
             self.system += [part for part in parts if isinstance(part, Text)]
         else:
             self._turns.append((role, parts, extra))
@@ -85,16 +84,19 @@ class NativeHistory:
         return [part for part in decoded if part is not None]
 
     def _part(self, data: Any, kinds: tuple[type[Part], ...], where: str) -> Part | None:
+        if is_object(data) and data.get("type") == "image" and data.get("data") is None and not data.get("url"):
+            is_allowed = Image in kinds
+            place, code = (where, "missing") if is_allowed else (f"{where}.type", "invalid_value")
+            self._problems.add(place, code, "an image needs data or url" if is_allowed else _WRONG_PART)
+            return None
         part: Part | None = self._problems.read(data, Content, where)
         if part is None:
             return None
         if not isinstance(part, kinds):
-            self._problems.add(f"{where}.type", "invalid_value", "a message of this role cannot have such a part")
+            self._problems.add(f"{where}.type", "invalid_value", _WRONG_PART)
             return None
         for name in sorted(data.keys() - {"type", *part.__struct_encode_fields__}):
             self._problems.add(f"{where}.{name}", "unknown_field", "unknown field for a part of this type")
-        if isinstance(part, Image) and part.data is None and not part.url:
-            self._problems.add(where, "missing", "an image needs data or url")
         if not isinstance(part, Opaque):
             self._problems.read(part.extra, dict[str, dict[str, Any]], f"{where}.extra")
         return part
@@ -134,24 +136,8 @@ class NativeHistory:
             ToolResult(
                 id=id,
                 name=self._names.get(id, ""),
-                content=_decode_content(data.get("content")),
+                content=data.get("content"),
                 is_error=bool(fields.get("is_error")),
                 extra=fields.get("extra") or {},
             )
         )
-
-
-def _decode_content(content: Any) -> str | tuple[ResultPart, ...]:
-    """A string unchanged, a list of parts as parts, any other JSON as its text."""
-    if isinstance(content, str):
-        return content
-    if is_list(content) and content:
-        try:
-            return msgspec.convert(content, tuple[ResultPart, ...])
-        except msgspec.ValidationError:
-            return _as_text(content)
-    return _as_text(content)
-
-
-def _as_text(content: Any) -> str:
-    return encode_json(content).decode()

@@ -81,18 +81,21 @@ FUNCTION_FIELDS: dict[str, Any] = {
 }
 MESSAGE_FIELDS: dict[str, dict[str, Any]] = {
     "system": {"role": str, "content": str | list[Any], "extra": ExtraByWire},
+    "developer": {"role": str, "content": str | list[Any], "extra": ExtraByWire},
     "user": {"role": str, "content": str | list[Any], "extra": ExtraByWire},
     "assistant": {"role": str, "content": str | list[Any], "tool_calls": list[Any], "extra": ExtraByWire},
     "tool": {"role": str, "tool_call_id": _Text, "content": Any, "is_error": bool, "extra": ExtraByWire},
 }
 CONTENT_PARTS: dict[str, tuple[type[Part], ...]] = {
     "system": (Text,),
+    "developer": (Text,),
     "user": (Text, Image, Document, Audio, Opaque),
     "assistant": (Text, Image, Document, Audio, Thinking, Opaque),
 }
 """The types of parts in the content of a message, by role."""
 REQUIRED_FIELDS: dict[str, tuple[str, ...]] = {
     "system": ("role", "content"),
+    "developer": ("role", "content"),
     "user": ("role", "content"),
     "assistant": ("role",),
     "tool": ("role", "tool_call_id"),

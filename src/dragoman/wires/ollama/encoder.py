@@ -87,9 +87,10 @@ def _encode_think(request: Request, target: Target, notes: NoticeCollector) -> J
         return {}
     if target.quirks.reasoning == "level":
         effort = to_effort(reasoning, target, notes)
-        if effort == "minimal":
-            notes.add("changed", "reasoning", "'minimal' is not supported; sent as 'low'")
-        return {"think": _LEVELS.get(effort, effort)}
+        level = _LEVELS.get(effort, effort)
+        if level and level != effort:
+            notes.add("changed", "reasoning", f"{effort!r} is not supported; sent as {level!r}")
+        return {"think": level}
     if to_budget(reasoning) <= 0:
         return {"think": False}
     if reasoning != "medium":
@@ -97,7 +98,7 @@ def _encode_think(request: Request, target: Target, notes: NoticeCollector) -> J
     return {"think": True}
 
 
-_LEVELS: dict[str, bool | str] = {"none": False, "minimal": "low"}
+_LEVELS: dict[str, bool | str] = {"none": False, "minimal": "low", "xhigh": "max"}
 
 
 def _encode_options(request: Request, limit: int | None, extra: JsonObject, notes: NoticeCollector) -> JsonObject:

@@ -9,20 +9,8 @@ from dragoman.errors import Unsupported
 from dragoman.events import parse_arguments, raw_arguments
 from dragoman.media.sniff import sniff
 from dragoman.schema.adapt import adapt
-from dragoman.types import (
-    Image,
-    JsonObject,
-    Opaque,
-    Part,
-    Text,
-    Thinking,
-    Tool,
-    ToolCall,
-    ToolResult,
-    decode_base64,
-    encode_base64,
-    is_object,
-)
+from dragoman.types import Image, JsonObject, Opaque, Part, Text, Thinking, Tool, ToolCall, ToolResult, is_object
+from dragoman.types.data_urls import decode_base64, encode_base64
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send, error_text
 from dragoman.wires.common.json import encode_json, without_none

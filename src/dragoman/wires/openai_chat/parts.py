@@ -17,14 +17,10 @@ from dragoman.types import (
     Thinking,
     Tool,
     ToolCall,
-    data_url,
-    decode_base64,
-    encode_base64,
-    is_data_url,
     is_list,
     is_object,
-    split_data_url,
 )
+from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_data_url, split_data_url
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
@@ -50,7 +46,7 @@ def encode_part(part: Part) -> JsonObject:
         case Image():
             image = without_none({"url": image_url(part), "detail": part.detail})
             return _with_extra("image_url", image, part.extra)
-        case Document():
+        case Document() if part.data or not part.url:
             file = {"filename": part.name or "document", "file_data": data_url(part.mime, part.data)}
             return _with_extra("file", file, part.extra)
         case Audio() if part.mime in AUDIO_FORMATS:

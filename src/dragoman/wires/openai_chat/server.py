@@ -76,7 +76,7 @@ from dragoman.wires.openai_chat.schema import (
 )
 from dragoman.wires.openai_chat.stream_encoder import ChatStreamEncoder, encode_finish, is_supported, text_extra
 
-_EFFORTS: dict[str, Effort] = {**{effort: effort for effort in EFFORTS}, "xhigh": "max"}
+_EFFORTS: dict[str, Effort] = {effort: effort for effort in EFFORTS}
 _CHOICES = {"auto": "auto", "none": "none", "required": "required", "any": "required"}
 _ROLES: dict[str, Role] = {
     "system": "system",

@@ -3,7 +3,8 @@
 import struct
 
 from dragoman.http import HttpRequest
-from dragoman.types import Embeddings, JsonObject, ModelInfo, encode_base64
+from dragoman.types import Embeddings, JsonObject, ModelInfo
+from dragoman.types.data_urls import encode_base64
 from dragoman.wires.common.json import without_none
 from dragoman.wires.common.request_body import decode_request_json, invalid_field, read_fields
 from dragoman.wires.common.server_endpoints import (

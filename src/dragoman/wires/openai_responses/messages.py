@@ -8,6 +8,7 @@ import msgspec
 
 from dragoman.targets.target import Target
 from dragoman.types import (
+    SYSTEM_ROLES,
     Image,
     JsonObject,
     Message,
@@ -76,7 +77,7 @@ def _with_system_turns(request: Request, target: Target) -> Request:
     """Keep system messages in their place, for targets that support it."""
     if not target.quirks.system_turns:
         return request
-    messages = (_system_turn(message) if message.role == "system" else message for message in request.messages)
+    messages = (_system_turn(message) if message.role in SYSTEM_ROLES else message for message in request.messages)
     return msgspec.structs.replace(request, messages=tuple(messages))
 
 

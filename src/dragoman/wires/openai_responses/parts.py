@@ -6,24 +6,8 @@ import msgspec
 
 from dragoman.events import arguments_text, parse_history_arguments
 from dragoman.schema.strict import is_strict
-from dragoman.types import (
-    Document,
-    Image,
-    JsonObject,
-    Opaque,
-    Part,
-    Text,
-    Thinking,
-    Tool,
-    ToolCall,
-    data_url,
-    decode_base64,
-    encode_base64,
-    is_data_url,
-    is_list,
-    is_object,
-    split_data_url,
-)
+from dragoman.types import Document, Image, JsonObject, Opaque, Part, Text, Thinking, Tool, ToolCall, is_list, is_object
+from dragoman.types.data_urls import data_url, decode_base64, encode_base64, is_data_url, split_data_url
 from dragoman.wires.common.extra import make_extra, wire_extra
 from dragoman.wires.common.history import cannot_send
 from dragoman.wires.common.json import encode_json, without_none
@@ -53,6 +37,8 @@ def encode_content(part: Part) -> JsonObject:
             # Servers that validate with the SDK's types require a detail (2026-11).
             image = {"type": "input_image", "image_url": url, "detail": part.detail or _DEFAULT_DETAIL}
             return {**image, **wire_extra(part.extra, NAME)}
+        case Document(url=str(url)) if not part.data:
+            return {"type": "input_file", "file_url": url, **wire_extra(part.extra, NAME)}
         case Document():
             data = data_url(part.mime, part.data)
             file = {"type": "input_file", "filename": part.name or _DEFAULT_FILENAME, "file_data": data}
@@ -91,6 +77,9 @@ def _image(data: JsonObject) -> Image | None:
 
 def _file(data: JsonObject) -> Document | None:
     file, name = data.get("file_data"), data.get("filename")
+    if isinstance(url := data.get("file_url"), str) and file is None:
+        document = Document.from_url(url)
+        return msgspec.structs.replace(document, extra=make_extra(NAME, _rest(data, "file_url")))
     if not isinstance(file, str) or not is_data_url(file) or not isinstance(name, str | None):
         return None
     mime, content = split_data_url(file)

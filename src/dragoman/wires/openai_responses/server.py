@@ -292,18 +292,14 @@ def _decode_text(text: JsonObject) -> tuple[dict[str, Any], JsonObject, JsonObje
     return (known, {}, {"text": text}) if covered and text.keys() == {"format"} else (known, {"text": text}, {})
 
 
-_EFFORTS: dict[str, Effort] = {**{effort: effort for effort in EFFORTS}, "xhigh": "max"}
-
-
 def _decode_reasoning(reasoning: JsonObject) -> tuple[Effort | None, JsonObject, JsonObject]:
     """The effort, the rest of `reasoning`, and its verbatim form if all of it is covered."""
     raw = reasoning.get("effort")
-    effort = _EFFORTS.get(raw) if isinstance(raw, str) else None
+    effort = next((effort for effort in EFFORTS if effort == raw), None)
     if effort == raw:
         rest = _rest(reasoning, "effort")
         return effort, {"reasoning": rest} if rest else {}, {}
-    verbatim = {"reasoning": reasoning}
-    return (effort, {}, verbatim) if effort and reasoning.keys() == {"effort"} else (effort, verbatim, {})
+    return None, {"reasoning": reasoning}, {}
 
 
 def _rest(data: JsonObject, known: str) -> JsonObject:

@@ -1,0 +1,63 @@
+"""What the modules of the vocabulary share: names of JSON types, and the base of all values."""
+
+from typing import Any, TypeAlias, TypeGuard
+
+import msgspec
+
+JsonObject: TypeAlias = dict[str, Any]
+Extra: TypeAlias = dict[str, Any]
+"""Data of one wire that the vocabulary has no field for, by wire name: signatures, ids, flags.
+
+It goes back unchanged to the wire that it came from, and to no other wire.
+"""
+
+
+class Value:
+    """Lets these values be fields of pydantic models."""
+
+    __slots__ = ()
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: object, handler: object, /) -> Any:
+        from pydantic_core import core_schema
+
+        return core_schema.no_info_plain_validator_function(
+            lambda value: value if isinstance(value, cls) else msgspec.convert(value, cls),
+            serialization=core_schema.plain_serializer_function_ser_schema(to_plain),
+        )
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: object, handler: object, /) -> JsonObject:
+        return {"type": "object", "title": cls.__name__}
+
+
+def encode_unknown(value: object, /) -> object:
+    """What msgspec encodes in place of a value that it does not know: handlers are left out, pydantic models dumped."""
+    if callable(value):
+        return None
+    if (dump_model := getattr(value, "model_dump", None)) is not None:
+        return dump_model(mode="json")
+    raise TypeError(f"it must be JSON, a struct or a pydantic model, got {type(value).__name__}")
+
+
+def to_plain(value: object, /) -> object:
+    """A value as dicts, lists and scalars."""
+    return msgspec.to_builtins(value, enc_hook=encode_unknown)
+
+
+def is_object(value: object, /) -> TypeGuard[JsonObject]:
+    """Whether a JSON value is an object.
+
+    >>> is_object({}), is_object([])
+    (True, False)
+    """
+    return isinstance(value, dict)
+
+
+def is_list(value: object, /) -> TypeGuard[list[Any]]:
+    """Whether a JSON value is a list.
+
+    >>> is_list([]), is_list("")
+    (True, False)
+    """
+    return isinstance(value, list)

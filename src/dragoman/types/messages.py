@@ -1,0 +1,144 @@
+"""Messages, and the tools that a model may call."""
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from dragoman.types.base import Extra, JsonObject, Value
+from dragoman.types.checks import as_object, as_text, check_choice, check_flag, check_texts, set_extra, wrong_value
+from dragoman.types.media_files import PillowImage
+from dragoman.types.parts import Part, Text, Thinking, ToolCall, ToolResult, all_are
+
+Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
+PartLike: TypeAlias = Part | str | PillowImage | JsonObject
+"""What can be a part: text, a Pillow image, and a content block of MCP or another SDK are converted."""
+SYSTEM_ROLES: frozenset[Role] = frozenset(("system", "developer"))
+"""`developer` is OpenAI's word for `system`; both mean the same here."""
+
+
+class Message(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One message: a role and its parts, in order.
+
+    >>> Message(role="user", parts=(Text(text="hello"),)).text
+    'hello'
+    """
+
+    role: Role
+    parts: tuple[Part, ...] = ()
+    extra: Extra = {}
+
+    if TYPE_CHECKING:  # the constructor takes more than the field holds
+
+        def __init__(
+            self,
+            *,
+            role: Role,
+            parts: "PartLike | Iterable[PartLike]" = (),
+            extra: Extra | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if self.role not in _ROLES:
+            check_choice("role", self.role, _ROLES)
+        parts: Any = self.parts
+        if type(parts) is not tuple or not all_are(parts, _PARTS):
+            from dragoman.types.content import read_parts
+
+            force_setattr(self, "parts", read_parts("parts", parts))
+        if type(self.extra) is not dict:
+            set_extra(self)
+
+    @property
+    def text(self) -> str:
+        return "".join(part.text for part in self.parts if isinstance(part, Text))
+
+    @property
+    def thinking(self) -> str:
+        return "".join(part.text for part in self.parts if isinstance(part, Thinking))
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolCall))
+
+    @property
+    def tool_results(self) -> tuple[ToolResult, ...]:
+        return tuple(part for part in self.parts if isinstance(part, ToolResult))
+
+
+class Tool(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool"):
+    """A function that the model may call; `parameters` is a JSON Schema, or None for no arguments.
+
+    >>> Tool(name="now", description="The time").parameters is None
+    True
+    """
+
+    name: str
+    description: str | None = None
+    parameters: JsonObject | None = None
+    strict: bool | None = None
+    extra: Extra = {}
+    handler: Callable[..., Any] | None = None
+
+    def __post_init__(self) -> None:
+        if type(self.name) is not str:
+            force_setattr(self, "name", as_text("name", self.name))
+        if self.parameters is not None and type(self.parameters) is not dict:
+            hint = "pass a JSON Schema, or make the tool with @tool"
+            force_setattr(self, "parameters", as_object("parameters", self.parameters, hint))
+        strict: object = self.strict
+        if strict is not None and type(strict) is not bool:
+            check_flag("strict", strict)
+        if self.handler is not None and not callable(self.handler):
+            raise wrong_value("handler", "a function", self.handler)
+        check_texts(self, ("description",))
+
+
+ToolChoice: TypeAlias = str
+"""`auto`, `none`, `required`, or the name of a tool."""
+
+
+_ROLES: tuple[str, ...] = get_args(Role)
+_PARTS: frozenset[type] = frozenset(get_args(Part))
+
+
+def _message(role: Role, parts: tuple[PartLike, ...]) -> Message:
+    return Message(role=role, parts=tuple([Text(text=part) if type(part) is str else part for part in parts]))
+
+
+def system(*parts: PartLike) -> Message:
+    """A system message.
+
+    >>> system("Be brief.").role
+    'system'
+    """
+    return _message("system", parts)
+
+
+def user(*parts: PartLike) -> Message:
+    """A user message from strings and parts.
+
+    >>> from dragoman import Image
+    >>> user("What is this?", Image(url="https://example.org/a.png")).parts[1].url
+    'https://example.org/a.png'
+    """
+    return _message("user", parts)
+
+
+def assistant(*parts: PartLike) -> Message:
+    """An assistant message from strings and parts.
+
+    >>> assistant("hello").text
+    'hello'
+    """
+    return _message("assistant", parts)
+
+
+def tool_results(*results: ToolResult) -> Message:
+    """A message with the results of tool calls.
+
+    >>> tool_results(ToolResult(id="call_1", content="4.2 m")).role
+    'tool'
+    """
+    return Message(role="tool", parts=results)

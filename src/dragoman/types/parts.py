@@ -1,0 +1,281 @@
+"""The parts of messages: text, media, thinking, tool calls and their results."""
+
+from typing import TYPE_CHECKING, Any, TypeAlias, get_args
+
+import msgspec
+from msgspec.structs import force_setattr
+
+from dragoman.errors import InvalidRequest
+from dragoman.types.base import Extra, JsonObject, Value
+from dragoman.types.checks import as_bytes, as_object, as_text, check_flag, check_texts, set_extra, wrong_value
+from dragoman.types.data_urls import decode_base64, is_data_url, split_data_url
+from dragoman.types.media_files import UNKNOWN_TYPE, PillowImage, encode_pil, guess_type, read_media
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class Text(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="text"):
+    """A piece of text."""
+
+    text: str
+    extra: Extra = {}
+
+    def __post_init__(self) -> None:
+        if type(self.text) is not str:
+            force_setattr(self, "text", as_text("text", self.text))
+        if type(self.extra) is not dict:
+            set_extra(self)
+
+
+class Image(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="image"):
+    """An image: bytes with their MIME type, or a URL that the target fetches.
+
+    >>> Image.from_data_url("data:image/gif;base64,R0lGODlh").mime
+    'image/gif'
+    """
+
+    data: bytes | None = None
+    mime: str | None = None
+    url: str | None = None
+    detail: str | None = None
+    extra: Extra = {}
+
+    def __post_init__(self) -> None:
+        if self.data is None:
+            if self.url is None:
+                raise InvalidRequest("an image must have data (bytes) or url; or use Image.from_path", param="data")
+        elif type(self.data) is not bytes:
+            hint = "use Image.from_path, Image.from_base64 or Image.from_pil"
+            force_setattr(self, "data", as_bytes("data", self.data, hint))
+        check_texts(self, ("mime", "url", "detail"))
+
+    @classmethod
+    def from_path(cls, path: "str | Path", *, detail: str | None = None) -> "Image":
+        """The image in a file."""
+        data, mime, _ = read_media(path, UNKNOWN_TYPE)
+        return cls(data=data, mime=mime, detail=detail)
+
+    @classmethod
+    def from_pil(cls, image: PillowImage, *, detail: str | None = None) -> "Image":
+        """A Pillow image: as JPEG if it was read from a JPEG, otherwise as PNG."""
+        data, mime = encode_pil(image)
+        return cls(data=data, mime=mime, detail=detail)
+
+    @classmethod
+    def from_base64(cls, text: str, *, mime: str, detail: str | None = None) -> "Image":
+        return cls(data=decode_base64(as_text("text", text)), mime=mime, detail=detail)
+
+    @classmethod
+    def from_data_url(cls, url: str, *, detail: str | None = None) -> "Image":
+        mime, data = split_data_url(as_text("url", url))
+        return cls(data=data, mime=mime, detail=detail)
+
+
+class Document(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="document"):
+    """A PDF or a plain text file: bytes, or a URL that the target fetches."""
+
+    data: bytes
+    """Empty if there is a URL."""
+    mime: str
+    name: str | None = None
+    url: str | None = None
+    extra: Extra = {}
+
+    def __post_init__(self) -> None:
+        if type(self.data) is not bytes:
+            force_setattr(self, "data", as_bytes("data", self.data, "use Document.from_path"))
+        if type(self.mime) is not str:
+            force_setattr(self, "mime", as_text("mime", self.mime, "such as application/pdf"))
+        check_texts(self, ("name", "url"))
+
+    @classmethod
+    def from_path(cls, path: "str | Path", *, name: str | None = None) -> "Document":
+        """The document in a file; its name is that of the file."""
+        data, mime, file = read_media(path)
+        return cls(data=data, mime=mime, name=name or file)
+
+    @classmethod
+    def from_url(cls, url: str, *, mime: str | None = None, name: str | None = None) -> "Document":
+        """The document at a URL. Targets that cannot fetch it need `fetch_images=True`; a data URL is read at once."""
+        url = as_text("url", url)
+        if is_data_url(url):
+            declared, data = split_data_url(url)
+            return cls(data=data, mime=mime or declared, name=name)
+        file = url.partition("?")[0].partition("#")[0].rpartition("/")[2]
+        return cls(data=b"", mime=mime or guess_type(file) or "application/pdf", name=name or file or None, url=url)
+
+
+class Audio(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="audio"):
+    """An audio clip, as input."""
+
+    data: bytes
+    mime: str
+    extra: Extra = {}
+
+    def __post_init__(self) -> None:
+        if type(self.data) is not bytes:
+            force_setattr(self, "data", as_bytes("data", self.data, "use Audio.from_path"))
+        if type(self.mime) is not str:
+            force_setattr(self, "mime", as_text("mime", self.mime, "such as audio/wav"))
+        check_texts(self, ())
+
+    @classmethod
+    def from_path(cls, path: "str | Path") -> "Audio":
+        """The sound in a file."""
+        data, mime, _ = read_media(path)
+        return cls(data=data, mime=mime)
+
+
+class Thinking(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="thinking"):
+    """Thinking of the model. Its signature or encrypted form is in `extra`.
+
+    >>> Thinking(text="Seven, or eight?").redacted
+    False
+    """
+
+    text: str
+    redacted: bool = False
+    extra: Extra = {}
+
+    def __post_init__(self) -> None:
+        if type(self.text) is not str:
+            force_setattr(self, "text", as_text("text", self.text))
+        redacted: object = self.redacted
+        if type(redacted) is not bool:
+            check_flag("redacted", redacted)
+        if type(self.extra) is not dict:
+            set_extra(self)
+
+
+class ToolCall(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_call"):
+    """A call of a tool. The arguments may be JSON text; `raw` is the provider's text of them, if it differs from ours.
+
+    >>> ToolCall(id="call_1", name="tide", arguments='{"port": "Brest"}').arguments["port"]
+    'Brest'
+    """
+
+    id: str
+    name: str
+    arguments: JsonObject = {}
+    raw: str | None = None
+    extra: Extra = {}
+
+    if TYPE_CHECKING:  # the constructor takes more than the field holds
+
+        def __init__(
+            self,
+            *,
+            id: str,
+            name: str,
+            arguments: JsonObject | str | None = None,
+            raw: str | None = None,
+            extra: Extra | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if type(self.id) is not str or type(self.name) is not str:
+            check_texts(self, ("id", "name"), required=True)
+        if type(self.arguments) is not dict:
+            _set_arguments(self, self.arguments)
+        if self.raw is not None and type(self.raw) is not str:
+            force_setattr(self, "raw", as_text("raw", self.raw))
+        if type(self.extra) is not dict:
+            set_extra(self)
+
+
+class Opaque(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="opaque"):
+    """A part or a tool of one wire that the vocabulary does not have, such as a provider's own web search.
+
+    It stays at its place in the message, goes back unchanged to the same wire, and is dropped on any other.
+
+    >>> Opaque(wire="anthropic", data={"type": "server_tool_use"}).wire
+    'anthropic'
+    """
+
+    wire: str
+    data: JsonObject
+
+    def __post_init__(self) -> None:
+        if type(self.wire) is not str or type(self.data) is not dict:
+            force_setattr(self, "wire", as_text("wire", self.wire))
+            force_setattr(self, "data", as_object("data", self.data))
+
+
+ResultPart: TypeAlias = Text | Image | Document | Opaque
+
+
+class ToolResult(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, tag="tool_result"):
+    """The result of a tool; `id` is that of the call. The content may be text, parts, or any JSON value.
+
+    >>> ToolResult(id="call_1", name="tide", content={"metres": 4.2}).text
+    '{"metres":4.2}'
+    """
+
+    id: str
+    name: str = ""
+    content: str | tuple[ResultPart, ...] = ""
+    is_error: bool = False
+    extra: Extra = {}
+
+    if TYPE_CHECKING:  # the constructor takes more than the field holds
+
+        def __init__(
+            self, *, id: str, name: str = "", content: Any = "", is_error: bool = False, extra: Extra | None = None
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        if type(self.id) is not str or type(self.name) is not str:
+            check_texts(self, ("id", "name"), required=True)
+        content: Any = self.content
+        if type(content) is not str and not (type(content) is tuple and all_are(content, _RESULT_PARTS)):
+            from dragoman.types.content import read_result_content
+
+            force_setattr(self, "content", read_result_content(content))
+        is_error: object = self.is_error
+        if type(is_error) is not bool:
+            check_flag("is_error", is_error)
+        if type(self.extra) is not dict:
+            set_extra(self)
+
+    @property
+    def parts(self) -> tuple[ResultPart, ...]:
+        """The content as parts."""
+        return (Text(text=self.content),) if isinstance(self.content, str) else self.content
+
+    @property
+    def text(self) -> str:
+        return "\n".join(part.text for part in self.parts if isinstance(part, Text))
+
+
+Part: TypeAlias = Text | Image | Document | Audio | Thinking | ToolCall | ToolResult | Opaque
+
+
+_RESULT_PARTS: frozenset[type] = frozenset(get_args(ResultPart))
+
+
+def all_are(items: Any, kinds: frozenset[type], /) -> bool:
+    """Whether all items have exactly one of some types."""
+    for item in items:  # noqa: SIM110 - a generator takes twice as long, and every message is checked
+        if type(item) not in kinds:
+            return False
+    return True
+
+
+def _set_arguments(call: ToolCall, arguments: Any) -> None:
+    """Parse arguments that are JSON text; keep the text if it is not ours."""
+    if arguments is None:
+        force_setattr(call, "arguments", {})
+        return
+    if not isinstance(arguments, str):
+        force_setattr(call, "arguments", as_object("arguments", arguments, "or pass its JSON text"))
+        return
+    try:
+        parsed: Any = msgspec.json.decode(arguments) if arguments.strip() else {}
+    except (msgspec.MsgspecError, ValueError, RecursionError) as error:
+        raise InvalidRequest(f"arguments must be a JSON object or its text: {error}", param="arguments") from error
+    if not isinstance(parsed, dict):
+        raise wrong_value("arguments", "a JSON object or its text", parsed)
+    force_setattr(call, "arguments", parsed)
+    if call.raw is None and arguments.strip() and arguments.encode() != msgspec.json.encode(parsed):
+        force_setattr(call, "raw", str.__str__(arguments))

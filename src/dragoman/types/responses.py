@@ -1,0 +1,159 @@
+"""An answer of a model, with its usage, notices and attempts."""
+
+from collections.abc import Iterable
+from typing import Literal, TypeAlias
+
+import msgspec
+
+from dragoman.types.base import Extra, Value
+from dragoman.types.messages import Message
+from dragoman.types.parts import Text, Thinking, ToolCall
+
+FinishReason: TypeAlias = Literal["stop", "length", "tool_calls", "blocked", "pause", "other"]
+NoticeKind: TypeAlias = Literal["dropped", "changed", "repaired", "renamed", "info"]
+UsageSource: TypeAlias = Literal["reported", "partial", "estimated", "unknown"]
+
+
+class Notice(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Something in a request or response that was dropped, changed, repaired or renamed, or an information.
+
+    >>> Notice(kind="dropped", what="seed", why="anthropic has no seed").loss
+    True
+    """
+
+    kind: NoticeKind
+    what: str
+    why: str
+
+    @property
+    def loss(self) -> bool:
+        """Whether meaning was lost; with `strict`, such a notice is an error."""
+        return self.kind in ("dropped", "changed")
+
+
+class Finish(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Why the model stopped: the reason in this vocabulary, and the provider's own word."""
+
+    reason: FinishReason
+    raw: str | None = None
+    extra: Extra = {}
+    """More about the end, by wire: the stop sequence, the reason of a refusal, …"""
+
+
+class Usage(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Tokens: `input` and `output` are totals, the others are portions of them. None means not reported.
+
+    >>> Usage(input=10, output=3, cache_read=8).total
+    13
+    """
+
+    input: int | None = None
+    output: int | None = None
+    cache_read: int | None = None
+    cache_write: int | None = None
+    reasoning: int | None = None
+    source: UsageSource = "reported"
+
+    @property
+    def total(self) -> int | None:
+        """Input and output together; None if neither is reported."""
+        return None if self.input is None and self.output is None else (self.input or 0) + (self.output or 0)
+
+
+UNKNOWN_USAGE = Usage(source="unknown")
+_COUNTS = tuple(name for name in Usage.__struct_fields__ if name != "source")
+
+
+def add_usage(usages: Iterable[Usage], /) -> Usage:
+    """The sum of several usages. It is `partial` if one of them is not complete.
+
+    >>> add_usage([Usage(input=3, output=1), Usage(input=4)]).input
+    7
+    """
+    known = [usage for usage in usages if usage.source != "unknown"]
+    if len(known) < 2:
+        return known[0] if known else UNKNOWN_USAGE
+    numbers = {name: [n for usage in known if (n := getattr(usage, name)) is not None] for name in _COUNTS}
+    is_complete = all(usage.source == "reported" for usage in known)
+    sums = {name: sum(counts) for name, counts in numbers.items() if counts}
+    return Usage(**sums, source="reported" if is_complete else "partial")
+
+
+class Attempt(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One try of one target: how it ended, and what it used.
+
+    >>> Attempt(target="groq/llama", outcome="served", duration=0.2).error is None
+    True
+    """
+
+    target: str
+    outcome: str
+    error: str | None = None
+    duration: float | None = None
+    usage: Usage = UNKNOWN_USAGE
+
+
+class Response(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """An answer with its usage, its notices (what was dropped or changed) and its attempts (which targets were tried).
+
+    >>> from dragoman import assistant
+    >>> Response(message=assistant("hello"), finish=Finish(reason="stop")).text
+    'hello'
+    """
+
+    message: Message
+    finish: Finish
+    usage: Usage = UNKNOWN_USAGE
+    id: str | None = None
+    model: str | None = None
+    created: int | None = None
+    target: str | None = None
+    notices: tuple[Notice, ...] = ()
+    attempts: tuple[Attempt, ...] = ()
+    raw: bytes | None = None
+
+    @property
+    def text(self) -> str:
+        return self.message.text
+
+    @property
+    def thinking(self) -> str:
+        return self.message.thinking
+
+    @property
+    def tool_calls(self) -> tuple[ToolCall, ...]:
+        return self.message.tool_calls
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether there is only white space or thinking."""
+        for part in self.message.parts:
+            if part.text.strip() if isinstance(part, Text) else not isinstance(part, Thinking):
+                return False
+        return True
+
+
+class ModelInfo(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A model that a provider lists.
+
+    >>> ModelInfo(id="llama", context_window=8192).max_output is None
+    True
+    """
+
+    id: str
+    name: str | None = None
+    created: int | None = None
+    context_window: int | None = None
+    max_output: int | None = None
+
+
+class Embeddings(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """The vectors of some texts, in the order of the texts.
+
+    >>> Embeddings(vectors=((0.6, 0.8),)).vectors[0][1]
+    0.8
+    """
+
+    vectors: tuple[tuple[float, ...], ...]
+    usage: Usage = UNKNOWN_USAGE
+    target: str | None = None

@@ -1,0 +1,67 @@
+"""`dump` writes values as JSON, and `load` reads them."""
+
+from collections.abc import Iterable
+from typing import Any, TypeVar, overload
+
+import msgspec
+
+from dragoman.errors import InvalidRequest
+from dragoman.types.base import encode_unknown
+from dragoman.types.checks import as_items, wrong_value
+from dragoman.types.messages import Message
+
+T = TypeVar("T")
+
+
+def dump(value: msgspec.Struct | Iterable[msgspec.Struct]) -> bytes:
+    """JSON of a value or of a list of values: messages, a request, a response, events. `load` can read all of it.
+
+    >>> from dragoman import user
+    >>> load(dump([user("hello")]))[0].text
+    'hello'
+    """
+    if isinstance(value, msgspec.Struct):
+        return _encode(value)
+    return b"[" + b",".join([_encode(item) for item in as_items("value", value, _EXPECTED)]) + b"]"
+
+
+_EXPECTED = "a value of dragoman or a list of them"
+
+
+def _encode(value: object) -> bytes:
+    """The JSON of one value, if it can be read again."""
+    if not isinstance(value, msgspec.Struct):
+        raise wrong_value("value", _EXPECTED, value)
+    try:
+        data = _ENCODER.encode(value)
+        msgspec.json.decode(data, type=type(value))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise InvalidRequest(f"value must be one that JSON can express: {error}", param="value") from error
+    return data
+
+
+_ENCODER = msgspec.json.Encoder(enc_hook=encode_unknown)
+
+
+@overload
+def load(data: bytes | str) -> tuple[Message, ...]: ...
+@overload
+def load(data: bytes | str, type: type[T]) -> T: ...
+def load(data: Any, type: Any = tuple[Message, ...]) -> Any:
+    """The messages that `dump` wrote, or a value of another type; InvalidRequest if the data does not fit.
+
+    >>> load(b'[{"role":"user","parts":[{"type":"text","text":"hello"}]}]')[0].role
+    'user'
+    >>> from dragoman import Request
+    >>> load(dump(Request(seed=7)), Request).seed
+    7
+    """
+    if not isinstance(data, bytes | bytearray | str):
+        raise wrong_value("data", "bytes or a str", data)
+    what = getattr(type, "__name__", "value") if type != tuple[Message, ...] else "list of messages"
+    try:
+        return msgspec.json.decode(data, type=type)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError) as error:
+        raise InvalidRequest(f"data must be the JSON of a {what}: {error}", param="data") from error
+    except TypeError as error:
+        raise wrong_value("type", "a type of dragoman, such as Request", type) from error

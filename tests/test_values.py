@@ -1,0 +1,492 @@
+"""Values are checked when they are made: wrong ones are refused with the parameter and what to give."""
+
+import base64
+from collections import UserDict
+from enum import StrEnum
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+from PIL import Image as Pillow
+
+import dragoman
+from dragoman.errors import InvalidRequest, InvalidTool
+from dragoman.types import (
+    Audio,
+    Document,
+    Image,
+    Message,
+    Opaque,
+    Request,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    Usage,
+    assistant,
+    dump,
+    load,
+    tool_results,
+    user,
+)
+from dragoman.types.checks import check_number, check_whole_number, shown
+from tests.support.images import picture
+
+B64 = base64.b64encode(b"hi").decode()
+
+
+class Word(StrEnum):
+    TIDE = "tide"
+
+
+# Tool results ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({"metres": 4.2}, '{"metres":4.2}'),
+        ([1, "b", None], '[1,"b",null]'),
+        ([], "[]"),
+        ({}, "{}"),
+        (None, "null"),
+        (True, "true"),
+        (4.2, "4.2"),
+        (Word.TIDE, "tide"),
+        ([{"type": "unknown"}], '[{"type":"unknown"}]'),
+        ([{"type": "text"}], '[{"type":"text"}]'),
+        ([{"type": "text", "text": "a"}, 3], '[{"type":"text","text":"a"},3]'),
+        ({"type": "text", "text": "a"}, '{"type":"text","text":"a"}'),
+    ],
+)
+def test_a_tool_result_may_be_any_json_value(content: object, text: str) -> None:
+    result = ToolResult(id="call_1", content=content)
+    assert (result.content, type(result.content)) == (text, str)
+    assert load(dump([tool_results(result)])) == (tool_results(result),)
+
+
+PARTS: list[tuple[Any, tuple[object, ...]]] = [
+    ([Text(text="a")], (Text(text="a"),)),
+    (Text(text="a"), (Text(text="a"),)),
+    (["See:", Image(data=b"hi")], (Text(text="See:"), Image(data=b"hi"))),
+    # MCP
+    ([{"type": "text", "text": "a"}], (Text(text="a"),)),
+    ([{"type": "image", "data": B64, "mimeType": "image/png"}], (Image(data=b"hi", mime="image/png"),)),
+    (
+        [{"type": "audio", "data": B64, "mimeType": "audio/wav"}],
+        (Text(text="[audio of type audio/wav, not supported in a tool result]"),),
+    ),
+    ([{"type": "resource", "resource": {"uri": "file:///a", "text": "a"}}], (Text(text="a"),)),
+    (
+        [{"type": "resource", "resource": {"uri": "file:///a", "mimeType": "application/pdf", "blob": B64}}],
+        (Document(data=b"hi", mime="application/pdf"),),
+    ),
+    (
+        [{"type": "resource", "resource": {"uri": "file:///a", "mimeType": "image/gif", "blob": B64}}],
+        (Image(data=b"hi", mime="image/gif"),),
+    ),
+    ([{"type": "resource_link", "uri": "file:///a", "name": "a.txt"}], (Text(text="[a.txt: file:///a]"),)),
+    # Anthropic
+    (
+        [{"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": B64}}],
+        (Image(data=b"hi", mime="image/png"),),
+    ),
+    ([{"type": "image", "source": {"type": "url", "url": "https://x/a.png"}}], (Image(url="https://x/a.png"),)),
+    (
+        [{"type": "document", "source": {"type": "text", "data": "a"}, "title": "b"}],
+        (Document(data=b"a", mime="text/plain", name="b"),),
+    ),
+    (
+        [{"type": "document", "source": {"type": "url", "url": "https://x/a.pdf"}}],
+        (Document(data=b"", mime="application/pdf", url="https://x/a.pdf"),),
+    ),
+    # OpenAI
+    ([{"type": "input_text", "text": "a"}], (Text(text="a"),)),
+    (
+        [{"type": "image_url", "image_url": {"url": "https://x/a.png", "detail": "low"}}],
+        (Image(url="https://x/a.png", detail="low"),),
+    ),
+    ([{"type": "input_image", "image_url": f"data:image/gif;base64,{B64}"}], (Image(data=b"hi", mime="image/gif"),)),
+    # dump
+    ([{"type": "document", "data": B64, "mime": "text/plain"}], (Document(data=b"hi", mime="text/plain"),)),
+    ([{"type": "opaque", "wire": "google", "data": {}}], (Opaque(wire="google", data={}),)),
+]
+
+
+@pytest.mark.parametrize(("content", "parts"), PARTS)
+def test_a_tool_result_reads_parts_and_the_blocks_of_others(content: Any, parts: tuple[object, ...]) -> None:
+    assert ToolResult(id="call_1", content=content).content == parts
+
+
+def test_objects_of_an_sdk_are_blocks_too() -> None:
+    from mcp.types import ImageContent, TextContent
+
+    blocks = [TextContent(type="text", text="a"), ImageContent(type="image", data=B64, mime_type="image/png")]
+    assert ToolResult(id="call_1", content=blocks).content == (Text(text="a"), Image(data=b"hi", mime="image/png"))
+
+
+@pytest.mark.parametrize("content", [b"a", object(), {"a": object()}, [Text(text="a"), ToolCall(id="1", name="b")]])
+def test_what_cannot_be_the_content_of_a_result_is_refused(content: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"^content must be text, parts.* or any JSON value") as caught:
+        ToolResult(id="call_1", content=content)
+    assert caught.value.param == "content"
+
+
+# Messages -------------------------------------------------------------------------------------------------------------
+
+BLOCKS: list[tuple[Any, object]] = [
+    ("a", Text(text="a")),
+    ({"type": "text", "text": "a"}, Text(text="a")),
+    ({"type": "audio", "data": B64, "mimeType": "audio/wav"}, Audio(data=b"hi", mime="audio/wav")),
+    (
+        {"type": "thinking", "thinking": "a", "signature": "b"},
+        Thinking(text="a", extra={"anthropic": {"signature": "b"}}),
+    ),
+    ({"type": "thinking", "thinking": "a"}, Thinking(text="a", extra={"anthropic": {}})),
+    ({"type": "thinking", "text": "a"}, Thinking(text="a")),
+    ({"type": "tool_use", "id": "1", "name": "b", "input": {}}, ToolCall(id="1", name="b")),
+    ({"type": "tool_call", "id": "1", "name": "b", "arguments": {}}, ToolCall(id="1", name="b")),
+    ({"type": "tool_result", "tool_use_id": "1", "content": [1]}, ToolResult(id="1", content="[1]")),
+    ({"type": "tool_result", "id": "1", "name": "b", "is_error": True}, ToolResult(id="1", name="b", is_error=True)),
+]
+
+
+@pytest.mark.parametrize(("block", "part"), BLOCKS)
+def test_a_message_reads_strings_and_blocks(block: Any, part: object) -> None:
+    assert user(block).parts == (part,)
+    assert Message(role="user", parts=block).parts == (part,)
+    assert Message(role="user", parts=[block]).parts == (part,)
+    assert Message(role="user", parts=iter([block])).parts == (part,)
+
+
+def test_developer_is_a_role() -> None:
+    message = Message(role="developer", parts="Be brief.")
+    assert load(dump([message])) == (message,)
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"role": "bot"}, "role must be one of system, developer, user, assistant, tool, got 'bot'"),
+        ({"role": None}, "role must be one of system, developer, user, assistant, tool, got None"),
+        ({"role": ["user"]}, "role must be one of system, developer, user, assistant, tool, got list"),
+        ({"parts": 3}, "parts must be a str, a part (Text, Image, Document, …) or a list of these, got 3"),
+        ({"parts": [3]}, "parts must be a str, a part (Text, Image, Document, …) or a list of these, got 3"),
+        ({"parts": b"a"}, "parts must be a str, a part (Text, Image, Document, …) or a list of these, got bytes"),
+        ({"parts": {"a": 1}}, "parts must be a str, a part (Text, Image, Document, …) or a list of these, got dict"),
+        (
+            {"parts": [user("a")]},
+            "parts must be a str, a part (Text, Image, Document, …) or a list of these, got Message; "
+            'put it into a list of its own, such as [dragoman.user("hi")]',
+        ),
+        (
+            {"parts": [{"type": "image", "source": 3}]},
+            "parts has a block of type 'image' that cannot be read; pass a part such as Text",
+        ),
+        (
+            {"parts": {"type": "hologram"}},
+            "parts has a block of type 'hologram' that cannot be read; pass a part such as Text",
+        ),
+        ({"extra": 3}, "extra must be a dict with str keys, got 3"),
+    ],
+)
+def test_a_wrong_message_is_refused_with_what_to_give(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        Message(**cast("Any", {"role": "user", **fields}))
+    assert str(caught.value) == message
+    assert caught.value.param == next(iter(fields))
+
+
+# Parts, calls and tools -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields", "message"),
+    [
+        (Text, {"text": 3}, "text must be a str, got 3"),
+        (Text, {"text": "a", "extra": []}, "extra must be a dict with str keys, got list"),
+        (Thinking, {"text": None}, "text must be a str, got None"),
+        (Thinking, {"text": "a", "redacted": "no"}, "redacted must be True or False, got 'no'"),
+        (Image, {}, "an image must have data (bytes) or url; or use Image.from_path"),
+        (
+            Image,
+            {"data": "iVBORw0KGgo="},
+            "data must be bytes, got 'iVBORw0KGgo='; use Image.from_path, Image.from_base64 or Image.from_pil",
+        ),
+        (Image, {"url": 3}, "url must be a str, got 3"),
+        (Image, {"data": b"a", "mime": 3}, "mime must be a str, got 3"),
+        (Document, {"data": "a", "mime": "text/plain"}, "data must be bytes, got 'a'; use Document.from_path"),
+        (Document, {"data": b"a", "mime": None}, "mime must be a str, got None; such as application/pdf"),
+        (Audio, {"data": None, "mime": "audio/wav"}, "data must be bytes, got None; use Audio.from_path"),
+        (Audio, {"data": b"a", "mime": 3}, "mime must be a str, got 3; such as audio/wav"),
+        (ToolCall, {"id": 3, "name": "a"}, "id must be a str, got 3"),
+        (ToolCall, {"id": "a", "name": None}, "name must be a str, got None"),
+        (ToolCall, {"id": "a", "name": "b", "raw": 3}, "raw must be a str, got 3"),
+        (
+            ToolCall,
+            {"id": "a", "name": "b", "arguments": [1]},
+            "arguments must be a dict with str keys, got list; or pass its JSON text",
+        ),
+        (
+            ToolCall,
+            {"id": "a", "name": "b", "arguments": "[1]"},
+            "arguments must be a JSON object or its text, got list",
+        ),
+        (
+            ToolCall,
+            {"id": "a", "name": "b", "arguments": "{a"},
+            "arguments must be a JSON object or its text: JSON is malformed: object keys must be strings (byte 1)",
+        ),
+        (ToolResult, {"id": 3}, "id must be a str, got 3"),
+        (ToolResult, {"id": "a", "is_error": 1}, "is_error must be True or False, got 1"),
+        (Opaque, {"wire": 3, "data": {}}, "wire must be a str, got 3"),
+        (Opaque, {"wire": "a", "data": []}, "data must be a dict with str keys, got list"),
+        (Tool, {"name": None}, "name must be a str, got None"),
+        (Tool, {"name": "a", "description": 3}, "description must be a str, got 3"),
+        (
+            Tool,
+            {"name": "a", "parameters": "object"},
+            "parameters must be a dict with str keys, got 'object'; pass a JSON Schema, or make the tool with @tool",
+        ),
+        (Tool, {"name": "a", "strict": "yes"}, "strict must be True or False, got 'yes'"),
+        (Tool, {"name": "a", "handler": 3}, "handler must be a function, got 3"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_what_to_give(kind: Any, fields: dict[str, Any], message: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        kind(**fields)
+    assert str(caught.value) == message
+
+
+def test_arguments_may_be_json_text() -> None:
+    call = ToolCall(id="call_1", name="tide", arguments='{"port": "Brest"}')
+    assert (call.arguments, call.raw) == ({"port": "Brest"}, '{"port": "Brest"}')
+    assert ToolCall(id="call_1", name="tide", arguments='{"port":"Brest"}').raw is None
+    assert ToolCall(id="call_1", name="tide", arguments=" ") == ToolCall(id="call_1", name="tide", arguments=None)
+
+
+def test_bytes_of_any_kind_and_subclasses_of_str_become_plain() -> None:
+    view: Any = memoryview(b"hi")
+    assert Image(data=view).data == b"hi"
+    assert Document(data=view, mime=Word.TIDE).mime == "tide"
+    assert Audio(data=view, mime=Word.TIDE).mime == "tide"
+    parts = (Text(text=Word.TIDE), Thinking(text=Word.TIDE), Text(text="a", extra=None))  # type: ignore[arg-type]
+    assert [type(part.text) for part in parts] == [str, str, str]
+    call = ToolCall(id=Word.TIDE, name=Word.TIDE, raw=Word.TIDE, extra=None)
+    assert {type(call.id), type(call.name), type(call.raw)} == {str}
+    assert type(Tool(name=Word.TIDE).name) is str
+    assert type(Request(system=Word.TIDE).system) is str
+
+
+# Requests -------------------------------------------------------------------------------------------------------------
+
+NOW = Tool(name="now")
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"messages": "hi"}, "messages must be a list of Message, got 'hi'; such as [dragoman.user(\"hi\")]"),
+        ({"messages": [3]}, 'messages must be a list of Message, got 3; such as [dragoman.user("hi")]'),
+        ({"messages": {}}, 'messages must be a list of Message, got dict; such as [dragoman.user("hi")]'),
+        ({"system": 3}, "system must be a str, a part (Text, Image, Document, …) or a list of these, got 3"),
+        ({"system": [Image(url="x")]}, "system must be a str or a list of Text, got Image"),
+        ({"tools": [print]}, "tools must be a list of Tool, got builtin_function_or_method; pass functions to the "
+         "methods of a model"),
+        ({"tools": [NOW, NOW]}, "tools must have unique names, but two are named 'now'; rename one"),
+        ({"tool_choice": 3}, "tool_choice must be a str, got 3"),
+        ({"parallel_tool_calls": "no"}, "parallel_tool_calls must be True or False, got 'no'"),
+        ({"schema": "object"}, "schema must be a dict with str keys, got 'object'"),
+        ({"schema_name": None}, "schema_name must be a str, got None"),
+        ({"schema_mode": "always"}, "schema_mode must be one of native, auto, got 'always'"),
+        ({"temperature": "hot"}, "temperature must be a number, got 'hot'"),
+        ({"temperature": True}, "temperature must be a number, got True"),
+        ({"top_k": 1.5}, "top_k must be an int, got 1.5"),
+        ({"max_tokens": "5"}, "max_tokens must be an int, got '5'"),
+        ({"stop": 3}, "stop must be a str or a list of str, got 3"),
+        ({"stop": [3]}, "stop must be a str, got 3"),
+        ({"seed": True}, "seed must be an int, got True"),
+        ({"metadata": None}, "metadata must be a dict with str keys, got None"),
+        ({"stream": 1}, "stream must be True or False, got 1"),
+        (
+            {"reasoning": "hihg"},
+            "reasoning must be one of none, minimal, low, medium, high, xhigh, max, or a number of tokens, got 'hihg'",
+        ),
+        (
+            {"reasoning": True},
+            "reasoning must be one of none, minimal, low, medium, high, xhigh, max, or a number of tokens, got True",
+        ),
+    ],
+)  # fmt: skip
+def test_a_wrong_field_of_a_request_is_refused(fields: dict[str, Any], message: str) -> None:
+    with pytest.raises((InvalidRequest, InvalidTool)) as caught:
+        Request(**fields)
+    assert str(caught.value) == message
+    assert caught.value.param == next(iter(fields))
+
+
+def test_fields_of_a_request_are_converted() -> None:
+    class Number(float):
+        pass
+
+    fields: dict[str, Any] = {
+        "messages": user("hi"),
+        "stop": iter(["a", Word.TIDE]),
+        "tools": [NOW, Opaque(wire="a", data={})],
+        "temperature": Number(1.5),
+        "system": ["Be", Text(text="brief.")],
+        "user": Word.TIDE,
+    }
+    request = Request(**fields)
+    assert request == Request(
+        messages=(user("hi"),),
+        stop=("a", "tide"),
+        tools=(NOW, Opaque(wire="a", data={})),
+        temperature=1.5,
+        system=(Text(text="Be"), Text(text="brief.")),
+        user="tide",
+    )
+    assert type(request.temperature) is float
+    assert Request(stop=None).stop == ()  # type: ignore[arg-type]
+
+
+# Files ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "mime"),
+    [
+        ("a.pdf", b"%PDF", "application/pdf"),
+        ("a.md", b"# a", "text/markdown"),
+        ("a.csv", b"a,b", "text/csv"),
+        ("unknown", b"text", "text/plain"),
+        ("unknown", b"\xff", "application/octet-stream"),
+    ],
+)
+def test_a_document_of_a_file(tmp_path: Path, name: str, data: bytes, mime: str) -> None:
+    (tmp_path / name).write_bytes(data)
+    assert Document.from_path(tmp_path / name) == Document(data=data, mime=mime, name=name)
+    assert Document.from_path(str(tmp_path / name), name="b").name == "b"
+
+
+def test_audio_of_a_file(tmp_path: Path) -> None:
+    (tmp_path / "a.MP3").write_bytes(b"ID3")
+    assert Audio.from_path(tmp_path / "a.MP3") == Audio(data=b"ID3", mime="audio/mpeg")
+
+
+def test_a_document_of_a_url() -> None:
+    document = Document.from_url("https://example.org/bills/a.pdf?key=1#page")
+    assert document == Document(
+        data=b"", mime="application/pdf", name="a.pdf", url="https://example.org/bills/a.pdf?key=1#page"
+    )
+    assert Document.from_url("https://example.org/").name is None
+    assert Document.from_url(f"data:text/plain;base64,{B64}") == Document(data=b"hi", mime="text/plain")
+
+
+@pytest.mark.parametrize("make", [Image.from_path, Document.from_path, Audio.from_path])
+@pytest.mark.parametrize("path", [3, None, b"a", "a\0b"])
+def test_a_path_must_be_one(make: Any, path: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"^path must be a str or a Path, got "):
+        make(path)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (Document.from_url, "url must be a str, got 3"),
+        (Image.from_data_url, "url must be a str, got 3"),
+        (Image.from_pil, "image must be a Pillow image, got 3"),
+        (partial(Image.from_base64, mime="image/png"), "text must be a str, got 3"),
+    ],
+)
+def test_what_an_image_or_document_is_made_of_is_checked(make: Any, message: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        make(3)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "LA", "P", "PA", "RGB", "RGBA", "CMYK", "F", "YCbCr"])
+def test_a_pillow_image_is_a_part(mode: str) -> None:
+    (part,) = user(Pillow.new(mode, (3, 2))).parts
+    assert isinstance(part, Image)
+    assert part.mime == "image/png"
+    assert ToolResult(id="call_1", content=Pillow.new(mode, (3, 2))).content == (part,)
+    assert ToolResult(id="call_1", content=["See:", Pillow.new(mode, (3, 2))]).content == (Text(text="See:"), part)
+
+
+def test_a_pillow_image_of_a_jpeg_stays_one(tmp_path: Path) -> None:
+    (tmp_path / "a.jpg").write_bytes(picture(mime="image/jpeg"))
+    with Pillow.open(tmp_path / "a.jpg") as image:
+        assert Image.from_pil(image).mime == "image/jpeg"
+
+
+def test_a_prompt_may_have_pillow_images() -> None:
+    registry = dragoman.Registry(env={})
+    answer = registry.model("demo/any").generate(["What is this?", Pillow.new("RGB", (3, 2))])
+    assert "3" in answer.text
+
+
+# dump and load --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        3,
+        "a",
+        b"a",
+        {"a": 1},
+        [3],
+        None,
+        Usage(input="many"),  # type: ignore[arg-type]
+        [Usage(source="guessed")],  # type: ignore[arg-type]
+        assistant(ToolCall(id="a", name="b", arguments={"a": object()})),
+        user("\ud800"),
+    ],
+)
+def test_dump_never_writes_what_load_refuses(value: Any) -> None:
+    with pytest.raises(InvalidRequest, match=r"^value must be "):
+        dump(value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((3,), r"^data must be bytes or a str, got 3$"),
+        ((b"[]", 3), r"^type must be a type of dragoman, such as Request, got 3$"),
+        (("\ud800",), r"^data must be the JSON of a list of messages: "),
+        ((b'[{"role":"user","parts":[{"type":"image"}]}]',), r"^data must be the JSON of a list of messages: .*url"),
+    ],
+)
+def test_load_refuses_what_it_cannot_read(arguments: Any, message: str) -> None:
+    with pytest.raises(InvalidRequest, match=message):
+        load(*arguments)
+
+
+def test_numbers_are_checked() -> None:
+    check_number("a", 0.5)
+    check_whole_number("a", 3)
+    check_whole_number("a", -3, least=None)
+    for value in (True, "1", float("nan"), float("inf"), -1):
+        with pytest.raises(InvalidRequest, match=r"^a must be a finite number >= 0, got "):
+            check_number("a", value)
+    for number in (True, 1.5, None, -1):
+        with pytest.raises(InvalidRequest, match=r"^a must be an int >= 0, got "):
+            check_whole_number("a", number)
+    with pytest.raises(InvalidRequest, match=r"^a must be an int, got 1.5"):
+        check_whole_number("a", 1.5, least=None)
+
+
+def test_a_long_or_private_value_is_not_shown() -> None:
+    assert shown("a" * 50) == "str"
+    assert shown(UserDict[str, int]()) == "UserDict"
+    assert shown(OSError()) == "OSError"
+
+
+def test_the_total_of_a_usage() -> None:
+    assert Usage(input=3, output=4, cache_read=2).total == 7
+    assert Usage(input=3).total == 3
+    assert Usage(output=0).total == 0
+    assert Usage(reasoning=3).total is None
