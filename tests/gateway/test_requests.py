@@ -152,7 +152,7 @@ def test_clients_of_anthropic_are_told_which_field_is_wrong(fields: dict[str, An
     seen = ask(MESSAGES, **fields)
     error = json.loads(seen.body)["error"]
     assert (seen.status, error["type"]) == (400, "invalid_request_error")
-    assert error["message"].startswith((f"{field}: ", f"{field} is required"))
+    assert error["message"].startswith((f"{field} must be ", f"{field} is required", f"{field}: "))
 
 
 @pytest.mark.parametrize(
