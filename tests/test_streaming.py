@@ -2,14 +2,14 @@
 
 import asyncio
 import threading
-from collections.abc import AsyncGenerator, AsyncIterator, Generator
+import time
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 
-from dragoman import Agent, Interrupted, InvalidRequest, Registry, Response
-from dragoman.streaming import AsyncClosableStream, ClosableStream
-from dragoman.testing import Scripted
+from dragoman import Agent, Interrupted, InvalidRequest, Overloaded, Registry, Reset, Response, ToolCall
+from dragoman.testing import FaultyServer, Scripted, StallAfter
 
 
 def model() -> Any:
@@ -146,42 +146,85 @@ def test_a_stream_that_broke_raises_again() -> None:
     assert stream.response is None
 
 
-def test_closing_from_another_thread_is_refused() -> None:
+def test_closing_a_stream_stops_the_thread_that_reads_it() -> None:
+    with FaultyServer(StallAfter(0)) as server:
+        stream = server.model().stream("hi")
+        timer = threading.Timer(0.05, stream.close)
+        timer.start()
+        with pytest.raises(Reset, match="the stream was closed while it was read") as caught:
+            list(stream)
+        timer.join()
+        assert server.client_disconnected.acquire(timeout=10)
+    assert [caught.value.retry, caught.value.fail_over] == [False, False]
+    with pytest.raises(InvalidRequest, match="the stream is closed"):
+        list(stream)
+
+
+def test_closing_a_stream_stops_the_wait_before_a_retry() -> None:
+    with FaultyServer(Overloaded("busy", retry_after=30.0)) as server:
+        stream = server.model(max_retry_after_with_fallback=60.0).stream("hi")
+        timer = threading.Timer(0.2, stream.close)
+        timer.start()
+        began = time.monotonic()
+        with pytest.raises(Reset, match="closed while it was read"):
+            list(stream)
+        timer.join()
+    assert time.monotonic() - began < 10
+
+
+def test_closing_an_agent_stops_the_wait_for_its_tools() -> None:
     inside, go_on = threading.Event(), threading.Event()
 
-    def events() -> Generator[str, None, None]:
+    def slow() -> str:
+        """Take long."""
         inside.set()
         go_on.wait(10)
-        yield "an event"
+        return "late"
 
-    stream = ClosableStream(given := events())
-    reader = threading.Thread(target=next, args=(given,))
-    reader.start()
-    assert inside.wait(10)
-    try:
-        with pytest.raises(InvalidRequest, match="another thread is reading"):
-            stream.close()
-    finally:
-        go_on.set()
-        reader.join()
+    def close() -> None:
+        inside.wait(10)
+        stream.close()
+
+    with FaultyServer(ToolCall(id="call_1", name="slow")) as server:
+        stream = Agent(server.model(), tools=[slow]).stream("hi")
+        closer = threading.Thread(target=close)
+        closer.start()
+        with pytest.raises(Reset, match="closed while it was read"):
+            list(stream)
+        closer.join()
+    go_on.set()
 
 
-def test_closing_from_another_task_is_refused() -> None:
-    async def work() -> None:
-        inside, go_on = asyncio.Event(), asyncio.Event()
+def test_closing_a_stream_stops_the_task_that_reads_it() -> None:
+    async def work(server: FaultyServer) -> None:
+        stream = server.model().astream("hi")
 
-        async def events() -> AsyncGenerator[str, None]:
-            inside.set()
-            await go_on.wait()
-            yield "an event"
+        async def read() -> None:
+            with pytest.raises(Reset, match="the stream was closed while it was read"):
+                async for _ in stream:
+                    pass
+            await asyncio.sleep(0)  # it can wait again
 
-        stream = AsyncClosableStream(given := events(), [])
-        reading = asyncio.ensure_future(anext(given))
-        await inside.wait()
-        with pytest.raises(InvalidRequest, match="cancel that task"):
-            await stream.aclose()
-        go_on.set()
-        await reading
+        reading = asyncio.ensure_future(read())
+        assert await asyncio.to_thread(server.request_received.acquire, timeout=10)
         await stream.aclose()
+        await reading
+        assert reading.cancelling() == 0
 
-    asyncio.run(work())
+    with FaultyServer(StallAfter(0)) as server:
+        asyncio.run(work(server))
+        assert server.client_disconnected.acquire(timeout=10)
+
+
+def test_a_task_that_is_cancelled_while_its_stream_is_closed_is_cancelled() -> None:
+    async def work(server: FaultyServer) -> None:
+        stream = server.model().astream("hi")
+        reading = asyncio.ensure_future(anext(stream.events()))
+        assert await asyncio.to_thread(server.request_received.acquire, timeout=10)
+        await stream.aclose()
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+
+    with FaultyServer(StallAfter(0)) as server:
+        asyncio.run(work(server))

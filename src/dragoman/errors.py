@@ -340,6 +340,22 @@ class TimedOut(TransportError):
     http_status = 504
 
 
+class ConnectTimeout(TimedOut):
+    """No connection was made in time.
+
+    >>> ConnectTimeout("https://host: no connection within 10 s").retry
+    True
+    """
+
+
+class ReadTimeout(TimedOut):
+    """The server accepted the connection and sent nothing, or nothing more, in time.
+
+    >>> ReadTimeout("no answer within 30 s").http_status
+    504
+    """
+
+
 class Reset(TransportError):
     """The connection broke.
 

@@ -7,7 +7,7 @@ registry's driver run it.
 # Not model.py: `dragoman.model` is a public function, and importing a submodule of that name would replace it.
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
@@ -320,7 +320,7 @@ class Model:
         """A value of a type while it arrives."""
         parser = output_type_of(output_type)
         plan = self._extract(parser, prompt, max_repairs, options, stream=True)
-        return TypedStream(self._registry.driver.iterate(plan), parser)
+        return TypedStream(partial(self._registry.driver.iterate, plan), parser)
 
     @overload
     def astream_extract(
@@ -337,17 +337,17 @@ class Model:
         parser = output_type_of(output_type)
         results: list[Parsed[Any]] = []
         plan = self._extract(parser, prompt, max_repairs, options, stream=True)
-        return AsyncTypedStream(self._registry.driver.aiterate(plan, results.append), results, parser)
+        return AsyncTypedStream(partial(self._registry.driver.aiterate, plan, results.append), results, parser)
 
     def stream(self, prompt: Prompt, **options: Unpack[CallOptions]) -> Stream:
         """The answer while it arrives."""
-        return Stream(self._registry.driver.iterate(self._plan(prompt, options, stream=True)))
+        return Stream(partial(self._registry.driver.iterate, self._plan(prompt, options, stream=True)))
 
     def astream(self, prompt: Prompt, **options: Unpack[CallOptions]) -> AsyncStream:
         """As `stream`, async."""
         results: list[Response] = []
         plan = self._plan(prompt, options, stream=True)
-        return AsyncStream(self._registry.driver.aiterate(plan, results.append), results)
+        return AsyncStream(partial(self._registry.driver.aiterate, plan, results.append), results)
 
     def explain(self, prompt: Prompt, *, stream: bool = False, **options: Unpack[CallOptions]) -> list[Explanation]:
         """The request that each target would get. Nothing is sent."""

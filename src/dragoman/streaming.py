@@ -4,7 +4,7 @@ The driver yields the events of a call. A stream converts them to items, keeps t
 when you leave the loop.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Generator, Iterator
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterator
 from types import TracebackType
 from typing import Any, Generic, Self, TypeAlias, TypeVar
 
@@ -13,6 +13,7 @@ import msgspec
 from dragoman.engine.typed import Parsed, Partials
 from dragoman.errors import InvalidRequest
 from dragoman.events import PartDelta, PartEnded, PartStarted, Restarted, StreamEvent
+from dragoman.io.stopper import Stopper
 from dragoman.schema.output_type import OutputType
 from dragoman.schema.unstrict import NO_VALUE
 from dragoman.types import Response, ToolCall
@@ -68,17 +69,21 @@ class ClosableStream:
     Leaving the loop closes it too. Inside a `with` block it does not: there, another loop continues.
     """
 
-    def __init__(self, events: Generator[Any, None, Any]) -> None:
-        self._events = events
+    def __init__(self, start: Callable[[Stopper], Generator[Any, None, Any]]) -> None:
+        self._stopper = Stopper()
+        self._events = start(self._stopper)
         self._in_with_block = False
         self._result: Any = None
 
     def close(self) -> None:
-        """Stop the call, if it still runs. Only the thread that reads the stream can do this."""
+        """Stop the call, if it still runs, and close its connection.
+
+        Another thread may do this while one reads the stream; the loop of that thread ends with Reset.
+        """
         try:
             self._events.close()
-        except ValueError as error:
-            raise InvalidRequest("another thread is reading this stream; close it in that thread") from error
+        except ValueError:  # another thread runs the generator
+            self._stopper.stop()
 
     def __enter__(self) -> Self:
         self._in_with_block = True
@@ -99,6 +104,10 @@ class ClosableStream:
             if stop.value is None:
                 raise InvalidRequest(_CLOSED) from None
             self._result = stop.value
+        except ValueError as error:
+            if str(error) == "generator already executing":  # another thread closes it
+                raise self._stopper.error from None
+            raise
         finally:
             if not self._in_with_block:
                 self.close()
@@ -107,17 +116,21 @@ class ClosableStream:
 class AsyncClosableStream:
     """As ClosableStream, async."""
 
-    def __init__(self, events: AsyncGenerator[Any, None], results: list[Any]) -> None:
-        self._events = events
+    def __init__(self, start: Callable[[Stopper], AsyncGenerator[Any, None]], results: list[Any]) -> None:
+        self._stopper = Stopper()
+        self._events = start(self._stopper)
         self._results = results
         self._in_with_block = False
 
     async def aclose(self) -> None:
-        """Stop the call, if it still runs. Only the task that reads the stream can do this; another cancels it."""
-        try:
+        """Stop the call, if it still runs, and close its connection.
+
+        Another task may do this while one reads the stream; the loop of that task ends with Reset.
+        """
+        if getattr(self._events, "ag_running", False):
+            self._stopper.stop()
+        else:
             await self._events.aclose()
-        except RuntimeError as error:
-            raise InvalidRequest("another task is reading this stream; cancel that task") from error
 
     async def __aenter__(self) -> Self:
         self._in_with_block = True
@@ -149,8 +162,8 @@ class Stream(ClosableStream):
     (TextDelta(text='Hello! '), True)
     """
 
-    def __init__(self, events: Generator[StreamEvent, None, Response]) -> None:
-        super().__init__(events)
+    def __init__(self, start: Callable[[Stopper], Generator[StreamEvent, None, Response]]) -> None:
+        super().__init__(start)
         self._converter = ItemConverter()
 
     @property
@@ -183,8 +196,8 @@ class AsyncStream(AsyncClosableStream):
     'Hello! '
     """
 
-    def __init__(self, events: AsyncGenerator[StreamEvent, None], results: list[Response]) -> None:
-        super().__init__(events, results)
+    def __init__(self, start: Callable[[Stopper], AsyncGenerator[StreamEvent, None]], results: list[Response]) -> None:
+        super().__init__(start, results)
         self._converter = ItemConverter()
 
     @property
@@ -227,8 +240,10 @@ class TypedStream(ClosableStream, Generic[T]):
     True
     """
 
-    def __init__(self, events: Generator[StreamEvent, None, Parsed[T]], output_type: OutputType[T]) -> None:
-        super().__init__(events)
+    def __init__(
+        self, start: Callable[[Stopper], Generator[StreamEvent, None, Parsed[T]]], output_type: OutputType[T]
+    ) -> None:
+        super().__init__(start)
         self._partials = Partials(output_type)
 
     @property
@@ -263,9 +278,12 @@ class AsyncTypedStream(AsyncClosableStream, Generic[T]):
     """
 
     def __init__(
-        self, events: AsyncGenerator[StreamEvent, None], results: list[Parsed[T]], output_type: OutputType[T]
+        self,
+        start: Callable[[Stopper], AsyncGenerator[StreamEvent, None]],
+        results: list[Parsed[T]],
+        output_type: OutputType[T],
     ) -> None:
-        super().__init__(events, results)
+        super().__init__(start, results)
         self._partials = Partials(output_type)
 
     @property

@@ -11,6 +11,7 @@ from dragoman.engine.exchange import ERROR_BODY_TIMEOUT, MAX_BODY, MAX_ERROR_BOD
 from dragoman.errors import (
     AuthFailed,
     BadRequest,
+    ConnectTimeout,
     ContextTooLong,
     DragomanError,
     EmptyResponse,
@@ -20,6 +21,7 @@ from dragoman.errors import (
     MalformedToolCall,
     Overloaded,
     RateLimited,
+    ReadTimeout,
     Reset,
     ServerFault,
     SetupError,
@@ -422,27 +424,55 @@ def test_each_read_gets_the_shortest_of_its_limits() -> None:
 def test_the_first_event_must_come_in_time_and_pings_are_none() -> None:
     _, error = broken(Wait(3.0), line(""), Wait(3.0), line(""), last_line("fine"), first_event=5.0)
     assert isinstance(error, TimedOut)
-    assert error.message == "no content for 5.0 s; that is the limit `first_event`"
+    assert error.message == "no content within `first_event` (5 s)"
 
 
 class Slow(World):
     """One in which every request takes too long."""
 
+    def __init__(self, error: TimedOut | None = None) -> None:
+        super().__init__()
+        self.error = error or TimedOut("nothing came in time")
+
     def answer(self, effect: Send | Open) -> Any:
         self.now += 30.0
-        raise TimedOut(f"{effect.request.origin}: nothing came in time")
+        raise self.error
 
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_what_is_late_names_the_limit_of_the_whole_call(stream: bool) -> None:  # noqa: FBT001
     world = Slow()
-    with pytest.raises(TimedOut, match=r"in time; the limit `total` of 30.0 s has passed$"):
+    with pytest.raises(TimedOut, match=r"nothing came within `total` \(30 s\)$"):
         world.run(plan(replace(ASK, stream=stream), deadline=130.0, total=30.0))
+
+
+@pytest.mark.parametrize("stream", [True, False])
+def test_a_late_connection_names_the_limit_that_ended_first(stream: bool) -> None:  # noqa: FBT001
+    def message(error: TimedOut, **timeouts: float) -> str:
+        with pytest.raises(type(error)) as caught:
+            Slow(error).run(plan(replace(ASK, stream=stream), deadline=130.0, total=30.0, **timeouts))
+        return caught.value.message
+
+    def connect() -> TimedOut:
+        return ConnectTimeout("no connection in time")
+
+    assert message(connect(), connect=2.5) == "no connection within `connect` (2.5 s)"
+    assert message(connect(), connect=60.0) == "no connection within `total` (30 s)"
+    assert message(ReadTimeout("no answer in time"), connect=2.5) == "no answer within `total` (30 s)"
+    assert message(ReadTimeout("no answer in time"), first_event=4.0) == "no answer within `first_event` (4 s)"
+
+
+def test_the_answer_to_a_plain_call_must_begin_in_time() -> None:
+    effects = plan(ASK, first_event=4.0)
+    next(effects)
+    sent = effects.send(100.0)
+    assert isinstance(sent, Send)
+    assert sent.head == 4.0
 
 
 def test_a_stream_that_is_silent_names_the_limit_of_its_silence() -> None:
     world = World([line("a"), Wait(5.0), TimedOut("nothing came in time")])
-    with pytest.raises(Interrupted, match=r"the limit `idle` of 5.0 s has passed$"):
+    with pytest.raises(Interrupted, match=r"nothing came within `idle` \(5 s\)$"):
         world.run(plan(STREAM, idle=5.0))
 
 

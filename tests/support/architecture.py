@@ -36,8 +36,8 @@ PURE = frozenset({"vocabulary", "helpers", "wires", "targets", "engine"})
 IMPURE = frozenset(
     {"asyncio", "threading", "time", "os", "random", "secrets", "uuid", "socket", "subprocess", "logging"}
 )
-HTTP_CLIENTS = frozenset({"pyreqwest", "httpx", "requests", "urllib.request", "http.client"})
-HEAVY = frozenset({"asyncio", "PIL", "jsonschema_rs", "pyreqwest", "httpx"})
+HTTP_CLIENTS = frozenset({"httptools", "httpx", "requests", "urllib.request", "http.client"})
+HEAVY = frozenset({"asyncio", "PIL", "jsonschema_rs", "httptools", "httpx"})
 """What `import dragoman` must not bring in."""
 
 PROVIDERS = frozenset(

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Generator, Iterable, Iterator
+from functools import partial
 from typing import Any, Generic, TypeAlias, TypedDict, TypeVar, Unpack, overload
 
 from msgspec.structs import replace
@@ -18,6 +19,7 @@ from dragoman.engine.typed import with_output_schema
 from dragoman.errors import DragomanError, EmptyResponse, InvalidRequest, InvalidTool
 from dragoman.events import Restarted
 from dragoman.io.driver import notify
+from dragoman.io.stopper import Stopper
 from dragoman.models import CallOptions, Model, Prompt
 from dragoman.schema.output_type import OutputType
 from dragoman.streaming import AsyncClosableStream, ClosableStream, ItemConverter, TextDelta, ThinkingDelta
@@ -155,15 +157,15 @@ class Agent(Generic[T]):
 
     def _stream(self, prompt: Prompt, data: Any, options: CallOptions, *, is_watched: bool) -> "AgentStream[T]":
         run = self._run(prompt, data, options, None, is_watched=is_watched)
-        return AgentStream(run, self.model.driver.iterate(run.plan()), self._options.get("on_event"))
+        return AgentStream(run, partial(self.model.driver.iterate, run.plan()), self._options.get("on_event"))
 
     def _astream(
         self, prompt: Prompt, data: Any, options: CallOptions, spend: Spend | None, *, is_watched: bool
     ) -> "AsyncAgentStream[T]":
         run = self._run(prompt, data, options, spend, is_watched=is_watched)
         results: list[Result[T]] = []
-        events = self.model.driver.aiterate(run.plan(), results.append)
-        return AsyncAgentStream(run, events, results, self._options.get("on_event"))
+        start = partial(self.model.driver.aiterate, run.plan(), results.append)
+        return AsyncAgentStream(run, start, results, self._options.get("on_event"))
 
     def _run(self, prompt: Prompt, data: Any, options: CallOptions, spend: Spend | None, *, is_watched: bool) -> Run[T]:
         is_watched = is_watched or self._options.get("on_event") is not None
@@ -324,10 +326,13 @@ class AgentStream(ClosableStream, Generic[T]):
     """
 
     def __init__(
-        self, run: Run[T], events: Generator[Any, None, Result[T]], on_event: Callable[[Any], object] | None
+        self,
+        run: Run[T],
+        start: Callable[[Stopper], Generator[Any, None, Result[T]]],
+        on_event: Callable[[Any], object] | None,
     ) -> None:
         self._run = run
-        super().__init__(events)
+        super().__init__(start)
         self._items = _ItemFilter(on_event)
 
     @property
@@ -358,12 +363,12 @@ class AsyncAgentStream(AsyncClosableStream, Generic[T]):
     def __init__(
         self,
         run: Run[T],
-        events: AsyncGenerator[Any, None],
+        start: Callable[[Stopper], AsyncGenerator[Any, None]],
         results: list[Result[T]],
         on_event: Callable[[Any], object] | None,
     ) -> None:
         self._run = run
-        super().__init__(events, results)
+        super().__init__(start, results)
         self._items = _ItemFilter(on_event)
 
     @property

@@ -21,7 +21,8 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
     """The whole call, across all attempts."""
     connect: float | None = 10.0
     first_event: float | None = None
-    """Until a stream has content; pings do not count."""
+    """Until a stream has content; pings do not count. For a plain call: until its answer begins. Then the attempt ends,
+    and the chain goes on."""
     idle: float | None = None
     """Between one piece of content of a stream and the next."""
     step: float | None = None

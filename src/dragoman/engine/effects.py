@@ -49,8 +49,12 @@ class Send(msgspec.Struct, frozen=True):
     connect: float | None = None
     limit: int | None = None
     """Bytes that the answer may have; a longer one raises TooLarge."""
+    head: float | None = None
+    """Seconds until the head of the answer must have come."""
     transport: Any = None
     """The transport of the provider, if it has its own."""
+    stopper: Any = None
+    """Set by the driver: stops it from another thread."""
 
 
 class Open(msgspec.Struct, frozen=True):
@@ -69,6 +73,8 @@ class Open(msgspec.Struct, frozen=True):
     """The longest timeout of the `Read`s that follow."""
     transport: Any = None
     """The transport of the provider, if it has its own."""
+    stopper: Any = None
+    """Set by the driver: stops it from another thread."""
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -84,6 +90,8 @@ class Fetch(msgspec.Struct, frozen=True):
     url: str
     timeout: float
     limit: int
+    stopper: Any = None
+    """Set by the driver: stops it from another thread."""
 
 
 class Emit(msgspec.Struct, frozen=True):

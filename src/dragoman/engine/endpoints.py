@@ -10,10 +10,10 @@ from dragoman import wires
 from dragoman.engine.attempt import annotate_errors, check_capabilities, check_key, encode_with_media, sign_and_send
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import HttpResponse, Now, Plan, Random, Send, Sleep
-from dragoman.engine.exchange import MAX_BODY, time_left
+from dragoman.engine.exchange import MAX_BODY, name_limit, time_left
 from dragoman.engine.failover import ChainOptions, error_policy
 from dragoman.engine.structured_output import plan_structured_output
-from dragoman.errors import DragomanError, InvalidRequest, Malformed, Unsupported
+from dragoman.errors import DragomanError, InvalidRequest, Malformed, TimedOut, Unsupported
 from dragoman.http import HttpRequest
 from dragoman.media import has_result_media
 from dragoman.targets.target import Target
@@ -142,7 +142,13 @@ def _send_once(
     def send(http: HttpRequest) -> Plan[T]:
         now: float = yield Now()
         timeout, connect = time_left(deadline, now), options.timeouts.connect
-        reply: HttpResponse = yield Send(http, timeout, connect, MAX_BODY, target.http_client)
+        try:
+            reply: HttpResponse = yield Send(
+                http, timeout, connect, limit=MAX_BODY, head=options.timeouts.first_event, transport=target.http_client
+            )
+        except TimedOut as error:
+            yield from name_limit(error, CallContext(timeouts=options.timeouts, deadline=deadline), now)
+            raise
         if reply.head.status >= 300:
             raise client.decode_error(reply.head, reply.body)
         try:

@@ -11,7 +11,15 @@ import msgspec
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import Compute, Emit, Exchange, HttpResponse, Now, Open, Plan, Read, Send
 from dragoman.engine.structured_output import OutputPlan, ToolOutputDecoder
-from dragoman.errors import DragomanError, EmptyResponse, Interrupted, TimedOut, TooLarge
+from dragoman.errors import (
+    ConnectTimeout,
+    DragomanError,
+    EmptyResponse,
+    Interrupted,
+    ReadTimeout,
+    TimedOut,
+    TooLarge,
+)
 from dragoman.events import Event, Finished, PartDelta, PartEnded, StreamEvent, fold
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
@@ -74,10 +82,16 @@ def _whole_exchange(
     timeouts, deadline = call.timeouts, call.deadline
     try:
         reply: HttpResponse = yield Send(
-            http, time_left(deadline, began), timeouts.connect, MAX_BODY, target.http_client
+            http,
+            time_left(deadline, began),
+            timeouts.connect,
+            limit=MAX_BODY,
+            head=timeouts.first_event,
+            transport=target.http_client,
         )
     except TimedOut as error:
-        raise (yield from _name_limit(error, ("total", timeouts.total, deadline))) from error.__cause__
+        yield from name_limit(error, call, began)
+        raise
     if reply.head.status >= 300:
         raise client.decode_error(reply.head, reply.body)
     if len(reply.body) > MAX_BODY:
@@ -174,7 +188,8 @@ class _StreamedExchange:
                 transport=self._target.http_client,
             )
         except TimedOut as error:
-            raise (yield from self._name_limit(error, began)) from error.__cause__
+            yield from name_limit(error, self._call, began)
+            raise
         if answer.head.status >= 300:
             body = yield from _read_error_body(answer, deadline)
             raise self._client.decode_error(answer.head, body)
@@ -185,7 +200,8 @@ class _StreamedExchange:
             timeout = time_left(self._call.deadline, now, self._time_for_content(now), count_failure=True)
             data: bytes = yield Read(answer, timeout)
         except TimedOut as error:
-            return self._end_early(decoder, (yield from self._name_limit(error, self._last_content)))
+            yield from name_limit(error, self._call, self._last_content, self._content_limit[0])
+            return self._end_early(decoder, error)
         except DragomanError as error:
             return self._end_early(decoder, error)
         try:
@@ -200,7 +216,7 @@ class _StreamedExchange:
             return None
         remaining = self._last_content + limit - now
         if remaining <= 0:
-            raise TimedOut(f"no content for {limit} s; that is the limit `{name}`")
+            raise ReadTimeout(f"no content within `{name}` ({limit:g} s)")
         return remaining
 
     @property
@@ -208,11 +224,6 @@ class _StreamedExchange:
         """The limit that applies to the next piece of content."""
         timeouts = self._timeouts
         return ("idle", timeouts.idle) if self._has_emitted else ("first_event", timeouts.first_event)
-
-    def _name_limit(self, error: TimedOut, since: float) -> Plan[TimedOut]:
-        name, limit = self._content_limit
-        ends_at = None if limit is None else since + limit
-        return _name_limit(error, (name, limit, ends_at), ("total", self._timeouts.total, self._call.deadline))
 
     def _end_early(self, decoder: StreamDecoder, error: DragomanError) -> list[Event]:
         """The last events, if only the end of the stream was missing; otherwise raises the error, with the usage."""
@@ -265,16 +276,24 @@ def has_content(event: Event, /) -> bool:
             return False
 
 
-def _name_limit(error: TimedOut, *limits: tuple[str, float | None, float | None]) -> Plan[TimedOut]:
-    """The error with the limit that has passed. Each limit has its name, its seconds, and the moment it ends."""
+def name_limit(error: TimedOut, call: CallContext, since: float, content: str = "first_event", /) -> Plan[None]:
+    """Add to an error which limit has passed: the one that ended first. `content` names the limit since `since`."""
     now: float = yield Now()
+    timeouts = call.timeouts
+    limits = [("total", timeouts.total, call.deadline)]
+    names = [content, "connect"] if isinstance(error, ConnectTimeout) else [content]
+    for name in names:
+        seconds: float | None = getattr(timeouts, name)
+        limits.append((name, seconds, None if seconds is None else since + seconds))
     passed = [
-        (name, limit) for name, limit, ends_at in limits if ends_at is not None and now >= ends_at - CLOCK_TOLERANCE
+        (ends_at, name, seconds)
+        for name, seconds, ends_at in limits
+        if seconds is not None and ends_at is not None and now >= ends_at - CLOCK_TOLERANCE
     ]
-    if not passed or "limit" in error.message:
-        return error
-    name, limit = passed[0]
-    return TimedOut(f"{error.message}; the limit `{name}` of {limit} s has passed", count_failure=error.count_failure)
+    if passed and "`" not in error.message:
+        _, name, seconds = min(passed)
+        error.message = f"{error.message.removesuffix(' in time')} within `{name}` ({seconds:g} s)"
+        error.args = (error.message,)
 
 
 def _read_error_body(answer: Exchange, deadline: float | None) -> Plan[bytes]:

@@ -5,9 +5,13 @@ This is the only place that waits. The blocking and the async methods mirror eac
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import AsyncGenerator, Callable, Generator, Sequence
+from functools import partial
 from typing import Any, Generic, TypeAlias, TypeVar, assert_never
+
+from msgspec.structs import replace
 
 from dragoman.engine.effects import (
     Compute,
@@ -29,12 +33,14 @@ from dragoman.engine.effects import (
     StartJobs,
 )
 from dragoman.errors import SetupError
+from dragoman.io.stopper import Stopper
 from dragoman.io.task_runner import AsyncJobs, Jobs
 from dragoman.io.transport import Handle, Transport
 from dragoman.io.url_fetcher import UrlFetcher
 from dragoman.io.worker_threads import acompute, compute
 
 T = TypeVar("T")
+E = TypeVar("E", Send, Open, Fetch)
 Observer: TypeAlias = Callable[[Any], object]
 
 
@@ -75,9 +81,9 @@ class Driver:
         finally:
             await execution.aclose()
 
-    def iterate(self, plan: Plan[T], /) -> Generator[Any, None, T]:
-        """Yield the events of a plan; return its result."""
-        execution = _Execution(self, plan)
+    def iterate(self, plan: Plan[T], stopper: Stopper | None = None, /) -> Generator[Any, None, T]:
+        """Yield the events of a plan; return its result. With a stopper, another thread can stop it."""
+        execution = _Execution(self, plan, stopper)
         try:
             while (emission := execution.advance()) is not None:
                 yield from emission.events
@@ -85,12 +91,15 @@ class Driver:
         finally:
             execution.close()
 
-    async def aiterate(self, plan: Plan[T], done: Callable[[T], object], /) -> AsyncGenerator[Any, None]:
-        """Yield the events of a plan; pass its result to `done`."""
+    async def aiterate(
+        self, plan: Plan[T], done: Callable[[T], object], stopper: Stopper | None = None, /
+    ) -> AsyncGenerator[Any, None]:
+        """Yield the events of a plan; pass its result to `done`. With a stopper, another task can stop it."""
         _check_loop()
-        execution = _Execution(self, plan)
+        execution = _Execution(self, plan, stopper)
+        advance = execution.aadvance if stopper is None else partial(_stoppable, execution, stopper)
         try:
-            while (emission := await execution.aadvance()) is not None:
+            while (emission := await advance()) is not None:
                 for event in emission.events:
                     yield event
             done(execution.result)
@@ -114,24 +123,24 @@ class Driver:
                 return effect.exchange.handle.read(effect.timeout)
             case Send():
                 resources.close()
-                return self.transport.send(effect)
+                return self.transport.send(resources.stoppable(effect))
             case Observe():
                 return notify(self.observers, effect.what)
             case Open():
                 resources.close()
-                return resources.keep(self.transport.open(effect))
+                return resources.keep(self.transport.open(resources.stoppable(effect)))
             case Sleep():
                 resources.close()
-                return time.sleep(effect.seconds)
+                return resources.sleep(effect.seconds)
             case Compute():
                 return compute(effect)
             case Fetch():
                 resources.close()
-                return self.fetcher.fetch(effect)
+                return self.fetcher.fetch(resources.stoppable(effect))
             case StartJobs():
                 return JobGroup(resources.jobs.start(effect.jobs))
             case NextResult():
-                return effect.group.handle.next()
+                return resources.next_result(effect.group)
             case Random():
                 return random.random()  # noqa: S311 - jitter, no secret
             case Sign():
@@ -159,7 +168,7 @@ class Driver:
                 return await acompute(effect)
             case Fetch():
                 await resources.aclose()
-                return await asyncio.to_thread(self.fetcher.fetch, effect)
+                return await self._afetch(effect)
             case StartJobs():
                 return JobGroup(resources.ajobs.start(effect.jobs))
             case NextResult():
@@ -171,16 +180,25 @@ class Driver:
             case _:
                 assert_never(effect)
 
+    async def _afetch(self, effect: Fetch) -> bytes:
+        """Fetch in a thread; a cancelled call stops it there."""
+        stopper = Stopper()
+        try:
+            return await asyncio.to_thread(self.fetcher.fetch, replace(effect, stopper=stopper))
+        finally:
+            stopper.stop()
+
 
 class _Execution(Generic[T]):
     """One run of a plan. It advances to the next `Emit`, and to None at the end of the plan."""
 
     result: T
 
-    def __init__(self, driver: Driver, plan: Plan[T]) -> None:
+    def __init__(self, driver: Driver, plan: Plan[T], stopper: Stopper | None = None) -> None:
         self._driver = driver
         self._plan = plan
-        self._resources = _Resources()
+        self._stopper = stopper
+        self._resources = _Resources(stopper)
 
     def advance(self) -> Emit | None:
         answer, error = None, None
@@ -198,6 +216,8 @@ class _Execution(Generic[T]):
                 answer = time.monotonic() if isinstance(effect, Now) else self._driver.perform(effect, self._resources)
             except Exception as failed:  # noqa: BLE001 - the plan decides what a failure means
                 error = failed
+            if self._stopper is not None and self._stopper.is_stopped:
+                raise self._stopper.error from error
 
     async def aadvance(self) -> Emit | None:
         answer, error = None, None
@@ -232,6 +252,49 @@ class _Execution(Generic[T]):
             await self._resources.arelease()
 
 
+async def _stoppable(execution: _Execution[Any], stopper: Stopper) -> Emit | None:
+    """The next emission of an execution that another task may stop; that cancels the wait, and only the wait."""
+    task = asyncio.current_task()
+    assert task is not None  # noqa: S101 - a coroutine of asyncio runs in a task
+    wait = _Wait(task)
+    stopper.attach(wait.cancel)
+    failure: BaseException | None = None
+    try:
+        return await execution.aadvance()
+    except (Exception, asyncio.CancelledError) as error:
+        failure = error
+        raise
+    finally:
+        stopper.detach()
+        is_cancelled_elsewhere = wait.end()
+        if stopper.is_stopped and not is_cancelled_elsewhere:
+            raise stopper.error from failure
+
+
+class _Wait:
+    """The wait of a task, which can be cancelled from outside as long as it lasts."""
+
+    def __init__(self, task: asyncio.Task[Any]) -> None:
+        self._task = task
+        self._cancels = task.cancelling()
+        self._is_over = False
+        self._is_cancelled = False
+
+    def cancel(self) -> None:
+        self._task.get_loop().call_soon_threadsafe(self._cancel)
+
+    def _cancel(self) -> None:
+        if not self._is_over and not self._is_cancelled:
+            self._is_cancelled = True
+            self._task.cancel()
+
+    def end(self) -> bool:
+        """End the wait; whether the task is to be cancelled for another reason."""
+        self._is_over = True
+        remaining = self._task.uncancel() if self._is_cancelled else self._task.cancelling()
+        return remaining > self._cancels
+
+
 def _check_loop() -> None:
     if asyncio._get_running_loop() is None:  # noqa: SLF001 - as public as get_running_loop, and raises nothing
         raise SetupError("async calls need asyncio; under trio, make blocking calls with trio.to_thread.run_sync")
@@ -257,6 +320,26 @@ class _Resources:
     _handle: Handle | None = None
     _jobs: Jobs | None = None
     _ajobs: AsyncJobs | None = None
+
+    def __init__(self, stopper: Stopper | None) -> None:
+        self._stopper = stopper
+
+    def stoppable(self, effect: E) -> E:
+        return effect if self._stopper is None else replace(effect, stopper=self._stopper)
+
+    def sleep(self, seconds: float) -> None:
+        if self._stopper is None:
+            time.sleep(seconds)
+        else:
+            woken = threading.Event()
+            self._stopper.attach(woken.set)
+            woken.wait(seconds)
+            self._stopper.detach()
+
+    def next_result(self, group: JobGroup) -> Any:
+        if self._stopper is not None:
+            self._stopper.attach(group.handle.interrupt)
+        return group.handle.next()
 
     @property
     def jobs(self) -> Jobs:

@@ -1,39 +1,48 @@
-"""A transport over a user's own httpx client. httpx is no dependency: it is imported only for such a client."""
+"""The transport over a user's own httpx client.
+
+httpx limits each read, not a whole wait, and its blocking client cannot be stopped from outside. So a blocking wait is
+guarded: a thread shuts the socket down when the time is over or the call is stopped. An async wait is just cancelled.
+"""
 
 import asyncio
+import socket
+import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
+from typing import Any
 
 import httpx
 
 from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
 from dragoman.errors import (
     ConnectFailed,
+    ConnectTimeout,
     DragomanError,
     Malformed,
+    ReadTimeout,
     Reset,
     SetupError,
-    TimedOut,
     TransportError,
 )
 from dragoman.http import Head, HttpRequest, redact_url
+from dragoman.io.stopper import Stopper
 from dragoman.io.transport import BodyBuffer, response_head, unsendable
 
 _UNSENDABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError)
-_FAULTS = (httpx.HTTPError, OSError, RuntimeError)
-"""What a client raises: httpx's own errors and time-outs, and the errors of its hooks and its event loop."""
+_FAULTS = (httpx.HTTPError, httpx.StreamError, OSError, RuntimeError)
+"""What a client raises: httpx's own errors, and those of its hooks and its event loop."""
 
 
 def wrap_httpx_client(client: object, /) -> "HttpxTransport | None":
-    """A transport over an httpx client; None for any other object."""
+    """The transport over an httpx client; None if it is not one."""
     return HttpxTransport(client) if isinstance(client, httpx.Client | httpx.AsyncClient) else None
 
 
 class HttpxTransport:
     """A transport over an httpx.Client (for blocking calls) or an httpx.AsyncClient (for async calls).
 
-    Its proxies, certificates and event hooks apply; its base URL and its redirects do not. httpx limits each read, not
-    the whole answer: in blocking calls the deadline is checked between reads. You close the client, not we.
+    The client's proxies, certificates and event hooks apply; its base URL and its redirects do not. Its owner closes
+    it.
     """
 
     def __init__(self, client: httpx.Client | httpx.AsyncClient) -> None:
@@ -44,11 +53,12 @@ class HttpxTransport:
 
     def send(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
-        exchange = self.open(Open(effect.request, effect.timeout, effect.connect, total=effect.timeout))
-        deadline = None if effect.timeout is None else time.monotonic() + effect.timeout
+        ends = _moment(effect.timeout)
         body = BodyBuffer(effect)
+        opening = Open(effect.request, _shortest(effect.timeout, effect.head), effect.connect, stopper=effect.stopper)
+        exchange = self._open(opening, "no answer in time")
         try:
-            while data := exchange.handle.read(None if deadline is None else deadline - time.monotonic()):
+            while data := exchange.handle.read_until(ends, "no complete answer in time"):
                 body.add(data)
         finally:
             exchange.handle.close()
@@ -57,43 +67,64 @@ class HttpxTransport:
     async def asend(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
         body = BodyBuffer(effect)
+        has_head = False
         try:
             async with asyncio.timeout(effect.timeout):
-                exchange = await self.aopen(Open(effect.request, None, effect.connect))
+                exchange = await self.aopen(Open(effect.request, effect.head, effect.connect))
+                has_head = True
                 try:
                     while data := await exchange.handle.aread(None):
                         body.add(data)
                 finally:
                     await exchange.handle.aclose()
         except TimeoutError as error:
-            raise translate(error, effect.request) from error
+            late = "no complete answer in time" if has_head else "no answer in time"
+            raise translate(error, effect.request, late) from error
         return HttpResponse(exchange.head, body.to_bytes())
 
     def open(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
+        return self._open(effect, "no answer in time")
+
+    def _open(self, effect: Open, late: str) -> Exchange:
         client = self._blocking_client()
+        guard = _Guard(client, effect.stopper)
         try:
-            response = client.send(_build(client, effect), stream=True, follow_redirects=False)
+            request = guard.request = _build(client, effect)
+            with guard.until(_moment(_shortest(effect.timeout, effect.total))):
+                response = client.send(request, stream=True, follow_redirects=False)
         except _UNSENDABLE:
+            guard.close()
             response = None
         except _FAULTS as error:
-            raise translate(error, effect.request) from error
-        return _exchange(response, effect.request)
+            guard.close()
+            raise translate(TimeoutError() if guard.is_over else error, effect.request, late) from error
+        except BaseException:
+            guard.close()
+            raise
+        if response is None:
+            # Raised outside `except`: httpx's error may quote a header, and so a key.
+            raise unsendable(effect.request)
+        guard.response = response
+        return Exchange(_head(response), _BlockingHandle(response, effect.request, guard, _moment(effect.total)))
 
     async def aopen(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
         client = self._async_client()
+        ends = _moment(effect.total)
         try:
-            async with asyncio.timeout(effect.timeout):
+            async with asyncio.timeout(_shortest(effect.timeout, effect.total)):
                 response = await client.send(_build(client, effect), stream=True, follow_redirects=False)
         except _UNSENDABLE:
             response = None
         except _FAULTS as error:
-            raise translate(error, effect.request) from error
-        return _exchange(response, effect.request)
+            raise translate(error, effect.request, "no answer in time") from error
+        if response is None:
+            raise unsendable(effect.request)
+        return Exchange(_head(response), _AsyncHandle(response, effect.request, ends))
 
     def close(self) -> None:
-        """Do nothing: the user closes the client."""
+        """Do nothing: the client belongs to its owner."""
 
     def _blocking_client(self) -> httpx.Client:
         if isinstance(self._client, httpx.Client):
@@ -106,57 +137,162 @@ class HttpxTransport:
         raise SetupError("http_client must be an httpx.AsyncClient for async calls, got an httpx.Client")
 
 
-class _HttpxHandle:
-    """A streamed answer of httpx."""
+class _BlockingHandle:
+    """An answer that is being read, blocking."""
 
-    def __init__(self, response: httpx.Response, request: HttpRequest) -> None:
+    def __init__(self, response: httpx.Response, request: HttpRequest, guard: "_Guard", ends: float | None) -> None:
         self._response = response
         self._request = request
-        self._chunks: Iterator[bytes] | None = None
-        self._achunks: AsyncIterator[bytes] | None = None
+        self._guard = guard
+        self._ends = ends
+        self._chunks: Iterator[bytes] = response.iter_bytes()
 
     def read(self, seconds: float | None, /) -> bytes:
-        if seconds is not None and seconds <= 0:
-            raise TimedOut(f"{redact_url(self._request.origin)}: no answer in time")
-        self._chunks = self._chunks or self._response.iter_bytes()
-        try:
-            return next(self._chunks, b"")
-        except _FAULTS as error:
-            raise translate(error, self._request) from error
+        return self.read_until(_shortest(self._ends, _moment(seconds)), "no more data in time")
 
-    async def aread(self, seconds: float | None, /) -> bytes:
-        self._achunks = self._achunks or self._response.aiter_bytes()
+    def read_until(self, ends: float | None, late: str, /) -> bytes:
         try:
-            async with asyncio.timeout(seconds):
-                return await anext(self._achunks, b"")
+            with self._guard.until(ends):
+                return next(self._chunks, b"")
         except _FAULTS as error:
-            raise translate(error, self._request) from error
+            self.close()
+            raise translate(TimeoutError() if self._guard.is_over else error, self._request, late) from error
+        except BaseException:
+            self.close()
+            raise
 
     def finish(self) -> None:
         self.close()
 
+    def close(self) -> None:
+        self._guard.close()
+        self._response.close()
+
+
+class _AsyncHandle:
+    """An answer that is being read, async."""
+
+    def __init__(self, response: httpx.Response, request: HttpRequest, ends: float | None) -> None:
+        self._response = response
+        self._request = request
+        self._ends = ends
+        self._chunks: AsyncIterator[bytes] = response.aiter_bytes()
+
+    async def aread(self, seconds: float | None, /) -> bytes:
+        ends = _shortest(self._ends, _moment(seconds))
+        try:
+            async with asyncio.timeout(None if ends is None else ends - time.monotonic()):
+                return await anext(self._chunks, b"")
+        except _FAULTS as error:
+            raise translate(error, self._request, "no more data in time") from error
+
     async def afinish(self) -> None:
         await self.aclose()
-
-    def close(self) -> None:
-        self._response.close()
 
     async def aclose(self) -> None:
         await self._response.aclose()
 
 
-def _exchange(response: httpx.Response | None, request: HttpRequest) -> Exchange:
-    """The exchange. Our error is raised here, outside `except`: httpx's error may quote a header, and so a key."""
-    if response is None:
-        raise unsendable(request)
-    return Exchange(_head(response), _HttpxHandle(response, request))
+class _Guard:
+    """Ends the blocking waits of one request in time, or when it is stopped, by shutting its socket down."""
+
+    def __init__(self, client: httpx.Client, stopper: Stopper | None) -> None:
+        self.request: httpx.Request | None = None
+        self.response: httpx.Response | None = None
+        self.is_over = False
+        """Whether a wait was ended because its time was over."""
+        self._client = client
+        self._stopper = stopper
+        self._is_closed = False
+        self._ends: float | None = None
+        self._wakes: float | None = None
+        self._condition = threading.Condition()
+        self._thread: threading.Thread | None = None
+        if stopper is not None:
+            stopper.attach(self.abort)
+
+    def until(self, ends: float | None, /) -> "_Guard":
+        """Guard the `with` block that follows, until a moment."""
+        with self._condition:
+            self._ends = ends
+            if ends is None:
+                return self
+            if ends <= time.monotonic():
+                raise TimeoutError
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._watch, name="dragoman-guard", daemon=True)
+                self._thread.start()
+            elif self._wakes is None or ends < self._wakes:
+                self._condition.notify()
+        return self
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, *_: object) -> None:
+        with self._condition:
+            self._ends = None
+
+    def close(self) -> None:
+        """End the guard."""
+        if self._stopper is not None:
+            self._stopper.detach()
+        with self._condition:
+            self._is_closed = True
+            self._condition.notify()
+
+    def abort(self) -> None:
+        """Shut the socket down, from any thread."""
+        stream = None if self.request is None else _network_stream(self._client, self.request, self.response)
+        sock = None if stream is None else stream.get_extra_info("socket")
+        if sock is not None:
+            try:
+                socket.socket.shutdown(sock, socket.SHUT_RDWR)
+            except OSError:  # it is closed already
+                return
+
+    def _watch(self) -> None:
+        with self._condition:
+            while not self._is_closed:
+                self._wakes = self._ends
+                remaining = None if self._ends is None else self._ends - time.monotonic()
+                if remaining is not None and remaining <= 0:
+                    self.is_over = True
+                    self.abort()
+                    return
+                self._condition.wait(remaining)
 
 
-def _build(client: httpx.Client | httpx.AsyncClient, effect: Send | Open) -> httpx.Request:
+def _network_stream(client: httpx.Client, request: httpx.Request, response: httpx.Response | None) -> Any:
+    """The socket of a request, if it has one of its own: an HTTP/2 connection is shared.
+
+    Before the head has come, httpx has no public way to it; its pool knows (httpx 0.28, httpcore 1.0).
+    """
+    if response is not None:
+        return None if response.http_version == "HTTP/2" else response.extensions.get("network_stream")
+    find: Callable[[httpx.URL], object] | None = getattr(client, "_transport_for_url", None)
+    pool = None if find is None else getattr(find(request.url), "_pool", None)
+    for entry in list(getattr(pool, "_requests", ())):
+        if entry.request.extensions is request.extensions:
+            connection = entry.connection
+            while connection is not None and not hasattr(connection, "_network_stream"):
+                connection = getattr(connection, "_connection", None)
+            if type(connection).__name__ == "HTTP11Connection":
+                return getattr(connection, "_network_stream", None)
+    return None
+
+
+def _moment(seconds: float | None) -> float | None:
+    return None if seconds is None else time.monotonic() + seconds
+
+
+def _shortest(*limits: float | None) -> float | None:
+    return min((limit for limit in limits if limit is not None), default=None)
+
+
+def _build(client: httpx.Client | httpx.AsyncClient, effect: Open) -> httpx.Request:
     request = effect.request
-    quiet = effect.quiet if isinstance(effect, Open) else None
-    read = min((limit for limit in (effect.timeout, quiet) if limit is not None), default=None)
-    timeout = httpx.Timeout(read, connect=effect.connect)
+    timeout = httpx.Timeout(_shortest(effect.timeout, effect.quiet), connect=effect.connect)
     return client.build_request(
         request.method, request.url, headers=dict(request.headers), content=request.body or None, timeout=timeout
     )
@@ -166,14 +302,14 @@ def _head(response: httpx.Response) -> Head:
     return response_head(response.status_code, dict(response.headers.items()))
 
 
-def translate(error: Exception, request: HttpRequest, /) -> DragomanError:
-    """Our error for an error of httpx; it does not quote the path, which may hold a key."""
+def translate(error: Exception, request: HttpRequest, late: str, /) -> DragomanError:
+    """Our error for one of httpx's; it does not quote the path, which may hold a key. `late` is said of a time-out."""
     origin, reason = redact_url(request.origin), str(error) or type(error).__name__
     match error:
         case httpx.ConnectTimeout():
-            return TimedOut(f"{origin}: no connection within the `connect` timeout")
+            return ConnectTimeout(f"{origin}: no connection in time")
         case httpx.TimeoutException() | TimeoutError():
-            return TimedOut(f"{origin}: no answer in time")
+            return ReadTimeout(f"{origin}: {late}")
         case httpx.ConnectError() | httpx.ProxyError():
             return ConnectFailed(f"{origin}: cannot connect: {reason}")
         case httpx.DecodingError():

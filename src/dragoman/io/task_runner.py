@@ -170,7 +170,7 @@ class BlockingJobGroup(_JobGroup):
     """Jobs of a blocking plan that were started together."""
 
     def __init__(self, jobs: Sequence[Job], start: _StartAwaiting) -> None:
-        self._ends: SimpleQueue[_JobEnd] = SimpleQueue()
+        self._ends: SimpleQueue[_JobEnd | None] = SimpleQueue()
         super().__init__(jobs, start, self._ends.put)
         is_alone = len(jobs) == 1 and jobs[0].timeout is None
         for number, job in enumerate(jobs):
@@ -179,6 +179,10 @@ class BlockingJobGroup(_JobGroup):
             else:
                 start_thread(job.function, self.done_callback(number))
 
+    def interrupt(self) -> None:
+        """Let `next` raise InterruptedError; from any thread."""
+        self._ends.put(None)
+
     def next(self) -> tuple[int, JobResult]:
         """Wait for the next result."""
         while True:
@@ -186,6 +190,8 @@ class BlockingJobGroup(_JobGroup):
                 end = self._ends.get(timeout=self.seconds_left)
             except Empty:
                 return self.time_out()
+            if end is None:
+                raise InterruptedError
             if not self.start_if_awaitable(end) and (result := self.result(end)) is not None:
                 return result
 

@@ -1,6 +1,6 @@
 """The port to HTTP clients: what the driver needs from one, and what its implementations share.
 
-`make_transport` picks the implementation: PyreqwestTransport by default, HttpxTransport for a user's httpx client, or
+`make_transport` picks the implementation: HttpClient by default, HttpxTransport for a user's httpx client, or
 a user's own Transport. RoutingTransport sits in front of it and chooses per request.
 """
 
@@ -78,12 +78,12 @@ def make_transport(
     """The transport for the `http_client` of a user: None, an httpx client, or a Transport.
 
     >>> make_transport()
-    RoutingTransport(PyreqwestTransport())
+    RoutingTransport(HttpClient())
     """
     if http_client is None:
-        from dragoman.io.pyreqwest import PyreqwestTransport
+        from dragoman.io.http_client import HttpClient
 
-        return RoutingTransport(PyreqwestTransport(ca=ca, env=env))
+        return RoutingTransport(HttpClient(ca=ca, env=env))
     if isinstance(http_client, RoutingTransport):
         return http_client
     if isinstance(http_client, Transport):

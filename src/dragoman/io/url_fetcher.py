@@ -9,17 +9,22 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterable
+from functools import cached_property
 from ipaddress import ip_address, ip_network
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
 from dragoman.engine.effects import Fetch, HttpResponse, Send
 from dragoman.errors import DragomanError, TimedOut, Unsupported
 from dragoman.http import HttpRequest, redact_url
-from dragoman.io.pyreqwest import PyreqwestTransport
+from dragoman.io.connect import tls_context
+from dragoman.io.http_client import HttpClient
 from dragoman.media.sniff import sniff
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 T = TypeVar("T")
 Resolve: TypeAlias = Callable[[str, int], Iterable[str]]
@@ -94,7 +99,7 @@ class UrlFetcher:
         url = effect.url
         try:
             for _ in range(MAX_REDIRECTS + 1):
-                reply = self._get(url, deadline, effect.limit)
+                reply = self._get(url, deadline, effect)
                 location = reply.head.header("location")
                 if reply.head.status not in _REDIRECTS or location is None:
                     return _image(reply)
@@ -104,14 +109,19 @@ class UrlFetcher:
             reason = error.message if isinstance(error, DragomanError) else str(error)
             raise Unsupported(f"cannot fetch {redact_url(effect.url)}: {reason}") from error
 
-    def _get(self, url: str, deadline: float, limit: int) -> HttpResponse:
+    @cached_property
+    def _tls(self) -> "SSLContext":
+        return tls_context(self._ca)
+
+    def _get(self, url: str, deadline: float, effect: Fetch) -> HttpResponse:
         host, port, path = _parts(url)
         address = self._address(host, port, deadline)
         name = f"[{host}]" if ":" in host else host
         request = HttpRequest(method="GET", origin=f"https://{name}:{port}", path=path, headers=_HEADERS)
-        transport = PyreqwestTransport(ca=self._ca, pin=(host, address))
+        transport = HttpClient(ca=self._tls, pin=(host, address))
         try:
-            return transport.send(Send(request, _remaining(deadline), _remaining(deadline), limit))
+            timeout = _remaining(deadline)
+            return transport.send(Send(request, timeout, timeout, limit=effect.limit, stopper=effect.stopper))
         finally:
             transport.close()
 

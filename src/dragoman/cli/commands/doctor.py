@@ -19,7 +19,7 @@ from dragoman.registry import Registry
 from dragoman.targets.providers import clean_key
 
 CheckStatus: TypeAlias = Literal["ok", "hint", "wrong"]
-REQUIRED = ("msgspec", "pyreqwest", "jsonschema-rs", "pillow")
+REQUIRED = ("msgspec", "httptools", "jsonschema-rs", "pillow")
 EXTRAS = {
     "gateway": ("granian", "dragoman serve"),
     "redis": ("redis", "gateways that share state"),

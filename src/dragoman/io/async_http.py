@@ -1,0 +1,320 @@
+"""A connection on asyncio, for async calls.
+
+The protocol feeds what arrives straight to the parser and wakes the one task that waits. A cancelled task aborts the
+transport, which closes the socket at once, whatever the stage. Idle connections belong to an event loop; they are
+closed when that loop shuts down its async generators, as `asyncio.run` does.
+"""
+
+import asyncio
+import socket
+import time
+from collections.abc import AsyncGenerator
+from typing import TYPE_CHECKING, cast
+
+from dragoman.errors import DragomanError
+from dragoman.io.connect import STAGGER, Address, Addresses, Place, is_address, ordered, resolve
+from dragoman.io.http1 import ResponseParser
+from dragoman.io.pool import Pool
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
+
+MAX_BUFFERED = 1024 * 1024
+"""Bytes of a body that may wait to be read before the server is held back."""
+DRAIN_SECONDS = 1.0
+"""How long the end of a response may take after its last event; the caller does not wait for it."""
+
+
+class AsyncConnection(asyncio.Protocol):
+    """One connection. `connect` it first; `is_new` says that no request has been answered on it yet."""
+
+    __slots__ = ("_drain", "_error", "_is_lost", "_is_paused", "_loop", "_pool", "_transport", "_waiter", "idle_since",
+                 "is_aborted", "is_connected", "is_new", "parser", "place")  # fmt: skip
+
+    def __init__(self, place: Place, pool: "Pool[AsyncConnection]", loop: asyncio.AbstractEventLoop) -> None:
+        self.place = place
+        self.parser = ResponseParser()
+        self.idle_since = 0.0
+        self.is_new = True
+        self.is_connected = False
+        self.is_aborted = False
+        self._loop = loop
+        self._pool = pool
+        self._transport: asyncio.Transport | None = None
+        self._waiter: asyncio.Future[None] | None = None
+        self._error: Exception | None = None
+        self._is_lost = False
+        self._is_paused = False
+        self._drain: asyncio.TimerHandle | None = None
+
+    # What asyncio calls ----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A socket is connected."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Some bytes."""
+        try:
+            self.parser.feed(data)
+        except DragomanError as error:
+            self._error = error
+            self.close()
+        if self._waiter is not None:
+            self._wake()
+        elif self._drain is not None:
+            self._drained()
+        elif self.parser.buffered > MAX_BUFFERED and not self._is_paused and self._transport is not None:
+            self._is_paused = True
+            self._transport.pause_reading()
+
+    def eof_received(self) -> None:
+        """The server will send nothing more; asyncio closes the transport."""
+        self.parser.feed(b"")
+        self._wake()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """The connection is closed."""
+        self._is_lost = True
+        self._error = self._error or error
+        self._stop_draining()
+        self._wake()
+
+    # What callers do -------------------------------------------------------------------------------------------------
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether it is open, and nothing came since the last response."""
+        return not self._is_lost and self.parser.keeps_alive and self._is_open
+
+    def send(self, data: bytes, /) -> None:
+        """Send a request."""
+        if self._transport is not None:
+            self._transport.write(data)
+
+    async def receive(self, ends: float | None, /) -> None:
+        """Wait for more of the response, or for the end of the connection, until a moment; then TimeoutError."""
+        if self._is_lost or self._error is not None:
+            raise self._error or ConnectionResetError("the server closed the connection")
+        if self._is_paused and self._transport is not None:
+            self._is_paused = False
+            self._transport.resume_reading()
+        timer = None
+        waiter = self._waiter = self._loop.create_future()
+        if ends is not None:
+            timer = self._loop.call_later(max(0.0, ends - time.monotonic()), _expire, waiter)
+        try:
+            await waiter
+        finally:
+            self._waiter = None
+            if timer is not None:
+                timer.cancel()
+
+    def release(self) -> None:
+        """The response was read to its end: keep the connection if the server does."""
+        if self.is_usable:
+            self.is_new = False
+            self._pool.put(self.place, self, time.monotonic())
+        else:
+            self.close()
+
+    def drain(self) -> None:
+        """The rest of the response is not needed: keep the connection if its end comes soon, without waiting for it."""
+        if self.parser.complete or self._is_lost or self._transport is None:
+            self.release()
+            return
+        if self._is_paused:
+            self._transport.resume_reading()
+        self._pool.waiting.add(self)
+        self._drain = self._loop.call_later(DRAIN_SECONDS, self.close)
+
+    def close(self) -> None:
+        """Close it now."""
+        if self._transport is not None and not self._loop.is_closed():
+            self._transport.abort()
+
+    def abort(self) -> None:
+        """End the call that waits on it; in the thread of the loop."""
+        self.is_aborted = True
+        self.close()
+
+    @property
+    def _is_open(self) -> bool:
+        return self._transport is not None and not self._transport.is_closing()
+
+    def _drained(self) -> None:
+        self.parser.take()
+        if self.parser.complete:
+            self._stop_draining()
+            self.release()
+
+    def _stop_draining(self) -> None:
+        if self._drain is not None:
+            self._drain.cancel()
+            self._drain = None
+            self._pool.waiting.discard(self)
+
+    def _wake(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)
+
+    # Connecting ------------------------------------------------------------------------------------------------------
+
+    async def connect(self, ends: float | None, /, *, tls: "SSLContext | None", address: str | None = None) -> None:
+        """Connect, until a moment; `address` is where the host is known to be."""
+        async with asyncio.timeout(None if ends is None else ends - time.monotonic()):
+            host, port = self.place.next_hop
+            sock = await _connect(self._loop, ordered(await _resolve(self._loop, address or host, port)))
+            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            try:
+                if self.place.is_tunnel and tls is not None:
+                    await self._open_tunnel(sock, tls)
+                elif tls is not None:
+                    await self._loop.create_connection(
+                        lambda: self, sock=sock, ssl=tls, server_hostname=self.place.host
+                    )
+                else:
+                    await self._loop.create_connection(lambda: self, sock=sock)
+            except BaseException:
+                sock.close()
+                raise
+        if self.is_aborted:
+            self.close()
+            raise ConnectionAbortedError
+        self.is_connected = True
+
+    async def _open_tunnel(self, sock: socket.socket, tls: "SSLContext") -> None:
+        plain = AsyncConnection(self.place, self._pool, self._loop)
+        transport, _ = await self._loop.create_connection(lambda: plain, sock=sock)
+        try:
+            plain.send(self.place.connect_request())
+            while not plain.parser.has_head:
+                await plain.receive(None)
+            if plain.parser.status != 200:
+                raise ConnectionRefusedError(f"the proxy answered {plain.parser.status}")
+            upgraded = await self._loop.start_tls(transport, self, tls, server_hostname=self.place.host)
+        except BaseException:
+            transport.abort()
+            raise
+        self._transport = upgraded
+
+
+def _expire(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_exception(TimeoutError())
+
+
+async def _connect(loop: asyncio.AbstractEventLoop, addresses: list[Address]) -> socket.socket:
+    """Connect to the first address that answers; the next one is tried if one fails, or after a moment."""
+    if len(addresses) == 1:
+        return await _connect_to(loop, addresses[0])
+    failure: BaseException = OSError("the host has no address")
+    waiting = addresses[::-1]
+    attempts: set[asyncio.Task[socket.socket]] = set()
+    try:
+        while waiting or attempts:
+            if waiting:
+                attempts.add(loop.create_task(_connect_to(loop, waiting.pop())))
+            done, _ = await asyncio.wait(
+                attempts, timeout=STAGGER if waiting else None, return_when=asyncio.FIRST_COMPLETED
+            )
+            attempts -= done
+            for attempt in done:
+                error = attempt.exception()
+                if error is None:
+                    attempts |= done - {attempt}
+                    return attempt.result()
+                failure = error
+        raise failure
+    finally:
+        for attempt in attempts:
+            attempt.add_done_callback(_close_late)
+            attempt.cancel()
+
+
+def _close_late(attempt: "asyncio.Task[socket.socket]") -> None:
+    if not attempt.cancelled() and attempt.exception() is None:
+        attempt.result().close()
+
+
+async def _connect_to(loop: asyncio.AbstractEventLoop, address: Address) -> socket.socket:
+    family, kind, protocol, _, where = address
+    sock = socket.socket(family, kind, protocol)
+    try:
+        sock.setblocking(False)  # noqa: FBT003 - the API of sockets
+        await loop.sock_connect(sock, where)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+async def _resolve(loop: asyncio.AbstractEventLoop, host: str, port: int) -> list[Address]:
+    if is_address(host):
+        return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_NUMERICHOST))
+    future: asyncio.Future[list[Address]] = loop.create_future()
+
+    def set_result(result: Addresses) -> None:
+        if future.done():
+            return
+        if isinstance(result, OSError):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
+
+    def done(result: Addresses) -> None:
+        try:
+            loop.call_soon_threadsafe(set_result, result)
+        except RuntimeError:  # the loop is closed: no call waits for it
+            return
+
+    resolve(host, port, done)
+    return await future
+
+
+# Pools ----------------------------------------------------------------------------------------------------------------
+
+
+class LoopPools:
+    """The connections of each event loop."""
+
+    def __init__(self) -> None:
+        self._pools: dict[asyncio.AbstractEventLoop, Pool[AsyncConnection]] = {}
+        self._closers: dict[asyncio.AbstractEventLoop, AsyncGenerator[None, None]] = {}
+
+    async def current(self, loop: asyncio.AbstractEventLoop) -> "Pool[AsyncConnection]":
+        """The pool of the running loop."""
+        pool = self._pools.get(loop)
+        if pool is None:
+            for other in list(self._pools):
+                if other.is_closed():
+                    self._remove(other)
+            pool = self._pools[loop] = Pool()
+            closer = self._closers[loop] = self._close_with(loop, pool)
+            await anext(closer)
+        return pool
+
+    def close(self) -> None:
+        """Close all; connections of another thread's loop are closed by that loop."""
+        for loop, pool in list(self._pools.items()):
+            if loop.is_closed():
+                self._remove(loop)
+            elif loop is asyncio._get_running_loop() or not loop.is_running():  # noqa: SLF001 - raises nothing
+                pool.close()
+            else:
+                loop.call_soon_threadsafe(pool.close)
+
+    async def _close_with(
+        self, loop: asyncio.AbstractEventLoop, pool: "Pool[AsyncConnection]"
+    ) -> AsyncGenerator[None, None]:
+        """Closes a pool when its loop shuts down its async generators."""
+        try:
+            yield
+        finally:
+            pool.close()
+            self._remove(loop)
+            await asyncio.sleep(0)  # asyncio closes sockets in the next turn of the loop
+
+    def _remove(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._pools.pop(loop, None)
+        self._closers.pop(loop, None)

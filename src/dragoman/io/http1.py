@@ -1,0 +1,220 @@
+"""HTTP/1.1 without I/O: a request as bytes, and a parser for its response.
+
+Both connections, on sockets and on asyncio, share this module. The parser is httptools, the llhttp of Node.js: it finds
+the borders of headers and chunks in C and calls back for each piece. What is decided here is when a response is
+complete, how large its head may be, whether the connection can be used again, and how a compressed body is read.
+"""
+
+import re
+import zlib
+from typing import Protocol
+from urllib.parse import quote
+
+import httptools
+
+from dragoman.errors import DragomanError, Malformed, TooLarge
+from dragoman.http import HttpRequest
+from dragoman.io.connect import Place
+
+MAX_HEAD = 256 * 1024
+MAX_INFLATED = 16 * 1024 * 1024
+"""Bytes that one read of a compressed body may expand to."""
+_TOKEN = re.compile(r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+")
+_PATH = re.compile(r"/[!-~]*")
+_PRINTABLE = "".join(map(chr, range(0x21, 0x7F)))
+_BAD_VALUE = re.compile(r"[^\t\x20-\x7e\x80-\xff]")
+_OWN = frozenset({"host", "content-length", "transfer-encoding", "connection", "accept-encoding"})
+"""Headers that the client writes itself."""
+
+
+def encode_request(request: HttpRequest, place: Place, /) -> bytes | None:
+    """The bytes of a request; None if it has a header that cannot be sent."""
+    path = request.path if _PATH.fullmatch(request.path) else quote(request.path, safe=_PRINTABLE)
+    if place.proxy is not None and not place.tls:
+        path = f"http://{place.authority}{path}"
+    lines = [f"{request.method} {path} HTTP/1.1\r\nhost: {place.authority}\r\naccept-encoding: identity\r\n"]
+    has_agent, authorization = False, place.authorization
+    for name, value in request.headers.items():
+        lower = name.lower()
+        if lower in _OWN:
+            continue
+        if _BAD_VALUE.search(value) or not _TOKEN.fullmatch(name):
+            return None
+        if lower == "user-agent":
+            has_agent = True
+        elif lower == "authorization":
+            authorization = ""
+        lines.append(f"{name}: {value}\r\n")
+    if not has_agent:
+        lines.append("user-agent: dragoman\r\n")
+    if place.proxy is not None and not place.tls:
+        lines.append(place.proxy.header)
+    if request.body or request.method in ("POST", "PUT", "PATCH"):
+        lines.append(f"content-length: {len(request.body)}\r\n")
+    lines.append(f"{authorization}\r\n")
+    return "".join(lines).encode("latin-1") + request.body
+
+
+class _Inflater(Protocol):
+    @property
+    def eof(self) -> bool: ...
+    @property
+    def unconsumed_tail(self) -> bytes: ...
+    def decompress(self, data: bytes, max_length: int = 0, /) -> bytes: ...
+
+
+class ResponseParser:
+    """Reads the responses of one connection, one after the other.
+
+    Feed it bytes, and b"" at the end of the connection. `take` gives what has come of the body since the last time.
+    """
+
+    __slots__ = (
+        "_body_size",
+        "_buffered",
+        "_chunks",
+        "_has_length",
+        "_head_size",
+        "_inflater",
+        "_limit",
+        "_parser",
+        "complete",
+        "has_head",
+        "headers",
+        "keeps_alive",
+        "status",
+    )
+
+    def __init__(self) -> None:
+        self._parser = httptools.HttpResponseParser(self)
+        # Servers in the wild do these; none of them makes it unclear where a response ends.
+        self._parser.set_dangerous_leniencies(
+            lenient_chunked_length=True, lenient_optional_cr_before_lf=True, lenient_spaces_after_chunk_size=True
+        )
+        self.start()
+
+    def start(self, limit: int | None = None) -> None:
+        """Expect the response of the next request, with a body of at most `limit` bytes."""
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.has_head = False
+        self.complete = False
+        self.keeps_alive = False
+        self._head_size = 0
+        self._limit = limit
+        self._body_size = 0
+        self._buffered = 0
+        self._chunks: list[bytes] = []
+        self._has_length = False
+        self._inflater: _Inflater | None = None
+
+    @property
+    def has_bytes(self) -> bool:
+        """Whether anything of the response has come."""
+        return self.has_head or self._head_size > 0
+
+    @property
+    def has_data(self) -> bool:
+        """Whether something of the body waits to be taken."""
+        return bool(self._chunks)
+
+    @property
+    def buffered(self) -> int:
+        """How many bytes of the body wait to be taken."""
+        return self._buffered
+
+    def feed(self, data: bytes, /) -> None:
+        """More bytes of the connection; b"" is its end, which completes a body of unknown length."""
+        if not data:
+            if self.has_head and not self._has_length:
+                self.complete = True
+            return
+        if self.complete:  # bytes without a request: the connection cannot be used for another one
+            self.keeps_alive = False
+            return
+        try:
+            self._parser.feed_data(data)
+        except httptools.HttpParserCallbackError as error:
+            cause = error.__context__
+            raise cause if isinstance(cause, DragomanError) else Malformed(f"not HTTP: {error}") from error
+        except httptools.HttpParserUpgrade as error:
+            raise Malformed("the server switched to another protocol") from error
+        except httptools.HttpParserError as error:
+            if not self.complete:
+                raise Malformed(f"not HTTP: {error}") from error
+            self.keeps_alive = False
+        if not self.has_head:
+            self._head_size += len(data)
+            if self._head_size > MAX_HEAD:
+                raise Malformed(f"the head of the response is larger than {MAX_HEAD} bytes")
+
+    def take(self) -> bytes:
+        """The bytes of the body that have come."""
+        chunks = self._chunks
+        if not chunks:
+            return b""
+        self._chunks = []
+        self._buffered = 0
+        return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+    # What httptools calls; bytes after a response are ignored, and the connection is not used again -------------------
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """A header; several of one name are joined, as RFC 9110 allows. Trailers are ignored."""
+        if self.has_head:
+            return
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        known = self.headers.get(key)
+        self.headers[key] = text if known is None else f"{known}, {text}"
+
+    def on_headers_complete(self) -> None:
+        """The end of a head: of the response, or of one like `100 Continue` that comes before it."""
+        if self.complete:
+            return
+        self.status = self._parser.get_status_code()
+        headers = self.headers
+        if 100 <= self.status < 200:
+            self.headers = {}
+            return
+        self.has_head = True
+        self._has_length = "content-length" in headers or "chunked" in headers.get("transfer-encoding", "").lower()
+        encoding = headers.get("content-encoding", "identity").strip().lower()
+        if encoding in ("gzip", "x-gzip", "deflate"):
+            self._inflater = zlib.decompressobj(zlib.MAX_WBITS | 32)
+        elif encoding not in ("", "identity"):
+            raise Malformed(f"the server sent content-encoding {encoding!r} though only identity was accepted")
+
+    def on_body(self, data: bytes) -> None:
+        """A piece of the body."""
+        if self.complete:
+            return
+        if self._inflater is not None:
+            data = self._inflate(data, self._inflater)
+            if not data:
+                return
+        self._chunks.append(data)
+        self._buffered += len(data)
+        self._body_size += len(data)
+        if self._limit is not None and self._body_size > self._limit:
+            raise TooLarge(f"the body is larger than {self._limit} bytes")
+
+    def on_message_complete(self) -> None:
+        """The end of a response."""
+        if self.complete:
+            self.keeps_alive = False
+            return
+        if not self.has_head:
+            return
+        if self._inflater is not None and self._body_size and not self._inflater.eof:
+            raise Malformed("the compressed body ends too early")
+        self.complete = True
+        self.keeps_alive = self._parser.should_keep_alive()
+
+    def _inflate(self, data: bytes, inflater: "_Inflater") -> bytes:
+        try:
+            data = inflater.decompress(data, MAX_INFLATED)
+        except zlib.error as error:
+            raise Malformed(f"the compressed body is corrupt: {error}") from error
+        if inflater.unconsumed_tail:
+            raise Malformed(f"the compressed body expands to more than {MAX_INFLATED} bytes at once")
+        return data

@@ -1,0 +1,90 @@
+"""The connections of a client: idle ones by place, and those whose call waits for an answer."""
+
+from collections import deque
+from typing import Generic, Protocol, TypeVar
+
+from dragoman.io.connect import Place
+
+IDLE_SECONDS = 90.0
+MAX_IDLE = 256
+"""Idle connections per place."""
+
+
+class Connection(Protocol):
+    """What a pool needs of a connection."""
+
+    idle_since: float
+
+    @property
+    def is_usable(self) -> bool:
+        """Whether the server has neither closed it nor sent something without a request."""
+        ...
+
+    def close(self) -> None:
+        """Close it; only its owner does this."""
+        ...
+
+    def abort(self) -> None:
+        """End the call that waits on it, from any thread."""
+        ...
+
+
+C = TypeVar("C", bound=Connection)
+
+
+class Pool(Generic[C]):
+    """Safe for threads without a lock: each operation on a deque or a set is atomic.
+
+    A connection that has been idle for long is closed when its place, or a new place, is used.
+    """
+
+    def __init__(self) -> None:
+        self._idle: dict[Place, deque[C]] = {}
+        self.waiting: set[C] = set()
+        """Connections without an answer yet, and those that are read to the end in the background."""
+
+    def get(self, place: Place, now: float, /) -> C | None:
+        """The connection to a place that was used last; None if there is none that can be used."""
+        idle = self._idle.get(place)
+        while idle:
+            try:
+                connection = idle.pop()
+            except IndexError:  # another thread took it
+                return None
+            if now - connection.idle_since < IDLE_SECONDS and connection.is_usable:
+                return connection
+            connection.close()
+        return None
+
+    def put(self, place: Place, connection: C, now: float, /) -> None:
+        """Keep a connection for the next request to its place."""
+        connection.idle_since = now
+        idle = self._idle.get(place)
+        if idle is None:
+            for others in list(self._idle.values()):
+                _close_old(others, now)
+            idle = self._idle.setdefault(place, deque())
+        idle.append(connection)
+        _close_old(idle, now)
+
+    def close(self) -> None:
+        """Close all that is idle, and end the calls that wait for an answer."""
+        idle, self._idle = self._idle, {}
+        for connections in idle.values():
+            while connections:
+                connections.pop().close()
+        for connection in list(self.waiting):
+            connection.abort()
+
+    def forget(self) -> None:
+        """Drop all without closing: after a fork they belong to the parent."""
+        self._idle = {}
+        self.waiting = set()
+
+
+def _close_old(idle: deque[C], now: float) -> None:
+    while len(idle) > MAX_IDLE or (idle and now - idle[0].idle_since >= IDLE_SECONDS):
+        try:
+            idle.popleft().close()
+        except IndexError:  # another thread took it
+            return
