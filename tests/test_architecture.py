@@ -81,7 +81,7 @@ BREACHES: list[tuple[Check, str, str]] = [
     (architecture.impure_imports, "engine/effects.py", "import threading"),
     (architecture.impure_imports, "engine/attempt.py", "import socket, json"),
     (architecture.impure_imports, "engine/attempt.py", "import subprocess"),
-    (architecture.impure_imports, CLIENT, "from pyreqwest.client import ClientBuilder"),
+    (architecture.impure_imports, CLIENT, "import httptools"),
     (architecture.impure_imports, CLIENT, "import httpx"),
     (architecture.impure_imports, CLIENT, "import requests"),
     (architecture.impure_imports, CLIENT, "from urllib import request"),

@@ -47,6 +47,13 @@ class AsyncConnection(asyncio.Protocol):
         self._is_paused = False
         self._drain: asyncio.TimerHandle | None = None
 
+    def __enter__(self) -> None:
+        """Whatever is raised in this block closes the connection."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.close()
+
     # What asyncio calls ----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -175,28 +182,23 @@ class AsyncConnection(asyncio.Protocol):
                     )
                 else:
                     await self._loop.create_connection(lambda: self, sock=sock)
-            except BaseException:
-                sock.close()
-                raise
+                self.is_connected = True
+            finally:
+                if not self.is_connected:
+                    sock.close()
         if self.is_aborted:
-            self.close()
             raise ConnectionAbortedError
-        self.is_connected = True
 
     async def _open_tunnel(self, sock: socket.socket, tls: "SSLContext") -> None:
         plain = AsyncConnection(self.place, self._pool, self._loop)
         transport, _ = await self._loop.create_connection(lambda: plain, sock=sock)
-        try:
+        with plain:
             plain.send(self.place.connect_request())
             while not plain.parser.has_head:
                 await plain.receive(None)
             if plain.parser.status != 200:
                 raise ConnectionRefusedError(f"the proxy answered {plain.parser.status}")
-            upgraded = await self._loop.start_tls(transport, self, tls, server_hostname=self.place.host)
-        except BaseException:
-            transport.abort()
-            raise
-        self._transport = upgraded
+            self._transport = await self._loop.start_tls(transport, self, tls, server_hostname=self.place.host)
 
 
 def _expire(waiter: "asyncio.Future[None]") -> None:
@@ -240,12 +242,14 @@ def _close_late(attempt: "asyncio.Task[socket.socket]") -> None:
 async def _connect_to(loop: asyncio.AbstractEventLoop, address: Address) -> socket.socket:
     family, kind, protocol, _, where = address
     sock = socket.socket(family, kind, protocol)
+    is_connected = False
     try:
         sock.setblocking(False)  # noqa: FBT003 - the API of sockets
         await loop.sock_connect(sock, where)
-    except BaseException:
-        sock.close()
-        raise
+        is_connected = True
+    finally:
+        if not is_connected:
+            sock.close()
     return sock
 
 

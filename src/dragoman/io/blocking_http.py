@@ -56,6 +56,13 @@ class BlockingConnection:
         """Several only while it is not known which address answers."""
         self._addresses: SimpleQueue[Addresses] | None = None
 
+    def __enter__(self) -> None:
+        """Whatever is raised in this block closes the connection."""
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        if kind is not None:
+            self.close()
+
     def __del__(self) -> None:
         """Close the connections of a client that was not closed, without a ResourceWarning."""
         for sock in self._sockets:

@@ -77,14 +77,11 @@ class HttpClient:
         connection = self._request(effect, _earlier(ends, _moment(effect.head)), effect.limit)
         parser = connection.parser
         try:
-            while not parser.complete:
-                connection.receive(ends)
+            with connection:
+                while not parser.complete:
+                    connection.receive(ends)
         except _FAULTS as error:
-            connection.close()
             _fail(error, effect.request, connection, "no complete answer in time")
-        except BaseException:
-            connection.close()
-            raise
         self._release(connection)
         return HttpResponse(response_head(parser.status, parser.headers), parser.take())
 
@@ -107,22 +104,19 @@ class HttpClient:
             connection.stopper = effect.stopper
             effect.stopper.attach(connection.abort)
         try:
-            if not connection.is_connected:
-                connect_ends = None if effect.connect is None else now + effect.connect
-                connection.connect(
-                    _earlier(ends, connect_ends), tls=self._tls if place.tls else None, address=self._address
-                )
-                parser = connection.parser
-            parser.start(limit)
-            connection.send(data, ends)
-            while not parser.has_head:
-                connection.receive(ends)
+            with connection:
+                if not connection.is_connected:
+                    connect_ends = None if effect.connect is None else now + effect.connect
+                    connection.connect(
+                        _earlier(ends, connect_ends), tls=self._tls if place.tls else None, address=self._address
+                    )
+                    parser = connection.parser
+                parser.start(limit)
+                connection.send(data, ends)
+                while not parser.has_head:
+                    connection.receive(ends)
         except _FAULTS as error:
-            connection.close()
             _fail(error, effect.request, connection, "no answer in time")
-        except BaseException:
-            connection.close()
-            raise
         finally:
             pool.waiting.discard(connection)
         return connection
@@ -145,14 +139,11 @@ class HttpClient:
         connection = await self._arequest(effect, _earlier(ends, _moment(effect.head)), effect.limit)
         parser = connection.parser
         try:
-            while not parser.complete:
-                await connection.receive(ends)
+            with connection:
+                while not parser.complete:
+                    await connection.receive(ends)
         except _FAULTS as error:
-            connection.close()
             _fail(error, effect.request, connection, "no complete answer in time")
-        except BaseException:
-            connection.close()
-            raise
         answer = HttpResponse(response_head(parser.status, parser.headers), parser.take())
         connection.release()
         return answer
@@ -174,21 +165,18 @@ class HttpClient:
         parser = connection.parser
         pool.waiting.add(connection)
         try:
-            if not connection.is_connected:
-                connect_ends = None if effect.connect is None else now + effect.connect
-                await connection.connect(
-                    _earlier(ends, connect_ends), tls=self._tls if place.tls else None, address=self._address
-                )
-            parser.start(limit)
-            connection.send(data)
-            while not parser.has_head:
-                await connection.receive(ends)
+            with connection:
+                if not connection.is_connected:
+                    connect_ends = None if effect.connect is None else now + effect.connect
+                    await connection.connect(
+                        _earlier(ends, connect_ends), tls=self._tls if place.tls else None, address=self._address
+                    )
+                parser.start(limit)
+                connection.send(data)
+                while not parser.has_head:
+                    await connection.receive(ends)
         except _FAULTS as error:
-            connection.close()
             _fail(error, effect.request, connection, "no answer in time")
-        except BaseException:
-            connection.close()
-            raise
         finally:
             pool.waiting.discard(connection)
         return connection
@@ -251,14 +239,11 @@ class _BlockingHandle:
         if not parser.has_data and not parser.complete:
             ends = _earlier(self._ends, _moment(seconds))
             try:
-                while not parser.has_data and not parser.complete:
-                    connection.receive(ends)
+                with connection:
+                    while not parser.has_data and not parser.complete:
+                        connection.receive(ends)
             except _FAULTS as error:
-                self.close()
                 _fail(error, self._request, connection, "no more data in time")
-            except BaseException:
-                self.close()
-                raise
         return parser.take()
 
     def finish(self) -> None:
@@ -267,17 +252,14 @@ class _BlockingHandle:
         if connection is None:
             return
         ends = time.monotonic() + DRAIN_SECONDS
-        try:
-            while not connection.parser.complete:
-                connection.receive(ends)
-                connection.parser.take()
-        except _FAULTS:
-            self.close()
-            return
-        except BaseException:
-            self.close()
-            raise
         self._connection = None
+        try:
+            with connection:
+                while not connection.parser.complete:
+                    connection.receive(ends)
+                    connection.parser.take()
+        except _FAULTS:
+            return
         self._release(connection)
 
     def close(self) -> None:
@@ -307,14 +289,11 @@ class _AsyncHandle:
         if not parser.has_data and not parser.complete:
             ends = _earlier(self._ends, _moment(seconds))
             try:
-                while not parser.has_data and not parser.complete:
-                    await connection.receive(ends)
+                with connection:
+                    while not parser.has_data and not parser.complete:
+                        await connection.receive(ends)
             except _FAULTS as error:
-                self._close()
                 _fail(error, self._request, connection, "no more data in time")
-            except BaseException:
-                self._close()
-                raise
         return parser.take()
 
     async def afinish(self) -> None:

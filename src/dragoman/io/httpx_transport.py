@@ -56,7 +56,7 @@ class HttpxTransport:
         ends = _moment(effect.timeout)
         body = BodyBuffer(effect)
         opening = Open(effect.request, _shortest(effect.timeout, effect.head), effect.connect, stopper=effect.stopper)
-        exchange = self._open(opening, "no answer in time")
+        exchange = self.open(opening)
         try:
             while data := exchange.handle.read_until(ends, "no complete answer in time"):
                 body.add(data)
@@ -84,28 +84,23 @@ class HttpxTransport:
 
     def open(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
-        return self._open(effect, "no answer in time")
-
-    def _open(self, effect: Open, late: str) -> Exchange:
         client = self._blocking_client()
         guard = _Guard(client, effect.stopper)
+        response = None
         try:
             request = guard.request = _build(client, effect)
             with guard.until(_moment(_shortest(effect.timeout, effect.total))):
-                response = client.send(request, stream=True, follow_redirects=False)
+                response = guard.response = client.send(request, stream=True, follow_redirects=False)
         except _UNSENDABLE:
-            guard.close()
             response = None
         except _FAULTS as error:
-            guard.close()
-            raise translate(TimeoutError() if guard.is_over else error, effect.request, late) from error
-        except BaseException:
-            guard.close()
-            raise
+            raise translate(TimeoutError() if guard.is_over else error, effect.request, "no answer in time") from error
+        finally:
+            if response is None:
+                guard.close()
         if response is None:
             # Raised outside `except`: httpx's error may quote a header, and so a key.
             raise unsendable(effect.request)
-        guard.response = response
         return Exchange(_head(response), _BlockingHandle(response, effect.request, guard, _moment(effect.total)))
 
     async def aopen(self, effect: Open, /) -> Exchange:
@@ -155,11 +150,7 @@ class _BlockingHandle:
             with self._guard.until(ends):
                 return next(self._chunks, b"")
         except _FAULTS as error:
-            self.close()
             raise translate(TimeoutError() if self._guard.is_over else error, self._request, late) from error
-        except BaseException:
-            self.close()
-            raise
 
     def finish(self) -> None:
         self.close()
