@@ -448,7 +448,7 @@ def test_what_is_late_names_the_limit_of_the_whole_call(stream: bool) -> None:  
 
 @pytest.mark.parametrize("stream", [True, False])
 def test_a_late_connection_names_the_limit_that_ended_first(stream: bool) -> None:  # noqa: FBT001
-    def message(error: TimedOut, **timeouts: float) -> str:
+    def message(error: TimedOut, **timeouts: Any) -> str:
         with pytest.raises(type(error)) as caught:
             Slow(error).run(plan(replace(ASK, stream=stream), deadline=130.0, total=30.0, **timeouts))
         return caught.value.message

@@ -124,7 +124,7 @@ def test_a_cancelled_task(stage: str, call: str) -> None:
 @each_call
 def test_asyncio_timeout(stage: str, call: str) -> None:
     async def main(server: StoppingServer) -> float:
-        with pytest.raises(TimeoutError):
+        with pytest.raises(TimeoutError):  # noqa: PT012 - the scope is what is tested
             async with asyncio.timeout(None) as scope:
                 task = asyncio.ensure_future(reached(server))
                 task.add_done_callback(lambda _: scope.reschedule(asyncio.get_running_loop().time()))

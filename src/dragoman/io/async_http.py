@@ -80,10 +80,10 @@ class AsyncConnection(asyncio.Protocol):
         self.parser.feed(b"")
         self._wake()
 
-    def connection_lost(self, error: Exception | None) -> None:
+    def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed."""
         self._is_lost = True
-        self._error = self._error or error
+        self._error = self._error or exc
         self._stop_draining()
         self._wake()
 

@@ -183,7 +183,7 @@ def tls_context(ca: "bytes | str | Path | SSLContext | None" = None, /) -> "SSLC
         return ca
     context = ssl.create_default_context()
     context.set_alpn_protocols(["http/1.1"])
-    if not context.cert_store_stats()["x509_ca"] and ssl.get_default_verify_paths().capath is None:
+    if not context.cert_store_stats()["x509_ca"] and not ssl.get_default_verify_paths().capath:
         _load_usual_store(context)
     if ca is None:
         return context

@@ -123,6 +123,11 @@ class ResponseParser:
         """How many bytes of the body wait to be taken."""
         return self._buffered
 
+    @property
+    def needs_more(self) -> bool:
+        """Whether more bytes must come before there is something to take."""
+        return not self._chunks and not self.complete
+
     def feed(self, data: bytes, /) -> None:
         """More bytes of the connection; b"" is its end, which completes a body of unknown length."""
         if not data:
@@ -140,7 +145,7 @@ class ResponseParser:
         except httptools.HttpParserUpgrade as error:
             raise Malformed("the server switched to another protocol") from error
         except httptools.HttpParserError as error:
-            if not self.complete:
+            if self.needs_more:
                 raise Malformed(f"not HTTP: {error}") from error
             self.keeps_alive = False
         if not self.has_head:

@@ -236,11 +236,11 @@ class _BlockingHandle:
         if connection is None:
             raise _closed(self._request)
         parser = connection.parser
-        if not parser.has_data and not parser.complete:
+        if parser.needs_more:
             ends = _earlier(self._ends, _moment(seconds))
             try:
                 with connection:
-                    while not parser.has_data and not parser.complete:
+                    while parser.needs_more:
                         connection.receive(ends)
             except _FAULTS as error:
                 _fail(error, self._request, connection, "no more data in time")
@@ -286,11 +286,11 @@ class _AsyncHandle:
         if connection is None:
             raise _closed(self._request)
         parser = connection.parser
-        if not parser.has_data and not parser.complete:
+        if parser.needs_more:
             ends = _earlier(self._ends, _moment(seconds))
             try:
                 with connection:
-                    while not parser.has_data and not parser.complete:
+                    while parser.needs_more:
                         await connection.receive(ends)
             except _FAULTS as error:
                 _fail(error, self._request, connection, "no more data in time")
