@@ -5,7 +5,8 @@ DragomanError
  ├ ProviderError     the provider answered with an error:        AuthFailed, RateLimited, Overloaded, ContextTooLong,
  │                                                              Blocked, ModelNotFound, BadRequest, ServerFault
  ├ WireError         the response broke the protocol:            Malformed, Truncated, TooLarge, MalformedToolCall
- ├ TransportError    there was no response:                      ConnectFailed, TimedOut, Reset
+ ├ TransportError    there was no response:                      ConnectFailed, Reset, TimedOut (also as
+ │                                                              ConnectTimeout and ReadTimeout)
  ├ EmptyResponse     the answer has no content
  ├ Interrupted       the stream broke after its first event; has .partial
  ├ OutputError       the answer does not fit the output type; has .text and .reasons

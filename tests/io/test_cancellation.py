@@ -1,151 +1,310 @@
 """Every way to stop a call closes the connection to the provider, at every stage, within 50 ms.
 
-docs/chains.md lists the matrix. The server is a plain socket that stops at a stage and reports when the client leaves.
+docs/chains.md lists the matrix; tests/gateway/test_client_disconnects.py has its row for clients of a gateway.
 """
 
 import asyncio
-import contextlib
-import socket
+import os
+import signal
 import threading
 import time
-from collections.abc import Callable
-from typing import Any, Self
+from collections.abc import Callable, Iterator
+from typing import Any, TypeAlias
 
 import anyio
 import pytest
 
-from dragoman import Model, Registry
+from dragoman import (
+    AsyncStream,
+    ConnectTimeout,
+    DragomanError,
+    Interrupted,
+    Model,
+    ReadTimeout,
+    Registry,
+    Reset,
+    Stream,
+    Timeouts,
+)
 from tests.support.clock import TRIES
+from tests.support.sockets import STAGES, StoppedServer, stopped_server
 
 LIMIT = 0.05
 """Seconds between the end of a call and the end of its connection, as the server sees it."""
-PATIENCE = 10.0
-HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
-EVENT = b'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"Hello"}}]}\n\n'
-CHUNK = b"%x\r\n%b\r\n" % (len(EVENT), EVENT)
-STAGES = {
-    "connecting": None,
-    "before the head": b"",
-    "inside the head": HEAD[:40],
-    "head without body": HEAD,
-    "in the stream": HEAD + CHUNK,
-}
-"""What the server has sent when it stops; None: the TCP connection is there, the TLS handshake is not answered."""
-STARTED = ("in the stream",)
+SHORT = 0.15
+"""Seconds of a time limit, enough to reach every stage."""
+STREAM_STAGE = "in the stream"
+BEFORE_THE_BODY = STAGES[:-2]
+
+Stop: TypeAlias = Callable[[StoppedServer, Model], float]
+"""Makes a call, stops it, and returns the moment of that."""
 
 
-class StoppingServer:
-    """Accepts one connection at a time, answers up to a stage, and notes when the client closes."""
-
-    def __init__(self, stage: str) -> None:
-        self.reached = threading.Event()
-        self.closed = threading.Event()
-        self.closed_at = 0.0
-        self._bytes = STAGES[stage]
-        self._listener = socket.create_server(("127.0.0.1", 0))
-        self._thread = threading.Thread(target=self._serve, daemon=True)
-
-    @property
-    def model(self) -> Model:
-        scheme = "https" if self._bytes is None else "http"
-        registry = Registry(env={})
-        port = self._listener.getsockname()[1]
-        registry.add_provider(name="stopping", like="vllm", base_url=f"{scheme}://127.0.0.1:{port}/v1")
-        return registry.model("stopping/m", retries=0, timeout=30.0)
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._listener.close()
-        self._thread.join(PATIENCE)
-
-    def _serve(self) -> None:
-        with contextlib.suppress(OSError):
-            connection, _ = self._listener.accept()
-            with connection:
-                connection.recv(65536)
-                if self._bytes:
-                    connection.sendall(self._bytes)
-                self.reached.set()
-                with contextlib.suppress(OSError):
-                    while connection.recv(65536):
-                        continue
-                self.closed_at = time.monotonic()
-                self.closed.set()
+def model_of(server: StoppedServer) -> Model:
+    registry = Registry(env={})
+    registry.add_provider(name="stopped", like="vllm", base_url=f"{server.origin}/v1")
+    return registry.model("stopped/m", retries=0, timeout=30.0)
 
 
-@pytest.fixture(params=STAGES)
-def stage(request: pytest.FixtureRequest) -> str:
-    stage: str = request.param
-    return stage
+# Ways to make a call --------------------------------------------------------------------------------------------------
 
 
-def closes_within(stage: str, stop: Callable[[StoppingServer], float]) -> None:
-    """The law: the connection ends at most LIMIT after the moment that `stop` returns, in one of a few tries."""
-
-    def delay() -> float:
-        with StoppingServer(stage) as server:
-            stopped_at = stop(server)
-            assert server.closed.wait(PATIENCE), "the connection was not closed"
-            return server.closed_at - stopped_at
-
-    assert any(delay() < LIMIT for _ in range(TRIES))
+async def read(stream: AsyncStream) -> None:
+    async for _ in stream:
+        continue
 
 
-async def reached(server: StoppingServer) -> None:
-    assert await asyncio.to_thread(server.reached.wait, PATIENCE)
+def agenerate(model: Model, **options: Any) -> Any:
+    return model.agenerate("hi", **options)
 
 
-async def read(model: Model) -> None:
-    async for _ in model.astream("hi"):
-        pass
+def astream(model: Model, **options: Any) -> Any:
+    return read(model.astream("hi", **options))
 
 
-CALLS: dict[str, Callable[[Model], Any]] = {"plain": lambda model: model.agenerate("hi"), "streamed": read}
-each_call = pytest.mark.parametrize("call", CALLS)
+def generate(model: Model, **options: Any) -> object:
+    return model.generate("hi", **options)
 
 
-@each_call
-def test_a_cancelled_task(stage: str, call: str) -> None:
-    async def main(server: StoppingServer) -> float:
-        task = asyncio.ensure_future(CALLS[call](server.model))
-        await reached(server)
+def stream(model: Model, **options: Any) -> object:
+    return list(model.stream("hi", **options))
+
+
+ASYNC_CALLS: dict[str, Callable[..., Any]] = {"plain": agenerate, "streamed": astream}
+BLOCKING_CALLS: dict[str, Callable[..., Any]] = {"plain": generate, "streamed": stream}
+
+
+# Ways to stop it ------------------------------------------------------------------------------------------------------
+
+
+def cancelled_task(call: Callable[..., Any]) -> Stop:
+    async def main(server: StoppedServer, model: Model) -> float:
+        task = asyncio.ensure_future(call(model))
+        await asyncio.to_thread(server.wait_until_reached)
         stopped_at = time.monotonic()
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         return stopped_at
 
-    closes_within(stage, lambda server: asyncio.run(main(server)))
+    return lambda server, model: asyncio.run(main(server, model))
 
 
-@each_call
-def test_asyncio_timeout(stage: str, call: str) -> None:
-    async def main(server: StoppingServer) -> float:
-        with pytest.raises(TimeoutError):  # noqa: PT012 - the scope is what is tested
-            async with asyncio.timeout(None) as scope:
-                task = asyncio.ensure_future(reached(server))
-                task.add_done_callback(lambda _: scope.reschedule(asyncio.get_running_loop().time()))
-                await CALLS[call](server.model)
+def asyncio_timeout(call: Callable[..., Any]) -> Stop:
+    async def wait(server: StoppedServer, model: Model, scope: asyncio.Timeout) -> None:
+        async with scope:
+            reached = asyncio.ensure_future(asyncio.to_thread(server.wait_until_reached))
+            reached.add_done_callback(lambda _: scope.reschedule(asyncio.get_running_loop().time()))
+            await call(model)
+
+    async def main(server: StoppedServer, model: Model) -> float:
+        with pytest.raises(TimeoutError):
+            await wait(server, model, asyncio.timeout(None))
         return time.monotonic()
 
-    closes_within(stage, lambda server: asyncio.run(main(server)))
+    return lambda server, model: asyncio.run(main(server, model))
 
 
-@each_call
-def test_an_anyio_scope(stage: str, call: str) -> None:
-    async def main(server: StoppingServer) -> float:
+def anyio_scope(call: Callable[..., Any]) -> Stop:
+    async def main(server: StoppedServer, model: Model) -> float:
         async def stop(scope: anyio.CancelScope) -> None:
-            await reached(server)
+            await asyncio.to_thread(server.wait_until_reached)
             scope.cancel()
 
         async with anyio.create_task_group() as group:
             with anyio.CancelScope() as scope:
                 group.start_soon(stop, scope)
-                await CALLS[call](server.model)
+                await call(model)
             assert scope.cancelled_caught
         return time.monotonic()
 
-    closes_within(stage, lambda server: anyio.run(main, server))
+    return lambda server, model: anyio.run(main, server, model)
+
+
+def aclose_from_another_task(_call: Callable[..., Any]) -> Stop:
+    async def main(server: StoppedServer, model: Model) -> float:
+        stream = model.astream("hi")
+        task = asyncio.ensure_future(read(stream))
+        await asyncio.to_thread(server.wait_until_reached)
+        stopped_at = time.monotonic()
+        await stream.aclose()
+        with pytest.raises(Reset, match="closed while it was read"):
+            await task
+        return stopped_at
+
+    return lambda server, model: asyncio.run(main(server, model))
+
+
+def leave_async_loop(_call: Callable[..., Any]) -> Stop:
+    async def main(server: StoppedServer, model: Model) -> float:
+        async for _ in model.astream("hi"):
+            break
+        stopped_at = time.monotonic()
+        await asyncio.to_thread(server.wait_until_left)
+        return stopped_at
+
+    return lambda server, model: asyncio.run(main(server, model))
+
+
+def leave_async_with(_call: Callable[..., Any]) -> Stop:
+    async def main(server: StoppedServer, model: Model) -> float:
+        async with model.astream("hi") as stream:
+            await anext(aiter(stream))
+        stopped_at = time.monotonic()
+        await asyncio.to_thread(server.wait_until_left)
+        return stopped_at
+
+    return lambda server, model: asyncio.run(main(server, model))
+
+
+def leave_loop(_call: Callable[..., Any]) -> Stop:
+    def stop(_server: StoppedServer, model: Model) -> float:
+        for _ in model.stream("hi"):
+            break
+        return time.monotonic()
+
+    return stop
+
+
+def leave_with(_call: Callable[..., Any]) -> Stop:
+    def stop(_server: StoppedServer, model: Model) -> float:
+        with model.stream("hi") as stream:
+            next(iter(stream))
+        return time.monotonic()
+
+    return stop
+
+
+def close(_call: Callable[..., Any]) -> Stop:
+    def stop(_server: StoppedServer, model: Model) -> float:
+        stream: Stream = model.stream("hi")
+        next(iter(stream))
+        stream.close()
+        return time.monotonic()
+
+    return stop
+
+
+def close_from_another_thread(_call: Callable[..., Any]) -> Stop:
+    def stop(server: StoppedServer, model: Model) -> float:
+        stream: Stream = model.stream("hi")
+        stopped: list[float] = []
+
+        def close() -> None:
+            server.wait_until_reached()
+            stopped.append(time.monotonic())
+            stream.close()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        with pytest.raises(Reset, match="closed while it was read"):
+            list(stream)
+        thread.join()
+        return stopped[0]
+
+    return stop
+
+
+def ctrl_c(call: Callable[..., Any]) -> Stop:
+    def stop(server: StoppedServer, model: Model) -> float:
+        stopped: list[float] = []
+
+        def interrupt() -> None:
+            server.wait_until_reached()
+            time.sleep(0.02)  # the signal shall come while the call waits
+            stopped.append(time.monotonic())
+            os.kill(os.getpid(), signal.SIGINT)
+
+        thread = threading.Thread(target=interrupt)
+        thread.start()
+        with pytest.raises(KeyboardInterrupt):
+            call(model)
+        thread.join()
+        return stopped[0]
+
+    return stop
+
+
+def close_registry(call: Callable[..., Any]) -> Stop:
+    def stop(server: StoppedServer, _model: Model) -> float:
+        registry = Registry(env={})
+        registry.add_provider(name="stopped", like="vllm", base_url=f"{server.origin}/v1")
+        stopped: list[float] = []
+
+        def close() -> None:
+            server.wait_until_reached()
+            stopped.append(time.monotonic())
+            registry.close()
+
+        thread = threading.Thread(target=close)
+        thread.start()
+        with pytest.raises(Reset, match="closed during the request"):
+            call(registry.model("stopped/m", timeout=30.0))
+        thread.join()
+        return stopped[0]
+
+    return stop
+
+
+def run(result: Any) -> None:
+    """Run the call, if it is async; a blocking one has run already."""
+    if asyncio.iscoroutine(result):
+        asyncio.run(result)
+
+
+def time_limit(name: str, *errors: type[DragomanError]) -> Callable[[Callable[..., Any]], Stop]:
+    def way(call: Callable[..., Any]) -> Stop:
+        def stop(_server: StoppedServer, model: Model) -> float:
+            timeouts = Timeouts(**{"total": 30.0, "connect": 30.0, name: SHORT})
+            with pytest.raises(errors, match=rf"within `{name}` \({SHORT:g} s\)"):
+                run(call(model, timeout=timeouts))
+            return time.monotonic()
+
+        return stop
+
+    return way
+
+
+# The matrix -----------------------------------------------------------------------------------------------------------
+
+Row: TypeAlias = tuple[Callable[[Callable[..., Any]], Stop], str, str, tuple[str, ...]]
+"""A way to stop, the calls it is for, and the stages at which it can be done."""
+TIMEOUT = (ConnectTimeout, ReadTimeout, Interrupted)
+ROWS: dict[str, Row] = {
+    "cancelled task": (cancelled_task, "async", "plain streamed", STAGES),
+    "asyncio.timeout": (asyncio_timeout, "async", "plain streamed", STAGES),
+    "anyio scope": (anyio_scope, "async", "plain streamed", STAGES),
+    "aclose from another task": (aclose_from_another_task, "async", "streamed", STAGES),
+    "break out of async for": (leave_async_loop, "async", "streamed", (STREAM_STAGE,)),
+    "leave async with": (leave_async_with, "async", "streamed", (STREAM_STAGE,)),
+    "break out of for": (leave_loop, "blocking", "streamed", (STREAM_STAGE,)),
+    "leave with": (leave_with, "blocking", "streamed", (STREAM_STAGE,)),
+    "close": (close, "blocking", "streamed", (STREAM_STAGE,)),
+    "close from another thread": (close_from_another_thread, "blocking", "streamed", STAGES),
+    "Ctrl-C": (ctrl_c, "blocking", "plain streamed", STAGES),
+    "Registry.close": (close_registry, "blocking", "plain streamed", BEFORE_THE_BODY),
+    "limit total": (time_limit("total", *TIMEOUT), "async blocking", "plain streamed", STAGES),
+    "limit connect": (time_limit("connect", ConnectTimeout), "async blocking", "plain streamed", STAGES[:2]),
+    "limit first_event": (time_limit("first_event", *TIMEOUT), "async blocking", "plain streamed", BEFORE_THE_BODY),
+    "limit first_event, no content": (time_limit("first_event", *TIMEOUT), "async blocking", "streamed", STAGES[4:5]),
+    "limit idle": (time_limit("idle", Interrupted), "async blocking", "streamed", (STREAM_STAGE,)),
+}
+
+
+def cells() -> Iterator[Any]:
+    for name, (way, uses, calls, stages) in ROWS.items():
+        for use in uses.split():
+            for kind in calls.split():
+                call = (ASYNC_CALLS if use == "async" else BLOCKING_CALLS)[kind]
+                for stage in stages:
+                    yield pytest.param(way(call), stage, id=f"{name}-{use}-{kind}-{stage}")
+
+
+@pytest.mark.parametrize(("stop", "stage"), list(cells()))
+def test_stopping_a_call_closes_its_connection_at_once(stop: Stop, stage: str) -> None:
+    def delay() -> float:
+        with stopped_server(stage) as server:
+            stopped_at = stop(server, model_of(server))
+            return server.wait_until_left() - stopped_at
+
+    assert any(delay() < LIMIT for _ in range(TRIES))

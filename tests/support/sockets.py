@@ -1,30 +1,145 @@
-"""Sockets that misbehave in ways that no server can."""
+"""Servers that stop at a stage of a request, and note when their client leaves."""
 
 import contextlib
 import socket
-from collections.abc import Iterator
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Protocol, Self
+
+PATIENCE = 10.0
+HEAD = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n"
+EVENT = b'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant","content":"Hello"}}]}\n\n'
+CHUNK = b"%x\r\n%b\r\n" % (len(EVENT), EVENT)
+SENT = {
+    "TLS handshake": b"",
+    "before the head": b"",
+    "inside the head": HEAD[:40],
+    "head without body": HEAD,
+    "in the stream": HEAD + CHUNK,
+}
+"""What a server has sent when it stops."""
+STAGES = ("connecting", *SENT)
+
+
+class StoppedServer(Protocol):
+    """A server that has stopped at a stage."""
+
+    origin: str
+
+    def __enter__(self) -> Self: ...
+    def __exit__(self, *_: object) -> None: ...
+
+    def wait_until_reached(self) -> None:
+        """Wait until a client has come to the stage."""
+        ...
+
+    def wait_until_left(self) -> float:
+        """Wait until the client has closed its connection; the moment of that."""
+        ...
+
+
+def stopped_server(stage: str) -> StoppedServer:
+    return FullListener() if stage == "connecting" else SilentServer(stage)
+
+
+class SilentServer:
+    """Accepts one connection, answers up to a stage, and says nothing more."""
+
+    def __init__(self, stage: str) -> None:
+        self._bytes = SENT[stage]
+        self._reached = threading.Event()
+        self._left = threading.Event()
+        self._left_at = 0.0
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self._thread = threading.Thread(target=self._serve, daemon=True)
+        scheme = "https" if stage == "TLS handshake" else "http"
+        self.origin = f"{scheme}://127.0.0.1:{self._listener.getsockname()[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(OSError):
+            self._listener.shutdown(socket.SHUT_RDWR)
+        self._thread.join(PATIENCE)
+        self._listener.close()
+
+    def wait_until_reached(self) -> None:
+        assert self._reached.wait(PATIENCE), "the client has not come"
+
+    def wait_until_left(self) -> float:
+        assert self._left.wait(PATIENCE), "the connection was not closed"
+        return self._left_at
+
+    def _serve(self) -> None:
+        with contextlib.suppress(OSError):
+            connection, _ = self._listener.accept()
+            with connection:
+                connection.recv(65536)
+                connection.sendall(self._bytes)
+                self._reached.set()
+                with contextlib.suppress(OSError):
+                    while connection.recv(65536):
+                        continue
+                self._left_at = time.monotonic()
+                self._left.set()
+
+
+class FullListener:
+    """Accepts no connection: its queue is full, so that the system drops what clients send."""
+
+    def __init__(self) -> None:
+        self._listener = socket.socket()
+        self._listener.bind(("127.0.0.1", 0))
+        self._listener.listen(0)
+        self._port: int = self._listener.getsockname()[1]
+        self._queue: list[socket.socket] = []
+        self.origin = f"http://127.0.0.1:{self._port}"
+
+    def __enter__(self) -> Self:
+        for _ in range(8):
+            sock = socket.socket()
+            sock.settimeout(0.1)
+            try:
+                sock.connect(("127.0.0.1", self._port))
+            except TimeoutError:
+                sock.close()
+                return self
+            self._queue.append(sock)
+        raise RuntimeError("the queue of a listener has no end on this system")
+
+    def __exit__(self, *_: object) -> None:
+        for sock in (*self._queue, self._listener):
+            sock.close()
+
+    def wait_until_reached(self) -> None:
+        assert _until(lambda: self._is_connecting), "the client has not come"
+
+    def wait_until_left(self) -> float:
+        assert _until(lambda: not self._is_connecting), "the client still tries to connect"
+        return time.monotonic()
+
+    @property
+    def _is_connecting(self) -> bool:
+        """Whether a socket of this machine is in the state SYN_SENT to the port."""
+        lines = (line.split() for line in Path("/proc/net/tcp").read_text(encoding="ascii").splitlines()[1:])
+        return any(remote.endswith(f":{self._port:04X}") and state == "02" for _, _, remote, state, *_ in lines)
+
+
+def _until(is_so: Callable[[], bool]) -> bool:
+    ends = time.monotonic() + PATIENCE
+    while not is_so():
+        if time.monotonic() > ends:
+            return False
+        time.sleep(0.001)
+    return True
 
 
 @contextlib.contextmanager
 def full_listener() -> Iterator[str]:
-    """The origin of a listener that accepts no connection any more: its queue is full, and packets are dropped."""
-    waiting: list[socket.socket] = []
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        listener.listen(0)
-        address = listener.getsockname()
-        try:
-            for _ in range(8):
-                sock = socket.socket()
-                waiting.append(sock)
-                sock.settimeout(0.1)
-                with contextlib.suppress(TimeoutError):
-                    sock.connect(address)
-                    continue
-                break
-            else:
-                raise RuntimeError("the queue of a listener has no end on this system")
-            yield f"http://127.0.0.1:{address[1]}"
-        finally:
-            for sock in waiting:
-                sock.close()
+    """The origin of a server that accepts no connection."""
+    with FullListener() as listener:
+        yield listener.origin
