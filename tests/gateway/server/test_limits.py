@@ -379,7 +379,7 @@ def test_a_client_sees_the_health_of_what_it_may_use_and_an_operator_all() -> No
 
     assert health(alice) == {"status": "ok", "targets": {"demo/a"}}
     assert health(bob) == {"status": "ok", "targets": {"demo/b"}}
-    assert health(ops) == {"status": "ok", "requests": 1, "store": "ok", "targets": {"demo/a", "demo/b", "demo/c"}}
+    assert health(ops) == {"status": "ok", "in_flight": 1, "store": "ok", "targets": {"demo/a", "demo/b", "demo/c"}}
 
 
 @pytest.mark.parametrize("headers", SENT)

@@ -192,7 +192,8 @@ def test_what_runs_after_the_grace_gets_an_error_and_its_row(tmp_path: Path, str
         config = f'[gateway]\ngrace = 1\nstore = "sqlite:{store}"\n' + record("up", upstream.base_url())
         with Gateway(tmp_path, config) as gateway, gateway.send(chat("up/m", stream=stream)) as connection:
             if stream:
-                assert b"one" in connection.recv(65536)
+                while b"one" not in connection.recv(65536):
+                    continue
             else:
                 assert upstream.request_received.acquire(timeout=PATIENCE)
             gateway.process.send_signal(signal.SIGTERM)

@@ -9,9 +9,9 @@ from typing import Protocol, Self
 from dragoman.gateway.accounting.accounting import CLIENT_CLOSED_REQUEST
 from dragoman.gateway.app import App
 from dragoman.gateway.config import GatewaySettings
-from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow
+from dragoman.gateway.errors import BodyTooLarge, BodyTooSlow, HeadTooLarge
 from dragoman.gateway.server.backpressure import ClientTooSlow, StreamPressure
-from dragoman.gateway.server.limits import MAX_DRAINED, BodyBytes
+from dragoman.gateway.server.limits import MAX_DRAINED, MAX_HEADERS, BodyBytes
 from dragoman.http import HttpRequest
 
 WATCH_DELAY = 0.05
@@ -167,6 +167,9 @@ class _Client:
 
     async def read(self, body_bytes: BodyBytes) -> bytes:
         """The body."""
+        if sum(map(len, self._headers)) + sum(map(len, self._headers.values())) > MAX_HEADERS:
+            # granian (2.8) takes larger ones if it speaks HTTP/1 only.
+            raise HeadTooLarge(f"the headers are larger than {MAX_HEADERS} bytes")
         try:
             body = await self._read(body_bytes)
         except asyncio.CancelledError:
