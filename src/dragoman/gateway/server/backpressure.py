@@ -47,10 +47,14 @@ class StreamPressure:
         self._connection: socket.socket | None = None
         self._acked_before = 0
 
-    def add(self, size: int, /) -> bool:
-        """Count bytes that were written; returns whether the writer must call `wait`."""
-        self._written += size + FRAME
+    @property
+    def is_due(self) -> bool:
+        """Whether to call `wait` before the next write."""
         return self._written >= self._next_check
+
+    def add(self, size: int, /) -> None:
+        """Count bytes that are written now. One write may have any size, so it is counted after `wait`."""
+        self._written += size + FRAME
 
     async def wait(self) -> None:
         """Wait until the client has read most of what was written; ClientTooSlow if it reads nothing for too long."""

@@ -130,10 +130,14 @@ class _StreamWriter:
 
     def write(self, data: bytes) -> Awaitable[None]:
         # granian itself never makes a writer wait.
-        return self._write_slowly(data) if self._pressure.add(len(data)) else self._transport.send_bytes(data)
+        if self._pressure.is_due:
+            return self._write_slowly(data)
+        self._pressure.add(len(data))
+        return self._transport.send_bytes(data)
 
     async def _write_slowly(self, data: bytes) -> None:
         await self._pressure.wait()
+        self._pressure.add(len(data))
         await self._transport.send_bytes(data)
 
 
