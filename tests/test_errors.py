@@ -30,6 +30,7 @@ from dragoman.errors import (
     ProviderError,
     RateLimited,
     RequestError,
+    RequestTooLarge,
     Reset,
     ServerFault,
     SetupError,
@@ -63,15 +64,15 @@ def facts(error: DragomanError) -> tuple[bool, bool, bool]:
     ("status", "kind", "expected"),
     [
         (400, BadRequest, STOP),
-        (401, AuthFailed, STOP),
+        (401, AuthFailed, ELSEWHERE),
         (402, RateLimited, (False, True, True)),
-        (403, AuthFailed, STOP),
+        (403, AuthFailed, ELSEWHERE),
         (404, ModelNotFound, ELSEWHERE),
         (405, BadRequest, STOP),
         (408, ServerFault, TRANSIENT),
         (409, ServerFault, TRANSIENT),
         (410, ModelNotFound, ELSEWHERE),
-        (413, BadRequest, ELSEWHERE),
+        (413, RequestTooLarge, ELSEWHERE),
         (418, ServerFault, TRANSIENT),
         (422, BadRequest, STOP),
         (424, ServerFault, TRANSIENT),
@@ -102,12 +103,12 @@ def test_a_status_has_its_class_and_facts(
 @pytest.mark.parametrize(
     ("code", "kind", "expected"),
     [
-        ("invalid_api_key", AuthFailed, STOP),
-        ("authentication_error", AuthFailed, STOP),
-        ("permission_error", AuthFailed, STOP),
-        ("PERMISSION_DENIED", AuthFailed, STOP),
-        ("API_KEY_INVALID", AuthFailed, STOP),
-        ("UNAUTHENTICATED", AuthFailed, STOP),
+        ("invalid_api_key", AuthFailed, ELSEWHERE),
+        ("authentication_error", AuthFailed, ELSEWHERE),
+        ("permission_error", AuthFailed, ELSEWHERE),
+        ("PERMISSION_DENIED", AuthFailed, ELSEWHERE),
+        ("API_KEY_INVALID", AuthFailed, ELSEWHERE),
+        ("UNAUTHENTICATED", AuthFailed, ELSEWHERE),
         ("rate_limit_error", RateLimited, TRANSIENT),
         ("rate_limit_exceeded", RateLimited, TRANSIENT),
         ("insufficient_quota", RateLimited, (False, True, True)),
@@ -124,7 +125,7 @@ def test_a_status_has_its_class_and_facts(
         ("model_not_found", ModelNotFound, ELSEWHERE),
         ("not_found_error", ModelNotFound, ELSEWHERE),
         ("DeploymentNotFound", ModelNotFound, ELSEWHERE),
-        ("request_too_large", BadRequest, ELSEWHERE),
+        ("request_too_large", RequestTooLarge, ELSEWHERE),
         ("tool_use_failed", BadRequest, (True, True, False)),
         ("json_validate_failed", BadRequest, (True, True, False)),
     ],
@@ -166,7 +167,7 @@ def test_inside_a_200_the_code_stands_for_the_status(code: str | int, kind: type
         (InvalidRequest("no"), STOP),
         (InvalidTool("no"), STOP),
         (RequestError("no"), STOP),
-        (AuthFailed("no key", fail_over=True), ELSEWHERE),
+        (AuthFailed("no key"), ELSEWHERE),
         (Malformed("no"), TRANSIENT),
         (Truncated("no"), TRANSIENT),
         (TooLarge("no"), TRANSIENT),
@@ -176,7 +177,7 @@ def test_inside_a_200_the_code_stands_for_the_status(code: str | int, kind: type
         (TimedOut("no"), TRANSIENT),
         (Reset("no"), TRANSIENT),
         (TransportError("no"), TRANSIENT),
-        (EmptyResponse("no"), (False, True, True)),
+        (EmptyResponse("no"), ELSEWHERE),
         (Interrupted("no"), (False, False, True)),
         (OutputError("no"), STOP),
         (ToolLoop("no"), STOP),
@@ -194,7 +195,27 @@ def test_a_fault_has_its_facts(error: DragomanError, expected: tuple[bool, bool,
 
 def test_a_request_larger_than_a_minutes_tokens_is_not_a_matter_of_waiting() -> None:
     error = classify("Request too large", status=413, codes=("rate_limit_exceeded", "tokens"))
-    assert (type(error), facts(error)) == (BadRequest, ELSEWHERE)
+    assert (type(error), facts(error)) == (RequestTooLarge, ELSEWHERE)
+
+
+@pytest.mark.parametrize(
+    ("status", "message"),
+    [
+        (400, "Your credit balance is too low to access the Anthropic API. Please go to Plans & Billing."),
+        (403, "Your team has either used all available credits or reached its monthly spending limit."),
+        (429, "Your team has either used all available credits or reached its monthly spending limit."),
+        (403, "You have run out of credits or need a subscription."),
+        (400, "Insufficient balance"),
+    ],
+)
+def test_an_account_without_credit_is_left_to_the_next_target(status: int, message: str) -> None:
+    error = classify(message, status=status, codes=("invalid_request_error",))
+    assert (type(error), facts(error)) == (RateLimited, (False, True, True))
+
+
+@pytest.mark.parametrize("status", [400, 413])
+def test_a_request_that_is_too_large_keeps_its_status(status: int) -> None:
+    assert classify("32 MB", status=status, codes=("request_too_large",)).http_status == 413
 
 
 def test_credit_that_comes_back_is_worth_waiting_for() -> None:

@@ -26,6 +26,7 @@ from dragoman.errors import (
     RateLimited,
     ReadTimeout,
     RequestError,
+    RequestTooLarge,
     Reset,
     ServerFault,
     SetupError,
@@ -118,13 +119,14 @@ if TYPE_CHECKING:
     )
     from dragoman.engine.call_context import Timeouts
     from dragoman.engine.failover import ChainOptions, CooldownStarted, ErrorPolicy
-    from dragoman.engine.health import Health, HealthPolicy, TargetHealth
+    from dragoman.engine.health import Health, TargetHealth
     from dragoman.engine.probe import Finding, Findings
     from dragoman.engine.typed import Parsed
     from dragoman.models import Explanation, Model
     from dragoman.registry import Registry
     from dragoman.schema.output_type import OutputType, schema_of
     from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TextDelta, ThinkingDelta, TypedStream
+    from dragoman.targets.health_policy import HealthPolicy
     from dragoman.targets.providers import Provider
     from dragoman.targets.target import Capabilities, Quirks, Target
     from dragoman.tools.decorator import Context, tool
@@ -204,6 +206,7 @@ __all__ = [
     "Registry",
     "Request",
     "RequestError",
+    "RequestTooLarge",
     "Reset",
     "Response",
     "Restarted",
@@ -283,7 +286,8 @@ _LAZY = {
     "engine.failover": "CooldownStarted ChainOptions ErrorPolicy",
     "agents.compaction": "compact",
     "schema.output_type": "OutputType schema_of",
-    "engine.health": "TargetHealth Health HealthPolicy",
+    "engine.health": "TargetHealth Health",
+    "targets.health_policy": "HealthPolicy",
     "models": "Explanation Model",
     "registry": "Registry",
     "engine.probe": "Finding Findings",

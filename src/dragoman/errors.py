@@ -3,7 +3,8 @@
 DragomanError
  ├ RequestError      the request is wrong, nothing was sent:     Unsupported, InvalidRequest, InvalidTool
  ├ ProviderError     the provider answered with an error:        AuthFailed, RateLimited, Overloaded, ContextTooLong,
- │                                                              Blocked, ModelNotFound, BadRequest, ServerFault
+ │                                                              Blocked, ModelNotFound, BadRequest, ServerFault,
+ │                                                              RequestTooLarge (a BadRequest)
  ├ WireError         the response broke the protocol:            Malformed, Truncated, TooLarge, MalformedToolCall
  ├ TransportError    there was no response:                      ConnectFailed, Reset, TimedOut (also as
  │                                                              ConnectTimeout and ReadTimeout)
@@ -180,14 +181,13 @@ class ProviderError(DragomanError):
 
 
 class AuthFailed(ProviderError):
-    """The key is wrong, or does not allow this.
+    """The key is wrong, or does not allow this; another target may have a better one.
 
     >>> AuthFailed("bad key", status=401).fail_over
-    False
+    True
     """
 
     retry = False
-    fail_over = False
     count_failure = False
     http_status = 401
 
@@ -257,6 +257,17 @@ class BadRequest(ProviderError):
     fail_over = False
     count_failure = False
     http_status = 400
+
+
+class RequestTooLarge(BadRequest):
+    """The request has more bytes or tokens than the provider takes at once; another target may take it.
+
+    >>> RequestTooLarge("32 MB", status=413).fail_over
+    True
+    """
+
+    fail_over = True
+    http_status = 413
 
 
 class ServerFault(ProviderError):
@@ -366,13 +377,14 @@ class Reset(TransportError):
 
 
 class EmptyResponse(DragomanError):
-    """The answer has no content.
+    """The answer has no content. This is rarely the fault of the target, so its health stays.
 
-    >>> EmptyResponse("blank").retry
+    >>> EmptyResponse("blank").count_failure
     False
     """
 
     retry = False
+    count_failure = False
     http_status = 502
 
 

@@ -34,6 +34,7 @@ from dragoman.targets.config import (
     read_config,
 )
 from dragoman.targets.dsn import PREFIX, decode_dsn, did_you_mean, variable_of
+from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.model_families import apply_families
 from dragoman.targets.providers import PROVIDERS, Provider, with_default_path
 from dragoman.targets.target import Capabilities, Target
@@ -69,7 +70,7 @@ class Registry:
 
     It reads only the environment in `env`; the default is the environment of the process. `api_key` is used for
     providers without a key of their own, before the environment. `base_url` replaces that of the built-in providers.
-    `http_client` is an httpx client or a Transport.
+    `http_client` is an httpx client or a Transport. `health_policy` says when a target is put on cooldown.
 
     >>> registry = Registry(env={"LLM_BOX": "ollama+http://box:11434"})
     >>> registry.alias("fast", "box/qwen3, groq/llama")
@@ -85,10 +86,13 @@ class Registry:
         base_url: str | None = None,
         http_client: object = None,
         health: Health | None = None,
+        health_policy: HealthPolicy | None = None,
         observers: Iterable[Observer] = (),
     ) -> None:
         self.env: Mapping[str, str] = os.environ if env is None else env
-        self.health = health or Health(lock=threading.Lock(), clock=time.monotonic)
+        if health is not None and health_policy is not None:
+            raise SetupError("Registry takes health= or health_policy=, not both; pass Health(policy)")
+        self.health = health or Health(health_policy, lock=threading.Lock(), clock=time.monotonic)
         ca = self.env.get("SSL_CERT_FILE") or None
         self.transport = make_transport(http_client, ca=ca, env=None if self.env is os.environ else self.env)
         self.driver = Driver(self.transport, list(observers), fetcher=UrlFetcher(ca=ca))
@@ -150,7 +154,7 @@ class Registry:
         return errors
 
     def load_config(self, config: Mapping[str, Any] | str | Path) -> None:
-        """Add the providers, aliases and capabilities of a dragoman.toml: its path, its text or its tables.
+        """Add what is in the library's tables of a dragoman.toml: its path, its text or its tables.
 
         `${NAME}` and `${NAME:default}` in its texts stand for variables of the registry's environment. If anything is
         wrong, nothing is added, and one SetupError lists every problem.
@@ -185,6 +189,8 @@ class Registry:
         self._aliases.update(config.aliases)
         for name, facts in config.facts.items():
             self._add_facts(name, facts)
+        if config.health is not None:
+            self.health.policy = config.health
 
     def add_provider(self, provider: Provider | None = None, /, **fields: Any) -> Provider:
         """Add or replace a provider: a record, or its fields, of which `like=` names a provider to copy.

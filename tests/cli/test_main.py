@@ -106,7 +106,7 @@ def test_a_failure_is_json_with_json() -> None:
     done = dragoman("chat", "--json", "-m", "demo/overloaded", "hi")
     assert done.code == 1
     error = json.loads(done.out)["error"]
-    assert (error["kind"], error["status"]) == ("ChainExhausted", 503)
+    assert (error["kind"], error["status"]) == ("Overloaded", 503)
 
 
 def test_debug_shows_the_trace() -> None:

@@ -238,7 +238,7 @@ def test_an_empty_answer_is_an_error_with_what_it_cost() -> None:
 
 @pytest.mark.parametrize("reason", ["length", "blocked"])
 def test_an_empty_answer_that_says_why_is_no_error(reason: Any) -> None:
-    assert not is_empty_response(Response(message=assistant(), finish=Finish(reason=reason)))
+    assert not is_empty_response(Response(message=assistant(), finish=Finish(reason=reason)), Request())
 
 
 def test_an_empty_answer_that_the_length_limit_cut_is_given() -> None:

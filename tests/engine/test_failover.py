@@ -1,3 +1,4 @@
+import json
 import pickle
 from typing import Any
 
@@ -25,6 +26,7 @@ from dragoman.errors import (
     ModelNotFound,
     Overloaded,
     RateLimited,
+    RequestTooLarge,
     Reset,
     ServerFault,
     SetupError,
@@ -97,7 +99,7 @@ def test_a_target_on_cooldown_is_skipped_and_named() -> None:
 
 
 def test_a_target_on_cooldown_is_named_in_the_final_error() -> None:
-    error = fail(World(EMPTY), health=ill(AA))
+    error = fail(World(EMPTY, EMPTY), health=ill(AA))
     assert "aa/m1 skipped (on cooldown for 30.0 s more: slow down)" in str(error)
     assert "bb/m2 failed (EmptyResponse" in str(error)
 
@@ -128,7 +130,7 @@ def test_nothing_left_names_every_target_and_why() -> None:
     error = fail(World(Status(404), Status(413, b'{"error": "large"}')))
     assert isinstance(error, ChainExhausted)
     assert str(error).startswith("no target answered: aa/m1 failed (ModelNotFound: ")
-    assert "; bb/m2 failed (BadRequest: large)" in str(error)
+    assert "; bb/m2 failed (RequestTooLarge: large)" in str(error)
     assert [attempt.outcome for attempt in error.attempts] == ["failed", "failed"]
 
 
@@ -181,11 +183,49 @@ def test_a_stream_cut_before_its_first_event_is_transient() -> None:
     assert world.hosts == ["aa", "aa"]
 
 
-def test_an_empty_answer_is_not_asked_for_again_but_goes_on_and_counts() -> None:
+def test_an_empty_answer_leads_to_the_next_target_and_counts_nothing() -> None:
     world, health = World(EMPTY, OK), Health()
     assert ask(world, health=health).target == "bb/m2"
     assert world.hosts == ["aa", "bb"]
-    assert health.get("aa/m1").failures == 1
+    assert "aa/m1" not in health.snapshot()
+
+
+@pytest.mark.parametrize("request_", [ASK, STREAM], ids=["whole", "stream"])
+def test_an_empty_answer_after_the_callers_own_stop_is_an_answer(request_: Request) -> None:
+    world = World([last_line("")] if request_.stream else EMPTY)
+    response = ask(world, AA, request=replace(request_, stop=("END",)))
+    assert (response.text, response.target) == ("", "aa/m1")
+
+
+def anthropic_answer(stop_reason: str) -> Status:
+    answer: dict[str, Any] = {
+        "id": "x",
+        "type": "message",
+        "role": "assistant",
+        "model": "m",
+        "content": [],
+        "stop_reason": stop_reason,
+    }
+    return Status(200, json.dumps({**answer, "usage": {"input_tokens": 1, "output_tokens": 1}}).encode())
+
+
+def test_an_empty_answer_after_anthropics_stop_sequence_is_an_answer() -> None:
+    claude = known("anthropic/m", api_key="k")
+    assert ask(World(anthropic_answer("stop_sequence")), claude).text == ""
+    assert type(fail(World(anthropic_answer("end_turn")), claude)) is EmptyResponse
+
+
+@pytest.mark.parametrize("reason", ["MALFORMED_FUNCTION_CALL", "UNEXPECTED_TOOL_CALL", "TOO_MANY_TOOL_CALLS"])
+def test_a_mistake_of_gemini_in_a_call_is_retried_and_counts_nothing(reason: str) -> None:
+    mistake = Status(200, json.dumps({"candidates": [{"content": {}, "finishReason": reason}]}).encode())
+    answer = {"candidates": [{"content": {"parts": [{"text": "fine"}]}, "finishReason": "STOP"}]}
+    world, health = World(mistake, Status(200, json.dumps(answer).encode())), Health()
+    response = ask(world, known("google/m", api_key="k"), health=health)
+    assert [attempt.outcome for attempt in response.attempts] == ["failed", "served"]
+    assert health.get("google/m").failures == 0
+    world = World(mistake, mistake, mistake)
+    assert type(fail(world, known("google/m", api_key="k"), health=health)) is EmptyResponse
+    assert (len(world.hosts), health.get("google/m").failures) == (3, 0)
 
 
 BAD_CALL = Status(
@@ -197,10 +237,10 @@ OPENAI = known("openai/m", api_key="k")
 
 
 def test_a_malformed_call_is_retried_and_goes_on_and_counts_nothing() -> None:
-    world, health = World(BAD_CALL, BAD_CALL, OK), Health()
+    world, health = World(BAD_CALL, BAD_CALL, BAD_CALL, OK), Health()
     response = ask(world, OPENAI, BB, health=health)
     assert response.target == "bb/m2"
-    assert world.hosts == ["https://api.openai.com", "https://api.openai.com", "bb"]
+    assert world.hosts == [*["https://api.openai.com"] * 3, "bb"]
     assert "openai/m" not in health.snapshot()
     assert response.attempts[0].usage == Usage(input=9, output=2)
 
@@ -211,8 +251,15 @@ def test_a_malformed_call_is_retried_and_goes_on_and_counts_nothing() -> None:
         (Status(404, b"404 page not found"), ModelNotFound),
         (Status(400, b'{"error": {"code": "model_not_found", "message": "?"}}'), ModelNotFound),
         (Status(400, b'{"error": {"code": "context_length_exceeded", "message": "too long"}}'), ContextTooLong),
-        (Status(413), BadRequest),
+        (Status(413), RequestTooLarge),
         (Status(402), RateLimited),
+        (Status(401), AuthFailed),
+        (Status(403), AuthFailed),
+        (
+            Status(400, b'{"error": {"type": "invalid_request_error", "message": "Your credit balance is too low."}}'),
+            RateLimited,
+        ),
+        (Status(429, b'{"error": {"code": "insufficient_quota", "message": "pay"}}'), RateLimited),
     ],
 )
 def test_what_another_target_may_do_goes_on_at_once(fault: Script, kind: type[DragomanError]) -> None:
@@ -222,11 +269,17 @@ def test_what_another_target_may_do_goes_on_at_once(fault: Script, kind: type[Dr
     assert (response.attempts[0].error or "").startswith(kind.__name__)
 
 
-@pytest.mark.parametrize("status", [404, 413])
+@pytest.mark.parametrize("status", [401, 403, 404, 413])
 def test_what_another_target_may_do_counts_nothing(status: int) -> None:
     health = Health()
     ask(World(Status(status), OK), health=health)
     assert "aa/m1" not in health.snapshot()
+
+
+@pytest.mark.parametrize("status", [401, 403])
+def test_a_refused_key_of_a_single_target_is_raised_as_such(status: int) -> None:
+    error = fail(World(Status(status, b'{"error": "no"}')), AA)
+    assert (type(error), error.message, error.status) == (AuthFailed, "no", status)
 
 
 def test_missing_credentials_go_on_and_are_named_if_all_fail() -> None:
@@ -239,8 +292,6 @@ def test_missing_credentials_go_on_and_are_named_if_all_fail() -> None:
 
 STOPPING: list[Any] = [
     pytest.param(WRONG, BadRequest, id="400"),
-    pytest.param(Status(401), AuthFailed, id="401"),
-    pytest.param(Status(403), AuthFailed, id="403"),
     pytest.param(Status(405), BadRequest, id="405"),
     pytest.param(Status(422), BadRequest, id="422"),
     pytest.param(Status(400, b'{"error": {"code": "content_filter", "message": "no"}}'), Blocked, id="blocked"),
@@ -289,18 +340,18 @@ def test_the_table_can_be_replaced() -> None:
             return ErrorPolicy(retry=True, fail_over=True, count_failure=False)
         return None
 
-    world = World(WRONG, WRONG, Status(401))
-    assert type(fail(world, classify=classify)) is AuthFailed
-    assert world.hosts == ["aa", "aa", "bb"]
+    world = World(WRONG, WRONG, WRONG, Status(422))
+    assert isinstance(fail(world, classify=classify, retries=1), BadRequest)
+    assert world.hosts == ["aa", "aa", "bb", "bb"]
 
 
 def test_a_verdict_may_retry_and_never_go_on() -> None:
     def classify(error: DragomanError) -> ErrorPolicy:
         return ErrorPolicy(retry=True, fail_over=False, count_failure=False)
 
-    world = World(BUSY, BUSY)
+    world = World(BUSY, BUSY, BUSY)
     assert type(fail(world, classify=classify)) is Overloaded
-    assert world.hosts == ["aa", "aa"]
+    assert world.hosts == ["aa", "aa", "aa"]
 
 
 def test_a_verdict_is_what_the_error_says() -> None:
@@ -429,7 +480,7 @@ def test_a_wait_that_is_too_long_ends_the_call_and_is_told(capabilities: dict[st
 
 def test_a_refusal_that_stops_does_not_bench() -> None:
     health = Health()
-    fail(World(Status(403, b"{}", {"retry-after": "60"})), health=health)
+    fail(World(Status(405, b"{}", {"retry-after": "60"})), health=health)
     assert health.snapshot() == {}
 
 
@@ -586,7 +637,7 @@ def test_a_probe_that_proves_nothing_lets_the_next_one_probe() -> None:
 def test_a_probe_that_is_retried_stays_the_probe() -> None:
     health = Health()
     health.disable("openai/m", -1.0, now=100.0)
-    plan, world = run(ASK, (OPENAI,), health, ChainOptions()), World(BAD_CALL, BAD_CALL)
+    plan, world = run(ASK, (OPENAI,), health, ChainOptions(retries=1)), World(BAD_CALL, BAD_CALL)
     world.until(plan, Sleep)
     assert health.admit("openai/m", 100.0) is None
     with pytest.raises(MalformedToolCall):
@@ -634,8 +685,8 @@ def test_a_verdict_that_is_none_of_ours_is_refused() -> None:
 
 
 def test_an_error_that_ends_a_chain_names_its_target() -> None:
-    error = fail(World(Status(401, b"")), AA, BB)
-    assert (str(error), error.message) == ("aa/m1: HTTP 401", "HTTP 401")
+    error = fail(World(Status(405, b"")), AA, BB)
+    assert (str(error), error.message) == ("aa/m1: HTTP 405", "HTTP 405")
 
 
 def test_a_redirect_is_left_to_the_next_target_and_benches_nobody() -> None:
@@ -644,40 +695,183 @@ def test_a_redirect_is_left_to_the_next_target_and_benches_nobody() -> None:
     assert (world.hosts, health.get("aa/m1").failures) == (["aa", "bb"], 0)
 
 
-def test_when_all_are_on_cooldown_the_error_has_the_first_end() -> None:
-    world = World()
-    error = fail(world, health=ill(AA, BB))
-    assert type(error) is ChainExhausted
-    assert (error.retry_after, world.hosts) == (30.0, [])
-    assert [attempt.outcome for attempt in error.attempts] == ["skipped", "skipped"]
+# Cooldown chooses between targets -------------------------------------------------------------------------------------
 
 
-def test_when_all_are_on_cooldown_the_first_to_end_may_be_tried() -> None:
-    world, health = World(OK), ill(AA, BB)
-    health.disable("aa/m1", 60.0, now=100.0)
-    response = ask(world, health=health, when_all_cooling_down="probe")
+@pytest.mark.parametrize("retries", [0, 1, 5])
+def test_a_single_target_is_tried_as_often_as_the_caller_wants(retries: int) -> None:
+    world = World(*[BUSY] * (retries + 1))
+    error = fail(world, AA, retries=retries)
+    assert (type(error), error.message) == (Overloaded, "busy")
+    assert len(world.hosts) == len(error.attempts) == retries + 1
+
+
+def test_a_single_target_on_cooldown_is_called_all_the_same() -> None:
+    world, health = World(BUSY, OK), ill(AA)
+    response = ask(world, AA, health=health)
+    assert (response.text, world.hosts) == ("fine", ["aa", "aa"])
+    assert health.get("aa/m1").is_healthy
+
+
+def test_a_single_target_that_another_call_probes_is_called_all_the_same() -> None:
+    health = ill(AA, seconds=-1.0)
+    first, world = run(ASK, (AA,), health, ChainOptions()), World(OK)
+    world.until(first, Send)
+    assert health.get("aa/m1").state == "probing"
+    assert ask(world, AA, health=health).text == "fine"
+
+
+def test_a_target_that_another_call_puts_on_cooldown_is_tried_again_if_no_other_is_left() -> None:
+    health = Health()
+    plan, world = run(ASK, (AA,), health, ChainOptions()), World(BUSY, OK)
+    world.until(plan, Sleep)
+    health.cool_down("aa/m1", 130.0, "slow down")
+    assert world.run(plan).text == "fine"
+
+
+def test_when_all_are_on_cooldown_the_first_to_end_is_called_first() -> None:
+    world, health = World(OK), ill(BB, AA)
+    response = ask(world, health=health)
     assert (response.target, world.hosts) == ("bb/m2", ["bb"])
     assert [attempt.outcome for attempt in response.attempts] == ["skipped", "skipped", "served"]
     assert health.get("bb/m2").is_healthy
 
 
-def test_a_try_of_the_soonest_that_fails_is_the_end() -> None:
-    world, health = World(BUSY), ill(AA, BB)
-    error = fail(world, health=health, when_all_cooling_down="probe")
-    assert (world.hosts, error.retry_after) == (["aa"], 5.0)
+def test_a_target_on_cooldown_is_called_when_all_others_have_failed() -> None:
+    world = World(Status(404), OK)
+    assert ask(world, health=ill(AA)).target == "aa/m1"
+    assert world.hosts == ["bb", "aa"]
 
 
-def test_a_probe_of_a_disabled_target_leaves_it_disabled() -> None:
-    world, health = World(OK), Health()
+def test_retries_that_a_cooldown_stopped_are_made_when_all_others_have_failed() -> None:
+    world = World(BUSY, BUSY, Status(404), BUSY, OK)
+    assert ask(world, retries=3).target == "aa/m1"
+    assert world.hosts == ["aa", "aa", "bb", "aa", "aa"]
+
+
+def test_a_wait_of_the_first_target_is_waited_for_when_all_others_have_failed() -> None:
+    world = World(slow_down(30), Status(404), OK)
+    assert ask(world).target == "aa/m1"
+    assert (world.hosts, world.slept) == (["aa", "bb", "aa"], [30.0])
+
+
+@pytest.mark.parametrize("options", [{"max_retry_after": 20.0}, {"timeouts": Timeouts(total=20.0)}])
+def test_a_wait_of_the_first_target_that_is_too_long_is_not_waited_for(options: dict[str, Any]) -> None:
+    world = World(slow_down(30), Status(404))
+    assert isinstance(fail(world, **options), ChainExhausted)
+    assert (world.hosts, world.slept) == (["aa", "bb"], [])
+
+
+def test_a_chain_that_is_down_tries_every_target_as_often_as_the_caller_wants() -> None:
+    world = World(*[BUSY] * 8)
+    error = fail(world, retries=3)
+    assert isinstance(error, ChainExhausted)
+    assert sorted(world.hosts) == [*["aa"] * 4, *["bb"] * 4]
+
+
+def test_an_operator_decides_even_if_no_other_target_is_left() -> None:
+    world, health = World(), ill(AA)
     health.disable("aa/m1", 60.0, now=100.0)
-    assert ask(world, AA, health=health, when_all_cooling_down="probe").target == "aa/m1"
-    assert (health.get("aa/m1").state, health.get("aa/m1").until) == ("cooldown", 160.0)
+    error = fail(world, AA, health=health)
+    assert (type(error), error.retry_after, world.hosts) == (ChainExhausted, 60.0, [])
+    assert "aa/m1 skipped (on cooldown for 60.0 s more: disabled by an operator)" in str(error)
 
 
-def test_a_target_that_was_tried_is_not_tried_again_when_the_others_are_on_cooldown() -> None:
-    world = World(Status(404))
-    fail(world, health=ill(BB), when_all_cooling_down="probe")
-    assert world.hosts == ["aa"]
+def test_an_operator_who_disables_the_target_during_a_wait_ends_the_retries() -> None:
+    health = Health()
+    plan, world = run(ASK, (AA,), health, ChainOptions()), World(BUSY)
+    world.until(plan, Sleep)
+    health.disable("aa/m1", 30.0, now=100.0)
+    with pytest.raises(Overloaded, match="busy"):
+        world.run(plan)
+
+
+def test_failures_of_one_moment_count_once() -> None:
+    health, world = Health(), World(*[BUSY] * 16)
+    plans = [run(ASK, (AA,), health, ChainOptions(retries=0)) for _ in range(16)]
+    sends = [world.until(plan, Send) for plan in plans]
+    for number, (plan, send) in enumerate(zip(plans, sends, strict=True)):
+        world.now = 101.0 + number / 100
+        with pytest.raises(Overloaded):
+            world.run(plan, send)
+    assert (health.get("aa/m1").failures, health.get("aa/m1").is_healthy) == (1, True)
+
+
+# A gateway sheds load -------------------------------------------------------------------------------------------------
+
+
+def down(*targets: Target, reason: str = "Overloaded: busy", until: float = 120.0) -> Health:
+    """Nothing but failures for the last 20 seconds, the last one two seconds ago."""
+    health = Health()
+    for each in targets:
+        for moment in (78.0, 82.0, 86.0, 90.0, 98.0):
+            health.record_failure(each.name, moment, reason)
+        health.cool_down(each.name, until, reason)
+    return health
+
+
+def shed(world: World, *targets: Target, **more: Any) -> DragomanError:
+    return fail(world, *targets, when_all_cooling_down="shed", **more)
+
+
+def test_a_target_on_cooldown_that_is_not_down_is_called_by_a_gateway_too() -> None:
+    world = World(OK, OK)
+    assert ask(world, AA, health=ill(AA), when_all_cooling_down="shed").text == "fine"
+
+
+def test_one_request_at_a_time_probes_a_target_that_is_down() -> None:
+    health, world = down(AA), World(OK)
+    first = run(ASK, (AA,), health, ChainOptions(when_all_cooling_down="shed"))
+    send = world.until(first, Send)
+    error = shed(world, AA, health=health)
+    assert (error.http_status, error.retry_after) == (503, 5.0)
+    assert 0.9 < sum(world.slept) < 1.1
+    assert world.hosts == []
+    assert world.run(first, send).text == "fine"
+    assert health.get("aa/m1").is_healthy
+
+
+def test_requests_that_wait_for_a_probe_go_on_when_it_succeeds() -> None:
+    health, world = down(AA), World(OK)
+    assert health.probe("aa/m1", 100.0) == ProbeLease(160.0)
+    plan = run(ASK, (AA,), health, ChainOptions(when_all_cooling_down="shed"))
+    world.until(plan, Sleep)
+    health.record_success("aa/m1")
+    assert world.run(plan).text == "fine"
+
+
+def test_requests_that_wait_for_a_probe_fail_when_it_fails() -> None:
+    health, world = down(AA), World()
+    probe = health.probe("aa/m1", 100.0) or "healthy"
+    plan = run(ASK, (AA,), health, ChainOptions(when_all_cooling_down="shed"))
+    world.until(plan, Sleep)
+    health.record_failure("aa/m1", 100.0, "Overloaded: busy", probe)
+    with pytest.raises(ChainExhausted):
+        world.run(plan)
+    assert (world.hosts, world.slept) == ([], [])
+
+
+def test_no_request_probes_just_after_a_failure() -> None:
+    health = down(AA)
+    health.record_failure("aa/m1", 99.5, "Overloaded: busy")
+    world = World()
+    assert shed(world, AA, health=health).http_status == 503
+    assert (world.hosts, world.slept) == ([], [])
+
+
+def test_a_gateway_answers_429_if_the_target_was_limited_by_a_429() -> None:
+    health = down(AA, reason="RateLimited: slow down")
+    health.probe("aa/m1", 100.0)
+    error = shed(World(), AA, health=health)
+    assert isinstance(error, RateLimited)
+    assert error.http_status == 429
+    assert error.retry_after == pytest.approx(19.0, abs=0.06)
+
+
+def test_a_gateway_probes_every_target_that_is_down() -> None:
+    world, health = World(BUSY, OK), down(AA, BB)
+    response = ask(world, health=health, when_all_cooling_down="shed", retries=0)
+    assert (response.target, world.hosts) == ("bb/m2", ["aa", "bb"])
 
 
 def test_the_shortest_wait_is_reported_if_not_all_are_on_cooldown() -> None:
@@ -766,7 +960,7 @@ def test_a_weighted_order_has_every_target_once(costs: list[float], dice: float)
 
 
 @pytest.mark.parametrize(
-    "options", [{"order": "cheapest"}, {"when_all_cooling_down": "wait"}, {"on_interrupt": "retry"}, {"retries": -1}]
+    "options", [{"order": "cheapest"}, {"when_all_cooling_down": "fail"}, {"on_interrupt": "retry"}, {"retries": -1}]
 )
 def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(SetupError, match=next(iter(options))):
@@ -776,17 +970,19 @@ def test_options_that_mean_nothing_are_refused(options: dict[str, Any]) -> None:
 # The error at the end -------------------------------------------------------------------------------------------------
 
 
-def test_a_single_target_is_treated_as_a_chain() -> None:
-    error = fail(World(BUSY, BUSY), AA)
-    assert isinstance(error, ChainExhausted)
-    assert isinstance(error, Overloaded)
-    assert len(error.attempts) == 2
+def test_the_error_of_a_single_target_is_the_providers() -> None:
+    error = fail(World(BUSY, BUSY, BUSY), AA)
+    assert (type(error), str(error), error.status) == (Overloaded, "aa/m1: busy", 503)
+    assert len(error.attempts) == 3
 
 
 def test_a_single_target_with_an_empty_answer_is_an_error_too() -> None:
-    error = fail(World(EMPTY), AA)
-    assert isinstance(error, EmptyResponse)
-    assert isinstance(error, ChainExhausted)
+    assert type(fail(World(EMPTY), AA)) is EmptyResponse
+
+
+def test_the_error_of_a_single_target_has_the_usage_of_all_attempts() -> None:
+    error = fail(World(BAD_CALL, BAD_CALL), OPENAI, retries=1)
+    assert error.usage == Usage(input=18, output=4, source="partial")
 
 
 def test_if_all_answers_were_empty_it_is_also_an_empty_response() -> None:
@@ -804,7 +1000,7 @@ def test_it_has_the_facts_of_its_class() -> None:
 
 
 def test_it_is_neither_transient_nor_to_be_left_to_another() -> None:
-    error = fail(World(BUSY, BUSY), AA)
+    error = fail(World(*[BUSY] * 6))
     assert (error.retry, error.fail_over, error.count_failure) == (False, False, False)
 
 
@@ -819,7 +1015,7 @@ def test_it_tells_what_all_attempts_used() -> None:
 
 
 def test_it_can_be_pickled() -> None:
-    error = fail(World(BUSY, BUSY), AA)
+    error = fail(World(*[BUSY] * 6))
     copy = pickle.loads(pickle.dumps(error))  # noqa: S301 - our own bytes
     assert isinstance(copy, Overloaded)
     assert isinstance(copy, ChainExhausted)
@@ -839,6 +1035,8 @@ FAULTS: dict[str, Script] = {
 
 
 HOSTS: tuple[str, ...] = ("aa", "bb", "cc")
+ENDS = {"ok": "served", "wrong": "stopped", "missing": None, "empty": None}
+"""What ends the tries of a target, and what then ends the call."""
 
 
 class Reference:
@@ -848,56 +1046,72 @@ class Reference:
         self.strikes: dict[str, int] = dict.fromkeys(HOSTS, 0)
         self.cooldowns: dict[str, int] = dict.fromkeys(HOSTS, 0)
         self.until: dict[str, float | None] = dict.fromkeys(HOSTS)
+        self.called: list[str] = []
+        self.left: list[str] = []
+        self.waits: dict[str, float] = {}
 
     def call(self, faults: dict[str, list[str]], now: float) -> tuple[list[str], str]:
         """The hosts that were called, in order, and how it ended."""
-        called: list[str] = []
-        for index, host in enumerate(HOSTS):
-            end = self.until[host]
-            if end is not None and now < end:
-                continue
-            for retry in (0, 1):
-                fault = faults[host].pop(0)
-                called.append(host)
-                if fault == "ok":
-                    self.strikes[host] = self.cooldowns[host] = 0
-                    self.until[host] = None
-                    return called, "served"
-                if fault == "wrong":
-                    return called, "stopped"
-                if fault == "missing":
-                    break
-                cooled_down = self.strike(host, now, is_probe=end is not None)
-                if fault == "slow":
-                    others = any((self.until[other] or now) <= now for other in HOSTS[index + 1 :])
-                    if cooled_down or retry or others:
-                        self.until[host] = max(now + 8, self.until[host] or 0)
-                        break
-                    now += 8
-                    continue
-                if cooled_down or fault == "empty":
-                    break
-        return called, "exhausted"
+        self.called, self.left, self.waits = [], [*HOSTS], {}
+        while self.left:
+            open_hosts = [host for host in self.left if self.is_open(host, now)]
+            host = open_hosts[0] if open_hosts else min(self.left, key=lambda host: self.until[host] or 0.0)
+            self.left.remove(host)
+            is_probe = bool(open_hosts) and self.until[host] is not None
+            now = max(now, self.waits.get(host, now))
+            end, now = self.tries(host, faults[host], now, is_probe=is_probe, is_healthy=self.until[host] is None)
+            if end is not None:
+                return self.called, end
+        return self.called, "exhausted"
+
+    def tries(
+        self, host: str, faults: list[str], now: float, *, is_probe: bool, is_healthy: bool
+    ) -> tuple[str | None, float]:
+        while True:
+            fault = faults[self.called.count(host)]
+            self.called.append(host)
+            if fault == "ok":
+                self.strikes[host] = self.cooldowns[host] = 0
+                self.until[host] = None
+            if fault in ENDS:
+                return ENDS[fault], now
+            cooled_down = self.strike(host, now, is_probe=is_probe)
+            is_probe = False
+            others = any(self.is_open(other, now) for other in self.left)
+            may_retry = self.called.count(host) <= 2
+            stays = may_retry and not (others and (cooled_down or fault == "slow"))
+            if fault == "slow" and not stays:
+                self.waits[host] = now + 8
+                self.until[host] = max(now + 8, self.until[host] or 0)
+            if fault == "slow" and stays:
+                now += 8
+                others = any(self.is_open(other, now) for other in self.left)
+                stays = not (others and is_healthy and self.until[host] is not None)
+            if not stays:
+                self.left += [host] if may_retry else []
+                return None, now
+
+    def is_open(self, host: str, now: float) -> bool:
+        return (self.until[host] or 0.0) <= now
 
     def strike(self, host: str, now: float, *, is_probe: bool) -> bool:
         self.strikes[host] += 1
-        if is_probe or self.strikes[host] >= 2:
+        if is_probe or (self.until[host] is None and self.strikes[host] >= 2):
             self.until[host] = now + min(300, 5 * 2 ** self.cooldowns[host])
             self.cooldowns[host] += 1
-            return True
-        return False
+        return self.until[host] is not None
 
 
 @given(
     st.lists(
-        st.tuples(st.integers(0, 400), st.lists(st.sampled_from(sorted(FAULTS)), min_size=6, max_size=6)), max_size=25
+        st.tuples(st.integers(0, 400), st.lists(st.sampled_from(sorted(FAULTS)), min_size=9, max_size=9)), max_size=25
     )
 )
 def test_chain_and_health_follow_the_rules_whatever_happens(story: list[tuple[int, list[str]]]) -> None:
     health, reference, now = Health(), Reference(), 100.0
     for passes, names in story:
         now += passes
-        faults = {"aa": names[0:2], "bb": names[2:4], "cc": names[4:6]}
+        faults = {"aa": names[0:3], "bb": names[3:6], "cc": names[6:9]}
         scripts = {host: [FAULTS[name] for name in left] for host, left in faults.items()}
         world = World(now=now, dice=0.0, **scripts)
         ended = "served"
@@ -927,8 +1141,8 @@ def test_conditions_are_of_the_target_and_not_of_the_provider() -> None:
 
 
 def test_a_truncated_body_is_told_as_such() -> None:
-    assert isinstance(fail(World(Status(200, b""), Status(200, b"")), AA), Truncated)
+    assert isinstance(fail(World(*[Status(200, b"")] * 3), AA), Truncated)
 
 
 def test_a_fault_of_the_server_is_told_as_such() -> None:
-    assert isinstance(fail(World(Status(500), Status(500)), AA), ServerFault)
+    assert isinstance(fail(World(*[Status(500)] * 3), AA), ServerFault)

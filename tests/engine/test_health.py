@@ -1,11 +1,14 @@
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dragoman.engine.health import Health, HealthPolicy, LocalHealthStore, ProbeLease, TargetAdmission, TargetHealth
+from dragoman.engine.health import Health, LocalHealthStore, ProbeLease, TargetAdmission, TargetHealth
+from dragoman.errors import SetupError
+from dragoman.targets.health_policy import HealthPolicy
 
 COOLDOWNS = [5.0, 10.0, 20.0, 40.0, 80.0, 160.0, 300.0, 300.0]
 
@@ -131,11 +134,73 @@ def test_the_longer_bench_wins() -> None:
     assert (health.get("aa/m").until, health.get("aa/m").reason) == (30.0, "slow down")
 
 
-def test_a_caller_may_probe_whatever_the_condition() -> None:
+def down(seconds: float = 12.0, failures: int = 5) -> Health:
+    health = Health()
+    for number in range(failures):
+        health.record_failure("aa/m", seconds * number / (failures - 1), "busy")
+    return health
+
+
+def test_a_target_is_down_after_nothing_but_failures_for_a_while() -> None:
+    assert down().is_down("aa/m")
+    assert not down(seconds=9.0).is_down("aa/m"), "too short"
+    assert not down(failures=4).is_down("aa/m"), "too few"
+    assert not Health().is_down("aa/m")
+
+
+def test_a_target_that_answers_is_not_down() -> None:
+    health = down()
+    health.record_success("aa/m")
+    assert not health.is_down("aa/m")
+
+
+def test_one_request_at_a_time_may_probe_a_target_that_is_down() -> None:
+    health = down()
+    assert health.probe("aa/m", 12.5) is None, "the last failure was just now"
+    assert health.probe("aa/m", 13.5) == ProbeLease(73.5)
+    assert health.probe("aa/m", 14.0) is None
+    health.record_success("aa/m")
+    assert health.probe("aa/m", 14.0) == "healthy"
+
+
+def test_a_target_that_an_operator_disabled_is_not_probed() -> None:
+    health = down()
+    health.disable("aa/m", 60.0, now=12.0)
+    assert health.probe("aa/m", 20.0) is None
+
+
+def test_a_failure_of_an_attempt_that_began_before_the_last_failure_is_not_counted() -> None:
+    health = Health()
+    health.record_failure("aa/m", 10.0, "one", began=9.0)
+    assert not health.record_failure("aa/m", 10.5, "two", began=9.5)
+    assert (health.get("aa/m").failures, health.get("aa/m").last_error) == (1, "two")
+    assert health.record_failure("aa/m", 11.0, "three", began=10.5)
+
+
+def test_the_failure_of_a_probe_is_always_counted() -> None:
     health = on_cooldown()
-    assert health.probe("aa/m", 1.0) == ProbeLease(61.0)
-    assert health.get("aa/m").state == "probing"
-    assert health.probe("bb/m", 1.0) == "healthy"
+    probe = health.admit("aa/m", 5.0) or "healthy"
+    health.record_failure("aa/m", 6.0, "last resort", "last_resort", began=5.5)
+    assert health.record_failure("aa/m", 7.0, "still", probe, began=5.0)
+    assert health.get("aa/m").until == 17.0
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"threshold": 0},
+        {"threshold": 1.5},
+        {"base": -1.0},
+        {"multiplier": 0.5},
+        {"cap": float("nan")},
+        {"lease": None},
+        {"down_after": float("inf")},
+    ],
+    ids=str,
+)
+def test_a_policy_that_makes_no_sense_is_refused(settings: dict[str, Any]) -> None:
+    with pytest.raises(SetupError, match=f"{next(iter(settings))} must be a"):
+        HealthPolicy(**settings)
 
 
 def test_an_operator_benches_and_unbenches() -> None:
@@ -159,7 +224,7 @@ def test_the_bench_of_an_operator_outlives_the_success_of_a_call_under_way() -> 
 def test_the_bench_of_an_operator_is_made_no_shorter_by_a_failure() -> None:
     health = Health()
     health.disable("aa/m", 300.0, now=0.0)
-    assert health.record_failure("aa/m", 1.0, "busy", health.probe("aa/m", 1.0))
+    assert health.record_failure("aa/m", 1.0, "busy", "last_resort")
     health.cool_down("aa/m", 10.0, "slow down")
     assert health.get("aa/m").until == 300.0
 
@@ -243,9 +308,17 @@ def test_a_snapshot_says_state_failures_until_when_why_last_error_and_last_laten
     health.record_failure("bb/m", 2.0, "three")
     assert health.snapshot() == {
         "aa/m": TargetHealth(
-            state="cooldown", failures=2, cooldowns=1, until=7.0, reason="two", last_error="two", last_latency=0.25
+            state="cooldown",
+            failures=2,
+            failing_since=1.0,
+            failed_at=2.0,
+            cooldowns=1,
+            until=7.0,
+            reason="two",
+            last_error="two",
+            last_latency=0.25,
         ),
-        "bb/m": TargetHealth(failures=1, last_error="three"),
+        "bb/m": TargetHealth(failures=1, failing_since=2.0, failed_at=2.0, last_error="three"),
     }
 
 

@@ -8,6 +8,7 @@ from dragoman.gateway.app import App
 from dragoman.gateway.auth.api_keys import new_key
 from dragoman.gateway.reload import Reloader
 from dragoman.gateway.runtime import Runtime, read_config
+from dragoman.targets.health_policy import HealthPolicy
 
 KEYED = f'[keys.alice]\nhash = "{new_key()[1]}"\n'
 
@@ -44,3 +45,15 @@ def test_keys_may_change_and_come(tmp_path: Path) -> None:
     path.write_text(KEYED)
     assert reloader.reload()
     assert len(app.runtime.config.keys) == 1
+
+
+def test_the_health_policy_follows_the_config(tmp_path: Path) -> None:
+    path = tmp_path / "dragoman.toml"
+    path.write_text("[health]\nthreshold = 7\n")
+    app, reloader = reloading(path)
+    policies = [app.runtime.registry.health.policy]
+    for text in ('[aliases]\nfast = "demo/any"\n', "[health]\ncap = 60\n"):
+        path.write_text(text)
+        assert reloader.reload()
+        policies.append(app.runtime.registry.health.policy)
+    assert policies == [HealthPolicy(threshold=7), HealthPolicy(), HealthPolicy(cap=60.0)]

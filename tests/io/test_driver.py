@@ -16,7 +16,7 @@ import pytest
 from dragoman import wires
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Compute, Now, Observe, Plan, Random, Sleep
-from dragoman.engine.health import Health, HealthPolicy
+from dragoman.engine.health import Health
 from dragoman.errors import (
     AuthFailed,
     BadRequest,
@@ -30,6 +30,7 @@ from dragoman.errors import (
     ModelNotFound,
     Overloaded,
     RateLimited,
+    RequestTooLarge,
     Reset,
     ServerFault,
     TimedOut,
@@ -40,6 +41,7 @@ from dragoman.io.driver import Driver
 from dragoman.io.transport import make_transport
 from dragoman.models import Model
 from dragoman.registry import Registry
+from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.providers import Provider
 from dragoman.testing import (
     CloseAfter,
@@ -262,8 +264,6 @@ def test_a_transient_error_is_retried(way: Way, wire: str, line: ScriptLine, lim
 
 PERMANENT: list[tuple[str, ScriptLine, type[DragomanError]]] = [
     ("400", RawResponse(status=400, body=b'{"error":{"message":"temperature"}}'), BadRequest),
-    ("401", RawResponse(status=401, body=b'{"error":{"message":"who?"}}'), AuthFailed),
-    ("403", RawResponse(status=403, body=b'{"error":{"message":"no"}}'), AuthFailed),
     ("405", RawResponse(status=405, body=b""), BadRequest),
     ("422", RawResponse(status=422, body=b'{"detail":"no"}'), BadRequest),
     ("blocked", RawResponse(status=400, body=b'{"error":{"message":"unsafe","code":"content_filter"}}'), Blocked),
@@ -288,7 +288,9 @@ def test_a_permanent_error_stops_the_chain(
 ELSEWHERE: list[tuple[str, ScriptLine, type[DragomanError]]] = [
     ("404", RawResponse(status=404, body=b'{"error":{"message":"model m1 not found"}}'), ModelNotFound),
     ("bare 404", RawResponse(status=404, body=b""), ModelNotFound),
-    ("413", RawResponse(status=413, body=b""), BadRequest),
+    ("401", RawResponse(status=401, body=b'{"error":{"message":"who?"}}'), AuthFailed),
+    ("403", RawResponse(status=403, body=b'{"error":{"message":"no"}}'), AuthFailed),
+    ("413", RawResponse(status=413, body=b""), RequestTooLarge),
     (
         "context",
         RawResponse(status=400, body=b'{"error":{"message":"long","code":"context_length_exceeded"}}'),

@@ -95,9 +95,9 @@ class World:
         """The providers that were called, in order."""
         return [effect.request.origin.removeprefix("http://") for effect in self.requests]
 
-    def run(self, plan: Plan[T]) -> T:
-        """The plan's result."""
-        answer: Any = None
+    def run(self, plan: Plan[T], pending: Effect | None = None) -> T:
+        """The plan's result; `pending` is the effect that `until` returned."""
+        answer: Any = None if pending is None else self.perform(pending)
         failure: Exception | None = None
         while True:
             try:

@@ -3,9 +3,11 @@ from typing import Any
 
 import pytest
 
+from dragoman.engine.health import Health
 from dragoman.errors import SetupError
 from dragoman.io.transport import make_transport
 from dragoman.registry import Registry
+from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.providers import PROVIDERS, Provider
 from dragoman.targets.target import Capabilities
 
@@ -314,3 +316,34 @@ def test_names_of_the_version_before_are_refused_with_the_new_ones() -> None:
         empty().add_provider(name="x", like="groq", limits={"max_images": 0})
     with pytest.raises(SetupError, match=r"^'lone_temperature' is now called 'temperature_excludes_top_p'$"):
         empty().set_capabilities("groq", lone_temperature=True)
+
+
+# Health ---------------------------------------------------------------------------------------------------------------
+
+
+def test_the_health_policy_is_a_table_of_the_config() -> None:
+    registry = Registry(env={"BASE": "2.5"})
+    registry.load_config('[health]\nthreshold = 4\nbase = "${BASE}"\nmultiplier = 3\ncap = 60\ndown_after = 30')
+    assert registry.health.policy == HealthPolicy(threshold=4, base=2.5, multiplier=3.0, cap=60.0, down_after=30.0)
+
+
+def test_a_config_without_a_health_policy_leaves_that_of_the_registry() -> None:
+    registry = Registry(env={}, health_policy=HealthPolicy(threshold=9))
+    registry.load_config('[aliases]\nfast = "demo/any"')
+    assert registry.health.policy.threshold == 9
+
+
+def test_all_problems_of_a_health_policy_are_listed() -> None:
+    with pytest.raises(SetupError) as caught:
+        empty().load_config('[health]\nthreshold = 0\nbase = "soon"\nmultiplier = 0.5\ntreshold = 3')
+    assert str(caught.value).splitlines()[1:] == [
+        "- health.threshold must be a whole number >= 1, got 0",
+        "- health.base must be a number, got str",
+        "- health.multiplier must be a number >= 1, got 0.5",
+        "- health: unknown setting 'treshold'; did you mean 'threshold'?",
+    ]
+
+
+def test_a_registry_takes_a_health_or_a_policy() -> None:
+    with pytest.raises(SetupError, match=r"^Registry takes health= or health_policy=, not both"):
+        Registry(env={}, health=Health(), health_policy=HealthPolicy())

@@ -14,9 +14,9 @@ from dragoman.agents.events import Result, RunEvent
 from dragoman.agents.loop import CallModel, LoopSettings, Run
 from dragoman.engine.call_context import Timeouts
 from dragoman.engine.effects import Plan
-from dragoman.engine.failover import ChainOptions, ErrorPolicy
+from dragoman.engine.failover import ChainOptions
 from dragoman.engine.typed import with_output_schema
-from dragoman.errors import DragomanError, EmptyResponse, InvalidRequest, InvalidTool
+from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.events import Restarted
 from dragoman.io.driver import notify
 from dragoman.io.stopper import Stopper
@@ -179,14 +179,7 @@ class Agent(Generic[T]):
         def call_model(request: Request, seconds: float | None) -> Plan[Response]:
             limits = [limit for limit in (chain_options.timeouts.total, seconds) if limit is not None]
             timeouts = replace(chain_options.timeouts, total=min(limits, default=None))
-            return self.model.plan(request, replace(chain_options, timeouts=timeouts, classify=classify))
-
-        def classify(error: DragomanError) -> ErrorPolicy | None:
-            """An empty answer is rarely the target's fault: the loop retries it, and no target goes on cooldown."""
-            policy = None if chain_options.classify is None else chain_options.classify(error)
-            if policy or not isinstance(error, EmptyResponse):
-                return policy
-            return ErrorPolicy(retry=False, fail_over=True, count_failure=False)
+            return self.model.plan(request, replace(chain_options, timeouts=timeouts))
 
         return call_model
 

@@ -182,19 +182,13 @@ def describe_error(error: Exception, /) -> str:
     if isinstance(error, OSError) and error.strerror:
         return _valid_utf8(f"{error.filename}: {error.strerror}") if error.filename else error.strerror
     if isinstance(error, ChainExhausted) and error.attempts:
-        text = _describe_attempts(error)
+        text = "\n- ".join(["no target answered:", *_count_failures(error.attempts)])
+    elif isinstance(error, DragomanError) and error.attempts:
+        text = str(error)  # it starts with the target
     else:
         is_named = isinstance(error, DragomanError) and not isinstance(error, SetupError)
         text = f"{type(error).__name__}: {error}" if is_named else str(error)
     return _join_lines(redact(_valid_utf8(text)))
-
-
-def _describe_attempts(error: ChainExhausted) -> str:
-    reasons = _count_failures(error.attempts)
-    if len(reasons) > 1:
-        return "\n- ".join(["no target answered:", *reasons])
-    cause = error.__cause__
-    return f"{error.attempts[0].target}: {cause.message}" if isinstance(cause, DragomanError) else reasons[0]
 
 
 def _count_failures(attempts: Iterable[Attempt]) -> list[str]:

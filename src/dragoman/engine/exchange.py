@@ -23,7 +23,7 @@ from dragoman.errors import (
 from dragoman.events import Event, Finished, PartDelta, PartEnded, StreamEvent, fold
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
-from dragoman.types import Response, Text, Thinking, Usage
+from dragoman.types import Request, Response, Text, Thinking, Usage
 from dragoman.wires.base import ClientHalf, StreamDecoder
 
 MAX_BODY = 256 * 1024 * 1024
@@ -32,6 +32,8 @@ HEAVY_BODY = 1024 * 1024
 MAX_ERROR_BODY = 1024 * 1024
 ERROR_BODY_TIMEOUT = 5.0
 """Seconds to wait for the body of an error; its status is known already."""
+STOP_SEQUENCE = "stop_sequence"
+"""Anthropic's word for an answer that a stop sequence ended."""
 CLOCK_TOLERANCE = 0.05
 """Seconds by which a timer may fire early."""
 
@@ -102,25 +104,30 @@ def _whole_exchange(
         return fold(events if output.tool is None else ToolOutputDecoder(output).feed(events))
 
     response: Response = (yield Compute(decode)) if len(reply.body) > HEAVY_BODY else decode()
-    if is_empty_response(response):
+    if is_empty_response(response, output.request):
         raise _empty(response)
     ended_at: float = yield Now()
     return Completed(response, ended_at - began, ended_at)
 
 
 def _empty(response: Response) -> EmptyResponse:
-    finish = response.finish.raw or response.finish.reason
-    return EmptyResponse(f"the answer is empty (finish: {finish})", usage=response.usage)
+    """An empty answer. If the model made a mistake, as with Gemini's MALFORMED_FUNCTION_CALL, a retry may help."""
+    finish = response.finish
+    message = f"the answer is empty (finish: {finish.raw or finish.reason})"
+    return EmptyResponse(message, usage=response.usage, retry=finish.reason == "other")
 
 
-def is_empty_response(response: Response, /) -> bool:
-    """Whether an answer is empty although it was neither blocked nor cut off.
+def is_empty_response(response: Response, request: Request, /) -> bool:
+    """Whether an answer is empty although it was neither blocked nor cut off, and no stop sequence ended it.
 
     >>> from dragoman.types import Finish, assistant
-    >>> is_empty_response(Response(message=assistant(" "), finish=Finish(reason="stop")))
+    >>> is_empty_response(Response(message=assistant(" "), finish=Finish(reason="stop")), Request())
     True
     """
-    return response.is_empty and response.finish.reason not in ("blocked", "length")
+    if not response.is_empty or response.finish.reason in ("blocked", "length"):
+        return False
+    # Most providers report the same finish for a stop sequence and for the natural end.
+    return not (response.finish.reason == "stop" and (request.stop or response.finish.raw == STOP_SEQUENCE))
 
 
 # Streamed answers -----------------------------------------------------------------------------------------------------
@@ -167,7 +174,7 @@ class _StreamedExchange:
                 content_length, self._last_content = decoder.content_length, now
         response = fold(self._events)
         if not self._has_emitted:
-            if is_empty_response(response):
+            if is_empty_response(response, self._request):
                 raise _empty(response)
             yield Emit([*preface, *self._events], self._name, self._http.notices)
         return Completed(response, now - began if latency is None else latency, now)

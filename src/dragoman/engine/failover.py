@@ -1,8 +1,9 @@
 """Runs a request against a chain of targets until one answers.
 
-Targets are tried in order. A target on cooldown is skipped. An error says by its policy what happens next: retry the
-same target after a wait, try the next one, or end the call. Every try is recorded as an `Attempt`, on the response and
-on the error that ends the chain.
+Targets are tried in order. An error says by its policy what happens next: retry the same target after a wait, try the
+next one, or end the call. A target on cooldown is passed over only while another one may be called; if no other is
+left, the call uses it: health chooses between targets and never makes a call fail. Only a gateway may refuse requests
+to a target that is down. Every try is recorded as an `Attempt`, on the response and on the error that ends the chain.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -16,9 +17,18 @@ from dragoman.engine.attempt import attempt
 from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.effects import Job, Now, Observe, Plan, Random, Sleep, perform
 from dragoman.engine.exchange import Completed
-from dragoman.engine.exhausted import exhausted
-from dragoman.engine.health import Health, TargetAdmission
-from dragoman.errors import DragomanError, Interrupted, ProviderError, SetupError, TimedOut, Unsupported, redact
+from dragoman.engine.exhausted import exhausted, total_usage
+from dragoman.engine.health import Health, ProbeLease, TargetAdmission
+from dragoman.errors import (
+    DragomanError,
+    Interrupted,
+    ProviderError,
+    RateLimited,
+    SetupError,
+    TimedOut,
+    Unsupported,
+    redact,
+)
 from dragoman.events import Restarted
 from dragoman.http import MAX_WAIT
 from dragoman.media import MediaCache, has_result_media
@@ -26,11 +36,15 @@ from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response
 
 Order: TypeAlias = Literal["in_order", "weighted", "fastest"]
-WhenAllCoolingDown: TypeAlias = Literal["fail", "probe"]
+WhenAllCoolingDown: TypeAlias = Literal["try", "shed"]
 OnInterrupt: TypeAlias = Literal["fail", "restart"]
 _MIN_COST = 1e-9
 """The cost of a target that is free."""
 _CHOICES = (("order", Order), ("when_all_cooling_down", WhenAllCoolingDown), ("on_interrupt", OnInterrupt))
+MAX_PROBE_WAIT = 1.0
+"""Seconds that a request waits for the result of another request's probe."""
+PROBE_CHECK = 0.05
+"""Seconds from one look at a probe to the next."""
 _NUMBERS = ("retries", "max_retry_after_with_fallback", "max_retry_after", "backoff", "backoff_cap")
 
 
@@ -49,11 +63,12 @@ class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How a chain behaves.
 
     >>> ChainOptions().retries
-    1
+    2
     """
 
-    retries: int = 1
-    """How often a target is tried again after an error that may pass, before the next target is tried."""
+    retries: int = 2
+    """How often a target is tried again after an error that may pass. If it goes on cooldown and another target may be
+    called, that one is tried first."""
     max_retry_after_with_fallback: float = 5.0
     """If a provider asks for a longer wait, put it on cooldown and try the next target."""
     max_retry_after: float = 60.0
@@ -61,8 +76,10 @@ class ChainOptions(msgspec.Struct, frozen=True, kw_only=True):
     backoff: float = 0.25
     backoff_cap: float = 4.0
     fail_over_on_permanent: bool = False
-    """Whether to try the next target after errors that a retry cannot change (400, 401, 403, 405, 422, blocked)."""
-    when_all_cooling_down: WhenAllCoolingDown = "fail"
+    """Whether to try the next target after errors that a retry cannot change (400, 405, 422, blocked)."""
+    when_all_cooling_down: WhenAllCoolingDown = "try"
+    """If all targets are on cooldown: try them anyway; or, for a gateway, shed load while they are down. Then one
+    request at a time tries a target that had nothing but failures for a while, and the others fail at once."""
     on_interrupt: OnInterrupt = "fail"
     """If a stream breaks after events were emitted: fail, or start again with the next target."""
     classify: Callable[[DragomanError], ErrorPolicy | None] | None = None
@@ -149,13 +166,30 @@ def weighted_order(
     return ordered
 
 
+class _Candidate(msgspec.Struct, eq=False):
+    """A target that may still be called in this chain."""
+
+    target: Target
+    name: str
+    retries: int = 0
+    """How often it was tried again."""
+    not_before: float | None = None
+    """Until when its provider asked this call to wait."""
+    degrade: bool = False
+    """Whether to send it notes instead of the media in tool results."""
+    was_skipped: bool = False
+
+
 def run(request: Request, targets: Sequence[Target], health: Health, options: ChainOptions, /) -> Plan[Response]:
-    """The response of the first target that answers; raises `ChainExhausted` if none does."""
+    """The response of the first target that answers.
+
+    If none does, it raises the error of the target; if there are several, a `ChainExhausted`.
+    """
     return Chain(request, health, options).run(targets)
 
 
 class Chain:
-    """One call of a chain: its attempts so far and its deadline."""
+    """One call of a chain: the targets that are left, its attempts so far and its deadline."""
 
     def __init__(self, request: Request, health: Health, options: ChainOptions, /) -> None:
         self.current_target: str | None = None
@@ -163,6 +197,8 @@ class Chain:
         self._request = request
         self._health = health
         self._options = options
+        self._candidates: list[_Candidate] = []
+        """The targets that are left, without the one that is being tried."""
         self._attempts: list[Attempt] = []
         self._errors: list[DragomanError] = []
         self._deadline: float | None = None
@@ -174,31 +210,23 @@ class Chain:
         now: float = yield Now()
         total = self._options.timeouts.total
         self._deadline = None if total is None else now + total
-        ordered = [*(targets if self._options.order == "in_order" else (yield from self._order(targets)))]
-        for index, target in enumerate(ordered):
+        ordered = targets if self._options.order == "in_order" else (yield from self._order(targets))
+        self._candidates = [_Candidate(target, target.name) for target in ordered]
+        while self._candidates:
+            index, admission = self._first_admitted(now)
             if index:
-                now = yield Now()
-            name = target.name
-            admission = self._health.admit(name, now)
+                yield from self._skip(self._candidates[:index], now)
             if admission is None:
-                yield from self._skip(name, now)
-                continue
-            degrade = index >= len(targets)
-            response = yield from self._try(target, name, admission, now, ordered[index + 1 :], degrade=degrade)
+                index, admission = yield from self._last_resort(now)
+            if admission is None:
+                break
+            response = yield from self._try(self._candidates.pop(index), admission, now)
             if response is not None:
                 return response
-            if not degrade and isinstance(self._errors[-1], Unsupported) and has_result_media(self._request):
-                # If no target takes the media of a tool result, the target is tried again at the end without them.
-                ordered.append(target)
-        if ordered and not self._errors and self._options.when_all_cooling_down == "probe":
-            target = min(ordered, key=self._cooldown_end)
-            admission = self._health.probe(target.name, now)
-            response = yield from self._try(target, target.name, admission, now, (), degrade=False)
-            if response is not None:
-                return response
+            now = yield Now()
         now = yield Now()
-        last = self._errors[-1] if self._errors else None
-        raise exhausted(self._errors, self._attempts, retry_after=self._retry_after(ordered, now)) from last
+        error = self._final_error(targets, now)
+        raise error from error.__cause__
 
     def _order(self, targets: Sequence[Target]) -> Plan[Sequence[Target]]:
         if self._options.order == "fastest":
@@ -209,56 +237,107 @@ class Chain:
             numbers.append((yield Random()))  # noqa: PERF401 - a comprehension cannot yield
         return weighted_order(targets, self._options.costs, numbers)
 
+    # Choosing a target -----------------------------------------------------------------------------------------------
+
+    def _first_admitted(self, now: float) -> tuple[int, TargetAdmission | None]:
+        """The index of the first target that may be called, and its admission; None if there is none."""
+        for index, candidate in enumerate(self._candidates):
+            admission = self._health.admit(candidate.name, now)
+            if admission is not None:
+                return index, admission
+        return len(self._candidates), None
+
+    def _last_resort(self, now: float) -> Plan[tuple[int, TargetAdmission | None]]:
+        """A target on cooldown, that which ends first; None if all are disabled or, for a gateway, down."""
+        ends = [(self._cooldown_end(candidate.name), index) for index, candidate in enumerate(self._candidates)]
+        indexes = [index for _, index in sorted(ends) if not self._is_disabled(self._candidates[index])]
+        if self._options.when_all_cooling_down == "shed":
+            return (yield from self._shed(indexes, now))
+        return (indexes[0], "last_resort") if indexes else (0, None)
+
+    def _shed(self, indexes: Sequence[int], now: float) -> Plan[tuple[int, TargetAdmission | None]]:
+        """A target that is not down, or that this request may probe. If others probe, wait shortly for their result."""
+        ends_at = now + MAX_PROBE_WAIT
+        while True:
+            for index in indexes:
+                name = self._candidates[index].name
+                admission = self._health.probe(name, now) if self._health.is_down(name) else "last_resort"
+                if admission is not None:
+                    return index, admission
+            is_probed = any(self._health.get(self._candidates[index].name).state == "probing" for index in indexes)
+            if not is_probed or now >= ends_at or not self._is_in_time(now + PROBE_CHECK):
+                return 0, None
+            yield Sleep(PROBE_CHECK)
+            now = yield Now()
+
+    def _is_disabled(self, candidate: _Candidate) -> bool:
+        return self._health.get(candidate.name).is_disabled
+
+    def _is_another_available(self, now: float) -> bool:
+        return any(self._is_available(candidate.name, now) for candidate in self._candidates)
+
+    def _is_available(self, name: str, now: float) -> bool:
+        health = self._health.get(name)
+        return health.is_healthy or (health.state == "cooldown" and now >= (health.until or 0.0))
+
+    def _cooldown_end(self, name: str) -> float:
+        return self._health.get(name).until or 0.0
+
     # One target ------------------------------------------------------------------------------------------------------
 
-    def _try(
-        self,
-        target: Target,
-        name: str,
-        admission: TargetAdmission,
-        now: float,
-        others: Sequence[Target],
-        *,
-        degrade: bool,
-    ) -> Plan[Response | None]:
+    def _try(self, candidate: _Candidate, admission: TargetAdmission, now: float) -> Plan[Response | None]:
         """Try one target, with retries. None means: try the next one. Raises the errors that end the call."""
-        began, retries = now, 0
+        name, began = candidate.name, now
         try:
-            while True:
-                if self._deadline is not None and began >= self._deadline:
-                    raise self._deadline_error((target, *others))
-                self.current_target = name
-                try:
-                    completed = yield from attempt(self._request, target, self._call_context(name, degrade=degrade))
-                except DragomanError as error:
-                    self.current_target = None
-                    if degrade and isinstance(error, Unsupported):
-                        return None  # the first attempt has recorded the same error
-                    wait = yield from self._handle_error(name, error, began, admission, others, retries)
-                else:
-                    return (yield from self._complete(name, completed, began))
-                if wait is None:
+            if candidate.not_before is not None:
+                wait = max(0.0, candidate.not_before - now)
+                if wait > self._options.max_retry_after or not self._is_in_time(now + wait):
                     return None
                 yield Sleep(wait)
-                if admission == "healthy" and not self._health.get(name).is_healthy:
-                    return None  # another call has put it on cooldown during the wait
-                retries += 1
                 began = yield Now()
+            while True:
+                if not self._is_in_time(began):
+                    raise self._deadline_error(candidate)
+                self.current_target = name
+                try:
+                    completed = yield from attempt(self._request, candidate.target, self._call_context(candidate))
+                except DragomanError as error:
+                    self.current_target = None
+                    if candidate.degrade and isinstance(error, Unsupported):
+                        return None  # the first attempt has recorded the same error
+                    backoff = yield from self._handle_error(candidate, error, began, admission)
+                else:
+                    return (yield from self._complete(name, completed, began))
+                if backoff is None:
+                    return None
+                yield Sleep(backoff)
+                candidate.retries += 1
+                began = yield Now()
+                if self._must_leave(candidate, admission, began):
+                    self._candidates.append(candidate)
+                    return None
         finally:
-            if admission != "healthy":
+            if isinstance(admission, ProbeLease):
                 self._health.release_probe(name, admission)
 
-    def _call_context(self, name: str, *, degrade: bool) -> CallContext:
+    def _must_leave(self, candidate: _Candidate, admission: TargetAdmission, now: float) -> bool:
+        """Whether another call or an operator has put the target on cooldown during the wait."""
+        health = self._health.get(candidate.name)
+        if health.is_healthy:
+            return False
+        return health.is_disabled or (admission == "healthy" and self._is_another_available(now))
+
+    def _call_context(self, candidate: _Candidate) -> CallContext:
         restarted = None
         if self._interrupted is not None:
             previous, error = self._interrupted
-            restarted = Restarted(previous=previous, target=name, why=error.message)
+            restarted = Restarted(previous=previous, target=candidate.name, why=error.message)
         return CallContext(
             timeouts=self._options.timeouts,
             deadline=self._deadline,
             media_cache=self._media_cache,
             fetch_images=self._options.fetch_images,
-            degrade_tool_media=degrade,
+            degrade_tool_media=candidate.degrade,
             restarted=restarted,
         )
 
@@ -270,45 +349,55 @@ class Chain:
         return replace(response, attempts=tuple(self._attempts))
 
     def _handle_error(
-        self,
-        name: str,
-        error: DragomanError,
-        began: float,
-        admission: TargetAdmission,
-        others: Sequence[Target],
-        retries: int,
+        self, candidate: _Candidate, error: DragomanError, began: float, admission: TargetAdmission
     ) -> Plan[float | None]:
         """Record an error. Seconds until the retry, or None to try the next target; raises if the call must end."""
         now: float = yield Now()
         policy = yield from error_policy(error, self._options)
-        cooldown_before = self._health.get(name).until
-        is_cooling_down = policy.count_failure and self._health.record_failure(name, now, _describe(error), admission)
-        may_retry = policy.retry and retries < self._options.retries and not is_cooling_down
+        name, reason, cooldown_before = candidate.name, _describe(error), self._health.get(candidate.name).until
+        may_retry = policy.retry and candidate.retries < self._options.retries
+        is_another_available = policy.fail_over and self._is_another_available(now)
+        is_cooling_down = policy.count_failure and self._health.record_failure(
+            name, now, reason, admission, began=began
+        )
+        may_stay = may_retry and not (is_cooling_down and is_another_available)
         wait = None if error.retry_after is None else min(MAX_WAIT, error.retry_after)
-        goes_on = policy.retry or policy.fail_over
-        if wait is not None and goes_on and not self._is_acceptable(wait, now, others, may_retry=may_retry):
-            self._health.cool_down(name, now + wait, _describe(error))
-            may_retry = False
+        if (
+            wait is not None
+            and (policy.retry or policy.fail_over)
+            and not self._may_wait(wait, now, is_last=may_stay and not is_another_available)
+        ):
+            self._health.cool_down(name, now + wait, reason)
+            candidate.not_before = now + wait
+            may_stay = False
         yield from self._record_failure(name, error, now - began, cooldown_before, now)
         if isinstance(error, Interrupted):
             self._interrupt(name, error)
             return None
-        if may_retry and wait is None:
+        if may_stay and wait is None:
             number: float = yield Random()
-            wait = number * min(self._options.backoff_cap, self._options.backoff * 2 ** min(retries, 10))
-        if may_retry and wait is not None and (self._deadline is None or now + wait < self._deadline):
+            wait = number * min(self._options.backoff_cap, self._options.backoff * 2 ** min(candidate.retries, 10))
+        if may_stay and wait is not None and self._is_in_time(now + wait):
             return wait
         if not policy.fail_over:
             raise self._with_attempts(error)
+        self._try_later(candidate, error, may_retry=may_retry and is_another_available)
         return None
 
-    def _is_acceptable(self, wait: float, now: float, others: Sequence[Target], *, may_retry: bool) -> bool:
+    def _try_later(self, candidate: _Candidate, error: DragomanError, *, may_retry: bool) -> None:
+        """Put a target at the end of the chain again, if it may then answer."""
+        if may_retry:
+            candidate.retries += 1
+            self._candidates.append(candidate)
+        elif isinstance(error, Unsupported) and has_result_media(self._request):
+            # If no target takes the media of a tool result, the target is tried again at the end without them.
+            self._candidates.append(_Candidate(candidate.target, candidate.name, degrade=True))
+
+    def _may_wait(self, wait: float, now: float, *, is_last: bool) -> bool:
         """Whether to wait out Retry-After here instead of putting the target on cooldown."""
-        if wait <= self._options.max_retry_after_with_fallback:
-            return True
-        if not may_retry or any(self._is_available(target, now) for target in others):
-            return False
-        return wait <= self._options.max_retry_after and (self._deadline is None or now + wait < self._deadline)
+        if is_last:
+            return wait <= self._options.max_retry_after and self._is_in_time(now + wait)
+        return wait <= self._options.max_retry_after_with_fallback
 
     def _interrupt(self, name: str, error: Interrupted) -> None:
         cause = error.__cause__
@@ -317,25 +406,43 @@ class Chain:
             raise self._with_attempts(error)
         self._interrupted = name, error
 
-    # Health ----------------------------------------------------------------------------------------------------------
+    # The end ---------------------------------------------------------------------------------------------------------
 
-    def _is_available(self, target: Target, now: float) -> bool:
-        health = self._health.get(target.name)
-        return health.is_healthy or (health.state == "cooldown" and now >= (health.until or 0.0))
+    def _is_in_time(self, moment: float) -> bool:
+        return self._deadline is None or moment < self._deadline
 
-    def _cooldown_end(self, target: Target) -> float:
-        return self._health.get(target.name).until or 0.0
+    def _deadline_error(self, candidate: _Candidate) -> DragomanError:
+        why = f"the deadline of {self._options.timeouts.total} s has passed"
+        untried = (candidate, *(other for other in self._candidates if not other.retries and not other.was_skipped))
+        self._attempts += [Attempt(target=each.name, outcome="skipped", error=why) for each in untried]
+        return exhausted([*self._errors, TimedOut(why)], self._attempts, kind=TimedOut)
+
+    def _final_error(self, targets: Sequence[Target], now: float) -> DragomanError:
+        """The error of the target itself if there is only one; otherwise one that names all targets."""
+        last = self._errors[-1] if self._errors else None
+        if last is not None and len(targets) == 1:
+            last.usage = total_usage(self._errors)
+            return self._with_attempts(last)
+        kind = RateLimited if last is None and targets and all(map(self._is_rate_limited, targets)) else None
+        error = exhausted(self._errors, self._attempts, retry_after=self._retry_after(targets, now), kind=kind)
+        error.__cause__ = last
+        return error
 
     def _retry_after(self, targets: Sequence[Target], now: float) -> float | None:
         """Seconds until the first cooldown ends if all targets have one; otherwise the shortest Retry-After."""
-        if all(not self._health.get(target.name).is_healthy for target in targets):
-            return max(0.0, min(map(self._cooldown_end, targets), default=now) - now)
+        if targets and all(not self._health.get(target.name).is_healthy for target in targets):
+            return min(self._seconds_left(target, now) for target in targets)
         return min((error.retry_after for error in self._errors if error.retry_after is not None), default=None)
 
-    def _deadline_error(self, remaining: Iterable[Target]) -> DragomanError:
-        why = f"the deadline of {self._options.timeouts.total} s has passed"
-        self._attempts += [Attempt(target=target.name, outcome="skipped", error=why) for target in remaining]
-        return exhausted([*self._errors, TimedOut(why)], self._attempts, kind=TimedOut)
+    def _seconds_left(self, target: Target, now: float) -> float:
+        """Seconds until it makes sense to try a target again. Long cooldowns are only a guess, and end at a success."""
+        seconds = max(0.0, self._cooldown_end(target.name) - now)
+        is_known = self._health.get(target.name).is_disabled or self._is_rate_limited(target)
+        return seconds if is_known else min(seconds, self._health.policy.base)
+
+    def _is_rate_limited(self, target: Target) -> bool:
+        health = self._health.get(target.name)
+        return not health.is_disabled and (health.last_error or "").startswith(RateLimited.__name__)
 
     # Attempts --------------------------------------------------------------------------------------------------------
 
@@ -343,11 +450,17 @@ class Chain:
         self._attempts.append(entry)
         yield Observe(entry)
 
-    def _skip(self, name: str, now: float) -> Plan[None]:
-        health = self._health.get(name)
-        remaining = max(0.0, (health.until or now) - now)
-        state = "being probed" if health.state == "probing" else f"on cooldown for {remaining:.1f} s more"
-        yield from self._record(Attempt(target=name, outcome="skipped", error=f"{state}: {health.reason}"))
+    def _skip(self, candidates: Sequence[_Candidate], now: float) -> Plan[None]:
+        """Record that targets are passed over, once for each."""
+        for candidate in candidates:
+            if candidate.was_skipped or candidate.retries:
+                continue
+            candidate.was_skipped = True
+            health = self._health.get(candidate.name)
+            remaining = max(0.0, (health.until or now) - now)
+            state = "being probed" if health.state == "probing" else f"on cooldown for {remaining:.1f} s more"
+            reason = f"{state}: {health.reason}"
+            yield from self._record(Attempt(target=candidate.name, outcome="skipped", error=reason))
 
     def _record_failure(
         self, name: str, error: DragomanError, duration: float, cooldown_before: float | None, now: float

@@ -1,8 +1,9 @@
-"""Which targets are healthy: a target that fails repeatedly is put on cooldown and skipped for a while.
+"""Which targets are healthy: a target that fails repeatedly is put on cooldown, and chains prefer other targets.
 
-The states of a target: `healthy` (every request may use it), `cooldown` (no request may, until a moment), `probing`
-(the cooldown is over and one request, the probe, finds out). A success makes a target healthy; a failed probe starts
-the next, longer cooldown. Time is passed in; nothing runs by itself.
+The states of a target: `healthy` (every request may use it), `cooldown` (until a moment, requests use other targets if
+they have one), `probing` (the cooldown is over and one request, the probe, finds out). A success makes a target
+healthy; a failed probe starts the next, longer cooldown. Requests that run at the same time often fail for the same
+reason, so their failures count once. Time is passed in; nothing runs by itself.
 """
 
 from collections.abc import Callable
@@ -11,6 +12,8 @@ from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 from msgspec.structs import replace
+
+from dragoman.targets.health_policy import HealthPolicy
 
 State: TypeAlias = Literal["healthy", "cooldown", "probing"]
 
@@ -22,27 +25,12 @@ class ProbeLease(msgspec.Struct, frozen=True):
     """Until when no other probe may start. It also identifies the probe."""
 
 
-TargetAdmission: TypeAlias = Literal["healthy"] | ProbeLease
-
-
-class HealthPolicy(msgspec.Struct, frozen=True, kw_only=True):
-    """When a target is put on cooldown, and for how long.
-
-    >>> [HealthPolicy().cooldown(n) for n in (1, 2, 3, 9)]
-    [5.0, 10.0, 20.0, 300.0]
-    """
-
-    threshold: int = 2
-    """Consecutive failures that start a cooldown."""
-    base: float = 5.0
-    multiplier: float = 2.0
-    cap: float = 300.0
-    lease: float = 60.0
-    """Seconds after which a probe that has not ended no longer blocks the next one: its caller may be gone."""
-
-    def cooldown(self, number: int, /) -> float:
-        """Seconds of the n-th consecutive cooldown."""
-        return min(self.cap, self.base * self.multiplier ** min(number - 1, 64))
+TargetAdmission: TypeAlias = Literal["healthy", "last_resort"] | ProbeLease
+"""Why a request may use a target: it is healthy, no other target is left, or the request is the probe."""
+DOWN_FAILURES = 5
+"""Failures without a success that a target needs to be down: a few in a row can be chance."""
+PROBE_INTERVAL = 1.0
+"""Seconds after the last failure of a target that is down until a request may probe it."""
 
 
 class TargetHealth(msgspec.Struct, frozen=True, kw_only=True):
@@ -54,7 +42,11 @@ class TargetHealth(msgspec.Struct, frozen=True, kw_only=True):
 
     state: State = "healthy"
     failures: int = 0
-    """Consecutive failures."""
+    """Consecutive failures. Those of requests that ran at the same time count once."""
+    failing_since: float | None = None
+    """The first of them."""
+    failed_at: float | None = None
+    """The last of them."""
     cooldowns: int = 0
     """Consecutive cooldowns that failures started."""
     until: float | None = None
@@ -73,6 +65,11 @@ class TargetHealth(msgspec.Struct, frozen=True, kw_only=True):
     def is_healthy(self) -> bool:
         """Whether every request may use it."""
         return self.state == "healthy"
+
+    @property
+    def is_disabled(self) -> bool:
+        """Whether an operator disabled it. After that time a probe is admitted; the probe ends the disabled state."""
+        return self.by_operator and self.state == "cooldown"
 
 
 _HEALTHY = TargetHealth()
@@ -166,39 +163,61 @@ class Health:
             if self._store.swap(target, old, _start_probe(old, lease)):
                 return ProbeLease(lease)
 
-    def probe(self, target: str, now: float, /) -> TargetAdmission:
-        """Admit a request whatever the state, for a caller that would rather try than fail.
+    def is_down(self, target: str, /) -> bool:
+        """Whether a target had nothing but failures for a while, and not only a few."""
+        health = self._store.read(target)
+        if health.is_healthy or health.failing_since is None or health.failed_at is None:
+            return False
+        return health.failures >= DOWN_FAILURES and health.failed_at - health.failing_since >= self.policy.down_after
 
-        A target that an operator disabled stays disabled, whatever the result.
-        """
-        lease = now + self.policy.lease
-
-        def change(old: TargetHealth) -> TargetHealth:
-            return old if old.is_healthy or _is_disabled(old) else _start_probe(old, lease)
-
-        return "healthy" if self._change(target, change).is_healthy else ProbeLease(lease)
+    def probe(self, target: str, now: float, /) -> TargetAdmission | None:
+        """Admit a request to a target that is down: one at a time, and none just after a failure."""
+        while True:
+            old = self._store.read(target)
+            if old.is_healthy:
+                return "healthy"
+            is_probed = old.state == "probing" and old.lease is not None and now < old.lease
+            if is_probed or old.is_disabled or (old.failed_at is not None and now < old.failed_at + PROBE_INTERVAL):
+                return None
+            lease = now + self.policy.lease
+            if self._store.swap(target, old, _start_probe(old, lease)):
+                return ProbeLease(lease)
 
     def record_success(self, target: str, latency: float | None = None, /) -> None:
         """Make a target healthy, unless an operator disabled it, and store its latency."""
 
         def change(old: TargetHealth) -> TargetHealth:
             healthy = TargetHealth(last_latency=old.last_latency if latency is None else latency)
-            return replace(old, last_latency=healthy.last_latency) if _is_disabled(old) else healthy
+            return replace(old, last_latency=healthy.last_latency) if old.is_disabled else healthy
 
         self._change(target, change)
 
-    def record_failure(self, target: str, now: float, error: str, admission: TargetAdmission = "healthy", /) -> bool:
-        """Count a failure; True if the target is on cooldown now.
+    def record_failure(
+        self,
+        target: str,
+        now: float,
+        error: str,
+        admission: TargetAdmission = "healthy",
+        /,
+        *,
+        began: float | None = None,
+    ) -> bool:
+        """Count the failure of an attempt that began at a moment; True if the target is on cooldown now.
 
-        During a cooldown only the failure of the current probe makes it longer: other requests began before it.
+        It is not counted if the attempt began before the last failure: both have the same reason then. During a
+        cooldown only the failure of the current probe makes it longer: other requests began before it.
         """
 
         def change(old: TargetHealth) -> TargetHealth:
+            is_probe = _is_probed_by(old, admission)
+            if not is_probe and began is not None and old.failed_at is not None and began < old.failed_at:
+                return replace(old, last_error=error)
             failures = old.failures + 1
-            new = replace(old, failures=failures, last_error=error)
-            if _is_disabled(old):
+            since = now if old.failing_since is None else old.failing_since
+            new = replace(old, failures=failures, last_error=error, failing_since=since, failed_at=now)
+            if old.is_disabled:
                 return new
-            if (failures >= self.policy.threshold) if old.is_healthy else _is_probed_by(old, admission):
+            if (failures >= self.policy.threshold) if old.is_healthy else is_probe:
                 cooldowns = old.cooldowns + 1
                 until = now + self.policy.cooldown(cooldowns)
                 return replace(_end_probe(new), cooldowns=cooldowns, until=until, reason=error, by_operator=False)
@@ -216,7 +235,7 @@ class Health:
         def change(old: TargetHealth) -> TargetHealth:
             if not old.is_healthy and old.until is not None and old.until >= until:
                 return replace(_end_probe(old), last_error=reason)
-            by_operator = _is_disabled(old)
+            by_operator = old.is_disabled
             return replace(_end_probe(old), until=until, reason=reason, last_error=reason, by_operator=by_operator)
 
         self._change(target, change)
@@ -255,13 +274,8 @@ class Health:
         return self._clock()
 
 
-def _is_disabled(health: TargetHealth) -> bool:
-    """Whether an operator disabled it. After that time a probe is admitted; the probe ends the disabled state."""
-    return health.by_operator and health.state == "cooldown"
-
-
 def _is_probed_by(health: TargetHealth, admission: TargetAdmission) -> bool:
-    return admission != "healthy" and health.state == "probing" and health.lease == admission.lease
+    return isinstance(admission, ProbeLease) and health.state == "probing" and health.lease == admission.lease
 
 
 def _start_probe(old: TargetHealth, lease: float) -> TargetHealth:

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 
 from dragoman import wires
 from dragoman.engine.effects import Emit
-from dragoman.errors import DragomanError, StoreDown
+from dragoman.errors import DragomanError, StoreDown, redact
 from dragoman.events import Event, Finished, Ping, Started, fold
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
@@ -414,7 +414,7 @@ def _complete(value: S, context: RequestContext) -> S:
     if value.id and value.model and value.created and context.response_id is None:
         return value
     id, created = context.response_id or value.id or context.id, value.created or int(time.time())
-    return replace(value, id=id, model=value.model or context.model, created=created)
+    return replace(value, id=id, model=value.model or redact(context.model), created=created)
 
 
 async def _serve_endpoint(endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:

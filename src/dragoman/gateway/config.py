@@ -100,7 +100,7 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds for requests in progress to finish after SIGTERM."""
 
 
-DEFAULT_OPTIONS = ChainOptions(max_retry_after=5.0)
+DEFAULT_OPTIONS = ChainOptions(max_retry_after=5.0, when_all_cooling_down="shed")
 """Shorter waits than in the library: clients get Retry-After instead of an open connection."""
 
 
@@ -131,6 +131,7 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
         problems,
         only=_CHAIN_FIELDS,
         max_retry_after=DEFAULT_OPTIONS.max_retry_after,
+        when_all_cooling_down=DEFAULT_OPTIONS.when_all_cooling_down,
         timeouts=timeouts,
     )
     gateway = _read(GatewaySettings, tables.get("gateway", {}), "gateway", problems)

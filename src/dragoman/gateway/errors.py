@@ -16,14 +16,16 @@ from dragoman.errors import (
     ModelNotFound,
     Overloaded,
     ProviderError,
+    RateLimited,
     RequestError,
+    ServerFault,
     SetupError,
     TransportError,
     WireError,
 )
 from dragoman.gateway.observability.access_log import traceback_text
 from dragoman.http import redact_url
-from dragoman.wires.common.errors import URL_PATTERN, shorten
+from dragoman.wires.common.errors import URL_PATTERN, is_out_of_credit, shorten
 
 log = logging.getLogger("dragoman.gateway")
 
@@ -103,14 +105,21 @@ class Busy(Overloaded):
     """`max_requests` requests are in progress."""
 
 
+class AccountRefused(ServerFault):
+    """A provider refused the key or the account of the gateway. Its operator can change that; the client cannot."""
+
+
 class InternalFault(DragomanError):
     """A bug in the gateway."""
 
 
 def to_dragoman_error(error: Exception, request_id: str, /) -> DragomanError:
-    """The error itself if it is one of ours. Anything else is a bug: it goes to the log, and clients get no details."""
+    """The error itself if it is one of ours, or AccountRefused if it is about the key that the gateway has.
+
+    Anything else is a bug: it goes to the log, and clients get no details.
+    """
     if isinstance(error, DragomanError) and not isinstance(error, SetupError):
-        return error
+        return _refused_account(error) if _refuses_account(error) else error
     if isinstance(error, RecursionError):
         return InvalidRequest("the body is nested too deep")
     # Not the message: it may quote the request.
@@ -135,6 +144,7 @@ def to_client_error(error: DragomanError, request_id: str, /) -> DragomanError:
             retry_after=error.retry_after,
             retry=cause.retry,
         )
+        error = _refused_account(error) if _refuses_account(error) else error
     if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted | ModelNotFound):
         error.message = re.sub(URL_PATTERN, "[address]", error.message)
     elif isinstance(error, ProviderError):
@@ -143,6 +153,33 @@ def to_client_error(error: DragomanError, request_id: str, /) -> DragomanError:
         error.message = shorten(error.message)
     error.request_id = request_id
     return error
+
+
+def _refuses_account(error: DragomanError) -> bool:
+    """Whether a provider refused the key or the account of the gateway; errors of the gateway have no provider."""
+    if error.provider is None:
+        return False
+    cause = error.__cause__ if isinstance(error, ChainExhausted) else None
+    last = cause if isinstance(cause, RateLimited) else error
+    return isinstance(error, AuthFailed) or is_out_of_credit(last)
+
+
+def _refused_account(error: DragomanError) -> AccountRefused:
+    # Not the provider's message if there is one target: it says "your key", and clients would take it for theirs.
+    reason = (
+        "the provider has no credit for the gateway"
+        if isinstance(error, RateLimited)
+        else "the provider refused the gateway's key"
+    )
+    target = f"{error.provider}/{error.model}" if error.model else error.provider
+    message = error.message if isinstance(error, ChainExhausted) else f"{target}: {reason} (HTTP {error.status})"
+    if error.status is None:
+        message = f"{target}: the gateway has no key for this provider"
+    refused = AccountRefused(
+        message, provider=error.provider, model=error.model, status=error.status, usage=error.usage
+    )
+    refused.attempts, refused.__cause__ = error.attempts, error
+    return refused
 
 
 def _without_credentials(url: "re.Match[str]") -> str:

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from dragoman.engine.effects import Emit, Plan
 from dragoman.engine.failover import Chain, ChainOptions, weighted_order
-from dragoman.errors import StoreDown
+from dragoman.errors import StoreDown, redact
 from dragoman.events import to_events
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders
@@ -215,7 +215,7 @@ class RequestContext:
         """The id of the request, which target and tier answered, and how many attempts it took."""
         headers = id_headers(self.id)
         if target is not None:
-            headers.append(("x-dragoman-target", header_value(target)))
+            headers.append(("x-dragoman-target", header_value(redact(target))))
         if self.choice.tier is not None:
             headers.append(("x-dragoman-tier", header_value(self.choice.tier)))
         if self.record is not None and self.record.attempts:

@@ -20,6 +20,7 @@ from dragoman.gateway.observability.tracing import Tracing
 from dragoman.gateway.server.workers import Workers
 from dragoman.gateway.store import Store, open_store
 from dragoman.registry import Registry
+from dragoman.targets.health_policy import HealthPolicy
 
 
 class Runtime:
@@ -53,6 +54,7 @@ class Runtime:
                 previous.accounting,
             )
             health, transport = previous.registry.health, previous.registry.transport
+            health.policy = HealthPolicy()  # the new config may have no table [health]
         self.conversations = ConversationStore(self.store)
         self.responses = ResponseStore(self.store)
         self.keys = Keys(config.keys)

@@ -1,4 +1,4 @@
-"""The tables [providers], [aliases] and [capabilities] of a dragoman.toml, and the checks of their values.
+"""The tables [providers], [aliases], [capabilities] and [health] of a dragoman.toml, and the checks of their values.
 
 `read_config` collects every problem of a config and raises them together. The functions that check one value are also
 used by `Registry.add_provider`, `alias` and `set_capabilities`. Errors never show a value that may be a key.
@@ -14,12 +14,13 @@ import msgspec
 from dragoman import wires
 from dragoman.errors import SetupError, explain_validation, redact
 from dragoman.targets.dsn import did_you_mean
+from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.model_families import override
 from dragoman.targets.providers import Provider, clean_key, with_default_path, without_credentials
 from dragoman.targets.target import Capabilities, Quirks
 from dragoman.types import is_list, is_object
 
-TABLES = ("providers", "aliases", "capabilities")
+TABLES = ("providers", "aliases", "capabilities", "health")
 RENAMED = {
     "advance_on_permanent": "fail_over_on_permanent",
     "limits": "capabilities",
@@ -58,6 +59,8 @@ class LibraryConfig(msgspec.Struct, frozen=True, kw_only=True):
     providers: dict[str, Provider]
     aliases: dict[str, str]
     facts: dict[str, ModelFacts]
+    health: HealthPolicy | None = None
+    """None if there is no table [health]."""
 
 
 # Values ---------------------------------------------------------------------------------------------------------------
@@ -271,6 +274,7 @@ def read_config(
         providers=_read_providers(tables.get("providers", {}), known, problems),
         aliases=_read_aliases(tables.get("aliases", {}), aliases or {}, problems),
         facts=_read_facts(tables.get("capabilities", {}), problems),
+        health=_read_health(tables["health"], problems) if "health" in tables else None,
     )
     if problems:
         raise config_error(problems)
@@ -347,6 +351,23 @@ def _read_facts(table: dict[str, Any], problems: list[str]) -> dict[str, ModelFa
         except SetupError as error:
             problems.append(f"capabilities.{name}: {error}")
     return facts
+
+
+def _read_health(table: dict[str, Any], problems: list[str]) -> HealthPolicy:
+    types = {field.name: field.type for field in msgspec.structs.fields(HealthPolicy)}
+    policy = HealthPolicy()
+    for name, value in table.items():
+        if name not in types:
+            problems.append(f"health: {unknown_name('setting', name, types)}")
+            continue
+        try:  # a text is the value of a variable
+            number = msgspec.convert(value, types[name], strict=not isinstance(value, str))
+            policy = HealthPolicy(**{**msgspec.structs.asdict(policy), name: number})
+        except msgspec.ValidationError:
+            problems.append(f"health.{name} must be a number, got {type(value).__name__}")
+        except SetupError as error:
+            problems.append(f"health.{error}")
+    return policy
 
 
 def _read_providers(table: dict[str, Any], known: Mapping[str, Provider], problems: list[str]) -> dict[str, Provider]:

@@ -130,7 +130,7 @@ def test_a_stream_that_breaks_is_a_failure_after_what_came() -> None:
     assert done.code == 1
     assert done.out.startswith("one")
     assert done.out.endswith("\n")
-    assert "Interrupted: " in done.err
+    assert "the stream broke: " in done.err
 
 
 def test_an_answer_that_breaks_its_schema_is_a_failure(tmp_path: Path) -> None:

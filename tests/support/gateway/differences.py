@@ -421,6 +421,12 @@ ERRORS: tuple[DragomanError, ...] = (
 
 BEFORE: list[Difference[DragomanError]] = [
     Difference(
+        "AuthFailed",
+        "the refused key is that of the gateway, not of its client, so it is a ServerFault",
+        anyone,
+        lambda error, _: ServerFault(error.message) if isinstance(error, AuthFailed) else error,
+    ),
+    Difference(
         "Blocked",
         "the wire has no code for it, so it is a BadRequest",
         provider("anthropic", "google", "ollama"),

@@ -16,10 +16,11 @@ from msgspec.structs import replace
 from dragoman.cli.batch.rows import BatchRow, read_row, write_answer, write_error
 from dragoman.cli.defaults import check_answer
 from dragoman.engine import failover
-from dragoman.engine.health import Health, HealthPolicy
+from dragoman.engine.health import Health
 from dragoman.errors import ChainExhausted, DragomanError, InvalidRequest, OutputError, SetupError
 from dragoman.models import CallOptions
 from dragoman.registry import Registry
+from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.target import Target
 from dragoman.types import Attempt, Request, Response
 

@@ -12,6 +12,7 @@ from dragoman.errors import (
     Overloaded,
     ProviderError,
     RateLimited,
+    RequestTooLarge,
     ServerFault,
 )
 
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
     from dragoman.types import Usage
 
 _NO_CREDIT = {"retry": False}
-_OTHER_MAY_SUCCEED = {"fail_over": True}
 _MODEL_MISTAKE = {"retry": True, "fail_over": True}
 
 _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
@@ -30,6 +30,7 @@ _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
         (RateLimited, {}, "rate_limit_exceeded rate_limit_error ratelimitreached ramp_limit_exceeded 1300 3505"),
         (RateLimited, _NO_CREDIT, "insufficient_quota billing_error billing_hard_limit_reached"),
         (RateLimited, _NO_CREDIT, "enforced_spend_limit_reached"),
+        (RateLimited, _NO_CREDIT, "exceeded_current_quota_error 1113"),
         (RateLimited, _NO_CREDIT, "payment_method_required insufficient_balance credit_balance_too_low quota_per_day"),
         (Overloaded, {}, "overloaded_error unavailable unavailable_error capacity_exceeded queue_exceeded slow_down"),
         (Overloaded, {}, "insufficient_system_resource engine_overloaded_error"),
@@ -40,7 +41,7 @@ _BY_CODE: dict[str, tuple[type[ProviderError], dict[str, bool]]] = {
         (ModelNotFound, {}, "model_not_found not_found_error deploymentnotfound invalid_model"),
         (ModelNotFound, {}, "resource_not_found_error"),
         (BadRequest, _MODEL_MISTAKE, "tool_use_failed json_validate_failed"),
-        (BadRequest, _OTHER_MAY_SUCCEED, "request_too_large"),
+        (RequestTooLarge, {}, "request_too_large"),
     )
     for code in codes.split()
 }
@@ -54,7 +55,7 @@ _BY_STATUS: dict[int, tuple[type[ProviderError], dict[str, bool]]] = {
     404: (ModelNotFound, {}),
     405: (BadRequest, {}),
     410: (ModelNotFound, {}),
-    413: (BadRequest, _OTHER_MAY_SUCCEED),
+    413: (RequestTooLarge, {}),
     422: (BadRequest, {}),
     429: (RateLimited, {}),
     498: (Overloaded, {}),
@@ -95,6 +96,12 @@ _BY_MESSAGE: tuple[tuple[type[ProviderError], str], ...] = (
     (Blocked, r"content (violates|management policy|policy)|flagged (for|by|as)|safety (check|system)|moderation"),
 )
 """Used only for a 4xx without a known code."""
+
+_OUT_OF_CREDIT = (
+    r"credit balance is too low|insufficient (account )?(balance|credits?|funds)"
+    r"|(run out of|out of|used all available|used all your|not enough|no) credits\b"
+)
+"""Anthropic sends a 400 without a code, xAI a 403 or a 429 (2026-08)."""
 
 _COUNT = r"(?<![-\w.])(\d[\d,]{2,14})(?!\w)"
 _LIMITS = (
@@ -165,7 +172,10 @@ def _kind(message: str, status: int | None, names: list[str]) -> tuple[type[Prov
         # Groq reports one request that exceeds the tokens per minute as a rate limit: waiting cannot help (2026-08).
         if entry and not (status == 413 and entry[0] is RateLimited):
             return entry
-    if status is not None and 400 <= status < 500 and status not in (401, 402, 429):
+    is_refused = status is not None and 400 <= status < 500
+    if is_refused and re.search(_OUT_OF_CREDIT, message, re.IGNORECASE):
+        return RateLimited, _NO_CREDIT
+    if is_refused and status not in (401, 402, 429):
         for kind, pattern in _BY_MESSAGE:
             if re.search(pattern, message, re.IGNORECASE):
                 return kind, {}
