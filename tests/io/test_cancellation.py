@@ -20,19 +20,19 @@ from dragoman import (
     DragomanError,
     Interrupted,
     Model,
-    ReadTimeout,
     Registry,
     Reset,
     Stream,
+    TimedOut,
     Timeouts,
 )
 from tests.support.clock import TRIES
-from tests.support.sockets import STAGES, StoppedServer, stopped_server
+from tests.support.sockets import PATIENCE, STAGES, StoppedServer, stopped_server
 
 LIMIT = 0.05
 """Seconds between the end of a call and the end of its connection, as the server sees it."""
 SHORT = 0.15
-"""Seconds of a time limit, enough to reach every stage."""
+"""Seconds of a time limit, enough to reach every stage on a machine that is not too busy."""
 STREAM_STAGE = "in the stream"
 BEFORE_THE_BODY = STAGES[:-2]
 
@@ -256,7 +256,7 @@ def time_limit(name: str, *errors: type[DragomanError]) -> Callable[[Callable[..
     def way(call: Callable[..., Any]) -> Stop:
         def stop(_server: StoppedServer, model: Model) -> float:
             timeouts = Timeouts(**{"total": 30.0, "connect": 30.0, name: SHORT})
-            with pytest.raises(errors, match=rf"within `{name}` \({SHORT:g} s\)"):
+            with pytest.raises(errors, match=rf"`{name}`.*{SHORT:g} s"):
                 run(call(model, timeout=timeouts))
             return time.monotonic()
 
@@ -269,7 +269,7 @@ def time_limit(name: str, *errors: type[DragomanError]) -> Callable[[Callable[..
 
 Row: TypeAlias = tuple[Callable[[Callable[..., Any]], Stop], str, str, tuple[str, ...]]
 """A way to stop, the calls it is for, and the stages at which it can be done."""
-TIMEOUT = (ConnectTimeout, ReadTimeout, Interrupted)
+TIMEOUT = (TimedOut, Interrupted)
 ROWS: dict[str, Row] = {
     "cancelled task": (cancelled_task, "async", "plain streamed", STAGES),
     "asyncio.timeout": (asyncio_timeout, "async", "plain streamed", STAGES),
@@ -305,6 +305,6 @@ def test_stopping_a_call_closes_its_connection_at_once(stop: Stop, stage: str) -
     def delay() -> float:
         with stopped_server(stage) as server:
             stopped_at = stop(server, model_of(server))
-            return server.wait_until_left() - stopped_at
+            return server.wait_until_left() - stopped_at if server.is_reached else PATIENCE
 
     assert any(delay() < LIMIT for _ in range(TRIES))

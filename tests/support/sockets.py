@@ -28,6 +28,11 @@ class StoppedServer(Protocol):
 
     origin: str
 
+    @property
+    def is_reached(self) -> bool:
+        """Whether a client has come to the stage."""
+        ...
+
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
 
@@ -66,6 +71,10 @@ class SilentServer:
             self._listener.shutdown(socket.SHUT_RDWR)
         self._thread.join(PATIENCE)
         self._listener.close()
+
+    @property
+    def is_reached(self) -> bool:
+        return self._reached.is_set()
 
     def wait_until_reached(self) -> None:
         assert self._reached.wait(PATIENCE), "the client has not come"
@@ -114,6 +123,8 @@ class FullListener:
     def __exit__(self, *_: object) -> None:
         for sock in (*self._queue, self._listener):
             sock.close()
+
+    is_reached = True
 
     def wait_until_reached(self) -> None:
         assert _until(lambda: self._is_connecting), "the client has not come"

@@ -299,7 +299,9 @@ def name_limit(error: TimedOut, call: CallContext, since: float, content: str = 
     ]
     if passed and "`" not in error.message:
         _, name, seconds = min(passed)
-        error.message = f"{error.message.removesuffix(' in time')} within `{name}` ({seconds:g} s)"
+        what = error.message.removesuffix(" in time")
+        limit = f"`{name}` ({seconds:g} s)"
+        error.message = f"{what}: the limit is {limit}" if what == error.message else f"{what} within {limit}"
         error.args = (error.message,)
 
 

@@ -5,6 +5,7 @@ a call that is cancelled leaves that thread to end by itself. TLS is Python's ow
 system; OpenSSL reads SSL_CERT_FILE and SSL_CERT_DIR.
 """
 
+import os
 import socket
 import threading
 from base64 import b64encode
@@ -177,30 +178,19 @@ def resolve(host: str, port: int, done: Callable[[Addresses], object], /) -> Non
 
 def tls_context(ca: "bytes | str | Path | SSLContext | None" = None, /) -> "SSLContext":
     """A context that trusts the authorities of the system, and those of `ca`, a PEM file or its bytes."""
-    import ssl
-
-    if isinstance(ca, ssl.SSLContext):
+    if ca is None or isinstance(ca, bytes):
+        return _tls_context(ca)
+    if not isinstance(ca, str | Path):
         return ca
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    if not context.cert_store_stats()["x509_ca"] and not ssl.get_default_verify_paths().capath:
-        _load_usual_store(context)
-    if ca is None:
-        return context
     try:
-        pem = ca if isinstance(ca, bytes) else Path(ca).read_bytes()
+        return _tls_context(Path(ca).read_bytes())
     except OSError as error:
         raise SetupError(f"{CERTIFICATES} cannot be read: {error}") from error
-    if b"-----BEGIN CERTIFICATE-----" not in pem:
-        raise SetupError(f"{CERTIFICATES} cannot be used: the file has no PEM certificate")
-    try:
-        context.load_verify_locations(cadata=pem.decode("ascii", "ignore"))
-    except ssl.SSLError as error:
-        raise SetupError(f"{CERTIFICATES} cannot be used: {error.reason or error}") from error
-    return context
 
 
 CERTIFICATES = "the certificates of ca= or SSL_CERT_FILE"
+_MANY = 50
+"""A folder with so many certificates is the system's trust store, and not an addition to it."""
 _STORES = (
     "/etc/ssl/certs/ca-certificates.crt",
     "/etc/pki/tls/certs/ca-bundle.crt",
@@ -210,11 +200,38 @@ _STORES = (
 """Where systems keep their authorities. A Python that was built elsewhere may look in none of these places."""
 
 
-def _load_usual_store(context: "SSLContext") -> None:
-    for path in _STORES:
-        if Path(path).is_file():
-            context.load_verify_locations(path)
-            return
+@lru_cache(maxsize=8)
+def _tls_context(pem: bytes | None) -> "SSLContext":
+    import ssl
+
+    context = _system_context()
+    context.set_alpn_protocols(["http/1.1"])
+    if pem is None:
+        return context
+    if b"-----BEGIN CERTIFICATE-----" not in pem:
+        raise SetupError(f"{CERTIFICATES} cannot be used: the file has no PEM certificate")
+    try:
+        context.load_verify_locations(cadata=pem.decode("ascii", "ignore"))
+    except ssl.SSLError as error:
+        raise SetupError(f"{CERTIFICATES} cannot be used: {error.reason or error}") from error
+    return context
+
+
+def _system_context() -> "SSLContext":
+    import ssl
+
+    folder = ssl.get_default_verify_paths().capath
+    is_usual = not {"SSL_CERT_FILE", "SSL_CERT_DIR"} & os.environ.keys()
+    if folder is not None and is_usual and sum(1 for _ in Path(folder).glob("*.0")) >= _MANY:
+        # OpenSSL reads a folder when it needs a certificate. To read the system's bundle at once takes 20 to 50 ms.
+        return ssl.create_default_context(capath=folder)
+    context = ssl.create_default_context()
+    if folder is None and not context.cert_store_stats()["x509_ca"]:
+        for path in _STORES:
+            if Path(path).is_file():
+                context.load_verify_locations(path)
+                break
+    return context
 
 
 def ordered(addresses: Iterable[Address], /) -> list[Address]:
