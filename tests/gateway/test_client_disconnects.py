@@ -1,7 +1,9 @@
 """A client that hangs up cancels the call that is made for it: the provider sees it go."""
 
 import socket
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
@@ -10,8 +12,11 @@ from dragoman import wires
 from dragoman.testing import FaultyServer, NoResponse, StallAfter
 from dragoman.testing.script import render
 from dragoman.types import Request
+from tests.support.clock import TRIES
 from tests.support.gateway.live import PATIENCE, Gateway, chat, record
+from tests.support.sockets import STAGES, StoppedServer, stopped_server
 
+LIMIT = 0.05
 WORDS = "one two three"
 SHOWN = sum(map(len, render(WORDS, wires.get("openai_chat"), Request(stream=True)).chunks[:2])) + 9
 
@@ -23,14 +28,44 @@ def upstream() -> Iterator[FaultyServer]:
 
 
 @pytest.fixture(scope="module")
-def gateway(upstream: FaultyServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Gateway]:
+def stopped() -> Iterator[dict[str, StoppedServer]]:
+    """A server for each stage, which stops there."""
+    with ExitStack() as stack:
+        yield {stage: stack.enter_context(stopped_server(stage)) for stage in STAGES}
+
+
+def name_of(stage: str) -> str:
+    return stage.lower().replace(" ", "_")
+
+
+@pytest.fixture(scope="module")
+def gateway(
+    upstream: FaultyServer, stopped: dict[str, StoppedServer], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Gateway]:
     folder: Path = tmp_path_factory.mktemp("gateway")
-    with Gateway(folder, record("up", upstream.base_url())) as running:
+    records = [record(name_of(stage), f"{server.origin}/v1") for stage, server in stopped.items()]
+    with Gateway(folder, "\n".join([record("up", upstream.base_url()), *records])) as running:
         # The first call of a process makes its HTTP client, which takes longer than a client may stay.
         upstream.add("Hello.")
         running.post("/v1/chat/completions", chat("up/m"))
         assert upstream.request_received.acquire(timeout=PATIENCE)
         yield running
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_client_that_leaves_closes_the_connection_to_the_provider_at_once(
+    gateway: Gateway, stopped: dict[str, StoppedServer], stage: str, *, stream: bool
+) -> None:
+    """The row of the matrix in tests/io/test_cancellation.py for clients of a gateway."""
+
+    def delay() -> float:
+        with gateway.send(chat(f"{name_of(stage)}/m", stream=stream)):
+            stopped[stage].wait_until_reached()
+        left_at = time.monotonic()
+        return stopped[stage].wait_until_left() - left_at
+
+    assert any(delay() < LIMIT for _ in range(TRIES))
 
 
 def test_leaving_a_plain_call_cancels_it(gateway: Gateway, upstream: FaultyServer) -> None:

@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Protocol, Self
 
 PATIENCE = 10.0
@@ -27,11 +28,8 @@ class StoppedServer(Protocol):
     """A server that has stopped at a stage."""
 
     origin: str
-
-    @property
-    def is_reached(self) -> bool:
-        """Whether a client has come to the stage."""
-        ...
+    is_reached: bool
+    """Whether a client has come to the stage."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
@@ -50,13 +48,13 @@ def stopped_server(stage: str) -> StoppedServer:
 
 
 class SilentServer:
-    """Accepts one connection, answers up to a stage, and says nothing more."""
+    """Accepts connections one after the other, answers up to a stage, and says nothing more."""
 
     def __init__(self, stage: str) -> None:
+        self.is_reached = False
         self._bytes = SENT[stage]
-        self._reached = threading.Event()
-        self._left = threading.Event()
-        self._left_at = 0.0
+        self._reached = threading.Semaphore(0)
+        self._left: SimpleQueue[float] = SimpleQueue()
         self._listener = socket.create_server(("127.0.0.1", 0))
         self._thread = threading.Thread(target=self._serve, daemon=True)
         scheme = "https" if stage == "TLS handshake" else "http"
@@ -72,29 +70,27 @@ class SilentServer:
         self._thread.join(PATIENCE)
         self._listener.close()
 
-    @property
-    def is_reached(self) -> bool:
-        return self._reached.is_set()
-
     def wait_until_reached(self) -> None:
-        assert self._reached.wait(PATIENCE), "the client has not come"
+        assert self._reached.acquire(timeout=PATIENCE), "the client has not come"
 
     def wait_until_left(self) -> float:
-        assert self._left.wait(PATIENCE), "the connection was not closed"
-        return self._left_at
+        try:
+            return self._left.get(timeout=PATIENCE)
+        except Empty:
+            raise AssertionError("the connection was not closed") from None
 
     def _serve(self) -> None:
         with contextlib.suppress(OSError):
-            connection, _ = self._listener.accept()
-            with connection:
-                connection.recv(65536)
-                connection.sendall(self._bytes)
-                self._reached.set()
-                with contextlib.suppress(OSError):
+            while True:
+                connection, _ = self._listener.accept()
+                with connection, contextlib.suppress(OSError):
+                    connection.recv(65536)
+                    connection.sendall(self._bytes)
+                    self.is_reached = True
+                    self._reached.release()
                     while connection.recv(65536):
                         continue
-                self._left_at = time.monotonic()
-                self._left.set()
+                self._left.put(time.monotonic())
 
 
 class FullListener:
