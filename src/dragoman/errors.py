@@ -18,6 +18,8 @@ DragomanError
 """
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
@@ -82,7 +84,9 @@ class DragomanError(Exception):
     attempts: "tuple[Attempt, ...]" = ()
     """The targets that were tried or skipped, if there was a chain."""
     request_id: str | None = None
-    """The request id of a dragoman gateway, if the target is one."""
+    """The provider's id of the HTTP request, which its support asks for. To its clients, a gateway shows its own."""
+    rate_limits: Mapping[str, str] = MappingProxyType({})
+    """The provider's headers about rate limits, by their lower-case names."""
     param: str | None = None
     """The field of the request that is wrong, if it is known."""
     result: Any = None

@@ -79,6 +79,28 @@ class Head(msgspec.Struct, frozen=True, kw_only=True):
         return next((value for key, value in self.headers.items() if key.lower() == name), None)
 
 
+_REQUEST_IDS = ("x-request-id", "request-id", "x-amzn-requestid", "apim-request-id", "x-ms-request-id",
+                "x-goog-request-id", "mistral-correlation-id", "x-generation-id", "cf-ray")  # fmt: skip
+"""Headers that have the id of a request, the most specific first."""
+
+
+def provider_headers(head: Head, /) -> tuple[str | None, dict[str, str]]:
+    """The provider's id of a request, and its headers about rate limits.
+
+    >>> provider_headers(Head(status=200, headers={"request-id": "req_1", "X-RateLimit-Remaining-Requests": "9"}))
+    ('req_1', {'x-ratelimit-remaining-requests': '9'})
+    """
+    ids: dict[str, str] = {}
+    limits: dict[str, str] = {}
+    for name, value in head.headers.items():
+        lower = name.lower()
+        if "ratelimit" in lower:
+            limits[lower] = value
+        elif lower in _REQUEST_IDS:
+            ids[lower] = value
+    return next((ids[name] for name in _REQUEST_IDS if name in ids), None) if ids else None, limits
+
+
 class HttpReply(msgspec.Struct, frozen=True, kw_only=True):
     """A whole response of a server.
 

@@ -10,7 +10,7 @@ from dragoman import wires
 from dragoman.engine.attempt import annotate_errors, check_capabilities, check_key, encode_with_media, sign_and_send
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import HttpResponse, Now, Plan, Random, Send, Sleep
-from dragoman.engine.exchange import MAX_BODY, name_limit, time_left
+from dragoman.engine.exchange import MAX_BODY, add_provider_headers, name_limit, time_left
 from dragoman.engine.failover import ChainOptions, error_policy
 from dragoman.engine.structured_output import plan_structured_output
 from dragoman.errors import DragomanError, InvalidRequest, Malformed, TimedOut, Unsupported
@@ -18,6 +18,7 @@ from dragoman.http import HttpRequest
 from dragoman.media import has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import Embeddings, ModelInfo, Request, Usage, is_object
+from dragoman.wires.base import ClientHalf
 from dragoman.wires.common.endpoints import Embeddable
 from dragoman.wires.common.json import DECODE_ERRORS
 
@@ -149,16 +150,24 @@ def _send_once(
         except TimedOut as error:
             yield from name_limit(error, CallContext(timeouts=options.timeouts, deadline=deadline), now)
             raise
-        if reply.head.status >= 300:
-            raise client.decode_error(reply.head, reply.body)
         try:
-            return decode(reply.body)
-        except Malformed as error:
-            if _has_error(reply.body):
-                raise client.decode_error(reply.head, reply.body) from error.__cause__
+            return _decode(reply, decode, client)
+        except DragomanError as error:
+            add_provider_headers(error, reply.head)
             raise
 
     return (yield from sign_and_send(http, target, deadline, send))
+
+
+def _decode(reply: HttpResponse, decode: Callable[[bytes], T], client: ClientHalf) -> T:
+    if reply.head.status >= 300:
+        raise client.decode_error(reply.head, reply.body)
+    try:
+        return decode(reply.body)
+    except Malformed as error:
+        if _has_error(reply.body):
+            raise client.decode_error(reply.head, reply.body) from error.__cause__
+        raise
 
 
 def _has_error(body: bytes) -> bool:

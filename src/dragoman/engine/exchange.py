@@ -21,7 +21,7 @@ from dragoman.errors import (
     TooLarge,
 )
 from dragoman.events import Event, Finished, PartDelta, PartEnded, StreamEvent, fold
-from dragoman.http import HttpRequest
+from dragoman.http import Head, HttpRequest, provider_headers
 from dragoman.targets.target import Target
 from dragoman.types import Request, Response, Text, Thinking, Usage
 from dragoman.wires.base import ClientHalf, StreamDecoder
@@ -94,6 +94,16 @@ def _whole_exchange(
     except TimedOut as error:
         yield from name_limit(error, call, began)
         raise
+    try:
+        response = yield from _decode(reply, output, client)
+    except DragomanError as error:
+        add_provider_headers(error, reply.head)
+        raise
+    ended_at: float = yield Now()
+    return Completed(_with_provider_headers(response, reply.head), ended_at - began, ended_at)
+
+
+def _decode(reply: HttpResponse, output: OutputPlan, client: ClientHalf) -> Plan[Response]:
     if reply.head.status >= 300:
         raise client.decode_error(reply.head, reply.body)
     if len(reply.body) > MAX_BODY:
@@ -106,8 +116,22 @@ def _whole_exchange(
     response: Response = (yield Compute(decode)) if len(reply.body) > HEAVY_BODY else decode()
     if is_empty_response(response, output.request):
         raise _empty(response)
-    ended_at: float = yield Now()
-    return Completed(response, ended_at - began, ended_at)
+    return response
+
+
+def _with_provider_headers(response: Response, head: Head) -> Response:
+    request_id, rate_limits = provider_headers(head)
+    if request_id is None and not rate_limits:
+        return response
+    return msgspec.structs.replace(response, request_id=request_id, rate_limits=rate_limits)
+
+
+def add_provider_headers(error: DragomanError, head: Head, /) -> None:
+    """Set the provider's request id and rate limits on an error."""
+    request_id, rate_limits = provider_headers(head)
+    error.request_id = request_id
+    if rate_limits:
+        error.rate_limits = rate_limits
 
 
 def _empty(response: Response) -> EmptyResponse:
@@ -147,11 +171,23 @@ class _StreamedExchange:
         self._timeouts = call.timeouts
         self._events: list[Event] = []
         self._has_emitted = False
+        self._head = Head(status=0)
         self._last_content = 0.0
         """The moment of the last content, or of the start."""
 
     def run(self, began: float) -> Plan[Completed]:
         answer = yield from self._open(began)
+        self._head = answer.head
+        try:
+            return (yield from self._read_answer(answer, began))
+        except DragomanError as error:
+            add_provider_headers(error, answer.head)
+            raise
+
+    def _read_answer(self, answer: Exchange, began: float) -> Plan[Completed]:
+        if answer.head.status >= 300:
+            body = yield from _read_error_body(answer, self._call.deadline)
+            raise self._client.decode_error(answer.head, body)
         decoder = self._client.stream_decoder(self._request)
         restarted = self._call.restarted
         preface: list[StreamEvent] = [] if restarted is None else [restarted]
@@ -172,7 +208,7 @@ class _StreamedExchange:
             now = yield Now()
             if decoder.content_length > content_length or any(isinstance(event, PartEnded) for event in new):
                 content_length, self._last_content = decoder.content_length, now
-        response = fold(self._events)
+        response = _with_provider_headers(fold(self._events), answer.head)
         if not self._has_emitted:
             if is_empty_response(response, self._request):
                 raise _empty(response)
@@ -197,9 +233,6 @@ class _StreamedExchange:
         except TimedOut as error:
             yield from name_limit(error, self._call, began)
             raise
-        if answer.head.status >= 300:
-            body = yield from _read_error_body(answer, deadline)
-            raise self._client.decode_error(answer.head, body)
         return answer
 
     def _read(self, answer: Exchange, decoder: StreamDecoder, now: float) -> Plan[list[Event]]:
@@ -254,7 +287,7 @@ class _StreamedExchange:
         error.usage = error.usage or usage
         if not self._has_emitted:
             raise error
-        partial = fold(self._events)
+        partial = _with_provider_headers(fold(self._events), self._head)
         usage = error.usage or partial.usage
         notices = self._http.notices + partial.notices
         raise Interrupted(

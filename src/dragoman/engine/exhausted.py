@@ -45,6 +45,8 @@ def exhausted(
         retry_after=retry_after,
         usage=total_usage(errors),
     )
+    if last is not None:
+        error.request_id, error.rate_limits = last.request_id, dict(last.rate_limits)
     if last is not None and isinstance(error, type(last)):
         vars(error).update({name: value for name, value in vars(last).items() if name not in _OWN_FACTS})
     if isinstance(error, Interrupted):

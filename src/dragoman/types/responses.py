@@ -1,6 +1,6 @@
 """An answer of a model, with its usage, notices and attempts."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -111,6 +111,10 @@ class Response(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     notices: tuple[Notice, ...] = ()
     attempts: tuple[Attempt, ...] = ()
     raw: bytes | None = None
+    request_id: str | None = None
+    """The provider's id of the HTTP request, which its support asks for."""
+    rate_limits: Mapping[str, str] = {}
+    """The provider's headers about rate limits, by their lower-case names."""
 
     @property
     def text(self) -> str:
