@@ -60,7 +60,7 @@ from dragoman.testing import (
     refused_url,
 )
 from tests.support.clock import soonest
-from tests.support.sockets import full_listener
+from tests.support.sockets import FullListener
 
 CHAT = "/v1/chat/completions"
 PLAIN = b'{"model":"m","messages":[]}'
@@ -410,8 +410,8 @@ def test_a_server_that_is_silent_is_not_one_that_cannot_be_reached(way: Way, tra
 
 
 def test_a_connection_that_is_not_accepted_is_a_connect_timeout(way: Way, transport: Transport) -> None:
-    with full_listener() as origin, pytest.raises(ConnectTimeout, match=r"no connection in time$"):
-        way.send(transport, Send(http(origin), 5.0, 0.1))
+    with FullListener() as listener, pytest.raises(ConnectTimeout, match=r"no connection in time$"):
+        way.send(transport, Send(http(listener.origin), 5.0, 0.1))
 
 
 def test_an_interrupt_ends_a_blocking_call_at_once(pooled: Transport) -> None:

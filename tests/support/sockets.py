@@ -4,7 +4,7 @@ import contextlib
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Protocol, Self
@@ -143,10 +143,3 @@ def _until(is_so: Callable[[], bool]) -> bool:
             return False
         time.sleep(0.001)
     return True
-
-
-@contextlib.contextmanager
-def full_listener() -> Iterator[str]:
-    """The origin of a server that accepts no connection."""
-    with FullListener() as listener:
-        yield listener.origin

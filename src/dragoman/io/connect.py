@@ -222,11 +222,11 @@ def _system_context() -> "SSLContext":
 
     folder = ssl.get_default_verify_paths().capath
     is_usual = not {"SSL_CERT_FILE", "SSL_CERT_DIR"} & os.environ.keys()
-    if folder is not None and is_usual and sum(1 for _ in Path(folder).glob("*.0")) >= _MANY:
+    if folder and is_usual and sum(1 for _ in Path(folder).glob("*.0")) >= _MANY:
         # OpenSSL reads a folder when it needs a certificate. To read the system's bundle at once takes 20 to 50 ms.
         return ssl.create_default_context(capath=folder)
     context = ssl.create_default_context()
-    if folder is None and not context.cert_store_stats()["x509_ca"]:
+    if not folder and not context.cert_store_stats()["x509_ca"]:
         for path in _STORES:
             if Path(path).is_file():
                 context.load_verify_locations(path)

@@ -145,13 +145,17 @@ class ResponseParser:
         except httptools.HttpParserUpgrade as error:
             raise Malformed("the server switched to another protocol") from error
         except httptools.HttpParserError as error:
-            if self.needs_more:
-                raise Malformed(f"not HTTP: {error}") from error
+            self._check_complete(error)
             self.keeps_alive = False
         if not self.has_head:
             self._head_size += len(data)
             if self._head_size > MAX_HEAD:
                 raise Malformed(f"the head of the response is larger than {MAX_HEAD} bytes")
+
+    def _check_complete(self, error: Exception) -> None:
+        """Bytes that are not HTTP do not matter after the response."""
+        if not self.complete:
+            raise Malformed(f"not HTTP: {error}") from error
 
     def take(self) -> bytes:
         """The bytes of the body that have come."""
