@@ -38,15 +38,15 @@ def documented(name: str) -> set[str]:
 def test_a_plain_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
         model = server.model(wire)
-        # One place more than 22 for the Messages wire: the pool of connections is its own subject.
-        check(walk_of(lambda: model.generate("hi")), 23, 90, 30, 110)
+        # 22 places, and two that are their own subject: the pool of connections, and the headers of a response.
+        check(walk_of(lambda: model.generate("hi")), 24, 90, 31, 110)
 
 
 @pytest.mark.parametrize("wire", WIRES)
 def test_a_streamed_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
         model = server.model(wire)
-        check(walk_of(lambda: list(model.stream("hi"))), 26, 180, 34, 183)
+        check(walk_of(lambda: list(model.stream("hi"))), 27, 180, 35, 184)
 
 
 def gateway_request(server: FaultyServer) -> tuple[App, HttpRequest]:
@@ -61,8 +61,8 @@ def gateway_request(server: FaultyServer) -> tuple[App, HttpRequest]:
 def test_a_streamed_request_through_the_gateway() -> None:
     with FaultyServer("Hello!", repeat=True) as server, asyncio.Runner() as runner:
         app, http = gateway_request(server)
-        # 36 places, gateway/server/browsers.py, which checks every request, and the pool of connections.
-        check(walk_of(lambda: runner.run(look(app, http))), 38, 180, 46, 265)
+        # 36 places, gateway/server/browsers.py, which checks every request, the pool, and the response headers.
+        check(walk_of(lambda: runner.run(look(app, http))), 39, 180, 47, 269)
 
 
 def test_the_page_shows_the_walk_of_the_library() -> None:
