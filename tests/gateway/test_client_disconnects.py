@@ -109,4 +109,4 @@ def test_leaving_within_a_body_is_no_fault_of_the_gateway(gateway: Gateway) -> N
 def test_a_gateway_that_clients_left_answers_the_next(gateway: Gateway, upstream: FaultyServer) -> None:
     upstream.add("Hello.")
     assert gateway.post("/v1/chat/completions", chat("up/m"))[0] == 200
-    assert b'"requests":1,' in gateway.get("/health")[1]
+    assert b'"in_flight":1,' in gateway.get("/health")[1]
