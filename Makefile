@@ -8,6 +8,7 @@
 VENV     ?= .venv
 SECONDS  ?= 60
 REQUESTS ?= 10000
+CALLS    ?= 20000
 PORT     ?= 8080
 PYTEST   ?=
 PEERS    ?= $(HOME)/.cache/dragoman-bench
@@ -40,7 +41,7 @@ REST_SRC  = $(LAYERS) engine edge programs)
         format dist clean
 
 help:
-	@echo 'make test | check | demo | serve [PORT=8080] | bench | bench-gateway | soak [REQUESTS=10000] | fuzz [SECONDS=60]'
+	@echo 'make test | check | demo | serve [PORT=8080] | bench | bench-gateway | soak [REQUESTS=10000 CALLS=20000] | fuzz [SECONDS=60]'
 	@echo '     format | dist | clean          PYTHON=python3.13 VENV=.venv313 for another interpreter'
 
 ifeq ($(strip $(PYTEST)),)
@@ -97,7 +98,7 @@ bench-gateway: $(VENV)/.bench $(PEERS)/litellm $(PEERS)/tensorzero $(PEERS)/port
 	$(BIN)/python -m benchmarks.gateway --peers $(PEERS)
 
 soak: $(VENV)/.dev
-	REQUESTS=$(REQUESTS) $(BIN)/pytest -q tests/gateway/test_soak.py
+	REQUESTS=$(REQUESTS) CALLS=$(CALLS) $(BIN)/pytest -q tests/gateway/test_soak.py tests/io/test_soak.py
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/support/fuzz.py --seconds $(SECONDS)

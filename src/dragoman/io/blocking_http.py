@@ -22,7 +22,7 @@ from dragoman.io.stopper import Stopper
 if TYPE_CHECKING:
     from ssl import SSLContext
 
-CHUNK = 256 * 1024
+CHUNK = 64 * 1024
 _STARTED = (0, errno.EINPROGRESS, errno.EWOULDBLOCK)
 
 
