@@ -11,7 +11,7 @@ from benchmarks.media import media
 from benchmarks.streams import calls, streams
 from benchmarks.table import ABSENT, show
 
-_PACKAGES = ("dragoman", "msgspec", "pyreqwest", "httpx", "openai", "anthropic", "ollama")
+_PACKAGES = ("dragoman", "msgspec", "httptools", "httpx", "openai", "anthropic", "ollama")
 
 
 def main() -> None:

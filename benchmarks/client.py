@@ -1,7 +1,7 @@
-"""Measure one peer in its own process: make calls to the upstream, and print the CPU time of one call as JSON.
+"""Measure one peer in its own process: make calls to the upstream, and print the time of one call as JSON.
 
-`python -m benchmarks.client PEER KIND URL TIMES RUNS`. It imports only the peer, so that a peer may have its own
-interpreter. Every call is written as the users of that peer write it.
+`python -m benchmarks.client PEER KIND CLOCK URL TIMES RUNS`, where CLOCK is `cpu` or `wall`. It imports only the peer,
+so that a peer may have its own interpreter. Every call is written as the users of that peer write it.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import json
 import sys
 from collections.abc import Awaitable, Callable
 from importlib import import_module
-from time import process_time
+from time import perf_counter, process_time
 from typing import Any
 
 CONCURRENT = 64
@@ -64,7 +64,7 @@ def _dragoman_astream(url: str) -> Call:
     return call
 
 
-# ── pyreqwest, with JSON by hand ────────────────────────────────────────────
+# ── our HTTP client alone, with JSON by hand ────────────────────────────────
 
 _HEADERS = {"authorization": "Bearer k", "content-type": "application/json"}
 
@@ -79,59 +79,63 @@ def _texts(lines: list[bytes]) -> list[str]:
     return texts
 
 
-def _pyreqwest_call(url: str) -> Call:
-    client = import_module("pyreqwest.client").SyncClientBuilder().no_proxy().build()
-    url += "/chat/completions"
+def _client() -> Any:
+    return import_module("dragoman.io.http_client").HttpClient(env={})
+
+
+def _post(url: str, body: dict[str, Any]) -> Any:
+    origin, slash, path = url.partition("/v1") if "/v1" in url else url.rpartition("/")
+    path = f"{slash}{path}/chat/completions"
+    request: Any = import_module("dragoman.http").HttpRequest
+    return request(method="POST", origin=origin, path=path, headers=_HEADERS, body=json.dumps(body).encode())
+
+
+def _bare_call(url: str) -> Call:
+    client, send = _client(), import_module("dragoman.engine.effects").Send
 
     def call() -> str:
-        response = client.post(url).headers(_HEADERS).body_bytes(json.dumps(BODY).encode()).build().send()
-        return str(json.loads(response.bytes().to_bytes())["choices"][0]["message"]["content"])
+        answer = client.send(send(_post(url, BODY), 600.0, 10.0))
+        return str(json.loads(answer.body)["choices"][0]["message"]["content"])
 
     return call
 
 
-def _pyreqwest_acall(url: str) -> Call:
-    client = import_module("pyreqwest.client").ClientBuilder().no_proxy().build()
-    url += "/chat/completions"
+def _bare_acall(url: str) -> Call:
+    client, send = _client(), import_module("dragoman.engine.effects").Send
 
     async def call() -> str:
-        request = client.post(url).headers(_HEADERS).body_bytes(json.dumps(BODY).encode()).build()
-        response = await request.send()
-        return str(json.loads((await response.bytes()).to_bytes())["choices"][0]["message"]["content"])
+        answer = await client.asend(send(_post(url, BODY), 600.0, 10.0))
+        return str(json.loads(answer.body)["choices"][0]["message"]["content"])
 
     return call
 
 
-def _pyreqwest_stream(url: str) -> Call:
-    client = import_module("pyreqwest.client").SyncClientBuilder().no_proxy().build()
-    body = json.dumps({**BODY, "stream": True}).encode()
-    url += "/chat/completions"
+def _bare_stream(url: str) -> Call:
+    client, effect = _client(), import_module("dragoman.engine.effects").Open
 
     def call() -> int:
-        request = client.post(url).headers(_HEADERS).body_bytes(body).streamed_read_buffer_limit(0).build_streamed()
-        with request as response:
-            rest, texts = b"", list[str]()
-            while (chunk := response.body_reader.read_chunk()) is not None:
-                *lines, rest = (rest + chunk.to_bytes()).split(b"\n")
-                texts += _texts(lines)
-            return len(texts)
+        handle = client.open(effect(_post(url, {**BODY, "stream": True}), 600.0, 10.0)).handle
+        rest, texts = b"", list[str]()
+        while chunk := handle.read(600.0):
+            *lines, rest = (rest + chunk).split(b"\n")
+            texts += _texts(lines)
+        handle.finish()
+        return len(texts)
 
     return call
 
 
-def _pyreqwest_astream(url: str) -> Call:
-    client = import_module("pyreqwest.client").ClientBuilder().no_proxy().build()
-    body = json.dumps({**BODY, "stream": True}).encode()
-    url += "/chat/completions"
+def _bare_astream(url: str) -> Call:
+    client, effect = _client(), import_module("dragoman.engine.effects").Open
 
     async def call() -> int:
-        request = client.post(url).headers(_HEADERS).body_bytes(body).streamed_read_buffer_limit(0).build_streamed()
-        async with request as response:
-            rest, texts = b"", list[str]()
-            while (chunk := await response.body_reader.read_chunk()) is not None:
-                *lines, rest = (rest + chunk.to_bytes()).split(b"\n")
-                texts += _texts(lines)
-            return len(texts)
+        handle = (await client.aopen(effect(_post(url, {**BODY, "stream": True}), 600.0, 10.0))).handle
+        rest, texts = b"", list[str]()
+        while chunk := await handle.aread(600.0):
+            *lines, rest = (rest + chunk).split(b"\n")
+            texts += _texts(lines)
+        await handle.afinish()
+        return len(texts)
 
     return call
 
@@ -236,12 +240,7 @@ PEERS: dict[str, Calls] = {
         "stream": _dragoman_stream,
         "astream": _dragoman_astream,
     },
-    "pyreqwest": {
-        "call": _pyreqwest_call,
-        "acall": _pyreqwest_acall,
-        "stream": _pyreqwest_stream,
-        "astream": _pyreqwest_astream,
-    },
+    "bare": {"call": _bare_call, "acall": _bare_acall, "stream": _bare_stream, "astream": _bare_astream},
     "httpx": {"call": _httpx_call, "acall": _httpx_acall, "stream": _httpx_stream, "astream": _httpx_astream},
     "openai": {"call": _openai_call, "acall": _openai_acall, "stream": _openai_stream, "astream": _openai_astream},
     "litellm": {
@@ -257,31 +256,36 @@ PEERS: dict[str, Calls] = {
 
 
 BUDGET = 0.25
-"""CPU seconds of a run: slow calls are repeated less often."""
+"""Seconds of a run: slow calls are repeated less often."""
 
 
-def blocking(call: Call, times: int, runs: int) -> list[float]:
-    """CPU seconds of one call, for each run of at most `times` calls."""
+CLOCKS: dict[str, Callable[[], float]] = {"cpu": process_time, "wall": perf_counter}
+
+
+def blocking(call: Call, clock: Callable[[], float], times: int, runs: int) -> list[float]:
+    """Seconds of one call, for each run of at most `times` calls."""
 
     def many(count: int) -> float:
-        start = process_time()
+        start = clock()
         for _ in range(count):
             call()
-        return (process_time() - start) / count
+        return (clock() - start) / count
 
     many(3)
     count = max(1, min(times, int(BUDGET / many(1))))
     return [many(count) for _ in range(runs)]
 
 
-async def concurrent(call: Callable[[], Awaitable[object]], times: int, runs: int) -> list[float]:
-    """CPU seconds of one call, for each run of at most `times` calls by CONCURRENT workers."""
+async def concurrent(
+    call: Callable[[], Awaitable[object]], clock: Callable[[], float], times: int, runs: int
+) -> list[float]:
+    """Seconds of one call, for each run of at most `times` calls by CONCURRENT workers."""
 
     async def many(count: int) -> float:
         numbers = iter(range(count))
-        start = process_time()
+        start = clock()
         await asyncio.gather(*(_worker(call, numbers) for _ in range(CONCURRENT)))
-        return (process_time() - start) / count
+        return (clock() - start) / count
 
     await many(CONCURRENT)
     count = max(CONCURRENT, min(times, int(BUDGET / await many(CONCURRENT))))
@@ -293,14 +297,14 @@ async def _worker(call: Callable[[], Awaitable[object]], numbers: Any) -> None:
         await call()
 
 
-def measure(name: str, kind: str, url: str, times: int, runs: int) -> float:
-    """The CPU seconds of one call: the minimum of the runs, because other work on the machine only adds to it."""
+def measure(name: str, kind: str, clock: str, url: str, times: int, runs: int) -> float:
+    """The seconds of one call: the minimum of the runs, because other work on the machine only adds to it."""
     call = PEERS[name][kind](url)
     if kind.startswith("a"):
-        return min(asyncio.run(concurrent(call, times, runs)))
-    return min(blocking(call, times, runs))
+        return min(asyncio.run(concurrent(call, CLOCKS[clock], times, runs)))
+    return min(blocking(call, CLOCKS[clock], times, runs))
 
 
 if __name__ == "__main__":
-    _, peer, work, where, each, repeated = sys.argv
-    print(json.dumps(measure(peer, work, where, int(each), int(repeated))))
+    _, peer, work, clock, where, each, repeated = sys.argv
+    print(json.dumps(measure(peer, work, clock, where, int(each), int(repeated))))

@@ -1,42 +1,45 @@
 """The minimum of work for our server and our HTTP client: forward a request and its answer without parsing.
 
-`python -m benchmarks.gateway.passthrough PORT UPSTREAM`: granian and pyreqwest, with nothing between them.
+`python -m benchmarks.gateway.passthrough PORT UPSTREAM`: granian and HttpClient, with nothing between them.
 """
 
 import sys
-from datetime import timedelta
 from typing import Any
 
 from granian.constants import Interfaces
 from granian.log import LogLevels
 from granian.server import Server
 
+from dragoman.engine.effects import Open, Send
+from dragoman.http import HttpRequest
+from dragoman.io.http_client import HttpClient
+
 _HEADERS = {"content-type": "application/json"}
 _JSON = [("content-type", "application/json")]
 _EVENTS = [("content-type", "text/event-stream")]
+TIMEOUT = 60.0
 
 
 class Passthrough:
     """An RSGI app."""
 
     def __init__(self, upstream: str) -> None:
-        from pyreqwest.client import ClientBuilder
-
         self._upstream = upstream
-        self._client = ClientBuilder().no_proxy().read_timeout(timedelta(seconds=60)).build()
+        self._client = HttpClient(env={})
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
         """Handle one request."""
-        body = await protocol()
-        request = self._client.post(self._upstream + scope.path).headers(_HEADERS).body_bytes(body)
+        body: bytes = await protocol()
+        request = HttpRequest(method="POST", origin=self._upstream, path=scope.path, headers=_HEADERS, body=body)
         if b'"stream":true' not in body:
-            async with request.streamed_read_buffer_limit(1).build_streamed() as response:
-                protocol.response_bytes(200, _JSON, bytes(await response.bytes()))
+            answer = await self._client.asend(Send(request, TIMEOUT))
+            protocol.response_bytes(200, _JSON, answer.body)
             return
-        async with request.streamed_read_buffer_limit(0).build_streamed() as response:
-            transport = protocol.response_stream(200, _EVENTS)
-            while chunk := await response.body_reader.read_chunk():
-                await transport.send_bytes(bytes(chunk))
+        exchange = await self._client.aopen(Open(request, TIMEOUT))
+        transport = protocol.response_stream(200, _EVENTS)
+        while chunk := await exchange.handle.aread(TIMEOUT):
+            await transport.send_bytes(chunk)
+        await exchange.handle.afinish()
 
 
 def main() -> None:
