@@ -11,6 +11,7 @@ from dragoman.errors import DragomanError, InvalidRequest, ProviderError, Unsupp
 from dragoman.events import Event, fold
 from dragoman.http import Head, HttpRequest
 from dragoman.targets.providers import target
+from dragoman.targets.target import Target
 from dragoman.types import Request, Response
 from tests.support.batch import grouped
 from tests.support.corpus.errors import expected_error
@@ -21,6 +22,7 @@ from tests.support.wires import laws
 pytestmark = pytest.mark.skipif(not FOLDER.is_dir(), reason=f"no recorded exchanges at {FOLDER}")
 HOME = {
     "anthropic": "anthropic",
+    "bedrock": "bedrock",
     "google": "google",
     "ollama": "ollama",
     "openai_chat": "openai",
@@ -65,6 +67,16 @@ def decode(exchange: Exchange) -> tuple[list[Event], DragomanError | None]:
         return client.decode_body(exchange.body), None
     except DragomanError as error:
         return [], error
+
+
+def target_of(home: str, model: str) -> Target:
+    if home != "bedrock":
+        return target(f"{home}/{model}", api_key="k")
+    # What a model of Bedrock can do depends on the model; those of the recordings can do what they were sent.
+    plain = target(f"{home}/{model}", api_key="k", base_url="https://bedrock")
+    structured = msgspec.structs.replace(plain.capabilities, structured=True)
+    quirks = msgspec.structs.replace(plain.quirks, strict=True)
+    return msgspec.structs.replace(plain, capabilities=structured, quirks=quirks)
 
 
 def decoded_request(exchange: Exchange) -> Request:
@@ -145,7 +157,7 @@ def test_a_request_survives(exchange: Exchange) -> None:
     except InvalidRequest:
         assert exchange.status in (400, 422), "the provider took it"
         return
-    sent = wire.client.encode_request(request, target(f"{HOME[exchange.wire]}/{model or 'm'}", api_key="k"))
+    sent = wire.client.encode_request(request, target_of(HOME[exchange.wire], model or "m"))
     body = msgspec.json.decode(sent.body)
     if "model" in exchange.request:
         assert model == exchange.request["model"]
@@ -159,7 +171,7 @@ def test_a_request_is_taken_by_every_wire_or_refused_with_a_reason(exchange: Exc
     if exchange.status in (400, 404, 422):
         return
     for home in HOME.values():
-        to = target(f"{home}/m", api_key="k")
+        to = target_of(home, "m")
         with contextlib.suppress(Unsupported):
             assert wires.get(to.wire).client.encode_request(decoded_request(exchange), to).body
 

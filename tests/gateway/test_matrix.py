@@ -41,6 +41,7 @@ from tests.support.paths import ROOT
 PAGE = ROOT / "docs" / "fidelity.md"
 END_MARKERS = {
     "anthropic": (b"event: message_stop", b'"stop_reason":"end_turn"'),
+    "bedrock": (b"messageStop", b'"stopReason":"end_turn"'),
     "google": (b'"finishReason"',),
     "native": (b"data: [DONE]", b'"finish_reason":"stop"'),
     "ollama": (b'"done":true',),

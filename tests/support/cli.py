@@ -26,7 +26,7 @@ def environment(**variables: str) -> dict[str, str]:
 
 def dragoman(*words: str | Path, stdin: str | bytes | None = None, **variables: str) -> Done:
     """Run it to its end; nothing is piped in where `stdin` is None."""
-    data = stdin.encode() if isinstance(stdin, str) else stdin
+    data = stdin.encode(errors="surrogateescape") if isinstance(stdin, str) else stdin
     done = subprocess.run(
         [*COMMAND, *map(str, words)],
         input=data,
@@ -36,4 +36,5 @@ def dragoman(*words: str | Path, stdin: str | bytes | None = None, **variables: 
         check=False,
         timeout=120,
     )
-    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+    # A binary stream is not UTF-8; this keeps its bytes, so that it can be piped in again.
+    return Done(done.returncode, done.stdout.decode(errors="surrogateescape"), done.stderr.decode())

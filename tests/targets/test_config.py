@@ -96,7 +96,7 @@ def test_a_built_in_record_may_be_overridden() -> None:
         ({"name": "x", "wire": "openai_chat", "capabilities": {"max_images": "3"}}, "max_images must be int, got str"),
         ({"name": "x", "wire": "openai_chat", "needs_key": "yes"}, "provider.needs_key must be bool, got str"),
         ({"name": "x"}, "provider.wire is required"),
-        ({"name": "x", "wire": "carrier-pigeon"}, "x: unknown wire; use one of anthropic, google"),
+        ({"name": "x", "wire": "carrier-pigeon"}, "x: unknown wire; use one of anthropic, bedrock, google"),
         ({"name": "x", "wire": "openai-chat"}, "x: unknown wire 'openai-chat'; did you mean 'openai_chat'"),
         ({"name": "x", "like": "carrier-pigeon"}, "like: unknown provider; use one of openai, "),
         ({"name": "x", "wire": "ollama", "base_url": "box:1"}, "x: base_url must be a URL with a scheme"),

@@ -14,7 +14,7 @@ from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import Request, Tool, ToolCall, ToolResult, assistant, tool_results, user
 from dragoman.wires.base import ClientHalf
 
-PLACED = [provider for provider in PROVIDERS.values() if provider.base_url]
+PLACED = [provider for provider in PROVIDERS.values() if provider.base_url and "{" not in provider.base_url]
 OWN = Provider(
     name="own-place",
     wire="openai_chat",
@@ -46,6 +46,14 @@ def test_a_provider_that_needs_a_key_says_where_it_is_looked_for(provider: Provi
 @pytest.mark.parametrize("provider", PLACED, ids=lambda provider: provider.name)
 def test_a_target_is_named_by_its_spec(provider: Provider) -> None:
     assert target(f"{provider.name}/some/model").name == f"{provider.name}/some/model"
+
+
+def test_a_base_url_has_the_region_of_the_environment() -> None:
+    bedrock = PROVIDERS["bedrock"].target("m", env={"AWS_DEFAULT_REGION": "eu-west-1"})
+    assert bedrock.base_url == "https://bedrock-runtime.eu-west-1.amazonaws.com"
+    with pytest.raises(SetupError, match="bedrock: AWS_REGION or AWS_DEFAULT_REGION must be set, or pass base_url="):
+        target("bedrock/m")
+    assert target("bedrock/m", base_url="https://proxy").base_url == "https://proxy"
 
 
 def test_a_target_has_the_key_and_the_base_url_of_its_arguments() -> None:
@@ -117,7 +125,7 @@ def test_rich_shows_no_key() -> None:
 # Facts of each, as shared/wire/compat-servers.md tells them -----------------------------------------------------------
 
 NAMED = (
-    "openai openai-responses azure anthropic google gemini ollama ollama-cloud foreman llama-swap groq deepseek mistral "
+    "openai openai-responses azure anthropic bedrock google gemini ollama ollama-cloud foreman llama-swap groq deepseek mistral "
     "openrouter together fireworks xai cerebras perplexity moonshot zai minimax huggingface nvidia vllm llama-cpp "
     "lmstudio dragoman demo"
 ).split()

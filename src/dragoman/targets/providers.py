@@ -279,6 +279,26 @@ _RECORDS = (
         quirks=Quirks(recursive_schemas=False),
     ),
     Provider(
+        name="bedrock",
+        wire="bedrock",
+        base_url="https://bedrock-runtime.{AWS_REGION|AWS_DEFAULT_REGION}.amazonaws.com",
+        base_url_names=("AWS_ENDPOINT_URL_BEDROCK_RUNTIME",),
+        key_names=("AWS_BEARER_TOKEN_BEDROCK",),
+        auth="aws",
+        # Few models enforce a schema (2026-11); a forced tool call works with all that have tools.
+        capabilities=Capabilities(
+            structured=False,
+            audio=False,
+            allowed_image_types=_IMAGES,
+            max_images=20,
+            max_image_bytes=3_750_000,
+            max_image_side=8000,
+            allowed_document_types=("application/*", "text/*"),
+            max_document_bytes=4_500_000,
+        ),
+        quirks=Quirks(strict=False, result_media=True),
+    ),
+    Provider(
         name="google",
         wire="google",
         base_url="https://generativelanguage.googleapis.com/v1beta",

@@ -30,7 +30,10 @@ BY_STATUS: dict[int, type[ProviderError]] = {
 BY_WORDS: tuple[tuple[str, type[ProviderError]], ...] = (
     (r"exceed_context_size_error|too_many_prompt_tokens|exceeds the maximum number of tokens", ContextTooLong),
     (r"API_KEY_INVALID|Incorrect API key", AuthFailed),
-    (r"model_not_found|invalid_model|not a valid model ID|supported API model names", ModelNotFound),
+    (
+        r"model_not_found|invalid_model|not a valid model ID|model identifier is invalid|supported API model names",
+        ModelNotFound,
+    ),
     (r"Content violates usage guidelines", Blocked),
 )
 FACTS: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from dragoman.wires.bedrock.event_stream import encode_message
 from tests.support.paths import CORPUS
 
 FOLDER = CORPUS
@@ -14,6 +15,7 @@ WIRES = {
     "chat": "openai_chat",
     "responses": "openai_responses",
     "anthropic": "anthropic",
+    "converse": "bedrock",
     "google": "google",
     "ollama": "ollama",
 }
@@ -40,7 +42,7 @@ class Exchange(NamedTuple):
     @property
     def streamed(self) -> bool:
         """Whether the answer is a stream."""
-        return self.kind in ("sse", "ndjson", "json-array-stream")
+        return self.kind in ("sse", "ndjson", "json-array-stream", "aws-eventstream")
 
 
 @functools.cache
@@ -58,12 +60,19 @@ def by_folder(recordings: Iterable[Exchange]) -> dict[str, dict[str, dict[str, E
     return groups
 
 
+def _body(response: dict[str, Any]) -> bytes:
+    body = response["body"]
+    if response["body_kind"] == "aws-eventstream":
+        messages = [msgspec.json.decode(line) for line in body.splitlines()]
+        return b"".join(encode_message(each["headers"], msgspec.json.encode(each["payload"])) for each in messages)
+    return body.encode() if isinstance(body, str) else msgspec.json.encode(body)
+
+
 def _read(path: Path) -> Exchange | None:
     data = msgspec.json.decode(path.read_bytes())
     if data["wire"] not in WIRES:
         return None
     request, response = data["request"], data["response"]
-    body = response["body"]
     return Exchange(
         id=data["id"],
         folder=path.parent.name,
@@ -76,7 +85,7 @@ def _read(path: Path) -> Exchange | None:
         status=response["status"],
         headers=response.get("headers") or {},
         kind=response["body_kind"],
-        body=body.encode() if isinstance(body, str) else msgspec.json.encode(body),
+        body=_body(response),
         chunk_lengths=response.get("chunk_lengths") or [],
         features=data.get("features") or [],
     )

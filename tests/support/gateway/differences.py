@@ -67,6 +67,7 @@ def anyone(_pair: Pair) -> bool:
 
 _WORDS: dict[str, dict[FinishReason, str]] = {
     "anthropic": {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "blocked": "refusal"},
+    "bedrock": {"stop": "end_turn", "length": "max_tokens", "tool_calls": "tool_use", "blocked": "content_filtered"},
     "google": {"stop": "STOP", "length": "MAX_TOKENS", "tool_calls": "STOP", "blocked": "SAFETY", "other": "OTHER"},
     "native": {},
     "ollama": {"stop": "stop", "length": "length", "tool_calls": "stop"},
@@ -141,8 +142,8 @@ def _numbered(messages: Iterable[Message]) -> tuple[Message, ...]:
 ANSWERS: list[Difference[Response]] = [
     Difference(
         "response id",
-        "ollama has none; clients of other dialects get the request id instead",
-        either("ollama"),
+        "ollama and bedrock have none; clients of other dialects get the request id instead",
+        either("bedrock", "ollama"),
         lambda response, _: replace(response, id=None),
         on_both=True,
     ),
@@ -155,9 +156,16 @@ ANSWERS: list[Difference[Response]] = [
     ),
     Difference(
         "creation time",
-        "anthropic has none; clients of other dialects get the time of the request instead",
-        either("anthropic"),
+        "anthropic and bedrock have none; clients of other dialects get the time of the request instead",
+        either("anthropic", "bedrock"),
         lambda response, _: replace(response, created=None),
+        on_both=True,
+    ),
+    Difference(
+        "name of the model",
+        "bedrock has none; clients of other dialects get the name that they sent",
+        either("bedrock"),
+        lambda response, _: replace(response, model=None),
         on_both=True,
     ),
     Difference(
@@ -171,6 +179,7 @@ ANSWERS: list[Difference[Response]] = [
         "the dialect does not know the provider's finish reason, so it is `stop`",
         lambda pair: (
             "anthropic" in pair[:2]
+            or "bedrock" in pair[:2]
             or (pair.client == "openai_chat" and pair.provider in ("google", "openai_responses"))
         ),
         _as_stop("other"),
@@ -194,12 +203,24 @@ ANSWERS: list[Difference[Response]] = [
         _without("cache_write"),
     ),
     Difference(
+        "tokens of thinking",
+        "bedrock does not report them",
+        lambda pair: pair.provider == "bedrock" and pair.client != "ollama",
+        _without("reasoning"),
+    ),
+    Difference(
         "details of the usage that are unknown",
         "openai_responses requires numbers, so they are 0; ollama has no field for them",
         lambda pair: (
             pair.client == "openai_responses" or (pair.provider == "openai_responses" and pair.client != "ollama")
         ),
         _zeros,
+    ),
+    Difference(
+        "tokens of thinking, for clients",
+        "bedrock has no field for them",
+        lambda pair: pair.client == "bedrock" and pair.provider != "ollama",
+        _without("reasoning"),
     ),
     Difference(
         "extra data of parts",
@@ -263,11 +284,12 @@ def _change_request(request: Request, change: Callable[[Part], Part | None]) -> 
 
 _LACKING = {
     "tool_choice": ("ollama",),
-    "parallel_tool_calls": ("google", "native", "ollama"),
+    "parallel_tool_calls": ("bedrock", "google", "native", "ollama"),
     "stop": ("openai_responses",),
-    "seed": ("anthropic", "native", "openai_responses"),
-    "top_k": ("native", "openai_chat", "openai_responses"),
-    "user": ("google", "native", "ollama"),
+    "reasoning": ("bedrock",),
+    "seed": ("anthropic", "bedrock", "native", "openai_responses"),
+    "top_k": ("bedrock", "native", "openai_chat", "openai_responses"),
+    "user": ("bedrock", "google", "native", "ollama"),
 }
 """Options, and the wires that have no field for them."""
 _NO_OPTIONS = Request()
@@ -429,7 +451,7 @@ BEFORE: list[Difference[DragomanError]] = [
     Difference(
         "Blocked",
         "the wire has no code for it, so it is a BadRequest",
-        provider("anthropic", "google", "ollama"),
+        provider("anthropic", "bedrock", "google", "ollama"),
         lambda error, _: BadRequest(error.message) if isinstance(error, Blocked) else error,
     ),
     Difference(

@@ -39,6 +39,7 @@ TOTALS = Usage(input=12, output=7)
 PORTIONS = Usage(input=12, output=7, cache_read=4, cache_write=2, reasoning=3)
 SIGNED: dict[str, JsonObject] = {
     "anthropic": {"signature": "c2lnbmVk"},
+    "bedrock": {"signature": "c2lnbmVk"},
     "google": {"thoughtSignature": "c2lnbmVk"},
     "openai_responses": {"id": "rs_1", "encrypted_content": "c2lnbmVk"},
 }

@@ -323,4 +323,4 @@ def obeys_grammar(events: Sequence[Event]) -> None:
 def tapes(name: str) -> list[Path]:
     """The tapes of a wire that are streams."""
     folder = TESTS / "wires" / name / "tapes"
-    return sorted(path for path in folder.glob("*") if path.suffix in (".sse", ".ndjson", ".array"))
+    return sorted(path for path in folder.glob("*") if path.suffix in (".sse", ".ndjson", ".array", ".eventstream"))

@@ -91,7 +91,7 @@ _BY_MESSAGE: tuple[tuple[type[ProviderError], str], ...] = (
     (
         ModelNotFound,
         r"model [^.]{0,200}(not found|does not exist)|not a valid model|^invalid model|no such model"
-        r"|supported api model names",
+        r"|supported api model names|model identifier is invalid",
     ),
     (Blocked, r"content (violates|management policy|policy)|flagged (for|by|as)|safety (check|system)|moderation"),
 )

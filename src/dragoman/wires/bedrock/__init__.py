@@ -1,0 +1,26 @@
+"""Amazon Bedrock's Converse API, as a client and as a server."""
+
+from dragoman.wires.base import Wire
+from dragoman.wires.bedrock.decoder import ConverseDecoder
+from dragoman.wires.bedrock.encoder import encode_request, encode_tool_result, encode_tools
+from dragoman.wires.bedrock.endpoints import ENDPOINTS
+from dragoman.wires.bedrock.errors import decode_error
+from dragoman.wires.bedrock.event_stream import EventStreamDecoder
+from dragoman.wires.bedrock.schema import NAME
+from dragoman.wires.bedrock.server import ConverseServer
+from dragoman.wires.common.client import WireClient
+
+WIRE = Wire(
+    name=NAME,
+    client=WireClient(
+        NAME,
+        encode_request=encode_request,
+        encode_tools=encode_tools,
+        encode_result=encode_tool_result,
+        decoder=ConverseDecoder,
+        framing=EventStreamDecoder,
+        decode_error=decode_error,
+    ),
+    server=ConverseServer(),
+    endpoints=ENDPOINTS,
+)

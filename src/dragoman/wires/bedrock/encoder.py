@@ -1,0 +1,232 @@
+"""Encodes a request as a call of Bedrock's Converse or ConverseStream.
+
+The model, an inference profile or an ARN, is a segment of the path. Fields that the caller put into `extra` win over
+fields made from the request; objects are merged.
+"""
+
+from urllib.parse import quote
+
+from msgspec.structs import replace
+
+from dragoman.http import HttpRequest
+from dragoman.targets.target import Target
+from dragoman.types import JsonObject, Message, Opaque, Request, Tool, ToolCall, ToolResult, is_object
+from dragoman.wires.bedrock.messages import encode_messages
+from dragoman.wires.bedrock.parts import encode_result, encode_tool
+from dragoman.wires.bedrock.schema import (
+    CACHE_POINT,
+    CONTENT_TYPE,
+    DEFAULT_MAX_TOKENS,
+    EFFORT_TO_WIRE,
+    MIN_BUDGET,
+    NAME,
+)
+from dragoman.wires.common.extra import body_extra
+from dragoman.wires.common.history import check_prompt
+from dragoman.wires.common.http import post_request
+from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import (
+    encode_options,
+    max_tokens,
+    requested_reasoning,
+    schema_name,
+    supported_tools,
+    to_budget,
+    to_effort,
+    tool_choice,
+)
+
+
+def encode_request(request: Request, target: Target, /) -> HttpRequest:
+    """The HTTP request for a target."""
+    notes = NoticeCollector(NAME, strict=request.strict)
+    extra = body_extra(request, target, notes)
+    system, messages, turns = encode_messages(request, target, notes)
+    check_prompt(request, messages, target)
+    if request.cache and messages:
+        messages[-1]["content"].append(CACHE_POINT)
+    limit, model_fields = _encode_reasoning(request, target, extra, notes)
+    body: JsonObject = {"messages": messages}
+    for field, value in (
+        ("system", system),
+        ("inferenceConfig", _encode_inference(request, target, extra, limit, model_fields, notes)),
+        ("toolConfig", _encode_tool_config(request, target, turns, extra, model_fields, notes)),
+        ("outputConfig", _encode_format(request, target, notes)),
+        ("additionalModelRequestFields", model_fields),
+        ("requestMetadata", _encode_metadata(request, target, notes)),
+    ):
+        own = extra.pop(field, None)
+        merged = {**value, **own} if is_object(value) and is_object(own) else own or value
+        if merged:
+            body[field] = merged
+    _note_unsupported(request, notes)
+    method = "converse-stream" if request.stream else "converse"
+    headers = {"accept": CONTENT_TYPE} if request.stream else {}
+    path = f"/model/{quote(target.model, safe='')}/{method}"
+    return post_request(target, path, {**body, **extra}, notes, **headers)
+
+
+def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[JsonObject]:
+    """Tool definitions."""
+    return [encode_tool(tool, notes) for tool in tools]
+
+
+def encode_tool_result(result: ToolResult, /) -> JsonObject:
+    """The block with the result of one call."""
+    return encode_result(result, NoticeCollector(NAME))
+
+
+# Reasoning ------------------------------------------------------------------------------------------------------------
+
+
+def _encode_reasoning(
+    request: Request, target: Target, extra: JsonObject, notes: NoticeCollector
+) -> tuple[int | None, JsonObject]:
+    """`max_tokens`, and the fields of the model for reasoning; each family of models has its own."""
+    limit = max_tokens(request, target, notes, least=1)
+    own = extra.get("additionalModelRequestFields")
+    reasoning = requested_reasoning(request, target, notes)
+    if reasoning is None or (is_object(own) and own.keys() & _REASONING_FIELDS):
+        return limit, {}
+    match target.quirks.reasoning:
+        case "budget":
+            budget = to_budget(reasoning)
+            if not budget:
+                return limit, {}
+            if budget < MIN_BUDGET:
+                notes.add("changed", "reasoning", f"a budget must be at least {MIN_BUDGET} tokens")
+                budget = MIN_BUDGET
+            if limit is None or limit <= budget:
+                if limit is not None:
+                    notes.add("changed", "max_tokens", f"it includes the thinking budget; raised from {limit}")
+                limit = budget + (limit or DEFAULT_MAX_TOKENS)
+            return limit, {"thinking": {"type": "enabled", "budget_tokens": budget}}
+        case "adaptive":
+            effort = to_effort(reasoning or "none", target, notes)
+            if effort == "none":
+                return limit, {}
+            level = "low" if effort == "minimal" else effort
+            return limit, {"thinking": {"type": "adaptive"}, "output_config": {"effort": level}}
+        case "effort" | "object" as form:
+            effort = to_effort(reasoning or "none", target, notes)
+            if effort == "none":
+                return limit, {}
+            value = EFFORT_TO_WIRE[effort]
+            if value != effort:
+                notes.add("changed", "reasoning", f"{effort!r} is not supported; sent as {value!r}")
+            if form == "effort":
+                return limit, {"reasoning_effort": value}
+            return limit, {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": value}}
+        case _:
+            if reasoning not in ("none", 0):
+                why = "the form for this model is not known; set additionalModelRequestFields in extra"
+                notes.add("dropped", "reasoning", why)
+            return limit, {}
+
+
+_REASONING_FIELDS = {"thinking", "output_config", "reasoningConfig", "reasoning_config", "reasoning_effort"}
+
+
+# Other options --------------------------------------------------------------------------------------------------------
+
+
+def _encode_inference(
+    request: Request,
+    target: Target,
+    extra: JsonObject,
+    limit: int | None,
+    model_fields: JsonObject,
+    notes: NoticeCollector,
+) -> JsonObject:
+    quirks = target.quirks
+    sampling = quirks.sampling and not _has_budget(model_fields)
+    stop = [text for text in request.stop if text.strip()]
+    if len(stop) < len(request.stop):
+        notes.add("dropped", "stop", "a stop sequence of white space is not supported")
+    options = (
+        ("max_tokens", limit, "maxTokens"),
+        ("temperature", request.temperature, "temperature" if sampling else None),
+        ("top_p", request.top_p, "topP" if sampling else None),
+        ("stop", stop or None, "stopSequences" if quirks.stop else None),
+    )
+    config = encode_options(options, extra, notes)
+    if quirks.temperature_excludes_top_p and "temperature" in config and config.pop("topP", None) is not None:
+        notes.add("dropped", "top_p", "not supported together with temperature")
+    if request.top_k is not None:
+        if quirks.top_k and sampling:
+            model_fields["top_k"] = request.top_k
+        else:
+            notes.add("dropped", "top_k", "not supported")
+    return config
+
+
+def _has_budget(model_fields: JsonObject) -> bool:
+    thinking = model_fields.get("thinking")
+    return is_object(thinking) and thinking.get("type") == "enabled"
+
+
+def _encode_tool_config(
+    request: Request,
+    target: Target,
+    turns: list[Message],
+    extra: JsonObject,
+    model_fields: JsonObject,
+    notes: NoticeCollector,
+) -> JsonObject:
+    tools = supported_tools(request, notes)
+    choice = tool_choice(request, target, tools, notes)
+    if request.parallel_tool_calls is not None:
+        notes.add("dropped", "parallel_tool_calls", "not supported")
+    called = dict.fromkeys(part.name for turn in turns for part in turn.parts if isinstance(part, ToolCall))
+    if not tools and called and "toolConfig" not in extra:
+        # 400: toolConfig must be defined when using toolUse and toolResult blocks.
+        notes.add("repaired", "tools", "the history has calls; added the names of their tools")
+        tools += [Tool(name=name) for name in called]
+        choice = "none"
+    if not tools:
+        return {}
+    if choice == "none" and not called:
+        notes.add("changed", "tool_choice", "'none' is not supported; the tools are left out")
+        return {}
+    if not target.quirks.strict and any(isinstance(tool, Tool) and tool.strict for tool in tools):
+        notes.add("dropped", "strict", "not supported")
+        tools = [replace(tool, strict=None) if isinstance(tool, Tool) else tool for tool in tools]
+    config: JsonObject = {"tools": encode_tools(tools, notes)}
+    if choice == "none":
+        if request.tool_choice == "none":
+            notes.add("dropped", "tool_choice", "'none' is not supported if the history has calls")
+        return config
+    if choice not in (None, "auto") and _has_budget(model_fields):
+        notes.add("changed", "tool_choice", "a call cannot be forced together with thinking; sent as auto")
+        choice = "auto"
+    if choice is not None:
+        config["toolChoice"] = (
+            {"auto": {}} if choice == "auto" else {"any": {}} if choice == "required" else {"tool": {"name": choice}}
+        )
+    return config
+
+
+def _encode_format(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
+    """The `outputConfig` for the schema; {} if the target cannot enforce it."""
+    if request.schema is None:
+        return {}
+    if not request.schema or not target.quirks.json_schema or not target.capabilities.structured:
+        notes.add("changed", "schema", "it cannot be enforced; requested in the system prompt")
+        return {}
+    schema = {"name": schema_name(request, notes), "schema": encode_json(request.schema).decode()}
+    return {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": schema}}}
+
+
+def _encode_metadata(request: Request, target: Target, notes: NoticeCollector) -> JsonObject:
+    if request.metadata and not target.quirks.metadata:
+        notes.add("dropped", "metadata", "not supported")
+        return {}
+    return dict(request.metadata)
+
+
+def _note_unsupported(request: Request, notes: NoticeCollector) -> None:
+    if request.seed is not None:
+        notes.add("dropped", "seed", "not supported")
+    if request.user is not None:
+        notes.add("dropped", "user", "not supported")

@@ -1,0 +1,139 @@
+"""The conversation in messages of Converse, for the client and the server.
+
+The API wants turns of user and assistant that alternate, start with the user, and are never empty. Results of tools are
+blocks of a user message. A cache point after a system text travels in the `extra` of that text.
+"""
+
+from typing import Any
+
+import msgspec
+from msgspec.structs import replace
+
+from dragoman.targets.target import Target
+from dragoman.types import JsonObject, Message, Opaque, Part, Request, Role, Text, Thinking, ToolCall, is_object
+from dragoman.wires.bedrock.parts import decode_block, decode_result, encode_block, has_content
+from dragoman.wires.bedrock.schema import CACHE_POINT, NAME, ConverseMessage, ConverseRequest
+from dragoman.wires.common.extra import make_extra, wire_extra
+from dragoman.wires.common.history import check_urls, merge_turns, repair, start_with_user
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.request_body import invalid_field, read_fields
+
+
+def encode_messages(
+    request: Request, target: Target, notes: NoticeCollector
+) -> tuple[list[JsonObject], list[JsonObject], list[Message]]:
+    """The system blocks, the messages, and the turns that they were made from."""
+    history = repair(request, notes)
+    check_urls(history.turns, target)
+    system = [block for text in history.system if has_content(text, notes) for block in _encode_system(text)]
+    turns = _alternating_turns(history.turns, notes)
+    messages: list[JsonObject] = [
+        {
+            "role": turn.role,
+            "content": [encode_block(part, notes) for part in turn.parts],
+            **wire_extra(turn.extra, NAME),
+        }
+        for turn in turns
+    ]
+    return system, messages, turns
+
+
+def _encode_system(text: Text) -> list[JsonObject]:
+    extra = wire_extra(text.extra, NAME)
+    own: list[JsonObject] = [{key: value} for key, value in extra.items() if key in ("guardContent", "cachePoint")]
+    return own if "guardContent" in extra else [{"text": text.text}, *own]
+
+
+def _alternating_turns(turns: tuple[Message, ...], notes: NoticeCollector) -> list[Message]:
+    filled: list[Message] = []
+    for turn in turns:
+        following = (*turn.parts[1:], None)
+        parts = [
+            part
+            for part, after in zip(turn.parts, following, strict=True)
+            if _is_separator(part, after) or has_content(part, notes)
+        ]
+        while parts and isinstance(parts[-1], Thinking):
+            notes.add("repaired", "thinking at the end of a message", "nothing follows it; left out")
+            parts.pop()
+        if parts:
+            role: Role = "assistant" if turn.role == "assistant" else "user"
+            filled.append(replace(turn, role=role, parts=tuple(parts)))
+    return start_with_user(merge_turns(filled), notes)
+
+
+def _is_separator(part: Part, after: Part | None) -> bool:
+    """Whether a text of white space separates a document from a cache point, which must not follow it directly."""
+    is_point = isinstance(after, Opaque) and after.wire == NAME and "cachePoint" in after.data
+    return is_point and isinstance(part, Text) and part.text != ""
+
+
+class _Turn(msgspec.Struct):
+    """A message that may still grow."""
+
+    role: Role
+    parts: list[Part]
+    extra: dict[str, Any] = {}
+
+
+def decode_messages(body: ConverseRequest) -> tuple[list[Text], tuple[Message, ...], bool]:
+    """The system prompt, the turns, and whether the conversation ends in a cache point.
+
+    Results of tools get turns of their own, before the user's text.
+    """
+    turns: list[_Turn] = []
+    names: dict[str, str] = {}
+    has_cache_point = False
+    for i, data in enumerate(body.messages):
+        where = f"messages[{i}]"
+        message, rest = read_fields(ConverseMessage, data, where)
+        blocks = message.content
+        if i == len(body.messages) - 1 and len(blocks) > 1 and blocks[-1] == CACHE_POINT:
+            has_cache_point, blocks = True, blocks[:-1]
+        extra = make_extra(NAME, rest)
+        match message.role:
+            case "user":
+                _add_user(turns, blocks, f"{where}.content", names, extra)
+            case "assistant":
+                parts = [decode_block(block, f"{where}.content[{j}]") for j, block in enumerate(blocks)]
+                names.update((part.id, part.name) for part in parts if isinstance(part, ToolCall))
+                turns.append(_Turn(role="assistant", parts=parts, extra=extra))
+            case _:
+                raise invalid_field(f"{where}.role", f"must be user or assistant, got {message.role!r}")
+    messages = tuple(Message(role=turn.role, parts=tuple(turn.parts), extra=turn.extra) for turn in turns)
+    return _decode_system(body.system or []), messages, has_cache_point
+
+
+def _decode_system(blocks: list[JsonObject]) -> list[Text]:
+    texts: list[Text] = []
+    for i, block in enumerate(blocks):
+        match block:
+            case {"text": str(text)}:
+                texts.append(Text(text=text))
+            case {"guardContent": {"text": {"text": str(text)}} as guard}:
+                texts.append(Text(text=text, extra={NAME: {"guardContent": guard}}))
+            case {"cachePoint": point} if texts and is_object(point):
+                extra = {NAME: {**wire_extra(texts[-1].extra, NAME), "cachePoint": point}}
+                texts[-1] = replace(texts[-1], extra=extra)
+            case _:
+                raise invalid_field(f"system[{i}]", "must be text, guardContent, or a cachePoint after one of them")
+    return texts
+
+
+def _add_user(
+    turns: list[_Turn], blocks: list[JsonObject], where: str, names: dict[str, str], extra: dict[str, Any]
+) -> None:
+    results: list[Part] = []
+    parts: list[Part] = []
+    for i, block in enumerate(blocks):
+        if block.keys() == {"toolResult"}:
+            results.append(decode_result(block, f"{where}[{i}]", names))
+        else:
+            parts.append(decode_block(block, f"{where}[{i}]"))
+    if results:
+        if not turns or turns[-1].role != "tool":
+            turns.append(_Turn(role="tool", parts=[]))
+        turns[-1].parts += results
+        turns[-1].extra = {} if parts else extra
+    if parts or not results:
+        turns.append(_Turn(role="user", parts=parts, extra=extra))

@@ -1,0 +1,266 @@
+"""Parts of messages and tools as content blocks of Converse, for the client and the server.
+
+A block is an object with one member, which names its kind: `{"text": …}`, `{"toolUse": …}`.
+"""
+
+import re
+from typing import Any
+
+from dragoman.errors import InvalidRequest, Unsupported
+from dragoman.types import (
+    Document,
+    Image,
+    JsonObject,
+    Opaque,
+    Part,
+    ResultPart,
+    Text,
+    Thinking,
+    Tool,
+    ToolCall,
+    ToolResult,
+    is_list,
+    is_object,
+)
+from dragoman.types.data_urls import decode_base64, encode_base64, is_data_url
+from dragoman.wires.bedrock.schema import (
+    CALL_ID,
+    CALL_ID_LENGTH,
+    DOCUMENT_FORMATS,
+    DOCUMENT_TYPES,
+    IMAGE_FORMATS,
+    IMAGE_TYPES,
+    NAME,
+    NO_ARGUMENTS,
+    ConverseMedia,
+    ConverseResult,
+    ToolSpec,
+    ToolUse,
+)
+from dragoman.wires.common.extra import make_extra, wire_extra
+from dragoman.wires.common.history import cannot_send, fit_id
+from dragoman.wires.common.json import encode_json, without_none
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.request_body import invalid_field, read_fields
+
+DOCUMENT_NAME = "document"
+
+
+def encode_block(part: Part, notes: NoticeCollector) -> JsonObject:
+    """One block of a message."""
+    match part:
+        case Text():
+            return _encode_text(part)
+        case Thinking():
+            return encode_thinking(part)
+        case ToolCall():
+            return {"toolUse": encode_call(part, fit_id(part.id, CALL_ID, CALL_ID_LENGTH, notes))}
+        case ToolResult():
+            return encode_result(part, notes)
+        case Image():
+            if part.detail not in (None, "auto"):
+                notes.add("dropped", "image detail", "not supported")
+            return encode_image(part)
+        case Document():
+            return _encode_document(part, notes)
+        case Opaque():
+            return part.data
+        case _:
+            raise cannot_send(part, NAME)
+
+
+def _encode_text(part: Text) -> JsonObject:
+    extra = wire_extra(part.extra, NAME)
+    if "json" in extra:
+        return {"json": extra["json"]}
+    if "citations" in extra:
+        content = {"content": [{"text": part.text}]} if part.text else {}
+        return {"citationsContent": {**content, **extra}}
+    return {"text": part.text}
+
+
+def encode_thinking(part: Thinking) -> JsonObject:
+    """The block of thinking: a text and its signature, or encrypted bytes."""
+    extra = wire_extra(part.extra, NAME)
+    if "redactedContent" in extra:
+        return {"reasoningContent": {"redactedContent": extra["redactedContent"]}}
+    return {"reasoningContent": {"reasoningText": {"text": part.text, **extra}}}
+
+
+def encode_call(call: ToolCall, id: str) -> JsonObject:
+    """The content of a call's block."""
+    return {"toolUseId": id, "name": call.name, "input": call.arguments, **wire_extra(call.extra, NAME)}
+
+
+def encode_image(image: Image) -> JsonObject:
+    """The block of an image, with its bytes."""
+    if image.data is None and is_data_url(image.url or ""):
+        try:
+            image = Image.from_data_url(image.url or "")
+        except ValueError as error:
+            raise InvalidRequest(f"the URL of an image is not valid: {error}") from error
+    if image.data is None:
+        raise Unsupported(f"{NAME}: cannot send the URL of an image; pass the bytes, or fetch_images=True")
+    format = IMAGE_FORMATS.get(image.mime or "image/png")
+    if format is None:
+        raise cannot_send(image, NAME)
+    data = {"format": format, "source": {"bytes": encode_base64(image.data)}}
+    return {"image": {**data, **wire_extra(image.extra, NAME)}}
+
+
+def _encode_document(document: Document, notes: NoticeCollector) -> JsonObject:
+    format = DOCUMENT_FORMATS.get(document.mime, "txt" if document.mime.startswith("text/") else None)
+    if format is None:
+        raise cannot_send(document, NAME)
+    if document.mime not in DOCUMENT_FORMATS:
+        notes.add("changed", "type of a document", f"{document.mime} is sent as text/plain")
+    name = re.sub(r"[^A-Za-z0-9 ()\[\]-]+", "-", document.name or DOCUMENT_NAME)
+    name = re.sub(r"\s+", " ", name).strip()[:200] or DOCUMENT_NAME
+    if name != (document.name or DOCUMENT_NAME):
+        notes.add("renamed", "name of a document", f"became {name}: only letters, digits, blanks, - and brackets")
+    data = {"format": format, "name": name, "source": {"bytes": encode_base64(document.data)}}
+    return {"document": {**data, **wire_extra(document.extra, NAME)}}
+
+
+def encode_result(result: ToolResult, notes: NoticeCollector) -> JsonObject:
+    """The block with the result of one call."""
+    parts: tuple[ResultPart, ...] = result.parts
+    content = [encode_block(part, notes) for part in parts if has_content(part, notes)]
+    id = fit_id(result.id, CALL_ID, CALL_ID_LENGTH, notes)
+    status = {"status": "error"} if result.is_error else {}
+    return {"toolResult": {"toolUseId": id, "content": content, **status, **wire_extra(result.extra, NAME)}}
+
+
+def has_content(part: Part, notes: NoticeCollector) -> bool:
+    """Whether a part can be sent; the API refuses blank texts, and does not know blocks of other wires."""
+    if isinstance(part, Opaque) and part.wire != NAME:
+        notes.add("dropped", f"{part.wire} block", "not supported")
+        return False
+    if not isinstance(part, Text) or part.text.strip() or wire_extra(part.extra, NAME):
+        return True
+    if part.text:
+        notes.add("repaired", "a text of white space", "the API refuses it; left out")
+    return False
+
+
+def decode_block(data: JsonObject, where: str) -> Part:
+    """The mirror of `encode_block`; an unknown block becomes an Opaque."""
+    part = _decode_known(data, where) if len(data) == 1 else None
+    return Opaque(wire=NAME, data=data) if part is None else part
+
+
+def _decode_known(data: JsonObject, where: str) -> Part | None:
+    match data:
+        case {"text": str(text)}:
+            return Text(text=text)
+        case {"json": value}:
+            return Text(text=encode_json(value).decode(), extra={NAME: {"json": value}})
+        case {"citationsContent": content} if is_object(content):
+            return decode_citations(content)
+        case {"reasoningContent": {"reasoningText": inner}} if is_object(inner):
+            rest = {key: value for key, value in inner.items() if key != "text" and value is not None}
+            return Thinking(text=str(inner.get("text") or ""), extra={NAME: rest})
+        case {"reasoningContent": {"redactedContent": str(inner)}}:
+            return Thinking(text="", redacted=True, extra={NAME: {"redactedContent": inner}})
+        case {"toolUse": {"type": _}}:
+            return None  # a call of the provider's own tool, which it has run itself
+        case {"toolUse": call}:
+            fields, rest = read_fields(ToolUse, call, f"{where}.toolUse")
+            arguments = fields.input if is_object(fields.input) else {}
+            return ToolCall(
+                id=fields.tool_use_id, name=fields.name, arguments=arguments, extra=make_extra(NAME, without_none(rest))
+            )
+        case {"image": media}:
+            return _decode_image(media, f"{where}.image")
+        case {"document": media}:
+            return _decode_document(media, f"{where}.document")
+        case _:
+            return None
+
+
+def decode_citations(content: JsonObject) -> Text:
+    """The text of a block with citations."""
+    texts = content.get("content")
+    text = "".join(str(item.get("text") or "") for item in texts if is_object(item)) if is_list(texts) else ""
+    return Text(text=text, extra={NAME: {key: value for key, value in content.items() if key != "content"}})
+
+
+def _decode_image(media: Any, where: str) -> Part | None:
+    fields, rest = read_fields(ConverseMedia, media, where)
+    mime, source = IMAGE_TYPES.get(fields.format), fields.source.get("bytes")
+    if mime is None or not isinstance(source, str) or fields.source.keys() != {"bytes"}:
+        return None
+    return Image(data=_bytes(source, where), mime=mime, extra=make_extra(NAME, without_none(rest)))
+
+
+def _decode_document(media: Any, where: str) -> Part | None:
+    fields, rest = read_fields(ConverseMedia, media, where)
+    mime, source = DOCUMENT_TYPES.get(fields.format), fields.source.get("bytes")
+    if mime is None or not isinstance(source, str) or fields.source.keys() != {"bytes"}:
+        return None
+    name = None if fields.name == DOCUMENT_NAME else fields.name
+    return Document(data=_bytes(source, where), mime=mime, name=name, extra=make_extra(NAME, without_none(rest)))
+
+
+def _bytes(text: str, where: str) -> bytes:
+    try:
+        return decode_base64(text)
+    except ValueError as error:
+        raise invalid_field(f"{where}.source.bytes", str(error)) from error
+
+
+def decode_result(data: JsonObject, where: str, names: dict[str, str]) -> ToolResult:
+    """The mirror of `encode_result`; `names` are the tools of the calls so far, by id."""
+    fields, rest = read_fields(ConverseResult, data["toolResult"], f"{where}.toolResult")
+    content: str | tuple[ResultPart, ...]
+    match fields.content:
+        case [{"text": str(text)} as only] if len(only) == 1:
+            content = text
+        case []:
+            content = ""
+        case blocks:
+            content = tuple(_result_part(block, f"{where}.toolResult.content[{i}]") for i, block in enumerate(blocks))
+    return ToolResult(
+        id=fields.tool_use_id,
+        name=names.get(fields.tool_use_id, ""),
+        content=content,
+        is_error=fields.status == "error",
+        extra=make_extra(NAME, without_none(rest)),
+    )
+
+
+def _result_part(data: JsonObject, where: str) -> ResultPart:
+    part = decode_block(data, where)
+    if isinstance(part, Text | Image | Document | Opaque):
+        return part
+    raise invalid_field(where, f"must not be of type {part.__struct_config__.tag} inside a result")
+
+
+def encode_tool(tool: Tool | Opaque, notes: NoticeCollector) -> JsonObject:
+    """The definition of a tool."""
+    if isinstance(tool, Opaque):
+        return tool.data
+    schema = NO_ARGUMENTS if tool.parameters is None else tool.parameters
+    if schema.get("type") != "object":
+        why = "the schema of a tool must be an object"
+        notes.add("changed" if schema.get("type") else "repaired", f"tool {tool.name}: type", why)
+        schema = {**schema, "type": "object"}
+    fields = {"name": tool.name, "description": tool.description or None, "inputSchema": {"json": schema}}
+    return {"toolSpec": {**without_none({**fields, "strict": tool.strict}), **wire_extra(tool.extra, NAME)}}
+
+
+def decode_tool(data: JsonObject, where: str) -> Tool | Opaque:
+    """The mirror of `encode_tool`; a tool that runs at the provider, or a cache point, becomes an Opaque."""
+    if data.keys() != {"toolSpec"}:
+        return Opaque(wire=NAME, data=data)
+    fields, rest = read_fields(ToolSpec, data["toolSpec"], f"{where}.toolSpec")
+    schema = fields.input_schema.get("json")
+    if not is_object(schema):
+        raise invalid_field(f"{where}.toolSpec.inputSchema.json", "must be an object")
+    return Tool(
+        name=fields.name,
+        description=fields.description,
+        parameters=None if schema == NO_ARGUMENTS else schema,
+        strict=fields.strict,
+        extra=make_extra(NAME, without_none(rest)),
+    )

@@ -1,0 +1,186 @@
+"""Encodes answers for clients of Converse, streamed or whole.
+
+A stream has one block at a time. Parts that interleave wait until the current block ends.
+"""
+
+from typing import Any
+
+from dragoman.errors import DragomanError, RequestError
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started, arguments_text
+from dragoman.types import (
+    Document,
+    Finish,
+    Image,
+    JsonObject,
+    Opaque,
+    Part,
+    Response,
+    Text,
+    Thinking,
+    ToolCall,
+    Usage,
+    is_list,
+    is_object,
+)
+from dragoman.wires.bedrock.errors import encode_error, exception_name
+from dragoman.wires.bedrock.event_stream import encode_event, encode_exception
+from dragoman.wires.bedrock.parts import encode_block, encode_call
+from dragoman.wires.bedrock.schema import CONTENT_TYPE, FINISH_REASONS, NAME, NO_METRICS, STOP_REASONS, write_usage
+from dragoman.wires.common.extra import wire_extra
+from dragoman.wires.common.json import encode_json
+from dragoman.wires.common.notices import NoticeCollector
+from dragoman.wires.common.options import finish_word
+
+_LATE_FIELDS = frozenset({"metrics", "trace", "serviceTier", "performanceConfig"})
+"""Members of an answer that a stream has in `metadata`; the others are in `messageStop`."""
+
+
+def encode_answer(response: Response) -> JsonObject:
+    """The body of a whole answer."""
+    blocks = [block for part in response.message.parts if (block := encode_answer_part(part)) is not None]
+    stop, metadata = _encode_end(response.finish, response.usage)
+    return {"output": {"message": {"role": "assistant", "content": blocks}}, **stop, **metadata}
+
+
+def _encode_end(finish: Finish, usage: Usage) -> tuple[JsonObject, JsonObject]:
+    """The members of `messageStop` and of `metadata`."""
+    extra = wire_extra(finish.extra, NAME)
+    stop: JsonObject = {"stopReason": finish_word(finish, FINISH_REASONS, STOP_REASONS)}
+    stop |= {key: value for key, value in extra.items() if key not in _LATE_FIELDS and key != "usage"}
+    more = extra.get("usage")
+    counts = {**write_usage(usage), **(more if is_object(more) else {})}
+    late = {key: value for key, value in extra.items() if key in _LATE_FIELDS}
+    return stop, {"usage": counts, "metrics": NO_METRICS, **late}
+
+
+def encode_answer_part(part: Part) -> JsonObject | None:
+    """The block of a part; None if the API has no such block."""
+    match part:
+        case Thinking(redacted=True, text="") if NAME not in part.extra:
+            return None
+        case ToolCall():
+            return {"toolUse": encode_call(part, part.id)}
+        case Opaque() if part.wire != NAME:
+            return None
+        case Text() | Thinking() | Image() | Document() | Opaque():
+            try:
+                return encode_block(part, NoticeCollector(NAME))
+            except RequestError:
+                return None
+        case _:
+            return None
+
+
+def _event(name: str, **members: Any) -> bytes:
+    return encode_event(name, encode_json(members))
+
+
+class ConverseStreamEncoder:
+    """Encodes the events of one answer."""
+
+    content_type = CONTENT_TYPE
+
+    def __init__(self) -> None:
+        self._index = 0
+        self._current: int | None = None
+        self._waiting: dict[int, list[PartStarted | PartDelta | PartEnded]] = {}
+        self._kind = ""
+        self._has_delta = False
+
+    def feed(self, event: Event | DragomanError, /) -> bytes:
+        match event:
+            case PartStarted() | PartDelta() | PartEnded():
+                return self._part(event)
+            case Started():
+                return _event("messageStart", role="assistant")
+            case Finished():
+                stop, metadata = _encode_end(event.finish, event.usage)
+                return _event("messageStop", **stop) + _event("metadata", **metadata)
+            case Ping():
+                return b""
+            case _:
+                name = exception_name(event)
+                return encode_exception(name[0].lower() + name[1:], encode_json(encode_error(event)))
+
+    def _part(self, event: PartStarted | PartDelta | PartEnded) -> bytes:
+        if self._current is None:
+            self._current = event.index
+        if event.index != self._current:
+            self._waiting.setdefault(event.index, []).append(event)
+            return b""
+        pieces, last = [self._write(event)], event
+        while isinstance(last, PartEnded) and self._waiting:
+            self._current = next(iter(self._waiting))
+            for last in self._waiting.pop(self._current):
+                pieces.append(self._write(last))
+        if isinstance(last, PartEnded):
+            self._current = None
+        return b"".join(pieces)
+
+    def _write(self, event: PartStarted | PartDelta | PartEnded) -> bytes:
+        match event:
+            case PartStarted():
+                self._has_delta = False
+                self._kind = event.kind
+                return b""
+            case PartDelta():
+                self._has_delta = True
+                return self._text(event.text)
+            case _:
+                return self._part_ended(event.part)
+
+    def _text(self, text: str) -> bytes:
+        return self._delta({"text": text} if self._kind == "text" else {"reasoningContent": {"text": text}})
+
+    def _delta(self, delta: JsonObject) -> bytes:
+        return _event("contentBlockDelta", contentBlockIndex=self._index, delta=delta)
+
+    def _start(self, start: JsonObject) -> bytes:
+        return _event("contentBlockStart", contentBlockIndex=self._index, start=start)
+
+    def _part_ended(self, part: Part) -> bytes:
+        block = encode_answer_part(part)
+        if block is None:
+            return b""
+        data = self._content(part, block) + _event("contentBlockStop", contentBlockIndex=self._index)
+        self._index += 1
+        return data
+
+    def _content(self, part: Part, block: JsonObject) -> bytes:
+        """Encode what the deltas did not contain."""
+        match part:
+            case ToolCall():
+                call = {key: value for key, value in block["toolUse"].items() if key != "input"}
+                return self._start({"toolUse": call}) + self._delta({"toolUse": {"input": arguments_text(part)}})
+            case Text() if self._kind == "text":
+                data = b"" if self._has_delta else self._text(part.text)
+                citations = wire_extra(part.extra, NAME).get("citations")
+                return data + b"".join(
+                    self._delta({"citation": citation}) for citation in (citations if is_list(citations) else ())
+                )
+            case Thinking() if "redactedContent" in block["reasoningContent"]:
+                return self._delta(block)
+            case Thinking():
+                data = b"" if self._has_delta else self._text(part.text)
+                signature = wire_extra(part.extra, NAME).get("signature")
+                return data + (self._delta({"reasoningContent": {"signature": signature}}) if signature else b"")
+            case _:
+                return self._whole(block)
+
+    def _whole(self, block: JsonObject) -> bytes:
+        """Encode a whole block; the input of a call and the content of a result go into a delta."""
+        match block:
+            case {"toolUse": call} if is_object(call):
+                start, delta = _split(call, "input")
+                return self._start({"toolUse": start}) + self._delta(
+                    {"toolUse": {"input": encode_json(delta).decode()}}
+                )
+            case {"toolResult": result} if is_object(result):
+                start, delta = _split(result, "content")
+                return self._start({"toolResult": start}) + (self._delta({"toolResult": delta}) if delta else b"")
+            case _:
+                return self._start(block)
+
+
+def _split(data: JsonObject, field: str) -> tuple[JsonObject, Any]:
+    return {key: value for key, value in data.items() if key != field}, data.get(field)
