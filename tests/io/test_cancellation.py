@@ -305,6 +305,6 @@ def test_stopping_a_call_closes_its_connection_at_once(stop: Stop, stage: str) -
     def delay() -> float:
         with stopped_server(stage) as server:
             stopped_at = stop(server, model_of(server))
-            return server.wait_until_left() - stopped_at if server.is_reached else PATIENCE
+            return server.wait_until_left() - stopped_at - server.look_seconds if server.is_reached else PATIENCE
 
     assert any(delay() < LIMIT for _ in range(TRIES))

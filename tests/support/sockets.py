@@ -30,6 +30,8 @@ class StoppedServer(Protocol):
     origin: str
     is_reached: bool
     """Whether a client has come to the stage."""
+    look_seconds: float
+    """How exact the moment is at which the client left."""
 
     def __enter__(self) -> Self: ...
     def __exit__(self, *_: object) -> None: ...
@@ -52,6 +54,7 @@ class SilentServer:
 
     def __init__(self, stage: str) -> None:
         self.is_reached = False
+        self.look_seconds = 0.0
         self._bytes = SENT[stage]
         self._reached = threading.Semaphore(0)
         self._left: SimpleQueue[float] = SimpleQueue()
@@ -121,13 +124,23 @@ class FullListener:
             sock.close()
 
     is_reached = True
+    look_seconds = 0.0
+    """How long the last look at the table of connections took."""
 
     def wait_until_reached(self) -> None:
         assert _until(lambda: self._is_connecting), "the client has not come"
 
     def wait_until_left(self) -> float:
-        assert _until(lambda: not self._is_connecting), "the client still tries to connect"
-        return time.monotonic()
+        looked_at = time.monotonic()
+
+        def has_left() -> bool:
+            nonlocal looked_at
+            looked_at = time.monotonic()  # reading the table may take longer than closing a socket
+            return not self._is_connecting
+
+        assert _until(has_left), "the client still tries to connect"
+        self.look_seconds = time.monotonic() - looked_at
+        return looked_at
 
     @property
     def _is_connecting(self) -> bool:

@@ -339,7 +339,7 @@ def test_retries_end() -> None:
     with FaultyServer(RawResponse(status=503), repeat=True) as server:
         with pytest.raises(Overloaded):
             server.model(backoff=0.0).list_models()
-        assert len(server.http) == 2
+        assert len(server.http) == 3
 
 
 def test_a_long_wait_is_not_taken() -> None:

@@ -18,6 +18,7 @@ from dragoman.errors import (
     Overloaded,
     ProviderError,
     RateLimited,
+    RequestTooLarge,
     ServerFault,
     Truncated,
 )
@@ -462,7 +463,7 @@ class TestErrors:
             (403, "permission_error", "no", AuthFailed),
             (404, "not_found_error", "model: claude-9", ModelNotFound),
             (409, "conflict_error", "again", ServerFault),
-            (413, "request_too_large", "too large", BadRequest),
+            (413, "request_too_large", "too large", RequestTooLarge),
             (429, "rate_limit_error", "slow down", RateLimited),
             (500, "api_error", "Overloaded", ServerFault),
             (504, "timeout_error", "slow", ServerFault),

@@ -263,7 +263,7 @@ def test_an_error_in_a_body_is_raised_though_text_came_before() -> None:
         ("no_tools.400.json", BadRequest, False, True),
         ("no_level.400.json", BadRequest, False, True),
         ("too_long.400.json", ContextTooLong, False, True),
-        ("signed_out.401.json", AuthFailed, False, False),
+        ("signed_out.401.json", AuthFailed, False, True),
         ("not_pulled.404.json", ModelNotFound, False, True),
         ("wrong_path.404.txt", ModelNotFound, False, True),
         ("usage_limit.429.json", RateLimited, True, True),

@@ -621,7 +621,7 @@ REFUSED: list[tuple[int, dict[str, str], Any, type[DragomanError], dict[str, Any
     (402, {}, {"error": {"message": "x"}}, RateLimited, {"retry": False}),
     (498, {}, {"error": {"code": "capacity_exceeded", "message": "x"}}, Overloaded, {"retry": True}),
     (524, {}, "<html>", ServerFault, {"retry": True}),
-    (400, {}, {"code": "Client specified", "error": "Incorrect API key provided: k"}, AuthFailed, {"fail_over": False}),
+    (400, {}, {"code": "Client specified", "error": "Incorrect API key provided: k"}, AuthFailed, {"fail_over": True}),
     (400, {}, {"error": {"code": "tool_use_failed", "message": "x"}}, BadRequest, {"retry": True}),
     (
         400,

@@ -295,7 +295,7 @@ def _decode_text(text: JsonObject) -> tuple[dict[str, Any], JsonObject, JsonObje
 def _decode_reasoning(reasoning: JsonObject) -> tuple[Effort | None, JsonObject, JsonObject]:
     """The effort, the rest of `reasoning`, and its verbatim form if all of it is covered."""
     raw = reasoning.get("effort")
-    effort = next((effort for effort in EFFORTS if effort == raw), None)
+    effort: Effort | None = next((effort for effort in EFFORTS if effort == raw), None)
     if effort == raw:
         rest = _rest(reasoning, "effort")
         return effort, {"reasoning": rest} if rest else {}, {}
