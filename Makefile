@@ -126,8 +126,7 @@ $(BIN)/python:
 	done; \
 	echo 'no Python 3.11 or newer among: $(CANDIDATES); name one with PYTHON=' >&2; exit 1
 
-# Modules are compiled when they are first imported: most of what comes with the packages never is.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 $(VENV)/.base: pyproject.toml | $(BIN)/python
 	$(PIP) --editable .
