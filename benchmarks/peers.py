@@ -16,8 +16,11 @@ def plain_json(pieces: list[bytes]) -> int:
 
 
 def _parse(piece: bytes) -> bool:
-    line = next((line for line in piece.split(b"\n") if line[:6] == b"data: " or line[:1] == b"{"), b"")
-    text = line.removeprefix(b"data: ")
+    if piece[:1] == b"\0":  # a binary frame: JSON between headers and a checksum of four bytes
+        text = piece[piece.rfind(b"event{") + 5 : -4]
+    else:
+        line = next((line for line in piece.split(b"\n") if line[:6] == b"data: " or line[:1] == b"{"), b"")
+        text = line.removeprefix(b"data: ")
     return text[:1] == b"{" and bool(json.loads(text))
 
 
