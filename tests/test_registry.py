@@ -56,6 +56,49 @@ def test_half_a_target_is_a_wrong_set_up(spec: str) -> None:
         empty().targets(spec)
 
 
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        ("openai:gpt-5", "openai/gpt-5"),
+        ("openrouter:meta/llama-3:free", "openrouter/meta/llama-3:free"),
+        ("ollama:llama3:8b", "ollama/llama3:8b"),
+        ("ollama/llama3:8b", "ollama/llama3:8b"),
+        ("box:qwen3", "box/qwen3"),
+        ("gpt-5", "openai/gpt-5"),
+        ("o3-mini", "openai/o3-mini"),
+        ("claude-sonnet-4-5", "anthropic/claude-sonnet-4-5"),
+        ("gemini-2.5-pro", "google/gemini-2.5-pro"),
+        ("grok-4", "xai/grok-4"),
+    ],
+)
+def test_a_colon_or_the_model_alone_can_name_a_target(spec: str, expected: str) -> None:
+    registry = Registry(env={"LLM_BOX": "ollama+http://box:11434"})
+    assert names(registry, f"groq/a, {spec}") == ["groq/a", expected]
+
+
+def test_an_alias_comes_before_a_colon_and_a_family() -> None:
+    registry = empty()
+    registry.alias("gpt-5", "groq/a")
+    registry.alias("openai:gpt-5", "groq/b")
+    assert names(registry, "gpt-5,openai:gpt-5") == ["groq/a", "groq/b"]
+
+
+@pytest.mark.parametrize(
+    ("spec", "example"),
+    [
+        ("foo", "openai/foo"),
+        ("gpt-oss-20b", "ollama/gpt-oss-20b"),
+        ("llama3:8b", "ollama/llama3:8b"),
+        ("google-gla:gemini-2.5-pro", "google/gemini-2.5-pro"),
+        ("my-model:2b", "ollama/my-model:2b"),
+    ],
+)
+def test_a_model_of_an_unknown_family_is_refused_with_an_example(spec: str, example: str) -> None:
+    with pytest.raises(SetupError) as refused:
+        empty().targets(spec)
+    assert str(refused.value) == f"model must be provider/model or an alias, got {spec!r}; for example {example}"
+
+
 def test_duplicates_are_dropped_and_the_first_kept() -> None:
     assert names(empty(), "groq/a,openai/b,groq/a,openai/c,openai/b") == ["groq/a", "openai/b", "openai/c"]
 

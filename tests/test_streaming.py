@@ -80,6 +80,51 @@ def test_the_stream_of_an_agent_continues() -> None:
     assert (kinds[0], kinds[1], kinds[-1]) == ("StepStarted", "TextDelta", "Result")
 
 
+def test_text_deltas_are_the_pieces_of_text_alone() -> None:
+    with model().stream("hello", reasoning="low") as stream:
+        first = next(stream.text_deltas())
+        rest = list(stream.text_deltas())
+    assert stream.response is not None
+    assert len(rest) > 1
+    assert "".join([first, *rest]) == stream.response.text
+    assert stream.response.thinking
+
+
+def test_leaving_text_deltas_ends_a_stream_without_with() -> None:
+    stream = model().stream("hello")
+    for _ in stream.text_deltas():
+        break
+    with pytest.raises(InvalidRequest, match="the stream is closed"):
+        list(stream.text_deltas())
+
+
+def test_async_text_deltas() -> None:
+    async def work() -> None:
+        stream = model().astream("hello", reasoning="low")
+        texts = [text async for text in stream.text_deltas()]
+        assert "".join(texts) == stream.response.text
+        async with model().astream("hello") as stream:
+            first = await anext(aiter(stream.text_deltas()))
+            rest = [text async for text in stream.text_deltas()]
+        assert first + "".join(rest) == stream.response.text
+        await (closed := model().astream("hello")).aclose()
+        with pytest.raises(InvalidRequest, match="the stream is closed"):
+            [text async for text in closed.text_deltas()]
+
+    asyncio.run(work())
+
+
+def test_text_deltas_of_an_agent() -> None:
+    stream = Agent(model()).stream("hello")
+    assert "".join(stream.text_deltas()) == stream.result.output
+
+    async def work() -> None:
+        async with Agent(model()).astream("hello") as stream:
+            assert "".join([text async for text in stream.text_deltas()]) == stream.result.output
+
+    asyncio.run(work())
+
+
 # ── without with ────────────────────────────────────────────────────────────
 
 

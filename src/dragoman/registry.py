@@ -1,8 +1,9 @@
 """The registry turns a spec such as "groq/llama, box/qwen3, fast" into the targets to call.
 
-A spec is a list of elements separated by commas. `provider/model` names a target; a bare name is an alias, or a name
-that a resolver knows, and stands for another spec. A target is the provider's record plus what is known of the model:
-first its family (`targets/model_families.json`), then what the user set for the provider, then for the model.
+A spec is a list of elements separated by commas. `provider/model` or `provider:model` names a target. A bare name is an
+alias, a name that a resolver knows, or a model whose family has one provider, such as `gpt-5`. A target is the
+provider's record plus what is known of the model: first its family (`targets/model_families.json`), then what the user
+set for the provider, then for the model.
 """
 
 import os
@@ -35,7 +36,7 @@ from dragoman.targets.config import (
 )
 from dragoman.targets.dsn import PREFIX, decode_dsn, did_you_mean, variable_of
 from dragoman.targets.health_policy import HealthPolicy
-from dragoman.targets.model_families import apply_families
+from dragoman.targets.model_families import any_host_of, apply_families, maker_of
 from dragoman.targets.providers import PROVIDERS, Provider, with_default_path
 from dragoman.targets.target import Capabilities, Target
 
@@ -358,7 +359,7 @@ class Registry:
             if not element:
                 raise SetupError(f"spec must not have empty elements, got {spec!r}{_inside(path)}")
             if "/" in element:
-                names[element] = None
+                names[self._with_slash(element)] = None
                 continue
             if element in path:
                 raise SetupError(cycle_message((*path[path.index(element) :], element)))
@@ -374,11 +375,30 @@ class Registry:
         for resolver in tuple(self._resolvers):
             if (spec := resolver(name)) is not None:
                 return as_spec(spec)
+        if "/" in (spec := self._with_slash(name)):
+            return spec
         if name in self._providers:
             hint = f"; add the model: {name}/…"
+        elif (provider := maker_of(name)) is not None:
+            return f"{provider}/{name}"
         else:
-            hint = did_you_mean(name, self._aliases) or "; for example openai/gpt-4o"
+            hint = did_you_mean(name, self._aliases) or f"; for example {self._example(name)}"
         raise SetupError(f"model must be provider/model or an alias, got {name!r}{_inside(path)}{hint}")
+
+    def _with_slash(self, element: str) -> str:
+        """`openai:gpt-5` as `openai/gpt-5`. A colon after the slash is part of the model: `ollama/llama3:8b`."""
+        provider, _, model = element.partition(":")
+        is_provider = provider in self._providers or variable_of(provider) in self.env
+        return f"{provider}/{model}" if model and "/" not in provider and is_provider else element
+
+    def _example(self, name: str) -> str:
+        """A spec to write instead of a name that is unknown."""
+        provider, _, model = name.partition(":")
+        known = next((known for known in self._providers if provider.startswith((f"{known}-", f"{known}_"))), None)
+        if known is not None and model:  # a name of another library, such as google-gla:gemini-2.5-pro
+            return f"{known}/{model}"
+        # Only the tags of Ollama have a colon: llama3:8b.
+        return f"{any_host_of(name) or ('ollama' if model else 'openai')}/{name}"
 
 
 def _inside(path: tuple[str, ...]) -> str:

@@ -179,6 +179,16 @@ class Stream(ClosableStream):
                 yield item
         yield self._result
 
+    def text_deltas(self) -> Iterator[str]:
+        """The pieces of the text as strings, and nothing else; the response is in `response`.
+
+        If the answer starts again with another target (`on_interrupt="restart"`), its text follows the earlier one;
+        iterate over the stream itself to see that.
+        """
+        for item in self:
+            if isinstance(item, TextDelta):
+                yield item.text
+
     def events(self) -> Iterator[StreamEvent]:
         """The events, in place of the items."""
         return self._remaining_events()
@@ -212,6 +222,16 @@ class AsyncStream(AsyncClosableStream):
                 if (item := self._converter.convert(event)) is not None:
                     yield item
             yield self._final_result()
+        finally:
+            await self._loop_ended()
+
+    async def text_deltas(self) -> AsyncIterator[str]:
+        """As `Stream.text_deltas`, async."""
+        try:
+            async for event in self._events:
+                if isinstance(item := self._converter.convert(event), TextDelta):
+                    yield item.text
+            self._final_result()
         finally:
             await self._loop_ended()
 

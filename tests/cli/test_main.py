@@ -81,7 +81,10 @@ def test_a_usage_error_is_one_line_and_exit_code_2(arguments: tuple[str, ...], m
         (("chat", "-i", "nowhere.png", "hi"), "dragoman: nowhere.png: No such file or directory"),
         (("explain", "x", "--config", "nowhere.toml"), "dragoman: nowhere.toml: No such file or directory"),
         (("serve", "--config", "nowhere.toml"), "dragoman: nowhere.toml: No such file or directory"),
-        (("chat", "-m", "gpt-4o", "hi"), "dragoman: model must be provider/model or an alias, got 'gpt-4o'; for "),
+        (
+            ("chat", "-m", "llama3", "hi"),
+            "dragoman: model must be provider/model or an alias, got 'llama3'; for example ollama/llama3",
+        ),
         (("models", "nope"), "dragoman: unknown provider 'nope': it is not registered, and LLM_NOPE is not set\n"),
     ],
 )

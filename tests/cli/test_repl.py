@@ -194,7 +194,7 @@ def test_a_batch_shows_a_progress_bar(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"id": 1, "prompt": "hello"}\n{"id": 2, "prompt": "hello"}\n', encoding="utf-8")
     child = pexpect.spawn(
         COMMAND[0],
-        [*COMMAND[1:], "batch", "in.jsonl", "out.jsonl"],
+        [*COMMAND[1:], "batch", "in.jsonl", "out.jsonl", "-m", "demo/any"],
         env=environment(TERM="xterm"),
         encoding="utf-8",
         timeout=30,

@@ -339,6 +339,12 @@ class AgentStream(ClosableStream, Generic[T]):
                 yield item
         yield self.result
 
+    def text_deltas(self) -> Iterator[str]:
+        """The pieces of the text of all steps as strings, and nothing else; the result is in `result`."""
+        for item in self:
+            if isinstance(item, TextDelta):
+                yield item.text
+
 
 class AsyncAgentStream(AsyncClosableStream, Generic[T]):
     """A running agent, async. Iterate over it for the events; the last item is the Result.
@@ -375,5 +381,15 @@ class AsyncAgentStream(AsyncClosableStream, Generic[T]):
                 if (item := self._items.item(event)) is not None:
                     yield item
             yield self._final_result()
+        finally:
+            await self._loop_ended()
+
+    async def text_deltas(self) -> AsyncIterator[str]:
+        """As `AgentStream.text_deltas`, async."""
+        try:
+            async for event in self._events:
+                if isinstance(item := self._items.item(event), TextDelta):
+                    yield item.text
+            self._final_result()
         finally:
             await self._loop_ended()

@@ -37,6 +37,7 @@ FIRST_MODELS = {
 }
 """The default model of each provider, small ones that answered in 2026, in order of preference."""
 DEMO = "demo/any"
+HOW_TO_SET_A_KEY = "set OPENAI_API_KEY or another key (`dragoman providers` lists them), or pass -m"
 
 
 def open_registry(arguments: Namespace, /) -> Registry:
@@ -78,10 +79,18 @@ def default_spec(spec: str | None, registry: Registry, /) -> str:
     >>> default_spec(None, Registry(env={"GROQ_API_KEY": "k"}))
     'groq/openai/gpt-oss-20b'
     """
+    return named_spec(spec, registry) or DEMO
+
+
+def named_spec(spec: str | None, registry: Registry, /) -> str | None:
+    """As `default_spec`, but None instead of the demo.
+
+    >>> named_spec(None, Registry(env={}))
+    """
     if spec := spec or registry.env.get("DRAGOMAN_MODEL"):
         return spec
     ready = (name for name in FIRST_MODELS if key_variable(registry.provider(name), registry))
-    return next((f"{name}/{FIRST_MODELS[name]}" for name in ready), DEMO)
+    return next((f"{name}/{FIRST_MODELS[name]}" for name in ready), None)
 
 
 def key_variable(provider: Provider, registry: Registry, /) -> str | None:

@@ -22,6 +22,8 @@ class Family(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     wire: str | None = None
     capabilities: dict[str, Any] = {}
     quirks: dict[str, Any] = {}
+    bare: bool = False
+    """Whether only this provider has these models under this name, so that the name alone is enough."""
 
 
 @cache
@@ -42,6 +44,33 @@ def apply_families(name: str, wire: str, capabilities: Capabilities, quirks: Qui
         if family.wire in (None, wire) and fnmatchcase(name, family.match):
             capabilities, quirks = override(capabilities, family.capabilities), override(quirks, family.quirks)
     return capabilities, quirks
+
+
+@lru_cache(maxsize=1024)
+def maker_of(model: str, /) -> str | None:
+    """The provider of a model that is named without one; None if several providers may have it, or none is known.
+
+    >>> maker_of("claude-sonnet-5"), maker_of("gpt-oss-20b")
+    ('anthropic', None)
+    """
+    return _provider_of(model, is_bare=True)
+
+
+def any_host_of(model: str, /) -> str | None:
+    """A provider that has models of this family, as an example; None if none is known.
+
+    >>> any_host_of("gpt-oss-20b")
+    'ollama'
+    """
+    return _provider_of(model, is_bare=False)
+
+
+def _provider_of(model: str, *, is_bare: bool) -> str | None:
+    for family in families():
+        provider, _, pattern = family.match.partition("/")
+        if (family.bare if is_bare else pattern != "*") and fnmatchcase(model, pattern):
+            return provider
+    return None
 
 
 def override(record: T, facts: dict[str, Any], /) -> T:

@@ -117,6 +117,42 @@ def test_the_model_of_a_row_counts_where_no_other_is_named(tmp_path: Path) -> No
     assert [len(row["response"]["attempts"]) for row in answers] == [2, 1]
 
 
+def test_without_a_key_and_a_model_nothing_is_answered(tmp_path: Path) -> None:
+    rows = [{"id": 1, "prompt": "hello", "model": "demo/any"}, {"id": 2, "prompt": "hello"}]
+    done, _ = batch(tmp_path, rows)
+    assert done.code == 1
+    assert done.err == (
+        f"dragoman: {tmp_path / 'in.jsonl'} line 2: the row names no model, and no API key is set; set OPENAI_API_KEY "
+        "or another key (`dragoman providers` lists them), or pass -m\n"
+    )
+    assert not (tmp_path / "out.jsonl").exists()
+    assert dragoman("batch", "-", "-", stdin='{"id": 1, "prompt": "hello"}\n').out == ""
+
+
+def test_without_a_key_rows_that_name_their_model_are_answered(tmp_path: Path) -> None:
+    rows: list[Any] = [{"id": 1, "prompt": "hello", "model": SPEC}, {"id": 2}]
+    with FaultyServer(GOOD) as server:
+        done, answers = batch(tmp_path, rows, "-c", "1", LLM_SERVER=dsn(server))
+    assert done.code == 1
+    assert [row.get("error", {}).get("kind") for row in answers] == [None, "InvalidRequest"]
+    done = dragoman("batch", "-", "-", stdin="nothing\n")
+    assert "line 1: not a row" in done.err
+
+
+def test_an_answer_of_the_demo_is_not_done_for_another_model(tmp_path: Path) -> None:
+    chat = {"custom_id": "c", "url": "/v1/chat/completions", "body": {"messages": [{"role": "user", "content": "hi"}]}}
+    rows: list[Any] = [{"id": 1, "prompt": "hello"}, {"id": 2}, chat]
+    assert "1 error" in batch(tmp_path, rows, "-m", "demo/any", "-c", "1")[0].err
+    assert (
+        "3 already done" in batch(tmp_path, rows, DRAGOMAN_MODEL="nowhere/x, demo/any", LLM_NOWHERE="ollama://x")[0].err
+    )
+    with FaultyServer(GOOD, repeat=True) as server:
+        done, answers = batch(tmp_path, rows, "-m", SPEC, "-c", "1", LLM_SERVER=dsn(server))
+    assert "1 already done · 2 answered" in done.err
+    assert [row.get("custom_id") or row["id"] for row in answers] == [2, 1, "c"]
+    assert answers[1]["response"]["target"] == SPEC
+
+
 def test_a_second_run_asks_nothing_again(tmp_path: Path) -> None:
     rows = [{"id": number, "prompt": "hello"} for number in range(20)]
     with FaultyServer(GOOD, repeat=True) as server:

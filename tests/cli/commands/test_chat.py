@@ -34,7 +34,13 @@ def picture(path: Path) -> Path:
 def test_hello_is_answered_without_a_key() -> None:
     done = dragoman("chat", "hello")
     assert (done.code, done.out) == (0, HELLO)
-    assert done.err.startswith("demo/any · 1 token in · 24 tokens out · ")
+    why, how = done.err.splitlines()
+    assert why == (
+        "no API key is set, so the demo answers; set OPENAI_API_KEY or another key (`dragoman providers` lists them), "
+        "or pass -m"
+    )
+    assert how.startswith("demo/any · 1 token in · 24 tokens out · ")
+    assert dragoman("chat", "-m", "demo/any", "hello").err.startswith("demo/any · ")
 
 
 def test_quiet_is_the_answer_alone() -> None:

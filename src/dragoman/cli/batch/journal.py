@@ -16,7 +16,7 @@ from typing import Self
 
 import msgspec
 
-from dragoman.cli.batch.rows import Id, read_mark
+from dragoman.cli.batch.rows import Id, read_output_mark
 from dragoman.errors import SetupError
 
 FSYNC_INTERVAL = 1.0
@@ -67,9 +67,11 @@ class StdoutOutput:
 class Journal:
     """The output file, open for one process at a time."""
 
-    def __init__(self, path: Path, /, *, drop_errors: bool = False) -> None:
+    def __init__(self, path: Path, /, *, drop_errors: bool = False, drop_demo: bool = False) -> None:
         self.errors = 0
         """The error rows that the file had when it was opened."""
+        self._demo = 0
+        """The rows that the demo answered."""
         self._path = path
         self._done: set[int] = set()
         if path.exists() and not path.is_file():
@@ -80,8 +82,8 @@ class Journal:
         try:
             self._lock()
             self._read()
-            if drop_errors and self.errors:
-                self._drop_errors()
+            if (drop_errors and self.errors) or (drop_demo and self._demo):
+                self._drop(errors=drop_errors, demo=drop_demo)
             is_open = True
         finally:
             if not is_open:
@@ -133,7 +135,7 @@ class Journal:
         line = b"\n"
         for number, (start, line) in enumerate(self._lines(), 1):
             try:
-                id, is_error = read_mark(line)
+                id, is_error, is_demo = read_output_mark(line)
             except ValueError as error:
                 if not _is_half_written(line):
                     place = f"{self._path} line {number}"
@@ -142,14 +144,18 @@ class Journal:
                 return
             self._done.add(digest(id))
             self.errors += is_error
+            self._demo += is_demo
         if not line.endswith(b"\n"):
             self.add(b"\n")
 
-    def _drop_errors(self) -> None:
-        """Replace the file by a copy without its error rows; the replacement is atomic."""
+    def _drop(self, *, errors: bool, demo: bool) -> None:
+        """Replace the file by a copy without its error rows or the demo's answers; the replacement is atomic."""
         copy = self._path.with_name(f"{self._path.name}.new")
         with copy.open("wb") as file:
-            file.writelines(line for _, line in self._lines() if not read_mark(line)[1])
+            for _, line in self._lines():
+                _, is_error, is_demo = read_output_mark(line)
+                if not (errors and is_error) and not (demo and is_demo):
+                    file.write(line)
             file.flush()
             os.fsync(file.fileno())
         shutil.copymode(self._path, copy)
@@ -158,5 +164,5 @@ class Journal:
         self._file = os.open(self._path, os.O_RDWR | os.O_APPEND)
         self._lock()
         self._done.clear()
-        self.errors = 0
+        self.errors = self._demo = 0
         self._read()

@@ -7,7 +7,7 @@ An input row has one of three forms:
 {"custom_id": "a", "url": "/v1/…", "body": {…}}   OpenAI's batch form; its output row has that form, too
 """
 
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, TypeVar
 
 import msgspec
 from msgspec.structs import replace
@@ -42,21 +42,56 @@ class _RowMark(msgspec.Struct):
     error: Any = None
 
 
+class _ResponseMark(msgspec.Struct):
+    target: str | None = None
+    request_id: str | None = None
+
+
+class _OutputMark(_RowMark):
+    response: _ResponseMark | None = None
+
+
 def read_mark(line: bytes, /) -> tuple[Id, bool]:
     """The id of an input or output row, and whether it is an error row; ValueError if it has no id.
 
     >>> read_mark(b'{"id": 7, "error": null}')
     (7, False)
     """
+    mark = _decode_mark(line, _RowMark)
+    return _id_of(mark), mark.error is not None
+
+
+def read_output_mark(line: bytes, /) -> tuple[Id, bool, bool]:
+    """The id of an output row, whether it is an error row, and whether the demo answered.
+
+    >>> read_output_mark(b'{"id": 7, "text": "hi", "response": {"target": "demo/any"}}')
+    (7, False, True)
+    """
+    mark = _decode_mark(line, _OutputMark)
+    response = mark.response or _ResponseMark()
+    # Rows in OpenAI's form do not name their target, but the ids of the demo's answers start with its name.
+    is_demo = (response.target or "").startswith("demo/") or (
+        response.target is None and (response.request_id or "").startswith("demo-")
+    )
+    return _id_of(mark), mark.error is not None, is_demo
+
+
+_Mark = TypeVar("_Mark", bound=_RowMark)
+
+
+def _decode_mark(line: bytes, kind: type[_Mark]) -> _Mark:
     try:
         with json_errors():
-            mark = msgspec.json.decode(strip_bom(line), type=_RowMark)
+            return msgspec.json.decode(strip_bom(line), type=kind)
     except InvalidRequest as error:
         raise ValueError(f"not a row: {error.message}") from error
+
+
+def _id_of(mark: _RowMark) -> Id:
     id = mark.id if mark.custom_id is None else mark.custom_id
     if id is None:
         raise ValueError("the row must have an id or a custom_id")
-    return id, mark.error is not None
+    return id
 
 
 def read_row(line: bytes, /) -> BatchRow:

@@ -14,7 +14,7 @@ import msgspec
 
 from dragoman.cli.batch.journal import Journal, StdoutOutput, digest
 from dragoman.cli.batch.progress import Progress
-from dragoman.cli.batch.rows import read_mark
+from dragoman.cli.batch.rows import read_mark, read_row
 from dragoman.cli.batch.worker import RowOutcome
 from dragoman.cli.terminal import plural
 from dragoman.errors import SetupError
@@ -68,6 +68,18 @@ def count_rows(path: Path, output: Output, /) -> BatchSummary:
         if len(seen) < summary.rows:
             raise SetupError(f"{path} line {number}: id must be unique, got {id!r} twice")
     return summary
+
+
+def first_row_without_model(path: Path, /) -> int | None:
+    """The line of the first valid row that names no model; None if all name one."""
+    for number, line in _rows(path):
+        try:
+            row = read_row(line)
+        except ValueError as error:
+            raise SetupError(f"{path} line {number}: {error}") from error
+        if row.model is None and row.problem is None:
+            return number
+    return None
 
 
 def remaining_rows(path: Path, output: Output, /) -> Iterator[bytes]:

@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.cli.batch.rows import BatchRow, read_row, write_answer, write_error
-from dragoman.cli.defaults import check_answer
+from dragoman.cli.defaults import DEMO, check_answer
 from dragoman.engine import failover
 from dragoman.engine.health import Health
 from dragoman.errors import ChainExhausted, DragomanError, InvalidRequest, OutputError, SetupError
@@ -36,8 +36,8 @@ class BatchSettings(msgspec.Struct, frozen=True, kw_only=True):
 
     spec: str | None
     """The targets of every row; None to use the model that each row names."""
-    fallback: str
-    """The targets of a row that names no model."""
+    fallback: str | None
+    """The targets of a row that names no model; None if every row must name one."""
     options: dict[str, Any] = {}
     """Call options from the command line; a row's own fields take precedence."""
     tables: dict[str, Any] = {}
@@ -77,7 +77,7 @@ class BatchWorker:
         chain_options: CallOptions = {"retries": 0}
         if "timeout" in settings.options:
             chain_options["timeout"] = settings.options["timeout"]
-        _, self._options = self._registry.model(settings.fallback).request("", **chain_options)
+        _, self._options = self._registry.model(settings.fallback or DEMO).request("", **chain_options)
         self._defaults = {name: value for name, value in settings.options.items() if name != "timeout"}
         self._targets: dict[str, list[Target]] = {}
         self._last_answer = time.monotonic()
@@ -107,7 +107,10 @@ class BatchWorker:
         if row.problem is not None or row.request is None:
             raise row.problem or InvalidRequest("the row has no request")
         request = self._with_defaults(row.request)
-        targets = self._targets_of(self._settings.spec or row.model or self._settings.fallback)
+        spec = self._settings.spec or row.model or self._settings.fallback
+        if spec is None:
+            raise SetupError(f"row {row.id!r} must name a model, because no API key is set")
+        targets = self._targets_of(spec)
         plan = failover.run(request, targets, self._registry.health, self._options)
         response = await self._registry.driver.arun(plan)
         try:

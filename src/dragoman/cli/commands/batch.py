@@ -15,20 +15,30 @@ import msgspec
 from dragoman.cli import terminal
 from dragoman.cli.batch.journal import Journal, StdoutOutput
 from dragoman.cli.batch.progress import Progress
-from dragoman.cli.batch.run import Output, SendRow, count_rows, remaining_rows, send_all
+from dragoman.cli.batch.run import Output, SendRow, count_rows, first_row_without_model, remaining_rows, send_all
 from dragoman.cli.batch.worker import BatchSettings, BatchWorker
-from dragoman.cli.defaults import call_options, config_path, default_spec, open_registry, read_tables
+from dragoman.cli.defaults import (
+    HOW_TO_SET_A_KEY,
+    call_options,
+    config_path,
+    named_spec,
+    open_registry,
+    read_tables,
+)
 from dragoman.cli.input_files import STDIN
 from dragoman.cli.parser import UsageError
 from dragoman.errors import SetupError
+from dragoman.registry import Registry
 
 STDOUT = "-"
+DEMO_PROVIDER = "demo"
 
 
 def run(arguments: Namespace, /) -> int:
     """Answer every row that the output does not have yet."""
-    settings = _settings(arguments)
-    with _input(arguments) as source, _output(arguments) as output:
+    registry = open_registry(arguments)
+    settings = _settings(arguments, registry)
+    with _input(arguments) as source, _output(arguments, settings, registry, source) as output:
         summary = count_rows(source, output)
         progress = Progress(summary.rows, summary.already_done, is_visible=not arguments.quiet)
         began = time.monotonic()
@@ -85,19 +95,25 @@ def _input(arguments: Namespace) -> Generator[Path, None, None]:
         yield copy
 
 
-def _output(arguments: Namespace) -> Output:
+def _output(arguments: Namespace, settings: BatchSettings, registry: Registry, source: Path) -> Output:
+    if settings.fallback is None and (line := first_row_without_model(source)) is not None:
+        raise SetupError(
+            f"{arguments.input} line {line}: the row names no model, and no API key is set; {HOW_TO_SET_A_KEY}"
+        )
     if arguments.output != STDOUT:
-        return Journal(Path(arguments.output), drop_errors=arguments.retry_errors)
+        is_demo = settings.fallback is not None and any(
+            target.provider == DEMO_PROVIDER for target in registry.targets(settings.fallback)
+        )
+        return Journal(Path(arguments.output), drop_errors=arguments.retry_errors, drop_demo=not is_demo)
     if arguments.json:
         raise UsageError("--json writes the summary to stdout; write the rows to a file")
     return StdoutOutput()
 
 
-def _settings(arguments: Namespace) -> BatchSettings:
-    registry = open_registry(arguments)
-    fallback = default_spec(arguments.model, registry)
-    targets = registry.targets(fallback)
-    if all(target.lacks_key for target in targets):
+def _settings(arguments: Namespace, registry: Registry) -> BatchSettings:
+    fallback = named_spec(arguments.model, registry)
+    targets = [] if fallback is None else registry.targets(fallback)
+    if targets and all(target.lacks_key for target in targets):
         raise SetupError(f"{fallback}: no API key; set {' or '.join(targets[0].key_names)}")
     return BatchSettings(
         spec=arguments.model,

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.cli import terminal
-from dragoman.cli.defaults import call_options, check_answer, default_spec, open_registry
+from dragoman.cli.defaults import DEMO, HOW_TO_SET_A_KEY, call_options, check_answer, named_spec, open_registry
 from dragoman.cli.parser import UsageError
 from dragoman.errors import DragomanError, InvalidRequest, Unsupported
 from dragoman.events import Restarted
@@ -30,7 +30,8 @@ MAX_TOOL_TEXT = 200
 def run(arguments: Namespace, /) -> int:
     """Print one answer; start a conversation if there is no prompt and stdin is a terminal."""
     registry = open_registry(arguments)
-    model = registry.model(default_spec(arguments.model, registry))
+    spec = named_spec(arguments.model, registry)
+    model = registry.model(spec or DEMO)
     options = call_options(arguments)
     tools = [find_tool(name) for name in arguments.tool]
     parts = _parts(arguments)
@@ -40,7 +41,9 @@ def run(arguments: Namespace, /) -> int:
             raise UsageError("a prompt is required; pass it as an argument or through a pipe")
         from dragoman.cli.repl import Conversation
 
+        _note_demo(spec, quiet=arguments.quiet)
         return Conversation(registry, model, options, tools=tools, files=parts, quiet=arguments.quiet).run()
+    _note_demo(spec, quiet=arguments.quiet)
     verbosity: Verbosity = "nothing" if arguments.json else "answer" if arguments.quiet else "all"
     turn = answer(model, (user(*parts),), options, tools=tools, verbosity=verbosity)
     if arguments.json:
@@ -49,6 +52,11 @@ def run(arguments: Namespace, /) -> int:
         terminal.note_response(turn.response)
     check_answer(turn.response.text, options.get("schema"))
     return 0
+
+
+def _note_demo(spec: str | None, *, quiet: bool) -> None:
+    if spec is None and not quiet:
+        terminal.note(f"no API key is set, so the demo answers; {HOW_TO_SET_A_KEY}", style="yellow")
 
 
 class ChatTurn(NamedTuple):
