@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dragoman.errors import SetupError
-from dragoman.http import Head, HttpReply, HttpRequest, decode_duration, redact_url, retry_after, split_base_url
+from dragoman.http import Head, HttpRequest, HttpResponse, decode_duration, redact_url, retry_after, split_base_url
 
 DATE = "Wed, 21 Oct 2026 07:28:00 GMT"
 EPOCH = 1792567680
@@ -70,7 +70,7 @@ def test_a_url_is_origin_and_path() -> None:
 
 
 def test_a_reply_is_json_from_the_start() -> None:
-    assert HttpReply() == HttpReply(status=200, headers={"content-type": "application/json"}, body=b"")
+    assert HttpResponse() == HttpResponse(status=200, headers={"content-type": "application/json"}, body=b"")
 
 
 @pytest.mark.parametrize("name", ["retry-after", "Retry-After", "RETRY-AFTER"])

@@ -28,9 +28,9 @@ from dragoman import (
     Tool,
     ToolCall,
 )
-from dragoman.engine.effects import HttpResponse, Send
+from dragoman.engine.effects import Send
 from dragoman.events import Finished, Started
-from dragoman.http import Head
+from dragoman.http import HttpResponse
 from dragoman.io.transport import RoutingTransport
 from dragoman.models import CallOptions
 from dragoman.testing import FaultyServer, RawResponse, Scripted
@@ -145,7 +145,7 @@ class Down(RoutingTransport):
 
     def send(self, effect: Send, /) -> HttpResponse:
         self.sent.append(effect)
-        return HttpResponse(Head(status=503), b"{}")
+        return HttpResponse(status=503, body=b"{}")
 
 
 @pytest.mark.parametrize("verb", ["list_models", "probe", "embed", "count_tokens"])

@@ -1,4 +1,4 @@
-"""HTTP as plain values: HttpRequest, Head, HttpReply; base URLs, and the wait that a response asks for."""
+"""HTTP as plain values: HttpRequest, HttpResponse, Head; base URLs, and the wait that a response asks for."""
 
 import re
 from collections.abc import Mapping
@@ -101,10 +101,10 @@ def provider_headers(head: Head, /) -> tuple[str | None, dict[str, str]]:
     return next((ids[name] for name in _REQUEST_IDS if name in ids), None) if ids else None, limits
 
 
-class HttpReply(msgspec.Struct, frozen=True, kw_only=True):
-    """A whole response of a server.
+class HttpResponse(Head, frozen=True, kw_only=True):
+    """A whole response: of a provider, or of our own server.
 
-    >>> HttpReply(status=200, body=b"{}").headers["content-type"]
+    >>> HttpResponse(status=200, body=b"{}").headers["content-type"]
     'application/json'
     """
 

@@ -26,8 +26,8 @@ from dragoman import (
     tool_results,
     user,
 )
+from dragoman.demo.answers import count_tokens
 from dragoman.demo.provider import DemoTransport
-from dragoman.demo.replies import count_tokens
 from dragoman.demo.schema_example import example_value
 from dragoman.engine.effects import Send
 from dragoman.errors import InvalidRequest
@@ -231,7 +231,7 @@ def test_a_schema_that_cannot_be_filled_is_refused(schema: dict[str, Any], why: 
 def test_a_vector_has_a_number_of_dimensions(size: Any) -> None:
     body = msgspec.json.encode({"model": "any", "input": "hi", "dimensions": size})
     http = HttpRequest(method="POST", origin="demo://", path="/v1/embeddings", body=body)
-    assert DemoTransport().send(Send(http)).head.status == 400
+    assert DemoTransport().send(Send(http)).status == 400
 
 
 def test_an_answer_is_json_of_the_schema(model: Any) -> None:

@@ -31,6 +31,7 @@ from dragoman.errors import (
     Unsupported,
 )
 from dragoman.events import Finished, PartDelta, PartEnded, PartStarted, Ping, Restarted, Started, StreamEvent, fold
+from dragoman.http import Head
 from dragoman.media import find_media
 from dragoman.targets.providers import target as known
 from dragoman.targets.target import Capabilities, Target
@@ -270,12 +271,12 @@ def test_a_stream_is_opened_with_its_limits() -> None:
     next(running)
     opened = running.send(100.0)
     assert isinstance(opened, Open)
-    assert (opened.timeout, opened.connect, opened.total, opened.quiet) == (4.0, 2.0, 10.0, 6.0)
+    assert (opened.timeout, opened.connect, opened.total, opened.read_timeout) == (4.0, 2.0, 10.0, 6.0)
 
 
 def test_the_longest_silence_is_known_only_where_both_are_limited() -> None:
-    assert Timeouts(first_event=4.0).longest_silence is None
-    assert Timeouts(idle=4.0).longest_silence is None
+    assert Timeouts(first_event=4.0).max_read_timeout is None
+    assert Timeouts(idle=4.0).max_read_timeout is None
 
 
 def test_events_are_shown_as_they_come_and_fold_into_the_response() -> None:
@@ -544,7 +545,7 @@ class Refusing(World):
     """An answer of 400 whose body comes in pieces."""
 
     def answer(self, effect: Send | Open) -> Any:
-        return replace(super().answer(effect), head=World(Status(400)).answer(effect).head)
+        return replace(super().answer(effect), head=Head(status=400))
 
 
 def refusal(*pieces: Piece, deadline: float | None = None) -> tuple[World, DragomanError]:

@@ -10,9 +10,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from dragoman.engine.effects import Exchange, HttpResponse, Open, Send, Sign
+from dragoman.engine.effects import Exchange, Open, Send, Sign
 from dragoman.errors import AuthFailed, TimedOut
-from dragoman.http import Head, HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.io.credentials import CachedCredential, KeyFunction
 from dragoman.models import Model
 from dragoman.registry import Registry
@@ -34,15 +34,15 @@ class Server:
         key = effect.request.headers.get("authorization", "").removeprefix("Bearer ")
         self.keys.append(key)
         if key in self.accepted:
-            return HttpResponse(Head(status=200), ANSWER)
-        return HttpResponse(Head(status=401), msgspec.json.encode({"error": f"the key {key} is wrong"}))
+            return HttpResponse(body=ANSWER)
+        return HttpResponse(status=401, body=msgspec.json.encode({"error": f"the key {key} is wrong"}))
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         return self.send(effect)
 
     def open(self, effect: Open, /) -> Exchange:
         reply = self.send(Send(effect.request))
-        return Exchange(reply.head, _Handle(reply.body))
+        return Exchange(reply, _Handle(reply.body))
 
     async def aopen(self, effect: Open, /) -> Exchange:
         return self.open(effect)

@@ -21,7 +21,7 @@ import pytest
 import trustme
 
 from dragoman.demo.provider import DemoTransport
-from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
+from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import (
     ConnectFailed,
     ConnectTimeout,
@@ -36,7 +36,7 @@ from dragoman.errors import (
     TooLarge,
     TransportError,
 )
-from dragoman.http import Head, HttpRequest, retry_after
+from dragoman.http import Head, HttpRequest, HttpResponse, retry_after
 from dragoman.io import pool as pool_module
 from dragoman.io.connect import place_of
 from dragoman.io.http_client import HttpClient
@@ -173,7 +173,7 @@ def http(server: FaultyServer | str, *, streamed: bool = False, path: str = CHAT
 def test_a_body_arrives_whole(way: Way, transport: Transport) -> None:
     with FaultyServer(RawResponse(status=203, headers={"x-told": "yes"}, body=b"12345")) as server:
         reply = way.send(transport, Send(http(server)))
-    assert (reply.head.status, reply.head.header("x-told"), reply.body) == (203, "yes", b"12345")
+    assert (reply.status, reply.header("x-told"), reply.body) == (203, "yes", b"12345")
 
 
 def test_a_stream_arrives_whole(way: Way, transport: Transport) -> None:
@@ -200,7 +200,7 @@ def test_a_first_piece_is_seen_before_the_next(way: Way, pooled: Transport) -> N
 
 def test_a_redirect_is_not_followed(way: Way, transport: Transport) -> None:
     with FaultyServer(RawResponse(status=307, headers={"location": "/elsewhere"})) as server:
-        assert way.send(transport, Send(http(server))).head.status == 307
+        assert way.send(transport, Send(http(server))).status == 307
     assert len(server.http) == 1
 
 
@@ -336,7 +336,7 @@ def test_a_total_timeout_holds(way: Way, transport: Transport, line: ScriptLine)
 def test_a_head_that_does_not_come_times_out(way: Way, transport: Transport) -> None:
     with FaultyServer(NoResponse(), repeat=True) as server:
         took = soonest(
-            lambda: way.read(transport, Open(http(server, streamed=True), 0.2, total=5.0, quiet=0.3)),
+            lambda: way.read(transport, Open(http(server, streamed=True), 0.2, total=5.0, read_timeout=0.3)),
             TimedOut,
             most=0.25,
         )
@@ -569,7 +569,7 @@ def test_idle_connections_are_limited_in_number_and_in_time(monkeypatch: pytest.
 def test_an_error_without_a_date_gets_one(way: Way, transport: Transport) -> None:
     then = formatdate(time.time() + 600, usegmt=True)
     with FaultyServer(RawResponse(status=429, headers={"retry-after": then}, body=b"{}")) as server:
-        head = way.send(transport, Send(http(server))).head
+        head = way.send(transport, Send(http(server)))
     assert 500 < (retry_after(head) or 0.0) <= 600
 
 
@@ -589,10 +589,10 @@ def test_any_error_of_an_httpx_client_is_a_transport_error(fault: Exception) -> 
 def test_closing_is_safe_at_any_time(way: Way, pooled: Transport) -> None:
     with FaultyServer("Hello.", repeat=True) as server:
         pooled.close()
-        assert way.send(pooled, Send(http(server))).head.status == 200
+        assert way.send(pooled, Send(http(server))).status == 200
         pooled.close()
         pooled.close()
-        assert way.send(pooled, Send(http(server))).head.status == 200
+        assert way.send(pooled, Send(http(server))).status == 200
 
 
 def test_closing_ends_calls_that_have_no_answer_yet(way: Way, pooled: Transport) -> None:
@@ -644,7 +644,7 @@ def test_one_transport_serves_many_threads(pooled: Transport) -> None:
         statuses: list[int] = []
 
         def work() -> None:
-            statuses.extend(pooled.send(Send(http(server))).head.status for _ in range(20))
+            statuses.extend(pooled.send(Send(http(server))).status for _ in range(20))
 
         threads = [threading.Thread(target=work) for _ in range(8)]
         for thread in threads:
@@ -657,7 +657,7 @@ def test_one_transport_serves_many_threads(pooled: Transport) -> None:
 def test_one_transport_serves_loops_one_after_another(pooled: Transport) -> None:
     async def work(server: FaultyServer) -> list[int]:
         replies = await asyncio.gather(*(pooled.asend(Send(http(server))) for _ in range(10)))
-        return [reply.head.status for reply in replies]
+        return [reply.status for reply in replies]
 
     with FaultyServer("Hello.", repeat=True) as server:
         for _ in range(3):
@@ -666,7 +666,7 @@ def test_one_transport_serves_loops_one_after_another(pooled: Transport) -> None
 
 def test_a_blocking_call_works_where_a_loop_runs(pooled: Transport) -> None:
     async def work(server: FaultyServer) -> int:
-        status = pooled.send(Send(http(server))).head.status
+        status = pooled.send(Send(http(server))).status
         await asyncio.sleep(0)
         assert asyncio.get_running_loop().is_running()
         return status
@@ -723,7 +723,7 @@ def test_a_ca_is_trusted(way: Way, tls: ssl.SSLContext, pem: bytes, tmp_path: Pa
     file.write_bytes(b"# two of them\n" + trustme.CA().cert_pem.bytes() + pem)
     transport = HttpClient(ca=file.read_bytes() if form is bytes else form(file))
     with FaultyServer("Hello.", tls=tls) as server:
-        assert way.send(transport, Send(http(server))).head.status == 200
+        assert way.send(transport, Send(http(server))).status == 200
     transport.close()
 
 
@@ -770,7 +770,7 @@ def test_loopback_never_goes_through_a_proxy(way: Way, monkeypatch: pytest.Monke
         monkeypatch.setenv("HTTP_PROXY", refused_url())
         monkeypatch.delenv("NO_PROXY", raising=False)
         transport = HttpClient()
-        assert way.send(transport, Send(http(f"http://{host}:{server.port}"))).head.status == 200
+        assert way.send(transport, Send(http(f"http://{host}:{server.port}"))).status == 200
         transport.close()
 
 
@@ -837,7 +837,7 @@ def test_an_httpx_client_of_the_wrong_kind_is_an_error() -> None:
 
 def test_a_transport_passes_through() -> None:
     scripted = Scripted("Hello.")
-    assert make_transport(make_transport(scripted)).send(Send(http("http://anywhere"))).head.status == 200
+    assert make_transport(make_transport(scripted)).send(Send(http("http://anywhere"))).status == 200
     assert len(scripted.http) == 1
 
 

@@ -10,7 +10,6 @@ from dragoman.engine.effects import (
     Emit,
     Exchange,
     Fetch,
-    HttpResponse,
     Job,
     JobGroup,
     JobResult,
@@ -26,7 +25,7 @@ from dragoman.engine.effects import (
     Sleep,
     StartJobs,
 )
-from dragoman.http import Head
+from dragoman.http import Head, HttpResponse
 from dragoman.targets.target import Capabilities, Target
 
 T = TypeVar("T")
@@ -170,7 +169,7 @@ class World:
             case Status():
                 head = Head(status=script.status, headers=script.headers)
                 if isinstance(effect, Send):
-                    return HttpResponse(head, script.body)
+                    return HttpResponse(status=script.status, headers=script.headers, body=script.body)
                 return Exchange(head, iter([script.body]))
             case Exception():
                 raise script

@@ -133,13 +133,13 @@ def test_a_rate_limit_says_how_long() -> None:
 def test_a_server_tells_what_it_does_not_know() -> None:
     with FaultyServer(repeat=True) as server:
         request = HttpRequest(method="GET", origin=server.origin, path="/nowhere")
-        assert server.registry().transport.send(Send(request)).head.status == 404
+        assert server.registry().transport.send(Send(request)).status == 404
 
 
 def test_a_server_refuses_what_it_cannot_read() -> None:
     with FaultyServer("Hello.") as server:
         request = HttpRequest(method="POST", origin=server.origin, path="/v1/messages", body=b"?")
-        assert server.registry().transport.send(Send(request)).head.status == 400
+        assert server.registry().transport.send(Send(request)).status == 400
 
 
 # ── tapes ───────────────────────────────────────────────────────────────────

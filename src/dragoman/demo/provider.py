@@ -15,10 +15,10 @@ from collections.abc import Callable
 import msgspec
 
 from dragoman import wires
-from dragoman.demo import replies
-from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
+from dragoman.demo import answers
+from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import DragomanError, ModelNotFound, Overloaded, RateLimited, TimedOut
-from dragoman.http import Head, HttpReply, HttpRequest
+from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.types import Finish, Request, Response, assistant, is_list
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.request_body import decode_request_json, invalid_field
@@ -39,11 +39,11 @@ class DemoTransport:
 
     def send(self, effect: Send, /) -> HttpResponse:
         time.sleep(_delay(effect))
-        return _reply(effect)
+        return _respond_http(effect)
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         await asyncio.sleep(_delay(effect))
-        return _reply(effect)
+        return _respond_http(effect)
 
     def open(self, effect: Open, /) -> Exchange:
         time.sleep(_delay(effect))
@@ -98,10 +98,9 @@ def _model_of(request: HttpRequest) -> str:
     return str(decode_request_json(request).get("model", "")) if request.body else ""
 
 
-def _reply(effect: Send) -> HttpResponse:
+def _respond_http(effect: Send) -> HttpResponse:
     _check_time(effect)
-    reply = _route(effect.request)
-    return HttpResponse(Head(status=reply.status, headers=reply.headers), reply.body)
+    return _route(effect.request)
 
 
 def _exchange(effect: Open) -> Exchange:
@@ -111,41 +110,41 @@ def _exchange(effect: Open) -> Exchange:
         model, request = server.decode_request(effect.request)
         response = _respond(model, request)
     except DragomanError as error:
-        reply = server.encode_error(error)
-        return Exchange(Head(status=reply.status, headers=reply.headers), _MemoryHandle([reply.body]))
+        whole = server.encode_error(error)
+        return Exchange(whole, _MemoryHandle([whole.body]))
     encoder = server.stream_encoder(request)
-    chunks = [chunk for event in replies.stream_events(response) if (chunk := encoder.feed(event))]
+    chunks = [chunk for event in answers.stream_events(response) if (chunk := encoder.feed(event))]
     if model == "cut":
         chunks = chunks[: max(2, len(chunks) // 2)]
     return Exchange(Head(status=200, headers={"content-type": encoder.content_type}), _MemoryHandle(chunks))
 
 
-def _route(http: HttpRequest) -> HttpReply:
+def _route(http: HttpRequest) -> HttpResponse:
     server = wires.get("openai_chat").server
     if http.path.endswith("/models"):
         models = [{"id": name, "object": "model", "owned_by": "demo"} for name in BEHAVIOURS]
-        return HttpReply(body=encode_json({"object": "list", "data": models}))
+        return HttpResponse(body=encode_json({"object": "list", "data": models}))
     try:
         if http.path.endswith("/embeddings"):
             return _embeddings(http)
         model, request = server.decode_request(http)
-        reply = server.encode_body(_respond(model, request), request)
+        whole = server.encode_body(_respond(model, request), request)
     except DragomanError as error:
         return server.encode_error(error)
-    return msgspec.structs.replace(reply, body=reply.body[: len(reply.body) // 2]) if model == "cut" else reply
+    return msgspec.structs.replace(whole, body=whole.body[: len(whole.body) // 2]) if model == "cut" else whole
 
 
-def _embeddings(http: HttpRequest) -> HttpReply:
+def _embeddings(http: HttpRequest) -> HttpResponse:
     body = decode_request_json(http)
     texts = body.get("input")
     inputs = [str(text) for text in texts] if is_list(texts) else [str(texts)]
     size = body.get("dimensions", 32)
     if not isinstance(size, int) or not 1 <= size <= MAX_DIMENSIONS:
         raise invalid_field("dimensions", f"it must be a whole number from 1 to {MAX_DIMENSIONS}")
-    vectors = [replies.embed(text, size=size) for text in inputs]
-    tokens = sum(map(replies.count_tokens, inputs))
+    vectors = [answers.embed(text, size=size) for text in inputs]
+    tokens = sum(map(answers.count_tokens, inputs))
     data = [{"object": "embedding", "index": index, "embedding": vector} for index, vector in enumerate(vectors)]
-    return HttpReply(
+    return HttpResponse(
         body=encode_json(
             {"object": "list", "data": data, "model": body.get("model"), "usage": {"prompt_tokens": tokens}}
         )
@@ -171,10 +170,10 @@ def _empty(_request: Request, model: str) -> Response:
 
 
 BEHAVIOURS: dict[str, Callable[[Request, str], Response]] = {
-    "any": replies.answer,
+    "any": answers.answer,
     "overloaded": _overloaded,
-    "slow": replies.answer,
+    "slow": answers.answer,
     "empty": _empty,
-    "cut": replies.answer,
+    "cut": answers.answer,
     "ratelimited": _rate_limited,
 }

@@ -41,7 +41,7 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
                 msgspec.structs.force_setattr(self, name, None)
 
     @property
-    def longest_silence(self) -> float | None:
+    def max_read_timeout(self) -> float | None:
         """The longer of `first_event` and `idle`; None if one of them has no limit."""
         return None if self.first_event is None or self.idle is None else max(self.first_event, self.idle)
 

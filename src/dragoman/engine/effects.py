@@ -69,7 +69,7 @@ class Open(msgspec.Struct, frozen=True):
     connect: float | None = None
     total: float | None = None
     """Seconds until the whole answer must have come."""
-    quiet: float | None = None
+    read_timeout: float | None = None
     """The longest timeout of the `Read`s that follow."""
     transport: Any = None
     """The transport of the provider, if it has its own."""
@@ -162,13 +162,6 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     value: Any = None
     error: BaseException | None = None
     duration: float = 0.0
-
-
-class HttpResponse(msgspec.Struct, frozen=True):
-    """A whole HTTP answer."""
-
-    head: Head
-    body: bytes
 
 
 class Exchange(msgspec.Struct, frozen=True, eq=False):

@@ -9,12 +9,12 @@ from msgspec.structs import replace
 from dragoman import wires
 from dragoman.engine.attempt import annotate_errors, check_capabilities, check_key, encode_with_media, sign_and_send
 from dragoman.engine.call_context import CallContext
-from dragoman.engine.effects import HttpResponse, Now, Plan, Random, Send, Sleep
+from dragoman.engine.effects import Now, Plan, Random, Send, Sleep
 from dragoman.engine.exchange import MAX_BODY, add_provider_headers, name_limit, time_left
 from dragoman.engine.failover import ChainOptions, error_policy
 from dragoman.engine.structured_output import plan_structured_output
 from dragoman.errors import DragomanError, InvalidRequest, Malformed, TimedOut, Unsupported
-from dragoman.http import HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.media import has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import Embeddings, ModelInfo, Request, Usage, is_object
@@ -144,29 +144,29 @@ def _send_once(
         now: float = yield Now()
         timeout, connect = time_left(deadline, now), options.timeouts.connect
         try:
-            reply: HttpResponse = yield Send(
+            http_response: HttpResponse = yield Send(
                 http, timeout, connect, limit=MAX_BODY, head=options.timeouts.first_event, transport=target.http_client
             )
         except TimedOut as error:
             yield from name_limit(error, CallContext(timeouts=options.timeouts, deadline=deadline), now)
             raise
         try:
-            return _decode(reply, decode, client)
+            return _decode(http_response, decode, client)
         except DragomanError as error:
-            add_provider_headers(error, reply.head)
+            add_provider_headers(error, http_response)
             raise
 
     return (yield from sign_and_send(http, target, deadline, send))
 
 
-def _decode(reply: HttpResponse, decode: Callable[[bytes], T], client: ClientHalf) -> T:
-    if reply.head.status >= 300:
-        raise client.decode_error(reply.head, reply.body)
+def _decode(http_response: HttpResponse, decode: Callable[[bytes], T], client: ClientHalf) -> T:
+    if http_response.status >= 300:
+        raise client.decode_error(http_response, http_response.body)
     try:
-        return decode(reply.body)
+        return decode(http_response.body)
     except Malformed as error:
-        if _has_error(reply.body):
-            raise client.decode_error(reply.head, reply.body) from error.__cause__
+        if _has_error(http_response.body):
+            raise client.decode_error(http_response, http_response.body) from error.__cause__
         raise
 
 

@@ -9,7 +9,7 @@ from typing import NoReturn
 import msgspec
 
 from dragoman.engine.call_context import CallContext
-from dragoman.engine.effects import Compute, Emit, Exchange, HttpResponse, Now, Open, Plan, Read, Send
+from dragoman.engine.effects import Compute, Emit, Exchange, Now, Open, Plan, Read, Send
 from dragoman.engine.structured_output import OutputPlan, ToolOutputDecoder
 from dragoman.errors import (
     ConnectTimeout,
@@ -21,7 +21,7 @@ from dragoman.errors import (
     TooLarge,
 )
 from dragoman.events import Event, Finished, PartDelta, PartEnded, StreamEvent, fold
-from dragoman.http import Head, HttpRequest, provider_headers
+from dragoman.http import Head, HttpRequest, HttpResponse, provider_headers
 from dragoman.targets.target import Target
 from dragoman.types import Request, Response, Text, Thinking, Usage
 from dragoman.wires.base import ClientHalf, StreamDecoder
@@ -83,7 +83,7 @@ def _whole_exchange(
 ) -> Plan[Completed]:
     timeouts, deadline = call.timeouts, call.deadline
     try:
-        reply: HttpResponse = yield Send(
+        http_response: HttpResponse = yield Send(
             http,
             time_left(deadline, began),
             timeouts.connect,
@@ -95,25 +95,25 @@ def _whole_exchange(
         yield from name_limit(error, call, began)
         raise
     try:
-        response = yield from _decode(reply, output, client)
+        response = yield from _decode(http_response, output, client)
     except DragomanError as error:
-        add_provider_headers(error, reply.head)
+        add_provider_headers(error, http_response)
         raise
     ended_at: float = yield Now()
-    return Completed(_with_provider_headers(response, reply.head), ended_at - began, ended_at)
+    return Completed(_with_provider_headers(response, http_response), ended_at - began, ended_at)
 
 
-def _decode(reply: HttpResponse, output: OutputPlan, client: ClientHalf) -> Plan[Response]:
-    if reply.head.status >= 300:
-        raise client.decode_error(reply.head, reply.body)
-    if len(reply.body) > MAX_BODY:
+def _decode(http_response: HttpResponse, output: OutputPlan, client: ClientHalf) -> Plan[Response]:
+    if http_response.status >= 300:
+        raise client.decode_error(http_response, http_response.body)
+    if len(http_response.body) > MAX_BODY:
         raise TooLarge(f"the answer is larger than {MAX_BODY} bytes")
 
     def decode(_: object = None) -> Response:
-        events = client.decode_body(reply.body, output.request)
+        events = client.decode_body(http_response.body, output.request)
         return fold(events if output.tool is None else ToolOutputDecoder(output).feed(events))
 
-    response: Response = (yield Compute(decode)) if len(reply.body) > HEAVY_BODY else decode()
+    response: Response = (yield Compute(decode)) if len(http_response.body) > HEAVY_BODY else decode()
     if is_empty_response(response, output.request):
         raise _empty(response)
     return response
@@ -227,7 +227,7 @@ class _StreamedExchange:
                 time_left(deadline, began, timeouts.first_event),
                 timeouts.connect,
                 total=time_left(deadline, began),
-                quiet=timeouts.longest_silence,
+                read_timeout=timeouts.max_read_timeout,
                 transport=self._target.http_client,
             )
         except TimedOut as error:

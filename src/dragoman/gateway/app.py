@@ -36,8 +36,8 @@ from dragoman.gateway.server.response import (
     RequestHandler,
     Write,
     error_response,
-    from_reply,
     json_response,
+    with_headers,
 )
 from dragoman.gateway.server.router import Routes
 from dragoman.http import HttpRequest
@@ -192,9 +192,9 @@ class App:
         # Accounting comes first: the response is paid for even if it cannot be stored.
         await record.finish("served", status=200, target=response.target, usage=response.usage, response=response)
         not_stored = await context.store_conversation(response) if context.is_stored else ()
-        reply = wire.server.encode_body(response, context.request)
+        http_response = wire.server.encode_body(response, context.request)
         notices = (*response.notices, *not_stored, *unsupported_parts(wire, response.message.parts))
-        return from_reply(reply, [*context.response_headers(response.target, notices), *record.limit_headers])
+        return with_headers(http_response, [*context.response_headers(response.target, notices), *record.limit_headers])
 
     async def _stream(
         self, context: RequestContext, record: RequestRecord, emissions: AsyncGenerator[Emit, None]
@@ -420,8 +420,8 @@ def _complete(value: S, context: RequestContext) -> S:
 async def _serve_endpoint(endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:
     """Model lists, token counts, embeddings, stored responses."""
     request = await decode_body(context.http, context.runtime.config.gateway, endpoint.decode)
-    reply = endpoint.encode(request, await run_endpoint(context, request))
-    return from_reply(reply, [*context.response_headers(), *await context.limit_headers()])
+    http_response = endpoint.encode(request, await run_endpoint(context, request))
+    return with_headers(http_response, [*context.response_headers(), *await context.limit_headers()])
 
 
 def _encode_error(context: RequestContext, error: DragomanError, limits: LimitHeaders = ()) -> GatewayResponse:
@@ -430,4 +430,4 @@ def _encode_error(context: RequestContext, error: DragomanError, limits: LimitHe
     headers = context.routing_headers()
     if isinstance(error, OverLimit | WrongMethod):
         headers += error.headers
-    return from_reply(context.wire.server.encode_error(to_client_error(error, context.id)), [*headers, *limits])
+    return with_headers(context.wire.server.encode_error(to_client_error(error, context.id)), [*headers, *limits])

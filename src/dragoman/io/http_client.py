@@ -15,15 +15,15 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
-from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
+from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import ConnectFailed, ConnectTimeout, DragomanError, ReadTimeout, Reset
-from dragoman.http import HttpRequest, redact_url
+from dragoman.http import Head, HttpRequest, HttpResponse, redact_url
 from dragoman.io.async_http import AsyncConnection, LoopPools
 from dragoman.io.blocking_http import BlockingConnection
 from dragoman.io.connect import Place, place_of, tls_context
-from dragoman.io.http1 import encode_request
+from dragoman.io.http1 import ResponseParser, encode_request
 from dragoman.io.pool import Pool
-from dragoman.io.transport import response_head, unsendable
+from dragoman.io.transport import unsendable, with_date
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -83,13 +83,13 @@ class HttpClient:
         except _FAULTS as error:
             _fail(error, effect.request, connection, "no complete answer in time")
         self._release(connection)
-        return HttpResponse(response_head(parser.status, parser.headers), parser.take())
+        return _response(parser)
 
     def open(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
         ends = _moment(effect.total)
         connection = self._request(effect, _earlier(ends, _moment(effect.timeout)))
-        head = response_head(connection.parser.status, connection.parser.headers)
+        head = _head(connection.parser)
         return Exchange(head, _BlockingHandle(self._release, connection, effect.request, ends))
 
     def _request(self, effect: Send | Open, ends: float | None, limit: int | None = None) -> BlockingConnection:
@@ -144,7 +144,7 @@ class HttpClient:
                     await connection.receive(ends)
         except _FAULTS as error:
             _fail(error, effect.request, connection, "no complete answer in time")
-        answer = HttpResponse(response_head(parser.status, parser.headers), parser.take())
+        answer = _response(parser)
         connection.release()
         return answer
 
@@ -152,7 +152,7 @@ class HttpClient:
         """Send a request and read the head of the answer."""
         ends = _moment(effect.total)
         connection = await self._arequest(effect, _earlier(ends, _moment(effect.timeout)))
-        head = response_head(connection.parser.status, connection.parser.headers)
+        head = _head(connection.parser)
         return Exchange(head, _AsyncHandle(connection, effect.request, ends))
 
     async def _arequest(self, effect: Send | Open, ends: float | None, limit: int | None = None) -> AsyncConnection:
@@ -313,6 +313,14 @@ class _AsyncHandle:
             connection.release()
         else:
             connection.close()
+
+
+def _head(parser: ResponseParser) -> Head:
+    return Head(status=parser.status, headers=with_date(parser.status, parser.headers))
+
+
+def _response(parser: ResponseParser) -> HttpResponse:
+    return HttpResponse(status=parser.status, headers=with_date(parser.status, parser.headers), body=parser.take())
 
 
 def _moment(seconds: float | None) -> float | None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
+from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import (
     ConnectFailed,
     ConnectTimeout,
@@ -24,9 +24,9 @@ from dragoman.errors import (
     SetupError,
     TransportError,
 )
-from dragoman.http import Head, HttpRequest, redact_url
+from dragoman.http import Head, HttpRequest, HttpResponse, redact_url
 from dragoman.io.stopper import Stopper
-from dragoman.io.transport import BodyBuffer, response_head, unsendable
+from dragoman.io.transport import BodyBuffer, unsendable, with_date
 
 _UNSENDABLE = (httpx.UnsupportedProtocol, httpx.LocalProtocolError, httpx.InvalidURL, UnicodeEncodeError)
 _FAULTS = (httpx.HTTPError, httpx.StreamError, OSError, RuntimeError)
@@ -62,7 +62,7 @@ class HttpxTransport:
                 body.add(data)
         finally:
             exchange.handle.close()
-        return HttpResponse(exchange.head, body.to_bytes())
+        return HttpResponse(status=exchange.head.status, headers=exchange.head.headers, body=body.to_bytes())
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         """Send a request and read the whole answer."""
@@ -80,7 +80,7 @@ class HttpxTransport:
         except TimeoutError as error:
             late = "no complete answer in time" if has_head else "no answer in time"
             raise translate(error, effect.request, late) from error
-        return HttpResponse(exchange.head, body.to_bytes())
+        return HttpResponse(status=exchange.head.status, headers=exchange.head.headers, body=body.to_bytes())
 
     def open(self, effect: Open, /) -> Exchange:
         """Send a request and read the head of the answer."""
@@ -283,14 +283,14 @@ def _shortest(*limits: float | None) -> float | None:
 
 def _build(client: httpx.Client | httpx.AsyncClient, effect: Open) -> httpx.Request:
     request = effect.request
-    timeout = httpx.Timeout(_shortest(effect.timeout, effect.quiet), connect=effect.connect)
+    timeout = httpx.Timeout(_shortest(effect.timeout, effect.read_timeout), connect=effect.connect)
     return client.build_request(
         request.method, request.url, headers=dict(request.headers), content=request.body or None, timeout=timeout
     )
 
 
 def _head(response: httpx.Response) -> Head:
-    return response_head(response.status_code, dict(response.headers.items()))
+    return Head(status=response.status_code, headers=with_date(response.status_code, dict(response.headers.items())))
 
 
 def translate(error: Exception, request: HttpRequest, late: str, /) -> DragomanError:

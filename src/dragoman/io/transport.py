@@ -11,9 +11,9 @@ from typing import Protocol, TypeVar, runtime_checkable
 
 from msgspec.structs import replace
 
-from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
+from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import InvalidRequest, SetupError, TooLarge
-from dragoman.http import Head, HttpRequest, redact_url
+from dragoman.http import HttpRequest, HttpResponse, redact_url
 
 E = TypeVar("E", Send, Open)
 
@@ -143,17 +143,17 @@ class RoutingTransport:
 # For implementations --------------------------------------------------------------------------------------------------
 
 
-def response_head(status: int, headers: dict[str, str], /) -> Head:
-    """The head of an answer. An error without a `date` gets one: its Retry-After may be a date.
+def with_date(status: int, headers: dict[str, str], /) -> dict[str, str]:
+    """The headers of a response. An error without a `date` gets one: its Retry-After may be a date.
 
-    >>> "date" in response_head(429, {"retry-after": "Wed, 18 Nov 2026 12:00:00 GMT"}).headers
+    >>> "date" in with_date(429, {"retry-after": "Wed, 18 Nov 2026 12:00:00 GMT"})
     True
     """
     if status >= 400 and not any(name.lower() == "date" for name in headers):
         from email.utils import formatdate
 
-        headers = {**headers, "date": formatdate(usegmt=True)}
-    return Head(status=status, headers=headers)
+        return {**headers, "date": formatdate(usegmt=True)}
+    return headers
 
 
 def unsendable(request: HttpRequest, /) -> InvalidRequest:

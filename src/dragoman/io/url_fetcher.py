@@ -16,9 +16,9 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 from urllib.parse import quote, urljoin, urlsplit
 
-from dragoman.engine.effects import Fetch, HttpResponse, Send
+from dragoman.engine.effects import Fetch, Send
 from dragoman.errors import DragomanError, TimedOut, Unsupported
-from dragoman.http import HttpRequest, redact_url
+from dragoman.http import HttpRequest, HttpResponse, redact_url
 from dragoman.io.connect import tls_context
 from dragoman.io.http_client import HttpClient
 from dragoman.media.sniff import sniff
@@ -99,10 +99,10 @@ class UrlFetcher:
         url = effect.url
         try:
             for _ in range(MAX_REDIRECTS + 1):
-                reply = self._get(url, deadline, effect)
-                location = reply.head.header("location")
-                if reply.head.status not in _REDIRECTS or location is None:
-                    return _image(reply)
+                http_response = self._get(url, deadline, effect)
+                location = http_response.header("location")
+                if http_response.status not in _REDIRECTS or location is None:
+                    return _image(http_response)
                 url = urljoin(url, location)
             raise Unsupported(f"more than {MAX_REDIRECTS} redirects")
         except (DragomanError, OSError, ValueError) as error:
@@ -165,12 +165,12 @@ def _host(text: str) -> str:
     return host
 
 
-def _image(reply: HttpResponse) -> bytes:
-    if reply.head.status != 200:
-        raise Unsupported(f"HTTP {reply.head.status}")
-    if sniff(reply.body) is None:
+def _image(http_response: HttpResponse) -> bytes:
+    if http_response.status != 200:
+        raise Unsupported(f"HTTP {http_response.status}")
+    if sniff(http_response.body) is None:
         raise Unsupported("not an image of a known type")
-    return reply.body
+    return http_response.body
 
 
 def _remaining(deadline: float) -> float:

@@ -3,9 +3,9 @@
 from threading import Lock
 from typing import Unpack
 
-from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
+from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import ConnectFailed, DragomanError, InvalidRequest, Reset, TimedOut
-from dragoman.http import Head, HttpRequest
+from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.models import CallOptions, Model
 from dragoman.registry import Registry
 from dragoman.targets.providers import Provider
@@ -67,7 +67,7 @@ class Scripted:
             raise _error_without_head(answer.ending)
         if answer.ending in ("close", "stall", "reset"):
             raise _error_in_body(answer.ending)
-        return HttpResponse(Head(status=answer.status, headers=answer.headers), b"".join(answer.chunks))
+        return HttpResponse(status=answer.status, headers=answer.headers, body=b"".join(answer.chunks))
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         return self.send(effect)

@@ -12,7 +12,7 @@ from types import TracebackType
 from typing import Self, Unpack
 
 from dragoman.errors import DragomanError
-from dragoman.http import HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.models import CallOptions, Model
 from dragoman.registry import Registry
 from dragoman.targets.providers import Provider
@@ -23,6 +23,7 @@ from dragoman.testing.script import (
     base_path,
     render,
     script_ended_error,
+    whole_answer,
     wire_of,
 )
 from dragoman.types import Request
@@ -177,10 +178,8 @@ class FaultyServer:
             )
         wire = wire_of(http)
         if wire is None:
-            reply = line if isinstance(line, RawResponse) else RawResponse(status=404, body=b'{"error":"no such path"}')
-            return EncodedAnswer(
-                status=reply.status, headers=reply.headers, chunks=[reply.body], length=len(reply.body)
-            )
+            missing = HttpResponse(status=404, body=b'{"error":"no such path"}')
+            return whole_answer(line if isinstance(line, RawResponse) else missing)
         try:
             _, request = wire.server.decode_request(http)
         except DragomanError as error:

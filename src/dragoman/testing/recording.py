@@ -15,10 +15,10 @@ from urllib.parse import parse_qs
 
 import msgspec
 
-from dragoman.engine.effects import Exchange, HttpResponse, Open, Send
+from dragoman.engine.effects import Exchange, Open, Send
 from dragoman.errors import DragomanError, TransportError
 from dragoman.events import Event, PartDelta
-from dragoman.http import Head, HttpRequest
+from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.io.transport import Handle, Transport, make_transport
 from dragoman.testing.script import EncodedAnswer, render, render_events, wire_of
 from dragoman.types import Request, dump, is_list, is_object
@@ -114,22 +114,22 @@ class Recorder:
     def send(self, effect: Send, /) -> HttpResponse:
         recorder = _ExchangeRecorder(self.tape, effect.request)
         try:
-            reply = self._transport.send(effect)
+            http_response = self._transport.send(effect)
         except DragomanError as error:
             recorder.fail(error)
             raise
-        recorder.add_response(reply)
-        return reply
+        recorder.add_response(http_response)
+        return http_response
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         recorder = _ExchangeRecorder(self.tape, effect.request)
         try:
-            reply = await self._transport.asend(effect)
+            http_response = await self._transport.asend(effect)
         except DragomanError as error:
             recorder.fail(error)
             raise
-        recorder.add_response(reply)
-        return reply
+        recorder.add_response(http_response)
+        return http_response
 
     def open(self, effect: Open, /) -> Exchange:
         recorder = _ExchangeRecorder(self.tape, effect.request)
@@ -169,12 +169,12 @@ class _ExchangeRecorder:
         self._decoder: StreamDecoder | None = None
         self._done = self._wire is None
 
-    def add_response(self, reply: HttpResponse) -> None:
+    def add_response(self, http_response: HttpResponse) -> None:
         if self._wire is not None:
-            if reply.head.status >= 400:
-                self._set_failure(self._wire.client.decode_error(reply.head, reply.body))
+            if http_response.status >= 400:
+                self._set_failure(self._wire.client.decode_error(http_response, http_response.body))
             else:
-                self._decode(self._wire.client.decode_body, reply.body)
+                self._decode(self._wire.client.decode_body, http_response.body)
         self.end()
 
     def add_chunk(self, head: Head, data: bytes) -> None:
@@ -334,12 +334,12 @@ class Replayer:
     def send(self, effect: Send, /) -> HttpResponse:
         recorded, wire = self._find(effect.request)
         time.sleep(self.wait(recorded.duration))
-        return _reply(recorded, wire)
+        return _to_http_response(recorded, wire)
 
     async def asend(self, effect: Send, /) -> HttpResponse:
         recorded, wire = self._find(effect.request)
         await asyncio.sleep(self.wait(recorded.duration))
-        return _reply(recorded, wire)
+        return _to_http_response(recorded, wire)
 
     def open(self, effect: Open, /) -> Exchange:
         recorded, wire = self._find(effect.request)
@@ -427,9 +427,9 @@ def _render(recorded: RecordedExchange, wire: Wire, *, stream: bool) -> EncodedA
     return render_events([moment.event for moment in recorded.moments], wire, request)
 
 
-def _reply(recorded: RecordedExchange, wire: Wire) -> HttpResponse:
+def _to_http_response(recorded: RecordedExchange, wire: Wire) -> HttpResponse:
     answer = _render(recorded, wire, stream=False)
-    return HttpResponse(Head(status=answer.status or 200, headers=answer.headers), b"".join(answer.chunks))
+    return HttpResponse(status=answer.status or 200, headers=answer.headers, body=b"".join(answer.chunks))
 
 
 def _comparable(model: str, request: Request, *, same: bool) -> str:

@@ -9,7 +9,7 @@ import msgspec
 from dragoman import wires
 from dragoman.errors import DragomanError, Truncated
 from dragoman.events import Event, fold, to_events
-from dragoman.http import HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import (
     Finish,
     Message,
@@ -170,7 +170,7 @@ def render(line: ScriptLine, wire: Wire, request: Request, /) -> EncodedAnswer:
     """Encode one line of a script as this wire writes it."""
     match line:
         case RawResponse():
-            return EncodedAnswer(status=line.status, headers=line.headers, chunks=[line.body], length=len(line.body))
+            return whole_answer(line)
         case CloseAfter() | StallAfter() | ResetAfter():
             whole = render(line.answer, wire, request)
             endings: dict[type, Ending] = {CloseAfter: "close", StallAfter: "stall", ResetAfter: "reset"}
@@ -191,21 +191,20 @@ def render(line: ScriptLine, wire: Wire, request: Request, /) -> EncodedAnswer:
             chunks = [_with_defect(chunk, line.defect) for chunk in whole.chunks]
             return msgspec.structs.replace(whole, chunks=chunks, length=sum(map(len, chunks)))
         case DragomanError():
-            reply = wire.server.encode_error(line)
-            return EncodedAnswer(
-                status=reply.status, headers=dict(reply.headers), chunks=[reply.body], length=len(reply.body)
-            )
+            return whole_answer(wire.server.encode_error(line))
         case _:
             return render_events(to_events(as_response(line)), wire, request)
+
+
+def whole_answer(whole: HttpResponse | RawResponse, /) -> EncodedAnswer:
+    """A response that is sent at once."""
+    return EncodedAnswer(status=whole.status, headers=dict(whole.headers), chunks=[whole.body], length=len(whole.body))
 
 
 def render_events(events: Iterable[Event], wire: Wire, request: Request, /) -> EncodedAnswer:
     """Encode the events of an answer: as a stream if the request asks for one, otherwise as one body."""
     if not request.stream:
-        reply = wire.server.encode_body(fold(events), request)
-        return EncodedAnswer(
-            status=reply.status, headers=dict(reply.headers), chunks=[reply.body], length=len(reply.body)
-        )
+        return whole_answer(wire.server.encode_body(fold(events), request))
     encoder = wire.server.stream_encoder(request)
     chunks = [chunk for event in events if (chunk := encoder.feed(event))]
     return EncodedAnswer(status=200, headers={"content-type": encoder.content_type}, chunks=chunks, streamed=True)

@@ -5,9 +5,9 @@ A wire translates between the types of dragoman and the HTTP messages of one pro
 
     client half (dragoman calls a provider)           server half (a client calls the gateway)
     Request        -> encode_request  -> HttpRequest   HttpRequest -> decode_request -> Request
-    body bytes     -> decode_body     -> events        Response    -> encode_body    -> HttpReply
+    body bytes     -> decode_body     -> events        Response    -> encode_body    -> HttpResponse
     stream bytes   -> stream_decoder  -> events        events      -> stream_encoder -> stream bytes
-    error response -> decode_error    -> exception     exception   -> encode_error   -> HttpReply
+    error response -> decode_error    -> exception     exception   -> encode_error   -> HttpResponse
 
 Both halves speak in events (`dragoman.events`), so that any server half can answer with what any client half received.
 A feature that the other side cannot express is dropped or changed with a `Notice`, or refused if it is essential.
@@ -24,7 +24,7 @@ import msgspec
 
 from dragoman.errors import DragomanError, ProviderError
 from dragoman.events import Event, kind_of
-from dragoman.http import Head, HttpReply, HttpRequest
+from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.targets.target import Target
 from dragoman.types import (
     JsonObject,
@@ -114,7 +114,7 @@ class ServerHalf(Protocol):
         """Raise `InvalidRequest` for a request that can be decoded but that the provider would refuse."""
         ...
 
-    def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
+    def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
         """The whole response to `request`."""
         ...
 
@@ -122,7 +122,7 @@ class ServerHalf(Protocol):
         """Whether responses of this protocol can contain the part; other parts are dropped."""
         ...
 
-    def encode_error(self, error: DragomanError, /) -> HttpReply:
+    def encode_error(self, error: DragomanError, /) -> HttpResponse:
         """The error response."""
         ...
 

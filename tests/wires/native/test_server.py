@@ -19,7 +19,7 @@ from dragoman.errors import (
     Unsupported,
 )
 from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, Ping, Started
-from dragoman.http import HttpReply, HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.validate import schema_error, validate
 from dragoman.types import (
     Attempt,
@@ -504,7 +504,7 @@ def test_what_a_target_cannot_do_is_told() -> None:
 # Documentation --------------------------------------------------------------------------------------------------------
 
 
-def recited(path: str) -> HttpReply:
+def recited(path: str) -> HttpResponse:
     return next(service for service in wires.get("native").server_endpoints if service.route.path == path).encode(
         StaticDocument(), None
     )

@@ -176,8 +176,8 @@ def write_answer(row: BatchRow, response: Response, value: Any = None, /) -> byt
         fields = {"text": response.text} if value is None else {"text": response.text, "value": value}
         return _line({"id": row.id, **fields, "response": msgspec.Raw(dump(response))})
     body = msgspec.Raw(wires.get(row.wire).server.encode_body(response).body)
-    reply = {"status_code": 200, "request_id": response.id, "body": body}
-    return _line({"id": f"batch_req_{row.id}", "custom_id": row.id, "response": reply, "error": None})
+    result = {"status_code": 200, "request_id": response.id, "body": body}
+    return _line({"id": f"batch_req_{row.id}", "custom_id": row.id, "response": result, "error": None})
 
 
 def write_error(row: BatchRow, error: DragomanError, /) -> bytes:
@@ -190,9 +190,9 @@ def write_error(row: BatchRow, error: DragomanError, /) -> bytes:
     if row.wire is None:
         return _line({"id": row.id, "error": record})
     http = wires.get(row.wire).server.encode_error(error)
-    reply = {"status_code": http.status, "request_id": None, "body": msgspec.Raw(http.body)}
+    result = {"status_code": http.status, "request_id": None, "body": msgspec.Raw(http.body)}
     short = {"code": record.kind, "message": record.message}
-    return _line({"id": f"batch_req_{row.id}", "custom_id": row.id, "response": reply, "error": short})
+    return _line({"id": f"batch_req_{row.id}", "custom_id": row.id, "response": result, "error": short})
 
 
 def _line(value: JsonObject) -> bytes:

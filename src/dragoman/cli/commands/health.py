@@ -38,18 +38,18 @@ def fetch_report(arguments: Namespace, /) -> JsonObject:
     headers = {"authorization": f"Bearer {key}"} if key else {}
     request = HttpRequest(method="GET", path=f"{path}/health", origin=origin, headers=headers)
     try:
-        reply = make_transport().send(Send(request, TIMEOUT, TIMEOUT, MAX_REPORT))
+        http_response = make_transport().send(Send(request, TIMEOUT, TIMEOUT, MAX_REPORT))
     except ConnectFailed as error:
         raise ConnectFailed(
             f"no gateway runs at {request.redacted().origin}; start one with dragoman serve, or pass --gateway URL"
         ) from error
     try:
-        report = msgspec.json.decode(reply.body)
+        report = msgspec.json.decode(http_response.body)
     except msgspec.DecodeError:
         report = None
-    if reply.head.status != 200 or not is_object(report):
-        hint = "; set DRAGOMAN_KEY to an admin key" if reply.head.status in (401, 403) else ""
-        raise DragomanError(f"{request.redacted().url} answered {reply.head.status}{hint}")
+    if http_response.status != 200 or not is_object(report):
+        hint = "; set DRAGOMAN_KEY to an admin key" if http_response.status in (401, 403) else ""
+        raise DragomanError(f"{request.redacted().url} answered {http_response.status}{hint}")
     return report
 
 

@@ -8,7 +8,7 @@ import msgspec
 from dragoman.errors import DragomanError
 from dragoman.gateway.errors import WrongMethod
 from dragoman.gateway.request import RequestContext, id_headers
-from dragoman.http import HttpReply
+from dragoman.http import HttpResponse
 from dragoman.wires.common.errors import encode_openai_error, error_headers
 from dragoman.wires.common.json import encode_json
 
@@ -31,9 +31,9 @@ RequestHandler: TypeAlias = Callable[[RequestContext], Awaitable[GatewayResponse
 """Answers the requests of one route."""
 
 
-def from_reply(reply: HttpReply, headers: HeaderPairs, /) -> GatewayResponse:
-    """A dialect's reply with more headers."""
-    return GatewayResponse(reply.status, [*reply.headers.items(), *headers], reply.body)
+def with_headers(http_response: HttpResponse, headers: HeaderPairs, /) -> GatewayResponse:
+    """A response of a dialect with more headers."""
+    return GatewayResponse(http_response.status, [*http_response.headers.items(), *headers], http_response.body)
 
 
 def json_response(value: object, /) -> GatewayResponse:

@@ -92,8 +92,8 @@ class RedisStore:
 
     async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
         text = await self._script(scripts.RESERVE, self._counters(charges), [_encode(charges), self._now()])
-        reply = msgspec.json.decode(text)
-        return Reservation(granted=reply["granted"], moment=reply["moment"], levels=_levels(reply["levels"]))
+        result = msgspec.json.decode(text)
+        return Reservation(granted=result["granted"], moment=result["moment"], levels=_levels(result["levels"]))
 
     async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
         text = await self._script(scripts.RELEASE, self._counters(charges), [_encode(charges), self._now(), moment])
@@ -170,7 +170,7 @@ class RedisStore:
         self._queue.append(pending)
         if self._sender is None:
             self._sender = loop.create_task(self._send_queue())
-        return await pending.reply
+        return await pending.result
 
     async def _send_queue(self) -> None:
         """Send queued commands until there are none. A command is sent even if its caller was cancelled meanwhile."""
@@ -211,25 +211,25 @@ class RedisStore:
 
 
 class _Pending:
-    """A command that waits for its reply."""
+    """A command that waits for its result."""
 
-    __slots__ = ("command", "reply")
+    __slots__ = ("command", "result")
 
-    def __init__(self, command: "RedisCommand", reply: "asyncio.Future[Any]") -> None:
+    def __init__(self, command: "RedisCommand", result: "asyncio.Future[Any]") -> None:
         self.command = command
-        self.reply = reply
+        self.result = result
 
     def finish(self, result: Any) -> None:
         if isinstance(result, Exception):
             self.fail(type(result).__name__, result)
-        elif not self.reply.done():
-            self.reply.set_result(result)
+        elif not self.result.done():
+            self.result.set_result(result)
 
     def fail(self, reason: str, error: Exception | None = None) -> None:
-        if not self.reply.done():
+        if not self.result.done():
             down = StoreDown(f"redis: {reason}", retry_after=1.0)
             down.__cause__ = error
-            self.reply.set_exception(down)
+            self.result.set_exception(down)
 
 
 @cache

@@ -4,7 +4,7 @@ import re
 from math import inf
 
 from dragoman.errors import DragomanError, Overloaded
-from dragoman.http import HttpReply, HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import Effort, JsonObject, Part, Request, Response, is_object
 from dragoman.wires.anthropic.messages import decode_messages
 from dragoman.wires.anthropic.parts import decode_tool
@@ -91,15 +91,15 @@ class AnthropicServer:
             raise missing_field("messages")
         check_bounds(request, BOUNDS)
 
-    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
-        return HttpReply(body=encode_json(encode_answer(response)))
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpResponse:
+        return HttpResponse(body=encode_json(encode_answer(response)))
 
     def supports_part(self, part: Part, /) -> bool:
         return encode_answer_part(part) is not None
 
-    def encode_error(self, error: DragomanError, /) -> HttpReply:
+    def encode_error(self, error: DragomanError, /) -> HttpResponse:
         status = OVERLOADED if isinstance(error, Overloaded) else error.http_status
-        return HttpReply(status=status, headers=error_headers(error), body=encode_json(encode_error(error)))
+        return HttpResponse(status=status, headers=error_headers(error), body=encode_json(encode_error(error)))
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         return AnthropicStreamEncoder()

@@ -7,7 +7,7 @@ from urllib.parse import unquote
 import msgspec
 
 from dragoman.errors import DragomanError
-from dragoman.http import HttpReply, HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import Effort, JsonObject, Part, Request, Response, is_object
 from dragoman.wires.base import StreamEncoder
 from dragoman.wires.bedrock.errors import encode_error, exception_name
@@ -89,15 +89,15 @@ class ConverseServer:
             raise missing_field("messages")
         check_bounds(request, BOUNDS)
 
-    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
-        return HttpReply(body=encode_json(encode_answer(response)))
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpResponse:
+        return HttpResponse(body=encode_json(encode_answer(response)))
 
     def supports_part(self, part: Part, /) -> bool:
         return encode_answer_part(part) is not None
 
-    def encode_error(self, error: DragomanError, /) -> HttpReply:
+    def encode_error(self, error: DragomanError, /) -> HttpResponse:
         headers = {**error_headers(error), "x-amzn-errortype": exception_name(error)}
-        return HttpReply(status=error.http_status, headers=headers, body=encode_json(encode_error(error)))
+        return HttpResponse(status=error.http_status, headers=headers, body=encode_json(encode_error(error)))
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         return ConverseStreamEncoder()

@@ -1,7 +1,7 @@
 """What a server half offers besides generation: model lists, token counts, embeddings, stored responses.
 
 Each `ServerEndpoint` is one path. Its `decode` turns the HTTP request into one of the endpoint requests below; the
-gateway computes the result, whose type the docstring of the endpoint request names; `encode` writes the reply.
+gateway computes the result, whose type the docstring of the endpoint request names; `encode` writes the response.
 """
 
 import re
@@ -11,7 +11,7 @@ from urllib.parse import unquote
 
 import msgspec
 
-from dragoman.http import HttpReply, HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import (
     Embeddings,
     JsonObject,
@@ -112,7 +112,7 @@ class ServerEndpoint(msgspec.Struct, frozen=True):
 
     route: Route
     decode: Callable[[HttpRequest], EndpointRequest]
-    encode: Callable[[Any, Any], HttpReply]
+    encode: Callable[[Any, Any], HttpResponse]
     """Takes the endpoint request and its result."""
     is_public: bool = False
     """Whether it needs no API key."""
@@ -147,13 +147,13 @@ class StoredConversations(Protocol):
 
 def list_models_endpoint(route: Route, encode: Callable[[tuple[ModelInfo, ...]], JsonObject], /) -> ServerEndpoint:
     """An endpoint that lists models."""
-    return ServerEndpoint(route, lambda _: ListModels(), lambda _, models: json_reply(encode(models)))
+    return ServerEndpoint(route, lambda _: ListModels(), lambda _, models: json_response(encode(models)))
 
 
 def show_model_endpoint(route: Route, encode: Callable[[ModelInfo], JsonObject], /) -> ServerEndpoint:
     """An endpoint that describes the model named in the path."""
     return ServerEndpoint(
-        route, lambda http: ShowModel(path_parameter(route, http)), lambda _, model: json_reply(encode(model))
+        route, lambda http: ShowModel(path_parameter(route, http)), lambda _, model: json_response(encode(model))
     )
 
 
@@ -161,28 +161,28 @@ def count_tokens_endpoint(
     route: Route, decode: Callable[[HttpRequest], tuple[str, Request]], encode: Callable[[int], JsonObject], /
 ) -> ServerEndpoint:
     """An endpoint that counts the tokens of a request."""
-    return ServerEndpoint(route, lambda http: CountTokens(*decode(http)), lambda _, count: json_reply(encode(count)))
+    return ServerEndpoint(route, lambda http: CountTokens(*decode(http)), lambda _, count: json_response(encode(count)))
 
 
 def embeddings_endpoint(
     route: Route, decode: Callable[[HttpRequest], Embed], encode: Callable[[Embed, Embeddings], JsonObject], /
 ) -> ServerEndpoint:
     """An endpoint that embeds texts."""
-    return ServerEndpoint(route, decode, lambda embed, embeddings: json_reply(encode(embed, embeddings)))
+    return ServerEndpoint(route, decode, lambda embed, embeddings: json_response(encode(embed, embeddings)))
 
 
-def static_endpoint(route: Route, reply: Callable[[], HttpReply], /) -> ServerEndpoint:
-    """A public endpoint that always replies the same."""
-    return ServerEndpoint(route, lambda _: StaticDocument(), lambda _request, _result: reply(), is_public=True)
+def static_endpoint(route: Route, respond: Callable[[], HttpResponse], /) -> ServerEndpoint:
+    """A public endpoint that always gives the same response."""
+    return ServerEndpoint(route, lambda _: StaticDocument(), lambda _request, _result: respond(), is_public=True)
 
 
-def json_reply(body: JsonObject, /) -> HttpReply:
-    """A reply with a JSON body.
+def json_response(body: JsonObject, /) -> HttpResponse:
+    """A response with a JSON body.
 
-    >>> json_reply({"version": "1"}).body
+    >>> json_response({"version": "1"}).body
     b'{"version":"1"}'
     """
-    return HttpReply(body=encode_json(body))
+    return HttpResponse(body=encode_json(body))
 
 
 def path_parameter(route: Route, http: HttpRequest, /) -> str:

@@ -6,7 +6,7 @@ from typing import cast, get_args
 from urllib.parse import parse_qs, unquote
 
 from dragoman.errors import DragomanError
-from dragoman.http import HttpReply, HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.adapt import adapt
 from dragoman.types import Effort, JsonObject, Part, Request, Response, Text, Thinking, Tool, is_list, is_object
 from dragoman.wires.base import StreamEncoder
@@ -113,14 +113,16 @@ class GeminiServer:
             raise invalid_field("generationConfig.candidateCount", f"must be 1, got {count}; send several requests")
         check_bounds(request, BOUNDS)
 
-    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
-        return HttpReply(body=encode_json(encode_answer(response)))
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpResponse:
+        return HttpResponse(body=encode_json(encode_answer(response)))
 
     def supports_part(self, part: Part, /) -> bool:
         return encode_answer_part(part) is not None or isinstance(part, Text | Thinking)
 
-    def encode_error(self, error: DragomanError, /) -> HttpReply:
-        return HttpReply(status=error.http_status, headers=error_headers(error), body=encode_json(encode_error(error)))
+    def encode_error(self, error: DragomanError, /) -> HttpResponse:
+        return HttpResponse(
+            status=error.http_status, headers=error_headers(error), body=encode_json(encode_error(error))
+        )
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         return GeminiStreamEncoder(request)

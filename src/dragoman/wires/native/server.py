@@ -3,7 +3,7 @@
 from typing import Any
 
 from dragoman.errors import DragomanError
-from dragoman.http import HttpReply, HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.validate import schema_error
 from dragoman.types import JsonObject, Part, Request, Response, Tool, ToolResult
 from dragoman.wires.base import StreamEncoder
@@ -58,15 +58,15 @@ class NativeServer:
     def check(self, _model: str, _request: Request, /) -> None:
         """Accept everything: `decode_request` has checked it, and a request without a model means a tier."""
 
-    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
-        return HttpReply(body=encode_json(encode_answer(response)))
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpResponse:
+        return HttpResponse(body=encode_json(encode_answer(response)))
 
     def supports_part(self, part: Part, /) -> bool:
         return not isinstance(part, ToolResult)
 
-    def encode_error(self, error: DragomanError, /) -> HttpReply:
+    def encode_error(self, error: DragomanError, /) -> HttpResponse:
         body = encode_json({"error": encode_error(error)})
-        return HttpReply(status=http_status_of(error), headers=error_headers(error), body=body)
+        return HttpResponse(status=http_status_of(error), headers=error_headers(error), body=body)
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         return NativeStreamEncoder()

@@ -2,7 +2,7 @@
 
 from functools import cache
 
-from dragoman.http import HttpReply
+from dragoman.http import HttpResponse
 from dragoman.types import JsonObject, ModelInfo
 from dragoman.wires.common.json import encode_json, without_none
 from dragoman.wires.common.server_endpoints import Route, list_models_endpoint, static_endpoint
@@ -28,15 +28,15 @@ def _encode_models(models: tuple[ModelInfo, ...]) -> JsonObject:
 
 
 @cache
-def _document() -> HttpReply:
-    return HttpReply(body=encode_json(document()))
+def _document() -> HttpResponse:
+    return HttpResponse(body=encode_json(document()))
 
 
 @cache
-def _page() -> HttpReply:
+def _page() -> HttpResponse:
     policy = "default-src 'none'; style-src 'unsafe-inline'"
     headers = {"content-type": "text/html; charset=utf-8", "content-security-policy": policy}
-    return HttpReply(headers=headers, body=page().encode())
+    return HttpResponse(headers=headers, body=page().encode())
 
 
 SERVER_ENDPOINTS = (

@@ -3,7 +3,7 @@
 from typing import Any
 
 from dragoman.errors import DragomanError
-from dragoman.http import HttpReply, HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.adapt import adapt
 from dragoman.types import Effort, JsonObject, Part, Request, Response
 from dragoman.wires.base import StreamEncoder
@@ -61,14 +61,16 @@ class OllamaServer:
         if not model:
             raise missing_field("model")
 
-    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
-        return HttpReply(body=encode_json(encode_answer(response, self._content_fields)))
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpResponse:
+        return HttpResponse(body=encode_json(encode_answer(response, self._content_fields)))
 
     def supports_part(self, part: Part, /) -> bool:
         return has_field(part)
 
-    def encode_error(self, error: DragomanError, /) -> HttpReply:
-        return HttpReply(status=error.http_status, headers=error_headers(error), body=encode_json(encode_error(error)))
+    def encode_error(self, error: DragomanError, /) -> HttpResponse:
+        return HttpResponse(
+            status=error.http_status, headers=error_headers(error), body=encode_json(encode_error(error))
+        )
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         return OllamaStreamEncoder(self._content_fields)

@@ -10,7 +10,7 @@ from dragoman.wires.common.server_endpoints import (
     ServerEndpoint,
     ShowModel,
     embeddings_endpoint,
-    json_reply,
+    json_response,
     list_models_endpoint,
     static_endpoint,
 )
@@ -76,9 +76,9 @@ def _encode_embeddings(query: Embed, embeddings: Embeddings) -> JsonObject:
 SERVER_ENDPOINTS = (
     list_models_endpoint(Route(method="GET", path="/api/tags"), _encode_models),
     ServerEndpoint(
-        Route(method="POST", path="/api/show"), _decode_show, lambda _, model: json_reply(_encode_show(model))
+        Route(method="POST", path="/api/show"), _decode_show, lambda _, model: json_response(_encode_show(model))
     ),
     embeddings_endpoint(Route(method="POST", path="/api/embed"), _decode_embed, _encode_embeddings),
-    static_endpoint(Route(method="GET", path="/api/version"), lambda: json_reply({"version": VERSION})),
-    static_endpoint(Route(method="GET", path="/api/ps"), lambda: json_reply({"models": []})),
+    static_endpoint(Route(method="GET", path="/api/version"), lambda: json_response({"version": VERSION})),
+    static_endpoint(Route(method="GET", path="/api/ps"), lambda: json_response({"models": []})),
 )

@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 
 from dragoman.errors import DragomanError
-from dragoman.http import HttpReply, HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.strict import is_strict
 from dragoman.types import (
     Document,
@@ -112,7 +112,7 @@ class OpenAIChatServer:
             raise invalid_field("n", "must be 1; send another request for another response")
         check_bounds(request, BOUNDS)
 
-    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpReply:
+    def encode_body(self, response: Response, _: Request | None = None, /) -> HttpResponse:
         parts = [part for part in response.message.parts if is_supported(part)]
         message = encode_assistant(parts, REASONING_FIELDS[0])
         extra = text_extra(parts)
@@ -133,14 +133,14 @@ class OpenAIChatServer:
             "usage": write_usage(response.usage),
             **{key: extra[key] for key in CITATIONS if key in extra},
         }
-        return HttpReply(body=encode_json(body))
+        return HttpResponse(body=encode_json(body))
 
     def supports_part(self, part: Part, /) -> bool:
         return is_supported(part)
 
-    def encode_error(self, error: DragomanError, /) -> HttpReply:
+    def encode_error(self, error: DragomanError, /) -> HttpResponse:
         body = encode_json({"error": encode_openai_error(error)})
-        return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
+        return HttpResponse(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         return ChatStreamEncoder(request)

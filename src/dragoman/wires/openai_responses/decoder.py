@@ -36,14 +36,14 @@ from dragoman.wires.openai_responses.schema import (
     CUSTOM,
     NAME,
     PERMANENT_CODES,
-    ResponsesReply,
+    ResponseObject,
     ResponsesStreamEvent,
     finish_reason,
     read_usage,
 )
 
 _EVENT = msgspec.json.Decoder(ResponsesStreamEvent, strict=False)
-_REPLY = msgspec.json.Decoder(ResponsesReply, strict=False)
+_RESPONSE = msgspec.json.Decoder(ResponseObject, strict=False)
 _OBJECT = msgspec.json.Decoder(JsonObject)
 _CALLS = ("function_call", CUSTOM)
 
@@ -105,13 +105,13 @@ class ResponsesDecoder:
         }
 
     def read_body(self, body: bytes) -> None:
-        self._read_whole(decode_json(_REPLY, body), body)
+        self._read_whole(decode_json(_RESPONSE, body), body)
 
     def read_frame(self, frame: Frame) -> None:
         if frame.data.strip() == b"[DONE]":
             raise truncated(NAME, "response.completed event")
         if frame.name == BARE:
-            self._read_whole(decode_frame(_REPLY, frame), frame.data)
+            self._read_whole(decode_frame(_RESPONSE, frame), frame.data)
             return
         try:
             event: ResponsesStreamEvent = decode_frame(_EVENT, frame)
@@ -124,7 +124,7 @@ class ResponsesDecoder:
         if kind in self._handlers:
             if event.response is None and kind in _SNAPSHOTS:
                 # Some servers put the fields of the response into the event itself (seen 2025-11).
-                event.response = decode_frame(_REPLY, frame)
+                event.response = decode_frame(_RESPONSE, frame)
             self._handlers[kind](event)
         elif kind == "error" or event.error:
             raise _error(decode_frame(_OBJECT, frame))
@@ -133,13 +133,13 @@ class ResponsesDecoder:
     def _kind(type: object, frame: Frame) -> str:
         return str(type or frame.name).removeprefix("response.")
 
-    def _read_whole(self, reply: ResponsesReply, body: bytes) -> None:
-        if reply.output is None and reply.status is None:
+    def _read_whole(self, response: ResponseObject, body: bytes) -> None:
+        if response.output is None and response.status is None:
             data = decode_json(_OBJECT, body)
             if {"error", "message", "detail", "code"} & data.keys():
                 raise _error(data)
             raise Malformed(f"{NAME}: the body has no output")
-        self._end_with(reply, reply.status)
+        self._end_with(response, response.status)
 
     def end(self) -> None:
         raise truncated(NAME, "response.completed event")
@@ -363,32 +363,32 @@ class ResponsesDecoder:
     # The end ----------------------------------------------------------------------------------------------------------
 
     def _started(self, event: ResponsesStreamEvent) -> None:
-        self._start(event.response or ResponsesReply())
+        self._start(event.response or ResponseObject())
 
-    def _start(self, reply: ResponsesReply) -> None:
-        self.out.start(id=str(reply.id or ""), model=reply.model, created=to_timestamp(reply.created_at))
+    def _start(self, response: ResponseObject) -> None:
+        self.out.start(id=str(response.id or ""), model=response.model, created=to_timestamp(response.created_at))
 
     def _completed(self, event: ResponsesStreamEvent) -> None:
-        reply = event.response or ResponsesReply()
+        response = event.response or ResponseObject()
         kind = str(event.type).removeprefix("response.")
-        self._end_with(reply, reply.status or ("completed" if kind == "done" else kind))
+        self._end_with(response, response.status or ("completed" if kind == "done" else kind))
 
-    def _end_with(self, reply: ResponsesReply, status: str | None) -> None:
+    def _end_with(self, response: ResponseObject, status: str | None) -> None:
         out = self.out
-        self._start(reply)
-        if reply.usage is not None:
-            out.usage = read_usage(reply.usage)
-        if reply.error or status in ("failed", "cancelled"):
-            error = reply.error or {"code": status, "message": f"the response ended with status {status}"}
+        self._start(response)
+        if response.usage is not None:
+            out.usage = read_usage(response.usage)
+        if response.error or status in ("failed", "cancelled"):
+            error = response.error or {"code": status, "message": f"the response ended with status {status}"}
             raise _error({"error": error}, usage=out.usage)
-        output = _Output(reply.output or [])
+        output = _Output(response.output or [])
         for slot in self._slots:
             item = output.take(slot)
             if slot.final is None:
                 self._end_item(slot, _incomplete_item(slot, status) if item is None else item)
         for item in output.remaining():
             self._end_item(self._new_slot(ResponsesStreamEvent(), type_of(item), item), item)
-        detail = (reply.incomplete_details or {}).get("reason")
+        detail = (response.incomplete_details or {}).get("reason")
         raw = detail if isinstance(detail, str) and detail else status
         reason = finish_reason(raw, calls=out.has_calls, asks_approval=self._asks_approval, refused=self._refused)
         out.finish(Finish(reason=reason, raw=raw))

@@ -65,7 +65,7 @@ class ResponsesUsage(msgspec.Struct):
     output_tokens_details: JsonObject | None = None
 
 
-class ResponsesReply(msgspec.Struct):
+class ResponseObject(msgspec.Struct):
     """A response object: a whole body, or the snapshot in an event."""
 
     id: str | int | None = None
@@ -83,7 +83,7 @@ class ResponsesStreamEvent(msgspec.Struct):
     """One event of a stream."""
 
     type: str | None = None
-    response: ResponsesReply | None = None
+    response: ResponseObject | None = None
     output_index: int | None = None
     content_index: int | None = None
     summary_index: int | None = None

@@ -8,7 +8,7 @@ import msgspec
 
 from dragoman.errors import DragomanError
 from dragoman.events import Started
-from dragoman.http import HttpReply, HttpRequest
+from dragoman.http import HttpRequest, HttpResponse
 from dragoman.schema.strict import is_strict
 from dragoman.types import (
     Effort,
@@ -121,18 +121,20 @@ class OpenAIResponsesServer:
             raise missing_field("input")
         check_bounds(request, BOUNDS)
 
-    def encode_body(self, response: Response, request: Request | None = None, /) -> HttpReply:
+    def encode_body(self, response: Response, request: Request | None = None, /) -> HttpResponse:
         head = Started(id=response.id, model=response.model, created=response.created)
         output = encode_output(response.message.parts, response.id)
         echo = {} if request is None else wire_extra(request.extra, ECHO)
-        return HttpReply(body=encode_json(encode_final_response(head, echo, output, response.finish, response.usage)))
+        return HttpResponse(
+            body=encode_json(encode_final_response(head, echo, output, response.finish, response.usage))
+        )
 
     def supports_part(self, part: Part, /) -> bool:
         return part.wire == NAME if isinstance(part, Opaque) else isinstance(part, Text | Thinking | ToolCall | Image)
 
-    def encode_error(self, error: DragomanError, /) -> HttpReply:
+    def encode_error(self, error: DragomanError, /) -> HttpResponse:
         body = encode_json({"error": encode_openai_error(error)})
-        return HttpReply(status=error.http_status, headers=error_headers(error), body=body)
+        return HttpResponse(status=error.http_status, headers=error_headers(error), body=body)
 
     def stream_encoder(self, request: Request, /) -> StreamEncoder:
         return ResponsesStreamEncoder(wire_extra(request.extra, ECHO))

@@ -1,6 +1,6 @@
 """Stored responses and token counts for clients of the Responses API."""
 
-from dragoman.http import HttpReply
+from dragoman.http import HttpResponse
 from dragoman.wires.common.server_endpoints import (
     DropResponse,
     FetchResponse,
@@ -8,7 +8,7 @@ from dragoman.wires.common.server_endpoints import (
     ServerEndpoint,
     StoredResponse,
     count_tokens_endpoint,
-    json_reply,
+    json_response,
     path_parameter,
 )
 from dragoman.wires.openai_responses.server import OpenAIResponsesServer
@@ -17,12 +17,12 @@ _FETCH = Route(method="GET", path="/v1/responses/{id}")
 _DROP = Route(method="DELETE", path="/v1/responses/{id}")
 
 
-def _encode_stored(_: FetchResponse, stored: StoredResponse) -> HttpReply:
+def _encode_stored(_: FetchResponse, stored: StoredResponse) -> HttpResponse:
     return OpenAIResponsesServer().encode_body(stored.response, stored.request)
 
 
-def _encode_deleted(request: DropResponse, _: None) -> HttpReply:
-    return json_reply({"id": request.id, "object": "response", "deleted": True})
+def _encode_deleted(request: DropResponse, _: None) -> HttpResponse:
+    return json_response({"id": request.id, "object": "response", "deleted": True})
 
 
 SERVER_ENDPOINTS = (
