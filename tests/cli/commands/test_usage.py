@@ -25,7 +25,14 @@ async def record(url: str, row: UsageRow) -> None:
 
 def test_usage_is_shown_by_day_key_model_and_target(config: Path) -> None:
     row = UsageRow(
-        id="r1", moment=time.time(), key="alice", model="fast", target="groq/llama", outcome="served", input=5, output=2
+        id="r1",
+        started_at=time.time(),
+        key="alice",
+        model="fast",
+        target="groq/llama",
+        outcome="served",
+        input=5,
+        output=2,
     )
     asyncio.run(record(f"sqlite:{config.parent / 'store.db'}", row))
     lines = dragoman("usage", "--config", config).out.splitlines()

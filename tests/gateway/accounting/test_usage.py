@@ -31,7 +31,7 @@ def run(opened: Opened, work: Callable[[Store], Awaitable[None]]) -> None:
 
 
 def begun(id: str) -> UsageRow:
-    return UsageRow(id=id, moment=60.0, key="team", model="fast")
+    return UsageRow(id=id, started_at=60.0, key="team", model="fast")
 
 
 def ended(id: str) -> UsageRow:
@@ -153,7 +153,7 @@ async def main():
     async def client(name):
         n = 0
         while True:
-            row = UsageRow(id=f"{name}-{n}", moment=time.time(), model="fast")
+            row = UsageRow(id=f"{name}-{n}", started_at=time.time(), model="fast")
             await usage_log.record(row)
             await asyncio.sleep(0)
             await usage_log.record(replace(row, outcome="served", input=5, output=2))

@@ -168,7 +168,7 @@ def test_since_returns_only_newer_requests() -> None:
     see(app, request_of("openai_chat", "demo/any", hello()))
     (first,) = body_of(get(app, "requests"))["requests"]
     see(app, request_of("openai_chat", "demo/any", hello()))
-    (second,) = body_of(get(app, f"requests?since={first['moment'] + first['duration']}"))["requests"]
+    (second,) = body_of(get(app, f"requests?since={first['started_at'] + first['duration']}"))["requests"]
     assert second["id"] != first["id"]
 
 
@@ -198,10 +198,10 @@ def test_a_wrong_disable_request_is_refused_with_the_field_name(body: object, pa
 def test_a_long_request_is_listed_when_it_has_ended() -> None:
     app = app_of()
     app.runtime.accounting.usage_log.queue(
-        UsageRow(id="long", moment=100.0, duration=60.0, model="m", outcome="served")
+        UsageRow(id="long", started_at=100.0, duration=60.0, model="m", outcome="served")
     )
     app.runtime.accounting.usage_log.queue(
-        UsageRow(id="short", moment=120.0, duration=1.0, model="m", outcome="served")
+        UsageRow(id="short", started_at=120.0, duration=1.0, model="m", outcome="served")
     )
     assert [row["id"] for row in body_of(get(app, "requests?since=121"))["requests"]] == ["long"]
 
@@ -210,7 +210,8 @@ def test_recent_requests_are_bounded() -> None:
     recent = RecentRequests()
     for number in range(MAX_RECENT + 3):
         recent.add(
-            UsageRow(id=f"r{number}", moment=0.0, model="m"), [Attempt(target="aa/m", outcome="failed", error="X: y")]
+            UsageRow(id=f"r{number}", started_at=0.0, model="m"),
+            [Attempt(target="aa/m", outcome="failed", error="X: y")],
         )
     assert len(recent.rows()) == MAX_RECENT
     assert recent.rows()[0].id == f"r{MAX_RECENT + 2}"

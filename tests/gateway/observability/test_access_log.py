@@ -14,7 +14,7 @@ from dragoman.gateway.store.base import UsageRow
 def test_a_request_is_one_line_of_json() -> None:
     lines: list[str] = []
     row = UsageRow(
-        id="req_1", moment=60.0, key="team", model="fast", target="a/x", dialect="ollama", status=200, outcome="served",
+        id="req_1", started_at=60.0, key="team", model="fast", target="a/x", dialect="ollama", status=200, outcome="served",
         input=5, output=2, duration=0.25, attempts=1,
     )  # fmt: skip
     AccessLog(lines.append).write_request(row)
@@ -41,7 +41,9 @@ def test_a_request_is_one_line_of_json() -> None:
 
 def test_a_model_that_is_a_key_is_blotted_out() -> None:
     lines: list[str] = []
-    AccessLog(lines.append).write_request(UsageRow(id="r", moment=0.0, model="sk-proj-12345678\n{}", outcome="failed"))
+    AccessLog(lines.append).write_request(
+        UsageRow(id="r", started_at=0.0, model="sk-proj-12345678\n{}", outcome="failed")
+    )
     assert "12345678" not in lines[0]
     assert lines[0].count("\n") == 1
     assert json.loads(lines[0])["level"] == "warning"
@@ -84,7 +86,7 @@ def test_lines_of_a_moment_are_written_together() -> None:
 def test_no_line_waits_when_the_books_are_closed(capsys: pytest.CaptureFixture[str]) -> None:
     async def work() -> None:
         accounting = Accounting(open_store("memory"), log=AccessLog())
-        accounting.count_finished(UsageRow(id="req_1", moment=0.0, model="fast", outcome="served"))
+        accounting.count_finished(UsageRow(id="req_1", started_at=0.0, model="fast", outcome="served"))
         await accounting.aclose()
 
     asyncio.run(work())

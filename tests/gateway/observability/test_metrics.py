@@ -19,7 +19,7 @@ from tests.gateway.conftest import Clock
 
 
 def row(**facts: Any) -> UsageRow:
-    fields: dict[str, Any] = {"id": "r1", "moment": 0.0, "model": "fast", "dialect": "openai_chat", "target": "a/x"}
+    fields: dict[str, Any] = {"id": "r1", "started_at": 0.0, "model": "fast", "dialect": "openai_chat", "target": "a/x"}
     fields |= {"outcome": "served", "status": 200, **facts}
     return UsageRow(**fields)
 

@@ -26,7 +26,7 @@ def traces(exporter: InMemorySpanExporter) -> Tracing:
 
 
 def row(**facts: Any) -> UsageRow:
-    fields: dict[str, Any] = {"id": "req_1", "moment": 0.0, "model": "fast", "target": "google/gemini"}
+    fields: dict[str, Any] = {"id": "req_1", "started_at": 0.0, "model": "fast", "target": "google/gemini"}
     fields |= {"outcome": "served", **facts}
     return UsageRow(**fields)
 

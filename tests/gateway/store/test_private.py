@@ -57,7 +57,7 @@ def test_a_store_that_goes_and_comes_back_is_a_log_line_each(caplog: pytest.LogC
         store = FullStore()
         usage_log = UsageLog(store)
         for number in range(3):
-            await usage_log.record(UsageRow(id=str(number), moment=0.0, key=None, model="m", outcome="served"))
+            await usage_log.record(UsageRow(id=str(number), started_at=0.0, key=None, model="m", outcome="served"))
         await usage_log.flush()
         store.is_full = False
         await usage_log.flush()

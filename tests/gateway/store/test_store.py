@@ -172,7 +172,7 @@ def test_unused_amounts_are_released_to_their_bucket(opened: Opened, clock: Cloc
     async def work(store: Store) -> None:
         reservation = await store.reserve([window(3)])
         clock.now += 5
-        await store.release([window(2)], reservation.moment)
+        await store.release([window(2)], reservation.reserved_at)
         assert summary(await store.reserve([window(2)])) == (True, [(3, 0.0, 61.0)])
         clock.now += 56
         assert summary(await store.reserve([window(1)])) == (True, [(3, 0.0, 61.0)])
@@ -184,7 +184,7 @@ def test_additional_usage_counts_from_now(opened: Opened, clock: Clock) -> None:
     async def work(store: Store) -> None:
         reservation = await store.reserve([window(1)])
         clock.now += 40
-        await store.release([window(-5)], reservation.moment)
+        await store.release([window(-5)], reservation.reserved_at)
         assert summary(await store.reserve([window()])) == (False, [(6, 61.0, 61.0)])
 
     run(opened, work)
@@ -195,7 +195,7 @@ def test_a_release_to_an_expired_bucket_changes_nothing(opened: Opened, clock: C
         reservation = await store.reserve([window(3)])
         clock.now += 61
         assert (await store.reserve([window(3)])).granted
-        await store.release([window(3)], reservation.moment)
+        await store.release([window(3)], reservation.reserved_at)
         assert not (await store.reserve([window(1)])).granted
 
     run(opened, work)
@@ -210,7 +210,7 @@ def test_a_period_counter_lasts_until_its_end(opened: Opened, clock: Clock) -> N
             False,
             [(8, 60.0, 60.0)],
         )
-        await store.release([PeriodCounter(key="t", amount=-1, limit=10, ends=first.ends)], reservation.moment)
+        await store.release([PeriodCounter(key="t", amount=-1, limit=10, ends=first.ends)], reservation.reserved_at)
         assert summary(await store.reserve([PeriodCounter(key="t", amount=1, limit=10, ends=first.ends)])) == (
             True,
             [(10, 0.0, 60.0)],
@@ -278,7 +278,7 @@ def test_redis_counts_as_memory_does(redis: RedisServer, steps: list[tuple[float
     async def counted(store: Store) -> list[object]:
         clock.now = began
         results: list[object] = []
-        moment = clock.now
+        reserved_at = clock.now
         for seconds, verb, amount, id in steps:
             clock.now += seconds
             held = ConcurrencySlot(key="s", id=id, limit=2, ttl=30.0)
@@ -289,12 +289,12 @@ def test_redis_counts_as_memory_does(redis: RedisServer, steps: list[tuple[float
             ]
             if verb == "take" and amount >= 0:
                 reservation = await store.reserve(charges)
-                moment = reservation.moment if reservation.granted else moment
+                reserved_at = reservation.reserved_at if reservation.granted else reserved_at
                 results.append(
                     (reservation.granted, *((level.used, level.wait, level.resets) for level in reservation.levels))
                 )
             elif verb == "give":
-                await store.release(charges, moment)
+                await store.release(charges, reserved_at)
             elif verb == "renew":
                 await store.renew([held])
         return results
@@ -311,7 +311,7 @@ def test_redis_counts_as_memory_does(redis: RedisServer, steps: list[tuple[float
 
 
 def row(id: str, clock: Clock, **facts: object) -> UsageRow:
-    return UsageRow(id=id, moment=clock.now, key="team", model="fast", **facts)  # type: ignore[arg-type] # facts of a row
+    return UsageRow(id=id, started_at=clock.now, key="team", model="fast", **facts)  # type: ignore[arg-type] # facts of a row
 
 
 def test_a_finished_row_is_not_changed(opened: Opened, clock: Clock) -> None:
@@ -360,7 +360,7 @@ def test_the_newest_rows_come_first(opened: Opened, clock: Clock) -> None:
 
 def test_memory_keeps_the_newest_rows(clock: Clock) -> None:
     async def work(store: Store) -> None:
-        rows = [UsageRow(id=f"r{n}", moment=clock.now, model=f"m{n}", outcome="served") for n in range(10_100)]
+        rows = [UsageRow(id=f"r{n}", started_at=clock.now, model=f"m{n}", outcome="served") for n in range(10_100)]
         await store.record(rows)
         assert len(await store.rows(20_000)) == 10_000
         assert len(await store.usage("2026-11-17", "2026-11-17")) == 10_000
@@ -565,7 +565,7 @@ def test_a_sqlite_file_of_version_0_1_can_be_used(tmp_path: Path, clock: Clock) 
         assert [(await store.reserve([window()])).granted for _ in range(2)] == [True, False]
         (old,) = await store.rows(9)
         assert (old.outcome, old.time_to_first_token) == ("client_disconnected", 0.25)
-        new = UsageRow(id="r2", moment=clock.now, model="fast", target="a/x", outcome="served", output=3)
+        new = UsageRow(id="r2", started_at=clock.now, model="fast", target="a/x", outcome="served", output=3)
         await store.record([new])
         (total,) = await store.usage("2026-11-17", "2026-11-17")
         assert (total.requests, total.failed, total.output) == (2, 1, 5)

@@ -122,7 +122,7 @@ class Accounting:
     def _row(self, context: "RequestContext") -> UsageRow:
         return UsageRow(
             id=context.usage_id,
-            moment=self.clock(),
+            started_at=self.clock(),
             key=None if context.key is None else context.key.id,
             model=redact_name(context.model),
             dialect=None if context.wire is None else context.wire.name,

@@ -71,7 +71,7 @@ class QuotaAdmission(msgspec.Struct, frozen=True, kw_only=True):
     """The permission for one request, with its reservations."""
 
     limits: tuple[Limit, ...] = ()
-    moment: float = 0.0
+    reserved_at: float = 0.0
     reserved: bool = True
     """False if the store was down: nothing is reserved, and all usage is charged at the end."""
     levels: tuple[CounterLevel, ...] = ()
@@ -126,11 +126,11 @@ class Quotas:
         except StoreDown:
             if self._must_refuse(limits):
                 raise
-            return QuotaAdmission(limits=limits, reserved=False, moment=self._clock())
+            return QuotaAdmission(limits=limits, reserved=False, reserved_at=self._clock())
         if not reservation.granted:
             raise _over_limit(key, limits, reservation)
         self._slots |= {charge.id: charge for charge in charges if isinstance(charge, ConcurrencySlot)}
-        return QuotaAdmission(limits=limits, moment=reservation.moment, levels=reservation.levels)
+        return QuotaAdmission(limits=limits, reserved_at=reservation.reserved_at, levels=reservation.levels)
 
     async def finish(
         self, admission: QuotaAdmission, /, *, tokens: int | None, cost: int | None = None
@@ -159,8 +159,8 @@ class Quotas:
             await self._store.renew(tuple(self._slots.values()))
             self._renewed = now
         while self._unpaid:
-            charges, moment = self._unpaid[0]
-            await self._store.release(charges, moment)
+            charges, reserved_at = self._unpaid[0]
+            await self._store.release(charges, reserved_at)
             self._unpaid.popleft()
 
     async def aclose(self) -> None:
@@ -195,14 +195,14 @@ class Quotas:
             if isinstance(charge, ConcurrencySlot):
                 self._slots.pop(charge.id, None)
         try:
-            return msgspec.structs.replace(admission, levels=await self._store.release(charges, admission.moment))
+            return msgspec.structs.replace(admission, levels=await self._store.release(charges, admission.reserved_at))
         except StoreDown:
             # The release may have happened. Only additional charges are repeated: a second release would free too much.
             unpaid = tuple(
                 charge for charge in charges if not isinstance(charge, ConcurrencySlot) and charge.amount < 0
             )
             if unpaid:
-                self._unpaid.append((unpaid, admission.moment))
+                self._unpaid.append((unpaid, admission.reserved_at))
             return admission
 
     async def _reserve(self, charges: Sequence[Charge]) -> Reservation:
@@ -223,7 +223,7 @@ class Quotas:
         try:
             reservation = await reserving
             if reservation.granted:
-                await self._store.release(released, reservation.moment)
+                await self._store.release(released, reservation.reserved_at)
         except StoreDown:
             return
 

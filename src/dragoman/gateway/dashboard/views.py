@@ -102,7 +102,7 @@ async def requests(runtime: Runtime, /, *, since: float = 0.0) -> JsonObject:
                 "attempt_details": msgspec.to_builtins(recent.attempts(row.id)),
             }
             for row in rows
-            if row.moment + (row.duration or 0.0) > since
+            if row.started_at + (row.duration or 0.0) > since
         ]
     }
 

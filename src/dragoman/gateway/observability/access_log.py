@@ -79,7 +79,7 @@ class AccessLog:
         """Write the line of a request that has ended."""
         level = "info" if row.outcome == "served" else "warning"
         line = LogLine(
-            _timestamp(row.moment + (row.duration or 0.0)),
+            _timestamp(row.started_at + (row.duration or 0.0)),
             level,
             "request",
             row.id,

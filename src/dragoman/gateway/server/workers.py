@@ -18,10 +18,10 @@ TTL = 30.0
 MAX_SWAPS = 50
 
 
-class WorkerReport(msgspec.Struct, frozen=True):
+class WorkerReport(msgspec.Struct, frozen=True, rename={"reported_at": "moment"}):
     """The metrics of one worker, and when it reported them."""
 
-    moment: float
+    reported_at: float
     lines: Lines
 
 
@@ -54,7 +54,7 @@ class Workers:
         for _ in range(MAX_SWAPS):
             entry = await self._store.read(self._key)
             reports = {} if entry is None else _decode(entry.value)
-            reports = {name: report for name, report in reports.items() if report.moment > now - TTL}
+            reports = {name: report for name, report in reports.items() if report.reported_at > now - TTL}
             reports[self.name] = WorkerReport(now, lines)
             version = None if entry is None else entry.version
             if await self._store.write(self._key, msgspec.json.encode(reports), ttl=2 * TTL, expects=version):

@@ -76,7 +76,7 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
     """The result of `Store.reserve`: all charges were taken, or none; one level for each charge."""
 
     granted: bool
-    moment: float
+    reserved_at: float
     levels: tuple[CounterLevel, ...]
 
 
@@ -85,15 +85,21 @@ class Reservation(msgspec.Struct, frozen=True, kw_only=True):
 UNKNOWN: Final = "unknown"
 
 
-class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename={"time_to_first_token": "first"}):
+class UsageRow(
+    msgspec.Struct,
+    frozen=True,
+    kw_only=True,
+    omit_defaults=True,
+    rename={"started_at": "moment", "time_to_first_token": "first"},
+):
     """One request in the usage log. Its outcome is `unknown` until it has ended.
 
     Stores keep it as JSON, so a field that gets a new name keeps the old one there (`rename`).
     """
 
     id: str
-    moment: float
-    """When it started, in seconds since the epoch."""
+    started_at: float
+    """In seconds since the epoch."""
     key: str | None = None
     """The id of the client's key."""
     model: str
@@ -119,7 +125,7 @@ class UsageRow(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
     @property
     def day(self) -> str:
         """The day on which it started, in UTC."""
-        return utc_day(self.moment)
+        return utc_day(self.started_at)
 
     @property
     def is_finished(self) -> bool:
@@ -218,8 +224,8 @@ class Store(Protocol):
         """Take all charges, or none if one of them would exceed its limit."""
         ...
 
-    async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
-        """Give back what was reserved at a moment. Returns the levels afterwards.
+    async def release(self, charges: Sequence[Charge], reserved_at: float, /) -> tuple[CounterLevel, ...]:
+        """Give back what was reserved at a time. Returns the levels afterwards.
 
         A negative amount charges more, from now on. An amount of 0 only reads the level.
         """

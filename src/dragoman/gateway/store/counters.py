@@ -82,13 +82,13 @@ def add_charge(charge: Charge, state: CounterState, now: float, /) -> CounterSta
             return {**state, charge.id: now + charge.ttl}
 
 
-def remove_charge(charge: Charge, state: CounterState, moment: float, now: float, /) -> CounterState:
-    """The state without a charge of an earlier moment. A negative amount is added now."""
+def remove_charge(charge: Charge, state: CounterState, reserved_at: float, now: float, /) -> CounterState:
+    """The state without a charge of an earlier time. A negative amount is added now."""
     match charge:
         case WindowCounter(amount=0) | PeriodCounter(amount=0):
             return state
         case WindowCounter():
-            bucket = str(bucket_of(charge, moment if charge.amount >= 0 else now))
+            bucket = str(bucket_of(charge, reserved_at if charge.amount >= 0 else now))
             return _plus(state, bucket, -charge.amount) if charge.amount < 0 or bucket in state else state
         case PeriodCounter():
             return _plus(state, "", -charge.amount)
@@ -114,18 +114,19 @@ def reserve(
     states = [(charge, drop_expired(charge, read(charge.key), now)) for charge in charges]
     before = [measure(charge, state, now) for charge, state in states]
     if not all(fits for fits, _ in before):
-        return Reservation(granted=False, moment=now, levels=tuple(level for _, level in before)), {}
+        return Reservation(granted=False, reserved_at=now, levels=tuple(level for _, level in before)), {}
     changes = {charge.key: (add_charge(charge, state, now), expires_at(charge, now)) for charge, state in states}
-    return Reservation(granted=True, moment=now, levels=_levels(charges, changes, now)), changes
+    return Reservation(granted=True, reserved_at=now, levels=_levels(charges, changes, now)), changes
 
 
 def release(
-    charges: Sequence[Charge], read: Callable[[str], CounterState], moment: float, now: float, /
+    charges: Sequence[Charge], read: Callable[[str], CounterState], reserved_at: float, now: float, /
 ) -> tuple[tuple[CounterLevel, ...], CounterStates]:
-    """Give back charges of an earlier moment."""
+    """Give back charges of an earlier time."""
     states = [(charge, drop_expired(charge, read(charge.key), now)) for charge in charges]
     after = {
-        charge.key: (remove_charge(charge, state, moment, now), expires_at(charge, now)) for charge, state in states
+        charge.key: (remove_charge(charge, state, reserved_at, now), expires_at(charge, now))
+        for charge, state in states
     }
     changes = {charge.key: after[charge.key] for charge, state in states if after[charge.key][0] != state}
     return _levels(charges, after, now), changes

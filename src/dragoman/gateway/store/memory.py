@@ -99,8 +99,8 @@ class MemoryStore:
         self._counters.update(changes)
         return reservation
 
-    async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
-        levels, changes = counters.release(charges, self._state, moment, self._clock())
+    async def release(self, charges: Sequence[Charge], reserved_at: float, /) -> tuple[CounterLevel, ...]:
+        levels, changes = counters.release(charges, self._state, reserved_at, self._clock())
         self._counters.update(changes)
         return levels
 

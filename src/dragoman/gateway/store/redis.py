@@ -93,10 +93,14 @@ class RedisStore:
     async def reserve(self, charges: Sequence[Charge], /) -> Reservation:
         text = await self._script(scripts.RESERVE, self._counters(charges), [_encode(charges), self._now()])
         result = msgspec.json.decode(text)
-        return Reservation(granted=result["granted"], moment=result["moment"], levels=_levels(result["levels"]))
+        return Reservation(
+            granted=result["granted"], reserved_at=result["reserved_at"], levels=_levels(result["levels"])
+        )
 
-    async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
-        text = await self._script(scripts.RELEASE, self._counters(charges), [_encode(charges), self._now(), moment])
+    async def release(self, charges: Sequence[Charge], reserved_at: float, /) -> tuple[CounterLevel, ...]:
+        text = await self._script(
+            scripts.RELEASE, self._counters(charges), [_encode(charges), self._now(), reserved_at]
+        )
         return _levels(msgspec.json.decode(text))
 
     async def renew(self, slots: Sequence[ConcurrencySlot], /) -> None:
@@ -117,7 +121,7 @@ class RedisStore:
             keys += [self._name("row", row.id), self._name("uses", row.day)]
             name = _encode((row.key, row.model, row.target))
             counts = [item for pair in row_counts(row).items() for item in pair]
-            arguments += [row.id, row.moment, int(row.is_finished), _encode(row), name, _encode(counts)]
+            arguments += [row.id, row.started_at, int(row.is_finished), _encode(row), name, _encode(counts)]
         await self._script(scripts.RECORD, keys, arguments)
 
     async def rows(self, limit: int, /) -> tuple[UsageRow, ...]:

@@ -126,18 +126,18 @@ if granted then
     levels[i] = {level[1], 0, level[3]}
   end
 end
-return string.format('{"granted":%s,"moment":%.6f,"levels":[%s]}', tostring(granted), now, as_json(levels))
+return string.format('{"granted":%s,"reserved_at":%.6f,"levels":[%s]}', tostring(granted), now, as_json(levels))
 """
 )
 
 RELEASE = (
     _COUNTERS
     + """
-local moment = tonumber(ARGV[3])
+local reserved_at = tonumber(ARGV[3])
 local remove = {}
 function remove.window(charge, key)
   if charge.amount < 0 then return plus(charge, key, integer(bucket_of(charge, now)), -charge.amount) end
-  local bucket = integer(bucket_of(charge, moment))
+  local bucket = integer(bucket_of(charge, reserved_at))
   if redis.call('HEXISTS', key, bucket) == 1 then plus(charge, key, bucket, -charge.amount) end
 end
 function remove.period(charge, key)

@@ -113,10 +113,10 @@ class SqliteStore:
 
         return await self._run(reserve)
 
-    async def release(self, charges: Sequence[Charge], moment: float, /) -> tuple[CounterLevel, ...]:
+    async def release(self, charges: Sequence[Charge], reserved_at: float, /) -> tuple[CounterLevel, ...]:
 
         def release(db: sqlite3.Connection) -> tuple[CounterLevel, ...]:
-            levels, changes = counters.release(charges, lambda key: _read_counter(db, key), moment, self._clock())
+            levels, changes = counters.release(charges, lambda key: _read_counter(db, key), reserved_at, self._clock())
             _write_counters(db, changes)
             return levels
 
@@ -279,7 +279,7 @@ def _record(db: sqlite3.Connection, row: UsageRow) -> None:
     old = db.execute("SELECT settled FROM rows WHERE id = ?", (row.id,)).fetchone()
     if old is not None and old[0]:
         return
-    db.execute("REPLACE INTO rows VALUES (?, ?, ?, ?)", (row.id, row.moment, row.is_finished, _encode(row)))
+    db.execute("REPLACE INTO rows VALUES (?, ?, ?, ?)", (row.id, row.started_at, row.is_finished, _encode(row)))
     if row.is_finished:
         name = _encode((row.key, row.model, row.target)).decode()
         found = db.execute("SELECT use FROM uses WHERE day = ? AND name = ?", (row.day, name)).fetchone()

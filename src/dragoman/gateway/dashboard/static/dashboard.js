@@ -60,7 +60,7 @@ async function poll() {
 
 /** The end of the newest row, with a tolerance, because gateways have different clocks. */
 function newest() {
-  return Math.max(0, ...[...rows.values()].map((row) => row.moment + (row.duration || 0) - CLOCK_TOLERANCE));
+  return Math.max(0, ...[...rows.values()].map((row) => row.started_at + (row.duration || 0) - CLOCK_TOLERANCE));
 }
 
 function addRows(newestFirst) {
@@ -169,9 +169,9 @@ function nameItem(name) {
 
 function drawTraffic() {
   const to = Date.now() / 1000, earliest = to - Number($("span").value);
-  const shown = [...rows.values()].filter((row) => row.moment >= earliest);
+  const shown = [...rows.values()].filter((row) => row.started_at >= earliest);
   // The time axis starts at the first request.
-  const from = Math.max(earliest, Math.min(to - 60, ...shown.map((row) => row.moment - 5)));
+  const from = Math.max(earliest, Math.min(to - 60, ...shown.map((row) => row.started_at - 5)));
   const ended = shown.filter((row) => row.outcome !== "unknown");
   const served = ended.filter((row) => row.outcome === "served");
   const sorted = (field) => served.map((row) => row[field]).filter((value) => value != null).sort((a, b) => a - b);
@@ -200,7 +200,7 @@ function figures(items) {
 function drawRequests() {
   const query = $("filter").value.trim().toLowerCase(), list = $("rows");
   const matches = (row) => [row.model, row.target, row.key, row.outcome, row.dialect, row.id].join(" ").toLowerCase().includes(query);
-  const shown = [...rows.values()].filter(matches).sort((a, b) => b.moment - a.moment).slice(0, 200);
+  const shown = [...rows.values()].filter(matches).sort((a, b) => b.started_at - a.started_at).slice(0, 200);
   const old = new Map([...list.children].map((node) => [node.dataset.id, node]));
   shown.forEach((row, i) => {
     let node = old.get(row.id);
@@ -226,7 +226,7 @@ function requestItem(row) {
   ];
   return el("details", { class: "request", "data-id": row.id, "data-outcome": outcome },
     el("summary", {},
-      el("span", {}, clock(row.moment)), el("span", { title: row.model }, row.model),
+      el("span", {}, clock(row.started_at)), el("span", { title: row.model }, row.model),
       el("span", { title: row.target || "" }, row.target || "–", row.attempts > 1 ? el("small", { class: "soft" }, ` ${row.attempts} attempts`) : null), el("span", {}, seconds(row.duration)), el("span", {}, tokens),
       el("span", { class: `outcome ${outcome}` }, label + (["failed", "refused"].includes(outcome) && row.status ? ` ${row.status}` : ""))),
     el("div", { class: "inside" }, ...attempts(row),

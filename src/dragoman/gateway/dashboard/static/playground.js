@@ -65,7 +65,7 @@ async function ask() {
     if (error.name !== "AbortError") showError(error.message);
     if (answer.parts.length) finish(answer);
     await explanation;
-    const row = await showOutcomes((each) => each.moment * 1000 >= performance.timeOrigin + began - 1000);
+    const row = await showOutcomes((each) => each.started_at * 1000 >= performance.timeOrigin + began - 1000);
     put($("receipt"), `${row?.target || body.model} ${error.name === "AbortError" ? "was stopped" : "failed"}.`);
   } finally {
     busy(false);
@@ -202,7 +202,7 @@ async function explain(body, headers) {
 async function showReceipt(id, answer, model, ms) {
   const row = await showOutcomes((each) => each.id === id);
   const usage = answer.usage ? `, ${count(answer.usage.prompt_tokens)} → ${count(answer.usage.completion_tokens)} tokens` : "";
-  const at = row ? ` at ${clock(row.moment)}` : "";
+  const at = row ? ` at ${clock(row.started_at)}` : "";
   put($("receipt"), `${row?.target || model} answered${at} in ${seconds(ms / 1000)}${usage}.`);
 }
 

@@ -54,10 +54,10 @@ export function latency(svg, rows, from, to) {
   const x = (moment) => LEFT + ((moment - from) / (to - from)) * (right - LEFT);
   for (let power = low; power <= high; power++) gridLine(svg, y(10 ** power), right, seconds(10 ** power).replace(".0", ""));
   for (const row of shown) {
-    const cx = x(row.moment), cy = y(row.duration);
+    const cx = x(row.started_at), cy = y(row.duration);
     const dot = row.outcome === "served" ? shape(svg, "circle", { cx, cy, r: 3.2 })
       : shape(svg, "path", { class: `cross ${row.outcome}`, d: `M${cx - 3} ${cy - 3}l6 6m0-6l-6 6` });
-    shape(dot, "title", {}, `${clock(row.moment)}  ${row.target || row.model}  ${seconds(row.duration)}  ${row.outcome}`);
+    shape(dot, "title", {}, `${clock(row.started_at)}  ${row.target || row.model}  ${seconds(row.duration)}  ${row.outcome}`);
   }
   const marks = [["median", quantile(sorted, 0.5)], ["95th percentile", quantile(sorted, 0.95)]];
   marks.forEach(([name, value], index) => {
@@ -95,7 +95,7 @@ export function tokens(svg, rows, from, to) {
   const number = Math.max(12, Math.floor((svg.clientWidth || 300) / 12)), size = (to - from) / number;
   const items = Array.from({ length: number }, (_, i) => ({ name: clock(from + i * size), input: 0, output: 0 }));
   for (const row of rows) {
-    const bar = items[Math.min(number - 1, Math.floor((row.moment - from) / size))];
+    const bar = items[Math.min(number - 1, Math.floor((row.started_at - from) / size))];
     bar.input += row.input || 0;
     bar.output += row.output || 0;
   }
