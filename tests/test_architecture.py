@@ -121,6 +121,8 @@ BREACHES: list[tuple[Check, str, str]] = [
         "io/driver.py",
         "try: f()\nexcept KeyError:\n    if x:\n        pass\n    else:\n        g()",
     ),
+    (architecture.changed_errors, "engine/typed.py", "try: f()\nexcept KeyError as error: error.usage = 1"),
+    (architecture.changed_errors, "engine/typed.py", "try: f()\nexcept KeyError as error: a, error.usage = 1, 2"),
 ]
 
 INNOCENTS: list[tuple[Check, str, str]] = [
@@ -159,6 +161,8 @@ INNOCENTS: list[tuple[Check, str, str]] = [
         "try: f()\nexcept (KeyError, ValueError): raise\nwith suppress(KeyError): f()",
     ),
     (architecture.silent_excepts, "engine/attempt.py", "try: f()\nexcept KeyError: g()\nclass A: pass"),
+    (architecture.changed_errors, "errors.py", "try: f()\nexcept KeyError as error: error.usage = 1"),
+    (architecture.changed_errors, "engine/typed.py", "try: f()\nexcept KeyError as error: self.usage = error.usage"),
 ]
 
 

@@ -20,7 +20,7 @@ DragomanError
 import re
 from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypedDict, Unpack
 
 if TYPE_CHECKING:
     from dragoman.types import Attempt, Response, Usage
@@ -68,6 +68,26 @@ _VALIDATION_MESSAGES = (
     ("Invalid enum value ", "must be a known value, got "),
     ("Invalid value ", "must be a known value, got "),
 )
+
+
+class _ErrorFacts(TypedDict, total=False):
+    """What `DragomanError.annotate` can change."""
+
+    message: str
+    provider: str | None
+    model: str | None
+    code: str | None
+    retry_after: float | None
+    usage: "Usage | None"
+    retry: bool
+    count_failure: bool
+    attempts: "tuple[Attempt, ...]"
+    request_id: str | None
+    rate_limits: Mapping[str, str]
+    param: str | None
+    result: Any
+    partial: "Response | None"
+    limit_name: str | None
 
 
 class DragomanError(Exception):
@@ -121,6 +141,17 @@ class DragomanError(Exception):
         self.retry = self.retry if retry is None else retry
         self.fail_over = self.fail_over if fail_over is None else fail_over
         self.count_failure = self.count_failure if count_failure is None else count_failure
+
+    def annotate(self, *, prefix: str = "", **facts: Unpack[_ErrorFacts]) -> Self:
+        """Add what is known only after the error was created. Only this method changes an error.
+
+        >>> str(DragomanError("no key").annotate(prefix="openai/gpt-5: ", model="gpt-5"))
+        'openai/gpt-5: no key'
+        """
+        vars(self).update(facts)
+        if prefix or "message" in facts:
+            self.args = (f"{prefix}{self.message}",)
+        return self
 
 
 class SetupError(DragomanError):
@@ -347,13 +378,17 @@ class ConnectFailed(TransportError):
 
 
 class TimedOut(TransportError):
-    """The response took too long.
+    """The response took too long; `limit_name` is the time limit that has passed, if it is known.
 
-    >>> TimedOut("first event").http_status
+    >>> TimedOut("no answer within `total` (5 s)", limit_name="total").http_status
     504
     """
 
     http_status = 504
+
+    def __init__(self, message: str, *, limit_name: str | None = None, **facts: Any) -> None:
+        super().__init__(message, **facts)
+        self.limit_name = limit_name
 
 
 class ConnectTimeout(TimedOut):

@@ -281,6 +281,23 @@ def silent_excepts(module: Module) -> Iterator[str]:
         yield f"{module.path}:{line}: an except that does nothing; handle it or let it rise"
 
 
+def changed_errors(module: Module) -> Iterator[str]:
+    """Assignments to attributes of a caught error; `errors.py` has the method for that."""
+    if module.path == "errors.py":
+        return
+    for handler in ast.walk(module.tree):
+        if not isinstance(handler, ast.ExceptHandler) or handler.name is None:
+            continue
+        for node in ast.walk(handler):
+            match node:
+                case ast.Attribute(value=ast.Name(id=name), attr=attribute, ctx=ast.Store()) if (
+                    name == handler.name and not attribute.startswith("__")
+                ):
+                    yield f"{module.path}:{node.lineno}: changes an error; use its method annotate()"
+                case _:
+                    pass
+
+
 def _idle_lines(node: ast.AST) -> Iterator[int]:
     match node:
         case ast.Pass(lineno=line) | ast.Expr(lineno=line, value=ast.Constant()):
@@ -298,6 +315,7 @@ CHECKS = (
     long_files,
     broad_excepts,
     silent_excepts,
+    changed_errors,
 )
 
 

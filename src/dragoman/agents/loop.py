@@ -144,7 +144,7 @@ class Run(Generic[T]):
             while not (yield from self._run_step()):
                 continue
         except DragomanError as error:
-            error.result = self.result
+            error.annotate(result=self.result)
             raise
         return self.result
 
@@ -282,8 +282,7 @@ class Run(Generic[T]):
         else:
             return True
         if self._repairs <= 0 or response.is_empty:
-            error.usage = self._budget.usage
-            raise error
+            raise error.annotate(usage=self._budget.usage)
         self._repairs -= 1
         self._messages.append(user(repair_prompt(error)))
         return False

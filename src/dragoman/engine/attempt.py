@@ -239,15 +239,18 @@ class annotate_errors:  # noqa: N801 - used like a function, as contextlib's are
 
     def _annotate(self, error: DragomanError) -> None:
         target, http = self._target, self._http
-        error.provider = error.provider or target.provider
-        error.model = error.model or target.model
-        if http is None:
-            error.count_failure = False
-        elif error.status == 404 and isinstance(error, ModelNotFound):
-            error.message = f"{error.message} (at {redact_url(http.url)})"
+        message, code = error.message, error.code
+        if http is not None and error.status == 404 and isinstance(error, ModelNotFound):
+            message = f"{message} (at {redact_url(http.url)})"
         for key in {target.api_key or "", (http and http.secret) or ""}:
             if len(key) >= MIN_SECRET:
-                error.message = error.message.replace(key, "[redacted]")
-                error.code = error.code and error.code.replace(key, "[redacted]")
-        has_name = error.message.startswith((f"{target.name}:", f"{target.provider}:"))
-        error.args = (error.message if has_name else f"{target.name}: {error.message}",)
+                message = message.replace(key, "[redacted]")
+                code = code and code.replace(key, "[redacted]")
+        error.annotate(
+            message=message,
+            code=code,
+            provider=error.provider or target.provider,
+            model=error.model or target.model,
+            count_failure=http is not None and error.count_failure,
+            prefix="" if message.startswith((f"{target.name}:", f"{target.provider}:")) else f"{target.name}: ",
+        )

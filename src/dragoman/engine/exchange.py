@@ -129,9 +129,9 @@ def _with_provider_headers(response: Response, head: Head) -> Response:
 def add_provider_headers(error: DragomanError, head: Head, /) -> None:
     """Set the provider's request id and rate limits on an error."""
     request_id, rate_limits = provider_headers(head)
-    error.request_id = request_id
+    error.annotate(request_id=request_id)
     if rate_limits:
-        error.rate_limits = rate_limits
+        error.annotate(rate_limits=rate_limits)
 
 
 def _empty(response: Response) -> EmptyResponse:
@@ -256,7 +256,7 @@ class _StreamedExchange:
             return None
         remaining = self._last_content + limit - now
         if remaining <= 0:
-            raise ReadTimeout(f"no content within `{name}` ({limit:g} s)")
+            raise ReadTimeout(f"no content within `{name}` ({limit:g} s)", limit_name=name)
         return remaining
 
     @property
@@ -284,7 +284,7 @@ class _StreamedExchange:
 
     def _fail(self, error: DragomanError, usage: Usage | None = None) -> NoReturn:
         """Raise the error itself if nothing was emitted yet, otherwise an `Interrupted` with the response so far."""
-        error.usage = error.usage or usage
+        error.annotate(usage=error.usage or usage)
         if not self._has_emitted:
             raise error
         partial = _with_provider_headers(fold(self._events), self._head)
@@ -330,12 +330,12 @@ def name_limit(error: TimedOut, call: CallContext, since: float, content: str = 
         for name, seconds, ends_at in limits
         if seconds is not None and ends_at is not None and now >= ends_at - CLOCK_TOLERANCE
     ]
-    if passed and "`" not in error.message:
+    if passed and error.limit_name is None:
         _, name, seconds = min(passed)
         what = error.message.removesuffix(" in time")
         limit = f"`{name}` ({seconds:g} s)"
-        error.message = f"{what}: the limit is {limit}" if what == error.message else f"{what} within {limit}"
-        error.args = (error.message,)
+        message = f"{what}: the limit is {limit}" if what == error.message else f"{what} within {limit}"
+        error.annotate(message=message, limit_name=name)
 
 
 def _read_error_body(answer: Exchange, deadline: float | None) -> Plan[bytes]:

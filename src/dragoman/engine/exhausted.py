@@ -46,11 +46,11 @@ def exhausted(
         usage=total_usage(errors),
     )
     if last is not None:
-        error.request_id, error.rate_limits = last.request_id, dict(last.rate_limits)
+        error.annotate(request_id=last.request_id, rate_limits=dict(last.rate_limits))
     if last is not None and isinstance(error, type(last)):
         vars(error).update({name: value for name, value in vars(last).items() if name not in _OWN_FACTS})
     if isinstance(error, Interrupted):
-        error.partial = next(old.partial for old in reversed(errors) if isinstance(old, Interrupted))
+        error.annotate(partial=next(old.partial for old in reversed(errors) if isinstance(old, Interrupted)))
     return copy_notes(error, errors)
 
 

@@ -421,8 +421,7 @@ class Chain:
         """The error of the target itself if there is only one; otherwise one that names all targets."""
         last = self._errors[-1] if self._errors else None
         if last is not None and len(targets) == 1:
-            last.usage = total_usage(self._errors)
-            return self._with_attempts(last)
+            return self._with_attempts(last.annotate(usage=total_usage(self._errors)))
         kind = RateLimited if last is None and targets and all(map(self._is_rate_limited, targets)) else None
         error = exhausted(self._errors, self._attempts, retry_after=self._retry_after(targets, now), kind=kind)
         error.__cause__ = last
@@ -474,10 +473,10 @@ class Chain:
             yield Observe(CooldownStarted(target=name, seconds=until - now, why=reason))
 
     def _with_attempts(self, error: DragomanError) -> DragomanError:
-        error.attempts = tuple(self._attempts)
+        attempts = tuple(self._attempts)
         if isinstance(error, Interrupted) and error.partial is not None:
-            error.partial = replace(error.partial, attempts=error.attempts)
-        return error
+            error.annotate(partial=replace(error.partial, attempts=attempts))
+        return error.annotate(attempts=attempts)
 
 
 def _describe(error: DragomanError) -> str:

@@ -68,8 +68,8 @@ def run(
         except OutputError as error:
             wrong = with_finish_reason(error, response)
         if len(responses) > max_repairs or response.finish.reason == "blocked":
-            wrong.usage, wrong.attempts = parsed.usage, parsed.attempts
-            wrong.provider, _, wrong.model = (response.target or "").partition("/")
+            provider, _, model = (response.target or "").partition("/")
+            wrong.annotate(usage=parsed.usage, attempts=parsed.attempts, provider=provider, model=model)
             raise wrong from wrong.__cause__
         notices.append(Notice(kind="repaired", what="answer", why=f"asked again: {wrong.message}"))
         request = _repair_request(request, response, wrong)
@@ -91,8 +91,7 @@ def extract(
         names = ", ".join(call.name for call in response.tool_calls)
         reason = f"the model called {names} instead of giving an answer; use generate(output=...) to get the calls"
         error = OutputError(reason, text=response.text, reasons=(reason,), usage=response.usage)
-        error.attempts = response.attempts
-        raise error
+        raise error.annotate(attempts=response.attempts)
     return response
 
 
@@ -147,8 +146,8 @@ def _with_earlier_usage(error: DragomanError, responses: list[Response]) -> Drag
     """Add the usage and the attempts of the earlier responses to an error."""
     if responses:
         usages = [response.usage for response in responses]
-        error.usage = add_usage([*usages, *([error.usage] if error.usage else [])])
-        error.attempts = (*(attempt for response in responses for attempt in response.attempts), *error.attempts)
+        attempts = (*(attempt for response in responses for attempt in response.attempts), *error.attempts)
+        error.annotate(usage=add_usage([*usages, *([error.usage] if error.usage else [])]), attempts=attempts)
     return error
 
 

@@ -145,14 +145,14 @@ def to_client_error(error: DragomanError, request_id: str, /) -> DragomanError:
             retry=cause.retry,
         )
         error = _refused_account(error) if _refuses_account(error) else error
+    message = error.message
     if isinstance(error, TransportError | WireError | Interrupted | ChainExhausted | ModelNotFound):
-        error.message = re.sub(URL_PATTERN, "[address]", error.message)
+        message = re.sub(URL_PATTERN, "[address]", message)
     elif isinstance(error, ProviderError):
-        error.message = re.sub(URL_PATTERN, _without_credentials, error.message)
+        message = re.sub(URL_PATTERN, _without_credentials, message)
     if not isinstance(error, RequestError | ChainExhausted):
-        error.message = shorten(error.message)
-    error.request_id = request_id
-    return error
+        message = shorten(message)
+    return error.annotate(message=message, request_id=request_id)
 
 
 def _refuses_account(error: DragomanError) -> bool:
@@ -178,8 +178,8 @@ def _refused_account(error: DragomanError) -> AccountRefused:
     refused = AccountRefused(
         message, provider=error.provider, model=error.model, status=error.status, usage=error.usage
     )
-    refused.attempts, refused.__cause__ = error.attempts, error
-    return refused
+    refused.__cause__ = error
+    return refused.annotate(attempts=error.attempts)
 
 
 def _without_credentials(url: "re.Match[str]") -> str:

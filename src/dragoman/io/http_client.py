@@ -345,20 +345,18 @@ def _fail(
     if connection.is_aborted:
         raise _closed(request) from error
     if isinstance(error, DragomanError):
-        error.message = f"{origin}: {error.message}"
-        error.args = (error.message,)
-        raise error
+        raise error.annotate(message=f"{origin}: {error.message}")
     if not connection.is_connected:
         if isinstance(error, TimeoutError):
             raise ConnectTimeout(f"{origin}: no connection in time") from error
         raise ConnectFailed(f"{origin}: cannot connect: {_reason(error)}") from error
     if isinstance(error, TimeoutError):
         raise ReadTimeout(f"{origin}: {late}") from error
-    failure = Reset(f"{origin}: the connection broke: {_reason(error)}")
+    message = f"{origin}: the connection broke: {_reason(error)}"
     if not connection.is_new and not parser.has_bytes:
         # The server had closed an idle connection: it has no fault, and a new connection works.
-        failure.count_failure, failure.retry_after = False, 0.0
-    raise failure from error
+        raise Reset(message, count_failure=False, retry_after=0.0) from error
+    raise Reset(message) from error
 
 
 def _reason(error: Exception) -> str:

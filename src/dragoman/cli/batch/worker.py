@@ -118,7 +118,7 @@ class BatchWorker:
         except OutputError as error:
             # A second try of the same model may match the schema.
             failed = Attempt(target=response.target or "?", outcome="failed", error=error.message)
-            error.attempts, error.usage, error.retry = (failed,), response.usage, True
+            error.annotate(attempts=(failed,), usage=response.usage, retry=True)
             raise
 
     def _with_defaults(self, request: Request) -> Request:

@@ -134,7 +134,7 @@ class WireClient:
 def _add_usage(error: DragomanError, out: Assembler) -> None:
     """Give an error the usage that the response reported before it failed."""
     if error.usage is None and out.usage is not None:
-        error.usage = msgspec.structs.replace(out.usage, source="partial")
+        error.annotate(usage=msgspec.structs.replace(out.usage, source="partial"))
 
 
 def truncated(wire: str, missing: str, /) -> Truncated:

@@ -33,6 +33,7 @@ class ErrorRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True,
     partial: Response | None = None
     tokens: int | None = None
     limit: int | None = None
+    limit_name: str | None = None
     id: str | None = None
     name: str | None = None
     text: str | None = None
