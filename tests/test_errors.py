@@ -373,12 +373,12 @@ KEYS = [
     "fw_3ZabCdEfGh",
     "key-0123456789abcdef",
     "AIzaSyAb12Cd34Ef56Gh78",
-    "AKIAIOSFODNN7EXAMPLE",
-    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",
+    "AKIAIOSFODNN7EXAMPLE",  # pragma: allowlist secret
+    "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln",  # pragma: allowlist secret
     "ghp_Ab12Cd34Ef56Gh78Ij90",
     "github_pat_Ab12Cd34Ef56Gh78",
     "glpat-Ab12Cd34Ef56Gh78",
-    "xoxb-123456789012-Ab12Cd34",
+    "xoxb-123456789012-Ab12Cd34",  # pragma: allowlist secret
 ]
 
 
