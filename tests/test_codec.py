@@ -6,7 +6,15 @@ import pytest
 
 from dragoman import wires
 from dragoman.codec import decode_tool_calls, encode_definitions, encode_result
-from dragoman.errors import InvalidRequest, SetupError, Unsupported
+from dragoman.errors import (
+    InvalidRequest,
+    InvalidTool,
+    MalformedToolCall,
+    ProviderError,
+    SetupError,
+    Unsupported,
+    WireError,
+)
 from dragoman.types import Image, Tool, ToolCall, ToolResult
 from dragoman.wires.common.json import encode_json
 
@@ -27,13 +35,26 @@ DEFINITIONS: dict[str, Any] = {
             {"name": "tide", "description": "Tide height", "parametersJsonSchema": PARAMETERS},
         ]
     },
+    "bedrock": {"toolSpec": {"name": "tide", "description": "Tide height", "inputSchema": {"json": PARAMETERS}}},
+    "native": {"type": "function", "function": FUNCTION},
 }
 RESULTS: dict[str, Any] = {
     "openai": {"role": "tool", "tool_call_id": "call_1", "content": "ERROR: no such port"},
     "openai_responses": {"type": "function_call_output", "call_id": "call_1", "output": "ERROR: no such port"},
-    "anthropic": {"type": "tool_result", "tool_use_id": "call_1", "content": "no such port", "is_error": True},
+    "anthropic": {
+        "role": "user",
+        "content": [{"type": "tool_result", "tool_use_id": "call_1", "content": "no such port", "is_error": True}],
+    },
     "ollama": {"role": "tool", "content": "ERROR: no such port", "tool_name": "tide", "tool_call_id": "call_1"},
-    "google": {"functionResponse": {"name": "tide", "response": {"error": "no such port"}}},
+    "google": {
+        "role": "user",
+        "parts": [{"functionResponse": {"name": "tide", "response": {"error": "no such port"}}}],
+    },
+    "bedrock": {
+        "role": "user",
+        "content": [{"toolResult": {"toolUseId": "call_1", "content": [{"text": "no such port"}], "status": "error"}}],
+    },
+    "native": {"role": "tool", "tool_call_id": "call_1", "content": "no such port", "is_error": True},
 }
 BODIES: dict[str, Any] = {
     "openai": {
@@ -69,6 +90,15 @@ BODIES: dict[str, Any] = {
             }
         ]
     },
+    "bedrock": {
+        "output": {
+            "message": {"content": [{"toolUse": {"toolUseId": "call_1", "name": "tide", "input": {"port": "Brest"}}}]}
+        },
+        "stopReason": "tool_use",
+    },
+    "native": {
+        "choices": [{"message": {"tool_calls": [{"id": "call_1", "function": CALL}]}, "finish_reason": "tool_calls"}]
+    },
 }
 SILENT: dict[str, Any] = {
     "openai": {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]},
@@ -76,6 +106,8 @@ SILENT: dict[str, Any] = {
     "anthropic": {"content": [{"type": "text", "text": "hi"}], "stop_reason": "end_turn"},
     "ollama": {"message": {"content": "hi"}, "done": True},
     "google": {"candidates": [{"content": {"parts": [{"text": "hi"}]}, "finishReason": "STOP"}]},
+    "bedrock": {"output": {"message": {"content": [{"text": "hi"}]}}, "stopReason": "end_turn"},
+    "native": {"choices": [{"message": {"content": "hi"}, "finish_reason": "stop"}]},
 }
 
 
@@ -100,6 +132,54 @@ def test_calls_are_read_from_bytes_and_from_json_alike(wire: str) -> None:
 @pytest.mark.parametrize("wire", SILENT)
 def test_no_calls_are_an_empty_list(wire: str) -> None:
     assert decode_tool_calls(SILENT[wire], wire) == []
+
+
+@pytest.mark.parametrize("wire", BODIES)
+@pytest.mark.parametrize("body", [{}, b"{}", "{}", {"id": "x"}])
+def test_a_body_without_any_content_has_no_calls(wire: str, body: Any) -> None:
+    assert decode_tool_calls(body, wire) == []
+
+
+@pytest.mark.parametrize("wire", BODIES)
+def test_a_body_that_is_not_json_is_malformed_and_an_error_is_one(wire: str) -> None:
+    with pytest.raises(WireError):
+        decode_tool_calls(b"<html>", wire)
+    with pytest.raises(ProviderError, match="overloaded"):
+        decode_tool_calls({"error": {"type": "overloaded_error", "message": "overloaded"}}, wire)
+
+
+def test_malformed_arguments_are_not_swallowed() -> None:
+    function = {"name": "tide", "arguments": "{"}
+    choice = {"message": {"tool_calls": [{"id": "a", "function": function}]}, "finish_reason": "tool_calls"}
+    with pytest.raises(MalformedToolCall):
+        decode_tool_calls({"choices": [choice]}, "openai")
+
+
+def test_wrong_values_are_refused_by_name() -> None:
+    wrong: Any = 3
+    with pytest.raises(InvalidRequest, match=r"^body must be the bytes or the JSON object of a response, got 3$"):
+        decode_tool_calls(wrong, "openai")
+    with pytest.raises(InvalidRequest, match=r"^result must be a ToolResult, got 3$"):
+        encode_result(wrong, "openai")
+    with pytest.raises(InvalidRequest, match=r"^wire must be one of .*, got 3$"):
+        encode_result(FAILED, wrong)
+
+
+def test_tools_are_checked_and_may_be_functions() -> None:
+    def now() -> str:
+        """The time."""
+        return "noon"
+
+    assert encode_definitions(now, "anthropic")[0]["description"] == "The time."
+    for tools, why in (
+        ([Tool(name="my tool")], "a tool name must have"),
+        ([TIDE, TIDE], "tools must have unique names"),
+        ([Tool(name="a", parameters={"type": "array"})], "parameters must be a schema of type 'object'"),
+        ([Tool(name="a", parameters={"required": 3})], "schema must be a valid JSON Schema"),
+        ([Tool(name="a", parameters={"default": object()})], "parameters must be JSON"),
+    ):
+        with pytest.raises(InvalidTool, match=why):
+            encode_definitions(tools, "openai")
 
 
 def test_an_unknown_wire_is_refused_with_the_known_ones() -> None:

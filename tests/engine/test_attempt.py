@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from dragoman.engine.attempt import attempt, build_request, check_capabilities
+from dragoman.engine.attempt import attempt, build_request
 from dragoman.engine.call_context import CallContext, Timeouts
 from dragoman.engine.effects import Emit, Now, Open, Plan, Read, Send
 from dragoman.engine.exchange import ERROR_BODY_TIMEOUT, MAX_BODY, MAX_ERROR_BODY, Completed, is_empty_response
@@ -49,6 +49,7 @@ from dragoman.types import (
     tool_results,
     user,
 )
+from dragoman.wires.common.capabilities import check_capabilities
 from tests.support.images import picture
 from tests.support.plans import EMPTY, OK, Piece, Script, Status, Wait, World, last_line, line, target
 

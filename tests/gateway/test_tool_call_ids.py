@@ -78,6 +78,23 @@ def test_the_header_tells_all_that_the_next_request_needs() -> None:
     assert ids().header() is None
 
 
+def test_without_a_conversation_a_call_has_the_providers_id_in_its_extra() -> None:
+    mine = ToolCallIds({}, in_extra=True, new_id=lambda: "call_1")
+    call = mine.replace_id(ToolCall(id="toolu_1", name="tide", extra={"google": {"a": 1}}))
+    assert call.extra == {"google": {"a": 1}, "gateway": {"id": "toolu_1"}}
+    answered = Request(messages=(user("?"), assistant("Well.", call), tool_results(ToolResult(id="call_1"))))
+    request = ids().to_provider(answered)
+    assert request.messages[1].tool_calls[0] == ToolCall(id="toolu_1", name="tide", extra={"google": {"a": 1}})
+    assert request.messages[2].tool_results[0].id == "toolu_1"
+
+
+@pytest.mark.parametrize("data", [None, {}, {"id": 3}, {"id": ""}, {"id": "x" * 1000}, "toolu_1"])
+def test_a_wrong_extra_of_a_call_is_ignored(data: object) -> None:
+    call = ToolCall(id="call_1", name="tide", extra={"gateway": data})
+    request = Request(messages=(assistant(call),))
+    assert ids().to_provider(request) is request
+
+
 def test_a_header_has_at_most_so_many_pairs() -> None:
     mine = ids()
     for _ in range(MAX_PAIRS + 1):

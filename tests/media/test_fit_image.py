@@ -362,7 +362,24 @@ def test_sides_are_halved_when_quality_is_at_its_end() -> None:
     data = noise(256, 256, "image/jpeg")
     seen = fitted(data, max_image_bytes=3000)
     assert len(seen.data or b"") <= 3000
-    assert pixels(seen).size == (64, 64)
+    assert pixels(seen).size == (128, 128)
+
+
+@pytest.mark.parametrize("mime", ["image/jpeg", "image/webp"])
+def test_quality_starts_high_again_after_the_sides_are_halved(mime: str) -> None:
+    pixels_of_data = opened(noise(256, 256))
+    half = pixels_of_data.resize((128, 128), Pillow.Resampling.LANCZOS, reducing_gap=2.0)
+    budget = len(saved(half, mime, quality=85)) + 1
+    assert budget < len(saved(pixels_of_data, mime, quality=30))
+    seen = fitted(saved(pixels_of_data, mime, quality=95), max_image_bytes=budget)
+    assert pixels(seen).size == (128, 128)
+    assert len(seen.data or b"") > 0.9 * budget
+
+
+def test_a_png_that_must_stay_one_gets_a_palette_only_if_it_must() -> None:
+    data = noise(256, 256)
+    seen = fitted(data, max_image_bytes=len(data) * 51 // 200, allowed_image_types=("image/png",))
+    assert (pixels(seen).mode, pixels(seen).size) == ("RGB", (128, 128))
 
 
 def test_a_png_gets_a_palette_before_it_gives_up_its_format() -> None:

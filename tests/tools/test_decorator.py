@@ -392,7 +392,7 @@ def test_a_set_takes_what_comes_twice() -> None:
 
 def test_a_request_takes_functions_and_toolboxes_and_what_it_took_before() -> None:
     foreign = Opaque(wire="anthropic", data={"type": "web_search"})
-    plain = Tool(name="no description")
+    plain = Tool(name="no_description")
     assert definitions([foreign, plain]) == (foreign, plain)
     script = Scripted("ok")
     script.model().generate("hi", tools=[tide, Toolbox(Harbour("Brest").ships)])

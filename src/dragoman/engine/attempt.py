@@ -16,6 +16,7 @@ from dragoman.http import MIN_SECRET, HttpRequest, redact_url
 from dragoman.media import RequestMedia, find_media, has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request
+from dragoman.wires.common.capabilities import check_capabilities
 from dragoman.wires.common.notices import NoticeCollector
 
 FETCH_TIMEOUT = 15.0
@@ -123,21 +124,6 @@ def check_key(target: Target, /) -> None:
     if target.lacks_key:
         variables = f"set {' or '.join(target.key_names)} or " if target.key_names else ""
         raise AuthFailed(f"no API key; {variables}pass api_key=", fail_over=True)
-
-
-def check_capabilities(request: Request, target: Target, /) -> None:
-    """Raise Unsupported if the target lacks tools, structured output or streaming and the request needs it.
-
-    Other capabilities are not checked here: a forced tool choice, a schema with `schema_mode="auto"` and reasoning are
-    replaced by the nearest thing that the target has, with a notice; media are checked when they are made to fit.
-    """
-    capabilities = target.capabilities
-    if request.tools and not capabilities.tools:
-        raise Unsupported("does not support tools")
-    if request.schema is not None and not capabilities.structured and request.schema_mode == "native":
-        raise Unsupported("does not support structured output")
-    if request.stream and not capabilities.streaming:
-        raise Unsupported("does not support streaming")
 
 
 # Media and encoding ---------------------------------------------------------------------------------------------------

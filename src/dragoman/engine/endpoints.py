@@ -7,7 +7,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.engine.attempt import annotate_errors, check_capabilities, check_key, encode_with_media, sign_and_send
+from dragoman.engine.attempt import annotate_errors, check_key, encode_with_media, sign_and_send
 from dragoman.engine.call_context import CallContext
 from dragoman.engine.effects import Now, Plan, Random, Send, Sleep
 from dragoman.engine.exchange import MAX_BODY, add_provider_headers, name_limit, time_left
@@ -19,6 +19,7 @@ from dragoman.media import has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import Embeddings, ModelInfo, Request, Usage, is_object
 from dragoman.wires.base import ClientHalf
+from dragoman.wires.common.capabilities import check_capabilities
 from dragoman.wires.common.endpoints import Embeddable
 from dragoman.wires.common.json import DECODE_ERRORS
 

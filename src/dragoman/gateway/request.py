@@ -147,7 +147,7 @@ class RequestContext:
         if wire.gateway_call_ids:
             header = self.http.headers.get(HEADER, "")
             known = decode_ids(header) if self.conversation is None else self.conversation.ids
-            self.tool_ids = ToolCallIds(known)
+            self.tool_ids = ToolCallIds(known, in_extra=self.conversation_id is None)
             request = self.tool_ids.to_provider(request)
         if wire.stored_conversations is not None:
             request = await self._load_previous(request)

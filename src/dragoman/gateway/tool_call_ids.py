@@ -1,7 +1,9 @@
 """Tool call ids of the gateway's own, for dialects whose clients need them.
 
 The client sees ids that the gateway made, the provider sees its own. The pairs are stored with the conversation. If the
-request has no conversation, the client sends them back in the header `X-Dragoman-Tool-Ids`.
+request has no conversation, the client sends them back: in the `extra` of the calls, if it returns the assistant's
+message unchanged, or in the header `X-Dragoman-Tool-Ids`. A stream sends its headers before its calls are known, so the
+header has only the pairs of a stream that begins with a call.
 """
 
 from collections.abc import Callable, Mapping
@@ -19,6 +21,8 @@ HEADER = "x-dragoman-tool-ids"
 MAX_PAIRS = 64
 """Pairs in the header, the latest: servers and clients limit headers. A call without a pair keeps the gateway's id."""
 MAX_ID = 256
+EXTRA = "gateway"
+"""The key in the extra of a call that has the provider's id."""
 E = TypeVar("E", bound=StreamEvent)
 
 
@@ -28,16 +32,23 @@ def new_call_id() -> str:
 
 
 class ToolCallIds:
-    """The tool call ids of one request: `known` maps the gateway's ids to the provider's."""
+    """The tool call ids of one request: `known` maps the gateway's ids to the provider's.
 
-    def __init__(self, known: Mapping[str, str], /, *, new_id: Callable[[], str] = new_call_id) -> None:
+    With `in_extra`, the calls of the response have the provider's ids in their extra.
+    """
+
+    def __init__(
+        self, known: Mapping[str, str], /, *, in_extra: bool = False, new_id: Callable[[], str] = new_call_id
+    ) -> None:
         self.new: dict[str, str] = {}
         """The gateway's id to the provider's, for the calls of this response."""
         self._known = dict(known)
+        self._in_extra = in_extra
         self._new_id = new_id
 
     def to_provider(self, request: Request, /) -> Request:
         """The request with the provider's ids; a call without a known pair keeps its id."""
+        self._known |= _ids_in_extra(request)
         if not self._known:
             return request
         messages = tuple(self._message_to_provider(message) for message in request.messages)
@@ -52,7 +63,8 @@ class ToolCallIds:
 
     def _part_to_provider(self, part: Part) -> Part:
         if isinstance(part, ToolCall | ToolResult) and part.id in self._known:
-            return replace(part, id=self._known[part.id])
+            extra = {wire: data for wire, data in part.extra.items() if wire != EXTRA}
+            return replace(part, id=self._known[part.id], extra=extra)
         return part
 
     def to_client(self, response: Response, /) -> Response:
@@ -72,12 +84,26 @@ class ToolCallIds:
         """A call of the provider with a new id of the gateway."""
         id = self._new_id()
         self.new[id] = call.id
-        return replace(call, id=id)
+        extra = {**call.extra, EXTRA: {"id": call.id}} if self._in_extra else call.extra
+        return replace(call, id=id, extra=extra)
 
     def header(self) -> str | None:
         """All pairs that the next request of the conversation needs; None if there are none."""
         pairs = [*self._known.items(), *self.new.items()][-MAX_PAIRS:]
         return ",".join(f"{quote(id, safe='')}={quote(provider_id, safe='')}" for id, provider_id in pairs) or None
+
+
+def _ids_in_extra(request: Request) -> dict[str, str]:
+    """The pairs in the calls that a client sends back."""
+    pairs: dict[str, str] = {}
+    for message in request.messages:
+        for call in message.tool_calls:
+            match call.extra.get(EXTRA):
+                case {"id": str(provider_id)} if provider_id and len(provider_id) <= MAX_ID:
+                    pairs[call.id] = provider_id
+                case _:
+                    continue
+    return pairs
 
 
 def decode_ids(header: str, /) -> dict[str, str]:

@@ -157,9 +157,12 @@ def _encodings(mime: str, types: tuple[str, ...], *, has_alpha: bool) -> Iterato
         yield _Encoding(first, palette=True)
     if last != first:
         yield _Encoding(last)
-    if last in _LOSSY:
-        yield from (_Encoding(last, quality) for quality in (65, 45, 30))
-    yield from (_Encoding(last, 45, palette=last == _PNG, fraction=fraction) for fraction in (2, 4, 8))
+    qualities = (85, 65, 45, 30) if last in _LOSSY else (85,)
+    yield from (_Encoding(last, quality) for quality in qualities[1:])
+    for fraction in (2, 4, 8):
+        if last == _PNG:
+            yield _Encoding(last, fraction=fraction)
+        yield from (_Encoding(last, quality, palette=last == _PNG, fraction=fraction) for quality in qualities)
 
 
 def _useful_encodings(data: bytes, header: ImageHeader, pixels: "Pixels", bounds: Bounds) -> Iterator[_Encoding]:

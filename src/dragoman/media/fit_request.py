@@ -65,6 +65,20 @@ def find_media(
     return RequestMedia(request, parts, capabilities, cache or MediaCache(), degrade_tool_media=degrade_tool_media)
 
 
+def check_media(request: Request, capabilities: Capabilities, /) -> None:
+    """Raise Unsupported if the target does not take the media of a request as they are.
+
+    >>> request = Request(messages=(Message(role="user", parts=(Image(url="https://x"),)),))
+    >>> check_media(request, Capabilities(max_images=0))
+    Traceback (most recent call last):
+    dragoman.errors.Unsupported: does not support images
+    """
+    media = find_media(request, capabilities)
+    if media is not None:
+        media.check_kinds()
+        media.check_bounds()
+
+
 class RequestMedia:
     """The media of one request on their way to one target.
 
@@ -95,8 +109,26 @@ class RequestMedia:
         """Raise if a part is empty, of a kind that the target does not take, or a document or sound too large."""
         for part in self._all:
             _check_not_empty(part)
+        self.check_kinds()
+
+    def check_kinds(self) -> None:
+        """Raise Unsupported if a part is of a kind that the target does not take, or a document or sound too large."""
         for part in self._required:
             _check_kind(part, self._capabilities)
+
+    def check_bounds(self) -> None:
+        """Raise Unsupported if an image must be changed or dropped to fit the target. URLs are not checked here."""
+        if self._excess:
+            count = len(self._images) + self._excess
+            raise Unsupported(f"at most {self._capabilities.max_images} images are allowed, got {count}")
+        bounds = self._bounds()
+        for image in self._images:
+            try:
+                mime, data = _read_image(image)
+            except InvalidRequest:
+                continue  # the wire refuses the URL
+            if data is not None:
+                _check_image(mime, data, bounds)
 
     @property
     def urls(self) -> list[str]:
@@ -247,6 +279,29 @@ def _check_kind(part: _Media, capabilities: Capabilities) -> None:
             return
 
 
+def _check_image(declared: str | None, data: bytes, bounds: Bounds) -> None:
+    header = measure(data)
+    mime = declared if header is None else header.mime
+    if mime is not None and bounds.types and mime not in bounds.types:
+        raise Unsupported(f"does not support images of the type {mime}")
+    _check_size("an image", data, bounds.size)
+    if header is None:
+        return
+    if bounds.side is not None and header.side > bounds.side:
+        size = f"{header.width} by {header.height} pixels"
+        raise Unsupported(f"an image has {size}; at most {bounds.side} are allowed on a side")
+    if header.is_animated and not bounds.animated:
+        raise Unsupported("does not support animated images")
+
+
+def _read_image(image: Image) -> tuple[str | None, bytes | None]:
+    """The declared type of an image and its bytes, also from a data URL; None if there is another URL."""
+    if image.data is None and is_data_url(image.url or ""):
+        mime, data = split_data_url(image.url or "")
+        return image.mime or mime or None, data
+    return image.mime, image.data
+
+
 def _is_allowed(mime: str, types: tuple[str, ...]) -> bool:
     plain = mime.partition(";")[0].strip().lower()
     return not types or plain in types or f"{plain.partition('/')[0]}/*" in types
@@ -326,16 +381,13 @@ class _Fitter:
 
     def _load(self, image: Image) -> tuple[str | None, bytes | None]:
         """The declared type, and the bytes to send; None if the target fetches them itself."""
-        url = image.url or ""
-        if image.data is None and is_data_url(url):
-            mime, decoded = split_data_url(url)
-            return image.mime or mime or None, decoded
-        data = self._cache.find(image)
+        mime, data = _read_image(image)
+        data = self._cache.find(image) if data is None else data
         if data is None and not self._capabilities.image_urls:
-            error = Unsupported(f"cannot fetch {redact_url(url)}; send the bytes of the image instead")
+            error = Unsupported(f"cannot fetch {redact_url(image.url or '')}; send the bytes of the image instead")
             error.add_note("fetch_images=True lets dragoman fetch it.")  # a note: clients of a gateway do not see it
             raise error
-        return image.mime, data
+        return mime, data
 
     def _is_foreign(self, image: Image, data: bytes) -> bool:
         """Whether it is of a type that the target allows and this package does not know: it is sent as it is."""

@@ -7,7 +7,7 @@ an attribute, so you can pass it wherever a Tool is accepted, and still call it.
 import inspect
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from functools import partial
+from functools import lru_cache, partial
 from types import NoneType
 from typing import Any, Protocol, TypeAlias, TypeVar, get_args, overload, runtime_checkable
 
@@ -201,14 +201,17 @@ def _flatten(tools: Iterable[Any]) -> Iterator[Tool]:
 
 
 def definitions(tools: ToolLike | Opaque | Iterable[ToolLike | Opaque], /) -> tuple[Tool | Opaque, ...]:
-    """Return the tools of a request. Functions and toolboxes become Tools, all others stay as they are.
+    """Return the tools of a request. Functions and toolboxes become Tools; Tools are checked.
 
     >>> definitions([Tool(name="now")])[0].name
     'now'
     """
     result: list[Tool | Opaque] = []
     for one in _as_iterable(tools):
-        if isinstance(one, Tool | Opaque):
+        if isinstance(one, Opaque):
+            result.append(one)
+        elif isinstance(one, Tool):
+            check_definition(one)
             result.append(one)
         else:
             result += _flatten((one,))
@@ -289,17 +292,41 @@ def _without_partial(function: Any) -> Any:
 
 
 def _checked(tool: Tool) -> Tool:
-    if NAME.fullmatch(tool.name) is None:
-        raise InvalidTool(f"a tool name must have 1 to 64 characters of a-z, A-Z, 0-9, _ and -, got {tool.name!r}")
+    check_definition(tool)
     if not (tool.description or "").strip():
         raise InvalidTool(f"{tool.name}: a tool must have a description; write a docstring, or pass description=")
+    return tool
+
+
+def check_definition(tool: Tool, /) -> None:
+    """Raise InvalidTool if the name or the parameters of a tool are not valid.
+
+    >>> check_definition(Tool(name="my tool"))
+    Traceback (most recent call last):
+    dragoman.errors.InvalidTool: a tool name must have 1 to 64 characters of a-z, A-Z, 0-9, _ and -, got 'my tool'
+    """
+    if NAME.fullmatch(tool.name) is None:
+        reason = f"a tool name must have 1 to 64 characters of a-z, A-Z, 0-9, _ and -, got {tool.name!r}"
+        raise InvalidTool(reason, param="tools")
     schema = tool.parameters
     if schema is None:
-        return tool
+        return
     if schema.get("type", "object") != "object":
-        raise InvalidTool(f"{tool.name}: parameters must be a schema of type 'object', got {schema['type']!r}")
+        reason = f"{tool.name}: parameters must be a schema of type 'object', got {schema['type']!r}"
+        raise InvalidTool(reason, param="tools")
     try:
-        validate({}, schema)  # raises InvalidRequest if the schema itself is invalid
+        problem = _schema_problem(msgspec.json.encode(schema))
+    except (TypeError, ValueError, RecursionError, OverflowError) as error:
+        raise InvalidTool(f"{tool.name}: parameters must be JSON: {error}", param="tools") from error
+    if problem is not None:
+        raise InvalidTool(f"{tool.name}: {problem}", param="tools")
+
+
+@lru_cache(maxsize=1024)
+def _schema_problem(schema: bytes) -> str | None:
+    """Why a schema is not valid; cached, because tools are checked in every call that has them."""
+    try:
+        validate({}, msgspec.json.decode(schema))  # raises InvalidRequest if the schema itself is invalid
     except InvalidRequest as error:
-        raise InvalidTool(f"{tool.name}: {error.message}") from error
-    return tool
+        return error.message
+    return None

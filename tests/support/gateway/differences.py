@@ -410,13 +410,6 @@ REQUESTS: list[Difference[Request]] = [
         on_both=True,
     ),
     Difference(
-        "tool call ids",
-        "a native client gets the provider's ids in a header, and the headers of a stream are sent before its calls",
-        lambda pair: pair.client == "native" and pair.stream,
-        lambda request, _: replace(request, messages=_numbered(request.messages)),
-        on_both=True,
-    ),
-    Difference(
         "fields of one wire",
         "each wire adds what its servers need, such as `store: false` or `stream_options`",
         anyone,

@@ -713,10 +713,9 @@ class TestCodec:
 
     def test_a_result_alone(self) -> None:
         content = (Text(text="4.2 m"), Opaque(wire="google", data={}))
-        assert WIRE.client.encode_result(replace(RESULT, content=content)) == {
-            **ANSWERED,
-            "content": [{"type": "text", "text": "4.2 m"}],
-        }
+        block = {**ANSWERED, "content": [{"type": "text", "text": "4.2 m"}]}
+        message = {"role": "user", "content": [block]}
+        assert WIRE.client.encode_result(replace(RESULT, content=content)) == message
 
 
 class TestSchema:
@@ -778,6 +777,6 @@ class TestSchema:
 
     @pytest.mark.parametrize("where", [at(capabilities=Capabilities(structured=False)), at(json_schema=False)])
     def test_where_it_cannot_be_enforced_it_is_asked_for_in_words(self, where: Target) -> None:
-        sent = body(where, schema={"type": "object"})
+        sent = body(where, schema={"type": "object"}, schema_mode="auto")
         assert "output_config" not in sent
         assert sent["system"].endswith('It must satisfy this JSON Schema: {"type":"object"}')

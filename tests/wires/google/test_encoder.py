@@ -443,7 +443,8 @@ def test_tools_and_results_by_themselves() -> None:
     tools = (Tool(name="now"), Opaque(wire="anthropic", data={"type": "bash"}))
     assert WIRE.client.encode_tools(tools) == [{"functionDeclarations": [{"name": "now"}]}]
     assert WIRE.client.encode_result(ToolResult(id="call_1", name="now", content="noon")) == {
-        "functionResponse": {"name": "now", "response": {"output": "noon"}}
+        "role": "user",
+        "parts": [{"functionResponse": {"name": "now", "response": {"output": "noon"}}}],
     }
 
 

@@ -411,12 +411,20 @@ def test_a_stream() -> None:
     assert [chunk["choices"][0]["delta"] for chunk in chunks[1:]] == [
         {"index": 0, "content": "Hi"},
         {"index": 0, "part": {"type": "text", "extra": {"x": {"a": 1}}}},
-        {"tool_calls": [CALL]},
+        {"tool_calls": [{"index": 0, **CALL}]},
         {"index": 2, "part": {"type": "image", "url": "https://example.org/a.png"}},
         {},
     ]
     assert chunks[-1]["choices"][0]["finish_reason"] == "tool_calls"
     assert chunks[-1]["usage"]["source"] == "unknown"
+
+
+def test_a_call_of_a_stream_can_be_sent_back_with_its_index() -> None:
+    asked = {**ASKED, "tool_calls": [{"index": 0, **CALL}]}
+    assert decoded(messages=[*HELLO, asked, ANSWER]) == decoded(messages=[*HELLO, ASKED, ANSWER])
+    wrong = {**ASKED, "tool_calls": [{"index": -1, **CALL}]}
+    place = "messages[1].tool_calls[0].index"
+    assert problems(messages=[*HELLO, wrong, ANSWER]) == [(place, "invalid_value")]
 
 
 def test_an_error_ends_a_stream_without_its_farewell() -> None:

@@ -254,7 +254,7 @@ def test_images_and_documents_are_content() -> None:
 
 
 def test_audio_is_unsupported() -> None:
-    with pytest.raises(Unsupported, match="cannot send an audio"):
+    with pytest.raises(Unsupported, match="does not support audio"):
         encoded_body(Request(messages=(user(Audio(data=b"RIFF", mime="audio/wav")),)))
 
 

@@ -101,8 +101,8 @@ def encode_tools(tools: list[Tool | Opaque], notes: NoticeCollector) -> list[Jso
 
 
 def encode_tool_result(result: ToolResult) -> JsonObject:
-    """The block with the result of one call."""
-    return encode_result(result, NoticeCollector(NAME))
+    """The user message with the result of one call."""
+    return {"role": "user", "content": [encode_result(result, NoticeCollector(NAME))]}
 
 
 def _object(extra: JsonObject, field: str) -> JsonObject:

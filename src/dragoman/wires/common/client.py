@@ -14,6 +14,7 @@ from dragoman.events import Assembler, Event
 from dragoman.http import Head, HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult, Usage
+from dragoman.wires.common.capabilities import check_encodable
 from dragoman.wires.common.errors import decode_http_error
 from dragoman.wires.common.framing import Frame, FrameDecoder, SseDecoder
 from dragoman.wires.common.notices import NoticeCollector
@@ -106,13 +107,17 @@ class WireClient:
         framing: Callable[[], FrameDecoder] = SseDecoder,
         decode_error: Callable[[Head, bytes], ProviderError] = decode_http_error,
     ) -> None:
-        self.encode_request = encode_request
+        self._encode_request = encode_request
         self.encode_result = encode_result
         self.decode_error = decode_error
         self._wire = wire
         self._encode_tools = encode_tools
         self._decoder = decoder
         self._framing = framing
+
+    def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
+        check_encodable(request, target)
+        return self._encode_request(request, target)
 
     def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
         notes = NoticeCollector(self._wire)

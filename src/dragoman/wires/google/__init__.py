@@ -3,9 +3,8 @@
 from dragoman.wires.base import Wire
 from dragoman.wires.common.client import WireClient
 from dragoman.wires.google.decoder import GeminiDecoder, GeminiFraming
-from dragoman.wires.google.encoder import encode_request, encode_tools
+from dragoman.wires.google.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.google.endpoints import ENDPOINTS
-from dragoman.wires.google.parts import encode_result
 from dragoman.wires.google.schema import NAME
 from dragoman.wires.google.server import GeminiServer
 from dragoman.wires.google.server_endpoints import SERVER_ENDPOINTS
@@ -16,7 +15,7 @@ WIRE = Wire(
         NAME,
         encode_request=encode_request,
         encode_tools=encode_tools,
-        encode_result=encode_result,
+        encode_result=encode_tool_result,
         decoder=GeminiDecoder,
         framing=GeminiFraming,
     ),

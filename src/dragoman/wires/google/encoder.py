@@ -11,7 +11,7 @@ from urllib.parse import quote
 from dragoman.http import HttpRequest
 from dragoman.schema.adapt import adapt
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, Opaque, Request, Tool, is_object
+from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult, is_object
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import post_request
@@ -29,7 +29,7 @@ from dragoman.wires.common.options import (
     tool_choice,
 )
 from dragoman.wires.google.messages import encode_messages
-from dragoman.wires.google.parts import encode_tool
+from dragoman.wires.google.parts import encode_result, encode_tool
 from dragoman.wires.google.schema import (
     ALT,
     ALTERNATIVE_FIELDS,
@@ -110,6 +110,11 @@ def encode_tools(tools: Iterable[Tool | Opaque], notes: NoticeCollector) -> list
         else:
             entries.append(tool.data)
     return entries
+
+
+def encode_tool_result(result: ToolResult) -> JsonObject:
+    """The content with the result of one call."""
+    return {"role": "user", "parts": [encode_result(result)]}
 
 
 def _functions(request: Request) -> list[Tool | Opaque]:

@@ -49,7 +49,8 @@ message for each call:</p>
 <h3>Streams</h3>
 <p>With <code>stream</code> each event is <code>data: {{chunk}}</code>: <code>delta.content</code> and
 <code>delta.thinking</code> continue the part at <code>delta.index</code>, <code>delta.part</code> ends it with the
-fields that its deltas did not contain, <code>delta.tool_calls</code> has whole calls. The stream ends with
+fields that its deltas did not contain, <code>delta.tool_calls</code> has whole calls, each with its
+<code>index</code> among the calls. The stream ends with
 <code>data: [DONE]</code>, or with <code>data: {{"error": …}}</code> after a failure.</p>
 <h2><code>GET {PATH}/models</code></h2>
 <p>The models that you can name in <code>model</code>.</p>

@@ -101,7 +101,13 @@ REQUIRED_FIELDS: dict[str, tuple[str, ...]] = {
     "assistant": ("role",),
     "tool": ("role", "tool_call_id"),
 }
-CALL_FIELDS: dict[str, Any] = {"id": _Text, "type": Literal["function"], "function": JsonObject, "extra": ExtraByWire}
+CALL_FIELDS: dict[str, Any] = {
+    "index": Annotated[int, Meta(ge=0)],  # a stream has it, and clients send calls back as they came
+    "id": _Text,
+    "type": Literal["function"],
+    "function": JsonObject,
+    "extra": ExtraByWire,
+}
 CALLED_FIELDS: dict[str, Any] = {"name": _Text, "arguments": JsonObject}
 
 

@@ -41,7 +41,8 @@ def _notices(notices: Iterable[Notice]) -> JsonObject:
 class NativeStreamEncoder:
     """Encodes the events of one answer as chunks.
 
-    `index` is the index of a part. The end of a part contains what its deltas did not.
+    `index` is the index of a part; a call has its own `index` among the calls. The end of a part contains what its
+    deltas did not.
     """
 
     content_type = "text/event-stream"
@@ -50,6 +51,7 @@ class NativeStreamEncoder:
         self._head: JsonObject = {}
         self._fields: dict[int, str] = {}
         self._streamed: set[int] = set()
+        self._call_count = 0
 
     def feed(self, event: Event | DragomanError, /) -> bytes:
         match event:
@@ -77,7 +79,9 @@ class NativeStreamEncoder:
         part = event.part
         match part:
             case ToolCall():
-                return self._chunk({"tool_calls": [encode_call(part)]})
+                call = {"index": self._call_count, **encode_call(part)}
+                self._call_count += 1
+                return self._chunk({"tool_calls": [call]})
             case ToolResult():
                 return b""
             case Text() | Thinking() if event.index in self._streamed:

@@ -95,7 +95,7 @@ async function read(reply, answer) {
     if (chunk.error) throw new Error(chunk.error.message);
     const delta = chunk.choices[0].delta;
     if (chunk.usage) answer.usage = chunk.usage;
-    answer.calls.push(...(delta.tool_calls || []));
+    for (const called of delta.tool_calls || []) answer.calls[called.index] = called;
     if (delta.index === undefined) continue;
     const part = (answer.parts[delta.index] ??= { type: delta.thinking === undefined ? "text" : "thinking", text: "" });
     part.text += delta.content ?? delta.thinking ?? "";
