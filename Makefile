@@ -102,6 +102,7 @@ soak: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/support/fuzz.py --seconds $(SECONDS)
+	$(BIN)/python -m tests.support.gateway.route_fuzz --seconds $(SECONDS)
 
 dist: $(VENV)/.dist
 	rm -rf dist
