@@ -1,8 +1,9 @@
-"""Test your own code: a scripted provider, a recorder and a replayer, and a server that misbehaves.
+"""Test your own code: scripted and simulated providers, a recorder and a replayer, and a server that misbehaves.
 
     Scripted("Hello!")                      in process: a transport with `.model()` and `.registry()`
     FaultyServer(StallAfter(10), "Hello!")  the same on a real socket of 127.0.0.1
     Recorder() / Replayer("tape.json")      save real exchanges to a file, and answer from that file
+    ClaudeSimulator(), GptSimulator(), ...  providers that refuse what the real ones refuse
 
 A line of a script is one of these:
 
@@ -30,24 +31,50 @@ from dragoman.testing.script import (
     as_response,
     wire_of,
 )
+from dragoman.testing.simulators import (
+    ClaudeSimulator,
+    DeepSeekSimulator,
+    GeminiSimulator,
+    GptSimulator,
+    KimiSimulator,
+    Loss,
+    OllamaSimulator,
+    Refusal,
+    Rule,
+    Simulator,
+    SimulatorServer,
+    Violation,
+)
 
 __all__ = [
+    "ClaudeSimulator",
     "CloseAfter",
     "CloseAtOnce",
+    "DeepSeekSimulator",
     "DefectiveAnswer",
     "ErrorInside200",
     "FaultyServer",
+    "GeminiSimulator",
+    "GptSimulator",
     "InvalidBody",
     "KeepOpen",
+    "KimiSimulator",
+    "Loss",
     "NoResponse",
+    "OllamaSimulator",
+    "Violation",
     "RawResponse",
     "RecordedExchange",
     "Recorder",
+    "Refusal",
     "ReplayMiss",
     "Replayer",
     "ResetAfter",
+    "Rule",
     "ScriptLine",
     "Scripted",
+    "Simulator",
+    "SimulatorServer",
     "StallAfter",
     "Tape",
     "as_response",

@@ -21,7 +21,38 @@ from dragoman.testing.script import (
 from dragoman.types import Request
 
 
-class Scripted:
+class InProcessProvider:
+    """A transport whose provider answers in this process. Nothing waits: a stall is a time-out at once."""
+
+    def answer(self, http: HttpRequest, /) -> EncodedAnswer:
+        """Answer one request of a client."""
+        raise NotImplementedError
+
+    def send(self, effect: Send, /) -> HttpResponse:
+        answer = self.answer(effect.request)
+        if answer.status is None:
+            raise _error_without_head(answer.ending)
+        if answer.ending in ("close", "stall", "reset"):
+            raise _error_in_body(answer.ending)
+        return HttpResponse(status=answer.status, headers=answer.headers, body=b"".join(answer.chunks))
+
+    async def asend(self, effect: Send, /) -> HttpResponse:
+        return self.send(effect)
+
+    def open(self, effect: Open, /) -> Exchange:
+        answer = self.answer(effect.request)
+        if answer.status is None:
+            raise _error_without_head(answer.ending)
+        return Exchange(Head(status=answer.status, headers=answer.headers), _ScriptedHandle(answer))
+
+    async def aopen(self, effect: Open, /) -> Exchange:
+        return self.open(effect)
+
+    def close(self) -> None:
+        """Do nothing: there is no connection to close."""
+
+
+class Scripted(InProcessProvider):
     """A provider that answers each request with the next line of a script.
 
     A line is an answer, an error or a fault. Nothing waits: a stall is a time-out at once.
@@ -61,30 +92,7 @@ class Scripted:
         """Return a model that follows the script."""
         return self.registry(wire).model("scripted/model", **options)
 
-    def send(self, effect: Send, /) -> HttpResponse:
-        answer = self._next(effect.request)
-        if answer.status is None:
-            raise _error_without_head(answer.ending)
-        if answer.ending in ("close", "stall", "reset"):
-            raise _error_in_body(answer.ending)
-        return HttpResponse(status=answer.status, headers=answer.headers, body=b"".join(answer.chunks))
-
-    async def asend(self, effect: Send, /) -> HttpResponse:
-        return self.send(effect)
-
-    def open(self, effect: Open, /) -> Exchange:
-        answer = self._next(effect.request)
-        if answer.status is None:
-            raise _error_without_head(answer.ending)
-        return Exchange(Head(status=answer.status, headers=answer.headers), _ScriptedHandle(answer))
-
-    async def aopen(self, effect: Open, /) -> Exchange:
-        return self.open(effect)
-
-    def close(self) -> None:
-        """Do nothing: there is no connection to close."""
-
-    def _next(self, http: HttpRequest) -> EncodedAnswer:
+    def answer(self, http: HttpRequest, /) -> EncodedAnswer:
         wire = wire_of(http)
         if wire is None:
             raise InvalidRequest(f"path must be a path of a wire, got {http.path!r}; Scripted answers generation only")
