@@ -49,7 +49,7 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from dragoman.wires.common.capabilities import check_capabilities
+from dragoman.wires.common.client import check_capabilities
 from tests.support.images import picture
 from tests.support.plans import EMPTY, OK, Piece, Script, Status, Wait, World, last_line, line, target
 

@@ -16,7 +16,7 @@ from dragoman.http import MIN_SECRET, HttpRequest, redact_url
 from dragoman.media import RequestMedia, find_media, has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request
-from dragoman.wires.common.capabilities import check_capabilities
+from dragoman.wires.common.client import check_capabilities
 from dragoman.wires.common.notices import NoticeCollector
 
 FETCH_TIMEOUT = 15.0
@@ -35,8 +35,7 @@ def attempt(request: Request, target: Target, call: CallContext, /) -> Plan[Comp
     """
     with annotate_errors(target):
         check_key(target)
-        check_capabilities(request, target)
-        output = OutputPlan(request=request) if request.schema is None else plan_structured_output(request, target)
+        output = _plan_output(request, target)
         client = wires.get(target.wire).client
         http = yield from encode_with_media(output.request, target, call, client.encode_request)
         http = _add_notices(output.notices, http)
@@ -46,6 +45,14 @@ def attempt(request: Request, target: Target, call: CallContext, /) -> Plan[Comp
     response = completed.response
     response = replace(response, target=target.name, notices=http.notices + response.notices)
     return replace(completed, response=response)
+
+
+def _plan_output(request: Request, target: Target) -> OutputPlan:
+    """How JSON is requested. A schema that must be native is refused here; the wire refuses all else that it must."""
+    if request.schema is None:
+        return OutputPlan(request=request)
+    check_capabilities(request, target)
+    return plan_structured_output(request, target)
 
 
 def sign_and_send(
@@ -93,8 +100,7 @@ def build_request(request: Request, target: Target, /) -> HttpRequest:
     '/api/chat'
     """
     with annotate_errors(target):
-        check_capabilities(request, target)
-        output = plan_structured_output(request, target)
+        output = _plan_output(request, target)
         encode = wires.get(target.wire).client.encode_request
         try:
             http = _encode_now(output.request, target, CallContext(), encode)

@@ -19,7 +19,7 @@ from dragoman.media import has_result_media
 from dragoman.targets.target import Target
 from dragoman.types import Embeddings, ModelInfo, Request, Usage, is_object
 from dragoman.wires.base import ClientHalf
-from dragoman.wires.common.capabilities import check_capabilities
+from dragoman.wires.common.client import check_capabilities
 from dragoman.wires.common.endpoints import Embeddable
 from dragoman.wires.common.json import DECODE_ERRORS
 

@@ -9,12 +9,12 @@ from typing import Protocol
 
 import msgspec
 
-from dragoman.errors import DragomanError, Malformed, ProviderError, Truncated
+from dragoman.errors import DragomanError, Malformed, ProviderError, Truncated, Unsupported
 from dragoman.events import Assembler, Event
 from dragoman.http import Head, HttpRequest
+from dragoman.media import check_media
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, Opaque, Request, Tool, ToolResult, Usage
-from dragoman.wires.common.capabilities import check_encodable
+from dragoman.types import JsonObject, Opaque, Request, Text, Tool, ToolResult, Usage
 from dragoman.wires.common.errors import decode_http_error
 from dragoman.wires.common.framing import Frame, FrameDecoder, SseDecoder
 from dragoman.wires.common.notices import NoticeCollector
@@ -116,7 +116,12 @@ class WireClient:
         self._framing = framing
 
     def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
-        check_encodable(request, target)
+        check_capabilities(request, target)
+        for message in request.messages:
+            for part in message.parts:
+                if type(part) is not Text:
+                    check_media(request, target.capabilities)
+                    return self._encode_request(request, target)
         return self._encode_request(request, target)
 
     def encode_tools(self, tools: tuple[Tool | Opaque, ...], /) -> list[JsonObject]:
@@ -134,6 +139,21 @@ class WireClient:
 
     def stream_decoder(self, request: Request | None = None, /) -> FramedStreamDecoder:
         return FramedStreamDecoder(self._framing(), self._decoder(request))
+
+
+def check_capabilities(request: Request, target: Target, /) -> None:
+    """Raise Unsupported if the target lacks tools, structured output or streaming and the request needs it.
+
+    Other capabilities are not checked here: a forced tool choice, a schema with `schema_mode="auto"` and reasoning are
+    replaced by the nearest thing that the target has, with a notice; media are checked when they are made to fit.
+    """
+    capabilities = target.capabilities
+    if request.tools and not capabilities.tools:
+        raise Unsupported("does not support tools")
+    if request.schema is not None and not capabilities.structured and request.schema_mode == "native":
+        raise Unsupported("does not support structured output")
+    if request.stream and not capabilities.streaming:
+        raise Unsupported("does not support streaming")
 
 
 def _add_usage(error: DragomanError, out: Assembler) -> None:
