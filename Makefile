@@ -37,11 +37,11 @@ REST     := tests/engine tests/io tests/agents tests/tools tests/testing tests/d
 REST_SRC  = $(LAYERS) engine edge programs)
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint mypy pyright pure fast recordings gateway browser rest demo serve bench bench-gateway soak fuzz \
-        format dist clean
+.PHONY: help test check lint mypy pyright pure fast recordings gateway browser rest demo serve bench bench-gateway \
+        bench-resilience soak fuzz format dist clean
 
 help:
-	@echo 'make test | check | demo | serve [PORT=8080] | bench | bench-gateway | soak [REQUESTS=10000 CALLS=20000] | fuzz [SECONDS=60]'
+	@echo 'make test | check | demo | serve [PORT=8080] | bench | bench-gateway | bench-resilience | soak [REQUESTS=10000 CALLS=20000] | fuzz [SECONDS=60]'
 	@echo '     format | dist | clean          PYTHON=python3.13 VENV=.venv313 for another interpreter'
 
 ifeq ($(strip $(PYTEST)),)
@@ -96,6 +96,9 @@ bench: $(VENV)/.bench $(VENV)/litellm
 
 bench-gateway: $(VENV)/.bench $(PEERS)/litellm $(PEERS)/tensorzero $(PEERS)/portkey
 	$(BIN)/python -m benchmarks.gateway --peers $(PEERS)
+
+bench-resilience: $(VENV)/.bench
+	$(BIN)/python -m benchmarks.resilience
 
 soak: $(VENV)/.dev
 	REQUESTS=$(REQUESTS) CALLS=$(CALLS) $(BIN)/pytest -q tests/gateway/test_soak.py tests/io/test_soak.py

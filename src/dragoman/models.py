@@ -101,7 +101,7 @@ class CallOptions(TypedDict, total=False):
     timeout: float | Timeouts | None
     """Seconds for the whole call, or a limit for each stage."""
     retries: int
-    """Retries of one target before the next target."""
+    """Further tries of one target after a temporary error."""
     max_retry_after_with_fallback: float
     """A longer Retry-After puts the target on cooldown if another target is left."""
     max_retry_after: float
@@ -111,9 +111,9 @@ class CallOptions(TypedDict, total=False):
     backoff_cap: float
     """The longest backoff in seconds."""
     fail_over_on_permanent: bool
-    """Whether to try the next target after an error that a retry cannot change, such as 400 or 401."""
+    """Whether to try the next target after an error that a retry cannot change, such as 400 or 422."""
     when_all_cooling_down: WhenAllCoolingDown
-    """If all targets are on cooldown: `fail`, or `probe` the one whose cooldown ends first."""
+    """If all targets are on cooldown: `try` them all the same, or `shed` load while they are down, for a gateway."""
     on_interrupt: OnInterrupt
     """If a stream breaks after its first event: `fail`, or `restart` with the next target."""
     classify: Callable[[DragomanError], ErrorPolicy | None] | None

@@ -6,12 +6,14 @@ docs/chains.md lists the matrix; tests/gateway/test_client_disconnects.py has it
 import asyncio
 import os
 import signal
+import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
-from typing import Any, TypeAlias
+from typing import Any, Self, TypeAlias
 
 import anyio
+import httpx
 import pytest
 
 from dragoman import (
@@ -27,7 +29,7 @@ from dragoman import (
     Timeouts,
 )
 from tests.support.clock import TRIES
-from tests.support.sockets import PATIENCE, STAGES, StoppedServer, stopped_server
+from tests.support.sockets import PATIENCE, STAGES, SilentServer, StoppedServer, stopped_server
 
 LIMIT = 0.05
 """Seconds between the end of a call and the end of its connection, as the server sees it."""
@@ -40,10 +42,10 @@ Stop: TypeAlias = Callable[[StoppedServer, Model], float]
 """Makes a call, stops it, and returns the moment of that."""
 
 
-def model_of(server: StoppedServer) -> Model:
-    registry = Registry(env={})
+def model_of(server: StoppedServer, *, retries: int = 0, http_client: Any = None) -> Model:
+    registry = Registry(env={}, http_client=http_client)
     registry.add_provider(name="stopped", like="vllm", base_url=f"{server.origin}/v1")
-    return registry.model("stopped/m", retries=0, timeout=30.0)
+    return registry.model("stopped/m", retries=retries, timeout=30.0)
 
 
 # Ways to make a call --------------------------------------------------------------------------------------------------
@@ -306,5 +308,116 @@ def test_stopping_a_call_closes_its_connection_at_once(stop: Stop, stage: str) -
         with stopped_server(stage) as server:
             stopped_at = stop(server, model_of(server))
             return server.wait_until_left() - stopped_at - server.look_seconds if server.is_reached else PATIENCE
+
+    assert any(delay() < LIMIT for _ in range(TRIES))
+
+
+# With an httpx client of the user -------------------------------------------------------------------------------------
+
+HTTPX_ROWS = ("cancelled task", "asyncio.timeout", "aclose from another task", "close", "close from another thread",
+              "Ctrl-C", "limit total", "limit first_event", "limit idle")  # fmt: skip
+
+
+def httpx_cells() -> Iterator[Any]:
+    for name in HTTPX_ROWS:
+        way, uses, calls, stages = ROWS[name]
+        for use in uses.split():
+            client = httpx.AsyncClient if use == "async" else httpx.Client
+            for kind in calls.split():
+                call = (ASYNC_CALLS if use == "async" else BLOCKING_CALLS)[kind]
+                for stage in stages:
+                    if stage in STAGES[2:]:  # httpx has no way to stop a blocking client while it connects
+                        yield pytest.param(way(call), stage, client, id=f"{name}-{use}-{kind}-{stage}")
+
+
+@pytest.mark.parametrize(("stop", "stage", "client"), list(httpx_cells()))
+def test_stopping_a_call_closes_the_connection_of_an_httpx_client(
+    stop: Stop, stage: str, client: Callable[..., Any]
+) -> None:
+    def delay() -> float:
+        with stopped_server(stage) as server:
+            stopped_at = stop(server, model_of(server, http_client=client(trust_env=False)))
+            return server.wait_until_left() - stopped_at
+
+    assert any(delay() < LIMIT for _ in range(TRIES))
+
+
+# Without a connection -------------------------------------------------------------------------------------------------
+
+
+class Resolving:
+    """A name server that does not answer."""
+
+    origin = "http://provider.test"
+    is_reached = False
+    look_seconds = 0.0
+
+    def __init__(self) -> None:
+        self._reached = threading.Semaphore(0)
+        self._ended = threading.Event()
+        self._resolve = socket.getaddrinfo
+
+    def __enter__(self) -> Self:
+        socket.getaddrinfo = self._wait
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        socket.getaddrinfo = self._resolve
+        self._ended.set()
+
+    def wait_until_reached(self) -> None:
+        assert self._reached.acquire(timeout=PATIENCE), "the client has not come"
+
+    def wait_until_left(self) -> float:
+        return time.monotonic()
+
+    def _wait(self, *args: Any, **options: Any) -> Any:
+        if args[0] != "provider.test":
+            return self._resolve(*args, **options)
+        self.is_reached = True
+        self._reached.release()
+        self._ended.wait(PATIENCE)
+        raise OSError("no name server")
+
+
+class Busy(SilentServer):
+    """A server that asks its client to come back later."""
+
+    def __init__(self) -> None:
+        super().__init__("before the head")
+        self._bytes = b"HTTP/1.1 503 Busy\r\nretry-after: 20\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
+
+    def wait_until_reached(self) -> None:
+        super().wait_until_reached()
+        super().wait_until_left()
+
+    def wait_until_left(self) -> float:
+        return time.monotonic()
+
+
+WAITS: dict[str, Callable[[], StoppedServer]] = {"resolving the name": Resolving, "waiting for a retry": Busy}
+QUEUED_ROWS = ("cancelled task", "asyncio.timeout", "anyio scope", "aclose from another task", "close from another thread",
+               "Ctrl-C", "limit total")  # fmt: skip
+
+
+def queued_cells() -> Iterator[Any]:
+    for name in QUEUED_ROWS:
+        way, uses, calls, _ = ROWS[name]
+        for use in uses.split():
+            for kind in calls.split():
+                call = (ASYNC_CALLS if use == "async" else BLOCKING_CALLS)[kind]
+                for stage, server in WAITS.items():
+                    if (name, stage) != ("limit total", "waiting for a retry"):  # such a wait is not begun
+                        yield pytest.param(way(call), server, id=f"{name}-{use}-{kind}-{stage}")
+
+
+@pytest.mark.parametrize(("stop", "server_of"), list(queued_cells()))
+def test_stopping_a_call_that_has_no_connection_ends_it_at_once(
+    stop: Stop, server_of: Callable[[], StoppedServer]
+) -> None:
+    def delay() -> float:
+        with server_of() as server:
+            stopped_at = stop(server, model_of(server, retries=1))
+            return server.wait_until_left() - stopped_at
 
     assert any(delay() < LIMIT for _ in range(TRIES))

@@ -359,8 +359,13 @@ def test_a_stream_has_a_total_limit(way: Way, pooled: Transport) -> None:
     assert 0.19 <= took <= 0.25
 
 
-def drip(data: bytes, *, every: float) -> tuple[str, threading.Event]:
-    """The origin of a server that sends some bytes one by one, and an event for the end of its connection."""
+def drip(
+    data: bytes, *, every: float = 0.0, then: tuple[bytes, ...] = (), pause: float = 0.0
+) -> tuple[str, threading.Event]:
+    """The origin of a server that sends some bytes one by one, and an event for the end of its connection.
+
+    After them it sends more pieces, with a pause before each.
+    """
     listener = socket.create_server(("127.0.0.1", 0))
     ended = threading.Event()
 
@@ -368,10 +373,15 @@ def drip(data: bytes, *, every: float) -> tuple[str, threading.Event]:
         with listener:
             connection, _ = listener.accept()
         with connection, contextlib.suppress(OSError):
-            connection.recv(65536)
+            request = b""
+            while not request.endswith(b"}"):  # a body that is not read resets the connection
+                request += connection.recv(65536)
             for number in range(len(data)):
                 connection.sendall(data[number : number + 1])
                 time.sleep(every)
+            for piece in then:
+                time.sleep(pause)
+                connection.sendall(piece)
         ended.set()
 
     threading.Thread(target=serve, daemon=True).start()
@@ -402,6 +412,36 @@ def test_a_head_has_its_own_limit(way: Way, transport: Transport) -> None:
         way.send(transport, Send(http(origin), 5.0, head=0.2))
 
     assert 0.19 <= soonest(call, ReadTimeout, most=0.3) <= 0.3
+
+
+def test_the_head_of_a_stream_that_drips_ends_in_time(way: Way, transport: Transport) -> None:
+    def call() -> None:
+        origin, ended = drip(DRIPPING, every=0.005)
+        try:
+            way.read(transport, Open(http(origin, streamed=True), 0.2, total=5.0))
+        finally:
+            assert ended.wait(PATIENCE), "the connection was not closed"
+
+    assert 0.19 <= soonest(call, ReadTimeout, most=0.3) <= 0.3
+
+
+def test_the_limit_of_a_head_does_not_limit_the_body(way: Way, transport: Transport) -> None:
+    """A pause in the body may be longer than the head may take."""
+    origin, _ = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", then=(b"a", b"b"), pause=0.3)
+    assert way.send(transport, Send(http(origin), 5.0, head=0.2)).body == b"ab"
+    origin, _ = drip(b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n", then=(b"a", b"b"), pause=0.3)
+    assert way.read(transport, Open(http(origin, streamed=True), 0.2, total=5.0))[1] == b"ab"
+
+
+def test_the_limit_of_a_call_limits_connecting_too(way: Way, transport: Transport) -> None:
+    with FullListener() as listener:
+        took = soonest(lambda: way.send(transport, Send(http(listener.origin), 0.2, 10.0)), TimedOut, most=0.3)
+    assert 0.19 <= took <= 0.3
+
+
+def test_headers_are_read_as_latin_1(way: Way, transport: Transport) -> None:
+    origin, _ = drip(b"HTTP/1.1 200 OK\r\nx-note: caf\xc3\xa9 \xff\r\nx-note: 2\r\ncontent-length: 0\r\n\r\n")
+    assert way.send(transport, Send(http(origin))).headers["x-note"] == "caf\xc3\xa9 \xff, 2"
 
 
 def test_a_server_that_is_silent_is_not_one_that_cannot_be_reached(way: Way, transport: Transport) -> None:

@@ -55,8 +55,8 @@ class HttpxTransport:
         """Send a request and read the whole answer."""
         ends = _moment(effect.timeout)
         body = BodyBuffer(effect)
-        opening = Open(effect.request, _shortest(effect.timeout, effect.head), effect.connect, stopper=effect.stopper)
-        exchange = self.open(opening)
+        head, total = _shortest(effect.timeout, effect.head), effect.timeout
+        exchange = self.open(Open(effect.request, head, effect.connect, total=total, stopper=effect.stopper))
         try:
             while data := exchange.handle.read_until(ends, "no complete answer in time"):
                 body.add(data)
@@ -70,7 +70,7 @@ class HttpxTransport:
         has_head = False
         try:
             async with asyncio.timeout(effect.timeout):
-                exchange = await self.aopen(Open(effect.request, effect.head, effect.connect))
+                exchange = await self.aopen(Open(effect.request, effect.head, effect.connect, total=effect.timeout))
                 has_head = True
                 try:
                     while data := await exchange.handle.aread(None):
@@ -91,6 +91,7 @@ class HttpxTransport:
             request = guard.request = _build(client, effect)
             with guard.until(_moment(_shortest(effect.timeout, effect.total))):
                 response = guard.response = client.send(request, stream=True, follow_redirects=False)
+                _limit_reads(request, effect)
         except _UNSENDABLE:
             response = None
         except _FAULTS as error:
@@ -109,7 +110,9 @@ class HttpxTransport:
         ends = _moment(effect.total)
         try:
             async with asyncio.timeout(_shortest(effect.timeout, effect.total)):
-                response = await client.send(_build(client, effect), stream=True, follow_redirects=False)
+                request = _build(client, effect)
+                response = await client.send(request, stream=True, follow_redirects=False)
+                _limit_reads(request, effect)
         except _UNSENDABLE:
             response = None
         except _FAULTS as error:
@@ -283,14 +286,24 @@ def _shortest(*limits: float | None) -> float | None:
 
 def _build(client: httpx.Client | httpx.AsyncClient, effect: Open) -> httpx.Request:
     request = effect.request
-    timeout = httpx.Timeout(_shortest(effect.timeout, effect.read_timeout), connect=effect.connect)
+    whole = _shortest(effect.timeout, effect.total)
+    timeout = httpx.Timeout(whole, connect=_shortest(effect.connect, whole))
     return client.build_request(
         request.method, request.url, headers=dict(request.headers), content=request.body or None, timeout=timeout
     )
 
 
+def _limit_reads(request: httpx.Request, effect: Open) -> None:
+    """After the head, a single read may take as long as the stream may be silent. httpx looks at it for each body."""
+    request.extensions["timeout"]["read"] = _shortest(effect.read_timeout, effect.total)
+
+
 def _head(response: httpx.Response) -> Head:
-    return Head(status=response.status_code, headers=with_date(response.status_code, dict(response.headers.items())))
+    headers: dict[str, str] = {}
+    for name, value in response.headers.raw:  # httpx would guess the encoding
+        key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+        headers[key] = f"{headers[key]}, {text}" if key in headers else text
+    return Head(status=response.status_code, headers=with_date(response.status_code, headers))
 
 
 def translate(error: Exception, request: HttpRequest, late: str, /) -> DragomanError:
