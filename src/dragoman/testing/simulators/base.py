@@ -15,7 +15,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman import wires
-from dragoman.demo import replies
+from dragoman.demo.answers import answer as demo_answer
 from dragoman.errors import DragomanError
 from dragoman.events import to_events
 from dragoman.http import HttpRequest
@@ -227,7 +227,7 @@ class Simulator(InProcessProvider):
         number = len(self.requests) - 1
         if number < len(self._lines):
             return self._lines[number]
-        return replies.answer(request, self.model_name)
+        return demo_answer(request, self.model_name)
 
     def _answered(self, request: Request, call: ProviderCall) -> Response:
         response = as_response(self._reply(request))
