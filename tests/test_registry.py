@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from dragoman.engine.attempt import build_request
 from dragoman.errors import SetupError
 from dragoman.registry import Registry
-from dragoman.targets.providers import PROVIDERS, Provider
+from dragoman.targets.provider import Provider
+from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Quirks
 from dragoman.types import Request, user
 

@@ -127,7 +127,7 @@ if TYPE_CHECKING:
     from dragoman.schema.output_type import OutputType, schema_of
     from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TextDelta, ThinkingDelta, TypedStream
     from dragoman.targets.health_policy import HealthPolicy
-    from dragoman.targets.providers import Provider
+    from dragoman.targets.provider import Provider
     from dragoman.targets.target import Capabilities, Quirks, Target
     from dragoman.tools.decorator import Context, tool
     from dragoman.tools.events import HookFailed, ToolFinished, ToolStarted

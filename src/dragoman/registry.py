@@ -37,7 +37,8 @@ from dragoman.targets.config import (
 from dragoman.targets.dsn import PREFIX, decode_dsn, did_you_mean, variable_of
 from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.model_families import any_host_of, apply_families, maker_of
-from dragoman.targets.providers import PROVIDERS, Provider, with_default_path
+from dragoman.targets.provider import Provider, with_default_path
+from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities, Target
 
 Spec: TypeAlias = str | Sequence[str]

@@ -17,7 +17,7 @@ from dragoman.io.credentials import CachedCredential, KeyFunction
 from dragoman.models import Model
 from dragoman.registry import Registry
 from dragoman.targets.credentials import Token
-from dragoman.targets.providers import Provider
+from dragoman.targets.provider import Provider
 from dragoman.targets.target import Target
 
 ANSWER = msgspec.json.encode({"message": {"content": "fine"}, "done": True, "done_reason": "stop"})

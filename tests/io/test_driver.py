@@ -42,7 +42,7 @@ from dragoman.io.transport import make_transport
 from dragoman.models import Model
 from dragoman.registry import Registry
 from dragoman.targets.health_policy import HealthPolicy
-from dragoman.targets.providers import Provider
+from dragoman.targets.provider import Provider
 from dragoman.testing import (
     CloseAfter,
     CloseAtOnce,

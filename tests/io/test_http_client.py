@@ -44,7 +44,7 @@ from dragoman.io.pool import Pool
 from dragoman.io.transport import RoutingTransport, Transport, make_transport
 from dragoman.models import Model
 from dragoman.registry import Registry
-from dragoman.targets.providers import Provider
+from dragoman.targets.provider import Provider
 from dragoman.testing import (
     CloseAfter,
     CloseAtOnce,

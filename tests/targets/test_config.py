@@ -8,7 +8,8 @@ from dragoman.errors import SetupError
 from dragoman.io.transport import make_transport
 from dragoman.registry import Registry
 from dragoman.targets.health_policy import HealthPolicy
-from dragoman.targets.providers import PROVIDERS, Provider
+from dragoman.targets.provider import Provider
+from dragoman.targets.providers import PROVIDERS
 from dragoman.targets.target import Capabilities
 
 

@@ -4,7 +4,8 @@ import pytest
 
 from dragoman.errors import SetupError
 from dragoman.targets.dsn import decode_dsn, variable_of
-from dragoman.targets.providers import PROVIDERS, Provider
+from dragoman.targets.provider import Provider
+from dragoman.targets.providers import PROVIDERS
 
 MALFORMED = [
     "",

@@ -9,7 +9,8 @@ from dragoman import wires
 from dragoman.errors import SetupError
 from dragoman.http import split_base_url
 from dragoman.registry import Registry
-from dragoman.targets.providers import PROVIDERS, Provider, target
+from dragoman.targets.provider import Provider
+from dragoman.targets.providers import PROVIDERS, target
 from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import Request, Tool, ToolCall, ToolResult, assistant, tool_results, user
 from dragoman.wires.base import ClientHalf

@@ -12,7 +12,7 @@ from dragoman.cli.terminal import decode_argument
 from dragoman.errors import InvalidRequest, OutputError
 from dragoman.models import CallOptions
 from dragoman.registry import Registry
-from dragoman.targets.providers import Provider
+from dragoman.targets.provider import Provider
 from dragoman.types import JsonObject, is_object
 
 FIRST_MODELS = {

@@ -20,7 +20,7 @@ from msgspec.structs import replace
 from dragoman.errors import AuthFailed, DragomanError, SetupError, TimedOut
 from dragoman.http import HttpRequest
 from dragoman.targets.credentials import SigningRequest, Token
-from dragoman.targets.providers import clean_key
+from dragoman.targets.provider import clean_key
 from dragoman.targets.target import Target
 
 EARLY = 120.0

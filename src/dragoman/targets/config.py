@@ -16,7 +16,7 @@ from dragoman.errors import SetupError, explain_validation, redact
 from dragoman.targets.dsn import did_you_mean
 from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.model_families import override
-from dragoman.targets.providers import Provider, clean_key, with_default_path, without_credentials
+from dragoman.targets.provider import Provider, clean_key, with_default_path, without_credentials
 from dragoman.targets.target import Capabilities, Quirks
 from dragoman.types import is_list, is_object
 

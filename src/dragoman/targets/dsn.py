@@ -9,7 +9,7 @@ from difflib import get_close_matches
 from msgspec.structs import replace
 
 from dragoman.errors import SetupError
-from dragoman.targets.providers import Provider, clean_key, with_default_path, without_credentials
+from dragoman.targets.provider import Provider, clean_key, with_default_path, without_credentials
 
 PREFIX = "LLM_"
 FORM = "scheme://[token@]host[:port][/path]"

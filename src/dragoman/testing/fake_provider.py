@@ -8,7 +8,7 @@ from dragoman.errors import ConnectFailed, DragomanError, InvalidRequest, Reset,
 from dragoman.http import Head, HttpRequest, HttpResponse
 from dragoman.models import CallOptions, Model
 from dragoman.registry import Registry
-from dragoman.targets.providers import Provider
+from dragoman.targets.provider import Provider
 from dragoman.testing.script import (
     EncodedAnswer,
     Ending,

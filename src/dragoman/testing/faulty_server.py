@@ -15,7 +15,7 @@ from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.models import CallOptions, Model
 from dragoman.registry import Registry
-from dragoman.targets.providers import Provider
+from dragoman.targets.provider import Provider
 from dragoman.testing.script import (
     EncodedAnswer,
     RawResponse,

@@ -16,7 +16,7 @@ from dragoman.cli.commands.models import list_all, ready_providers
 from dragoman.cli.defaults import config_path, default_spec, key_variable, read_tables
 from dragoman.errors import DragomanError, SetupError
 from dragoman.registry import Registry
-from dragoman.targets.providers import clean_key
+from dragoman.targets.provider import clean_key
 
 CheckStatus: TypeAlias = Literal["ok", "hint", "wrong"]
 REQUIRED = ("msgspec", "httptools", "jsonschema-rs", "pillow")

@@ -10,7 +10,7 @@ from dragoman.engine.effects import Send
 from dragoman.errors import ConnectFailed, DragomanError
 from dragoman.http import HttpRequest, split_base_url
 from dragoman.io.transport import make_transport
-from dragoman.targets.providers import clean_key
+from dragoman.targets.provider import clean_key
 from dragoman.types import JsonObject, is_object
 
 TIMEOUT = 10.0

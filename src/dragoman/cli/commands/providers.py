@@ -7,7 +7,7 @@ from dragoman.cli.defaults import key_state, key_variable, open_registry
 from dragoman.errors import SetupError
 from dragoman.http import HttpRequest
 from dragoman.registry import Registry
-from dragoman.targets.providers import Provider
+from dragoman.targets.provider import Provider
 
 
 def run(arguments: Namespace, /) -> int:

@@ -1,0 +1,167 @@
+"""A provider record: the wire, base URL, key, capabilities and quirks of one provider."""
+
+import re
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Any
+from urllib.parse import urlsplit
+
+import msgspec
+from msgspec.structs import replace
+
+from dragoman.errors import SetupError
+from dragoman.http import SENSITIVE_NAME, redact_url, split_base_url
+from dragoman.targets.target import Capabilities, Quirks, Target
+
+
+class Provider(msgspec.Struct, frozen=True, kw_only=True):
+    """One provider: its wire, base URL, key, capabilities and quirks. Its repr does not show the key.
+
+    >>> Provider(name="anthropic", wire="anthropic", base_url="https://api.anthropic.com/v1", api_key="k")
+    Provider(anthropic, wire=anthropic, https://api.anthropic.com/v1)
+    """
+
+    name: str
+    wire: str
+    base_url: str = ""
+    """Empty if every user has another one; then a DSN, a variable or `base_url=` must set it.
+
+    `{A|B}` stands for the environment variable A or B, such as that of a region.
+    """
+    base_url_names: tuple[str, ...] = ()
+    """Environment variables that may hold another base URL."""
+    path: str | None = None
+    """The path for a base URL without one; None is the path of `base_url`."""
+    key_names: tuple[str, ...] = ()
+    """Environment variables that may hold the key; the first that is set is used."""
+    needs_key: bool = True
+    api_key: str | None = None
+    auth: str = "bearer"
+    """`bearer`, `aws` (a signature, or a bearer key), or the name of the header that holds the key."""
+    plain_http: bool = False
+    """Whether a DSN with this scheme means http, not https."""
+    headers: Mapping[str, str] = {}
+    capabilities: Capabilities = Capabilities()
+    quirks: Quirks = Quirks()
+    family: str | None = None
+    """The provider whose entries in model_families.json apply; None is its own."""
+    http_client: object = None
+    """An httpx client or a Transport for its requests; None is the registry's."""
+    credential: object = None
+    """A function that returns the key, or a `Credential`; it comes before `api_key` and the environment."""
+
+    @property
+    def default_path(self) -> str:
+        """The path for a base URL without one."""
+        return urlsplit(self.base_url).path if self.path is None else self.path
+
+    def target(self, model: str, *, env: Mapping[str, str] | None = None) -> Target:
+        """One model of this provider, with the key and the base URL from the environment."""
+        env = env or {}
+        base_url = self._base_url(env)
+        if not base_url:
+            names = " or ".join((*self.base_url_names, f"LLM_{self.name.upper().replace('-', '_')}"))
+            raise SetupError(f"{self.name}: no base URL; set {names}, or pass base_url=")
+        return Target(
+            provider=self.name,
+            model=model,
+            wire=self.wire,
+            base_url=base_url,
+            api_key=self._key(env) if self.credential is None else None,
+            needs_key=self.needs_key,
+            key_names=self.key_names,
+            auth=self.auth,
+            headers=self.headers,
+            capabilities=self.capabilities,
+            quirks=self.quirks,
+            http_client=self.http_client,
+            credential=self.credential,
+        )
+
+    def _base_url(self, env: Mapping[str, str]) -> str:
+        for name in self.base_url_names:
+            if value := env.get(name, "").strip():
+                try:
+                    return _complete_url(value, self.base_url, self.default_path)
+                except SetupError as error:
+                    raise SetupError(f"{self.name}: {name}: {error}") from None
+        return re.sub(r"\{([A-Z_|]+)\}", lambda match: self._variable(match[1].split("|"), env), self.base_url)
+
+    def _variable(self, names: list[str], env: Mapping[str, str]) -> str:
+        value = next((value for name in names if (value := env.get(name, "").strip())), "")
+        if not re.fullmatch(r"[\w.-]+", value):
+            raise SetupError(f"{self.name}: {' or '.join(names)} must be set, or pass base_url=")
+        return value
+
+    def _key(self, env: Mapping[str, str]) -> str | None:
+        if self.api_key and (key := clean_key(self.api_key, self.name, "api_key")):
+            return key
+        for name in self.key_names:
+            if (value := env.get(name)) and (key := clean_key(value, self.name, name)):
+                return key
+        return None
+
+    def __repr__(self) -> str:
+        return f"Provider({self.name}, wire={self.wire}, {redact_url(self.base_url)})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        # msgspec's own would show the key.
+        return [("name", self.name), ("wire", self.wire), ("base_url", redact_url(self.base_url))]
+
+
+def without_credentials(record: Provider, /) -> Provider:
+    """A record without keys, secret headers and client, as the start for another server.
+
+    >>> without_credentials(Provider(name="a", wire="ollama", headers={"x-api-key": "k", "x-team": "b"})).headers
+    {'x-team': 'b'}
+    """
+    headers = {name: value for name, value in record.headers.items() if not re.search(SENSITIVE_NAME, name.lower())}
+    return replace(
+        record, api_key=None, credential=None, key_names=(), base_url_names=(), headers=headers, http_client=None
+    )
+
+
+def clean_key(key: object, /, *names: str) -> str | None:
+    """A key without the blanks and line breaks around it, which secret files often have; None if it is empty.
+
+    >>> clean_key("sk-1\\n", "GROQ_API_KEY")
+    'sk-1'
+    """
+    text = key.strip() if isinstance(key, str) else "\n"
+    if not text.isascii() or not text.isprintable():
+        raise SetupError(f"{': '.join(names)} must be a str of printable ASCII characters")
+    return text or None
+
+
+def with_default_path(base_url: str, path: str, /) -> str:
+    """A base URL, with this path if it has none.
+
+    >>> with_default_path("https://api.anthropic.com/", "/v1"), with_default_path("https://proxy/llm", "/v1")
+    ('https://api.anthropic.com/v1', 'https://proxy/llm')
+    """
+    origin, own = split_base_url(base_url.strip())
+    return origin + (own or path)
+
+
+@lru_cache(maxsize=256)
+def _complete_url(text: str, default: str, path: str) -> str:
+    """A base URL from a variable such as OLLAMA_HOST, which may hold only a part of one: `box`, `:8080`, `0.0.0.0`."""
+    text = text.strip(" \t\r\n\"'").rstrip("/")
+    scheme, separator, rest = text.partition("://")
+    host, slash, own = (rest if separator else text).partition("/")
+    if not separator:
+        scheme, host = "http", _with_port(host, urlsplit(default).port)
+    # A server that listens on every address is reached at the loopback address.
+    host = host.replace("0.0.0.0", "127.0.0.1", 1) if host.startswith("0.0.0.0") else host  # noqa: S104
+    return with_default_path(f"{scheme}://{host}{slash}{own}", path)
+
+
+def _with_port(host: str, port: int | None) -> str:
+    """`box` gets the default port, `:8080` the loopback address, and IPv6 its brackets."""
+    if host.startswith(":") and host[1:].isdecimal():
+        return f"127.0.0.1{host}"
+    bare = host.strip("[]")
+    if bare.count(":") > 1 and not host.startswith("["):
+        host = f"[{bare}]"
+    has_port = host.rpartition("]")[2].count(":") == 1
+    return host if has_port or port is None else f"{host or '127.0.0.1'}:{port}"
