@@ -1,0 +1,188 @@
+"""Agents of every dialect before every simulated provider: thirty turns, and the agent never notices the gateway.
+
+A turn is one answer of the model. In a cycle it asks for two tools at once, then for one, then it says a text. There are
+results with errors, images, a system message inside the history, a restart of the gateway, and a compaction.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
+
+import pytest
+
+from dragoman.gateway.app import App
+from dragoman.gateway.config import decode_config
+from dragoman.gateway.runtime import Runtime
+from dragoman.testing import (
+    ClaudeSimulator,
+    DeepSeekSimulator,
+    GeminiSimulator,
+    GptSimulator,
+    KimiSimulator,
+    OllamaSimulator,
+    Simulator,
+)
+from dragoman.types import Message, Request, Text, Thinking, ToolCall
+from tests.support.gateway.agent_clients import CLIENTS, AgentClient, Call
+from tests.support.gateway.dialects import BASES, look
+
+TURNS = 30
+IMAGE_TURNS = (3, 18)
+SYSTEM_TURN = 9
+RESTART_TURN = 13
+COMPACTION_TURN = 21
+SIMULATORS: dict[str, type[Simulator]] = {
+    "claude": ClaudeSimulator,
+    "gpt": GptSimulator,
+    "gemini": GeminiSimulator,
+    "deepseek": DeepSeekSimulator,
+    "kimi": KimiSimulator,
+    "ollama": OllamaSimulator,
+}
+WITHOUT_IMAGES = ("deepseek",)
+
+
+class Cell(NamedTuple):
+    """One client before one provider."""
+
+    client: str
+    provider: str
+
+    def __str__(self) -> str:
+        return f"{self.client}-{self.provider}"
+
+
+CELLS = [Cell(client, provider) for client in CLIENTS for provider in SIMULATORS]
+each_form = pytest.mark.parametrize("stream", [False, True], ids=["plain", "streamed"])
+each_store = pytest.mark.parametrize("has_store", [False, True], ids=["no-store", "store"])
+
+
+def each_cell(pending: Callable[[Cell], bool], why: str) -> pytest.MarkDecorator:
+    """All cells; those that are `pending` are known to fail."""
+    mark = pytest.mark.xfail(reason=why, strict=True)
+    cells = [pytest.param(cell, id=str(cell), marks=mark if pending(cell) else ()) for cell in CELLS]
+    return pytest.mark.parametrize("cell", cells)
+
+
+def is_foreign(cell: Cell) -> bool:
+    return CLIENTS[cell.client].DIALECT != SIMULATORS[cell.provider].WIRE
+
+
+def needs_reasoning(cell: Cell) -> bool:
+    return is_foreign(cell) and cell.provider in ("claude", "deepseek", "kimi")
+
+
+class Conversation:
+    """One agent, one gateway and one simulated provider."""
+
+    def __init__(self, cell: Cell, folder: Path, *, stream: bool, has_store: bool) -> None:
+        self.cell = cell
+        self.simulator = SIMULATORS[cell.provider](reply=self._reply)
+        self.client: AgentClient = CLIENTS[cell.client](self.simulator.spec, stream=stream)
+        self.config = "[gateway]\nlog = false\n"
+        if has_store:
+            self.config += f'store = "sqlite:{folder / "store.db"}"\n'
+        elif "reasoning_key" in type(decode_config("").gateway).__struct_fields__:
+            self.config += f'reasoning_key = "{"k" * 64}"\n'
+        self.segments: list[int] = [0]
+        """Where the requests of the provider begin that share a prefix."""
+        self.statuses: list[tuple[int, bytes]] = []
+
+    def _reply(self, _request: Request) -> Message:
+        number = len(self.simulator.requests)
+        parts: list[Any] = [Thinking(text=f"I think for turn {number}.")]
+        if number % 3 == 1:
+            parts += [Text(text=f"Looking up {number}."), *(self._call(port) for port in ("Brest", "Cork"))]
+        elif number % 3 == 2:
+            parts.append(self._call(f"Port {number}"))
+        else:
+            parts.append(Text(text=f"Answer {number}."))
+        return Message(role="assistant", parts=tuple(parts))
+
+    @staticmethod
+    def _call(port: str) -> ToolCall:
+        return ToolCall(id="x", name="tide", arguments={"port": port})
+
+    async def run(self) -> None:
+        app = self._start()
+        calls: list[Call] = []
+        for turn in range(TURNS):
+            if turn == RESTART_TURN:
+                await app.close()
+                app = self._start()
+            self._speak(turn, calls)
+            seen = await look(app, self.client.request())
+            self.statuses.append((seen.status, seen.body if seen.status != 200 else b""))
+            if seen.status != 200:
+                break
+            calls = self.client.read(seen.body)
+        await app.close()
+
+    def _start(self) -> App:
+        provider, base = self.simulator.PROVIDER, BASES.get(self.simulator.WIRE, "/v1")
+        record = f'like = "{provider}"\nbase_url = "http://{provider}.invalid{base}"\napi_key = "k"\n'
+        runtime = Runtime(decode_config(f"{self.config}[providers.{provider}]\n{record}"), {})
+        runtime.registry.transport = self.simulator
+        return App(runtime)
+
+    def _speak(self, turn: int, calls: list[Call]) -> None:
+        if calls:
+            results = [(call, f"4.{turn} m", turn % 5 == 4) for call in calls]
+            self.client.give_results(results)
+            return
+        if turn == COMPACTION_TURN:
+            self.client.compact()
+            self.segments.append(len(self.simulator.bodies))
+        else:
+            image = turn in IMAGE_TURNS and self.cell.provider not in WITHOUT_IMAGES
+            self.client.say(f"Question {turn}", image=image)
+        if turn == SYSTEM_TURN and self.client.HAS_INNER_SYSTEM:
+            self.client.say_system("From now on, answer in metres.")
+
+
+@cache
+def talk(cell: Cell, *, stream: bool, has_store: bool) -> Conversation:
+    with TemporaryDirectory() as folder:
+        conversation = Conversation(cell, Path(folder), stream=stream, has_store=has_store)
+        asyncio.run(conversation.run())
+    return conversation
+
+
+@each_store
+@each_form
+@each_cell(needs_reasoning, "reasoning does not travel through other dialects yet")
+def test_no_turn_is_refused(cell: Cell, *, stream: bool, has_store: bool) -> None:
+    conversation = talk(cell, stream=stream, has_store=has_store)
+    assert [str(refusal) for refusal in conversation.simulator.refusals] == []
+    assert [answer for answer in conversation.statuses if answer[0] != 200] == []
+    assert len(conversation.simulator.requests) == TURNS
+
+
+@each_store
+@each_form
+@each_cell(is_foreign, "reasoning does not travel through other dialects yet")
+def test_no_reasoning_is_lost(cell: Cell, *, stream: bool, has_store: bool) -> None:
+    conversation = talk(cell, stream=stream, has_store=has_store)
+    assert [str(loss) for loss in conversation.simulator.losses] == []
+    assert len(conversation.simulator.requests) == TURNS
+
+
+@each_store
+@each_form
+@each_cell(lambda _: True, "the growing list is not the last member of the body yet")
+def test_the_prefix_does_not_move(cell: Cell, *, stream: bool, has_store: bool) -> None:
+    conversation = talk(cell, stream=stream, has_store=has_store)
+    bodies = conversation.simulator.bodies
+    assert len(bodies) == TURNS
+    for number in range(1, len(bodies)):
+        if number not in conversation.segments:
+            before, after = bodies[number - 1].rstrip(b"]}"), bodies[number]
+            assert after.startswith(before), f"request {number}: {first_difference(before, after)}"
+
+
+def first_difference(before: bytes, after: bytes) -> str:
+    at = next((i for i, (a, b) in enumerate(zip(before, after, strict=False)) if a != b), min(len(before), len(after)))
+    return f"byte {at}: …{before[max(0, at - 80) : at + 60]!r} became …{after[max(0, at - 80) : at + 60]!r}"
