@@ -35,10 +35,24 @@ def test_a_prompt_without_any_message_is_refused(prompt: Any) -> None:
         as_messages(prompt)
 
 
-@pytest.mark.parametrize("prompt", [{"role": "user", "content": "hi"}, [{"role": "user", "content": "hi"}]])
-def test_messages_as_dicts_are_refused_with_how_to_write_them(prompt: Any) -> None:
-    with pytest.raises(InvalidRequest, match=r'got dict; write .* as dragoman\.user\("hi"\)'):
-        as_messages(prompt)
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        {"role": "user", "content": "hi"},
+        [{"role": "user", "content": "hi"}],
+        [{"type": "text", "text": "hi"}],
+        {"type": "text", "text": "hi"},
+        MappingProxyType({"role": "user", "content": "hi"}),
+    ],
+)
+def test_messages_and_parts_may_be_dicts(prompt: Any) -> None:
+    assert as_messages(prompt) == (user("hi"),)
+
+
+def test_dicts_and_messages_may_be_in_one_list() -> None:
+    assert as_messages([user("hi"), {"role": "assistant", "content": "ho"}]) == (user("hi"), assistant("ho"))
+    with pytest.raises(InvalidRequest, match="not a mixture"):
+        as_messages([{"role": "user", "content": "hi"}, {"type": "text", "text": "ho"}])
 
 
 @pytest.mark.parametrize(
@@ -50,7 +64,6 @@ def test_messages_as_dicts_are_refused_with_how_to_write_them(prompt: Any) -> No
         ([["a"]], "list"),
         (5, "int"),
         ([b"x"], "bytes"),
-        (MappingProxyType({"role": 1}), "mappingproxy"),
     ],
 )
 def test_a_value_that_is_not_a_prompt_is_refused(prompt: Any, kind: str) -> None:

@@ -133,6 +133,7 @@ if TYPE_CHECKING:
     from dragoman.tools.events import HookFailed, ToolFinished, ToolStarted
     from dragoman.tools.skills import Skill
     from dragoman.tools.toolbox import Toolbox
+    from dragoman.wires.dicts import messages_from, tools_from
 
 __all__ = [
     "Agent",
@@ -267,6 +268,7 @@ __all__ = [
     "generate",
     "list_models",
     "load",
+    "messages_from",
     "model",
     "probe",
     "schema_of",
@@ -276,12 +278,14 @@ __all__ = [
     "to_events",
     "tool",
     "tool_results",
+    "tools_from",
     "user",
 ]
 
 _LAZY = {
     "agents.agent": "Agent AgentStream AsyncAgentStream",
     "agents.budget": "Budget",
+    "wires.dicts": "messages_from tools_from",
     "engine.call_context": "Timeouts",
     "engine.failover": "CooldownStarted ChainOptions ErrorPolicy",
     "agents.compaction": "compact",

@@ -43,13 +43,17 @@ from dragoman.types import (
     user,
 )
 from dragoman.types.media_files import PillowImage, is_pil
+from dragoman.wires.dicts import SdkValue, is_foreign, is_message_dict, messages_from, read_system, read_tools, to_dict
 
 if TYPE_CHECKING:
     from dragoman.registry import Registry
 
 T = TypeVar("T")
-Prompt: TypeAlias = str | Message | Part | PillowImage | Iterable[Message | Part | str | PillowImage]
-"""Text, a message, a part, or a list of these; a Pillow image is a part, too."""
+Prompt: TypeAlias = (
+    str | Message | Part | PillowImage | SdkValue | Iterable[Message | Part | str | PillowImage | SdkValue]
+)
+"""Text, a message, a part, or a list of these. A Pillow image is a part, too; a dict or an object of another SDK may be
+a message or a part."""
 _CHAIN_OPTIONS = frozenset(ChainOptions.__struct_fields__)
 _SET_BY_CALL = frozenset({"messages", "stream"})
 """Fields of a Request that a call sets itself, so that they are not options."""
@@ -58,10 +62,10 @@ _SET_BY_CALL = frozenset({"messages", "stream"})
 class CallOptions(TypedDict, total=False):
     """The options of a call: fields of the Request, how long the call may take, and how its chain behaves."""
 
-    system: str | tuple[Text, ...] | None
-    """The system prompt."""
-    tools: ToolLike | Opaque | Iterable[ToolLike | Opaque] | None
-    """Tools that the model may call: functions or `Tool` values."""
+    system: str | SdkValue | Iterable[Text | SdkValue] | None
+    """The system prompt: text, or a list of `Text` or of text blocks."""
+    tools: ToolLike | Opaque | SdkValue | Iterable[ToolLike | Opaque | SdkValue] | None
+    """Tools that the model may call: functions, `Tool` values, or definitions as other SDKs have them."""
     tool_choice: str | None
     """`auto`, `none`, `required`, or the name of a tool."""
     parallel_tool_calls: bool | None
@@ -144,7 +148,7 @@ def check_options(names: Iterable[str], /) -> None:
 
 
 def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
-    """The messages of a prompt: a string, a message, a part, or a list of these.
+    """The messages of a prompt: a string, a message, a part, or a list of these; messages may be dicts of other SDKs.
 
     >>> as_messages(["What is this?", Text(text="Be brief.")])[0].text
     'What is this?Be brief.'
@@ -156,34 +160,31 @@ def as_messages(prompt: Prompt, /) -> tuple[Message, ...]:
     if isinstance(prompt, Part) or is_pil(prompt):
         return (user(prompt),)
     items = _prompt_items(prompt)
-    messages = [item for item in items if isinstance(item, Message)]
-    parts = [item for item in items if not isinstance(item, Message)]
-    if messages and parts:
+    messages: list[Any] = [item for item in items if isinstance(item, Message) or is_message_dict(item)]
+    if messages and len(messages) < len(items):
         raise InvalidRequest("prompt must be a list of messages or a list of parts and strings, not a mixture")
     if not items:
         raise InvalidRequest("prompt must have at least one message, got an empty list")
-    return tuple(messages) or (user(*parts),)
+    if not messages:
+        return (user(*items),)
+    return messages_from(messages) if any(isinstance(message, dict) for message in messages) else tuple(messages)
 
 
 def _prompt_items(prompt: Any) -> list[Any]:
-    if not _is_list(prompt):
+    if not _is_list(prompt) and not is_foreign(prompt):
         raise _not_a_prompt(prompt)
-    items = list(prompt)
-    for item in items:
+    items: list[Any] = [prompt] if is_foreign(prompt) else [*prompt]
+    for i, item in enumerate(items):
         if not isinstance(item, Message | Part | str) and not is_pil(item):
-            raise _not_a_prompt(item)
+            if not is_foreign(item):
+                raise _not_a_prompt(item)
+            items[i] = to_dict(item)
     return items
 
 
 def _not_a_prompt(value: object) -> InvalidRequest:
     """The error names the type only: the value may be long, and private."""
-    message = f"prompt must be a str, Message, Part, or a list of these, got {type(value).__name__}"
-    if not isinstance(value, Mapping):
-        return InvalidRequest(message)
-    return InvalidRequest(
-        f'{message}; write {{"role": "user", "content": "hi"}} as dragoman.user("hi"), likewise dragoman.assistant '
-        "and dragoman.system; dragoman.load reads what dragoman.dump wrote"
-    )
+    return InvalidRequest(f"prompt must be a str, Message, Part, or a list of these, got {type(value).__name__}")
 
 
 def _as_texts(texts: Any) -> list[str]:
@@ -427,8 +428,9 @@ class Model:
         stop = fields.pop("stop", None) or ()
         fields["stop"] = (stop,) if isinstance(stop, str) else _tuple_of(str, "stop", stop)
         if (system := fields.get("system")) is not None and not isinstance(system, str):
-            fields["system"] = _tuple_of(Text, "system", system)
-        fields["tools"] = definitions(fields.pop("tools", None) or ())
+            fields["system"] = _tuple_of(Text, "system", read_system(system))
+        tools = fields.pop("tools", None)
+        fields["tools"] = definitions(read_tools(tools)) if tools else ()
         return fields, msgspec.structs.replace(chain_options, **changes) if changes else chain_options
 
     def _answer(self, prompt: Prompt, output: Any, max_repairs: int, options: CallOptions) -> Plan[Response]:

@@ -26,7 +26,8 @@ from dragoman.streaming import AsyncClosableStream, ClosableStream, ItemConverte
 from dragoman.tools.decorator import Context, HasTools, ToolLike, gather, handler_of, tool, tool_of
 from dragoman.tools.executor import Approve
 from dragoman.tools.skills import Skill
-from dragoman.types import Message, Request, Response, Text, Tool, ToolCall
+from dragoman.types import Message, Opaque, Request, Response, Text, Tool, ToolCall
+from dragoman.wires.dicts import SdkValue, read_tools
 
 T = TypeVar("T")
 AgentStreamItem: TypeAlias = RunEvent | TextDelta | ThinkingDelta | Restarted
@@ -38,8 +39,8 @@ class AgentOptions(TypedDict, total=False):
     """The options of an agent. None means the default; for a limit it means no limit."""
 
     system: str | None
-    tools: Iterable[ToolLike] | ToolLike | None
-    """Functions, tools and toolboxes, or one of these."""
+    tools: Iterable[ToolLike | Opaque | SdkValue] | ToolLike | Opaque | SdkValue | None
+    """Functions, tools and toolboxes, or one of these; a dict must be a tool that the provider runs itself."""
     skills: Iterable[Skill] | Skill | None
     terminal_tool: str | ToolLike | None
     """A call of this tool ends the run, and its arguments are the output. The tool itself does not run."""
@@ -89,7 +90,9 @@ class Agent(Generic[T]):
         _check(options)
         self.model = api.model(model) if isinstance(model, str) else model
         self._options = options
-        self._tools: tuple[ToolLike, ...] = _as_tuple("tools", options.get("tools"))
+        tools = _as_tuple("tools", read_tools(options.get("tools")))
+        self._tools: tuple[ToolLike, ...] = tuple(one for one in tools if not isinstance(one, Opaque))
+        self._provider_tools = tuple(one for one in tools if isinstance(one, Opaque))
         self._skills: tuple[Skill, ...] = _as_tuple("skills", options.get("skills"))
         self._output_type: OutputType[T] | None = None if output is None or output is str else OutputType(output)
         budget = options.get("budget") or Budget()
@@ -186,7 +189,7 @@ class Agent(Generic[T]):
     def _settings(self, request: Request) -> LoopSettings[T]:
         options = self._options
         request_tools = [one for one in request.tools if isinstance(one, Tool)]
-        provider_tools = tuple(one for one in request.tools if not isinstance(one, Tool))
+        provider_tools = (*(one for one in request.tools if isinstance(one, Opaque)), *self._provider_tools)
         tools = gather([*request_tools, *self._tools, *self._skills])
         extra_tools, terminal = self._terminal(tools)
         tools = gather([*tools, *extra_tools])
@@ -273,7 +276,7 @@ _CHECKS: dict[str, tuple[Callable[[Any], bool], str]] = {
 def _as_tuple(name: str, value: Any) -> tuple[Any, ...]:
     if value is None:
         return ()
-    if isinstance(value, Tool | Skill | HasTools) or callable(value):
+    if isinstance(value, Tool | Opaque | Skill | HasTools) or callable(value):
         return (value,)
     if isinstance(value, str) or not hasattr(value, "__iter__"):
         raise InvalidRequest(f"{name} must be a {name[:-1]} or a list of {name}, got {value!r}")

@@ -128,7 +128,8 @@ class Conversation:
         if not path:
             terminal.fail("/save needs a file name: /save FILE")
             return
-        request = Request(messages=tuple(self._messages), system=self._options.get("system"))
+        system: Any = self._options.get("system")
+        request = Request(messages=tuple(self._messages), system=system)
         Path(path).expanduser().write_bytes(dump(request) + b"\n")
         terminal.note(f"saved {len(self._messages)} messages to {path}")
 
