@@ -11,6 +11,7 @@ from typing import Any, TypeVar, Unpack, overload
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.probe import Findings
 from dragoman.engine.typed import Parsed
+from dragoman.io.driver import short_traceback
 from dragoman.models import CallOptions, Explanation, Model, Prompt
 from dragoman.registry import Registry, Spec
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
@@ -63,7 +64,8 @@ def generate(
     >>> generate("demo/any", "Is it so?").text
     'You said “Is it so?”, which is 3 words.'
     """
-    return _model(model).generate(prompt, output=output, max_repairs=max_repairs, **options)
+    with short_traceback:
+        return _model(model).generate(prompt, output=output, max_repairs=max_repairs, **options)
 
 
 @overload
@@ -85,7 +87,8 @@ async def agenerate(
     >>> asyncio.run(agenerate("demo/any", "Is it so?")).usage.output
     14
     """
-    return await _model(model).agenerate(prompt, output=output, max_repairs=max_repairs, **options)
+    with short_traceback:
+        return await _model(model).agenerate(prompt, output=output, max_repairs=max_repairs, **options)
 
 
 def stream(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> Stream:
@@ -94,7 +97,8 @@ def stream(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> Strea
     >>> next(iter(stream("demo/any", "Is it so?")))
     TextDelta(text='You ')
     """
-    return _model(model).stream(prompt, **options)
+    with short_traceback:
+        return _model(model).stream(prompt, **options)
 
 
 def astream(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> AsyncStream:
@@ -103,7 +107,8 @@ def astream(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> Asyn
     >>> type(astream("demo/any", "Is it so?")).__name__
     'AsyncStream'
     """
-    return _model(model).astream(prompt, **options)
+    with short_traceback:
+        return _model(model).astream(prompt, **options)
 
 
 # Typed output ---------------------------------------------------------------------------------------------------------
@@ -125,7 +130,8 @@ def extract(
     >>> extract("demo/any", bool, "Is it so?")
     True
     """
-    return _model(model).extract(output_type, prompt, max_repairs=max_repairs, **options)
+    with short_traceback:
+        return _model(model).extract(output_type, prompt, max_repairs=max_repairs, **options)
 
 
 @overload
@@ -145,7 +151,8 @@ async def aextract(
     >>> asyncio.run(aextract("demo/any", bool, "Is it so?"))
     True
     """
-    return await _model(model).aextract(output_type, prompt, max_repairs=max_repairs, **options)
+    with short_traceback:
+        return await _model(model).aextract(output_type, prompt, max_repairs=max_repairs, **options)
 
 
 @overload
@@ -164,7 +171,8 @@ def stream_extract(
     >>> list(stream_extract("demo/any", bool, "Is it so?"))[-1]
     True
     """
-    return _model(model).stream_extract(output_type, prompt, max_repairs=max_repairs, **options)
+    with short_traceback:
+        return _model(model).stream_extract(output_type, prompt, max_repairs=max_repairs, **options)
 
 
 @overload
@@ -183,7 +191,8 @@ def astream_extract(
     >>> type(astream_extract("demo/any", bool, "Is it so?")).__name__
     'AsyncTypedStream'
     """
-    return _model(model).astream_extract(output_type, prompt, max_repairs=max_repairs, **options)
+    with short_traceback:
+        return _model(model).astream_extract(output_type, prompt, max_repairs=max_repairs, **options)
 
 
 # Other endpoints ------------------------------------------------------------------------------------------------------
@@ -195,7 +204,8 @@ def explain(model: Spec, prompt: Prompt, *, stream: bool = False, **options: Unp
     >>> explain("demo/any", "Is it so?")[0].target
     'demo/any'
     """
-    return _model(model).explain(prompt, stream=stream, **options)
+    with short_traceback:
+        return _model(model).explain(prompt, stream=stream, **options)
 
 
 def count_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
@@ -208,7 +218,8 @@ def count_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) ->
     ...     print(error)
     demo: counting tokens is not supported
     """
-    return _model(model).count_tokens(prompt, **options)
+    with short_traceback:
+        return _model(model).count_tokens(prompt, **options)
 
 
 async def acount_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
@@ -222,7 +233,8 @@ async def acount_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptio
     ...     print(error)
     demo: counting tokens is not supported
     """
-    return await _model(model).acount_tokens(prompt, **options)
+    with short_traceback:
+        return await _model(model).acount_tokens(prompt, **options)
 
 
 def embed(
@@ -233,7 +245,8 @@ def embed(
     >>> embed("demo/any", ["ships", "harbours"], dimensions=4).vectors[0]
     (0.0, 1.0, 0.0, 0.0)
     """
-    return _model(model, **options).embed(texts, dimensions=dimensions)
+    with short_traceback:
+        return _model(model, **options).embed(texts, dimensions=dimensions)
 
 
 async def aembed(
@@ -245,7 +258,8 @@ async def aembed(
     >>> len(asyncio.run(aembed("demo/any", "ships")).vectors)
     1
     """
-    return await _model(model, **options).aembed(texts, dimensions=dimensions)
+    with short_traceback:
+        return await _model(model, **options).aembed(texts, dimensions=dimensions)
 
 
 def list_models(model: Spec, **options: Unpack[CallOptions]) -> tuple[ModelInfo, ...]:
@@ -254,7 +268,8 @@ def list_models(model: Spec, **options: Unpack[CallOptions]) -> tuple[ModelInfo,
     >>> list_models("demo/any")[0].id
     'any'
     """
-    return _model(model, **options).list_models()
+    with short_traceback:
+        return _model(model, **options).list_models()
 
 
 async def alist_models(model: Spec, **options: Unpack[CallOptions]) -> tuple[ModelInfo, ...]:
@@ -264,7 +279,8 @@ async def alist_models(model: Spec, **options: Unpack[CallOptions]) -> tuple[Mod
     >>> asyncio.run(alist_models("demo/any"))[0].id
     'any'
     """
-    return await _model(model, **options).alist_models()
+    with short_traceback:
+        return await _model(model, **options).alist_models()
 
 
 def probe(model: Spec, **options: Unpack[CallOptions]) -> Findings:
@@ -273,7 +289,8 @@ def probe(model: Spec, **options: Unpack[CallOptions]) -> Findings:
     >>> probe("demo/any").facts["tools"]
     True
     """
-    return _model(model, **options).probe()
+    with short_traceback:
+        return _model(model, **options).probe()
 
 
 async def aprobe(model: Spec, **options: Unpack[CallOptions]) -> Findings:
@@ -283,4 +300,5 @@ async def aprobe(model: Spec, **options: Unpack[CallOptions]) -> Findings:
     >>> asyncio.run(aprobe("demo/any")).facts["structured"]
     True
     """
-    return await _model(model, **options).aprobe()
+    with short_traceback:
+        return await _model(model, **options).aprobe()

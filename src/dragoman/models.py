@@ -21,7 +21,7 @@ from dragoman.engine.probe import Findings
 from dragoman.engine.typed import Parsed
 from dragoman.errors import DragomanError, InvalidRequest
 from dragoman.http import HttpRequest
-from dragoman.io.driver import Driver
+from dragoman.io.driver import Driver, short_traceback
 from dragoman.media import find_media
 from dragoman.schema.output_type import OutputType, output_type_of
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
@@ -261,7 +261,8 @@ class Model:
         self, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Response | Parsed[Any]:
         """The answer. With `output`, its text is parsed as a value of that type, in `.parsed`."""
-        return self._registry.driver.run(self._answer(prompt, output, max_repairs, options))
+        with short_traceback:
+            return self._registry.driver.run(self._answer(prompt, output, max_repairs, options))
 
     @overload
     async def agenerate(self, prompt: Prompt, **options: Unpack[CallOptions]) -> Response: ...
@@ -277,7 +278,8 @@ class Model:
         self, prompt: Prompt, *, output: Any = None, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Response | Parsed[Any]:
         """As `generate`, async."""
-        return await self._registry.driver.arun(self._answer(prompt, output, max_repairs, options))
+        with short_traceback:
+            return await self._registry.driver.arun(self._answer(prompt, output, max_repairs, options))
 
     @overload
     def extract(
@@ -289,8 +291,9 @@ class Model:
     ) -> Any: ...
     def extract(self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]) -> Any:
         """A value of a type. If an answer does not fit, the model is told why and tries again, `max_repairs` times."""
-        plan = self._extract(output_type_of(output_type), prompt, max_repairs, options)
-        return self._registry.driver.run(plan).parsed
+        with short_traceback:
+            plan = self._extract(output_type_of(output_type), prompt, max_repairs, options)
+            return self._registry.driver.run(plan).parsed
 
     @overload
     async def aextract(
@@ -304,8 +307,9 @@ class Model:
         self, output_type: Any, prompt: Prompt, *, max_repairs: int = 1, **options: Unpack[CallOptions]
     ) -> Any:
         """As `extract`, async."""
-        plan = self._extract(output_type_of(output_type), prompt, max_repairs, options)
-        return (await self._registry.driver.arun(plan)).parsed
+        with short_traceback:
+            plan = self._extract(output_type_of(output_type), prompt, max_repairs, options)
+            return (await self._registry.driver.arun(plan)).parsed
 
     @overload
     def stream_extract(
@@ -342,12 +346,14 @@ class Model:
 
     def stream(self, prompt: Prompt, **options: Unpack[CallOptions]) -> Stream:
         """The answer while it arrives."""
-        return Stream(partial(self._registry.driver.iterate, self._plan(prompt, options, stream=True)))
+        with short_traceback:
+            return Stream(partial(self._registry.driver.iterate, self._plan(prompt, options, stream=True)))
 
     def astream(self, prompt: Prompt, **options: Unpack[CallOptions]) -> AsyncStream:
         """As `stream`, async."""
         results: list[Response] = []
-        plan = self._plan(prompt, options, stream=True)
+        with short_traceback:
+            plan = self._plan(prompt, options, stream=True)
         return AsyncStream(partial(self._registry.driver.aiterate, plan, results.append), results)
 
     def explain(self, prompt: Prompt, *, stream: bool = False, **options: Unpack[CallOptions]) -> list[Explanation]:
@@ -357,35 +363,43 @@ class Model:
 
     def count_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
         """The tokens of a request, as the provider of the first target counts them."""
-        return self._registry.driver.run(self._count(prompt, options))
+        with short_traceback:
+            return self._registry.driver.run(self._count(prompt, options))
 
     async def acount_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
         """As `count_tokens`, async."""
-        return await self._registry.driver.arun(self._count(prompt, options))
+        with short_traceback:
+            return await self._registry.driver.arun(self._count(prompt, options))
 
     def embed(self, texts: str | Sequence[str], *, dimensions: int | None = None) -> Embeddings:
         """The vectors of some texts. Only the first target is used: vectors of two models cannot be compared."""
-        return self._registry.driver.run(self._embed(texts, dimensions))
+        with short_traceback:
+            return self._registry.driver.run(self._embed(texts, dimensions))
 
     async def aembed(self, texts: str | Sequence[str], *, dimensions: int | None = None) -> Embeddings:
         """As `embed`, async."""
-        return await self._registry.driver.arun(self._embed(texts, dimensions))
+        with short_traceback:
+            return await self._registry.driver.arun(self._embed(texts, dimensions))
 
     def list_models(self) -> tuple[ModelInfo, ...]:
         """The models that the first target's provider lists."""
-        return self._registry.driver.run(endpoints.list_models(self.targets()[0], self._defaults[1]))
+        with short_traceback:
+            return self._registry.driver.run(endpoints.list_models(self.targets()[0], self._defaults[1]))
 
     async def alist_models(self) -> tuple[ModelInfo, ...]:
         """As `list_models`, async."""
-        return await self._registry.driver.arun(endpoints.list_models(self.targets()[0], self._defaults[1]))
+        with short_traceback:
+            return await self._registry.driver.arun(endpoints.list_models(self.targets()[0], self._defaults[1]))
 
     def probe(self) -> Findings:
         """What the first target's server really supports, found with a few small requests."""
-        return self._registry.driver.run(probe.probe(self.targets()[0], self._defaults[1]))
+        with short_traceback:
+            return self._registry.driver.run(probe.probe(self.targets()[0], self._defaults[1]))
 
     async def aprobe(self) -> Findings:
         """As `probe`, async."""
-        return await self._registry.driver.arun(probe.probe(self.targets()[0], self._defaults[1]))
+        with short_traceback:
+            return await self._registry.driver.arun(probe.probe(self.targets()[0], self._defaults[1]))
 
     def targets(self) -> list[Target]:
         """The targets of the spec, with the current aliases, keys and capabilities."""

@@ -13,6 +13,7 @@ import msgspec
 from dragoman.engine.typed import Parsed, Partials
 from dragoman.errors import InvalidRequest
 from dragoman.events import PartDelta, PartEnded, PartStarted, Restarted, StreamEvent
+from dragoman.io.driver import short_traceback
 from dragoman.io.stopper import Stopper
 from dragoman.schema.output_type import OutputType
 from dragoman.schema.unstrict import NO_VALUE
@@ -174,10 +175,11 @@ class Stream(ClosableStream):
 
     def __iter__(self) -> Iterator[Item]:
         """Pieces of text and thinking, whole tool calls, and last the response."""
-        for event in self._remaining_events():
-            if (item := self._converter.convert(event)) is not None:
-                yield item
-        yield self._result
+        with short_traceback:
+            for event in self._remaining_events():
+                if (item := self._converter.convert(event)) is not None:
+                    yield item
+            yield self._result
 
     def text_deltas(self) -> Iterator[str]:
         """The pieces of the text as strings, and nothing else; the response is in `response`.
@@ -185,13 +187,15 @@ class Stream(ClosableStream):
         If the answer starts again with another target (`on_interrupt="restart"`), its text follows the earlier one;
         iterate over the stream itself to see that.
         """
-        for item in self:
-            if isinstance(item, TextDelta):
-                yield item.text
+        with short_traceback:
+            for item in self:
+                if isinstance(item, TextDelta):
+                    yield item.text
 
     def events(self) -> Iterator[StreamEvent]:
         """The events, in place of the items."""
-        return self._remaining_events()
+        with short_traceback:
+            yield from self._remaining_events()
 
 
 class AsyncStream(AsyncClosableStream):
@@ -217,32 +221,35 @@ class AsyncStream(AsyncClosableStream):
 
     async def __aiter__(self) -> AsyncIterator[Item]:
         """Pieces of text and thinking, whole tool calls, and last the response."""
-        try:
-            async for event in self._events:
-                if (item := self._converter.convert(event)) is not None:
-                    yield item
-            yield self._final_result()
-        finally:
-            await self._loop_ended()
+        with short_traceback:
+            try:
+                async for event in self._events:
+                    if (item := self._converter.convert(event)) is not None:
+                        yield item
+                yield self._final_result()
+            finally:
+                await self._loop_ended()
 
     async def text_deltas(self) -> AsyncIterator[str]:
         """As `Stream.text_deltas`, async."""
-        try:
-            async for event in self._events:
-                if isinstance(item := self._converter.convert(event), TextDelta):
-                    yield item.text
-            self._final_result()
-        finally:
-            await self._loop_ended()
+        with short_traceback:
+            try:
+                async for event in self._events:
+                    if isinstance(item := self._converter.convert(event), TextDelta):
+                        yield item.text
+                self._final_result()
+            finally:
+                await self._loop_ended()
 
     async def events(self) -> AsyncIterator[StreamEvent]:
         """The events, in place of the items."""
-        try:
-            async for event in self._events:
-                yield event
-            self._final_result()
-        finally:
-            await self._loop_ended()
+        with short_traceback:
+            try:
+                async for event in self._events:
+                    yield event
+                self._final_result()
+            finally:
+                await self._loop_ended()
 
 
 T = TypeVar("T")
@@ -279,10 +286,11 @@ class TypedStream(ClosableStream, Generic[T]):
 
     def __iter__(self) -> Iterator[Any]:
         """Partial JSON values, and last the value itself."""
-        for event in self._remaining_events():
-            if (value := self._partials.feed(event)) is not NO_VALUE:
-                yield value
-        yield self.parsed
+        with short_traceback:
+            for event in self._remaining_events():
+                if (value := self._partials.feed(event)) is not NO_VALUE:
+                    yield value
+            yield self.parsed
 
 
 class AsyncTypedStream(AsyncClosableStream, Generic[T]):
@@ -318,10 +326,11 @@ class AsyncTypedStream(AsyncClosableStream, Generic[T]):
 
     async def __aiter__(self) -> AsyncIterator[Any]:
         """Partial JSON values, and last the value itself."""
-        try:
-            async for event in self._events:
-                if (value := self._partials.feed(event)) is not NO_VALUE:
-                    yield value
-            yield self._final_result().parsed
-        finally:
-            await self._loop_ended()
+        with short_traceback:
+            try:
+                async for event in self._events:
+                    if (value := self._partials.feed(event)) is not NO_VALUE:
+                        yield value
+                yield self._final_result().parsed
+            finally:
+                await self._loop_ended()

@@ -18,7 +18,7 @@ from dragoman.engine.failover import ChainOptions
 from dragoman.engine.typed import with_output_schema
 from dragoman.errors import InvalidRequest, InvalidTool
 from dragoman.events import Restarted
-from dragoman.io.driver import notify
+from dragoman.io.driver import notify, short_traceback
 from dragoman.io.stopper import Stopper
 from dragoman.models import CallOptions, Model, Prompt
 from dragoman.schema.output_type import OutputType
@@ -108,8 +108,9 @@ class Agent(Generic[T]):
         """Run the agent and return the result. Tools find `data` in their Context."""
         stream = self._stream(prompt, data, options, is_watched=False)
         try:
-            for _ in stream:
-                continue
+            with short_traceback:
+                for _ in stream:
+                    continue
         except (KeyboardInterrupt, SystemExit) as error:
             vars(error)["result"] = stream.result
             raise
@@ -117,7 +118,8 @@ class Agent(Generic[T]):
 
     async def arun(self, prompt: Prompt, *, data: Any = None, **options: Unpack[CallOptions]) -> Result[T]:
         """Run the agent and return the result, async. Tools find `data` in their Context."""
-        return await self._arun(prompt, data, options, None)
+        with short_traceback:
+            return await self._arun(prompt, data, options, None)
 
     def stream(self, prompt: Prompt, *, data: Any = None, **options: Unpack[CallOptions]) -> "AgentStream[T]":
         """Run the agent and iterate over its events; the last item is the result."""
@@ -337,16 +339,18 @@ class AgentStream(ClosableStream, Generic[T]):
         return self._run.result
 
     def __iter__(self) -> Iterator[AgentStreamItem | Result[T]]:
-        for event in self._remaining_events():
-            if (item := self._items.item(event)) is not None:
-                yield item
-        yield self.result
+        with short_traceback:
+            for event in self._remaining_events():
+                if (item := self._items.item(event)) is not None:
+                    yield item
+            yield self.result
 
     def text_deltas(self) -> Iterator[str]:
         """The pieces of the text of all steps as strings, and nothing else; the result is in `result`."""
-        for item in self:
-            if isinstance(item, TextDelta):
-                yield item.text
+        with short_traceback:
+            for item in self:
+                if isinstance(item, TextDelta):
+                    yield item.text
 
 
 class AsyncAgentStream(AsyncClosableStream, Generic[T]):
@@ -379,20 +383,22 @@ class AsyncAgentStream(AsyncClosableStream, Generic[T]):
         return self._run.result
 
     async def __aiter__(self) -> AsyncIterator[AgentStreamItem | Result[T]]:
-        try:
-            async for event in self._events:
-                if (item := self._items.item(event)) is not None:
-                    yield item
-            yield self._final_result()
-        finally:
-            await self._loop_ended()
+        with short_traceback:
+            try:
+                async for event in self._events:
+                    if (item := self._items.item(event)) is not None:
+                        yield item
+                yield self._final_result()
+            finally:
+                await self._loop_ended()
 
     async def text_deltas(self) -> AsyncIterator[str]:
         """As `AgentStream.text_deltas`, async."""
-        try:
-            async for event in self._events:
-                if isinstance(item := self._items.item(event), TextDelta):
-                    yield item.text
-            self._final_result()
-        finally:
-            await self._loop_ended()
+        with short_traceback:
+            try:
+                async for event in self._events:
+                    if isinstance(item := self._items.item(event), TextDelta):
+                        yield item.text
+                self._final_result()
+            finally:
+                await self._loop_ended()

@@ -84,7 +84,7 @@ def _create_class(kind: type[DragomanError]) -> type[ChainExhausted]:
     return type(
         kind.__name__,
         (ChainExhausted, kind),
-        {"__doc__": kind.__doc__, "__reduce__": reduce, "http_status": kind.http_status, "__module__": __name__},
+        {"__doc__": kind.__doc__, "__reduce__": reduce, "http_status": kind.http_status, "__module__": kind.__module__},
     )
 
 

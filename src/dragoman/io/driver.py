@@ -32,9 +32,10 @@ from dragoman.engine.effects import (
     Sleep,
     StartJobs,
 )
-from dragoman.errors import SetupError
+from dragoman.errors import DragomanError, SetupError
 from dragoman.io.stopper import Stopper
 from dragoman.io.task_runner import AsyncJobs, Jobs
+from dragoman.io.tracebacks import shorten_traceback
 from dragoman.io.transport import Handle, Transport
 from dragoman.io.url_fetcher import UrlFetcher
 from dragoman.io.worker_threads import acompute, compute
@@ -298,6 +299,20 @@ class _Wait:
 def _check_loop() -> None:
     if asyncio._get_running_loop() is None:  # noqa: SLF001 - as public as get_running_loop, and raises nothing
         raise SetupError("async calls need asyncio; under trio, make blocking calls with trio.to_thread.run_sync")
+
+
+class _ShortTraceback:
+    """Errors of ours leave its `with` block without the frames of plans, driver and transport."""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, _: object) -> None:
+        if isinstance(error, DragomanError):
+            shorten_traceback(error)
+
+
+short_traceback = _ShortTraceback()
 
 
 def notify(observers: Sequence[Observer], what: object, /) -> None:
