@@ -1,3 +1,4 @@
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -34,6 +35,7 @@ from dragoman.types import (
     tool_results,
     user,
 )
+from dragoman.types.checks import check_choice, check_flag
 from dragoman.types.data_urls import decode_base64, encode_base64, split_data_url
 from tests.support import values
 
@@ -359,3 +361,82 @@ def test_any_value_is_read_back_as_its_kind() -> None:
 def test_what_is_no_such_value_is_refused() -> None:
     with pytest.raises(InvalidRequest, match="data must be the JSON of a Request: "):
         load(b"[]", Request)
+
+
+# Values of other types ------------------------------------------------------------------------------------------------
+
+
+class ReadOnly(Mapping[str, Any]):
+    """A mapping that is not a dict."""
+
+    def __init__(self, **items: Any) -> None:
+        self._items = items
+
+    def __getitem__(self, name: str) -> Any:
+        return self._items[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (Text, {"text": "a"}),
+        (Thinking, {"text": "a"}),
+        (ToolCall, {"id": "c", "name": "n"}),
+        (ToolResult, {"id": "c", "content": "6"}),
+        (Image, {"data": PNG}),
+        (Message, {"role": "user"}),
+    ],
+)
+def test_an_extra_may_be_any_mapping(kind: Any, fields: dict[str, Any]) -> None:
+    assert kind(**fields, extra=ReadOnly(openai_chat={"a": 1})).extra == {"openai_chat": {"a": 1}}
+    assert type(kind(**fields, extra=ReadOnly()).extra) is dict
+    assert kind(**fields, extra=None).extra == {}
+
+
+def test_arguments_may_be_any_mapping_or_none() -> None:
+    arguments: Any = ReadOnly(port="Brest")
+    assert ToolCall(id="c", name="n", arguments=arguments).arguments == {"port": "Brest"}
+    nothing: Any = None
+    assert ToolCall(id="c", name="n", arguments=nothing).arguments == {}
+
+
+@pytest.mark.parametrize("data", [bytearray(PNG), memoryview(PNG)])
+def test_data_may_be_any_bytes(data: Any) -> None:
+    assert type(Image(data=data).data) is bytes
+    assert Image(data=data).data == PNG
+
+
+def test_flags_and_raw_arguments_are_checked() -> None:
+    wrong: Any = 1
+    for make in (
+        lambda: Thinking(text="a", redacted=wrong),
+        lambda: ToolResult(id="c", content="6", is_error=wrong),
+        lambda: ToolCall(id="c", name="n", raw=wrong),
+    ):
+        with pytest.raises(InvalidRequest):
+            make()
+
+
+def test_a_handler_is_not_dumped() -> None:
+    tool = Tool(name="now", handler=lambda: "6")
+    assert msgspec.json.decode(dump(Request(tools=(tool,))))["tools"][0].get("handler") is None
+
+
+def test_an_extra_with_a_model_is_dumped_as_json() -> None:
+    class Port(pydantic.BaseModel):
+        name: str
+
+    assert b'{"name":"Brest"}' in dump(Text(text="a", extra={"x": {"y": Port(name="Brest")}}))
+    with pytest.raises(InvalidRequest, match="it must be JSON, a struct or a pydantic model"):
+        dump(Text(text="a", extra={"x": {"y": object()}}))
+
+
+def test_checks_pass_what_is_right() -> None:
+    check_flag("stream", True)  # noqa: FBT003 - the value is what is checked
+    check_choice("role", "user", ("user", "assistant"))

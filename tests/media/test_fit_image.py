@@ -703,3 +703,55 @@ def test_only_what_is_sent_and_cannot_be_fetched_by_the_target_is_fetched() -> N
 
 def test_a_picture_in_bounds_is_itself() -> None:
     assert fit_image(PASSED, Bounds(side=100, size=len(PASSED), types=("image/png",))).data is PASSED
+
+
+# Media in tool results that a target does not take --------------------------------------------------------------------
+
+
+def with_result(*content: Any) -> Request:
+    return Request(messages=(user("?"), tool_results(ToolResult(id="c", name="see", content=tuple(content)))))
+
+
+@pytest.mark.parametrize(
+    ("part", "capabilities", "reason", "note"),
+    [
+        (Image(data=PASSED), {"max_images": 0}, None, "[An image was left out for this model: "),
+        (
+            Document(data=b"x", mime="application/pdf"),
+            {"documents": ()},
+            None,
+            "[A document was left out for this model: ",
+        ),
+        (Image(data=PASSED), {}, Unsupported("only texts"), "[An image was left out for this model: only texts.]"),
+        (Image(data=PASSED), {}, None, None),
+    ],
+)
+def test_a_note_replaces_media_in_tool_results(
+    part: Any, capabilities: dict[str, Any], reason: Unsupported | None, note: str | None
+) -> None:
+    request = with_result(Text(text="seen"), part)
+    media = find_media(request, Capabilities(**capabilities), degrade_tool_media=True)
+    assert media is not None
+    media.check()
+    fitted = media.fit(reason=reason)
+    (result,) = fitted.request.messages[1].parts
+    assert isinstance(result, ToolResult)
+    text, other = result.parts
+    assert text == Text(text="seen")
+    if note is None:
+        assert isinstance(other, Image)
+        assert not fitted.notices
+    else:
+        assert isinstance(other, Text)
+        assert other.text.startswith(note)
+        assert [notice.kind for notice in fitted.notices] == ["dropped"]
+
+
+def test_a_url_that_could_not_be_fetched_is_not_tried_again() -> None:
+    cache = MediaCache()
+    cache.add("https://x/a", Unsupported("HTTP 404"))
+    with pytest.raises(Unsupported, match="HTTP 404"):
+        _ = media_of(request_of(Image(url="https://x/a")), Capabilities(), cache).urls
+    degraded = find_media(with_result(Image(url="https://x/a")), Capabilities(), cache, degrade_tool_media=True)
+    assert degraded is not None
+    assert degraded.urls == []

@@ -695,6 +695,17 @@ def test_an_explosion_of_refs_is_refused() -> None:
     assert adapt({"$ref": "#/$defs/x39", "$defs": defs}, GOOGLE, where="s")[1] == ()
 
 
+def test_too_much_to_merge_is_refused() -> None:
+    wide = {"enum": [f"v{number}" for number in range(10_000)]}
+    schema: JsonObject = {
+        "type": "object",
+        "properties": {f"p{number}": {"$ref": "#/$defs/w"} for number in range(30)},
+        "$defs": {"w": wide},
+    }
+    with pytest.raises(Unsupported, match="too much to merge; make the schema smaller"):
+        adapt(schema, OLLAMA_TOOL, where="s")
+
+
 def test_a_bottomless_schema_is_refused() -> None:
     schema: JsonObject = {}
     for _ in range(3000):

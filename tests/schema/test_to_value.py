@@ -83,6 +83,7 @@ def test_wrong_arguments_are_told_with_their_places() -> None:
     ("value", "hint", "made"),
     [
         ([1], list, [1]),
+        (5.0, int, 5),
         ([1], Sequence[int], [1]),
         ([1, 1], AbstractSet[int], frozenset({1})),
         ([1, 2], deque[int], deque([1, 2])),

@@ -7,25 +7,28 @@ import msgspec
 import pytest
 from msgspec.structs import replace
 
-from dragoman import wires
+from dragoman import codec, wires
 from dragoman.errors import (
     AuthFailed,
     BadRequest,
     ContextTooLong,
     DragomanError,
+    InvalidRequest,
     Malformed,
     ModelNotFound,
     Overloaded,
     RateLimited,
     ServerFault,
+    Truncated,
     Unsupported,
 )
-from dragoman.events import fold
+from dragoman.events import PartEnded, fold
 from dragoman.http import Head
 from dragoman.registry import Registry
 from dragoman.targets.providers import target
 from dragoman.targets.target import Target
 from dragoman.types import (
+    Audio,
     Document,
     Image,
     Opaque,
@@ -41,6 +44,9 @@ from dragoman.types import (
     tool_results,
     user,
 )
+from dragoman.wires.bedrock.event_stream import encode_event
+from dragoman.wires.bedrock.parts import encode_block
+from dragoman.wires.common.notices import NoticeCollector
 from tests.support.paths import TESTS
 from tests.support.wires import laws
 
@@ -176,6 +182,10 @@ def test_thinking_goes_back_with_its_signature() -> None:
         ("effort", "low", {"reasoning_effort": "low"}),
         ("object", "medium", {"reasoningConfig": {"type": "enabled", "maxReasoningEffort": "medium"}}),
         ("budget", "none", None),
+        ("adaptive", "minimal", {"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}),
+        ("adaptive", "none", None),
+        ("effort", "none", None),
+        ("none", "none", None),
     ],
 )
 def test_reasoning_has_the_form_of_the_model(form: str, reasoning: Any, fields: dict[str, Any] | None) -> None:
@@ -183,6 +193,30 @@ def test_reasoning_has_the_form_of_the_model(form: str, reasoning: Any, fields: 
     body, notices = encode(request, with_quirks(reasoning=form))
     assert body.get("additionalModelRequestFields") == fields
     assert notices == []
+
+
+@pytest.mark.parametrize(
+    ("form", "reasoning", "max_tokens", "fields", "limit", "notices"),
+    [
+        ("budget", 5, 9000, {"thinking": {"type": "enabled", "budget_tokens": 1024}}, 9000, ["reasoning"]),
+        ("budget", 2000, 500, {"thinking": {"type": "enabled", "budget_tokens": 2000}}, 2500, ["max_tokens"]),
+        ("effort", "max", 9000, {"reasoning_effort": "high"}, 9000, ["reasoning"]),
+    ],
+)
+def test_reasoning_that_the_model_does_not_take_is_changed(
+    form: str, reasoning: Any, max_tokens: int, fields: dict[str, Any], limit: int, notices: list[str]
+) -> None:
+    request = Request(messages=(user("hi"),), reasoning=reasoning, max_tokens=max_tokens)
+    body, written = encode(request, with_quirks(reasoning=form))
+    assert body["additionalModelRequestFields"] == fields
+    assert body["inferenceConfig"] == {"maxTokens": limit}
+    assert written == notices
+
+
+def test_the_fields_of_the_caller_come_before_reasoning() -> None:
+    own = {"additionalModelRequestFields": {"thinking": {"type": "disabled"}}}
+    request = Request(messages=(user("hi"),), reasoning=2000, extra={"bedrock": own})
+    assert encode(request, with_quirks(reasoning="budget"))[0] == {"messages": HELLO, **own}
 
 
 def test_reasoning_of_an_unknown_model_is_dropped() -> None:
@@ -248,6 +282,142 @@ def test_what_is_not_supported_is_dropped_with_a_notice() -> None:
     body, notices = encode(request)
     assert body == {"messages": HELLO, "toolConfig": {"tools": [SPEC]}}
     assert sorted(notices) == ["parallel_tool_calls", "seed", "top_k", "user"]
+
+
+def test_options_that_a_model_lacks_are_dropped() -> None:
+    lacking = with_quirks(temperature_excludes_top_p=True, metadata=False, strict=False, json_schema=False)
+    request = Request(
+        messages=(user("hi"),),
+        temperature=0.5,
+        top_p=0.9,
+        stop=("END", " "),
+        metadata={"team": "x"},
+        schema=SCHEMA,
+        schema_mode="auto",
+        tools=(replace(TIDE, strict=True), Opaque(wire="bedrock", data={"cachePoint": {"type": "default"}})),
+    )
+    body, notices = encode(request, lacking)
+    assert body["inferenceConfig"] == {"temperature": 0.5, "stopSequences": ["END"]}
+    assert body["toolConfig"]["tools"][0] == SPEC
+    assert "requestMetadata" not in body
+    assert "outputConfig" not in body
+    assert sorted(notices) == ["metadata", "schema", "stop", "strict", "top_p"]
+
+
+def test_top_k_is_a_field_of_the_model() -> None:
+    body, notices = encode(Request(messages=(user("hi"),), top_k=3), with_quirks(top_k=True))
+    assert body["additionalModelRequestFields"] == {"top_k": 3}
+    assert notices == []
+
+
+def test_no_call_is_not_supported_after_calls() -> None:
+    call = ToolCall(id="t", name="tide")
+    history = (user("?"), assistant(call), tool_results(ToolResult(id="t", name="tide", content="6")), user("And?"))
+    body, notices = encode(Request(messages=history, tools=(TIDE,), tool_choice="none"))
+    assert body["toolConfig"] == {"tools": [SPEC]}
+    assert notices == ["tool_choice"]
+
+
+def test_messages_that_the_api_refuses_are_repaired() -> None:
+    history = (
+        user("?"),
+        assistant("Six.", Thinking(text="hm", extra={"bedrock": {"signature": "s"}})),
+        user(" ", ""),
+        user("a", Opaque(wire="google", data={"x": 1}), "b"),
+    )
+    body, notices = encode(Request(messages=history))
+    assert body["messages"] == [
+        {"role": "user", "content": [{"text": "?"}]},
+        {"role": "assistant", "content": [{"text": "Six."}]},
+        {"role": "user", "content": [{"text": "a"}, {"text": "b"}]},
+    ]
+    assert sorted(notices) == ["a text of white space", "google block", "thinking at the end of a message"]
+
+
+def test_blocks_of_the_api_go_back_as_they_came() -> None:
+    guard = {"text": {"text": "Guard."}}
+    cited = {"citations": [{"title": "tides"}]}
+    body, _ = encode(
+        Request(
+            system=(Text(text="Guard.", extra={"bedrock": {"guardContent": guard}}),),
+            messages=(
+                user(Text(text='{"m":6}', extra={"bedrock": {"json": {"m": 6}}})),
+                assistant(Text(text="Six.", extra={"bedrock": cited}), Text(text="", extra={"bedrock": cited})),
+                user("And?"),
+            ),
+        )
+    )
+    assert body["system"] == [{"guardContent": guard}]
+    assert body["messages"][0]["content"] == [{"json": {"m": 6}}]
+    assert body["messages"][1]["content"] == [
+        {"citationsContent": {"content": [{"text": "Six."}], **cited}},
+        {"citationsContent": cited},
+    ]
+
+
+def test_the_tools_of_a_request_are_objects() -> None:
+    odd = Tool(name="odd", parameters={"type": "array"})
+    bare = Tool(name="bare", parameters={"properties": {}})
+    http = CLIENT.encode_request(Request(messages=(user("hi"),), tools=(odd, bare)), PLAIN)
+    tools = msgspec.json.decode(http.body)["toolConfig"]["tools"]
+    assert [tool["toolSpec"]["inputSchema"]["json"]["type"] for tool in tools] == ["object", "object"]
+    assert [(notice.kind, notice.what) for notice in http.notices] == [
+        ("changed", "tool odd: type"),
+        ("repaired", "tool bare: type"),
+    ]
+
+
+def test_more_media() -> None:
+    data = base64.b64encode(b"x").decode()
+    parts = (
+        Image(data=b"x", mime="image/png", detail="high"),
+        Document(data=b"x", mime="text/x-python", name="a"),
+    )
+    body, notices = encode(Request(messages=(user(*parts),)))
+    assert body["messages"][0]["content"] == [
+        {"image": {"format": "png", "source": {"bytes": data}}},
+        {"document": {"format": "txt", "name": "a", "source": {"bytes": data}}},
+    ]
+    assert sorted(notices) == ["image detail", "type of a document"]
+
+
+@pytest.mark.parametrize(
+    ("part", "kind"),
+    [
+        (Image(url="data:image/png;base64,%"), InvalidRequest),
+        (Image(data=b"x", mime="image/tiff"), Unsupported),
+        (Document(data=b"x", mime="application/zip"), Unsupported),
+        (Audio(data=b"x", mime="audio/wav"), Unsupported),
+    ],
+)
+def test_media_that_cannot_be_sent(part: Any, kind: type[Exception]) -> None:
+    # The capabilities are checked before; a wire alone refuses, too.
+    with pytest.raises(kind):
+        encode_block(part, NoticeCollector("bedrock"))
+
+
+def test_a_result_alone_is_a_message_of_the_user() -> None:
+    foreign = Opaque(wire="google", data={"x": 1})
+    result = ToolResult(id="t", name="tide", content=(Text(text="6"), foreign), is_error=True)
+    assert codec.encode_result(result, "bedrock") == {
+        "role": "user",
+        "content": [{"toolResult": {"toolUseId": "t", "content": [{"text": "6"}], "status": "error"}}],
+    }
+
+
+def test_an_image_as_a_data_url_is_sent_as_bytes() -> None:
+    assert encode_block(Image(url="data:image/png;base64,eA=="), NoticeCollector("bedrock")) == {
+        "image": {"format": "png", "source": {"bytes": "eA=="}}
+    }
+
+
+def test_tokens_are_counted_for_the_same_request() -> None:
+    endpoints = wires.get("bedrock").endpoints
+    assert endpoints is not None
+    http = endpoints.encode_tokens(Request(messages=(user("hi"),), temperature=0.5), PLAIN)
+    assert http.path.endswith("/count-tokens")
+    assert msgspec.json.decode(http.body) == {"input": {"converse": {"messages": HELLO}}}
+    assert endpoints.decode_tokens(b'{"inputTokens": 7}') == 7
 
 
 # Answers --------------------------------------------------------------------------------------------------------------
@@ -350,6 +520,49 @@ def test_a_whole_body() -> None:
     assert answer.usage == Usage(input=1, output=2)
 
 
+def test_more_blocks_of_a_whole_body() -> None:
+    hosted: dict[str, Any] = {"toolUse": {"toolUseId": "h", "name": "run", "type": "server_tool_use", "input": {}}}
+    wrong = {"image": {"format": "png", "source": {"bytes": "%"}}}
+    cited = {"citationsContent": {"content": [{"text": "Six."}, 7], "citations": []}}
+    body: dict[str, Any] = {
+        "output": {"message": {"content": [hosted, wrong, cited]}},
+        "stopReason": "tool_use",
+        "usage": {"inputTokens": 1, "outputTokens": 2, "cacheDetails": [1]},
+    }
+    answer = fold(CLIENT.decode_body(msgspec.json.encode(body)))
+    assert answer.message.parts == (
+        Opaque(wire="bedrock", data=hosted),
+        Opaque(wire="bedrock", data=wrong),
+        Text(text="Six.", extra={"bedrock": {"citations": []}}),
+    )
+    assert answer.finish.reason == "stop"
+    assert answer.finish.extra == {"bedrock": {"usage": {"cacheDetails": [1]}}}
+
+
+def test_a_body_with_an_error_is_that_error() -> None:
+    with pytest.raises(RateLimited, match="slow"):
+        CLIENT.decode_body(b'{"__type": "ThrottlingException", "message": "slow"}')
+
+
+def test_events_of_another_kind() -> None:
+    start = {"toolUse": {"toolUseId": "h", "name": "run", "type": "server_tool_use"}}
+    frames = [
+        encode_event("messageStart", b"{}"),
+        encode_event("somethingNew", b"7"),
+        encode_event("contentBlockStart", msgspec.json.encode({"contentBlockIndex": 0, "start": start})),
+        encode_event(
+            "contentBlockDelta", msgspec.json.encode({"contentBlockIndex": 0, "delta": {"toolUse": {"input": "{"}}})
+        ),
+        encode_event("contentBlockStop", b'{"contentBlockIndex": 0}'),
+    ]
+    events, error = laws.read(CLIENT.stream_decoder(), frames)
+    assert isinstance(error, Truncated)
+    ended = [event.part for event in events if isinstance(event, PartEnded)]
+    assert ended == [Opaque(wire="bedrock", data={"toolUse": {**start["toolUse"], "input": "{"}})]
+    _, error = laws.read(CLIENT.stream_decoder(), [encode_event("messageStart", b"7")])
+    assert isinstance(error, Malformed)
+
+
 @pytest.mark.parametrize("body", [b"{}", b"[]", b'{"output": {}}', b'{"output": {"message": {"content": [1]}}}'])
 def test_a_body_without_a_message_is_malformed(body: bytes) -> None:
     with pytest.raises(Malformed):
@@ -380,3 +593,9 @@ def test_an_error_has_the_class_of_its_exception(name: str, status: int, message
     assert type(error) is kind
     assert error.message == message
     assert error.code == name.partition(":")[0]
+
+
+def test_an_error_that_is_not_json() -> None:
+    error = CLIENT.decode_error(Head(status=503), b"<html>busy</html>")
+    assert isinstance(error, Overloaded)
+    assert "busy" in error.message

@@ -1,6 +1,8 @@
 """AWS's event stream: any split gives the same frames, every cut raises, damage gives only our errors."""
 
 import random
+import struct
+import zlib
 
 import pytest
 from hypothesis import given
@@ -158,3 +160,26 @@ def _mutated(data: bytes, dice: random.Random) -> bytes:
             case _:
                 changed[at:at] = dice.choice([b"null", b"[]", b"{}", b'"', b"1e9", b"-1"])
     return bytes(changed)
+
+
+def damaged(headers: bytes, *, headers_size: int | None = None) -> bytes:
+    """A message with right checksums and wrong headers."""
+    size = len(headers) if headers_size is None else headers_size
+    prelude = struct.pack(">II", 16 + len(headers), size)
+    message = prelude + zlib.crc32(prelude).to_bytes(4, "big") + headers
+    return message + zlib.crc32(message).to_bytes(4, "big")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        pytest.param(damaged(b"", headers_size=8), id="shorter than its headers"),
+        pytest.param(damaged(b"\x01a\x07\x00\x09x"), id="a header that is cut off"),
+        pytest.param(damaged(b"\x01a\xff"), id="an unknown type"),
+        pytest.param(damaged(b"\x09a"), id="a name that is cut off"),
+        pytest.param(damaged(b"\x01\xff\x00"), id="a name that is not UTF-8"),
+    ],
+)
+def test_damaged_headers_are_malformed(data: bytes) -> None:
+    with pytest.raises(Malformed):
+        decode([data])

@@ -6,10 +6,13 @@ import msgspec
 import pytest
 
 from dragoman import wires
-from dragoman.errors import AuthFailed, InvalidRequest, RateLimited
+from dragoman.errors import AuthFailed, InvalidRequest, RateLimited, RequestError
+from dragoman.events import Event, PartDelta, PartEnded, PartStarted, Ping, to_events
 from dragoman.http import HttpRequest
 from dragoman.types import (
+    Audio,
     Finish,
+    Image,
     Opaque,
     Request,
     Response,
@@ -20,6 +23,7 @@ from dragoman.types import (
     ToolResult,
     Usage,
     assistant,
+    user,
 )
 from dragoman.wires.bedrock.event_stream import EventStreamDecoder
 
@@ -94,6 +98,28 @@ WRONG: list[tuple[dict[str, Any], str | None]] = [
     ({"messages": [{"role": "user", "content": ["hi"]}]}, "messages[0].content[0]"),
     ({"messages": [], "system": [{"image": {}}]}, "system[0]"),
     ({"messages": [], "toolConfig": {"tools": [{"toolSpec": {"name": "x", "inputSchema": {}}}]}}, None),
+    (
+        {"messages": [{"role": "user", "content": [{"image": {"format": "png", "source": {"bytes": "%"}}}]}]},
+        "messages[0].content[0].image.source.bytes",
+    ),
+    (
+        {
+            "messages": [
+                {
+                    "role": "user",
+                    "content": [
+                        {
+                            "toolResult": {
+                                "toolUseId": "t",
+                                "content": [{"toolUse": {"toolUseId": "u", "name": "x", "input": {}}}],
+                            }
+                        }
+                    ],
+                }
+            ]
+        },
+        "messages[0].content[0].toolResult.content[0]",
+    ),
 ]
 
 
@@ -102,6 +128,113 @@ def test_a_wrong_request_names_its_field(body: dict[str, Any], param: str | None
     with pytest.raises(InvalidRequest) as caught:
         decode(body)
     assert param is None or caught.value.param == param
+
+
+@pytest.mark.parametrize(
+    ("model", "request_", "param"),
+    [
+        ("", Request(messages=(user("hi"),)), "modelId"),
+        ("m", Request(), "messages"),
+        ("m", Request(messages=(user("hi"),), temperature=1.5), "inferenceConfig.temperature"),
+        ("m", Request(messages=(user("hi"),), max_tokens=0), "inferenceConfig.maxTokens"),
+    ],
+)
+def test_a_request_is_checked(model: str, request_: Request, param: str) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        SERVER.check(model, request_)
+    assert caught.value.param == param
+    SERVER.check("m", Request(messages=(user("hi"),), temperature=0.5))
+
+
+def test_a_system_prompt_has_guards_and_cache_points() -> None:
+    guard = {"text": {"text": "Guard."}}
+    point = {"type": "default"}
+    _, request = decode({"messages": [], "system": [{"guardContent": guard}, {"cachePoint": point}]})
+    assert request.system == (Text(text="Guard.", extra={"bedrock": {"guardContent": guard, "cachePoint": point}}),)
+
+
+def test_results_in_a_row_are_one_message() -> None:
+    def result(id: str, *content: dict[str, Any]) -> dict[str, Any]:
+        return {"role": "user", "content": [{"toolResult": {"toolUseId": id, "content": [*content]}}]}
+
+    video = {"video": {"format": "mp4", "source": {"bytes": "eA=="}}}
+    _, request = decode({"messages": [result("t"), result("u", {"text": "6"}, video)]})
+    (message,) = request.messages
+    assert message.parts == (
+        ToolResult(id="t", name="", content=""),
+        ToolResult(id="u", name="", content=(Text(text="6"), Opaque(wire="bedrock", data=video))),
+    )
+
+
+def test_media_by_reference_are_opaque() -> None:
+    source = {"s3Location": {"uri": "s3://b/k"}}
+    blocks = [
+        {"image": {"format": "png", "source": source}},
+        {"document": {"format": "pdf", "name": "a", "source": source}},
+    ]
+    _, request = decode({"messages": [{"role": "user", "content": blocks}]})
+    assert request.messages[0].parts == tuple(Opaque(wire="bedrock", data=block) for block in blocks)
+
+
+def test_blocks_of_an_assistant() -> None:
+    blocks: list[dict[str, Any]] = [
+        {"reasoningContent": {"redactedContent": "cg=="}},
+        {"citationsContent": {"citations": [{"title": "tides"}]}},
+        {"toolUse": {"toolUseId": "h", "name": "run", "type": "server_tool_use", "input": {}}},
+    ]
+    _, request = decode({"messages": [{"role": "assistant", "content": blocks}]})
+    assert request.messages[0].parts == (
+        Thinking(text="", redacted=True, extra={"bedrock": {"redactedContent": "cg=="}}),
+        Text(text="", extra={"bedrock": {"citations": [{"title": "tides"}]}}),
+        Opaque(wire="bedrock", data=blocks[2]),
+    )
+
+
+def test_a_tool_of_the_provider_is_opaque() -> None:
+    hosted = {"systemTool": {"name": "nova_grounding"}}
+    _, request = decode({"messages": [], "toolConfig": {"tools": [hosted]}})
+    assert request.tools == (Opaque(wire="bedrock", data=hosted),)
+
+
+@pytest.mark.parametrize(
+    ("choice", "expected"), [({"auto": {}}, "auto"), ({"tool": {"name": "tide"}}, "tide"), ({"new": {}}, None)]
+)
+def test_tool_choices(choice: dict[str, Any], expected: str | None) -> None:
+    _, request = decode({"messages": [], "toolConfig": {"tools": [], "toolChoice": choice}})
+    assert request.tool_choice == expected
+    assert request.extra == ({} if expected else {"bedrock": {"toolConfig": {"toolChoice": choice}}})
+
+
+@pytest.mark.parametrize(
+    ("inner", "schema", "is_covered"),
+    [
+        ({"schema": '{"type":"object"}'}, {"type": "object"}, True),
+        ({"schema": "{"}, None, False),
+        ({"schema": "7"}, None, False),
+        ({"schema": "{}", "strict": True}, {}, False),
+    ],
+)
+def test_the_schema_of_an_answer(inner: dict[str, Any], schema: Any, *, is_covered: bool) -> None:
+    config = {"textFormat": {"type": "json_schema", "structure": {"jsonSchema": inner}}}
+    _, request = decode({"messages": [], "outputConfig": config})
+    assert request.schema == schema
+    assert request.extra == ({} if is_covered else {"bedrock": {"outputConfig": config}})
+
+
+@pytest.mark.parametrize(
+    ("fields", "reasoning"),
+    [
+        ({"thinking": {"type": "disabled"}}, "none"),
+        ({"reasoningConfig": {"type": "disabled"}}, "none"),
+        ({"thinking": {"type": "adaptive"}}, "high"),
+        ({"thinking": {"type": "adaptive"}, "output_config": {"effort": "low"}}, "low"),
+        ({"reasoning_effort": "medium"}, "medium"),
+        ({"top_k": 3}, None),
+    ],
+)
+def test_reasoning_is_in_the_fields_of_the_model(fields: dict[str, Any], reasoning: str | None) -> None:
+    _, request = decode({"messages": [], "additionalModelRequestFields": fields})
+    assert request.reasoning == reasoning
 
 
 def test_an_unknown_block_is_opaque() -> None:
@@ -141,8 +274,6 @@ def test_a_whole_answer() -> None:
 
 
 def test_a_streamed_answer() -> None:
-    from dragoman.events import to_events
-
     encoder = SERVER.stream_encoder(Request(stream=True))
     assert encoder.content_type == "application/vnd.amazon.eventstream"
     frames = EventStreamDecoder().feed(b"".join(encoder.feed(event) for event in to_events(ANSWER)))
@@ -159,6 +290,87 @@ def test_a_streamed_answer() -> None:
         ("messageStop", {"stopReason": "tool_use"}),
         ("metadata", {"usage": USAGE, "metrics": {"latencyMs": 0}}),
     ]
+
+
+REST = Response(
+    message=assistant(
+        Thinking(text="", redacted=True, extra={"bedrock": {"redactedContent": "cg=="}}),
+        Thinking(text="", redacted=True),
+        Text(text="Six.", extra={"bedrock": {"citations": [{"title": "tides"}]}}),
+        Image(data=b"x", mime="image/png"),
+        Image(url="https://example.org/a.png"),
+        Opaque(wire="google", data={"x": 1}),
+        Audio(data=b"x", mime="audio/wav"),
+        Opaque(wire="bedrock", data={"toolUse": {"toolUseId": "h", "type": "server_tool_use", "input": {"a": 1}}}),
+        Opaque(wire="bedrock", data={"toolResult": {"toolUseId": "h", "content": [{"text": "6"}]}}),
+        Opaque(wire="bedrock", data={"toolResult": {"toolUseId": "i"}}),
+    ),
+    finish=Finish(
+        reason="other",
+        raw="new_reason",
+        extra={"bedrock": {"usage": {"x": 1}, "trace": {"y": 2}, "stopReason": "new_reason"}},
+    ),
+)
+
+
+def test_parts_that_a_stream_has_no_deltas_for() -> None:
+    encoder = SERVER.stream_encoder(Request(stream=True))
+    assert encoder.feed(Ping()) == b""
+    frames = EventStreamDecoder().feed(b"".join(encoder.feed(event) for event in to_events(REST)))
+    data = [(frame.name, msgspec.json.decode(frame.data)) for frame in frames]
+    assert [
+        event.get("start") or event["delta"]
+        for name, event in data
+        if name in ("contentBlockStart", "contentBlockDelta")
+    ] == [
+        {"reasoningContent": {"redactedContent": "cg=="}},
+        {"text": "Six."},
+        {"citation": {"title": "tides"}},
+        {"image": {"format": "png", "source": {"bytes": "eA=="}}},
+        {"toolUse": {"toolUseId": "h", "type": "server_tool_use"}},
+        {"toolUse": {"input": '{"a":1}'}},
+        {"toolResult": {"toolUseId": "h"}},
+        {"toolResult": [{"text": "6"}]},
+        {"toolResult": {"toolUseId": "i"}},
+    ]
+    assert data[-2:] == [
+        ("messageStop", {"stopReason": "new_reason"}),
+        (
+            "metadata",
+            {
+                "usage": {"inputTokens": 0, "outputTokens": 0, "totalTokens": 0, "x": 1},
+                "metrics": {"latencyMs": 0},
+                "trace": {"y": 2},
+            },
+        ),
+    ]
+    assert not SERVER.supports_part(REST.message.parts[1])
+
+
+def test_parts_that_interleave_wait_for_each_other() -> None:
+    encoder = SERVER.stream_encoder(Request(stream=True))
+    events: list[Event] = [
+        PartStarted(index=0, kind="text"),
+        PartStarted(index=1, kind="text"),
+        PartDelta(index=1, text="b"),
+        PartDelta(index=0, text="a"),
+        PartEnded(index=1, part=Text(text="b")),
+        PartEnded(index=0, part=Text(text="a")),
+    ]
+    frames = EventStreamDecoder().feed(b"".join(encoder.feed(event) for event in events))
+    assert [msgspec.json.decode(frame.data) for frame in frames] == [
+        {"contentBlockIndex": 0, "delta": {"text": "a"}},
+        {"contentBlockIndex": 0},
+        {"contentBlockIndex": 1, "delta": {"text": "b"}},
+        {"contentBlockIndex": 1},
+    ]
+
+
+def test_a_forbidden_request_is_access_denied() -> None:
+    class Forbidden(RequestError):
+        http_status = 403
+
+    assert SERVER.encode_error(Forbidden("no")).headers["x-amzn-errortype"] == "AccessDeniedException"
 
 
 def test_errors() -> None:

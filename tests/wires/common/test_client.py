@@ -2,6 +2,7 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
 
 from dragoman.errors import (
     DragomanError,
@@ -289,6 +290,14 @@ def test_what_our_own_words_say_whole_is_not_reported_lost() -> None:
 def test_the_body_has_what_a_client_of_its_wire_said() -> None:
     request = Request(extra=request_extra("openai_chat", {"n": 2}, {"top_k": 5}))
     assert body_extra(request, TARGET, NoticeCollector("openai_chat")) == {"n": 2, "top_k": 5}
+
+
+def test_a_server_may_know_no_other_fields() -> None:
+    request = Request(extra={**request_extra("openai_chat", {"n": 2}, {"k": 1}), "openai": {"a": 1}})
+    notes = NoticeCollector("openai_chat")
+    strict = replace(TARGET, provider="openai", quirks=replace(TARGET.quirks, accepts_unknown_fields=False))
+    assert body_extra(request, strict, notes) == {"k": 1, "a": 1}
+    assert [(notice.what, notice.why) for notice in notes.notices] == [("openai_chat: n", "openai_chat: not supported")]
 
 
 def test_what_is_not_told_is_not_sent() -> None:

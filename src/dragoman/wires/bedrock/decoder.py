@@ -12,7 +12,7 @@ import msgspec
 from dragoman.errors import InvalidRequest, Malformed
 from dragoman.events import Assembler, check_open
 from dragoman.http import Head
-from dragoman.types import Finish, JsonObject, Opaque, Request, Text, Thinking, ToolCall, is_list, is_object
+from dragoman.types import Finish, JsonObject, Opaque, Request, Text, Thinking, is_list, is_object
 from dragoman.wires.bedrock.errors import decode_error, decode_exception
 from dragoman.wires.bedrock.event_stream import EXCEPTION
 from dragoman.wires.bedrock.parts import decode_block
@@ -217,8 +217,6 @@ class ConverseDecoder:
                 self.out.open(slot, "thinking", part.extra)
                 self.out.delta(slot, "thinking", part.text)
                 self.out.close(slot)
-            case ToolCall():
-                self.out.add_part(Opaque(wire=NAME, data=data))
             case _:
                 self.out.add_part(part)
 
