@@ -189,6 +189,7 @@ class App:
         if context.tool_ids is not None:
             response = context.tool_ids.to_client(response)
         response = _complete(response, context)
+        context.note_completed(int(time.time()))
         # Accounting comes first: the response is paid for even if it cannot be stored.
         await record.finish("served", status=200, target=response.target, usage=response.usage, response=response)
         not_stored = await context.store_conversation(response) if context.is_stored else ()
@@ -380,6 +381,7 @@ class _Stream:
 
     async def _finish(self, finished: Finished, target: str | None) -> tuple[Notice, ...]:
         """Store everything before the last byte is sent: the next request of the conversation may follow at once."""
+        self._context.note_completed(int(time.time()))
         response = replace(fold(self._events), target=target) if self._needs_response else None
         await self._record.finish("served", status=200, target=target, usage=finished.usage, response=response)
         if response is not None and self._context.is_stored:

@@ -189,6 +189,11 @@ class RequestContext:
 
     # After the call --------------------------------------------------------------------------------------------------
 
+    def note_completed(self, at: int, /) -> None:
+        """Note when the response was complete, in Unix seconds, for dialects that say so."""
+        if (stored_conversations := cast("Wire", self.wire).stored_conversations) is not None:
+            stored_conversations.note_completed(self.request, at)
+
     async def store_conversation(self, response: Response, /) -> tuple[Notice, ...]:
         """Store what the next request of the conversation needs, and the response if the client wants it stored."""
         runtime, stored_conversations = self.runtime, cast("Wire", self.wire).stored_conversations

@@ -101,9 +101,10 @@ def _without(*portions: str) -> Callable[[Response, Pair], Response]:
     return lambda response, _: replace(response, usage=replace(response.usage, **dict.fromkeys(portions)))
 
 
-def _zeros(response: Response, _pair: Pair) -> Response:
+def _zeros(response: Response, pair: Pair) -> Response:
     usage = response.usage
-    usage = replace(usage, cache_read=usage.cache_read or 0, reasoning=usage.reasoning or 0)
+    written = None if pair.client == "google" else usage.cache_write or 0
+    usage = replace(usage, cache_read=usage.cache_read or 0, cache_write=written, reasoning=usage.reasoning or 0)
     return replace(response, usage=usage)
 
 

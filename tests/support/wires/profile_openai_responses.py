@@ -55,7 +55,7 @@ PROFILE = Profile(
         input=NUMBERS,
         output=NUMBERS,
         cache_read=NUMBERS,
-        cache_write=st.none() | NUMBERS,
+        cache_write=NUMBERS,
         reasoning=NUMBERS,
     ),
     finishes=(

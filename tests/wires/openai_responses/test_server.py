@@ -523,12 +523,16 @@ def test_an_answer_has_all_that_clients_types_demand() -> None:
         "reasoning": {"effort": None, "summary": None},
         "safety_identifier": None,
         "store": True,
-        "temperature": None,
+        "completed_at": None,
+        "frequency_penalty": 0.0,
+        "presence_penalty": 0.0,
+        "service_tier": "default",
+        "temperature": 1.0,
         "text": {"format": {"type": "text"}},
         "tool_choice": "auto",
         "tools": [],
         "top_logprobs": 0,
-        "top_p": None,
+        "top_p": 1.0,
         "truncation": "disabled",
         "user": None,
         "usage": {
@@ -548,7 +552,7 @@ def test_what_is_not_told_is_empty_where_clients_demand_it() -> None:
     assert (fields["id"], fields["created_at"], fields["model"]) == ("", 0, "")
     assert fields["usage"] == {
         "input_tokens": 3,
-        "input_tokens_details": {"cached_tokens": 0},
+        "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
         "output_tokens": 0,
         "output_tokens_details": {"reasoning_tokens": 0},
         "total_tokens": 3,

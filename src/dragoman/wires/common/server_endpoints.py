@@ -136,6 +136,10 @@ class StoredConversations(Protocol):
         """The query of a request, and the request without it. `extra` gets the fields that responses repeat."""
         ...
 
+    def note_completed(self, request: Request, at: int, /) -> None:
+        """Note in a request of `split` when its response was complete, in Unix seconds."""
+        ...
+
     def join(self, stored: StoredResponse, request: Request, /) -> Request:
         """The request with the messages of the stored conversation before its own."""
         ...

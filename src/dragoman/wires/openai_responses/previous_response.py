@@ -32,7 +32,11 @@ class PreviousResponse:
             store=extra.get("store") is not False,
             notices=(_NO_BACKGROUND,) if extra.get("background") else (),
         )
-        return query, replace(request, extra={**others, **rest, **make_extra(ECHO, read_echo(body))})
+        return query, replace(request, extra={**others, **rest, ECHO: read_echo(body)})
+
+    def note_completed(self, request: Request, at: int, /) -> None:
+        """Only the gateway has a clock; the fields that the response repeats belong to this request alone."""
+        wire_extra(request.extra, ECHO)["completed_at"] = at
 
     def join(self, stored: StoredResponse, request: Request, /) -> Request:
         """Results of calls in the stored conversation get the names of these calls."""

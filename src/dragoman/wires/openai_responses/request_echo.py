@@ -15,26 +15,33 @@ ECHO = f"{NAME}.echo{VERBATIM}"
 
 ECHO_DEFAULTS: JsonObject = {
     "background": False,
+    "completed_at": None,
+    "frequency_penalty": 0.0,
     "instructions": None,
     "max_output_tokens": None,
     "max_tool_calls": None,
     "metadata": {},
     "parallel_tool_calls": True,
+    "presence_penalty": 0.0,
     "previous_response_id": None,
     "prompt_cache_key": None,
     "reasoning": {"effort": None, "summary": None},
     "safety_identifier": None,
+    "service_tier": "default",
     "store": True,
-    "temperature": None,
+    "temperature": 1.0,
     "text": {"format": {"type": "text"}},
     "tool_choice": "auto",
     "tools": [],
     "top_logprobs": 0,
-    "top_p": None,
+    "top_p": 1.0,
     "truncation": "disabled",
     "user": None,
 }
-"""The fields that a response repeats, with the values for a request without them."""
+"""The fields that a response repeats, with the values for a request without them.
+
+Open Responses (2026-04) requires them all, and numbers where these are numbers.
+"""
 REDACTED = "<redacted>"
 _HOST = r"(?:[\w.-]+|\[[\da-fA-F:.]+\])(?::\d+)?"
 _FIELDS = msgspec.json.Decoder(msgspec.defstruct("EchoedFields", [(field, Any, None) for field in ECHO_DEFAULTS]))
@@ -47,6 +54,9 @@ def read_echo(body: bytes) -> JsonObject:
     for field in ("reasoning", "text"):
         if is_object(inner := echo.get(field)):
             echo[field] = {**ECHO_DEFAULTS[field], **inner}
+    if echo.get("service_tier") == "auto":
+        del echo["service_tier"]  # the tier that was used, not the one that was requested
+    echo.pop("completed_at", None)
     if is_list(tools := echo.get("tools")):
         echo["tools"] = [_without_secrets(tool) for tool in tools]
     return echo

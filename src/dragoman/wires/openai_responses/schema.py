@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 
 from dragoman.types import FinishReason, JsonObject, Usage
-from dragoman.wires.common.json import whole_number, without_none
+from dragoman.wires.common.json import whole_number
 
 NAME = "openai_responses"
 ENCRYPTED = "reasoning.encrypted_content"
@@ -189,10 +189,12 @@ def write_usage(usage: Usage) -> JsonObject | None:
     if usage.source == "unknown":
         return None
     input, output = usage.input or 0, usage.output or 0
-    cache_write = without_none({"cache_write_tokens": usage.cache_write})
     return {
         "input_tokens": input,
-        "input_tokens_details": {"cached_tokens": usage.cache_read or 0, **cache_write},
+        "input_tokens_details": {
+            "cached_tokens": usage.cache_read or 0,
+            "cache_write_tokens": usage.cache_write or 0,
+        },
         "output_tokens": output,
         "output_tokens_details": {"reasoning_tokens": usage.reasoning or 0},
         "total_tokens": input + output,

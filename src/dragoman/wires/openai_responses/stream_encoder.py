@@ -57,6 +57,7 @@ def encode_response(
         "id": head.id or "",
         "object": "response",
         "created_at": head.created or 0,
+        "completed_at": None,
         "status": status,
         "error": None,
         "incomplete_details": None,
@@ -74,7 +75,8 @@ def encode_final_response(
     status = reason if reason in STATUSES else "incomplete"
     details = None if reason == status else {"reason": reason}
     response = encode_response(head, echo, status=status, output=output, usage=write_usage(usage))
-    return {**response, "incomplete_details": details}
+    completed = echo.get("completed_at") if status == "completed" else None
+    return {**response, "incomplete_details": details, "completed_at": completed}
 
 
 def _status_or_reason(finish: Finish, output: list[JsonObject]) -> str:
