@@ -79,6 +79,27 @@ def test_a_prompt_of_which_nothing_is_left_is_refused(spec: str, prompt: Any) ->
         registry.model(spec).generate(prompt)
 
 
+@pytest.mark.parametrize("spec", ["google/m", "openai/m", "openai-responses/m", "ollama/m"])
+@pytest.mark.parametrize("prompt", ["", Text(text=""), [user("")]])
+def test_an_empty_prompt_beside_a_system_prompt_is_sent_where_the_provider_takes_it(spec: str, prompt: Any) -> None:
+    [target] = Registry(env={}, api_key="k").model(spec).explain(prompt, system="Be brief.")
+    assert target.request is not None
+
+
+def test_an_empty_prompt_of_gemini_is_an_empty_text() -> None:
+    model = Registry(env={}, api_key="k").model("google/m")
+    [target] = model.explain("", system="Be brief.")
+    assert target.request is not None
+    assert b'"contents":[{"role":"user","parts":[{"text":""}]}]' in target.request.body
+    for prompt in ([system("Be brief.")], user(Opaque(wire="openai_responses", data={}))):
+        assert model.explain(prompt, system="Be brief.")[0].request is None
+
+
+@pytest.mark.parametrize("spec", ["anthropic/m", "google/m"])
+def test_an_empty_prompt_without_a_system_prompt_is_refused(spec: str) -> None:
+    assert Registry(env={}, api_key="k").model(spec).explain("")[0].request is None
+
+
 def test_a_prompt_of_which_one_target_leaves_nothing_goes_to_the_next() -> None:
     assert Registry(env={}, api_key="k").model("anthropic/m, demo/any").generate("").target == "demo/any"
 

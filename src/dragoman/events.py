@@ -209,6 +209,8 @@ class Assembler:
     """
 
     usage: Usage | None = None
+    is_body_complete = False
+    """Whether the bytes ended as their framing says, so that nothing was cut off."""
     _started = False
     _finished = False
     _index = 0
@@ -333,6 +335,10 @@ class Assembler:
         if text:
             self.count_characters(len(text))
             call.pieces.append(text)
+
+    def call_text(self, key: object) -> str:
+        """The arguments of an open call so far."""
+        return "".join(self._call(key).pieces)
 
     def call_is_complete(self, key: object) -> bool:
         """Whether the arguments so far are a complete object."""

@@ -154,10 +154,10 @@ def test_a_request_survives(exchange: Exchange) -> None:
     http = HttpRequest(method=exchange.method, path=exchange.path, body=msgspec.json.encode(exchange.request))
     try:
         model, request = wire.server.decode_request(http)
-    except InvalidRequest:
+        sent = wire.client.encode_request(request, target_of(HOME[exchange.wire], model or "m"))
+    except (InvalidRequest, Unsupported):
         assert exchange.status in (400, 422), "the provider took it"
         return
-    sent = wire.client.encode_request(request, target_of(HOME[exchange.wire], model or "m"))
     body = msgspec.json.decode(sent.body)
     if "model" in exchange.request:
         assert model == exchange.request["model"]

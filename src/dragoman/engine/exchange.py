@@ -245,7 +245,7 @@ class _StreamedExchange:
         except DragomanError as error:
             return self._end_early(decoder, error)
         try:
-            return decoder.feed(data)
+            return decoder.feed(data) if data else decoder.end()
         except DragomanError as error:
             return self._fail(error)
 

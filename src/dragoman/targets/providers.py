@@ -28,6 +28,8 @@ _LLAMA_CPP_CAPABILITIES = Capabilities(
 """It decodes images with stb_image, which has no WebP; its own WebP decoder fails at some files (2026-09)."""
 
 
+_OPENAI_CALL_IDS = Quirks(call_id=".{1,40}", call_id_length=40)
+"""Chat Completions refuses longer ids of calls: "string too long. Expected a string with maximum length 40"."""
 _OPENAI = Capabilities(
     image_urls=True,
     allowed_image_types=_IMAGES,
@@ -74,6 +76,7 @@ _RECORDS = (
         base_url_names=("OPENAI_BASE_URL",),
         key_names=("OPENAI_API_KEY",),
         capabilities=_OPENAI,
+        quirks=_OPENAI_CALL_IDS,
     ),
     Provider(
         name="openai-responses",
@@ -94,6 +97,7 @@ _RECORDS = (
         key_names=("AZURE_OPENAI_API_KEY",),
         auth="api-key",
         capabilities=Capabilities(image_urls=True, allowed_image_types=_IMAGES, animated_images=False, documents=False),
+        quirks=_OPENAI_CALL_IDS,
         family="openai",
     ),
     Provider(
@@ -154,6 +158,7 @@ _RECORDS = (
             max_document_bytes=15_000_000,
             max_audio_bytes=15_000_000,
         ),
+        quirks=Quirks(empty_prompt=True),
     ),
     _ollama("ollama", "http://localhost:11434", base_url_names=("OLLAMA_HOST",), key_names=("OLLAMA_API_KEY",)),
     _ollama(

@@ -124,6 +124,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`reasoning` and tools may be in the same request."""
     user_after_tool: bool = True
     """A user message may follow a tool result."""
+    empty_prompt: bool = False
+    """A prompt of empty text may stand beside a system prompt, where the wire has no such message otherwise."""
     accepts_unknown_fields: bool = True
     """Fields of the wire that the vocabulary does not have may be sent, from `extra`."""
     reasoning_replay_fields: tuple[str, ...] | None = None

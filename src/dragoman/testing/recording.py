@@ -186,7 +186,8 @@ class _ExchangeRecorder:
                 self._set_failure(self._wire.client.decode_error(head, b"".join(self._body)))
         else:
             self._decoder = self._decoder or self._wire.client.stream_decoder(self._request)
-            self._decode(self._decoder.feed, data)
+            decoder = self._decoder
+            self._decode(lambda data: decoder.feed(data) if data else decoder.end(), data)
         if not data:
             self.end()
 

@@ -59,6 +59,10 @@ class StreamDecoder(Protocol):
         """The events that these bytes complete; b"" means that the connection closed."""
         ...
 
+    def end(self) -> list[Event]:
+        """As `feed(b"")`, but the body is complete by HTTP's own rules, so that nothing was cut off."""
+        ...
+
 
 class StreamEncoder(Protocol):
     """Turns events into the bytes of one stream; an error is written as the protocol does it, and ends the stream."""

@@ -7,6 +7,7 @@ import pytest
 from msgspec.structs import replace
 
 from dragoman.errors import InvalidRequest, Unsupported
+from dragoman.targets import providers
 from dragoman.targets.target import Capabilities, Quirks, Target
 from dragoman.types import (
     Audio,
@@ -834,6 +835,23 @@ def test_ids_are_made_to_fit_and_calls_and_results_alike() -> None:
     assert ids[0].isalnum()
     assert messages(*turns, target=target) == encoded
     assert notices(target, messages=turns) == [("renamed", "call id call_a")]
+
+
+@pytest.mark.parametrize("spec", ["openai/gpt-x", "azure/gpt-x"])
+def test_ids_have_at_most_40_characters_for_openai(spec: str) -> None:
+    to = providers.target(spec, api_key="k", base_url="https://x/v1")
+    long, short = "toolu_" + "x" * 80, "c" * 40
+    turns = (
+        assistant(replace(CALL, id=long), replace(CALL, id=short)),
+        tool_results(ToolResult(id=long, content="a"), ToolResult(id=short, content="b")),
+    )
+    encoded = messages(*turns, target=to)
+    ids = [call["id"] for call in encoded[0]["tool_calls"]]
+    assert [message["tool_call_id"] for message in encoded[1:]] == ids
+    assert (len(ids[0]), ids[1]) == (40, short)
+    longer = (*turns, assistant("So."), user("And now?"))
+    assert messages(*longer, target=to)[:3] == encoded
+    assert messages(*turns)[0]["tool_calls"][0]["id"] == long
 
 
 def test_only_calls_of_an_assistant_have_ids() -> None:

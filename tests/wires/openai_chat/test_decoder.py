@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman.errors import (
@@ -38,6 +39,7 @@ from dragoman.types import (
     ToolCall,
     Usage,
     assistant,
+    user,
 )
 from dragoman.wires.common.client import FramedStreamDecoder
 from dragoman.wires.common.framing import SseDecoder
@@ -336,6 +338,7 @@ FINISHES = {
         ("MAX_TOKENS", "length"),
         ("tool_use", "tool_calls"),
         ("sensitive", "blocked"),
+        ("incomplete", "length"),
     ],
 )
 def test_servers_have_other_words_for_the_end(word: str, reason: str) -> None:
@@ -388,6 +391,90 @@ def test_the_head_of_an_answer_is_told_once() -> None:
 
 def test_an_empty_head_is_not_told() -> None:
     assert read("empty_fields")[0][0] == Started(model="m-1")
+
+
+def ended(name: str) -> Response:
+    """The response of a tape whose body is complete by HTTP's own rules."""
+    decoder = WIRE.client.stream_decoder()
+    return fold([*decoder.feed((TAPES / f"{name}.sse").read_bytes()), *decoder.end()])
+
+
+def test_a_stream_that_ends_cleanly_after_its_finish_reason_is_whole() -> None:
+    _, error = read("no_done_no_usage")
+    assert isinstance(error, Truncated)  # the connection closed: it may be a cut
+    response = ended("no_done_no_usage")
+    assert response.finish == STOP
+    [notice] = response.notices
+    assert (notice.kind, notice.what) == ("info", "end of the stream")
+    assert response.usage.source == "unknown"
+
+
+def test_a_clean_end_with_usage_needs_no_notice_and_without_a_finish_reason_it_is_a_cut() -> None:
+    assert ended("no_done").notices == ()
+    with pytest.raises(Truncated):
+        ended("no_end")
+    with pytest.raises(Truncated):
+        ended("finish_early_then_cut")
+
+
+def chunks(*deltas: dict[str, Any]) -> bytes:
+    """A stream of these deltas."""
+    last = {"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}
+    frames = [{"choices": [{"index": 0, "delta": delta}]} for delta in deltas]
+    return b"".join(b"data: " + json.dumps(frame).encode() + b"\n\n" for frame in [*frames, last]) + b"data: [DONE]\n\n"
+
+
+def calls_of(*calls: dict[str, Any]) -> list[ToolCall]:
+    events, error = laws.read(WIRE.client.stream_decoder(), [chunks(*({"tool_calls": [call]} for call in calls))])
+    assert error is None
+    return list(fold(events).tool_calls)
+
+
+WHOLE_CALL = {"index": 0, "id": "a", "function": {"name": "tide", "arguments": '{"port":"Brest"}'}}
+
+
+def test_a_repeated_call_is_one_call() -> None:
+    assert calls_of(WHOLE_CALL, WHOLE_CALL, WHOLE_CALL) == [tide("a", "Brest")]
+
+
+def test_calls_that_differ_in_id_or_arguments_are_several() -> None:
+    other = {**WHOLE_CALL, "id": "b"}
+    assert [call.id for call in calls_of(WHOLE_CALL, other)] == ["a", "b"]
+    elsewhere = {**WHOLE_CALL, "function": {"name": "tide", "arguments": '{"port":"Cork"}'}}
+    assert [call.arguments["port"] for call in calls_of(WHOLE_CALL, elsewhere)] == ["Brest", "Cork"]
+    for missing in ("id", "index"):
+        call = {**WHOLE_CALL, missing: None}
+        assert len(calls_of(call, call)) == 2
+
+
+def test_a_repeated_call_after_the_finish_reason_does_not_open_the_answer_again() -> None:
+    whole = chunks({"tool_calls": [WHOLE_CALL]}).removesuffix(b"data: [DONE]\n\n")
+    again = whole.partition(b"\n\n")[0] + b"\n\n"
+    decoder = WIRE.client.stream_decoder()
+    assert fold([*decoder.feed(whole + again), *decoder.end()]).tool_calls == (tide("a", "Brest"),)
+
+
+STORY = Request(messages=(user("A long story of ships and tides. " * 2000),))
+
+
+def counted(request: Request, **usage: Any) -> Response:
+    choice = {"message": {"content": "Hi"}, "finish_reason": "stop"}
+    return fold(WIRE.client.decode_body(json.dumps({"choices": [choice], "usage": usage}).encode(), request))
+
+
+def test_a_prompt_that_the_server_cut_silently_is_a_notice() -> None:
+    [notice] = counted(STORY, prompt_tokens=4095, completion_tokens=1).notices
+    assert (notice.kind, notice.what) == ("dropped", "a part of the prompt")
+    assert notice.why == "openai_chat: it read only 4095 tokens of the prompt; shorten the prompt"
+    with pytest.raises(Truncated, match="the prompt was cut"):
+        counted(msgspec.structs.replace(STORY, strict=True), prompt_tokens=4095)
+
+
+def test_a_prompt_that_was_read_is_no_notice() -> None:
+    assert counted(STORY, prompt_tokens=14000).notices == ()
+    assert counted(STORY, completion_tokens=1).notices == ()
+    cached = {"cached_tokens": 13000}
+    assert counted(STORY, prompt_tokens=1000, prompt_tokens_details=cached).notices == ()
 
 
 def test_a_call_is_shown_whole_and_only_once() -> None:

@@ -55,7 +55,7 @@ from dragoman.wires.common.client import FramedStreamDecoder
 from dragoman.wires.common.framing import SseDecoder
 from dragoman.wires.openai_responses import WIRE
 from dragoman.wires.openai_responses.decoder import ResponsesDecoder
-from tests.support.wires.laws import read
+from tests.support.wires.laws import obeys_grammar, read
 
 CLIENT = WIRE.client
 NAME = "openai_responses"
@@ -1178,3 +1178,83 @@ def test_an_error_is_typed_by_its_code_and_status() -> None:
     assert type(CLIENT.decode_error(Head(status=400), data)) is ContextTooLong
     limited = CLIENT.decode_error(Head(status=429, headers={"retry-after": "3"}), b'{"error":{"message":"slow"}}')
     assert (type(limited), limited.retry_after) == (RateLimited, 3.0)
+
+
+# Content indexes ------------------------------------------------------------------------------------------------------
+
+
+def streamed(final: list[str], *deltas: tuple[int, str]) -> Response:
+    """A stream with deltas at these content indexes, whose message has these texts at the end."""
+    item = {"type": "message", "id": "m1", "role": "assistant"}
+    content = [{"type": "output_text", "text": text} for text in final]
+    events: list[JsonObject] = [
+        {"type": "response.created", "response": {"id": "r1", "model": "m"}},
+        {"type": "response.output_item.added", "output_index": 0, "item": {**item, "content": []}},
+    ]
+    for index, text in deltas:
+        place = {"output_index": 0, "item_id": "m1", "content_index": index}
+        events.append({"type": "response.output_text.delta", **place, "delta": text})
+    done = {**item, "content": content}
+    events.append({"type": "response.output_item.done", "output_index": 0, "item": done})
+    events.append({"type": "response.completed", "response": {"id": "r1", "status": "completed", "output": [done]}})
+    data = b"".join(b"data: " + msgspec.json.encode(event) + b"\n\n" for event in events)
+    found, error = read(CLIENT.stream_decoder(), [data])
+    assert error is None
+    obeys_grammar(found)
+    return fold(found)
+
+
+@pytest.mark.parametrize(
+    ("final", "deltas", "texts"),
+    [
+        (["Hello"], [(0, "Hel"), (0, "lo")], ["Hello"]),
+        (["Hello"], [(1, "Hel"), (1, "lo")], ["Hello"]),
+        (["Hello"], [(1, "Hel")], ["Hello"]),
+        (["Hello"], [(0, ""), (1, "Hello")], ["Hello"]),
+        (["Hello"], [(0, "Hel"), (1, "lo")], ["Hel", "lo"]),
+        (["Hello there"], [(0, "Hel"), (1, "lo")], ["Hel", "lo there"]),
+        (["Hel", "lo"], [(0, "Hello")], ["Hello"]),
+        (["One", "Two"], [(1, "One"), (2, "Two")], ["One", "Two"]),
+        (["One", "Two"], [(0, "Two")], ["Two", "One"]),
+        (["Hello"], [(0, "Servus")], ["Servus"]),
+        (["Hello", "there"], [(0, "Servus")], ["Servus", "there"]),
+        ([""], [(3, "Hello")], ["Hello"]),
+        ([], [(3, "Hello")], ["Hello"]),
+    ],
+)
+def test_a_text_comes_once_whatever_its_content_index(
+    final: list[str], deltas: list[tuple[int, str]], texts: list[str]
+) -> None:
+    parts = streamed(final, *deltas).message.parts
+    assert [part.text for part in parts if isinstance(part, Text) and part.text] == texts
+
+
+def test_a_divided_message_keeps_what_is_not_text_and_its_refusal() -> None:
+    item = {"type": "message", "id": "m1", "role": "assistant"}
+    content: list[JsonObject] = [
+        {"type": "output_text", "text": "a", "annotations": [{"type": "url_citation"}]},
+        {"type": "refusal", "refusal": "b"},
+        {"type": "unknown"},
+    ]
+    done = {**item, "content": content}
+    events: list[JsonObject] = [
+        {"type": "response.output_text.delta", "output_index": 0, "item_id": "m1", "content_index": 0, "delta": "ab"},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+        {"type": "response.completed", "response": {"status": "completed", "output": [done]}},
+    ]
+    data = b"".join(b"data: " + msgspec.json.encode(event) + b"\n\n" for event in events)
+    found, error = read(CLIENT.stream_decoder(), [data])
+    assert error is None
+    response = fold(found)
+    text, other = response.message.parts
+    assert isinstance(text, Text)
+    assert (text.text, text.extra[NAME]["annotations"]) == ("ab", [{"type": "url_citation"}])
+    assert isinstance(other, Opaque)
+    assert response.finish.reason == "blocked"
+
+
+def test_a_prompt_that_the_server_cut_silently_is_a_notice() -> None:
+    request = Request(messages=(user("A long story of ships and tides. " * 2000),))
+    data = body(message_item({"type": "output_text", "text": "Hi"}), usage={"input_tokens": 4095, "output_tokens": 1})
+    [notice] = fold(CLIENT.decode_body(data, request)).notices
+    assert (notice.kind, notice.what) == ("dropped", "a part of the prompt")

@@ -31,7 +31,7 @@ class FrameReader(Protocol):
         ...
 
     def end(self) -> None:
-        """Handle the end of the connection: finish the response, or raise `Truncated`."""
+        """Handle the end of the bytes: finish the response, or raise `Truncated`; see `out.is_body_complete`."""
         ...
 
 
@@ -74,6 +74,10 @@ class FramedStreamDecoder:
                 raise
             return events
         return out.take()
+
+    def end(self) -> list[Event]:
+        self._out.is_body_complete = True
+        return self.feed(b"")
 
     def _advance(self, data: bytes) -> None:
         try:

@@ -48,7 +48,16 @@ def encode_messages(
         elif parts := _encode_parts(turn.parts, target, notes):
             role = "model" if turn.role == "assistant" else "user"
             contents.append({"role": role, "parts": parts, **wire_extra(turn.extra, NAME)})
-    return [encode_part(text) for text in history.system if _has_content(text)], contents
+    system = [encode_part(text) for text in history.system if _has_content(text)]
+    if system and not contents and target.quirks.empty_prompt and _is_empty_prompt(history.turns):
+        contents = [{"role": "user", "parts": [{"text": ""}]}]
+    return system, contents
+
+
+def _is_empty_prompt(turns: Iterable[Message]) -> bool:
+    """Whether there is a user turn, and all turns are empty texts."""
+    parts = [part for turn in turns for part in turn.parts]
+    return bool(parts) and all(isinstance(part, Text) for part in parts)
 
 
 def _has_content(part: Part) -> bool:

@@ -3,23 +3,19 @@
 Without `num_ctx` the server takes its own default (often 4096 tokens) and silently drops the oldest messages.
 """
 
-import re
 from collections.abc import Iterable
 
-from dragoman.types import JsonObject, Request, Text, ToolResult, is_object
+from dragoman.types import JsonObject, Request, is_object
 from dragoman.wires.common.extra import full_extra
-from dragoman.wires.common.history import system_texts
 from dragoman.wires.common.json import encode_json, whole_number
+from dragoman.wires.common.prompt_size import LEAST_LENGTH, is_longer
 from dragoman.wires.ollama.schema import NAME
 
 MIN_SIZE = 4096
-_OLD_DEFAULT = 2048
 _BYTES_PER_TOKEN = 3
-_CHARACTERS_PER_TOKEN = 12
 _TOKENS_PER_IMAGE = 1024
 _DEFAULT_RESERVE = 1024
 _MAX_RESERVE = 16384
-_REPETITION = r"(?s)(.)\1+"
 
 
 def context_size(
@@ -47,16 +43,4 @@ def is_cut(request: Request, tokens: int) -> bool:
     size = whole_number(options.get("num_ctx")) if is_object(options) else None
     if size is not None and tokens >= size - 1:
         return True
-    text = "".join(_texts(request))
-    if len(text) <= (size or _OLD_DEFAULT) or len(text) // _CHARACTERS_PER_TOKEN <= tokens:
-        return False
-    return len(re.sub(_REPETITION, r"\1", text)) // _CHARACTERS_PER_TOKEN > tokens
-
-
-def _texts(request: Request) -> Iterable[str]:
-    for text in system_texts(request):
-        yield text.text
-    for message in request.messages:
-        for part in message.parts:
-            if isinstance(part, Text | ToolResult):
-                yield part.text
+    return is_longer(request, tokens, least=size or LEAST_LENGTH)

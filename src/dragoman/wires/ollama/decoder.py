@@ -9,15 +9,16 @@ from typing import Any, Literal
 
 import msgspec
 
-from dragoman.errors import BadRequest, Malformed, ProviderError, Truncated
+from dragoman.errors import BadRequest, Malformed, ProviderError
 from dragoman.events import Assembler
 from dragoman.http import Head
-from dragoman.types import Finish, Image, JsonObject, Notice, Request, is_object
+from dragoman.types import Finish, Image, JsonObject, Request, is_object
 from dragoman.wires.common.client import truncated
 from dragoman.wires.common.errors import decode_http_error, error_from_json
 from dragoman.wires.common.framing import Frame, NdjsonDecoder
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json
+from dragoman.wires.common.prompt_size import report_cut_prompt
 from dragoman.wires.ollama.context import is_cut
 from dragoman.wires.ollama.parts import arguments_text, decode_image, split_call
 from dragoman.wires.ollama.schema import FINISH_REASONS, NAME, OllamaLine, OllamaMessage, read_time, read_usage
@@ -146,9 +147,7 @@ class OllamaDecoder:
         tokens = line.prompt_eval_count
         if self._request is not None and tokens is not None and is_cut(self._request, tokens):
             why = f"{NAME}: it read only {tokens} tokens of the prompt; raise options.num_ctx or shorten the prompt"
-            if self._request.strict:
-                raise Truncated(f"the prompt was cut: {why}")
-            out.notices.append(Notice(kind="dropped", what="a part of the prompt", why=why))
+            report_cut_prompt(out, self._request, why)
         reason = FINISH_REASONS.get(line.done_reason or "", "other")
         out.finish(Finish(reason=reason, raw=line.done_reason or None))
 

@@ -28,6 +28,7 @@ from dragoman.wires.common.json import (
     to_timestamp,
     whole_number,
 )
+from dragoman.wires.common.prompt_size import note_cut_prompt
 from dragoman.wires.openai_chat.delta_template import DeltaTemplate
 from dragoman.wires.openai_chat.parts import add_logprobs, decode_image_part, decode_thinking, reasoning_fields
 from dragoman.wires.openai_chat.schema import (
@@ -66,6 +67,7 @@ class ChatDecoder:
 
     def __init__(self, request: Request | None) -> None:
         self.out = Assembler(calls_before=calls_before(request))
+        self._request = request
         self._details: dict[tuple[str, int], _Pieces] = {}
         self._annotations: JsonObject = {}
         self._images: list[JsonObject] = []
@@ -101,9 +103,13 @@ class ChatDecoder:
             self._template.learn(frame, _text)
 
     def end(self) -> None:
-        """Some servers never send [DONE]: they end with a finish reason and the usage (2026-08)."""
-        if not self._is_over or self.out.usage is None:
+        """Some servers never send [DONE], and some of these send no usage (2026-11); a cut could look the same."""
+        has_usage = self.out.usage is not None
+        if not self._is_over or not (has_usage or self.out.is_body_complete):
             raise truncated(NAME, "finish_reason or [DONE]")
+        if not has_usage:
+            why = "the stream ended with a finish reason, without the usage and [DONE]"
+            self.out.notices.append(Notice(kind="info", what="end of the stream", why=why))
         self._end()
 
     def _read_whole(self, chunk: ChatChunk, body: bytes) -> None:
@@ -169,10 +175,10 @@ class ChatDecoder:
             self._audio.add(message.audio)
 
     def _call(self, call: JsonObject) -> None:
-        self._is_over = False
         if self._calls is None:
             self._calls = ToolCallJoiner(self.out)
-        self._calls.read(call)
+        if self._calls.read(call):
+            self._is_over = False
 
     def _reasoning(self, message: ChatMessage) -> None:
         if fields := reasoning_fields(message):
@@ -250,6 +256,7 @@ class ChatDecoder:
         if self._calls is not None:
             self._calls.finish(cut=reason == "length")
         self._add_collected()
+        note_cut_prompt(self.out, self._request, NAME)
         unknown = {"finish_reason": raw} if raw and reason == "other" and raw not in FINISH_REASONS else {}
         self.out.finish(Finish(reason=reason, raw=self._finish, extra=make_extra(NAME, unknown)))
 

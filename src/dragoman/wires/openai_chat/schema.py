@@ -29,7 +29,7 @@ CLIENT_FINISH_REASONS: dict[str, FinishReason] = {
 FINISH_REASONS: dict[str, FinishReason] = {
     **CLIENT_FINISH_REASONS,
     **dict.fromkeys(("eos", "eos_token", "end_turn", "stop_sequence"), "stop"),
-    **dict.fromkeys(("model_length", "max_tokens"), "length"),
+    **dict.fromkeys(("model_length", "max_tokens", "incomplete"), "length"),
     **dict.fromkeys(("tool_call", "tool_use"), "tool_calls"),
     **dict.fromkeys(("safety", "sensitive"), "blocked"),
 }

@@ -11,7 +11,10 @@ from dragoman.wires.openai_chat.schema import NAME, ChatFunctionCall, ChatToolCa
 
 
 class ToolCallJoiner:
-    """Joins fragments by their index; but servers reuse index 0, omit index or id, and repeat an id (seen 2026-08)."""
+    """Joins fragments by their index; but servers reuse index 0, omit index or id, and repeat an id (seen 2026-08).
+
+    A whole call that comes again, with the same index, id and arguments, is the same call.
+    """
 
     def __init__(self, out: Assembler) -> None:
         self._out = out
@@ -21,14 +24,16 @@ class ToolCallJoiner:
         self._inputs: dict[int, list[str]] = {}
         self._rests: dict[int, JsonObject] = {}
 
-    def read(self, data: JsonObject) -> None:
-        """Add a fragment, or a whole call."""
+    def read(self, data: JsonObject) -> bool:
+        """Add a fragment, or a whole call; False if it repeats a call."""
         call = _convert(data)
         custom = call.custom if call.custom and (call.custom.name or call.custom.input) else None
         function = call.function or ChatFunctionCall()
         id, name = str(call.id or ""), (custom.name if custom else function.name) or ""
         text = None if custom else _text(function.arguments)
         slot = self._slot(call.index, id, name, text or "")
+        if slot is None:
+            return False
         self._out.add_call_fragment(slot, id=id, name=name, text=text)
         if custom is not None:
             self._inputs.setdefault(slot, []).append(custom.input or "")
@@ -36,6 +41,7 @@ class ToolCallJoiner:
         if rest := call_rest(data):
             self._out.count_characters(len(encode_json(rest)))
             self._rests.setdefault(slot, {}).update(rest)
+        return True
 
     def finish(self, *, cut: bool) -> None:
         """Complete the calls; `cut` says that the length limit ended the response.
@@ -49,9 +55,12 @@ class ToolCallJoiner:
         for slot, rest in self._rests.items():
             self._out.add_extra(slot, NAME, rest)
 
-    def _slot(self, index: int | None, id: str, name: str, text: str) -> int:
+    def _slot(self, index: int | None, id: str, name: str, text: str) -> int | None:
+        """The call that a fragment belongs to; None if it repeats a whole call."""
         slot = self._find(id, name) if index is None else self._slots.get(index)
         if slot is None or self._is_new_call(slot, id, name, text):
+            if slot is not None and index is not None and self._is_same_call(slot, id, text):
+                return None
             slot = len(self._ids)
             self._ids.append("")
             self._names.append("")
@@ -60,6 +69,9 @@ class ToolCallJoiner:
         self._ids[slot] = self._ids[slot] or id
         self._names[slot] = self._names[slot] or name
         return slot
+
+    def _is_same_call(self, slot: int, id: str, text: str) -> bool:
+        return bool(id) and id == self._ids[slot] and text == self._out.call_text(slot)
 
     def _find(self, id: str, name: str) -> int | None:
         """The call of a fragment without an index: that with its id, or the last if it has neither id nor name."""

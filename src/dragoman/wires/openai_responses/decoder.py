@@ -18,9 +18,11 @@ from dragoman.events import Assembler, check_open, parse_arguments
 from dragoman.types import Finish, JsonObject, Notice, Opaque, Request, Text, ToolCall, Usage, is_list, is_object
 from dragoman.wires.common.client import truncated
 from dragoman.wires.common.errors import error_from_json
+from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.framing import BARE, Frame
 from dragoman.wires.common.history import calls_before
 from dragoman.wires.common.json import decode_frame, decode_json, encode_json, to_timestamp, without_none
+from dragoman.wires.common.prompt_size import note_cut_prompt
 from dragoman.wires.openai_responses.parts import (
     EMPTY_MESSAGE,
     call_extra,
@@ -81,6 +83,7 @@ class ResponsesDecoder:
 
     def __init__(self, request: Request | None) -> None:
         self.out = Assembler(calls_before=calls_before(request))
+        self._request = request
         self._slots: list[_Slot] = []
         self._unfinished = 0
         self._released = 0
@@ -268,18 +271,47 @@ class ResponsesDecoder:
         content = [{"type": "output_text", "text": content}] if isinstance(content, str) and content else content
         parts = [part for part in content if is_object(part)] if is_list(content) else []
         rest = message_extra(item)
-        for index, part in enumerate(parts or [slot.texts[index] for index in sorted(slot.texts)]):
-            text = decode_output_text(part, rest)
+        texts = [
+            decode_output_text(part, rest) for part in parts or [slot.texts[index] for index in sorted(slot.texts)]
+        ]
+        indexes = self._streamed_indexes(slot, texts) if parts else sorted(slot.texts)
+        if indexes is None:
+            self._end_divided(slot, texts)
+            return
+        for index, text in zip(indexes, texts, strict=True):
             if isinstance(text, Opaque):
                 self.out.add_part(text)
                 continue
-            key = self._open_text(slot, index, refused=type_of(part) == "refusal")
+            key = self._open_text(slot, index, refused=_is_refusal(text))
             self._complete(key, "text", text.text)
             if text.extra:
                 self.out.add_extra(key, NAME, text.extra[NAME])
             self.out.close(key)
-        if not parts and not slot.texts:
+        if not texts:
             self.out.add_part(Text(text="", extra=text_extra(rest, {EMPTY_MESSAGE: True}, refused=False)))
+
+    def _streamed_indexes(self, slot: _Slot, texts: list[Text | Opaque]) -> list[int] | None:
+        """The index in the stream of each part; None if the stream divided the text into other parts."""
+        streamed = {index: self.out.text_of((slot.number, index)) for index in sorted(slot.texts)}
+        return match_texts(streamed, [None if isinstance(text, Opaque) else text.text for text in texts])
+
+    def _end_divided(self, slot: _Slot, parts: list[Text | Opaque]) -> None:
+        """End a message whose parts are not those of the stream: the parts of the stream stay, each text comes once."""
+        indexes = sorted(slot.texts)
+        texts = [part for part in parts if isinstance(part, Text)]
+        streamed = sum(len(self.out.text_of((slot.number, index))) for index in indexes)
+        last = self._open_text(slot, indexes[-1], refused=False)
+        self.out.delta(last, "text", "".join(text.text for text in texts)[streamed:])
+        for place, text in enumerate(texts):
+            self._refused = self._refused or _is_refusal(text)
+            if text.extra:
+                key = (slot.number, indexes[min(place, len(indexes) - 1)])
+                self.out.add_extra(key, NAME, text.extra[NAME])
+        for index in indexes:
+            self.out.close((slot.number, index))
+        for part in parts:
+            if isinstance(part, Opaque):
+                self.out.add_part(part)
 
     def _complete(self, key: object, kind: Literal["text", "thinking"], whole: str) -> None:
         """Emit the rest of a text whose deltas were incomplete."""
@@ -388,6 +420,7 @@ class ResponsesDecoder:
                 self._end_item(slot, _incomplete_item(slot, status) if item is None else item)
         for item in output.remaining():
             self._end_item(self._new_slot(ResponsesStreamEvent(), type_of(item), item), item)
+        note_cut_prompt(out, self._request, NAME)
         detail = (response.incomplete_details or {}).get("reason")
         raw = detail if isinstance(detail, str) and detail else status
         reason = finish_reason(raw, calls=out.has_calls, asks_approval=self._asks_approval, refused=self._refused)
@@ -433,6 +466,34 @@ def _error(data: JsonObject, *, usage: Usage | None = None) -> ProviderError:
     error = fields.get("error")
     code = error.get("code") if is_object(error) else fields.get("code")
     return error_from_json({**fields, "status_code": 400} if str(code) in PERMANENT_CODES else fields, usage=usage)
+
+
+def _is_refusal(text: Text) -> bool:
+    return bool(wire_extra(text.extra, NAME).get("refusal"))
+
+
+def match_texts(streamed: dict[int, str], final: list[str | None]) -> list[int] | None:
+    """The index in the stream of each text of a complete message; None stands for a part that is not text.
+
+    Some servers count the parts of the stream from another number, or count parts that the complete message does not
+    have (seen 2026-11). The result is None if the same text was divided into other parts.
+
+    >>> match_texts({1: "Hel"}, ["Hello"]), match_texts({0: "a", 1: "b"}, ["ab"])
+    ([1], None)
+    """
+    found = {i: i for i, text in enumerate(final) if i in streamed and (text or "").startswith(streamed[i])}
+    free = [index for index in streamed if index not in found]
+    for place, text in enumerate(final):
+        if place not in found and text:
+            index = next((index for index in free if streamed[index] and text.startswith(streamed[index])), None)
+            if index is not None:
+                found[place] = index
+                free.remove(index)
+    whole = "".join(text or "" for text in final)
+    if any(streamed[index] for index in free) and whole.startswith("".join(streamed.values())):
+        return None
+    unused = iter([*free, *range(max(streamed, default=-1) + 1, max(streamed, default=-1) + 1 + len(final))])
+    return [found[place] if place in found else next(unused) for place in range(len(final))]
 
 
 def _id(item: JsonObject) -> int | str | None:
