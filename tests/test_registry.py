@@ -304,7 +304,8 @@ def test_all_providers_are_listed() -> None:
 
 
 def test_construction_never_fails_for_a_missing_key() -> None:
-    registry = Registry(env={"AWS_REGION": "us-east-1"})
+    env = {"AWS_REGION": "us-east-1", "GOOGLE_CLOUD_PROJECT": "p", "ANTHROPIC_FOUNDRY_RESOURCE": "r"}
+    registry = Registry(env=env)
     targets = [registry.target(f"{name}/m") for name, record in PROVIDERS.items() if record.base_url]
     assert not any(target.api_key for target in targets)
 

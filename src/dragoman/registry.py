@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from dragoman.engine.failover import ChainOptions
 from dragoman.engine.health import Health
 from dragoman.errors import SetupError
-from dragoman.io.aws_credentials import AwsCredential
+from dragoman.io.cloud_credentials import cloud_credential
 from dragoman.io.credentials import KeyFunction
 from dragoman.io.driver import Driver, Observer
 from dragoman.io.transport import make_transport
@@ -34,12 +34,13 @@ from dragoman.targets.config import (
     make_provider,
     read_config,
 )
+from dragoman.targets.credentials import Credential
 from dragoman.targets.dsn import PREFIX, decode_dsn, did_you_mean, variable_of
 from dragoman.targets.health_policy import HealthPolicy
 from dragoman.targets.model_families import any_host_of, apply_families, maker_of
 from dragoman.targets.provider import Provider, with_default_path
 from dragoman.targets.providers import PROVIDERS
-from dragoman.targets.target import Capabilities, Target
+from dragoman.targets.target import Capabilities, Identity, Target
 
 Spec: TypeAlias = str | Sequence[str]
 """The targets to call: a text, or a list of texts, which is a chain."""
@@ -101,7 +102,7 @@ class Registry:
         self._api_key = api_key if isinstance(api_key, str) else None
         self._credential = KeyFunction(api_key) if callable(api_key) else None
         self._base_url = base_url
-        self._aws: AwsCredential | None = None
+        self._cloud_credentials: dict[Identity, Credential] = {}
         self._providers: dict[str, Provider] = dict(PROVIDERS)
         self._schemes: dict[str, Provider] = dict(PROVIDERS)
         self._invalid_dsns: dict[str, str] = {}
@@ -294,14 +295,19 @@ class Registry:
                 self._cache = {}
             entry = self._cache[name] = provider, self._with_facts(provider, name, model)
         target = entry[1].target(model, env=self.env)
-        if target.auth == "aws" and target.lacks_key:
-            self._aws = self._aws or AwsCredential(self.env, "bedrock")
-            return replace(target, credential=self._aws)
+        if target.identity is not None and target.lacks_key:
+            return replace(target, credential=self._cloud_credential(target.identity))
         return target
 
+    def _cloud_credential(self, identity: Identity) -> Credential:
+        if identity not in self._cloud_credentials:
+            self._cloud_credentials[identity] = cloud_credential(identity, self.env)
+        return self._cloud_credentials[identity]
+
     def _with_facts(self, provider: Provider, name: str, model: str) -> Provider:
+        own_name = model.rpartition(provider.family_prefix)[2] if provider.family_prefix else model
         capabilities, quirks = apply_families(
-            f"{provider.family or provider.name}/{model}", provider.wire, provider.capabilities, provider.quirks
+            f"{provider.family or provider.name}/{own_name}", provider.wire, provider.capabilities, provider.quirks
         )
         for key in (provider.name, name):
             if key in self._facts:

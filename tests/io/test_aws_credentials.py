@@ -25,7 +25,7 @@ aws_secret_access_key = secret-3
 
 
 def sign(env: Any, base_url: str = "https://bedrock-runtime.eu-west-1.amazonaws.com") -> tuple[str, str]:
-    credential = AwsCredential(env, "bedrock")
+    credential = AwsCredential(env)
     target = Target(provider="bedrock", model="m", wire="bedrock", base_url=base_url, credential=credential)
     signed = credential.sign(Sign(HttpRequest(method="POST", origin=base_url, path="/x", body=b"{}"), target))
     return signed.headers["authorization"].partition("Credential=")[2].partition(",")[0], credential.source
@@ -47,7 +47,7 @@ def test_the_region_comes_from_the_environment_if_the_host_has_none() -> None:
 def test_a_provider_that_signs_for_aws_in_the_region_of_the_environment() -> None:
     registry = Registry(env={**ENV, "AWS_DEFAULT_REGION": "eu-west-1"})
     base_url = "https://llm.{AWS_REGION|AWS_DEFAULT_REGION}.amazonaws.com"
-    registry.add_provider(name="cloud", wire="openai_chat", base_url=base_url, auth="aws", key_names=("TOKEN",))
+    registry.add_provider(name="cloud", wire="openai_chat", base_url=base_url, identity="aws", key_names=("TOKEN",))
     target = registry.target("cloud/m")
     assert target.base_url == "https://llm.eu-west-1.amazonaws.com"
     assert isinstance(target.credential, AwsCredential)
@@ -57,7 +57,7 @@ def test_a_provider_that_signs_for_aws_in_the_region_of_the_environment() -> Non
 
 def test_a_bearer_key_comes_before_a_signature() -> None:
     registry = Registry(env={**ENV, "TOKEN": "bearer-key"})
-    registry.add_provider(name="cloud", wire="openai_chat", base_url="https://x", auth="aws", key_names=("TOKEN",))
+    registry.add_provider(name="cloud", wire="openai_chat", base_url="https://x", identity="aws", key_names=("TOKEN",))
     target = registry.target("cloud/m")
     assert target.credential is None
     assert target.auth_headers() == {"authorization": "Bearer bearer-key"}
@@ -66,7 +66,7 @@ def test_a_bearer_key_comes_before_a_signature() -> None:
 @pytest.mark.parametrize("region", ["", "evil.org/"])
 def test_a_base_url_needs_its_variable(region: str) -> None:
     registry = Registry(env={"AWS_REGION": region})
-    registry.add_provider(name="cloud", wire="openai_chat", base_url="https://llm.{AWS_REGION}.aws", auth="aws")
+    registry.add_provider(name="cloud", wire="openai_chat", base_url="https://llm.{AWS_REGION}.aws", identity="aws")
     with pytest.raises(SetupError, match="cloud: AWS_REGION must be set, or pass base_url="):
         registry.target("cloud/m")
 

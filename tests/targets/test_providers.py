@@ -126,7 +126,9 @@ def test_rich_shows_no_key() -> None:
 # Facts of each, as shared/wire/compat-servers.md tells them -----------------------------------------------------------
 
 NAMED = (
-    "openai openai-responses azure anthropic bedrock google gemini ollama ollama-cloud foreman llama-swap groq deepseek mistral "
+    "openai openai-responses azure azure-responses azure-deployments azure-ai azure-anthropic anthropic bedrock "
+    "bedrock-anthropic bedrock-mantle bedrock-mantle-anthropic bedrock-mantle-responses vertex vertex-anthropic "
+    "vertex-express vertex-openai google gemini ollama ollama-cloud foreman llama-swap groq deepseek mistral "
     "openrouter together fireworks xai cerebras perplexity moonshot zai minimax huggingface nvidia vllm llama-cpp "
     "lmstudio dragoman demo"
 ).split()
@@ -183,7 +185,7 @@ def test_each_variable_sets_the_base_url(variable: str, value: str, base_url: st
 
 def body(name: str, **fields: Any) -> dict[str, Any]:
     """What a target of the provider is sent."""
-    to = Registry(env={}).target(f"{name}/m")
+    to = Registry(env={"AWS_REGION": "us-east-1", "GOOGLE_CLOUD_PROJECT": "p"}).target(f"{name}/m")
     if to.api_key is None:
         to = replace(to, api_key="k")
     request = Request(messages=fields.pop("messages", (user("hi"),)), **fields)

@@ -14,6 +14,8 @@ from dragoman.io.credentials import CachedCredential
 from dragoman.targets.aws import AwsKeys, Profile, keys_from_env, read_profile, region_of, sign_v4
 from dragoman.targets.target import Target
 
+SERVICE, MANTLE = "bedrock", "bedrock-mantle"
+"""The names that signatures have: of the service, and of the one whose hosts begin with it."""
 BOTOCORE_LIFETIME = 300.0
 """Seconds for which keys of botocore are used; botocore itself refreshes them before they expire."""
 
@@ -21,16 +23,15 @@ BOTOCORE_LIFETIME = 300.0
 class AwsCredential(CachedCredential[AwsKeys]):
     """Signs requests with Signature Version 4.
 
-    >>> AwsCredential({}, "bedrock")
+    >>> AwsCredential({})
     AwsCredential(AWS)
     """
 
     source = "AWS"
 
-    def __init__(self, env: Mapping[str, str], service: str, /) -> None:
+    def __init__(self, env: Mapping[str, str], /) -> None:
         super().__init__()
         self._env = env
-        self._service = service
         self._session: Any = None
 
     def fetch(self) -> AwsKeys:
@@ -52,10 +53,11 @@ class AwsCredential(CachedCredential[AwsKeys]):
 
     def apply(self, http: HttpRequest, secret: AwsKeys, target: Target, /) -> HttpRequest:
         """The request with its signature."""
-        region = region_of(urlsplit(target.base_url).netloc) or self.region
+        host = urlsplit(target.base_url).netloc
+        region = region_of(host) or self.region
         if region is None:
             raise SetupError(f"{target.provider}: no region; set AWS_REGION")
-        return sign_v4(http, secret, region, self._service, time.time())
+        return sign_v4(http, secret, region, MANTLE if host.startswith(MANTLE) else SERVICE, time.time())
 
     @property
     def region(self) -> str | None:

@@ -11,7 +11,9 @@ from msgspec.structs import replace
 
 from dragoman.errors import SetupError
 from dragoman.http import SENSITIVE_NAME, redact_url, split_base_url
-from dragoman.targets.target import Capabilities, Quirks, Target
+from dragoman.targets.target import Capabilities, Hosting, Identity, Quirks, Target
+
+_VARIABLE = r"\{([A-Z_|]+)(?::([\w.-]+))?\}"
 
 
 class Provider(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,7 +28,7 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str = ""
     """Empty if every user has another one; then a DSN, a variable or `base_url=` must set it.
 
-    `{A|B}` stands for the environment variable A or B, such as that of a region.
+    `{A|B:x}` stands for the environment variable A or B, such as that of a region, or for x if neither is set.
     """
     base_url_names: tuple[str, ...] = ()
     """Environment variables that may hold another base URL."""
@@ -37,14 +39,22 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
     needs_key: bool = True
     api_key: str | None = None
     auth: str = "bearer"
-    """`bearer`, `aws` (a signature, or a bearer key), or the name of the header that holds the key."""
+    """`bearer`, or the name of the header that holds the key."""
+    identity: Identity | None = None
+    """The cloud whose own credentials are used if there is no key."""
     plain_http: bool = False
     """Whether a DSN with this scheme means http, not https."""
     headers: Mapping[str, str] = {}
     capabilities: Capabilities = Capabilities()
     quirks: Quirks = Quirks()
+    hosting: Hosting | None = None
+    """How a cloud serves the wire; None if it is served as its maker does."""
+    hosts: Mapping[str, str] = {}
+    """Beginnings of the base URL that are written otherwise, such as those of regions with another host name."""
     family: str | None = None
     """The provider whose entries in model_families.json apply; None is its own."""
+    family_prefix: str = ""
+    """What stands before the family's own name of a model, such as `anthropic.` in `us.anthropic.claude-x`."""
     http_client: object = None
     """An httpx client or a Transport for its requests; None is the registry's."""
     credential: object = None
@@ -71,6 +81,8 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
             needs_key=self.needs_key,
             key_names=self.key_names,
             auth=self.auth,
+            identity=self.identity,
+            hosting=self._hosting(env),
             headers=self.headers,
             capabilities=self.capabilities,
             quirks=self.quirks,
@@ -85,10 +97,18 @@ class Provider(msgspec.Struct, frozen=True, kw_only=True):
                     return _complete_url(value, self.base_url, self.default_path)
                 except SetupError as error:
                     raise SetupError(f"{self.name}: {name}: {error}") from None
-        return re.sub(r"\{([A-Z_|]+)\}", lambda match: self._variable(match[1].split("|"), env), self.base_url)
+        url = self._with_variables(self.base_url, env)
+        return next((new + url[len(old) :] for old, new in self.hosts.items() if url.startswith(old)), url)
 
-    def _variable(self, names: list[str], env: Mapping[str, str]) -> str:
-        value = next((value for name in names if (value := env.get(name, "").strip())), "")
+    def _hosting(self, env: Mapping[str, str]) -> Hosting | None:
+        hosting = self.hosting
+        return hosting and replace(hosting, path=self._with_variables(hosting.path, env))
+
+    def _with_variables(self, text: str, env: Mapping[str, str]) -> str:
+        return re.sub(_VARIABLE, lambda match: self._variable(match[1].split("|"), match[2], env), text)
+
+    def _variable(self, names: list[str], default: str | None, env: Mapping[str, str]) -> str:
+        value = next((value for name in names if (value := env.get(name, "").strip())), default or "")
         if not re.fullmatch(r"[\w.-]+", value):
             raise SetupError(f"{self.name}: {' or '.join(names)} must be set, or pass base_url=")
         return value

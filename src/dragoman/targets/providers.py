@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from dragoman.errors import SetupError
+from dragoman.targets.clouds import CLOUD_RECORDS
 from dragoman.targets.provider import Provider, with_default_path
 from dragoman.targets.target import Capabilities, Quirks, Target
 
@@ -90,17 +91,6 @@ _RECORDS = (
         family="openai",
     ),
     Provider(
-        name="azure",
-        wire="openai_chat",
-        base_url_names=("AZURE_OPENAI_BASE_URL", "AZURE_OPENAI_ENDPOINT"),
-        path="/openai/v1",
-        key_names=("AZURE_OPENAI_API_KEY",),
-        auth="api-key",
-        capabilities=Capabilities(image_urls=True, allowed_image_types=_IMAGES, animated_images=False, documents=False),
-        quirks=_OPENAI_CALL_IDS,
-        family="openai",
-    ),
-    Provider(
         name="anthropic",
         wire="anthropic",
         base_url="https://api.anthropic.com/v1",
@@ -122,26 +112,6 @@ _RECORDS = (
             audio=False,
         ),
         quirks=Quirks(recursive_schemas=False),
-    ),
-    Provider(
-        name="bedrock",
-        wire="bedrock",
-        base_url="https://bedrock-runtime.{AWS_REGION|AWS_DEFAULT_REGION}.amazonaws.com",
-        base_url_names=("AWS_ENDPOINT_URL_BEDROCK_RUNTIME",),
-        key_names=("AWS_BEARER_TOKEN_BEDROCK",),
-        auth="aws",
-        # Few models enforce a schema (2026-11); a forced tool call works with all that have tools.
-        capabilities=Capabilities(
-            structured=False,
-            audio=False,
-            allowed_image_types=_IMAGES,
-            max_images=20,
-            max_image_bytes=3_750_000,
-            max_image_side=8000,
-            allowed_document_types=("application/*", "text/*"),
-            max_document_bytes=4_500_000,
-        ),
-        quirks=Quirks(strict=False, result_media=True),
     ),
     Provider(
         name="google",
@@ -363,7 +333,7 @@ _RECORDS = (
         quirks=Quirks(accepts_unknown_fields=False),
     ),
 )
-PROVIDERS = {record.name: record for record in _RECORDS}
+PROVIDERS = {record.name: record for record in (*_RECORDS, *CLOUD_RECORDS)}
 PROVIDERS["gemini"] = replace(PROVIDERS["google"], name="gemini", family="google")
 
 

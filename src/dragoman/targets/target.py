@@ -2,11 +2,14 @@
 
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal, TypeAlias
+from urllib.parse import quote
 
 import msgspec
 
 from dragoman.types import Effort
 
+Identity: TypeAlias = Literal["aws", "azure", "google"]
+"""A cloud with credentials of its own: roles, profiles, tokens that expire."""
 _Count: TypeAlias = Annotated[int, msgspec.Meta(ge=0)]
 _Size: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
 _Mime: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[^\s/]+/[^\s/]+$(?!\n)")]
@@ -132,6 +135,32 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The fields in which earlier thinking is sent back; None is the field in which it came."""
 
 
+class Hosting(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a cloud serves the protocol of another provider: with other paths, and with other fields in the body.
+
+    >>> Hosting(path="/deployments/{model}{path}?api-version=1").to_path("/chat/completions", "gpt", stream=False)
+    '/deployments/gpt/chat/completions?api-version=1'
+    """
+
+    path: str = "{path}"
+    """The path below the base URL: `{path}` is the wire's own, `{model}` the model."""
+    stream_path: str | None = None
+    """The same for a request that asks for a stream; None is `path`."""
+    count_path: str | None = None
+    """The path that counts tokens, on the wire `anthropic`; None if there is none."""
+    fields: Mapping[str, Any] = {}
+    """Fields that are added to the body."""
+    without: tuple[str, ...] = ()
+    """Fields that are removed from the body."""
+    betas_in_body: bool = False
+    """Whether the names of beta features are in the body, not in a header, on the wire `anthropic`."""
+
+    def to_path(self, path: str, model: str, *, stream: bool) -> str:
+        """The path of the cloud for a path of the wire."""
+        template = (self.stream_path if stream else None) or self.path
+        return template.replace("{path}", path).replace("{model}", quote(model, safe=""))
+
+
 class Target(msgspec.Struct, frozen=True, kw_only=True):
     """One model at one provider. Its repr does not show the key.
 
@@ -145,13 +174,17 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
     base_url: str
     api_key: str | None = None
     auth: str = "bearer"
-    """`bearer`, `aws` (a signature, or a bearer key), or the name of the header that holds the key."""
+    """`bearer`, or the name of the header that holds the key."""
+    identity: Identity | None = None
+    """The cloud whose own credentials are used if there is no key."""
     needs_key: bool = False
     key_names: tuple[str, ...] = ()
     """Environment variables that may hold the key."""
     headers: Mapping[str, str] = {}
     capabilities: Capabilities = Capabilities()
     quirks: Quirks = Quirks()
+    hosting: Hosting | None = None
+    """How a cloud serves the wire; None if it is served as its maker does."""
     http_client: object = None
     """The transport for its requests; None is the driver's own."""
     credential: Any = None
@@ -171,9 +204,7 @@ class Target(msgspec.Struct, frozen=True, kw_only=True):
         """The header with the key; empty without a key."""
         if not self.api_key:
             return {}
-        return (
-            {"authorization": f"Bearer {self.api_key}"} if self.auth in ("bearer", "aws") else {self.auth: self.api_key}
-        )
+        return {"authorization": f"Bearer {self.api_key}"} if self.auth == "bearer" else {self.auth: self.api_key}
 
     def __repr__(self) -> str:
         return f"Target({self.name})"

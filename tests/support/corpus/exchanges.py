@@ -1,13 +1,14 @@
 """The recorded exchanges with real providers, read where they are; none where that folder is not there."""
 
 import functools
+from base64 import b64encode
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
 
-from dragoman.wires.bedrock.event_stream import encode_message
+from dragoman.wires.common.event_stream import encode_message
 from tests.support.paths import CORPUS
 
 FOLDER = CORPUS
@@ -64,20 +65,29 @@ def _body(response: dict[str, Any]) -> bytes:
     body = response["body"]
     if response["body_kind"] == "aws-eventstream":
         messages = [msgspec.json.decode(line) for line in body.splitlines()]
-        return b"".join(encode_message(each["headers"], msgspec.json.encode(each["payload"])) for each in messages)
+        return b"".join(encode_message(each["headers"], _payload(each["payload"])) for each in messages)
     return body.encode() if isinstance(body, str) else msgspec.json.encode(body)
+
+
+def _payload(payload: dict[str, Any]) -> bytes:
+    """The payload of a message; those of InvokeModel were recorded without base64."""
+    if "decoded" in payload:
+        payload = {"p": payload.get("p"), "bytes": b64encode(msgspec.json.encode(payload["decoded"])).decode()}
+    return msgspec.json.encode(payload)
 
 
 def _read(path: Path) -> Exchange | None:
     data = msgspec.json.decode(path.read_bytes())
-    if data["wire"] not in WIRES:
-        return None
     request, response = data["request"], data["response"]
+    # InvokeModel takes the bodies of each maker; Anthropic's say so.
+    is_messages = data["wire"] == "invoke" and "anthropic_version" in (request.get("body") or {})
+    if data["wire"] not in WIRES and not is_messages:
+        return None
     return Exchange(
         id=data["id"],
         folder=path.parent.name,
         provider=data["provider"],
-        wire=WIRES[data["wire"]],
+        wire=WIRES.get(data["wire"], "anthropic"),
         model=data.get("model") or "",
         method=request.get("method") or "POST",
         path=request.get("path") or "",

@@ -25,7 +25,7 @@ from dragoman.types import (
     assistant,
     user,
 )
-from dragoman.wires.bedrock.event_stream import EventStreamDecoder
+from dragoman.wires.common.event_stream import EventStreamDecoder
 
 SERVER = wires.get("bedrock").server
 

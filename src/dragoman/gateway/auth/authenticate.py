@@ -1,5 +1,6 @@
 """Finds the API key of a request, wherever the clients of each dialect put it, and checks what it may do."""
 
+import re
 from urllib.parse import parse_qs
 
 from dragoman.errors import AuthFailed, InvalidRequest
@@ -7,7 +8,7 @@ from dragoman.gateway.auth.api_keys import Key, Keys
 from dragoman.gateway.errors import Forbidden
 from dragoman.http import HttpRequest
 
-KEY_HEADERS = "Authorization: Bearer, x-api-key, x-goog-api-key, or ?key="
+KEY_HEADERS = "Authorization: Bearer, x-api-key, x-goog-api-key, api-key, the key id of a signature of AWS, or ?key="
 
 
 def identify(http: HttpRequest, keys: Keys, /) -> Key | None:
@@ -35,7 +36,10 @@ def sent_key(http: HttpRequest, /) -> str | None:
     kind, _, token = headers.get("authorization", "").partition(" ")
     if kind.lower() == "bearer" and token.strip():
         return token.strip()
-    key = headers.get("x-api-key") or headers.get("x-goog-api-key")
+    if kind == "AWS4-HMAC-SHA256" and (match := re.match(r"\s*Credential=([^/,\s]+)/", token)):
+        # The signature cannot be verified: only the hash of a key is stored. So the id is the key.
+        return match[1]
+    key = headers.get("x-api-key") or headers.get("x-goog-api-key") or headers.get("api-key")
     if key or "?" not in http.path:
         return key
     return next(iter(parse_qs(http.path.partition("?")[2]).get("key", ())), None)

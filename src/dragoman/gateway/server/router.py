@@ -10,6 +10,7 @@ from dragoman.http import HttpRequest
 from dragoman.wires.common.server_endpoints import Route
 
 T = TypeVar("T")
+_PATTERNS = {"model": ".+", "id": ".+"}
 
 
 class _Path(Generic[T]):
@@ -45,7 +46,7 @@ class _Path(Generic[T]):
 
 
 class Routes(Generic[T]):
-    """Routes and their endpoints; `{model}` and `{id}` in a path match anything."""
+    """Routes and their endpoints; `{model}` and `{id}` in a path match anything, other names one segment."""
 
     def __init__(self, table: Iterable[tuple[Route, T]], /) -> None:
         self._exact: dict[str, _Path[T]] = {}
@@ -54,7 +55,7 @@ class Routes(Generic[T]):
             if "{" not in route.path:
                 self._exact.setdefault(route.path, _Path()).add(route, endpoint)
                 continue
-            pattern = re.sub(r"\\\{\w+\\\}", ".+", re.escape(route.path))
+            pattern = re.sub(r"\\\{(\w+)\\\}", lambda match: _PATTERNS.get(match[1], "[^/]+"), re.escape(route.path))
             self._patterns.setdefault(route.path, (re.compile(pattern), _Path()))[1].add(route, endpoint)
         # The longest first, so that "{model}" does not match a longer route's ending.
         self._patterns = dict(sorted(self._patterns.items(), key=lambda item: -len(item[0])))

@@ -1,12 +1,14 @@
 """Anthropic's Messages API, as a client and as a server."""
 
-from dragoman.wires.anthropic.decoder import AnthropicDecoder
+from dragoman.wires.anthropic.decoder import AnthropicDecoder, MessagesFraming
 from dragoman.wires.anthropic.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.anthropic.endpoints import ENDPOINTS
+from dragoman.wires.anthropic.invoke_server import InvokeServer
 from dragoman.wires.anthropic.schema import NAME
 from dragoman.wires.anthropic.server import AnthropicServer
 from dragoman.wires.anthropic.server_endpoints import SERVER_ENDPOINTS
 from dragoman.wires.base import Wire
+from dragoman.wires.common.aws_errors import decode_hosted_error
 from dragoman.wires.common.client import WireClient
 
 WIRE = Wire(
@@ -17,8 +19,11 @@ WIRE = Wire(
         encode_tools=encode_tools,
         encode_result=encode_tool_result,
         decoder=AnthropicDecoder,
+        framing=MessagesFraming,
+        decode_error=decode_hosted_error,
     ),
     server=AnthropicServer(),
+    other_servers=(InvokeServer(),),
     endpoints=ENDPOINTS,
     server_endpoints=SERVER_ENDPOINTS,
 )

@@ -91,6 +91,8 @@ def encode_request(request: Request, target: Target) -> HttpRequest:
         **{field: value for field, value in merged.items() if value},
         **{field: value for field, value in extra.items() if field not in _MERGED_FIELDS or not is_object(value)},
     }
+    if target.hosting is not None and target.hosting.betas_in_body:
+        body |= {"anthropic_beta": betas.pop("anthropic-beta").split(",")} if betas else {}
     headers = {"anthropic-version": target.quirks.api_version or VERSION, **betas}
     return post_request(target, "/messages", body, notes, **headers)
 

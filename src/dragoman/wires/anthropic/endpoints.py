@@ -1,7 +1,9 @@
 """Anthropic's endpoints besides generation, as a client: models and token counts."""
 
 import msgspec
+from msgspec.structs import replace
 
+from dragoman.errors import Unsupported
 from dragoman.http import HttpRequest
 from dragoman.targets.target import Target
 from dragoman.types import Request
@@ -19,9 +21,16 @@ class _Endpoints(Endpoints):
         return get_request(target, "/models?limit=1000", **headers)
 
     def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
-        http = encode_request(msgspec.structs.replace(request, stream=False), target)
+        hosting = target.hosting
+        if hosting is not None and hosting.count_path is None:
+            raise Unsupported(f"{target.provider} does not count tokens")
+        http = encode_request(replace(request, stream=False), replace(target, hosting=None))
         body = msgspec.json.decode(http.body, type=dict[str, object])
-        return with_body(http, "/count_tokens", {key: value for key, value in body.items() if key in _COUNTED})
+        counted = {key: value for key, value in body.items() if key in _COUNTED}
+        if hosting is not None and hosting.count_path is not None:
+            path = http.path.removesuffix("/messages") + hosting.count_path
+            return with_body(replace(http, path=path), "", {**hosting.fields, **counted})
+        return with_body(http, "/count_tokens", counted)
 
 
 ENDPOINTS = _Endpoints()

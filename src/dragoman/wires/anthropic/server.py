@@ -2,6 +2,7 @@
 
 import re
 from math import inf
+from urllib.parse import unquote
 
 from dragoman.errors import DragomanError, Overloaded
 from dragoman.http import HttpRequest, HttpResponse
@@ -15,6 +16,7 @@ from dragoman.wires.anthropic.schema import (
     MODEL_IN_PATH,
     NAME,
     OVERLOADED,
+    STREAMED_PATHS,
     TOOL_CHOICE_FROM_WIRE,
     AnthropicRequest,
 )
@@ -42,9 +44,19 @@ BOUNDS = (
 
 
 class AnthropicServer:
-    """Serves `/v1/messages`."""
+    """Serves `/v1/messages`, also under the paths of Azure and Vertex AI."""
 
-    routes = (Route(method="POST", path="/v1/messages"),)
+    routes: tuple[Route, ...] = (
+        Route(method="POST", path="/v1/messages"),
+        Route(method="POST", path="/anthropic/v1/messages"),
+        *(
+            Route(
+                method="POST",
+                path=f"/v1/projects/{{project}}/locations/{{location}}/publishers/anthropic/models/{{model}}:{method}",
+            )
+            for method in ("rawPredict", "streamRawPredict")
+        ),
+    )
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         body, extra = read_fields(AnthropicRequest, decode_request_json(http), "body")
@@ -65,7 +77,8 @@ class AnthropicServer:
         verbatim = {field: value for field, value in own_fields.items() if value and is_covered.get(field)}
         extra |= {field: value for field, value in own_fields.items() if value and not is_covered.get(field)}
         path = re.fullmatch(MODEL_IN_PATH, http.path)
-        return body.model or (path[1] if path else ""), Request(
+        model, method = (unquote(path[1] or path[3]), path[2] or path[4]) if path else ("", "")
+        return body.model or model, Request(
             messages=messages,
             system=as_system(system),
             tools=tuple(decode_tool(tool, f"tools[{i}]") for i, tool in enumerate(body.tools or ())),
@@ -80,7 +93,7 @@ class AnthropicServer:
             reasoning=reasoning,
             cache=True if body.cache_control else None,
             user=user,
-            stream=bool(body.stream or (path and path[2] == "streamRawPredict")),
+            stream=bool(body.stream or method in STREAMED_PATHS),
             extra=request_extra(NAME, extra, verbatim),
         )
 

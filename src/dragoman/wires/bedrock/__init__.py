@@ -4,11 +4,11 @@ from dragoman.wires.base import Wire
 from dragoman.wires.bedrock.decoder import ConverseDecoder
 from dragoman.wires.bedrock.encoder import encode_request, encode_tool_result, encode_tools
 from dragoman.wires.bedrock.endpoints import ENDPOINTS
-from dragoman.wires.bedrock.errors import decode_error
-from dragoman.wires.bedrock.event_stream import EventStreamDecoder
 from dragoman.wires.bedrock.schema import NAME
 from dragoman.wires.bedrock.server import ConverseServer
+from dragoman.wires.common.aws_errors import decode_error
 from dragoman.wires.common.client import WireClient
+from dragoman.wires.common.event_stream import EventStreamDecoder
 
 WIRE = Wire(
     name=NAME,

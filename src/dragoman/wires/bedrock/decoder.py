@@ -13,11 +13,11 @@ from dragoman.errors import InvalidRequest, Malformed
 from dragoman.events import Assembler, check_open
 from dragoman.http import Head
 from dragoman.types import Finish, JsonObject, Opaque, Request, Text, Thinking, is_list, is_object
-from dragoman.wires.bedrock.errors import decode_error, decode_exception
-from dragoman.wires.bedrock.event_stream import EXCEPTION
 from dragoman.wires.bedrock.parts import decode_block
 from dragoman.wires.bedrock.schema import ANSWER_FIELDS, COUNTS, FINISH_REASONS, NAME, NO_METRICS, read_usage
+from dragoman.wires.common.aws_errors import decode_error, decode_exception
 from dragoman.wires.common.client import truncated
+from dragoman.wires.common.event_stream import EXCEPTION
 from dragoman.wires.common.extra import make_extra
 from dragoman.wires.common.framing import Frame
 from dragoman.wires.common.history import calls_before

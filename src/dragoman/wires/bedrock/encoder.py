@@ -15,12 +15,12 @@ from dragoman.wires.bedrock.messages import encode_messages
 from dragoman.wires.bedrock.parts import encode_result, encode_tool
 from dragoman.wires.bedrock.schema import (
     CACHE_POINT,
-    CONTENT_TYPE,
     DEFAULT_MAX_TOKENS,
     EFFORT_TO_WIRE,
     MIN_BUDGET,
     NAME,
 )
+from dragoman.wires.common.event_stream import CONTENT_TYPE
 from dragoman.wires.common.extra import body_extra
 from dragoman.wires.common.history import check_prompt
 from dragoman.wires.common.http import post_request

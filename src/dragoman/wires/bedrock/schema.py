@@ -4,25 +4,12 @@ from typing import Any
 
 import msgspec
 
-from dragoman.errors import (
-    AuthFailed,
-    BadRequest,
-    Blocked,
-    ContextTooLong,
-    DragomanError,
-    ModelNotFound,
-    Overloaded,
-    RateLimited,
-    RequestError,
-    TimedOut,
-)
 from dragoman.types import Effort, FinishReason, JsonObject, Usage
 from dragoman.wires.common.json import whole_number, without_none
 
 NAME = "bedrock"
 CALL_ID = r"[a-zA-Z0-9_.:-]{1,64}"
 CALL_ID_LENGTH = 24
-CONTENT_TYPE = "application/vnd.amazon.eventstream"
 CACHE_POINT: JsonObject = {"cachePoint": {"type": "default"}}
 NO_METRICS: JsonObject = {"latencyMs": 0}
 """The metrics of an answer that has none; the API requires the member."""
@@ -66,38 +53,6 @@ DOCUMENT_TYPES = {format: mime for mime, format in DOCUMENT_FORMATS.items()}
 
 EFFORT_TO_WIRE: dict[Effort, str] = {"minimal": "low", "low": "low", "medium": "medium", "high": "high", "max": "high"}
 """Efforts of models other than Anthropic's."""
-
-EXCEPTIONS: tuple[tuple[type[DragomanError], str], ...] = (
-    (AuthFailed, "UnrecognizedClientException"),
-    (Overloaded, "ServiceUnavailableException"),
-    (RateLimited, "ThrottlingException"),
-    (ModelNotFound, "ResourceNotFoundException"),
-    (TimedOut, "ModelTimeoutException"),
-    (RequestError, "ValidationException"),
-    (BadRequest, "ValidationException"),
-    (ContextTooLong, "ValidationException"),
-    (Blocked, "ValidationException"),
-    (DragomanError, "InternalServerException"),
-)
-STATUSES = {
-    "accessdeniedexception": 403,
-    "expiredtokenexception": 401,
-    "internalserverexception": 500,
-    "invalidsignatureexception": 401,
-    "modelerrorexception": 500,
-    "modelnotreadyexception": 503,
-    "modelstreamerrorexception": 500,
-    "modeltimeoutexception": 408,
-    "resourcenotfoundexception": 404,
-    "servicequotaexceededexception": 429,
-    "serviceunavailableexception": 503,
-    "throttlingexception": 429,
-    "unrecognizedclientexception": 401,
-    "validationexception": 400,
-}
-"""The HTTP status that an exception means, also inside a stream. AWS sends 403 for keys that are not valid."""
-TOO_LONG = "input is too long for requested model"
-"""The phrase by which clients recognise a full context."""
 
 ANSWER_FIELDS = frozenset({"output", "stopReason", "usage", "p", "role"})
 """Members of an answer that events cover; the others go into the `extra` of the finish."""

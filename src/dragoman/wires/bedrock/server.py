@@ -10,12 +10,11 @@ from dragoman.errors import DragomanError
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.types import Effort, JsonObject, Part, Request, Response, is_object
 from dragoman.wires.base import StreamEncoder
-from dragoman.wires.bedrock.errors import encode_error, exception_name
 from dragoman.wires.bedrock.messages import decode_messages
 from dragoman.wires.bedrock.parts import decode_tool
 from dragoman.wires.bedrock.schema import NAME, ConverseRequest, InferenceConfig, ToolConfig
 from dragoman.wires.bedrock.stream_encoder import ConverseStreamEncoder, encode_answer, encode_answer_part
-from dragoman.wires.common.errors import error_headers
+from dragoman.wires.common.aws_errors import encode_aws_error
 from dragoman.wires.common.extra import request_extra
 from dragoman.wires.common.history import as_system
 from dragoman.wires.common.json import DECODE_ERRORS, encode_json
@@ -96,8 +95,7 @@ class ConverseServer:
         return encode_answer_part(part) is not None
 
     def encode_error(self, error: DragomanError, /) -> HttpResponse:
-        headers = {**error_headers(error), "x-amzn-errortype": exception_name(error)}
-        return HttpResponse(status=error.http_status, headers=headers, body=encode_json(encode_error(error)))
+        return encode_aws_error(error)
 
     def stream_encoder(self, _: Request, /) -> StreamEncoder:
         return ConverseStreamEncoder()

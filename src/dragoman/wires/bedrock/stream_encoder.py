@@ -22,10 +22,10 @@ from dragoman.types import (
     is_list,
     is_object,
 )
-from dragoman.wires.bedrock.errors import encode_error, exception_name
-from dragoman.wires.bedrock.event_stream import encode_event, encode_exception
 from dragoman.wires.bedrock.parts import encode_block, encode_call
-from dragoman.wires.bedrock.schema import CONTENT_TYPE, FINISH_REASONS, NAME, NO_METRICS, STOP_REASONS, write_usage
+from dragoman.wires.bedrock.schema import FINISH_REASONS, NAME, NO_METRICS, STOP_REASONS, write_usage
+from dragoman.wires.common.aws_errors import encode_error, exception_name
+from dragoman.wires.common.event_stream import CONTENT_TYPE, encode_event, encode_exception
 from dragoman.wires.common.extra import wire_extra
 from dragoman.wires.common.json import encode_json
 from dragoman.wires.common.notices import NoticeCollector

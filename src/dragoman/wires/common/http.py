@@ -17,6 +17,9 @@ def post_request(target: Target, path: str, body: JsonObject, notes: NoticeColle
     'https://x/v1/chat'
     """
     origin, prefix = split_base_url(target.base_url)
+    if (hosting := target.hosting) is not None:
+        path = hosting.to_path(path, target.model, stream=body.get("stream") is True)
+        body = {**hosting.fields, **{field: value for field, value in body.items() if field not in hosting.without}}
     return HttpRequest(
         method="POST",
         origin=origin,

@@ -9,6 +9,7 @@ from collections import defaultdict, deque
 from itertools import takewhile
 from math import inf
 from typing import Any
+from urllib.parse import unquote
 
 import msgspec
 
@@ -98,10 +99,18 @@ BOUNDS = (
 class OpenAIChatServer:
     """The server half of Chat Completions."""
 
-    routes = (Route(method="POST", path="/v1/chat/completions"),)
+    routes = (
+        Route(method="POST", path="/v1/chat/completions"),
+        Route(method="POST", path="/openai/v1/chat/completions"),
+        Route(method="POST", path="/openai/deployments/{model}/chat/completions"),
+    )
+    """OpenAI's path, and those of Azure."""
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
-        return decode_plain(http.body) or decode_any(http)
+        model, request = decode_plain(http.body) or decode_any(http)
+        if http.path.startswith("/openai/deployments/"):
+            model = unquote(http.path.split("/")[3])
+        return model, request
 
     def check(self, model: str, request: Request, /) -> None:
         if not model:

@@ -83,7 +83,10 @@ BOUNDS = (
 class OpenAIResponsesServer:
     """The server half of the Responses API."""
 
-    routes = (Route(method="POST", path="/v1/responses"),)
+    routes = tuple(
+        Route(method="POST", path=path) for path in ("/v1/responses", "/openai/v1/responses", "/openai/responses")
+    )
+    """OpenAI's path, and those of Azure."""
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         body, nullable = read_fields(ResponsesRequest, decode_request_json(http), "body")

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dragoman.errors import Malformed, TooLarge, Truncated
 from dragoman.wires.common.framing import MAX_FRAME, Frame
 
+CONTENT_TYPE = "application/vnd.amazon.eventstream"
 PRELUDE = 12
 OVERHEAD = 16
 """Bytes of a message without headers and payload."""

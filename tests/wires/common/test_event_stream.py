@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from dragoman import wires
 from dragoman.errors import DragomanError, Malformed, TooLarge, Truncated
 from dragoman.types import Request
-from dragoman.wires.bedrock.event_stream import (
+from dragoman.wires.common.event_stream import (
     EventStreamDecoder,
     encode_event,
     encode_exception,

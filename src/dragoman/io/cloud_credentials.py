@@ -1,0 +1,111 @@
+"""Credentials of clouds: roles and profiles of AWS, the default credentials of Google, identities of Microsoft Entra.
+
+The libraries of Google and Microsoft are extras, imported when a target needs them first.
+"""
+
+import os
+from collections.abc import Mapping
+from datetime import UTC
+from importlib import import_module
+from typing import Any
+
+from msgspec.structs import replace
+
+from dragoman.errors import AuthFailed
+from dragoman.http import HttpRequest
+from dragoman.io.aws_credentials import AwsCredential
+from dragoman.io.credentials import CachedCredential
+from dragoman.targets.credentials import Credential, Token
+from dragoman.targets.target import Identity, Target
+
+GOOGLE_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+AZURE_SCOPE = "https://cognitiveservices.azure.com/.default"
+
+
+def cloud_credential(identity: Identity, env: Mapping[str, str], /) -> Credential:
+    """What signs the requests to targets of a cloud, if they have no key."""
+    match identity:
+        case "aws":
+            return AwsCredential(env)
+        case "google":
+            return GoogleCredential(env)
+        case "azure":
+            return EntraCredential(env)
+
+
+class _BearerCredential(CachedCredential[Token]):
+    """Sends a token that expires."""
+
+    def __init__(self, env: Mapping[str, str], /) -> None:
+        super().__init__()
+        self._env = env
+        self._library: Any = None
+
+    def apply(self, http: HttpRequest, secret: Token, _target: Target, /) -> HttpRequest:
+        """The request with the token."""
+        headers = {**http.headers, "authorization": f"Bearer {secret.value}"}
+        return replace(http, headers=headers, secret=secret.value)
+
+
+class GoogleCredential(_BearerCredential):
+    """Application default credentials: a service account, a workload identity, gcloud's login, a metadata server.
+
+    >>> GoogleCredential({})
+    GoogleCredential(Google)
+    """
+
+    source = "Google"
+
+    def fetch(self) -> Token:
+        """A token of the first source that has one."""
+        try:
+            auth: Any = import_module("google.auth")
+            transport: Any = import_module("google.auth.transport.requests")
+        except ImportError:
+            raise AuthFailed("no token; set GOOGLE_ACCESS_TOKEN, or install dragoman[google]") from None
+        try:
+            if self._library is None:
+                self._library = self._load(auth)
+            self._library.refresh(transport.Request())
+        except auth.exceptions.GoogleAuthError as error:
+            self._library = None
+            raise AuthFailed(f"google-auth found no token ({type(error).__name__})") from error
+        expiry = self._library.expiry
+        self.source = f"Google ({type(self._library).__module__.rpartition('.')[2]})"
+        return Token(value=self._library.token, expires_at=expiry and expiry.replace(tzinfo=UTC).timestamp())
+
+    def _load(self, auth: Any) -> Any:
+        # google-auth reads the environment of the process; a registry with another one has only the file that it names.
+        if self._env is os.environ:
+            return auth.default(scopes=[GOOGLE_SCOPE])[0]
+        file = self._env.get("GOOGLE_APPLICATION_CREDENTIALS")
+        if not file:
+            raise AuthFailed("no token; set GOOGLE_ACCESS_TOKEN or GOOGLE_APPLICATION_CREDENTIALS")
+        return auth.load_credentials_from_file(file, scopes=[GOOGLE_SCOPE])[0]
+
+
+class EntraCredential(_BearerCredential):
+    """Microsoft Entra through azure-identity: environment, workload identity, managed identity, logins of tools.
+
+    >>> EntraCredential({})
+    EntraCredential(Microsoft Entra)
+    """
+
+    source = "Microsoft Entra"
+
+    def fetch(self) -> Token:
+        """A token of the first source that has one."""
+        if self._env is not os.environ:
+            # azure-identity reads the environment of the process.
+            raise AuthFailed("no key; set the key's variable, or pass api_key= (a function may return a token)")
+        try:
+            identity: Any = import_module("azure.identity")
+            core: Any = import_module("azure.core.exceptions")
+        except ImportError:
+            raise AuthFailed("no key; set the key's variable, or install dragoman[azure]") from None
+        self._library = self._library or identity.DefaultAzureCredential()
+        try:
+            token = self._library.get_token(AZURE_SCOPE)
+        except core.AzureError as error:
+            raise AuthFailed(f"azure-identity found no token ({type(error).__name__})") from error
+        return Token(value=token.token, expires_at=float(token.expires_on))

@@ -1,0 +1,113 @@
+"""Errors of Amazon Bedrock, on every wire: the name of the exception decides, wherever it stands."""
+
+import re
+
+import msgspec
+
+from dragoman.errors import (
+    AuthFailed,
+    BadRequest,
+    Blocked,
+    ContextTooLong,
+    DragomanError,
+    ModelNotFound,
+    Overloaded,
+    ProviderError,
+    RateLimited,
+    RequestError,
+    TimedOut,
+)
+from dragoman.http import Head, HttpResponse
+from dragoman.types import JsonObject, is_object
+from dragoman.wires.common.errors import context_error_message, decode_http_error, error_from_json, error_headers
+from dragoman.wires.common.json import DECODE_ERRORS, encode_json
+
+EXCEPTIONS: tuple[tuple[type[DragomanError], str], ...] = (
+    (AuthFailed, "UnrecognizedClientException"),
+    (Overloaded, "ServiceUnavailableException"),
+    (RateLimited, "ThrottlingException"),
+    (ModelNotFound, "ResourceNotFoundException"),
+    (TimedOut, "ModelTimeoutException"),
+    (RequestError, "ValidationException"),
+    (BadRequest, "ValidationException"),
+    (ContextTooLong, "ValidationException"),
+    (Blocked, "ValidationException"),
+    (DragomanError, "InternalServerException"),
+)
+STATUSES = {
+    "accessdeniedexception": 403,
+    "expiredtokenexception": 401,
+    "internalserverexception": 500,
+    "invalidsignatureexception": 401,
+    "modelerrorexception": 500,
+    "modelnotreadyexception": 503,
+    "modelstreamerrorexception": 500,
+    "modeltimeoutexception": 408,
+    "resourcenotfoundexception": 404,
+    "servicequotaexceededexception": 429,
+    "serviceunavailableexception": 503,
+    "throttlingexception": 429,
+    "unrecognizedclientexception": 401,
+    "validationexception": 400,
+}
+"""The HTTP status that an exception means, also inside a stream. AWS sends 403 for keys that are not valid."""
+TOO_LONG = "input is too long for requested model"
+"""The phrase by which clients recognise a full context."""
+
+
+def decode_error(head: Head, body: bytes, /) -> ProviderError:
+    """The exception for an error response; its header or its body has the name."""
+    data = _decode(body)
+    name = head.header("x-amzn-errortype") or data.get("__type") or data.get("code") or ""
+    return error_from_json(_facts(data, str(name)), _with_status(head, str(name)))
+
+
+def decode_hosted_error(head: Head, body: bytes, /) -> ProviderError:
+    """The exception for an error response of a protocol that Bedrock may serve: a header tells whether it is AWS's."""
+    return decode_error(head, body) if head.header("x-amzn-errortype") else decode_http_error(head, body)
+
+
+def decode_exception(name: str, body: bytes, /) -> ProviderError:
+    """The exception for an error inside a stream."""
+    return error_from_json(_facts(_decode(body), name), _with_status(Head(status=500), name))
+
+
+def _decode(body: bytes) -> JsonObject:
+    try:
+        data = msgspec.json.decode(body)
+    except DECODE_ERRORS:
+        data = None
+    return data if is_object(data) else {"message": body.decode("utf-8", "replace").strip()}
+
+
+def _facts(data: JsonObject, name: str) -> JsonObject:
+    message = data.get("message") or data.get("Message") or data.get("originalMessage")
+    return {**data, **({"message": message} if message else {}), **({"code": _plain(name)} if name else {})}
+
+
+def _plain(name: str) -> str:
+    """`aws.protocols#ThrottlingException:http://…` is ThrottlingException."""
+    return re.sub(r"^.*#|:.*$", "", name)
+
+
+def _with_status(head: Head, name: str) -> Head:
+    status = STATUSES.get(_plain(name).lower(), head.status)
+    return head if status == head.status else msgspec.structs.replace(head, status=status)
+
+
+def exception_name(error: DragomanError, /) -> str:
+    """The name of the exception for an error."""
+    if error.http_status == 403:
+        return "AccessDeniedException"
+    return next(name for kind, name in EXCEPTIONS if isinstance(error, kind))
+
+
+def encode_error(error: DragomanError, /) -> JsonObject:
+    """The body of an error."""
+    return {"message": context_error_message(error, TOO_LONG), "__type": exception_name(error)}
+
+
+def encode_aws_error(error: DragomanError, /) -> HttpResponse:
+    """The error response."""
+    headers = {**error_headers(error), "x-amzn-errortype": exception_name(error)}
+    return HttpResponse(status=error.http_status, headers=headers, body=encode_json(encode_error(error)))

@@ -1,0 +1,120 @@
+"""Records of clouds: addresses by region, project and deployment."""
+
+import json
+
+import pytest
+
+from dragoman import wires
+from dragoman.errors import SetupError
+from dragoman.registry import Registry
+from dragoman.types import Request, user
+
+AWS = {"AWS_REGION": "eu-west-1"}
+GOOGLE = {"GOOGLE_CLOUD_PROJECT": "p"}
+AZURE = {"AZURE_OPENAI_ENDPOINT": "https://res.openai.azure.com/"}
+
+
+def url(spec: str, env: dict[str, str], *, stream: bool = False) -> str:
+    target = Registry(env=env, api_key="k").target(spec)
+    request = Request(messages=(user("hi"),), stream=stream)
+    return wires.get(target.wire).client.encode_request(request, target).url
+
+
+@pytest.mark.parametrize(
+    ("spec", "env", "expected"),
+    [
+        ("bedrock/m", AWS, "https://bedrock-runtime.eu-west-1.amazonaws.com/model/m/converse"),
+        ("bedrock-anthropic/m", AWS, "https://bedrock-runtime.eu-west-1.amazonaws.com/model/m/invoke"),
+        ("bedrock-mantle/m", AWS, "https://bedrock-mantle.eu-west-1.api.aws/v1/chat/completions"),
+        ("bedrock-mantle-responses/m", AWS, "https://bedrock-mantle.eu-west-1.api.aws/openai/v1/responses"),
+        ("bedrock-mantle-anthropic/m", AWS, "https://bedrock-mantle.eu-west-1.api.aws/anthropic/v1/messages"),
+        (
+            "vertex/gemini-x",
+            GOOGLE,
+            "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/google/models/gemini-x:generateContent",
+        ),
+        (
+            "vertex/gemini-x",
+            {**GOOGLE, "GOOGLE_CLOUD_LOCATION": "us-central1"},
+            "https://us-central1-aiplatform.googleapis.com/v1/projects/p/locations/us-central1/publishers/google/models/gemini-x:generateContent",
+        ),
+        (
+            "vertex-anthropic/c",
+            {**GOOGLE, "CLOUD_ML_REGION": "eu"},
+            "https://aiplatform.eu.rep.googleapis.com/v1/projects/p/locations/eu/publishers/anthropic/models/c:rawPredict",
+        ),
+        (
+            "vertex-openai/google/gemini-x",
+            GOOGLE,
+            "https://aiplatform.googleapis.com/v1/projects/p/locations/global/endpoints/openapi/chat/completions",
+        ),
+        ("vertex-express/g", {}, "https://aiplatform.googleapis.com/v1/publishers/google/models/g:generateContent"),
+        ("azure/gpt", AZURE, "https://res.openai.azure.com/openai/v1/chat/completions"),
+        ("azure-responses/gpt", AZURE, "https://res.openai.azure.com/openai/v1/responses"),
+        (
+            "azure-deployments/my-gpt",
+            AZURE,
+            "https://res.openai.azure.com/openai/deployments/my-gpt/chat/completions?api-version=2024-10-21",
+        ),
+        (
+            "azure-deployments/my-gpt",
+            {**AZURE, "OPENAI_API_VERSION": "2025-03-01-preview"},
+            "https://res.openai.azure.com/openai/deployments/my-gpt/chat/completions?api-version=2025-03-01-preview",
+        ),
+        (
+            "azure-ai/DeepSeek-R1",
+            {"AZURE_AI_ENDPOINT": "https://res.services.ai.azure.com"},
+            "https://res.services.ai.azure.com/models/chat/completions?api-version=2024-05-01-preview",
+        ),
+        (
+            "azure-anthropic/claude-x",
+            {"ANTHROPIC_FOUNDRY_RESOURCE": "res"},
+            "https://res.services.ai.azure.com/anthropic/v1/messages",
+        ),
+    ],
+)
+def test_the_address(spec: str, env: dict[str, str], expected: str) -> None:
+    assert url(spec, env) == expected
+
+
+def test_the_address_of_a_stream() -> None:
+    assert url("bedrock-anthropic/m", AWS, stream=True).endswith("/model/m/invoke-with-response-stream")
+    assert url("vertex-anthropic/m", GOOGLE, stream=True).endswith("/models/m:streamRawPredict")
+
+
+@pytest.mark.parametrize(
+    ("spec", "variable"),
+    [("bedrock-mantle/m", "AWS_REGION"), ("vertex/g", "GOOGLE_CLOUD_PROJECT"), ("azure/g", "AZURE")],
+)
+def test_a_missing_variable_is_named(spec: str, variable: str) -> None:
+    with pytest.raises(SetupError, match=variable):
+        Registry(env={}).target(spec)
+
+
+@pytest.mark.parametrize(
+    ("spec", "header"),
+    [
+        ("azure/g", "api-key"),
+        ("azure-anthropic/g", "x-api-key"),
+        ("vertex-express/g", "x-goog-api-key"),
+        ("vertex/g", "authorization"),
+        ("bedrock/g", "authorization"),
+    ],
+)
+def test_the_header_of_the_key(spec: str, header: str) -> None:
+    env = {**AWS, **GOOGLE, **AZURE, "ANTHROPIC_FOUNDRY_RESOURCE": "r"}
+    assert list(Registry(env=env, api_key="k").target(spec).auth_headers()) == [header]
+
+
+def test_the_family_of_a_model_on_a_cloud() -> None:
+    registry = Registry(env={**AWS, **GOOGLE}, api_key="k")
+    own = registry.target("anthropic/claude-opus-4-8").quirks.reasoning
+    assert own is not None
+    assert registry.target("bedrock-anthropic/us.anthropic.claude-opus-4-8").quirks.reasoning == own
+    assert registry.target("vertex-anthropic/claude-opus-4-8@20260101").quirks.reasoning == own
+
+
+def test_a_deployment_is_the_model_of_the_body_too() -> None:
+    target = Registry(env=AZURE, api_key="k").target("azure-deployments/my-gpt")
+    http = wires.get(target.wire).client.encode_request(Request(messages=(user("hi"),)), target)
+    assert json.loads(http.body)["model"] == "my-gpt"
