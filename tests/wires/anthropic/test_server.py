@@ -138,7 +138,9 @@ def blocks(*parts: Part) -> list[Any]:
 
 class TestRequest:
     def test_the_route(self) -> None:
-        assert [(route.method, route.path) for route in WIRE.server.routes] == [("POST", "/v1/messages")]
+        vertex = "/v1/projects/{project}/locations/{location}/publishers/anthropic/models/{model}"
+        paths = ["/v1/messages", "/anthropic/v1/messages", f"{vertex}:rawPredict", f"{vertex}:streamRawPredict"]
+        assert [(route.method, route.path) for route in WIRE.server.routes] == [("POST", path) for path in paths]
 
     def test_every_plain_option(self) -> None:
         request = decoded(

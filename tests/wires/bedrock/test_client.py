@@ -44,8 +44,8 @@ from dragoman.types import (
     tool_results,
     user,
 )
-from dragoman.wires.bedrock.event_stream import encode_event
 from dragoman.wires.bedrock.parts import encode_block
+from dragoman.wires.common.event_stream import encode_event
 from dragoman.wires.common.notices import NoticeCollector
 from tests.support.paths import TESTS
 from tests.support.wires import laws
