@@ -121,6 +121,12 @@ def test_routes() -> None:
         "/v1beta/models/{model}:streamGenerateContent",
         "/v1/models/{model}:generateContent",
         "/v1/models/{model}:streamGenerateContent",
+        *(
+            f"/{version}/{place}publishers/google/models/{{model}}:{method}"
+            for version in ("v1beta1", "v1")
+            for place in ("projects/{project}/locations/{location}/", "")
+            for method in ("generateContent", "streamGenerateContent")
+        ),
     ]
 
 

@@ -89,8 +89,16 @@ def again(**body: Any) -> dict[str, Any]:
 # Requests -------------------------------------------------------------------------------------------------------------
 
 
-def test_there_is_one_route() -> None:
-    assert WIRE.server.routes == (Route(method="POST", path="/v1/chat/completions"),)
+def test_the_routes() -> None:
+    azure = ["/openai/v1/chat/completions", "/openai/deployments/{model}/chat/completions"]
+    paths = ["/v1/chat/completions", *azure]
+    assert WIRE.server.routes == tuple(Route(method="POST", path=path) for path in paths)
+
+
+def test_a_deployment_of_azure_is_the_model() -> None:
+    body = http({"model": "m-1", "messages": [ASK]}).body
+    path = "/openai/deployments/my%20gpt/chat/completions?api-version=2024-10-21"
+    assert WIRE.server.decode_request(HttpRequest(method="POST", path=path, body=body))[0] == "my gpt"
 
 
 def test_a_plain_request() -> None:

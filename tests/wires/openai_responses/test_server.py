@@ -70,7 +70,8 @@ def sent_again(*items: JsonObject, **body: Any) -> JsonObject:
 
 
 def test_the_route_is_the_one_of_the_api() -> None:
-    assert [(route.method, route.path) for route in WIRE.server.routes] == [("POST", "/v1/responses")]
+    paths = ["/v1/responses", "/openai/v1/responses", "/openai/responses"]
+    assert [(route.method, route.path) for route in WIRE.server.routes] == [("POST", path) for path in paths]
 
 
 def test_a_string_is_one_user_message() -> None:
