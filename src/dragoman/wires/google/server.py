@@ -46,12 +46,12 @@ from dragoman.wires.google.stream_encoder import (
 )
 
 _PATH = r".*?/(?P<group>models|tunedModels|endpoints)/(?P<name>.+):(?P<method>generateContent|streamGenerateContent)"
-_VERTEX = tuple(
+_CLOUD_PATHS = tuple(
     f"/{version}/{place}publishers/google"
     for version in ("v1beta1", "v1")
     for place in ("projects/{project}/locations/{location}/", "")
 )
-"""The beginnings of Vertex AI's paths, with and without a project."""
+"""The beginnings of the cloud's paths, with and without a project."""
 _EFFORTS = frozenset(get_args(Effort))
 _INTEGERS = ("topK", "maxOutputTokens", "seed")
 
@@ -69,7 +69,7 @@ class GeminiServer:
     # The official Python package asks for v1 if its base URL is not Google's (2.25, 2026-11).
     routes = tuple(
         Route(method="POST", path=f"{prefix}/models/{{model}}:{method}")
-        for prefix in ("/v1beta", "/v1", *_VERTEX)
+        for prefix in ("/v1beta", "/v1", *_CLOUD_PATHS)
         for method in ("generateContent", "streamGenerateContent")
     )
 
