@@ -25,7 +25,7 @@ from dragoman.testing import (
     OllamaSimulator,
     Simulator,
 )
-from dragoman.types import Message, Request, Text, Thinking, ToolCall
+from dragoman.types import Message, Request, Text, Thinking, ToolCall, assistant
 from tests.support.gateway.agent_clients import CLIENTS, AgentClient, Call
 from tests.support.gateway.dialects import BASES, look
 
@@ -89,10 +89,13 @@ class Conversation:
             self.config += f'reasoning_key = "{"k" * 64}"\n'
         self.segments: list[int] = [0]
         """Where the requests of the provider begin that share a prefix."""
+        self._is_compacting = False
         self.statuses: list[tuple[int, bytes]] = []
 
     def _reply(self, _request: Request) -> Message:
-        number = len(self.simulator.requests)
+        if self._is_compacting:
+            return assistant("They spoke of the tides at Brest and Cork.")
+        number = len(self.simulator.requests) - len(self.segments) // 2
         parts: list[Any] = [Thinking(text=f"I think for turn {number}.")]
         if number % 3 == 1:
             parts += [Text(text=f"Looking up {number}."), *(self._call(port) for port in ("Brest", "Cork"))]
@@ -113,6 +116,8 @@ class Conversation:
             if turn == RESTART_TURN:
                 await app.close()
                 app = self._start()
+            if turn == COMPACTION_TURN:
+                await self._compact(app)
             self._speak(turn, calls)
             seen = await look(app, self.client.request())
             self.statuses.append((seen.status, seen.body if seen.status != 200 else b""))
@@ -120,6 +125,16 @@ class Conversation:
                 break
             calls = self.client.read(seen.body)
         await app.close()
+
+    async def _compact(self, app: App) -> None:
+        request, body = self.client.compaction_request(), b""
+        if request is not None:
+            self.segments.append(len(self.simulator.bodies))
+            self._is_compacting = True
+            body = (await look(app, request)).body
+            self._is_compacting = False
+        self.client.compact(body)
+        self.segments.append(len(self.simulator.bodies))
 
     def _start(self) -> App:
         provider, base = self.simulator.PROVIDER, BASES.get(self.simulator.WIRE, "/v1")
@@ -133,12 +148,8 @@ class Conversation:
             results = [(call, f"4.{turn} m", turn % 5 == 4) for call in calls]
             self.client.give_results(results)
             return
-        if turn == COMPACTION_TURN:
-            self.client.compact()
-            self.segments.append(len(self.simulator.bodies))
-        else:
-            image = turn in IMAGE_TURNS and self.cell.provider not in WITHOUT_IMAGES
-            self.client.say(f"Question {turn}", image=image)
+        image = turn in IMAGE_TURNS and self.cell.provider not in WITHOUT_IMAGES
+        self.client.say(f"Question {turn}", image=image)
         if turn == SYSTEM_TURN and self.client.HAS_INNER_SYSTEM:
             self.client.say_system("From now on, answer in metres.")
 
@@ -158,7 +169,7 @@ def test_no_turn_is_refused(cell: Cell, *, stream: bool, has_store: bool) -> Non
     conversation = talk(cell, stream=stream, has_store=has_store)
     assert [str(refusal) for refusal in conversation.simulator.refusals] == []
     assert [answer for answer in conversation.statuses if answer[0] != 200] == []
-    assert len(conversation.simulator.requests) == TURNS
+    assert len(conversation.statuses) == TURNS
 
 
 @each_store
@@ -167,7 +178,7 @@ def test_no_turn_is_refused(cell: Cell, *, stream: bool, has_store: bool) -> Non
 def test_no_reasoning_is_lost(cell: Cell, *, stream: bool, has_store: bool) -> None:
     conversation = talk(cell, stream=stream, has_store=has_store)
     assert [str(loss) for loss in conversation.simulator.losses] == []
-    assert len(conversation.simulator.requests) == TURNS
+    assert len(conversation.statuses) == TURNS
 
 
 @each_store
@@ -176,7 +187,7 @@ def test_no_reasoning_is_lost(cell: Cell, *, stream: bool, has_store: bool) -> N
 def test_the_prefix_does_not_move(cell: Cell, *, stream: bool, has_store: bool) -> None:
     conversation = talk(cell, stream=stream, has_store=has_store)
     bodies = conversation.simulator.bodies
-    assert len(bodies) == TURNS
+    assert len(conversation.statuses) == TURNS
     for number in range(1, len(bodies)):
         if number not in conversation.segments:
             before, after = bodies[number - 1].rstrip(b"]}"), bodies[number]

@@ -344,6 +344,7 @@ BROKEN: Mapping[type[Simulator], Mapping[str, tuple[str, Change]]] = {
             lambda b: b["input"].append({"type": "function_call_output", "call_id": "c9", "output": ""}),
         ),
         "call without output": ("No tool output found for function call call_00000002.", lambda b: b["input"].pop()),
+        "trigger": ("must be the last item", lambda b: b["input"].insert(0, {"type": "compaction_trigger"})),
         "tool name": ("tools[0].name", lambda b: b["tools"][0].update(name="a.b")),
         "strict schema": (
             "Invalid schema for function 'tide': In context=(), 'required' is required to be supplied",

@@ -32,7 +32,7 @@ from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
 from dragoman.schema.limits import check_size
 from dragoman.types import Finish, Message, Notice, Request, Response, Tool, Usage
-from dragoman.wires.base import Wire
+from dragoman.wires.base import CompactionHooks, Wire
 from dragoman.wires.common.extra import VERBATIM, wire_extra
 from dragoman.wires.common.server_endpoints import StoredResponseQuery
 from dragoman.wires.native.schema import NAME as NATIVE
@@ -184,8 +184,20 @@ class RequestContext:
         request = self.request
         if cast("Wire", self.wire).empty_request_loads_model and not (request.messages or request.system):
             return _model_loaded()
+        compaction = self._compaction()
+        if compaction is not None:
+            request = compaction.summary_request(request)
         self._chain = Chain(request, self.runtime.registry.health, self.choice.options)
-        return self._chain.run(self.choice.targets)
+        plan = self._chain.run(self.choice.targets)
+        return plan if compaction is None else _compacted(plan, compaction)
+
+    def _compaction(self) -> CompactionHooks | None:
+        """How to compact the conversation, if the request asks for it and not every target can do it itself."""
+        wire = cast("Wire", self.wire)
+        if wire.compaction is None or not wire.compaction.is_requested(self.request):
+            return None
+        is_native = all(target.wire == wire.name and target.capabilities.compaction for target in self.choice.targets)
+        return None if is_native else wire.compaction
 
     # After the call --------------------------------------------------------------------------------------------------
 
@@ -303,6 +315,14 @@ def _client_request_id(http: HttpRequest) -> str | None:
     if not id or len(id) > MAX_ID or not id.isascii() or not id.isprintable() or " " in id:
         return None
     return id
+
+
+def _compacted(plan: Plan[Response], compaction: CompactionHooks) -> Plan[Response]:
+    """The plan of a summary, with the summary as a compaction."""
+    summary = yield from plan
+    response = compaction.to_compaction(summary)
+    yield Emit(to_events(response), target=summary.target, notices=summary.notices)
+    return response
 
 
 def _model_loaded() -> Plan[Response]:

@@ -32,6 +32,7 @@ _LLAMA_CPP_CAPABILITIES = Capabilities(
 _OPENAI_CALL_IDS = Quirks(call_id=".{1,40}", call_id_length=40)
 """Chat Completions refuses longer ids of calls: "string too long. Expected a string with maximum length 40"."""
 _OPENAI = Capabilities(
+    compaction=True,
     image_urls=True,
     allowed_image_types=_IMAGES,
     animated_images=False,

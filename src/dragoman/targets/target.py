@@ -32,6 +32,8 @@ class Capabilities(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True
     """Takes documents."""
     audio: bool = True
     """Takes audio."""
+    compaction: bool = False
+    """Compacts a conversation itself, by a `compaction_trigger` of the Responses API."""
     image_urls: bool = False
     """Fetches images by their URL."""
     document_urls: bool = False

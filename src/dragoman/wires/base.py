@@ -135,6 +135,22 @@ class ServerHalf(Protocol):
         ...
 
 
+class CompactionHooks(Protocol):
+    """How a conversation is compacted for clients of the protocol, if the target cannot do it itself."""
+
+    def is_requested(self, request: Request, /) -> bool:
+        """Whether the request asks for a compaction."""
+        ...
+
+    def summary_request(self, request: Request, /) -> Request:
+        """The request that asks a target for a summary instead."""
+        ...
+
+    def to_compaction(self, response: Response, /) -> Response:
+        """The answer to `summary_request` as the client expects a compaction."""
+        ...
+
+
 class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """One protocol, in both directions.
 
@@ -152,6 +168,8 @@ class Wire(msgspec.Struct, frozen=True, kw_only=True):
     """The same, and stored responses, for clients of the gateway."""
     stored_conversations: StoredConversations | None = None
     """How requests continue from a stored response; None if the protocol has no stored responses."""
+    compaction: CompactionHooks | None = None
+    """How clients ask for a conversation to be compacted; None if the protocol has no compaction."""
     other_servers: tuple[ServerHalf, ...] = ()
     """Further server halves, for protocols with more than one way to ask for generation."""
     gateway_call_ids: bool = False

@@ -62,8 +62,13 @@ class AgentClient:
         """Add the answer to the history, and return its calls."""
         raise NotImplementedError
 
-    def compact(self) -> None:
-        """Replace the history by a summary."""
+    def compaction_request(self) -> HttpRequest | None:
+        """The request for a compaction; None if the protocol has none."""
+        return None
+
+    def compact(self, body: bytes) -> None:
+        """Replace the history by a summary; `body` is the answer to the request for it, if there was one."""
+        assert not body
         self.history = []
         self.say("Summary of our talk so far: tides at Brest and Cork.")
 
@@ -188,6 +193,26 @@ class ResponsesClient(AgentClient):
             output = json.loads(body)["output"]
         self.history += output
         return [Call(item["call_id"], item["name"]) for item in output if item["type"] == "function_call"]
+
+    def compaction_request(self) -> HttpRequest:
+        """By the path in plain form, by a trigger in streamed form: Codex does both."""
+        body = self.body()
+        if self.stream:
+            body["input"] = [*self.history, {"type": "compaction_trigger"}]
+        else:
+            body = {name: body[name] for name in ("model", "instructions", "input")}
+        path = self.path() if self.stream else f"{self.path()}/compact"
+        return HttpRequest(method="POST", path=path, body=json.dumps(body).encode())
+
+    def compact(self, body: bytes) -> None:
+        if self.stream:
+            output = events(body)[-1]["response"]["output"]
+            assert len(output) == 1
+        else:
+            output = json.loads(body)["output"]
+            assert json.loads(body)["object"] == "response.compaction"
+        assert output[-1]["type"] == "compaction"
+        self.history = output
 
 
 class ChatClient(AgentClient):

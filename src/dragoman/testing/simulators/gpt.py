@@ -21,7 +21,7 @@ from dragoman.testing.simulators.base import (
 )
 from dragoman.testing.simulators.schemas import OPENAI_STRICT, schema_problems
 from dragoman.testing.simulators.seals import digest
-from dragoman.types import JsonObject, Part, Text, Thinking, ToolCall, is_list, is_object
+from dragoman.types import JsonObject, Opaque, Part, Text, Thinking, ToolCall, is_list, is_object
 
 _FIELDS = frozenset(
     "model input instructions background context_management conversation include max_output_tokens max_tool_calls "
@@ -37,10 +37,11 @@ _MODEL_SIDE = frozenset({"reasoning", "function_call", "custom_tool_call"})
 _THINKS_BY_DEFAULT = r"o[134]|gpt-5(-|$)(?!chat)|gpt-5\.[5-9]|gpt-[6-9]"
 _NAME = re.compile(r"[a-zA-Z0-9_-]+")
 _MAX_ID = 64
+_TRIGGER = "compaction_trigger"
 
 
 class GptSimulator(Simulator):
-    """GPT, by the Responses API. It also has `/responses/compact`.
+    """GPT, by the Responses API. It compacts by a `compaction_trigger` and by `/responses/compact`.
 
     >>> gpt = GptSimulator("Hello!")
     >>> gpt.model().generate("hi").text
@@ -55,6 +56,8 @@ class GptSimulator(Simulator):
         return _is_thinking(call)
 
     def sign(self, parts: list[Part], call: ProviderCall, /) -> tuple[list[Part], frozenset[str]]:
+        if _items(call.body)[-1:] == [{"type": _TRIGGER}]:
+            return [Opaque(wire=self.WIRE, data=self._compaction(call.body))], frozenset()
         has_summary = bool(member(call.body, "reasoning").get("summary"))
         signed: list[Part] = []
         marks: set[str] = set()
@@ -96,6 +99,10 @@ class GptSimulator(Simulator):
         error = {"message": violation.message, "type": "invalid_request_error"}
         return {"error": {**error, "param": violation.param, "code": violation.code}}
 
+    def _compaction(self, body: JsonObject) -> JsonObject:
+        mark = "gAAAA" + self.seals.seal({"summary": digest(body.get("input"))})
+        return {"id": f"cmp_{len(self.http)}", "type": "compaction", "encrypted_content": mark}
+
     def other_paths(self, http: HttpRequest, /) -> EncodedAnswer | None:
         if not http.path.partition("?")[0].endswith("/responses/compact"):
             return None
@@ -107,9 +114,8 @@ class GptSimulator(Simulator):
         for rule in (Rule("items", _item_forms), Rule("reasoning", _reasoning), Rule("pairs", _pairs)):
             for violation in rule.check(call):
                 return self._refuse(rule.name, violation)
-        mark = "gAAAA" + self.seals.seal({"summary": digest(body.get("input"))})
         users = [item for item in _items(body) if item.get("role") == "user"]
-        output = [*users, {"id": f"cmp_{len(self.http)}", "type": "compaction", "encrypted_content": mark}]
+        output = [*users, self._compaction(body)]
         usage = {"input_tokens": 9, "input_tokens_details": {"cached_tokens": 0}, "output_tokens": 3}
         usage |= {"output_tokens_details": {"reasoning_tokens": 0}, "total_tokens": 12}
         head = {"id": f"resp_cmp{len(self.http)}", "object": "response.compaction", "created_at": 1_794_900_000}
@@ -247,6 +253,12 @@ def _reasoning(call: ProviderCall) -> Iterator[Violation]:
                 yield Violation(message, "input")
 
 
+def _trigger(call: ProviderCall) -> Iterator[Violation]:
+    for i, item in enumerate(_items(call.body)[:-1]):
+        if item.get("type") == _TRIGGER:
+            yield Violation("A compaction_trigger must be the last item of the input.", f"input[{i}]", "invalid_value")
+
+
 def _reasoning_of_calls(call: ProviderCall) -> Iterator[Violation]:
     """A call whose item id is known needs the reasoning item that led to it."""
     present = {text_of(item.get("encrypted_content")) for item in _items(call.body)}
@@ -323,6 +335,7 @@ GptSimulator.RULES = (
     Rule("reasoning", _reasoning),
     Rule("reasoning of calls", _reasoning_of_calls),
     Rule("pairs", _pairs),
+    Rule("compaction", _trigger),
     Rule("tools", _tools),
     Rule("output schema", _format),
 )

@@ -120,6 +120,16 @@ def _encode_turn(turn: Message, notes: NoticeCollector) -> list[JsonObject]:
             return _encode_user(turn)
 
 
+def encode_user_items(turns: Iterable[Message]) -> list[JsonObject]:
+    """The items of user messages, each with a list of content parts."""
+    items = [item for turn in turns for item in _encode_user(turn)]
+    return [{**item, "content": _as_parts(item["content"])} if "content" in item else item for item in items]
+
+
+def _as_parts(content: Any) -> Any:
+    return [{"type": "input_text", "text": content}] if isinstance(content, str) else content
+
+
 def _encode_user(turn: Message) -> list[JsonObject]:
     items = [part.data for part in turn.parts if _is_item(part)]
     parts = [part for part in turn.parts if not _is_item(part)]

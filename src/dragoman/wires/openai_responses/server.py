@@ -41,6 +41,7 @@ from dragoman.wires.common.request_body import (
     read_fields,
 )
 from dragoman.wires.common.server_endpoints import Route
+from dragoman.wires.openai_responses.compaction_item import read_summary
 from dragoman.wires.openai_responses.parts import (
     EMPTY_MESSAGE,
     decode_call,
@@ -182,6 +183,8 @@ class _Conversation:
             self._append("assistant", decode_reasoning(item))
         elif kind == "image_generation_call":
             self._append("assistant", decode_image_call(item))
+        elif (summary := read_summary(item)) is not None:
+            self._append("user", Text(text=summary))
         else:
             self._append("assistant", Opaque(wire=NAME, data=item))
 
@@ -191,7 +194,8 @@ class _Conversation:
         self._turns[-1][1].extend(parts)
 
     def _message(self, item: JsonObject, where: str) -> None:
-        message, rest = read_fields(ResponsesMessage, item, where)
+        message, fields = read_fields(ResponsesMessage, item, where)
+        rest = item_rest(fields)
         role = _ROLES.get(message.role)
         if role is None:
             raise invalid_field(f"{where}.role", f"must be one of {', '.join(_ROLES)}, got {message.role!r}")

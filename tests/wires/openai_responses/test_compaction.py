@@ -1,0 +1,102 @@
+"""A conversation becomes one item, and that item can be read again."""
+
+import json
+from typing import Any
+
+import pytest
+
+from dragoman import wires
+from dragoman.errors import InvalidRequest
+from dragoman.http import HttpRequest
+from dragoman.types import Finish, Opaque, Request, Response, Tool, Usage, assistant
+from dragoman.wires.openai_responses.compaction import PROMPT, Compaction, CompactServer
+from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, PREFIX, read_summary
+
+SERVER = wires.get("openai_responses").server
+TRIGGER = {"type": "compaction_trigger"}
+HOOKS = Compaction()
+
+
+def decode(input: Any, **body: Any) -> Request:
+    http = HttpRequest(method="POST", path="/", body=json.dumps({"model": "m", "input": input, **body}).encode())
+    return SERVER.decode_request(http)[1]
+
+
+def compact(body: dict[str, Any]) -> Request:
+    http = HttpRequest(method="POST", path="/v1/responses/compact", body=json.dumps(body).encode())
+    return CompactServer().decode_request(http)[1]
+
+
+ASK = {"role": "user", "content": "How high is the tide?"}
+SAY = {"role": "assistant", "content": "4.2 m"}
+
+
+def test_a_trigger_asks_for_a_compaction() -> None:
+    assert HOOKS.is_requested(decode([ASK, TRIGGER]))
+    assert not HOOKS.is_requested(decode([ASK, SAY, ASK]))
+    assert not HOOKS.is_requested(Request())
+
+
+@pytest.mark.parametrize("input", [[ASK, SAY], "hello", None])
+def test_the_path_is_the_same_as_a_trigger(input: Any) -> None:
+    request = compact({"model": "m", "input": input})
+    assert HOOKS.is_requested(request)
+    assert request.extra["openai_responses"]["store"] is False
+
+
+def test_the_path_does_not_stream() -> None:
+    with pytest.raises(InvalidRequest, match="stream must be false"):
+        compact({"model": "m", "input": "hello", "stream": True})
+
+
+def test_a_target_is_asked_for_a_summary() -> None:
+    request = HOOKS.summary_request(decode([ASK, SAY, TRIGGER], stream=True))
+    assert [message.text for message in request.messages] == ["How high is the tide?", "4.2 m", PROMPT]
+    assert (request.stream, request.tool_choice) == (False, None)
+    asked = HOOKS.summary_request(decode([ASK, TRIGGER], tools=[{"type": "function", "name": "tide"}]))
+    assert [message.role for message in asked.messages] == ["user", "user"]
+    assert isinstance(asked.tools[0], Tool)
+    assert asked.tool_choice == "none"
+
+
+def test_a_summary_comes_back_as_text_of_the_user() -> None:
+    answer = Response(id="resp_1", message=assistant(" Of tides. "), finish=Finish(reason="length"))
+    response = HOOKS.to_compaction(answer)
+    (part,) = response.message.parts
+    assert isinstance(part, Opaque)
+    assert (part.data["type"], response.finish.reason) == ("compaction", "stop")
+    request = decode([part.data, ASK])
+    assert request.messages[0].role == "user"
+    assert request.messages[0].text.startswith(f"{INTRODUCTION}\n\nOf tides.")
+
+
+def test_a_compaction_of_the_provider_is_not_read() -> None:
+    item = {"type": "compaction", "id": "cmp_1", "encrypted_content": "gAAAA"}
+    assert decode([item, ASK]).messages[0].parts[0] == Opaque(wire="openai_responses", data=item)
+    assert read_summary({"type": "reasoning", "encrypted_content": PREFIX}) is None
+
+
+@pytest.mark.parametrize("content", ["!", "_w=="])
+def test_a_broken_summary_is_refused(content: str) -> None:
+    with pytest.raises(InvalidRequest, match="compact the conversation again"):
+        decode([{"type": "compaction", "encrypted_content": PREFIX + content}])
+
+
+def test_the_answer_has_the_messages_of_the_user_and_the_compaction() -> None:
+    image = {"type": "input_image", "image_url": "https://example.org/a.png", "detail": "auto"}
+    request = compact({"model": "m", "input": [ASK, SAY, {"role": "user", "content": [image]}]})
+    answer = Response(id="resp_1", message=assistant("Of tides."), finish=Finish(reason="stop"), usage=Usage(input=3))
+    body = json.loads(CompactServer().encode_body(HOOKS.to_compaction(answer), request).body)
+    assert body["object"] == "response.compaction"
+    assert [item["type"] for item in body["output"]] == ["message", "message", "compaction"]
+    assert body["output"][0]["content"] == [{"type": "input_text", "text": "How high is the tide?"}]
+    assert body["output"][1]["content"] == [image]
+    assert body["usage"]["input_tokens"] == 3
+    again = decode([*body["output"], {"role": "user", "content": "Go on."}])
+    assert not any("id" in message.extra.get("openai_responses", {}) for message in again.messages)
+
+
+def test_an_answer_without_usage_has_zeros() -> None:
+    answer = Response(message=assistant("Of tides."), finish=Finish(reason="stop"))
+    body = json.loads(CompactServer().encode_body(HOOKS.to_compaction(answer)).body)
+    assert body["usage"]["total_tokens"] == 0
