@@ -9,12 +9,12 @@ from dragoman import wires
 from dragoman.errors import InvalidRequest
 from dragoman.http import HttpRequest
 from dragoman.types import Finish, Opaque, Request, Response, Tool, Usage, assistant
-from dragoman.wires.openai_responses.compaction import PROMPT, Compaction, CompactServer
+from dragoman.wires.openai_responses.compaction import PROMPT, CompactServer, ResponsesCompaction
 from dragoman.wires.openai_responses.compaction_item import INTRODUCTION, PREFIX, read_summary
 
 SERVER = wires.get("openai_responses").server
 TRIGGER = {"type": "compaction_trigger"}
-HOOKS = Compaction()
+HOOKS = ResponsesCompaction()
 
 
 def decode(input: Any, **body: Any) -> Request:

@@ -2,7 +2,7 @@
 
 from dragoman.wires.base import Wire
 from dragoman.wires.common.client import WireClient
-from dragoman.wires.openai_responses.compaction import Compaction, CompactServer
+from dragoman.wires.openai_responses.compaction import CompactServer, ResponsesCompaction
 from dragoman.wires.openai_responses.decoder import ResponsesDecoder
 from dragoman.wires.openai_responses.encoder import encode_request, encode_tools
 from dragoman.wires.openai_responses.endpoints import ENDPOINTS
@@ -26,5 +26,5 @@ WIRE = Wire(
     server_endpoints=SERVER_ENDPOINTS,
     stored_conversations=PreviousResponse(),
     other_servers=(CompactServer(),),
-    compaction=Compaction(),
+    compaction=ResponsesCompaction(),
 )

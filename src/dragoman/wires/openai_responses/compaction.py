@@ -1,4 +1,4 @@
-"""Compaction: a conversation becomes one item that the next request continues from.
+"""ResponsesCompaction: a conversation becomes one item that the next request continues from.
 
 A client asks for it with a `compaction_trigger` as the last item of its input, or with `POST /v1/responses/compact`,
 which is the same here. OpenAI does it itself. Any other target is asked for a summary, and the item holds that summary
@@ -31,7 +31,7 @@ PROMPT = (
 )
 
 
-class Compaction:
+class ResponsesCompaction:
     """The `CompactionHooks` of the Responses API."""
 
     def is_requested(self, request: Request, /) -> bool:
