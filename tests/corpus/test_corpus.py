@@ -95,7 +95,10 @@ def view(response: Response) -> dict[str, object]:
         "thinking": response.thinking,
         "calls": [(call.id, call.name, call.arguments) for call in response.tool_calls],
         "finish": response.finish.reason,
-        "usage": msgspec.structs.replace(usage, cache_read=usage.cache_read or 0, reasoning=usage.reasoning or 0),
+        # Open Responses requires numbers, so unknown counts are 0 there.
+        "usage": msgspec.structs.replace(
+            usage, cache_read=usage.cache_read or 0, cache_write=usage.cache_write or 0, reasoning=usage.reasoning or 0
+        ),
     }
 
 
@@ -154,7 +157,8 @@ def test_a_request_survives(exchange: Exchange) -> None:
     http = HttpRequest(method=exchange.method, path=exchange.path, body=msgspec.json.encode(exchange.request))
     try:
         model, request = wire.server.decode_request(http)
-        sent = wire.client.encode_request(request, target_of(HOME[exchange.wire], model or "m"))
+        own_name = model.rpartition("anthropic.")[2]  # a cloud writes more before it
+        sent = wire.client.encode_request(request, target_of(HOME[exchange.wire], own_name or "m"))
     except (InvalidRequest, Unsupported):
         assert exchange.status in (400, 422), "the provider took it"
         return
@@ -163,6 +167,8 @@ def test_a_request_survives(exchange: Exchange) -> None:
         assert model == exchange.request["model"]
     else:
         body.pop("model", None)
+    if exchange.folder == "bedrock-invoke":
+        body.pop("stream", None)  # the path says it
     assert level(exchange.wire, body) == level(exchange.wire, exchange.request)
 
 

@@ -95,8 +95,8 @@ def test_the_routes() -> None:
     assert WIRE.server.routes == tuple(Route(method="POST", path=path) for path in paths)
 
 
-def test_a_deployment_of_azure_is_the_model() -> None:
-    body = http({"model": "m-1", "messages": [ASK]}).body
+def test_a_deployment_of_azure_is_the_model_if_the_body_has_none() -> None:
+    body = http({"messages": [ASK]}).body
     path = "/openai/deployments/my%20gpt/chat/completions?api-version=2024-10-21"
     assert WIRE.server.decode_request(HttpRequest(method="POST", path=path, body=body))[0] == "my gpt"
 

@@ -108,7 +108,7 @@ class OpenAIChatServer:
 
     def decode_request(self, http: HttpRequest, /) -> tuple[str, Request]:
         model, request = decode_plain(http.body) or decode_any(http)
-        if http.path.startswith("/openai/deployments/"):
+        if not model and http.path.startswith("/openai/deployments/"):
             model = unquote(http.path.split("/")[3])
         return model, request
 
