@@ -15,7 +15,7 @@ from dragoman.io.driver import short_traceback
 from dragoman.models import CallOptions, Explanation, Model, Prompt
 from dragoman.registry import Registry, Spec
 from dragoman.streaming import AsyncStream, AsyncTypedStream, Stream, TypedStream
-from dragoman.types import Embeddings, ModelInfo, Response
+from dragoman.types import Embeddings, ModelInfo, Response, TokenCount
 
 T = TypeVar("T")
 
@@ -208,33 +208,24 @@ def explain(model: Spec, prompt: Prompt, *, stream: bool = False, **options: Unp
         return _model(model).explain(prompt, stream=stream, **options)
 
 
-def count_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
-    """The tokens of a request, as the provider of the first target counts them.
+def count_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
+    """The tokens of a request, as the provider of the first target counts them, or an estimate if it counts none.
 
-    >>> import dragoman
-    >>> try:
-    ...     count_tokens("demo/any", "Is it so?")
-    ... except dragoman.Unsupported as error:
-    ...     print(error)
-    demo: counting tokens is not supported
+    >>> count = count_tokens("demo/any", "Is it so?")
+    >>> count, count.is_estimate
+    (10, True)
     """
-    with short_traceback:
-        return _model(model).count_tokens(prompt, **options)
+    return _model(model).count_tokens(prompt, **options)
 
 
-async def acount_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
+async def acount_tokens(model: Spec, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
     """As `count_tokens`, async.
 
     >>> import asyncio
-    >>> import dragoman
-    >>> try:
-    ...     asyncio.run(acount_tokens("demo/any", "Is it so?"))
-    ... except dragoman.Unsupported as error:
-    ...     print(error)
-    demo: counting tokens is not supported
+    >>> asyncio.run(acount_tokens("demo/any", "Is it so?"))
+    10
     """
-    with short_traceback:
-        return await _model(model).acount_tokens(prompt, **options)
+    return await _model(model).acount_tokens(prompt, **options)
 
 
 def embed(

@@ -40,6 +40,7 @@ from dragoman.types import (
     Request,
     Response,
     Text,
+    TokenCount,
     user,
 )
 from dragoman.types.media_files import PillowImage, is_pil
@@ -361,12 +362,12 @@ class Model:
         request, chain_options = self.request(prompt, stream=stream, **options)
         return [explain_target(request, target, chain_options) for target in self.targets()]
 
-    def count_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
-        """The tokens of a request, as the provider of the first target counts them."""
+    def count_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
+        """The tokens of a request, as the provider of the first target counts them; else an estimate."""
         with short_traceback:
             return self._registry.driver.run(self._count(prompt, options))
 
-    async def acount_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> int:
+    async def acount_tokens(self, prompt: Prompt, **options: Unpack[CallOptions]) -> TokenCount:
         """As `count_tokens`, async."""
         with short_traceback:
             return await self._registry.driver.arun(self._count(prompt, options))
@@ -465,9 +466,9 @@ class Model:
     def _plan(self, prompt: Prompt, options: CallOptions, *, stream: bool = False) -> Plan[Response]:
         return self.plan(*self.request(prompt, stream=stream, **options))
 
-    def _count(self, prompt: Prompt, options: CallOptions) -> Plan[int]:
+    def _count(self, prompt: Prompt, options: CallOptions) -> Plan[TokenCount]:
         request, chain_options = self.request(prompt, **options)
-        return endpoints.count_tokens(request, self.targets()[0], chain_options)
+        return endpoints.count_or_estimate(request, self.targets()[0], chain_options)
 
     def _embed(self, texts: str | Sequence[str], dimensions: int | None) -> Plan[Embeddings]:
         return endpoints.embed(_as_texts(texts), dimensions, self.targets()[0], self._defaults[1])

@@ -96,7 +96,7 @@ class BudgetTracker:
 
 
 def price(response: Response, /) -> float:
-    """Return the cost of a response in dollars, by the prices of genai-prices.
+    """Return the cost of a response in dollars: its own, or by the prices of genai-prices.
 
     >>> from dragoman.types import Finish, Usage, assistant
     >>> usage = Usage(input=1_000_000, output=0)
@@ -104,6 +104,8 @@ def price(response: Response, /) -> float:
     >>> price(answer) > 0
     True
     """
+    if response.cost is not None:
+        return response.cost.usd
     check_prices_installed()
     from genai_prices import Usage, calc_price
 

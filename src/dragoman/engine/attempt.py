@@ -14,6 +14,7 @@ from dragoman.engine.structured_output import OutputPlan, plan_structured_output
 from dragoman.errors import AuthFailed, DragomanError, ModelNotFound, Unsupported
 from dragoman.http import MIN_SECRET, HttpRequest, redact_url
 from dragoman.media import RequestMedia, find_media, has_result_media
+from dragoman.targets.prices import cost_of
 from dragoman.targets.target import Target
 from dragoman.types import Notice, Request
 from dragoman.wires.common.client import check_capabilities
@@ -43,7 +44,8 @@ def attempt(request: Request, target: Target, call: CallContext, /) -> Plan[Comp
         http, target, call.deadline, lambda signed: exchange(signed, output, target, client, call)
     )
     response = completed.response
-    response = replace(response, target=target.name, notices=http.notices + response.notices)
+    cost = cost_of(target.provider, target.model, response.usage)
+    response = replace(response, target=target.name, notices=http.notices + response.notices, cost=cost)
     return replace(completed, response=response)
 
 

@@ -13,11 +13,12 @@ from dragoman.engine.effects import Now, Plan, Random, Send, Sleep
 from dragoman.engine.exchange import MAX_BODY, add_provider_headers, name_limit, time_left
 from dragoman.engine.failover import ChainOptions, error_policy
 from dragoman.engine.structured_output import plan_structured_output
-from dragoman.errors import DragomanError, InvalidRequest, Malformed, TimedOut, Unsupported
+from dragoman.errors import DragomanError, InvalidRequest, Malformed, ProviderError, TimedOut, Unsupported
 from dragoman.http import HttpRequest, HttpResponse
 from dragoman.media import has_result_media
+from dragoman.targets.estimates import prompt_tokens
 from dragoman.targets.target import Target
-from dragoman.types import Embeddings, ModelInfo, Request, Usage, is_object
+from dragoman.types import Embeddings, ModelInfo, Request, TokenCount, Usage, is_object
 from dragoman.wires.base import ClientHalf
 from dragoman.wires.common.client import check_capabilities
 from dragoman.wires.common.endpoints import Embeddable
@@ -69,6 +70,21 @@ def count_tokens(request: Request, target: Target, options: ChainOptions, /) -> 
             call = replace(call, degrade_tool_media=True)
             http = yield from encode_with_media(planned, target, call, endpoints.encode_tokens)
     return (yield from _send(lambda: http, endpoints.decode_tokens, target, options, deadline))
+
+
+def count_or_estimate(request: Request, target: Target, options: ChainOptions, /) -> Plan[TokenCount]:
+    """The number of tokens of a request, or an estimate if the provider has no endpoint that counts them."""
+    if wires.get(target.wire).endpoints.counts_tokens:
+        try:
+            return TokenCount((yield from count_tokens(request, target, options)))
+        except ProviderError as error:
+            if error.status not in _NO_SUCH_PATH or error.code is not None or "model" in error.message.lower():
+                raise
+    return TokenCount(prompt_tokens(request), is_estimate=True)
+
+
+_NO_SUCH_PATH = (404, 405, 501)
+"""Statuses of a server that does not know the path."""
 
 
 def embed(

@@ -20,7 +20,7 @@ from dragoman.schema.partial_json import PartialJson
 from dragoman.schema.strict import needs_wrapper
 from dragoman.schema.unstrict import NO_VALUE
 from dragoman.targets.target import Target
-from dragoman.types import Notice, Request, Response, add_usage, user
+from dragoman.types import Notice, Request, Response, add_costs, add_usage, user
 
 T = TypeVar("T")
 _LENGTH_LIMIT = "the length limit cut the answer off; raise max_tokens, or ask for less"
@@ -137,6 +137,7 @@ def _sum_up(responses: list[Response], notices: list[Notice]) -> Parsed[Any]:
     last = responses[-1]
     fields = {name: getattr(last, name) for name in Response.__struct_fields__}
     fields["usage"] = add_usage(response.usage for response in responses)
+    fields["cost"] = add_costs(response.cost for response in responses)
     fields["attempts"] = tuple(attempt for response in responses for attempt in response.attempts)
     fields["notices"] = (*notices, *last.notices)
     return Parsed(**fields)

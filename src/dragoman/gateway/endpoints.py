@@ -6,8 +6,6 @@ from typing import TypeVar, cast
 from dragoman.engine import endpoints
 from dragoman.engine.effects import Plan
 from dragoman.engine.failover import ChainOptions
-from dragoman.errors import ProviderError, Unsupported
-from dragoman.gateway.accounting.estimates import prompt_tokens
 from dragoman.gateway.auth.authenticate import check_model, check_name
 from dragoman.gateway.catalog import TargetChoice
 from dragoman.gateway.errors import NotStored
@@ -32,8 +30,6 @@ from dragoman.wires.common.server_endpoints import (
 T = TypeVar("T")
 NO_USAGE = Usage(input=0, output=0)
 """Providers count tokens for free."""
-NO_SUCH_PATH = frozenset({404, 405, 501})
-"""Statuses of a server that does not know the path."""
 
 
 async def run_endpoint(context: RequestContext, endpoint_request: EndpointRequest, /) -> EndpointResult:
@@ -68,12 +64,12 @@ async def _count_tokens(context: RequestContext, body: CountTokens) -> int:
     cast("Wire", context.wire).server.check(body.model, body.request)
     target, options = _choose_target(context, body.model)
     # The prompt is not sent to a model, so it is not counted as used.
-    count = await _run(context, "count_tokens", Request(), _provider_count(body.request, target, options), _no_usage)
-    if count is not None:
-        return count
-    why = f"{target.provider} does not count tokens, so this is an estimate"
-    context.notices += (Notice(kind="info", what="token count", why=why),)
-    return prompt_tokens(body.request)
+    plan = endpoints.count_or_estimate(body.request, target, options)
+    count = await _run(context, "count_tokens", Request(), plan, _no_usage)
+    if count.is_estimate:
+        why = f"{target.provider} does not count tokens, so this is an estimate"
+        context.notices += (Notice(kind="info", what="token count", why=why),)
+    return int(count)
 
 
 async def _embed(context: RequestContext, body: Embed) -> Embeddings:
@@ -105,19 +101,7 @@ async def _run(
     return result
 
 
-def _provider_count(request: Request, target: Target, options: ChainOptions) -> Plan[int | None]:
-    """The token count of the provider; None if it has no endpoint for it."""
-    try:
-        return (yield from endpoints.count_tokens(request, target, options))
-    except Unsupported:
-        return None
-    except ProviderError as error:
-        if error.status not in NO_SUCH_PATH or error.code is not None:
-            raise
-        return None
-
-
-def _no_usage(_count: int | None) -> Usage:
+def _no_usage(_count: int) -> Usage:
     return NO_USAGE
 
 

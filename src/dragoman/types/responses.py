@@ -1,7 +1,7 @@
 """An answer of a model, with its usage, notices and attempts."""
 
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeAlias
+from typing import Literal, Self, TypeAlias
 
 import msgspec
 
@@ -79,6 +79,48 @@ def add_usage(usages: Iterable[Usage], /) -> Usage:
     return Usage(**sums, source="reported" if is_complete else "partial")
 
 
+class TokenCount(int):
+    """A number of tokens: an int that says whether the provider counted it.
+
+    >>> TokenCount(7), TokenCount(7, is_estimate=True).is_estimate
+    (7, True)
+    """
+
+    is_estimate: bool
+    """Whether it is an estimate, because the provider does not count tokens."""
+
+    def __new__(cls, count: int, /, *, is_estimate: bool = False) -> Self:
+        self = super().__new__(cls, count)
+        self.is_estimate = is_estimate
+        return self
+
+
+class Cost(Value, msgspec.Struct, frozen=True, kw_only=True):
+    """What an answer costs by a list of prices, and where the list is from.
+
+    >>> Cost(usd=0.002, source="genai-prices 0.2.2", date="2026-11-09").usd
+    0.002
+    """
+
+    usd: float
+    source: str
+    date: str
+    """The day of the newest price in the list, as YYYY-MM-DD; prices may have changed since."""
+
+
+def add_costs(costs: Iterable[Cost | None], /) -> Cost | None:
+    """The sum of several costs; None if one of them is unknown.
+
+    >>> half = Cost(usd=0.5, source="a", date="2026-11-09")
+    >>> add_costs([half, half]).usd, add_costs([half, None])
+    (1.0, None)
+    """
+    known = list(costs)
+    total = sum(cost.usd for cost in known if cost is not None)
+    last = None if None in known or not known else known[-1]
+    return None if last is None else msgspec.structs.replace(last, usd=total)
+
+
 class Attempt(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One try of one target: how it ended, and what it used.
 
@@ -115,6 +157,8 @@ class Response(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     """The provider's id of the HTTP request, which its support asks for."""
     rate_limits: Mapping[str, str] = {}
     """The provider's headers about rate limits, by their lower-case names."""
+    cost: Cost | None = None
+    """What this answer costs, without failed attempts; None if the price or the usage is unknown."""
 
     @property
     def text(self) -> str:

@@ -19,13 +19,6 @@ import msgspec
 
 from dragoman.errors import DragomanError, StoreDown, redact
 from dragoman.events import PartDelta
-from dragoman.gateway.accounting.estimates import (
-    BYTES_PER_TOKEN,
-    estimate_usage,
-    has_no_max_tokens,
-    prompt_tokens,
-    total_tokens,
-)
 from dragoman.gateway.accounting.pricing import Prices
 from dragoman.gateway.accounting.quotas import UNLIMITED, ExpectedUsage, LimitHeaders, QuotaAdmission, Quotas
 from dragoman.gateway.accounting.usage import RecentRequests, UsageLog
@@ -37,6 +30,13 @@ from dragoman.gateway.observability.tracing import DEFAULT_PROVIDER, RequestSpan
 from dragoman.gateway.server.workers import Workers
 from dragoman.gateway.store import Store
 from dragoman.gateway.store.base import UsageRow
+from dragoman.targets.estimates import (
+    BYTES_PER_TOKEN,
+    estimate_usage,
+    has_no_max_tokens,
+    prompt_tokens,
+    total_tokens,
+)
 from dragoman.targets.target import Target
 from dragoman.types import UNKNOWN_USAGE, Attempt, Request, Response, Usage
 

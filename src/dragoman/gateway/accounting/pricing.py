@@ -1,4 +1,4 @@
-"""The cost of usage, by the prices of the package genai-prices (extra `prices`)."""
+"""The cost of usage, by the package genai-prices (extra `prices`), or else by the price list of this package."""
 
 import time
 from collections.abc import Callable
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from dragoman.targets.prices import PRICE_NAMES, cost_of
 from dragoman.types import Usage
 
 if TYPE_CHECKING:
@@ -17,9 +18,6 @@ if TYPE_CHECKING:
 NANO = 1_000_000_000
 HOUR = 3600.0
 """Some prices depend on the time of day, so the cache holds them for an hour."""
-
-NAMES = {"bedrock": "aws", "moonshot": "moonshotai", "vertex": "google", "xai": "x-ai"}
-"""Providers that have another name in genai-prices."""
 
 
 class Prices:
@@ -37,8 +35,12 @@ class Prices:
 
     def cost(self, target: str | None, usage: Usage, /) -> int | None:
         """The cost in billionths of a dollar; None if the price or the usage is unknown."""
-        if target is None or not self._is_installed or (usage.input is None and usage.output is None):
+        if target is None or (usage.input is None and usage.output is None):
             return None
+        if not self._is_installed:
+            provider, _, model = target.partition("/")
+            cost = cost_of(provider, model, usage)
+            return None if cost is None else round(cost.usd * NANO)
         price = self._price(target, int(self._clock() / HOUR))
         if price is None:
             return None
@@ -67,7 +69,7 @@ def _find_price(target: str, _hour: int) -> "Rates | ModelPrice | None":
 
     provider, _, model = target.partition("/")
     try:
-        price = calc_price(Counts(input_tokens=1), model, provider_id=NAMES.get(provider, provider)).model_price
+        price = calc_price(Counts(input_tokens=1), model, provider_id=PRICE_NAMES.get(provider, provider)).model_price
     except LookupError:
         return None
     return _rates(price) or price

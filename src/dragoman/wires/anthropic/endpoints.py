@@ -16,6 +16,8 @@ _COUNTED = frozenset("model messages system tools tool_choice thinking output_co
 
 
 class _Endpoints(Endpoints):
+    counts_tokens = True
+
     def encode_models(self, target: Target, /) -> HttpRequest:
         headers = {"anthropic-version": target.quirks.api_version or VERSION}
         return get_request(target, "/models?limit=1000", **headers)

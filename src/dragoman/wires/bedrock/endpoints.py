@@ -12,6 +12,8 @@ _COUNTED = frozenset({"messages", "system", "toolConfig", "additionalModelReques
 
 
 class _Endpoints(Endpoints):
+    counts_tokens = True
+
     def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
         http = encode_request(msgspec.structs.replace(request, stream=False), target)
         body = msgspec.json.decode(http.body, type=dict[str, object])

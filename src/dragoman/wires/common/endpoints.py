@@ -63,6 +63,9 @@ class Endpoints:
         others = [pair for pair in query.split("&") if pair and not pair.startswith(f"{name}=")]
         return msgspec.structs.replace(http, path=f"{path}?{'&'.join([*others, f'{name}={quote(token)}'])}")
 
+    counts_tokens = False
+    """Whether the protocol has a request that counts tokens."""
+
     def encode_tokens(self, _request: Request, target: Target, /) -> HttpRequest:
         """The request that counts the tokens of `request`."""
         raise Unsupported(f"{target.provider}: counting tokens is not supported")

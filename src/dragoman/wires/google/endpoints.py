@@ -18,6 +18,8 @@ _GENERATE = ":generateContent"
 
 
 class _Endpoints(Endpoints):
+    counts_tokens = True
+
     max_texts = 100
 
     def encode_models(self, target: Target, /) -> HttpRequest:

@@ -16,6 +16,8 @@ _COUNTED = frozenset(
 
 
 class _Endpoints(OpenAIEndpoints):
+    counts_tokens = True
+
     def encode_tokens(self, request: Request, target: Target, /) -> HttpRequest:
         """The request POST /responses/input_tokens, with the fields that count."""
         http = encode_request(msgspec.structs.replace(request, stream=False), target)

@@ -4,8 +4,8 @@ from typing import Any
 import pytest
 
 from dragoman import wires
-from dragoman.gateway.accounting.estimates import TOKENS_PER_ANSWER, estimate_usage, total_tokens
 from dragoman.registry import Registry
+from dragoman.targets.estimates import TOKENS_PER_ANSWER, estimate_usage, total_tokens
 from dragoman.types import (
     Audio,
     Document,

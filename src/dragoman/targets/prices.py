@@ -1,0 +1,104 @@
+"""The prices of models, from prices.json, and the cost of an answer.
+
+The list comes from the package genai-prices; `python -m tests.support.price_list` writes it. Its source and its date
+stand beside every cost, because prices change.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import cache, lru_cache
+from pathlib import Path
+from typing import TypeAlias
+
+import msgspec
+
+from dragoman.types import Cost, Usage
+
+PRICE_NAMES = {
+    "bedrock": "aws",
+    "gemini": "google",
+    "moonshot": "moonshotai",
+    "openai-responses": "openai",
+    "vertex": "google",
+    "xai": "x-ai",
+}
+"""Providers that have another name in the list."""
+_MILLION = 1_000_000
+_Rate: TypeAlias = float | list[tuple[int, float]]
+"""Dollars per million tokens; or by the tokens of the prompt, from which on a price holds for the whole request."""
+
+
+class ModelPrices(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The prices of the models whose lower-case name matches a regular expression."""
+
+    match: str
+    input: _Rate = 0
+    output: _Rate = 0
+    cache_read: _Rate | None = None
+    """None is the price of other input."""
+    cache_write: _Rate | None = None
+
+    def cost(self, usage: Usage, /) -> float:
+        """The cost in dollars."""
+        tokens = usage.input or 0
+        read, written = usage.cache_read or 0, usage.cache_write or 0
+        fresh = _at(self.input, tokens)
+        dollars = max(0, tokens - read - written) * fresh + (usage.output or 0) * _at(self.output, tokens)
+        dollars += read * (fresh if self.cache_read is None else _at(self.cache_read, tokens))
+        dollars += written * (fresh if self.cache_write is None else _at(self.cache_write, tokens))
+        return dollars / _MILLION
+
+
+class PriceList(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """The prices of models by provider, where they are from, and the day of the newest of them."""
+
+    source: str
+    date: str
+    fallbacks: dict[str, list[str]]
+    """Providers that also serve the models of others, at the same prices."""
+    models: dict[str, list[ModelPrices]]
+
+
+@cache
+def price_list() -> PriceList:
+    """The list of the package, read at first use."""
+    return msgspec.json.decode(Path(__file__).with_name("prices.json").read_bytes(), type=PriceList)
+
+
+def cost_of(provider: str, model: str, usage: Usage, /) -> Cost | None:
+    """The cost of a usage; None if the price or the usage is unknown.
+
+    >>> cost_of("openai", "gpt-4o", Usage(input=1_000_000, output=0)).usd
+    2.5
+    """
+    if usage.input is None and usage.output is None:
+        return None
+    prices = find_prices(provider, model)
+    if prices is None:
+        return None
+    listed = price_list()
+    return Cost(usd=prices.cost(usage), source=listed.source, date=listed.date)
+
+
+@lru_cache(maxsize=1024)
+def find_prices(provider: str, model: str, /) -> ModelPrices | None:
+    """The prices of a model; None if the list does not have it.
+
+    >>> find_prices("ollama", "qwen3")
+    """
+    listed, name = price_list(), PRICE_NAMES.get(provider, provider)
+    return next(_matching(listed, (name, *listed.fallbacks.get(name, ())), model.lower()), None)
+
+
+def _matching(listed: PriceList, providers: tuple[str, ...], model: str) -> Iterator[ModelPrices]:
+    for provider in providers:
+        for prices in listed.models.get(provider, ()):
+            if re.search(prices.match, model):
+                yield prices
+
+
+def _at(rate: _Rate, tokens: int) -> float:
+    """The price for a prompt of this many tokens."""
+    if not isinstance(rate, list):
+        return rate
+    return [price for start, price in rate if tokens > start or not start][-1]
