@@ -70,9 +70,11 @@ def decode(exchange: Exchange) -> tuple[list[Event], DragomanError | None]:
 
 
 def target_of(home: str, model: str) -> Target:
+    # What a target can do depends on the model; those of the recordings can do what they were sent.
     if home != "bedrock":
-        return target(f"{home}/{model}", api_key="k")
-    # What a model of Bedrock can do depends on the model; those of the recordings can do what they were sent.
+        plain = target(f"{home}/{model}", api_key="k")
+        system_turns = home == "anthropic" or plain.quirks.system_turns
+        return msgspec.structs.replace(plain, quirks=msgspec.structs.replace(plain.quirks, system_turns=system_turns))
     plain = target(f"{home}/{model}", api_key="k", base_url="https://bedrock")
     structured = msgspec.structs.replace(plain.capabilities, structured=True)
     quirks = msgspec.structs.replace(plain.quirks, strict=True)
@@ -157,8 +159,7 @@ def test_a_request_survives(exchange: Exchange) -> None:
     http = HttpRequest(method=exchange.method, path=exchange.path, body=msgspec.json.encode(exchange.request))
     try:
         model, request = wire.server.decode_request(http)
-        own_name = model.rpartition("anthropic.")[2]  # a cloud writes more before it
-        sent = wire.client.encode_request(request, target_of(HOME[exchange.wire], own_name or "m"))
+        sent = wire.client.encode_request(request, target_of(HOME[exchange.wire], model or "m"))
     except (InvalidRequest, Unsupported):
         assert exchange.status in (400, 422), "the provider took it"
         return
