@@ -46,7 +46,7 @@ def test_a_plain_call_of_the_library(wire: str) -> None:
 def test_a_streamed_call_of_the_library(wire: str) -> None:
     with FaultyServer("Hello!", repeat=True) as server:
         model = server.model(wire)
-        check(walk_of(lambda: list(model.stream("hi"))), 27, 180, 37, 194)
+        check(walk_of(lambda: list(model.stream("hi"))), 27, 180, 37, 198)
 
 
 def gateway_request(server: FaultyServer) -> tuple[App, HttpRequest]:
@@ -62,7 +62,7 @@ def test_a_streamed_request_through_the_gateway() -> None:
     with FaultyServer("Hello!", repeat=True) as server, asyncio.Runner() as runner:
         app, http = gateway_request(server)
         # 36 places, gateway/server/browsers.py, which checks every request, the pool, and the response headers.
-        check(walk_of(lambda: runner.run(look(app, http))), 39, 180, 47, 269)
+        check(walk_of(lambda: runner.run(look(app, http))), 39, 180, 47, 273)
 
 
 def test_the_page_shows_the_walk_of_the_library() -> None:

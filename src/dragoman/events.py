@@ -6,8 +6,8 @@ providers:
     Started ( PartStarted PartDelta* PartEnded | Ping )* Finished          parts may interleave, by index
 """
 
-from collections.abc import Iterable
-from typing import Literal, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
@@ -196,6 +196,18 @@ _MAX_SHOWN = 200
 """Characters of a call's arguments in a message or notice."""
 
 
+class _TextSplitter(Protocol):
+    """Splits a text that arrives in pieces into text and thinking."""
+
+    def feed(self, text: str, /) -> list[tuple[Literal["text", "thinking"], str]]:
+        """The pieces that are certain after this text."""
+        ...
+
+    def end(self) -> list[tuple[Literal["text", "thinking"], str]]:
+        """The pieces that were held back."""
+        ...
+
+
 class Assembler:
     """Makes the events of an answer from what a wire's decoder reads.
 
@@ -211,6 +223,8 @@ class Assembler:
     usage: Usage | None = None
     is_body_complete = False
     """Whether the bytes ended as their framing says, so that nothing was cut off."""
+    text_splitter: Callable[[], _TextSplitter] | None = None
+    """Makes a splitter for each text, if texts may have thinking inside."""
     _started = False
     _finished = False
     _index = 0
@@ -221,6 +235,9 @@ class Assembler:
         self._queue: list[Event] = []
         self._open: dict[object, _OpenPart] = {}
         self._calls: dict[object, _OpenCall] = {}
+        self.thinking_extra: Extra = {}
+        """The extra of thinking that a splitter finds."""
+        self._splitters: dict[object, _TextSplitter] = {}
         self._ids: set[str] = set()
         self._calls_before = calls_before
         self._limit = self._remaining = limit
@@ -259,7 +276,7 @@ class Assembler:
         """Begin a text or thinking part, if the key is not open."""
         part = self._open.get(key)
         if part is not None and part.kind != kind:
-            self.close(key)
+            self._close_part(key)
             part = None
         if part is None:
             check_open(len(self._open))
@@ -270,12 +287,27 @@ class Assembler:
         """Add to a text or thinking part, and begin it if necessary; an empty text is ignored."""
         if text and not self._finished:
             self.count_characters(len(text))
-            part = self._open.get(key)
-            if part is None or part.kind != kind:
-                self.open(key, kind, extra)
-                part = self._open[key]
-            part.pieces.append(text)
-            self._queue.append(PartDelta(index=part.index, text=text))
+            if self.text_splitter is not None and kind == "text":
+                splitter = self._splitters.get(key)
+                if splitter is None:
+                    splitter = self._splitters[key] = self.text_splitter()
+                self._add_pieces(key, splitter.feed(text), extra)
+            else:
+                self._add_delta(key, kind, text, extra)
+
+    def _add_delta(self, key: object, kind: Literal["text", "thinking"], text: str, extra: Extra | None) -> None:
+        part = self._open.get(key)
+        if part is None or part.kind != kind:
+            self.open(key, kind, extra)
+            part = self._open[key]
+        part.pieces.append(text)
+        self._queue.append(PartDelta(index=part.index, text=text))
+
+    def _add_pieces(
+        self, key: object, pieces: list[tuple[Literal["text", "thinking"], str]], extra: Extra | None
+    ) -> None:
+        for kind, piece in pieces:
+            self._add_delta(key, kind, piece, extra if kind == "text" else self.thinking_extra)
 
     def add_extra(self, key: object, wire: str, data: JsonObject) -> None:
         """Merge `data` into the `extra` of an open part or call."""
@@ -292,6 +324,11 @@ class Assembler:
 
     def close(self, key: object, *, redacted: bool = False) -> None:
         """End the part or call with this key, if it is open."""
+        if (splitter := self._splitters.pop(key, None)) is not None:
+            self._add_pieces(key, splitter.end(), None)
+        self._close_part(key, redacted=redacted)
+
+    def _close_part(self, key: object, *, redacted: bool = False) -> None:
         if key in self._open:
             part = self._open.pop(key)
             text = "".join(part.pieces)
@@ -309,8 +346,13 @@ class Assembler:
 
     def close_others(self, key: object) -> None:
         """End all other text and thinking parts: for wires that do not mark the end of a part."""
-        for other in [other for other in self._open if other != key]:
-            self.close(other)
+        for other in self._open_keys():
+            if other != key:
+                self.close(other)
+
+    def _open_keys(self) -> list[object]:
+        """The keys of open texts and thinking; a splitter may hold back all of a text."""
+        return list(dict.fromkeys([*self._open, *self._splitters])) if self._splitters else list(self._open)
 
     def add_part(self, part: Part) -> None:
         """Add a part that arrived at once."""
@@ -353,7 +395,7 @@ class Assembler:
         if not self._started:
             self.start()
         calls = [(call, self._whole_arguments(call, finish)) for call in self._calls.values()]
-        for key in list(self._open):
+        for key in self._open_keys():
             self.close(key)
         for call, arguments in calls:
             if arguments is None:

@@ -95,7 +95,7 @@ def _whole_exchange(
         yield from name_limit(error, call, began)
         raise
     try:
-        response = yield from _decode(http_response, output, client)
+        response = yield from _decode(http_response, output, target, client)
     except DragomanError as error:
         add_provider_headers(error, http_response)
         raise
@@ -103,14 +103,14 @@ def _whole_exchange(
     return Completed(_with_provider_headers(response, http_response), ended_at - began, ended_at)
 
 
-def _decode(http_response: HttpResponse, output: OutputPlan, client: ClientHalf) -> Plan[Response]:
+def _decode(http_response: HttpResponse, output: OutputPlan, target: Target, client: ClientHalf) -> Plan[Response]:
     if http_response.status >= 300:
         raise client.decode_error(http_response, http_response.body)
     if len(http_response.body) > MAX_BODY:
         raise TooLarge(f"the answer is larger than {MAX_BODY} bytes")
 
     def decode(_: object = None) -> Response:
-        events = client.decode_body(http_response.body, output.request)
+        events = client.decode_body(http_response.body, output.request, target)
         return fold(events if output.tool is None else ToolOutputDecoder(output).feed(events))
 
     response: Response = (yield Compute(decode)) if len(http_response.body) > HEAVY_BODY else decode()
@@ -188,7 +188,7 @@ class _StreamedExchange:
         if answer.head.status >= 300:
             body = yield from _read_error_body(answer, self._call.deadline)
             raise self._client.decode_error(answer.head, body)
-        decoder = self._client.stream_decoder(self._request)
+        decoder = self._client.stream_decoder(self._request, self._target)
         restarted = self._call.restarted
         preface: list[StreamEvent] = [] if restarted is None else [restarted]
         content_length, latency, now = 0, None, began

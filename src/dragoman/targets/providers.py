@@ -18,7 +18,7 @@ _IMAGES = ("image/png", "image/jpeg", "image/webp", "image/gif")
 _MIB = 1024 * 1024
 _COMPATIBLE = Quirks(max_tokens_field="max_tokens", metadata=False, strict=False)
 """The quirks that most servers with Chat Completions share."""
-_LOCAL = replace(_COMPATIBLE, top_k=True)
+_LOCAL = replace(_COMPATIBLE, top_k=True, think_tags=True)
 _LLAMA_CPP = replace(_LOCAL, named_choice=False, reasoning_replay_fields=("reasoning_content",))
 """tool_choice must be a string; an object is treated as auto, without an error."""
 _LLAMA_CPP_CAPABILITIES = Capabilities(
@@ -65,7 +65,13 @@ def _local(
 
 def _ollama(name: str, base_url: str, **more: Any) -> Provider:
     record = Provider(
-        name=name, wire="ollama", base_url=base_url, needs_key=False, capabilities=_OLLAMA, family="ollama"
+        name=name,
+        wire="ollama",
+        base_url=base_url,
+        needs_key=False,
+        capabilities=_OLLAMA,
+        quirks=Quirks(think_tags=True),
+        family="ollama",
     )
     return replace(record, **more)
 
@@ -152,7 +158,13 @@ _RECORDS = (
         "groq",
         "https://api.groq.com/openai/v1",
         "GROQ_API_KEY",
-        quirks=Quirks(metadata=False, strict=False, stream_usage=False, reasoning_replay_fields=("reasoning",)),
+        quirks=Quirks(
+            metadata=False,
+            strict=False,
+            stream_usage=False,
+            reasoning_replay_fields=("reasoning",),
+            think_tags=True,
+        ),
         capabilities=Capabilities(
             image_urls=True, max_images=5, max_images_bytes=3_000_000, documents=False, audio=False
         ),
@@ -265,6 +277,7 @@ _RECORDS = (
         "perplexity",
         "https://api.perplexity.ai",
         "PERPLEXITY_API_KEY",
+        quirks=replace(_COMPATIBLE, think_tags=True),
         capabilities=Capabilities(image_urls=True, tools=False, documents=False, audio=False),
     ),
     _chat(
@@ -291,10 +304,15 @@ _RECORDS = (
         "https://router.huggingface.co/v1",
         "HF_TOKEN",
         "HUGGINGFACE_API_KEY",
+        quirks=replace(_COMPATIBLE, think_tags=True),
         capabilities=Capabilities(image_urls=True, documents=False),
     ),
     _chat(
-        "nvidia", "https://integrate.api.nvidia.com/v1", "NVIDIA_API_KEY", capabilities=Capabilities(documents=False)
+        "nvidia",
+        "https://integrate.api.nvidia.com/v1",
+        "NVIDIA_API_KEY",
+        quirks=replace(_COMPATIBLE, think_tags=True),
+        capabilities=Capabilities(documents=False),
     ),
     _local(
         "vllm",

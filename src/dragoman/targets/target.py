@@ -129,6 +129,8 @@ class Quirks(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """`reasoning` and tools may be in the same request."""
     user_after_tool: bool = True
     """A user message may follow a tool result."""
+    think_tags: bool = False
+    """The text of an answer may have thinking in `<think>` tags."""
     empty_prompt: bool = False
     """A prompt of empty text may stand beside a system prompt, where the wire has no such message otherwise."""
     accepts_unknown_fields: bool = True

@@ -89,15 +89,15 @@ class ClientHalf(Protocol):
         """A tool result as it stands in the next request."""
         ...
 
-    def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
-        """The events of a whole response body."""
+    def decode_body(self, body: bytes, request: Request | None = None, target: Target | None = None, /) -> list[Event]:
+        """The events of a whole response body; `target` says how the server differs from its wire."""
         ...
 
     def decode_error(self, head: Head, body: bytes, /) -> ProviderError:
         """The exception for an error response."""
         ...
 
-    def stream_decoder(self, request: Request | None = None, /) -> StreamDecoder:
+    def stream_decoder(self, request: Request | None = None, target: Target | None = None, /) -> StreamDecoder:
         """A decoder for one stream; `request` is needed for ids of tool calls that do not repeat."""
         ...
 

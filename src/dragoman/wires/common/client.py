@@ -14,11 +14,12 @@ from dragoman.events import Assembler, Event
 from dragoman.http import Head, HttpRequest
 from dragoman.media import check_media
 from dragoman.targets.target import Target
-from dragoman.types import JsonObject, Opaque, Request, Text, Tool, ToolResult, Usage
+from dragoman.types import Extra, JsonObject, Opaque, Request, Text, Tool, ToolResult, Usage
 from dragoman.wires.common.errors import decode_http_error
 from dragoman.wires.common.framing import Frame, FrameDecoder, SseDecoder
 from dragoman.wires.common.notices import NoticeCollector
 from dragoman.wires.common.options import supported_tools
+from dragoman.wires.common.think_tags import ThinkTagSplitter
 
 
 class FrameReader(Protocol):
@@ -110,14 +111,17 @@ class WireClient:
         decoder: Callable[[Request | None], ResponseDecoder],
         framing: Callable[[], FrameDecoder] = SseDecoder,
         decode_error: Callable[[Head, bytes], ProviderError] = decode_http_error,
+        thinking_extra: Extra | None = None,
     ) -> None:
         self._encode_request = encode_request
         self.encode_result = encode_result
         self.decode_error = decode_error
         self._wire = wire
         self._encode_tools = encode_tools
-        self._decoder = decoder
+        self._new_decoder = decoder
         self._framing = framing
+        self._thinking_extra = thinking_extra
+        """The extra of thinking in `<think>` tags; None if texts of this wire are never split."""
 
     def encode_request(self, request: Request, target: Target, /) -> HttpRequest:
         check_capabilities(request, target)
@@ -132,8 +136,8 @@ class WireClient:
         notes = NoticeCollector(self._wire)
         return self._encode_tools(supported_tools(Request(tools=tools), notes), notes)
 
-    def decode_body(self, body: bytes, request: Request | None = None, /) -> list[Event]:
-        decoder = self._decoder(request)
+    def decode_body(self, body: bytes, request: Request | None = None, target: Target | None = None, /) -> list[Event]:
+        decoder = self._decoder(request, target)
         try:
             decoder.read_body(body)
         except DragomanError as error:
@@ -141,8 +145,15 @@ class WireClient:
             raise
         return decoder.out.take()
 
-    def stream_decoder(self, request: Request | None = None, /) -> FramedStreamDecoder:
-        return FramedStreamDecoder(self._framing(), self._decoder(request))
+    def stream_decoder(self, request: Request | None = None, target: Target | None = None, /) -> FramedStreamDecoder:
+        return FramedStreamDecoder(self._framing(), self._decoder(request, target))
+
+    def _decoder(self, request: Request | None, target: Target | None) -> ResponseDecoder:
+        decoder = self._new_decoder(request)
+        if target is not None and target.quirks.think_tags and self._thinking_extra is not None:
+            decoder.out.text_splitter = ThinkTagSplitter
+            decoder.out.thinking_extra = self._thinking_extra
+        return decoder
 
 
 def check_capabilities(request: Request, target: Target, /) -> None:

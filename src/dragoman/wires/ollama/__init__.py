@@ -20,6 +20,7 @@ WIRE = Wire(
         encode_tools=encode_tools,
         encode_result=encode_result,
         decoder=OllamaDecoder,
+        thinking_extra={NAME: {}},
         framing=NdjsonDecoder,
         decode_error=decode_error,
     ),

@@ -18,6 +18,7 @@ WIRE = Wire(
         encode_tools=encode_tools,
         encode_result=encode_result,
         decoder=ChatDecoder,
+        thinking_extra={NAME: {"fields": ["reasoning_content"]}},
     ),
     server=OpenAIChatServer(),
     endpoints=ENDPOINTS,
