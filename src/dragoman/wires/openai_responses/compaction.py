@@ -1,4 +1,4 @@
-"""ResponsesCompaction: a conversation becomes one item that the next request continues from.
+"""Compaction: a conversation becomes one item that the next request continues from.
 
 A client asks for it with a `compaction_trigger` as the last item of its input, or with `POST /v1/responses/compact`,
 which is the same here. OpenAI does it itself. Any other target is asked for a summary, and the item holds that summary
