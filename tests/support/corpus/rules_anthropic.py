@@ -70,7 +70,23 @@ def _adapted_schemas_tool(tool: Json) -> Json:
     return {**tool, "input_schema": adapt(tool["input_schema"], SCHEMA_DIALECT, where="tool")[0]}
 
 
+def _joined_turns(body: Json) -> Json:
+    messages: list[Json] = []
+    for message in body.get("messages", []):
+        if messages and message["role"] == messages[-1]["role"]:
+            content = [*_blocks(messages[-1]["content"]), *_blocks(message["content"])]
+            messages[-1] = {**messages[-1], "content": content}
+        else:
+            messages.append(message)
+    return {**body, "messages": messages}
+
+
+def _blocks(content: Any) -> list[Any]:
+    return content if is_list(content) else [{"type": "text", "text": content}]
+
+
 RULES = [
+    Rule("joined-turns", "the API joins consecutive turns of one role", _joined_turns),
     Rule("null-is-absent", "null and a missing member mean the same to the API", without_nulls),
     Rule("plain-texts", "a string is the short form of a list of one text block", _plain_texts),
     Rule(
