@@ -60,19 +60,11 @@ each_form = pytest.mark.parametrize("stream", [False, True], ids=["plain", "stre
 each_store = pytest.mark.parametrize("has_store", [False, True], ids=["no-store", "store"])
 
 
-def each_cell(pending: Callable[[Cell], bool], why: str) -> pytest.MarkDecorator:
+def each_cell(pending: Callable[[Cell], bool] = lambda _: False, why: str = "") -> pytest.MarkDecorator:
     """All cells; those that are `pending` are known to fail."""
     mark = pytest.mark.xfail(reason=why, strict=True)
     cells = [pytest.param(cell, id=str(cell), marks=mark if pending(cell) else ()) for cell in CELLS]
     return pytest.mark.parametrize("cell", cells)
-
-
-def is_foreign(cell: Cell) -> bool:
-    return CLIENTS[cell.client].DIALECT != SIMULATORS[cell.provider].WIRE
-
-
-def needs_reasoning(cell: Cell) -> bool:
-    return is_foreign(cell) and cell.provider in ("claude", "deepseek", "kimi")
 
 
 class Conversation:
@@ -164,7 +156,7 @@ def talk(cell: Cell, *, stream: bool, has_store: bool) -> Conversation:
 
 @each_store
 @each_form
-@each_cell(needs_reasoning, "reasoning does not travel through other dialects yet")
+@each_cell()
 def test_no_turn_is_refused(cell: Cell, *, stream: bool, has_store: bool) -> None:
     conversation = talk(cell, stream=stream, has_store=has_store)
     assert [str(refusal) for refusal in conversation.simulator.refusals] == []
@@ -174,7 +166,7 @@ def test_no_turn_is_refused(cell: Cell, *, stream: bool, has_store: bool) -> Non
 
 @each_store
 @each_form
-@each_cell(is_foreign, "reasoning does not travel through other dialects yet")
+@each_cell()
 def test_no_reasoning_is_lost(cell: Cell, *, stream: bool, has_store: bool) -> None:
     conversation = talk(cell, stream=stream, has_store=has_store)
     assert [str(loss) for loss in conversation.simulator.losses] == []

@@ -36,10 +36,13 @@ def attempt(request: Request, target: Target, call: CallContext, /) -> Plan[Comp
     """
     with annotate_errors(target):
         check_key(target)
+        notices: tuple[Notice, ...] = ()
+        if call.adapt is not None:
+            request, notices = call.adapt(request, target)
         output = _plan_output(request, target)
         client = wires.get(target.wire).client
         http = yield from encode_with_media(output.request, target, call, client.encode_request)
-        http = _add_notices(output.notices, http)
+        http = _add_notices(notices + output.notices, http)
     completed = yield from sign_and_send(
         http, target, call.deadline, lambda signed: exchange(signed, output, target, client, call)
     )

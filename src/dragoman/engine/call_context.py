@@ -1,10 +1,15 @@
 """The time limits of a call, and everything else that its attempts share."""
 
+from collections.abc import Callable
+from typing import TypeAlias
+
 import msgspec
 
 from dragoman.errors import SetupError
 from dragoman.events import Restarted
 from dragoman.media import MediaCache
+from dragoman.targets.target import Target
+from dragoman.types import Notice, Request
 
 MAX_TIMEOUT = 1e9
 """Seconds. Longer limits mean no limit: timers cannot count that far."""
@@ -46,6 +51,10 @@ class Timeouts(msgspec.Struct, frozen=True, kw_only=True):
         return None if self.first_event is None or self.idle is None else max(self.first_event, self.idle)
 
 
+AdaptRequest: TypeAlias = Callable[[Request, Target], tuple[Request, tuple[Notice, ...]]]
+"""Makes the request for one target, with notices of what the target does not get."""
+
+
 class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     """How one attempt is made. The attempts of a call share its deadline and its media cache."""
 
@@ -59,3 +68,5 @@ class CallContext(msgspec.Struct, frozen=True, kw_only=True):
     """Whether to replace media in tool results by a note if the target does not take them."""
     restarted: Restarted | None = None
     """An event to emit before those of a stream that replaces an interrupted one."""
+    adapt: AdaptRequest | None = None
+    """What changes the request for the target before it is encoded."""

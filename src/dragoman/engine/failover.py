@@ -14,7 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from dragoman.engine.attempt import attempt
-from dragoman.engine.call_context import CallContext, Timeouts
+from dragoman.engine.call_context import AdaptRequest, CallContext, Timeouts
 from dragoman.engine.effects import Job, Now, Observe, Plan, Random, Sleep, perform
 from dragoman.engine.exchange import Completed
 from dragoman.engine.exhausted import exhausted, total_usage
@@ -191,12 +191,16 @@ def run(request: Request, targets: Sequence[Target], health: Health, options: Ch
 class Chain:
     """One call of a chain: the targets that are left, its attempts so far and its deadline."""
 
-    def __init__(self, request: Request, health: Health, options: ChainOptions, /) -> None:
+    def __init__(
+        self, request: Request, health: Health, options: ChainOptions, /, *, adapt: AdaptRequest | None = None
+    ) -> None:
+        """`adapt` makes the request for each target."""
         self.current_target: str | None = None
         """The target of the attempt that is running, for callers that abandon the plan."""
         self._request = request
         self._health = health
         self._options = options
+        self._adapt = adapt
         self._candidates: list[_Candidate] = []
         """The targets that are left, without the one that is being tried."""
         self._attempts: list[Attempt] = []
@@ -339,6 +343,7 @@ class Chain:
             fetch_images=self._options.fetch_images,
             degrade_tool_media=candidate.degrade,
             restarted=restarted,
+            adapt=self._adapt,
         )
 
     def _complete(self, name: str, completed: Completed, began: float) -> Plan[Response]:

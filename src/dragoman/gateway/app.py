@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from dragoman import wires
 from dragoman.engine.effects import Emit
 from dragoman.errors import DragomanError, StoreDown, redact
-from dragoman.events import Event, Finished, Ping, Started, fold
+from dragoman.events import Event, Finished, PartEnded, PartStarted, Ping, Started, fold, to_events
 from dragoman.gateway.accounting.accounting import RequestRecord
 from dragoman.gateway.accounting.quotas import LimitHeaders, OverLimit
 from dragoman.gateway.auth.authenticate import check_operator, identify
@@ -27,6 +27,7 @@ from dragoman.gateway.endpoints import run_endpoint
 from dragoman.gateway.errors import Busy, NoRoute, Stopping, WrongMethod, to_client_error, to_dragoman_error
 from dragoman.gateway.observability import health
 from dragoman.gateway.observability.metrics import CONTENT_TYPE
+from dragoman.gateway.reasoning.outgoing import AnswerTagger
 from dragoman.gateway.request import RequestContext
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.server.browsers import check_browser, cors_headers, preflight
@@ -42,7 +43,7 @@ from dragoman.gateway.server.response import (
 from dragoman.gateway.server.router import Routes
 from dragoman.http import HttpRequest
 from dragoman.io.driver import Driver
-from dragoman.types import Notice, Response
+from dragoman.types import Notice, Response, Text
 from dragoman.wires.base import StreamEncoder, Wire, unsupported_parts
 from dragoman.wires.common.server_endpoints import Route, ServerEndpoint
 
@@ -190,11 +191,12 @@ class App:
             response = context.tool_ids.to_client(response)
         response = _complete(response, context)
         context.note_completed(int(time.time()))
+        response, not_kept = await _tag_response(response, context)
         # Accounting comes first: the response is paid for even if it cannot be stored.
         await record.finish("served", status=200, target=response.target, usage=response.usage, response=response)
         not_stored = await context.store_conversation(response) if context.is_stored else ()
         http_response = wire.server.encode_body(response, context.request)
-        notices = (*response.notices, *not_stored, *unsupported_parts(wire, response.message.parts))
+        notices = (*response.notices, *not_kept, *not_stored, *unsupported_parts(wire, response.message.parts))
         return with_headers(http_response, [*context.response_headers(response.target, notices), *record.limit_headers])
 
     async def _stream(
@@ -301,6 +303,10 @@ class _Stream:
         self._ended_by: DragomanError | None = None
         self._silent_ticks = 0
         self._needs_response = context.is_stored or record.span is not None
+        self._is_crossing = False
+        """Whether the client's dialect is not the wire of the target, so that state of the target needs tags."""
+        self._tagger: AnswerTagger | None = None
+        self._part_count = 0
         self._events: list[Event] = []
         """All events, if the whole response is needed at the end."""
 
@@ -364,16 +370,21 @@ class _Stream:
             events = cast("Sequence[Event]", emission.events)
             if self.first is None:
                 self.first = emission
+                self._is_crossing = context.is_crossing(emission.target)
                 events = [_complete(event, context) if isinstance(event, Started) else event for event in events]
             if context.tool_ids is not None:
                 events = [context.tool_ids.event_to_client(event) for event in events]
+            if self._is_crossing:
+                events = await self._tag(events, emission.target)
             if self._needs_response:
                 self._events += events
             self._record.count_streamed(events)
             if isinstance(last := events[-1], Finished):
                 not_stored = await self._finish(last, emission.target)
-                if notices := (*emission.notices, *not_stored):
+                if notices := (*emission.notices, *not_stored, *await self._keep(is_finished=True)):
                     events = [*events[:-1], replace(last, notices=notices + last.notices)]
+            elif self._tagger is not None and self._tagger.has_writes:
+                await self._keep(is_finished=False)
             feed = self._encoder.feed
             return b"".join([feed(event) for event in events])
         except Exception as error:  # noqa: BLE001 - it ends the stream, in the client's dialect
@@ -387,6 +398,23 @@ class _Stream:
         if response is not None and self._context.is_stored:
             return await self._context.store_conversation(response)
         return ()
+
+    async def _tag(self, events: Sequence[Event], target: str | None) -> Sequence[Event]:
+        """The events with the reasoning state of the target; most answers have none."""
+        if self._tagger is None:
+            before = self._part_count
+            for event in events:
+                self._part_count += type(event) is PartStarted
+            if not any(map(_has_state, events)):
+                return events
+            self._tagger = await self._context.tagger(target, parts_before=before)
+        return events if self._tagger is None else self._tagger.tag_events(events)
+
+    async def _keep(self, *, is_finished: bool) -> tuple[Notice, ...]:
+        """Store the reasoning state that is not in the tags of the answer."""
+        if self._tagger is None:
+            return ()
+        return await self._context.keep_state(self._tagger, is_finished=is_finished)
 
     def tick(self) -> None:
         """Send a ping if the stream was silent for a whole interval."""
@@ -412,11 +440,31 @@ def _ignore_failure(ping: "asyncio.Future[None]") -> None:
 
 
 def _complete(value: S, context: RequestContext) -> S:
-    """With an id, a model and a time, if the provider sent none."""
-    if value.id and value.model and value.created and context.response_id is None:
-        return value
+    """With the model that the client asked for, and an id and a time if the provider sent none."""
     id, created = context.response_id or value.id or context.id, value.created or int(time.time())
-    return replace(value, id=id, model=value.model or redact(context.model), created=created)
+    return replace(value, id=id, model=redact(context.model), created=created)
+
+
+async def _tag_response(response: Response, context: RequestContext) -> tuple[Response, tuple[Notice, ...]]:
+    """The response with the reasoning state of its target, for clients of another dialect."""
+    if not context.is_crossing(response.target) or not any(map(_has_state, to_events(response))):
+        return response, ()
+    tagger = await context.tagger(response.target)
+    if tagger is None:
+        return response, ()
+    response = tagger.tag_response(response)
+    return response, await context.keep_state(tagger, is_finished=True)
+
+
+def _has_state(event: Event, /) -> bool:
+    """Whether an event may belong to a part with state of its provider: thinking, a call, or a text with `extra`."""
+    match event:
+        case PartStarted():
+            return event.kind in ("thinking", "tool_call")
+        case PartEnded(part=Text() as text):
+            return bool(text.extra)
+        case _:
+            return False
 
 
 async def _serve_endpoint(endpoint: ServerEndpoint, context: RequestContext) -> GatewayResponse:

@@ -48,6 +48,7 @@ _CHAIN_FIELDS = frozenset(
 )
 """Fields of ChainOptions in [chain]; the others belong to a tier or to one call."""
 _TIER_FIELDS = ("models", "order")
+MIN_REASONING_KEY = 32
 _KEY_FIELDS = tuple(name for name in Key.__struct_fields__ if name != "id")
 
 PositiveInt: TypeAlias = Annotated[int, msgspec.Meta(ge=1)]
@@ -94,10 +95,19 @@ class GatewaySettings(msgspec.Struct, frozen=True, kw_only=True):
     """One line of JSON per request, without its content."""
     traces: bool = False
     """OpenTelemetry spans, through the tracer provider of the process."""
+    reasoning_key: str | None = None
+    """A secret that protects the reasoning state in the hands of clients; without it, the store has one."""
     drain: Annotated[float, msgspec.Meta(ge=0, le=86_400, title="seconds")] = 0.0
     """Seconds after SIGTERM in which requests are still answered, but /health/ready fails."""
     grace: PositiveInt = 30
     """Seconds for requests in progress to finish after SIGTERM."""
+
+    def __repr__(self) -> str:
+        return f"GatewaySettings({self.host}:{self.port})"
+
+    def __rich_repr__(self) -> list[tuple[str, Any]]:
+        # msgspec's own would show the key.
+        return [("host", self.host), ("port", self.port)]
 
 
 DEFAULT_OPTIONS = ChainOptions(max_retry_after=5.0, when_all_cooling_down="shed")
@@ -144,6 +154,7 @@ def decode_config(text: str, env: Mapping[str, str] | None = None, /) -> Config:
     )
     _check_store(gateway.store, problems)
     _check_origins(gateway.origins, problems)
+    _check_reasoning_key(gateway.reasoning_key, problems)
     providers = _check_names(config, env, problems)
     if problems:
         raise settings.config_error(dict.fromkeys(problems))
@@ -264,6 +275,14 @@ def _check_origins(origins: tuple[str, ...], problems: list[str]) -> None:
         for origin in origins
         if origin != "*" and not re.fullmatch(r"[a-z][a-z0-9+.-]*://[a-z0-9._:\[\]-]+", origin)
     ]
+
+
+def _check_reasoning_key(key: str | None, problems: list[str]) -> None:
+    if key is not None and len(key) < MIN_REASONING_KEY:
+        problems.append(
+            f"gateway.reasoning_key must have at least {MIN_REASONING_KEY} characters, got {len(key)}; "
+            "make one with: openssl rand -hex 32"
+        )
 
 
 def _check_names(config: Config, env: Mapping[str, str], problems: list[str]) -> frozenset[str]:

@@ -63,8 +63,9 @@ async def run_endpoint(context: RequestContext, endpoint_request: EndpointReques
 async def _count_tokens(context: RequestContext, body: CountTokens) -> int:
     cast("Wire", context.wire).server.check(body.model, body.request)
     target, options = _choose_target(context, body.model)
+    request = await context.restored(body.request, target)
     # The prompt is not sent to a model, so it is not counted as used.
-    plan = endpoints.count_or_estimate(body.request, target, options)
+    plan = endpoints.count_or_estimate(request, target, options)
     count = await _run(context, "count_tokens", Request(), plan, _no_usage)
     if count.is_estimate:
         why = f"{target.provider} does not count tokens, so this is an estimate"

@@ -26,11 +26,14 @@ from dragoman.gateway.catalog import TargetChoice
 from dragoman.gateway.conversations import ConversationState
 from dragoman.gateway.errors import UnknownPreviousResponse
 from dragoman.gateway.observability.tracing import Operation
+from dragoman.gateway.reasoning.incoming import RequestTags
+from dragoman.gateway.reasoning.outgoing import AnswerTagger
 from dragoman.gateway.runtime import Runtime
 from dragoman.gateway.tiers import effective_tier, order_targets
 from dragoman.gateway.tool_call_ids import HEADER, ToolCallIds, decode_ids
 from dragoman.http import HttpRequest
 from dragoman.schema.limits import check_size
+from dragoman.targets.target import Target
 from dragoman.types import Finish, Message, Notice, Request, Response, Tool, Usage
 from dragoman.wires.base import CompactionHooks, Wire
 from dragoman.wires.common.extra import VERBATIM, wire_extra
@@ -56,6 +59,7 @@ class RequestContext:
     __slots__ = (
         "_chain",
         "_stored",
+        "_tags",
         "choice",
         "conversation",
         "conversation_id",
@@ -105,6 +109,7 @@ class RequestContext:
         self.is_stored = False
         """Whether `store_conversation` has something to store."""
         self._stored = NOT_STORED
+        self._tags: RequestTags | None = None
         self._chain: Chain | None = None
 
     # Facts -----------------------------------------------------------------------------------------------------------
@@ -152,6 +157,8 @@ class RequestContext:
         if wire.stored_conversations is not None:
             request = await self._load_previous(request)
         self.request = request
+        if any(message.role == "assistant" for message in request.messages):
+            self._tags = await runtime.reasoning.read_tags(wire.name, request, choice.targets, self.owner)
         self.is_stored = self.conversation_id is not None or self._stored.store
 
     def _choice_for_conversation(self, choice: TargetChoice) -> TargetChoice:
@@ -187,7 +194,8 @@ class RequestContext:
         compaction = self._compaction()
         if compaction is not None:
             request = compaction.summary_request(request)
-        self._chain = Chain(request, self.runtime.registry.health, self.choice.options)
+        adapt = None if self._tags is None else self._tags.for_target
+        self._chain = Chain(request, self.runtime.registry.health, self.choice.options, adapt=adapt)
         plan = self._chain.run(self.choice.targets)
         return plan if compaction is None else _compacted(plan, compaction)
 
@@ -198,6 +206,32 @@ class RequestContext:
             return None
         is_native = all(target.wire == wire.name and target.capabilities.compaction for target in self.choice.targets)
         return None if is_native else wire.compaction
+
+    async def restored(self, request: Request, target: Target, /) -> Request:
+        """A request as one target gets it, with the reasoning state of its own answers."""
+        wire = cast("Wire", self.wire)
+        tags = await self.runtime.reasoning.read_tags(wire.name, request, (target,), self.owner)
+        if tags is None:
+            return request
+        request, notices = tags.for_target(request, target)
+        self.notices += notices
+        return request
+
+    def is_crossing(self, target: str | None, /) -> bool:
+        """Whether a target speaks another wire than the client."""
+        found = self._target(target)
+        return found is not None and found.wire != cast("Wire", self.wire).name
+
+    async def tagger(self, target: str | None, /, *, parts_before: int = 0) -> AnswerTagger | None:
+        """What puts the reasoning state of a target into its answer, after some parts; None if it is not needed."""
+        found = self._target(target)
+        if found is None:
+            return None
+        dialect = cast("Wire", self.wire).name
+        return await self.runtime.reasoning.tagger(dialect, found, self.owner, parts_before=parts_before)
+
+    def _target(self, name: str | None) -> Target | None:
+        return next((target for target in self.choice.targets if target.name == name), None)
 
     # After the call --------------------------------------------------------------------------------------------------
 
@@ -227,6 +261,11 @@ class RequestContext:
                 why = "the store is down, so the response is not stored"
                 notices += (Notice(kind="dropped", what="store", why=why),)
         return notices
+
+    async def keep_state(self, tagger: AnswerTagger, /, *, is_finished: bool) -> tuple[Notice, ...]:
+        """Store the reasoning state that is not in the tags of the answer."""
+        not_stored = await self.runtime.reasoning.store(tagger, self.request, is_finished=is_finished)
+        return (*tagger.notices, *not_stored) if is_finished else ()
 
     def routing_headers(self, target: str | None = None, /) -> list[tuple[str, str]]:
         """The id of the request, which target and tier answered, and how many attempts it took."""

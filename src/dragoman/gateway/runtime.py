@@ -17,6 +17,7 @@ from dragoman.gateway.conversations import ConversationStore, ResponseStore
 from dragoman.gateway.observability.access_log import AccessLog
 from dragoman.gateway.observability.shared_health import SharedHealthStore
 from dragoman.gateway.observability.tracing import Tracing
+from dragoman.gateway.reasoning.vault import ReasoningVault
 from dragoman.gateway.server.workers import Workers
 from dragoman.gateway.store import Store, open_store
 from dragoman.registry import Registry
@@ -38,8 +39,9 @@ class Runtime:
         /,
         *,
         workers: int | None = None,
+        process_secret: bytes | None = None,
     ) -> None:
-        """`workers`: the number of worker processes, if it is not the config's."""
+        """`workers`: the number of worker processes, if it is not the config's; `process_secret`: what they share."""
         self.config = config
         if previous is None:
             self.store: Store = open_store(config.gateway.store)
@@ -57,10 +59,17 @@ class Runtime:
             health.policy = HealthPolicy()  # the new config may have no table [health]
         self.conversations = ConversationStore(self.store)
         self.responses = ResponseStore(self.store)
+        self.reasoning = self._vault(previous, process_secret)
         self.keys = Keys(config.keys)
         self.registry: Registry = Registry(env=env, health=health, http_client=transport)
         configure_registry(self.registry, config)
         self.catalog = Catalog(self.registry, providers=config.providers, tiers=config.tiers, options=config.options)
+
+    def _vault(self, previous: "Runtime | None", process_secret: bytes | None) -> ReasoningVault:
+        secret = self.config.gateway.reasoning_key
+        if previous is not None and previous.config.gateway.reasoning_key == secret:
+            return previous.reasoning
+        return ReasoningVault(self.store, secret=secret, process_secret=process_secret)
 
 
 def _accounting(store: Store, shared_health: SharedHealthStore, gateway: GatewaySettings, workers: int) -> Accounting:

@@ -119,6 +119,10 @@ def _unsigned(part: Part) -> Part:
     return replace(part, extra={}) if isinstance(part, Thinking) else part
 
 
+def _filled(part: Part) -> Part | None:
+    return None if isinstance(part, Text) and not part.text else part
+
+
 def _plain(part: Part, pair: Pair) -> Part:
     """A part with nothing in its extra but the provider's signature, where that is there."""
     if not isinstance(part, Thinking | ToolCall):
@@ -164,8 +168,8 @@ ANSWERS: list[Difference[Response]] = [
     ),
     Difference(
         "name of the model",
-        "bedrock has none; clients of other dialects get the name that they sent",
-        either("bedrock"),
+        "clients get the name that they asked for; the header `X-Dragoman-Target` names the target",
+        anyone,
         lambda response, _: replace(response, model=None),
         on_both=True,
     ),
@@ -233,8 +237,15 @@ ANSWERS: list[Difference[Response]] = [
         on_both=True,
     ),
     Difference(
+        "end of an answer with thinking, for clients",
+        "an empty text has the tag with the state of the thinking",
+        lambda pair: pair.client == "google" != pair.provider,
+        lambda response, _: replace(response, message=_change_message(response.message, _filled)),
+        on_both=True,
+    ),
+    Difference(
         "signature of thinking",
-        "only clients of the provider's own dialect and of native have a field for it",
+        "clients of another dialect get a tag, which the gateway replaces with the signature in the next request",
         lambda pair: pair.provider in SIGNED and pair.client not in (pair.provider, "native"),
         lambda response, _: replace(response, message=_change_message(response.message, _unsigned)),
     ),
@@ -325,20 +336,6 @@ def _worded(part: Part) -> Part:
     return replace(part, content=part.text) if isinstance(part, ToolResult) else part
 
 
-def _differ(pair: Pair) -> bool:
-    """Whether the wires differ and neither is native, which carries the extra data of every wire."""
-    return pair.client != pair.provider and "native" not in pair[:2]
-
-
-def _forgotten(request: Request, _pair: Pair) -> Request:
-    return _change_request(request, lambda part: None if isinstance(part, Thinking) else part)
-
-
-def _in_a_loop(request: Request, _pair: Pair) -> Request:
-    *_, last = request.messages
-    return replace(request, reasoning=None) if last.role == "tool" else request
-
-
 REQUESTS: list[Difference[Request]] = [
     Difference(
         "effort as a budget, from clients",
@@ -356,26 +353,6 @@ REQUESTS: list[Difference[Request]] = [
     *(
         Difference(f"`{option}`, from clients", "the dialect has no field for it", client(*names), _dropped(option))
         for option, names in _LACKING.items()
-    ),
-    Difference(
-        "earlier thinking, from clients",
-        "a server accepts only what it signed itself, so our client sends nothing else",
-        lambda pair: pair.client == "openai_responses" != pair.provider,
-        _forgotten,
-    ),
-    Difference(
-        "earlier thinking",
-        "it goes back only to the wire it came from: without its signature others reject it or treat it as text",
-        lambda pair: pair.client != "openai_responses" and _differ(pair),
-        _forgotten,
-        "thinking",
-    ),
-    Difference(
-        "thinking after a tool call",
-        "anthropic needs the thinking before the call, which was dropped",
-        lambda pair: pair.provider == "anthropic" and _differ(pair),
-        _in_a_loop,
-        "reasoning",
     ),
     Difference(
         "budget as an effort",

@@ -10,6 +10,7 @@ import gc
 import ipaddress
 import logging
 import os
+import secrets
 import signal
 import socket
 import sys
@@ -27,6 +28,7 @@ from dragoman.errors import SetupError
 from dragoman.gateway.app import App
 from dragoman.gateway.config import Config, GatewaySettings
 from dragoman.gateway.observability import access_log as logs
+from dragoman.gateway.reasoning.vault import SECRET_SIZE
 from dragoman.gateway.reload import Reloader
 from dragoman.gateway.runtime import Runtime, read_config
 from dragoman.gateway.server.granian import Rsgi
@@ -91,7 +93,14 @@ def serve(
     _block_signals_while_forking()
     print(f"dragoman listens at {address(gateway)}", file=sys.stderr, flush=True)  # noqa: T201 - for the operator
     is_local = is_loopback(gateway.host)
-    load = partial(_load, config=config, workers=gateway.workers, is_local=is_local, parent=os.getpid())
+    load = partial(
+        _load,
+        config=config,
+        workers=gateway.workers,
+        is_local=is_local,
+        parent=os.getpid(),
+        secret=secrets.token_bytes(SECRET_SIZE),
+    )
     server.serve(target_loader=load)
 
 
@@ -140,9 +149,11 @@ def _unblock_signals() -> None:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
 
 
-def _load(_target: str, /, *, config: Path | None, workers: int, is_local: bool, parent: int) -> "Worker":
+def _load(
+    _target: str, /, *, config: Path | None, workers: int, is_local: bool, parent: int, secret: bytes
+) -> "Worker":
     """Called in the worker process: connections do not survive a fork."""
-    worker = Worker(config, workers=workers, is_local=is_local)
+    worker = Worker(config, workers=workers, is_local=is_local, secret=secret)
     grace = worker.settings.grace
     threading.Thread(target=_end_with_parent, args=(parent, grace), name="dragoman-parent", daemon=True).start()
     return worker
@@ -164,9 +175,13 @@ def _end_with_parent(parent: int, grace: float) -> None:
 class Worker(Rsgi):
     """One worker process of a gateway."""
 
-    def __init__(self, config: Path | None, /, *, workers: int = 1, is_local: bool = False) -> None:
+    def __init__(
+        self, config: Path | None, /, *, workers: int = 1, is_local: bool = False, secret: bytes | None = None
+    ) -> None:
+        """`secret`: what the workers share if they have no store for it."""
         logs.configure_logging(logging.WARNING)
-        app = App(Runtime(read_config(config), os.environ, workers=workers), is_local=is_local)
+        runtime = Runtime(read_config(config), os.environ, workers=workers, process_secret=secret)
+        app = App(runtime, is_local=is_local)
         super().__init__(app)
         self._reloader = Reloader(app, config, os.environ)
         self._background: asyncio.Task[None] | None = None

@@ -1,0 +1,269 @@
+"""Restores the state of earlier answers in a request, for the target that made it.
+
+Tags are found and checked once. Each attempt then gets the request for its target: with the state of that target's own
+answers, and without any other state or tag. A tag that cannot be used is dropped with a notice, and never an error.
+"""
+
+from collections.abc import Iterable, Sequence
+
+import msgspec
+from msgspec.structs import replace
+
+from dragoman.gateway.reasoning.native_forms import has_native_state, with_native_state
+from dragoman.gateway.reasoning.places import CHAT, FORGETFUL, GOOGLE, FoundPart, FoundTag, find_tags
+from dragoman.gateway.reasoning.state import AnswerState, PartState, TextNearby, decode_state, origin_of, text_digest
+from dragoman.gateway.reasoning.tag import TagContent, TagKey
+from dragoman.targets.target import Target
+from dragoman.types import Message, Notice, Part, Request, Text, Thinking, ToolCall
+from dragoman.wires.common.extra import wire_extra
+
+WHAT = "reasoning of an earlier answer"
+CHANGED = "its tag or text was changed, or the tag is of another gateway or API key"
+NOT_STORED = "the store does not have it anymore"
+MAX_LOOKUPS = 1000
+"""Reads of the store for one request."""
+
+
+class _Step(msgspec.Struct):
+    """An assistant message with state: what is left of its parts, and the contents of their tags."""
+
+    parts: list[FoundPart]
+    contents: list[list[tuple[FoundTag, TagContent | None]]]
+    stored: AnswerState | None = None
+    """The state that the store has of the message, if its tags were lost."""
+
+
+class RequestTags:
+    """The state of earlier answers in one request."""
+
+    def __init__(self, dialect: str, request: Request, key: TagKey, /) -> None:
+        self._key = key
+        self._request = request
+        self._dialect = dialect
+        self._steps: dict[int, _Step] = {}
+        self._stored: dict[str, AnswerState | None] = {}
+        self._untagged: set[int] = set()
+        """Messages of Chat Completions that may have state without a tag."""
+        for index, message in enumerate(request.messages):
+            if (step := self._find(message)) is not None:
+                self._steps[index] = step
+            elif dialect == CHAT and message.role == "assistant" and has_native_state(message):
+                self._untagged.add(index)
+
+    def _find(self, message: Message) -> _Step | None:
+        parts = find_tags(self._dialect, message) if message.role == "assistant" else None
+        if parts is None:
+            return None
+        contents = [[(found, self._key.read(found.tag)) for found in part.tags] for part in parts]
+        return _Step(parts=parts, contents=contents)
+
+    def __bool__(self) -> bool:
+        """Whether there is any state."""
+        return bool(self._steps or self._untagged)
+
+    def stored_keys(self) -> list[str]:
+        """The keys of states that are in the store."""
+        contents = (content for step in self._steps.values() for each in step.contents for _, content in each)
+        return [content.data.decode() for content in contents if content is not None and content.is_stored]
+
+    def lost_steps(self) -> dict[int, tuple[str, ...]]:
+        """Messages with calls whose tags may be lost, and the keys under which the store may have their state."""
+        if self._dialect not in FORGETFUL:
+            return {}
+        messages = self._request.messages
+        return {
+            index: step_keys(self._key, messages[index - 1] if index else None, message.tool_calls, message.text)
+            for index, message in enumerate(messages)
+            if message.role == "assistant" and index not in self._steps and _may_have_state(message)
+        }
+
+    def add_stored(self, key: str, data: bytes | None, /) -> None:
+        """Add a state that was read from the store."""
+        self._stored[key] = None if data is None else decode_state(data)
+
+    def add_lost_step(self, index: int, data: bytes, /) -> None:
+        """Add the state of a message whose tags are lost."""
+        parts = self._request.messages[index].parts
+        left = [FoundPart(part, ()) for part in parts if not isinstance(part, Thinking)]
+        self._steps[index] = _Step(parts=left, contents=[[] for _ in left], stored=decode_state(data))
+
+    def for_target(self, request: Request, target: Target, /) -> tuple[Request, tuple[Notice, ...]]:
+        """The request for one target, and what it cannot get."""
+        restorer = _Restorer(self._key, target, self._stored)
+        messages: list[Message | None] = []
+        for index, message in enumerate(request.messages):
+            is_same = message is self._request.messages[index] if index < len(self._request.messages) else False
+            # A request for a summary differs at its end.
+            if (step := self._steps.get(index) if is_same else self._find(message)) is not None:
+                messages.append(restorer.restore(message, step))
+            else:
+                messages.append(with_native_state(message, target.wire) if index in self._untagged else message)
+        left = tuple(message for message in messages if message is not None)
+        return replace(request, messages=left), tuple(restorer.notices)
+
+
+class _Restorer:
+    """Restores messages for one target."""
+
+    def __init__(self, key: TagKey, target: Target, stored: dict[str, AnswerState | None]) -> None:
+        self.notices: dict[Notice, None] = {}
+        self._target = target
+        self._origin = origin_of(target, key)
+        self._stored = stored
+
+    def restore(self, message: Message, step: _Step) -> Message | None:
+        """The message with its state; None if nothing is left of it."""
+        build = _MessageBuilder()
+        if step.stored is not None:
+            build.add_states(self._readable(step.stored, ""), in_place=False)
+        for found, contents in zip(step.parts, step.contents, strict=True):
+            states = [state for tag, content in contents for state in self._read(tag, content)]
+            if found.has_state:
+                build.add_with_state(found.part, states)
+                continue
+            build.add_states(states, in_place=found.is_in_place)
+            if found.part is not None:
+                build.add_part(found.part)
+        parts = build.parts(self._target.wire)
+        return replace(message, parts=parts) if parts or message.extra else None
+
+    def _read(self, tag: FoundTag, content: TagContent | None) -> list[PartState]:
+        if content is None:
+            self._note(CHANGED)
+            return []
+        if not content.is_stored:
+            state = decode_state(content.data)
+        elif (state := self._stored.get(content.data.decode())) is None:
+            self._note(NOT_STORED)
+            return []
+        if state is None:
+            self._note(CHANGED)
+            return []
+        return self._readable(state, tag.nearby)
+
+    def _readable(self, state: AnswerState, nearby: str) -> list[PartState]:
+        """The states that the target can read, with their texts inside."""
+        if state.origin != self._origin:
+            account = " in another account" if state.origin.name == self._target.name else ""
+            self._note(f"{state.origin.name}{account} made it, and only that can read it")
+            return []
+        states: list[PartState] = []
+        for part in state.parts:
+            text = part.text
+            if isinstance(text, TextNearby) and part.kind == "thinking":
+                if (found := text.find(nearby)) is None:
+                    self._note(CHANGED)
+                    continue
+                text = found
+            states.append(replace(part, text=text))
+        return states
+
+    def _note(self, why: str) -> None:
+        self.notices[Notice(kind="dropped", what=WHAT, why=why)] = None
+
+
+class _MessageBuilder:
+    """Puts the parts of a message and their states together again."""
+
+    def __init__(self) -> None:
+        self._parts: list[Part] = []
+        self._moved: list[PartState] = []
+        """Thinking that was away from its place."""
+        self._calls: dict[str, PartState] = {}
+        self._texts: list[PartState] = []
+
+    def add_part(self, part: Part) -> None:
+        self._parts.append(part)
+
+    def add_states(self, states: Iterable[PartState], *, in_place: bool) -> None:
+        """Add the states of a tag, which stands where they stood in the answer, or on another part."""
+        for state in states:
+            if state.kind != "thinking":
+                self._add_other(state)
+            elif in_place:
+                self._parts.append(_thinking(state))
+            else:
+                self._moved.append(state)
+
+    def add_with_state(self, part: Part | None, states: Sequence[PartState]) -> None:
+        """Add a part that has its state, if the target can read it; otherwise only what is left without it."""
+        match part:
+            case Thinking():
+                extra = part.extra
+                self._moved += [replace(state, text=part.text, redacted=part.redacted, extra=extra) for state in states]
+            case Text() | ToolCall():
+                self._parts.append(part if states else replace(part, extra={}))
+            case _:
+                return
+
+    def _add_other(self, state: PartState) -> None:
+        if state.kind == "call":
+            self._calls[state.id] = state
+        else:
+            self._texts.append(state)
+
+    def _sign_texts(self) -> None:
+        """Put the states of texts on the texts; one whose text is not there gets an empty text at the end."""
+        for state in self._texts:
+            digest = state.text.digest if isinstance(state.text, TextNearby) else text_digest(state.text)
+            for index, part in enumerate(self._parts):
+                if isinstance(part, Text) and text_digest(part.text) == digest:
+                    self._parts[index] = replace(part, extra={**part.extra, **state.extra})
+                    break
+            else:
+                self._parts.append(Text(text="", extra=state.extra))
+
+    def parts(self, wire: str) -> tuple[Part, ...]:
+        """All parts, in the order of the answer."""
+        self._sign_texts()
+        placed: list[Part] = []
+        waiting = _unique(self._moved)
+        calls, has_text = 0, False
+        for part in self._parts:
+            ready = [state for state in waiting if _is_before(state, part, calls, has_text=has_text)]
+            waiting = [state for state in waiting if state not in ready]
+            placed += [_thinking(state) for state in ready]
+            placed.append(self._with_state(part, wire) if isinstance(part, ToolCall) else part)
+            calls += isinstance(part, ToolCall)
+            has_text = has_text or isinstance(part, Text)
+        placed += [_thinking(state) for state in waiting]
+        return tuple(placed)
+
+    def _with_state(self, call: ToolCall, wire: str) -> ToolCall:
+        state = self._calls.get(call.id)
+        if state is not None:
+            return replace(call, extra={**call.extra, **state.extra})
+        # Google matches results to calls by id, so calls next to one with an id need theirs, too.
+        has_ids = any(wire_extra(each.extra, GOOGLE).get("id") == each.id for each in self._calls.values())
+        return replace(call, extra={**call.extra, GOOGLE: {"id": call.id}}) if has_ids and wire == GOOGLE else call
+
+
+def _thinking(state: PartState) -> Thinking:
+    text = state.text if isinstance(state.text, str) else ""
+    return Thinking(text=text, redacted=state.redacted, extra=state.extra)
+
+
+def _is_before(state: PartState, part: Part, calls: int, *, has_text: bool) -> bool:
+    """Whether thinking stood before a part that `calls` calls come before."""
+    if state.calls_before != calls:
+        return state.calls_before < calls
+    return isinstance(part, ToolCall) or not state.after_text or has_text
+
+
+def _unique(states: Iterable[PartState]) -> list[PartState]:
+    """The states without those that came twice, in two fields of a message."""
+    return [*{msgspec.json.encode(state): state for state in states}.values()]
+
+
+def _may_have_state(message: Message) -> bool:
+    return any(isinstance(part, ToolCall | Thinking) for part in message.parts)
+
+
+def step_keys(key: TagKey, before: Message | None, calls: Sequence[ToolCall], text: str, /) -> tuple[str, str]:
+    """The keys of an answer in the store: with its call ids, and without, for clients that drop them.
+
+    Some servers number the calls of each conversation, so the message before the answer is in the keys, too.
+    """
+    texts = [] if before is None else [getattr(part, "text", "") for part in before.parts]
+    content = [(call.name, call.arguments) for call in calls] or text
+    return key.digest("step", texts, content, [call.id for call in calls]), key.digest("step", texts, content)

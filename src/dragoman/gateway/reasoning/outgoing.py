@@ -1,0 +1,127 @@
+"""Puts tags into an answer for a client of another dialect: into its events, as they come.
+
+The answer changes only if it has state that its client's dialect cannot express. Parts that are added get indexes of
+their own, so all later indexes move.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from msgspec.structs import replace
+
+from dragoman.events import Event, Finished, PartDelta, PartEnded, PartStarted, fold, kind_of, to_events
+from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS
+from dragoman.gateway.reasoning.state import AnswerState, Origin, PartState, encode_state, state_of
+from dragoman.gateway.reasoning.tag import TagContent, TagKey
+from dragoman.types import Notice, Part, Response, Text, Thinking, ToolCall
+
+MAX_INLINE = 32 * 1024
+"""Bytes of state in a tag, if there is a store for more."""
+TOO_LONG = Notice(
+    kind="dropped", what="reasoning state", why="it is too long for a tag; set gateway.store, so that it is stored"
+)
+
+
+class AnswerTagger:
+    """Tags one answer of one target."""
+
+    def __init__(self, dialect: str, origin: Origin, key: TagKey, /, *, has_store: bool, parts_before: int = 0) -> None:
+        """`has_store`: whether long states go to the store; `parts_before`: the texts that were not tagged."""
+        self.notices: tuple[Notice, ...] = ()
+        self.calls: list[ToolCall] = []
+        """The calls of the answer."""
+        self.text = ""
+        """Its text."""
+        self.states: list[PartState] = []
+        """The state of all parts, if the dialect needs it in the store."""
+        self._writes: dict[str, bytes] = {}
+        self._dialect = dialect
+        self.origin = origin
+        self.key = key
+        self._has_store = has_store
+        self._placement = PLACEMENTS[dialect](self._make_tag)
+        self._indexes: dict[int, int] = {}
+        self._next_index = parts_before
+        self._waiting: dict[int, PartStarted] = {}
+        """The starts of calls: what stands before a call is known at its end."""
+        self._has_text = parts_before > 0
+
+    def tag_response(self, response: Response, /) -> Response:
+        """The response with tags."""
+        message = fold(self.tag_events(to_events(response))).message
+        return replace(response, message=replace(response.message, parts=message.parts))
+
+    def tag_events(self, events: Sequence[Event], /) -> Sequence[Event]:
+        """The events with tags."""
+        return [tagged for event in events for tagged in self._tag(event)]
+
+    @property
+    def has_writes(self) -> bool:
+        """Whether there are long states to store."""
+        return bool(self._writes)
+
+    def take_writes(self) -> dict[str, bytes]:
+        """The long states to store, by key."""
+        writes, self._writes = self._writes, {}
+        return writes
+
+    def _tag(self, event: Event) -> Iterable[Event]:
+        match event:
+            case PartDelta():
+                return [*self._release(event.index), replace(event, index=self._indexes.get(event.index, event.index))]
+            case PartStarted(kind="tool_call"):
+                self._waiting[event.index] = event
+                return ()
+            case PartStarted():
+                return [self._start(event)]
+            case PartEnded():
+                return self._end(event)
+            case Finished():
+                return [*self._whole(self._placement.end()), event]
+            case _:
+                return [event]
+
+    def _start(self, event: PartStarted) -> PartStarted:
+        index = self._indexes[event.index] = self._new_index()
+        return replace(event, index=index)
+
+    def _release(self, index: int) -> Iterable[Event]:
+        return [self._start(self._waiting.pop(index))] if index in self._waiting else ()
+
+    def _end(self, event: PartEnded) -> Iterable[Event]:
+        before, part, after = self._placement.place(event.part, self._state(event.part))
+        events = [*self._whole(before), *self._release(event.index)]
+        events.append(replace(event, index=self._indexes.pop(event.index, event.index), part=part))
+        return [*events, *self._whole(after)]
+
+    def _state(self, part: Part) -> PartState | None:
+        is_expressed = isinstance(part, Text | Thinking | ToolCall) and self._dialect in part.extra
+        state = None if is_expressed else state_of(part, calls_before=len(self.calls), after_text=self._has_text)
+        if isinstance(part, ToolCall):
+            self.calls.append(part)
+        if isinstance(part, Text):
+            self._has_text = True
+            self.text += part.text
+        if state is not None and self._dialect in FORGETFUL:
+            self.states.append(state)
+        return state
+
+    def _whole(self, parts: Iterable[Part]) -> Iterable[Event]:
+        for part in parts:
+            index = self._new_index()
+            yield PartStarted(index=index, kind=kind_of(part))
+            yield PartEnded(index=index, part=part)
+
+    def _new_index(self) -> int:
+        self._next_index += 1
+        return self._next_index - 1
+
+    def _make_tag(self, states: list[PartState]) -> str | None:
+        data = encode_state(AnswerState(self.origin, tuple(states)))
+        if self._has_store and len(data) > MAX_INLINE:
+            name = self.key.digest(data.hex())
+            self._writes[name] = data
+            return self.key.make(TagContent(name.encode(), is_stored=True))
+        tag = self.key.make(TagContent(data))
+        if tag is None:
+            self.notices = (TOO_LONG,)
+        return tag

@@ -1,0 +1,142 @@
+"""The state of an answer that a later request must give back to its provider: what is in a tag.
+
+A thinking part is state as a whole: its text, and the `extra` with its signature or its encrypted form. Of a call or a
+text, only an `extra` with a signature is. The text of a thinking part is often next to its tag; then the state has only
+the place and a digest of the text.
+"""
+
+from hashlib import blake2b
+from typing import Any, Literal, TypeAlias
+
+import msgspec
+
+from dragoman.gateway.reasoning.tag import TagKey
+from dragoman.targets.target import Target
+from dragoman.types import Extra, Part, Text, Thinking, ToolCall, is_object
+from dragoman.wires.common.extra import wire_extra
+
+RETURNED: dict[str, tuple[str, ...]] = {
+    "google": ("thoughtSignature",),
+    "openai_chat": ("extra_content",),
+}
+"""Members of the `extra` of calls and texts that must go back to their provider, by wire."""
+PHASE = ("openai_responses", "item", "phase")
+"""Where the phase of a text is: models of the Responses API need it back, too (2026-11)."""
+
+
+class TextNearby(msgspec.Struct, array_like=True, frozen=True):
+    """A text that is in another field of the message: where it starts, its length, and its digest."""
+
+    start: int
+    length: int
+    digest: str
+
+    def find(self, text: str, /) -> str | None:
+        """The text; None if it was changed."""
+        found = text[self.start : self.start + self.length]
+        return found if text_digest(found) == self.digest else None
+
+
+class PartState(msgspec.Struct, array_like=True, frozen=True, kw_only=True):
+    """The state of one part of an answer."""
+
+    kind: Literal["thinking", "call", "text"]
+    extra: dict[str, Any]
+    text: str | TextNearby = ""
+    redacted: bool = False
+    id: str = ""
+    """The id of a call."""
+    calls_before: int = 0
+    """How many calls of the answer came before the part."""
+    after_text: bool = False
+    """Whether a text of the answer came before the part."""
+
+
+class Origin(msgspec.Struct, array_like=True, frozen=True):
+    """Who can read a state: one model of a provider, in one account."""
+
+    provider: str
+    model: str
+    account: str
+
+    @property
+    def name(self) -> str:
+        """`provider/model`."""
+        return f"{self.provider}/{self.model}"
+
+
+class AnswerState(msgspec.Struct, array_like=True, frozen=True):
+    """The state of some parts of an answer, and who can read it."""
+
+    origin: Origin
+    parts: tuple[PartState, ...]
+
+
+ReadState: TypeAlias = AnswerState | None
+
+
+def origin_of(target: Target, key: TagKey, /) -> Origin:
+    """The origin of the answers of a target. The account is a digest: nobody can find the API key with it."""
+    source = "" if target.credential is None else str(target.credential.source)
+    account = key.digest(target.base_url, target.api_key or "", source, size=8)
+    return Origin(target.provider, target.model, account)
+
+
+def state_of(part: Part, /, *, calls_before: int = 0, after_text: bool = False) -> PartState | None:
+    """The state of a part, with its text inside; None if nothing of it must go back."""
+    match part:
+        case Thinking():
+            return PartState(
+                kind="thinking",
+                extra=part.extra,
+                text=part.text,
+                redacted=part.redacted,
+                calls_before=calls_before,
+                after_text=after_text,
+            )
+        case ToolCall() if extra := _returned(part.extra):
+            return PartState(kind="call", extra=extra, id=part.id)
+        case Text() if extra := _returned(part.extra):
+            return PartState(kind="text", extra=extra, text=part.text)
+        case _:
+            return None
+
+
+def _returned(extra: Extra) -> dict[str, Any]:
+    """The entries of `extra` that must go back to their provider."""
+    found = {wire: extra[wire] for wire, members in RETURNED.items() if _has_any(extra, wire, members)}
+    wire, item, phase = PHASE
+    if phase in wire_extra(wire_extra(extra, wire), item):
+        found[wire] = {item: extra[wire][item]}
+    return found
+
+
+def _has_any(extra: Extra, wire: str, members: tuple[str, ...]) -> bool:
+    return any(member in wire_extra(extra, wire) for member in members)
+
+
+def text_digest(text: str, /) -> str:
+    """A short digest of a text."""
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=8).hexdigest()
+
+
+def nearby(text: str, /, *, start: int = 0) -> TextNearby:
+    """The place of a text that stands next to its tag."""
+    return TextNearby(start, len(text), text_digest(text))
+
+
+def encode_state(state: AnswerState, /) -> bytes:
+    """The bytes of a state."""
+    return msgspec.json.encode(state)
+
+
+def decode_state(data: bytes, /) -> ReadState:
+    """A state from its bytes; None if they are not valid."""
+    try:
+        state = _DECODER.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError):
+        return None
+    return state if all(is_object(data) for part in state.parts for data in part.extra.values()) else None
+
+
+_DECODER = msgspec.json.Decoder(AnswerState)

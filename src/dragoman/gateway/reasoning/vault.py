@@ -1,0 +1,118 @@
+"""The secret of the tags, and the states that are too long for a tag or whose tags clients lose.
+
+The secret is that of the config; otherwise it is made at the first start and kept in the store, which all workers and
+later starts share. A store in memory ends with its process: then tags of an earlier start are not valid.
+"""
+
+import asyncio
+from hashlib import blake2b
+from secrets import token_bytes
+
+from dragoman.errors import StoreDown
+from dragoman.gateway.reasoning.incoming import MAX_LOOKUPS, RequestTags, step_keys
+from dragoman.gateway.reasoning.outgoing import AnswerTagger
+from dragoman.gateway.reasoning.places import FORGETFUL, PLACEMENTS
+from dragoman.gateway.reasoning.state import AnswerState, encode_state, origin_of
+from dragoman.gateway.reasoning.tag import TagKey
+from dragoman.gateway.store import ANY, Store
+from dragoman.targets.target import Target
+from dragoman.types import Notice, Request
+
+STORE_KEY = "reasoning-secret"
+"""The key of the secret in the store."""
+SECRET_SIZE = 32
+LONG_TTL = 7 * 86400.0
+"""Seconds for which a state that is too long for a tag is stored."""
+STEP_TTL = 86400.0
+"""Seconds for which the state of an answer with calls is stored for clients that lose tags."""
+MAX_READS = 32
+"""Reads of the store at a time."""
+_NOT_STORED = Notice(kind="dropped", what="reasoning state", why="the store is down, so later requests do without it")
+
+
+class ReasoningVault:
+    """Makes what tags answers and reads the tags of requests."""
+
+    def __init__(self, store: Store, /, *, secret: str | None = None, process_secret: bytes | None = None) -> None:
+        """`secret` is that of the config; `process_secret` is for a store that the workers do not share."""
+        self._store = store
+        self._secret = None if secret is None else blake2b(secret.encode(), digest_size=SECRET_SIZE).digest()
+        self._fallback = process_secret or token_bytes(SECRET_SIZE)
+
+    async def tagger(
+        self, dialect: str, target: Target, owner: str | None, /, *, parts_before: int = 0
+    ) -> AnswerTagger | None:
+        """What tags the answer of a target after some parts; None if its state needs no tags in this dialect."""
+        if dialect == target.wire or dialect not in PLACEMENTS:
+            return None
+        key = TagKey(await self._read_secret(), owner)
+        return AnswerTagger(
+            dialect, origin_of(target, key), key, has_store=self._store.is_shared, parts_before=parts_before
+        )
+
+    async def read_tags(
+        self, dialect: str, request: Request, targets: tuple[Target, ...], owner: str | None, /
+    ) -> RequestTags | None:
+        """The state of earlier answers in a request; None if there is none."""
+        if dialect not in PLACEMENTS or all(message.role != "assistant" for message in request.messages):
+            return None
+        key = TagKey(await self._read_secret(), owner)
+        tags = RequestTags(dialect, request, key)
+        names = list(dict.fromkeys(tags.stored_keys()))[:MAX_LOOKUPS]
+        for name, data in zip(names, await self._read(names), strict=True):
+            tags.add_stored(name, data)
+        # Reads of a shared store take time, and a target of the client's own wire mostly needs none of this.
+        if dialect in FORGETFUL and (not self._store.is_shared or any(target.wire != dialect for target in targets)):
+            await self._find_lost(tags)
+        return tags or None
+
+    async def store(self, tagger: AnswerTagger, request: Request, /, *, is_finished: bool) -> tuple[Notice, ...]:
+        """Store what is not in the tags of an answer to `request`."""
+        writes = [(name, data, LONG_TTL) for name, data in tagger.take_writes().items()]
+        if is_finished and tagger.states:
+            data = encode_state(AnswerState(tagger.origin, tuple(tagger.states)))
+            before = request.messages[-1] if request.messages else None
+            writes += [(name, data, STEP_TTL) for name in step_keys(tagger.key, before, tagger.calls, tagger.text)]
+        try:
+            for name, data, ttl in writes:
+                await self._store.write(f"reasoning:{name}", data, ttl=ttl, expects=ANY)
+        except StoreDown:
+            return (_NOT_STORED,)
+        return ()
+
+    async def _find_lost(self, tags: RequestTags) -> None:
+        """Read the state of answers whose tags the client lost."""
+        lost = dict(list(tags.lost_steps().items())[:MAX_LOOKUPS])
+        for choose in (0, 1):
+            names = [names[choose] for names in lost.values()]
+            for index, data in zip([*lost], await self._read(names), strict=True):
+                if data is not None:
+                    tags.add_lost_step(index, data)
+                    del lost[index]
+
+    async def _read(self, names: list[str]) -> list[bytes | None]:
+        found: list[bytes | None] = []
+        for start in range(0, len(names), MAX_READS):
+            found += await asyncio.gather(*map(self._read_one, names[start : start + MAX_READS]))
+        return found
+
+    async def _read_one(self, name: str) -> bytes | None:
+        try:
+            entry = await self._store.read(f"reasoning:{name}")
+        except StoreDown:
+            return None
+        return None if entry is None else entry.value
+
+    async def _read_secret(self) -> bytes:
+        if self._secret is None and self._store.is_shared:
+            try:
+                self._secret = await self._shared_secret()
+            except StoreDown:
+                return self._fallback
+        return self._secret or self._fallback
+
+    async def _shared_secret(self) -> bytes:
+        """The secret in the store; the first gateway makes it."""
+        await self._store.write(STORE_KEY, self._fallback, ttl=None, expects=None)
+        entry = await self._store.read(STORE_KEY)
+        return self._fallback if entry is None else entry.value
