@@ -178,7 +178,7 @@ def test_the_work_is_linear_in_the_length_of_the_stream() -> None:
             sys.setprofile(None)
         return calls
 
-    assert work(800) < 8 * work(100) * 1.5
+    assert work(320) < 8 * work(40) * 1.5
 
 
 @pytest.mark.parametrize("hint", [str, list[str]])
@@ -187,7 +187,7 @@ def test_what_is_shown_is_linear_in_the_length_of_the_stream(hint: Any) -> None:
         value: Any = "x" * length if hint is str else ["x" * 10] * (length // 10)
         return sum(len(json.dumps(value)) for value in values(hint, json.dumps({"value": value}), 4))
 
-    assert total_size(80_000) < 8 * total_size(10_000) * 1.5
+    assert total_size(16_000) < 8 * total_size(2_000) * 1.5
 
 
 JSON = st.recursive(

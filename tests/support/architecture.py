@@ -7,6 +7,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterable, Iterator
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
@@ -60,7 +61,7 @@ class Module(NamedTuple):
 
     @property
     def tree(self) -> ast.Module:
-        return ast.parse(self.text, self.path)
+        return _parse(self.text, self.path)
 
     @property
     def name(self) -> str:
@@ -83,6 +84,12 @@ class Module(NamedTuple):
                 return None
 
 
+@cache
+def _parse(text: str, path: str) -> ast.Module:
+    return ast.parse(text, path)
+
+
+@cache
 def modules(source: Path = SOURCE) -> list[Module]:
     return [
         Module(path.relative_to(source).as_posix(), path.read_text(encoding="utf-8"))
