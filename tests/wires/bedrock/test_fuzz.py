@@ -1,0 +1,51 @@
+"""Damaged event streams give only our errors."""
+
+import random
+
+from dragoman import wires
+from dragoman.errors import DragomanError
+from dragoman.types import Request
+from dragoman.wires.bedrock.event_stream import encode_event
+
+
+def test_mutated_streams_give_only_our_errors() -> None:
+    """Damage with checksums that are right, so that it comes through to the decoder of events."""
+    dice = random.Random(17)
+    names = ["messageStart", "contentBlockStart", "contentBlockDelta", "contentBlockStop", "messageStop", "metadata"]
+    payloads = [
+        b'{"role":"assistant"}',
+        b'{"contentBlockIndex":0,"start":{"toolUse":{"toolUseId":"t","name":"n"}}}',
+        b'{"contentBlockIndex":0,"delta":{"toolUse":{"input":"{}"}}}',
+        b'{"contentBlockIndex":0,"delta":{"text":"Hi"}}',
+        b'{"contentBlockIndex":1,"delta":{"reasoningContent":{"text":"a","signature":"b","redactedContent":"c"}}}',
+        b'{"contentBlockIndex":0}',
+        b'{"stopReason":"end_turn"}',
+        b'{"usage":{"inputTokens":1,"outputTokens":2,"totalTokens":3},"metrics":{"latencyMs":1}}',
+    ]
+    client = wires.get("bedrock").client
+    for _ in range(20_000):
+        data = b"".join(
+            encode_event(dice.choice(names), _mutated(dice.choice(payloads), dice)) for _ in range(dice.randint(1, 8))
+        )
+        if dice.random() < 0.3:
+            data = _mutated(data, dice)
+        decoder = client.stream_decoder(Request(stream=True))
+        try:
+            for piece in (data, b""):
+                decoder.feed(piece)
+        except DragomanError:
+            continue
+
+
+def _mutated(data: bytes, dice: random.Random) -> bytes:
+    changed = bytearray(data)
+    for _ in range(dice.randint(0, 2)):
+        at = dice.randrange(len(changed)) if changed else 0
+        match dice.randrange(3):
+            case 0 if changed:
+                changed[at] = dice.choice(b'{}[]",:0123nulltrue\xff ')
+            case 1:
+                del changed[at : at + dice.randint(1, 4)]
+            case _:
+                changed[at:at] = dice.choice([b"null", b"[]", b"{}", b'"', b"1e9", b"-1"])
+    return bytes(changed)
