@@ -24,20 +24,24 @@ BIN  := $(VENV)/bin
 CODE := $(wildcard src tests examples benchmarks)
 
 # The tests run in groups, side by side: each collects only its own files, and the groups that wait for servers and
-# browsers leave the processor to the others. Only the pure layers are measured by coverage. The modules whose examples
-# a group runs are those of its layers; tests/support/architecture.py has the only list of them.
+# browsers leave the processor to the others. Coverage measures the pure layers, and only with the direct tests of each:
+# laws, fuzz tests and recordings repeat the same lines thousands of times, and run without it. The modules whose
+# examples a group runs are those of its layers; tests/support/architecture.py has the only list of them.
 UNIT     := $(BIN)/pytest -q -p no:cacheprovider
-PURE     := tests/schema tests/media tests/targets tests/wires $(wildcard tests/test_*.py) $(wildcard tests/tools/test_[dr]*.py)
+EDGE     := $(wildcard $(patsubst %,tests/test_%.py,architecture deploy docs examples models public_api streaming walk))
+PURE     := tests/schema tests/media tests/targets tests/wires $(filter-out $(EDGE),$(wildcard tests/test_*.py)) \
+            $(wildcard tests/tools/test_[dr]*.py)
+LAWS     := $(wildcard tests/wires/test_laws.py tests/wires/test_fuzz.py tests/wires/*/test_fuzz.py)
 LAYERS    = $$($(BIN)/python -m tests.support.architecture
 SOURCES   = $(LAYERS) vocabulary helpers wires targets)
-RECORDED := tests/corpus tests/wires/test_fuzz.py tests/cli/test_translation.py
+RECORDED := tests/corpus tests/cli/test_translation.py
 GATEWAY  := tests/gateway
 BROWSER  := tests/gateway/dashboard tests/gateway/test_frameworks.py tests/real
-REST     := tests/engine tests/io tests/agents tests/tools tests/testing tests/demo tests/cli
+REST     := tests/engine tests/io tests/agents tests/tools tests/testing tests/demo tests/cli $(EDGE)
 REST_SRC  = $(LAYERS) engine edge programs)
 
 .DEFAULT_GOAL := help
-.PHONY: help test check lint mypy pyright pure fast recordings gateway browser rest demo serve bench bench-gateway \
+.PHONY: help test check lint mypy pyright pure laws fast recordings gateway browser rest demo serve bench bench-gateway \
         bench-resilience soak fuzz format dist clean
 
 help:
@@ -46,7 +50,7 @@ help:
 
 ifeq ($(strip $(PYTEST)),)
 test: $(VENV)/.dev
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target browser gateway rest pure recordings mypy pyright lint
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync=target rest gateway pure browser laws mypy pyright recordings lint
 	@echo 'All checks passed.'
 else
 test: $(VENV)/.dev
@@ -67,11 +71,14 @@ pyright: $(VENV)/.dev
 	$(BIN)/pyright --pythonpath $(BIN)/python $(CODE)
 
 pure: $(VENV)/.dev
-	$(UNIT) --cov --cov-report=term $(PURE) $(SOURCES) --ignore=tests/wires/test_fuzz.py
+	$(UNIT) --cov --cov-report=term $(PURE) $(SOURCES) $(addprefix --ignore=,$(LAWS))
+
+laws: $(VENV)/.dev
+	$(UNIT) $(LAWS)
 
 fast: $(VENV)/.dev
-	HYPOTHESIS_PROFILE=quick $(UNIT) $(PURE) $(SOURCES) --ignore=tests/wires/test_fuzz.py --ignore=tests/test_docs.py \
-	    --ignore=tests/test_examples.py --ignore=tests/test_deploy.py
+	HYPOTHESIS_PROFILE=quick $(UNIT) $(PURE) $(SOURCES) tests/test_architecture.py \
+	    $(addprefix --ignore=,$(filter %test_fuzz.py,$(LAWS)))
 
 recordings: $(VENV)/.dev
 	$(UNIT) $(RECORDED)

@@ -13,6 +13,7 @@ from PIL import ImageDraw
 from dragoman.engine.attempt import build_request
 from dragoman.errors import InvalidRequest, TimedOut, Unsupported
 from dragoman.media import MediaCache, RequestMedia, find_media, fit
+from dragoman.media.cache import MAX_FETCHED, MAX_FETCHED_TOGETHER
 from dragoman.media.fit_image import Bounds, fit_image
 from dragoman.registry import Registry
 from dragoman.targets.providers import PROVIDERS
@@ -755,3 +756,10 @@ def test_a_url_that_could_not_be_fetched_is_not_tried_again() -> None:
     degraded = find_media(with_result(Image(url="https://x/a")), Capabilities(), cache, degrade_tool_media=True)
     assert degraded is not None
     assert degraded.urls == []
+
+
+def test_a_cache_has_room_for_images() -> None:
+    cache = MediaCache()
+    assert cache.room == MAX_FETCHED
+    cache.add("https://x/a", b"x" * (MAX_FETCHED_TOGETHER - 5))
+    assert cache.room == 5

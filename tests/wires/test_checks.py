@@ -2,11 +2,14 @@
 
 from typing import Any
 
+import msgspec
 import pytest
 
 from dragoman import wires
-from dragoman.errors import InvalidRequest
-from dragoman.types import Request, user
+from dragoman.errors import InvalidRequest, Truncated, Unsupported
+from dragoman.events import PartDelta, PartStarted, Started
+from dragoman.targets.target import Capabilities, Target
+from dragoman.types import Audio, Document, Request, Text, ToolResult, user
 
 HELLO = (user("hi"),)
 WRONG: list[tuple[str, str, dict[str, Any], str]] = [
@@ -54,3 +57,45 @@ def test_an_error_of_google_names_the_field() -> None:
     body = wires.get("google").server.encode_error(InvalidRequest("contents is required", param="contents")).body
     violation = b'"fieldViolations":[{"field":"contents","description":"contents is required"}]'
     assert violation in body
+
+
+@pytest.mark.parametrize("name", ["anthropic", "ollama", "openai_responses"])
+def test_a_wire_without_audio_refuses_it_whatever_the_target_takes(name: str) -> None:
+    target = Target(provider="p", model="m", wire=name, base_url="https://x")
+    request = Request(messages=(user(Audio(data=b"x", mime="audio/wav")),))
+    with pytest.raises(Unsupported):
+        wires.get(name).client.encode_request(request, target)
+
+
+def test_a_document_by_url_is_a_file_of_google() -> None:
+    target = Target(
+        provider="p", model="m", wire="google", base_url="https://x", capabilities=Capabilities(document_urls=True)
+    )
+    document = Document.from_url("https://example.org/a.pdf")
+    body = msgspec.json.decode(
+        wires.get("google").client.encode_request(Request(messages=(user(document),)), target).body
+    )
+    assert body["contents"][0]["parts"] == [
+        {"fileData": {"mimeType": "application/pdf", "fileUri": "https://example.org/a.pdf"}}
+    ]
+
+
+@pytest.mark.parametrize("name", wires.NAMES)
+def test_a_dialect_has_a_place_for_text(name: str) -> None:
+    assert wires.get(name).server.supports_part(Text(text="a"))
+    assert not wires.get(name).server.supports_part(ToolResult(id="c", content="6"))
+
+
+def test_a_native_stream_without_an_end_is_truncated() -> None:
+    decoder = wires.get("native").client.stream_decoder(Request(stream=True))
+    decoder.feed(b'data: {"choices":[{"delta":{"content":"Hi"}}]}\n\n')
+    with pytest.raises(Truncated):
+        decoder.feed(b"")
+
+
+def test_each_delta_of_a_part_is_a_chunk() -> None:
+    encoder = wires.get("openai_chat").server.stream_encoder(Request(stream=True))
+    encoder.feed(Started(id="a", model="m"))
+    encoder.feed(PartStarted(index=0, kind="text"))
+    first, second = (encoder.feed(PartDelta(index=0, text=text)) for text in ("a", "b"))
+    assert first.replace(b'"content":"a"', b'"content":"b"') == second

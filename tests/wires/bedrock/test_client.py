@@ -563,6 +563,36 @@ def test_events_of_another_kind() -> None:
     assert isinstance(error, Malformed)
 
 
+def streamed(*events: tuple[str, dict[str, Any]]) -> Response:
+    frames = [encode_event(name, msgspec.json.encode(data)) for name, data in events]
+    read, error = laws.read(CLIENT.stream_decoder(), frames)
+    assert error is None
+    return fold(read)
+
+
+def test_a_stream_that_leaves_out_what_it_may() -> None:
+    call = {"toolUseId": "t", "name": "now", "reason": "x"}
+    answer = streamed(
+        ("messageStart", {}),
+        ("contentBlockStart", {"contentBlockIndex": 0, "start": {"toolUse": call}}),
+        ("contentBlockStop", {"contentBlockIndex": 0}),
+        ("contentBlockStart", {"contentBlockIndex": 1}),
+        ("contentBlockDelta", {"contentBlockIndex": 1}),
+        ("contentBlockDelta", {"contentBlockIndex": 1, "delta": {"text": "Hi"}}),
+        ("messageStop", {"stopReason": "a_new_one"}),
+        ("metadata", {}),
+    )
+    assert answer.message.parts == (
+        ToolCall(id="t", name="now", extra={"bedrock": {"reason": "x"}}),
+        Text(text="Hi"),
+    )
+    assert (answer.finish.reason, answer.finish.raw) == ("tool_calls", "a_new_one")
+    _, error = laws.read(
+        CLIENT.stream_decoder(), [encode_event("messageStart", b"{}"), encode_event("metadata", b"{}")]
+    )
+    assert isinstance(error, Malformed)
+
+
 @pytest.mark.parametrize("body", [b"{}", b"[]", b'{"output": {}}', b'{"output": {"message": {"content": [1]}}}'])
 def test_a_body_without_a_message_is_malformed(body: bytes) -> None:
     with pytest.raises(Malformed):

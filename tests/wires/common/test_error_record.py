@@ -2,8 +2,16 @@ import msgspec
 import pytest
 
 from dragoman import errors
-from dragoman.engine.exhausted import exhausted_class
-from dragoman.errors import ChainExhausted, ContextTooLong, DragomanError, Interrupted, MalformedToolCall, OutputError
+from dragoman.engine.exhausted import exhausted, exhausted_class
+from dragoman.errors import (
+    ChainExhausted,
+    ContextTooLong,
+    DragomanError,
+    Interrupted,
+    MalformedToolCall,
+    OutputError,
+    RateLimited,
+)
 from dragoman.types import Attempt, Finish, Response, Usage, assistant
 from dragoman.wires.common.error_record import ErrorRecord, dump_error, load_error
 
@@ -42,3 +50,10 @@ def test_an_exhausted_chain_is_saved_as_one() -> None:
 def test_an_unknown_kind_is_a_plain_error() -> None:
     facts = ErrorRecord(kind="Tired", message="no", retry=True, fail_over=True, count_failure=True)
     assert type(load_error(facts)) is DragomanError
+
+
+def test_the_class_of_a_chain_is_saved_as_that_of_its_targets() -> None:
+    error = exhausted([RateLimited("slow"), RateLimited("slow")], [])
+    assert type(error) is not RateLimited
+    assert type(load_error(dump_error(error))) is not type(error)
+    assert type(load_error(dump_error(RateLimited("no")))) is RateLimited

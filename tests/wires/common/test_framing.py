@@ -347,3 +347,9 @@ def test_an_event_with_nothing_after_it_is_given_when_the_next_one_begins() -> N
 def test_an_event_with_nothing_after_it_is_whole_where_the_next_one_is_cut() -> None:
     frames, _ = read(SseDecoder(), [b'data: {"a":1}\ndata: {"b"'])
     assert frames == [*whole(b'{"a":1}'), Frame(name="", data=b'{"b"', whole=False)]
+
+
+def test_a_line_may_end_in_a_lone_carriage_return() -> None:
+    decoder = SseDecoder()
+    assert decoder.feed(b"data: 1\r") == []
+    assert [frame.data for frame in decoder.feed(b"data: 2\r\r")] == [b"1\n2"]

@@ -1,6 +1,5 @@
 """Errors as values that can be stored as JSON, for recordings, batches and the native wire."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -57,8 +56,9 @@ def load_error(record: ErrorRecord, /) -> DragomanError:
     >>> type(load_error(dump_error(errors.Blocked("no")))).__name__
     'Blocked'
     """
-    kinds = {kind.__name__: kind for kind in _kinds(DragomanError)}
-    error = kinds.get(record.kind, DragomanError)(record.message)
+    kind = getattr(errors, record.kind, None)
+    is_error = isinstance(kind, type) and issubclass(kind, DragomanError)
+    error: DragomanError = (kind if is_error else DragomanError)(record.message)
     for name in _FACTS:
         value = getattr(record, name)
         if value not in (None, ()) and getattr(error, name, None) != value:
@@ -67,10 +67,3 @@ def load_error(record: ErrorRecord, /) -> DragomanError:
 
 
 _FACTS = tuple(name for name in ErrorRecord.__struct_fields__ if name not in ("kind", "message"))
-
-
-def _kinds(kind: type[DragomanError]) -> Iterator[type[DragomanError]]:
-    yield kind
-    for subclass in kind.__subclasses__():
-        if subclass.__module__ == errors.__name__:
-            yield from _kinds(subclass)
