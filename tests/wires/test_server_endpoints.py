@@ -306,11 +306,19 @@ def test_only_what_remembers_has_a_memory() -> None:
 
 
 def test_an_answer_is_kept_unless_that_is_not_wanted() -> None:
-    assert split_request(input="Hello") == (StoredResponseQuery(store=True), HELLO)
+    query, request = split_request(input="Hello")
+    assert (query, request.messages) == (StoredResponseQuery(store=True), HELLO.messages)
     assert split_request(input="Hello", store=False)[0] == StoredResponseQuery(store=False)
     query, request = split_request(input="Hello", previous_response_id="resp_1", store=True, truncation="auto")
     assert query == StoredResponseQuery(previous_id="resp_1", store=True)
     assert request.extra["openai_responses"] == {"truncation": "auto"}
+
+
+def test_a_kept_answer_has_the_time_of_its_end() -> None:
+    request = split_request(input="Hello")[1]
+    memory().note_completed(request, 1794700000)
+    body = get("openai_responses").server.encode_body(answered("Hi"), request).body
+    assert msgspec.json.decode(body)["completed_at"] == 1794700000
 
 
 def test_a_kept_answer_says_what_was_asked() -> None:

@@ -54,6 +54,6 @@ def test_an_unknown_kind_is_a_plain_error() -> None:
 
 def test_the_class_of_a_chain_is_saved_as_that_of_its_targets() -> None:
     error = exhausted([RateLimited("slow"), RateLimited("slow")], [])
-    assert type(error) is not RateLimited
+    assert isinstance(error, RateLimited)
     assert type(load_error(dump_error(error))) is not type(error)
     assert type(load_error(dump_error(RateLimited("no")))) is RateLimited

@@ -1253,6 +1253,20 @@ def test_a_divided_message_keeps_what_is_not_text_and_its_refusal() -> None:
     assert response.finish.reason == "blocked"
 
 
+def test_a_divided_message_needs_no_id() -> None:
+    content = [{"type": "output_text", "text": "a"}, {"type": "output_text", "text": "b"}]
+    done: JsonObject = {"type": "message", "content": content}
+    events: list[JsonObject] = [
+        {"type": "response.output_text.delta", "output_index": 0, "content_index": 0, "delta": "ab"},
+        {"type": "response.output_item.done", "output_index": 0, "item": done},
+        {"type": "response.completed", "response": {"status": "completed", "output": [done]}},
+    ]
+    data = b"".join(b"data: " + msgspec.json.encode(event) + b"\n\n" for event in events)
+    found, error = read(CLIENT.stream_decoder(), [data])
+    assert error is None
+    assert fold(found).message.parts == (Text(text="ab"),)
+
+
 def test_a_prompt_that_the_server_cut_silently_is_a_notice() -> None:
     request = Request(messages=(user("A long story of ships and tides. " * 2000),))
     data = body(message_item({"type": "output_text", "text": "Hi"}), usage={"input_tokens": 4095, "output_tokens": 1})

@@ -45,3 +45,8 @@ def test_no_more_than_scheme_and_host_of_a_server_is_said_back(url: Any, shown: 
 )
 def test_no_value_of_a_servers_headers_is_said_back(headers: Any, shown: Any) -> None:
     assert echoed_tool(headers=headers) == {"type": "mcp", "headers": shown}
+
+
+def test_the_tier_that_was_used_is_not_the_one_that_was_requested() -> None:
+    assert read_echo(b'{"service_tier": "auto"}') == {}
+    assert read_echo(b'{"service_tier": "flex"}') == {"service_tier": "flex"}

@@ -56,9 +56,10 @@ def load_error(record: ErrorRecord, /) -> DragomanError:
     >>> type(load_error(dump_error(errors.Blocked("no")))).__name__
     'Blocked'
     """
-    kind = getattr(errors, record.kind, None)
-    is_error = isinstance(kind, type) and issubclass(kind, DragomanError)
-    error: DragomanError = (kind if is_error else DragomanError)(record.message)
+    kind: object = getattr(errors, record.kind, None)
+    if not isinstance(kind, type) or not issubclass(kind, DragomanError):
+        kind = DragomanError
+    error = kind(record.message)
     for name in _FACTS:
         value = getattr(record, name)
         if value not in (None, ()) and getattr(error, name, None) != value:

@@ -5,7 +5,7 @@ import random
 from dragoman import wires
 from dragoman.errors import DragomanError
 from dragoman.types import Request
-from dragoman.wires.bedrock.event_stream import encode_event
+from dragoman.wires.common.event_stream import encode_event
 
 
 def test_mutated_streams_give_only_our_errors() -> None:
