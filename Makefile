@@ -109,6 +109,7 @@ bench-resilience: $(VENV)/.bench
 
 soak: $(VENV)/.dev
 	REQUESTS=$(REQUESTS) CALLS=$(CALLS) $(BIN)/pytest -q tests/gateway/test_soak.py tests/io/test_soak.py
+	$(BIN)/python -m benchmarks.soak $(REQUESTS)
 
 fuzz: $(VENV)/.dev
 	$(BIN)/python tests/support/fuzz.py --seconds $(SECONDS)

@@ -96,7 +96,7 @@ class Counting:
             if not body.get("stream"):
                 writer.write(_whole(200, _answer(WORD * words, words)))
             else:
-                writer.write(HEAD + b"".join(_piece(_delta(WORD)) for _ in range(words)))
+                writer.write(HEAD + _piece(_delta(WORD)) * words)
                 if fate in ("cut", "stall"):
                     await writer.drain()
                     if fate == "stall":
